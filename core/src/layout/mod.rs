@@ -1,0 +1,22 @@
+//! The shape of the shared segment: one per job and node, the same in every process that maps it.
+//!
+//! Nothing in the segment is a pointer, a reference, a `bool`, an `enum` or a `usize`: only fixed-width integers,
+//! atomics, offsets and indices. What another process wrote is parsed before use ([`CellIndex::parse`],
+//! [`Header::check`]); a bad value is an error, never undefined behaviour.
+//!
+//! `docs/layout.md` draws the map and gives its size as a function of ranks and active pairs.
+
+mod header;
+mod index;
+mod plan;
+mod rank_block;
+mod segment;
+
+pub use header::{AttachError, Header, LAYOUT_VERSION, MAGIC};
+pub use index::{CellIndex, Corrupt};
+pub use plan::{Config, Plan, PlanError};
+pub use rank_block::{Life, Liveness, RankBlock};
+pub use segment::Segment;
+
+/// Granularity in which segment memory is backed on demand, bytes.
+pub const PAGE: usize = 4096;

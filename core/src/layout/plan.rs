@@ -1,0 +1,232 @@
+//! The plan of a segment: where everything lies, from four numbers that every rank agrees on.
+
+use core::fmt;
+
+use super::{Header, PAGE, RankBlock};
+use crate::shm::{Cell, Line};
+use crate::sync::CACHE_LINE;
+
+/// The numbers that fix a segment's shape.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// Ranks on this node, at least 1.
+    pub ranks: u32,
+    /// Cells that each rank owns, at least 2.
+    pub cells_per_rank: u32,
+    /// Payload of one cell, bytes; a multiple of 64.
+    pub cell_payload: u32,
+    /// Lines in the fastbox ring of one ordered pair; 1 gives the single-buffer fastbox of [Nemesis07] §2.
+    pub fastbox_lines: u32,
+}
+
+impl Config {
+    /// The defaults for `ranks` ranks: 64 cells of 16 KiB each ([Nemesis07] uses 64 KiB; 16 KiB stays in the
+    /// first two cache levels of both sides) and a fastbox of one page.
+    #[must_use]
+    pub const fn new(ranks: u32) -> Self {
+        Self { ranks, cells_per_rank: 64, cell_payload: 16 * 1024, fastbox_lines: 63 }
+    }
+}
+
+/// Offsets and sizes, in bytes from the segment's start. Two processes with equal [`Config`] have equal plans.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Plan {
+    config: Config,
+    rank_blocks: usize,
+    cells: usize,
+    cell_stride: usize,
+    fastboxes: usize,
+    fastbox_stride: usize,
+    total: usize,
+}
+
+impl Plan {
+    /// Lays out a segment.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] when a number is out of its range or the segment would not fit the address space.
+    pub fn new(config: Config) -> Result<Self, PlanError> {
+        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines } = config;
+        if ranks == 0 {
+            return Err(PlanError::NoRanks);
+        }
+        if cells_per_rank < 2 {
+            return Err(PlanError::TooFewCells { found: cells_per_rank });
+        }
+        if cell_payload < 1024 || !(cell_payload as usize).is_multiple_of(CACHE_LINE) {
+            return Err(PlanError::CellPayload { found: cell_payload });
+        }
+        if fastbox_lines == 0 {
+            return Err(PlanError::NoFastboxLines);
+        }
+        Self::lay_out(config).ok_or(PlanError::TooLarge { config })
+    }
+
+    fn lay_out(config: Config) -> Option<Self> {
+        let ranks = config.ranks as usize;
+        config.ranks.checked_mul(config.cells_per_rank)?;
+        let cell_stride = (config.cell_payload as usize).checked_add(size_of::<Cell>())?;
+        let fastbox_stride = (config.fastbox_lines as usize)
+            .checked_mul(size_of::<Line>())?
+            .checked_add(CACHE_LINE)?
+            .checked_next_multiple_of(PAGE)?;
+
+        let rank_blocks = size_of::<Header>().next_multiple_of(PAGE);
+        let cells = ranks
+            .checked_mul(size_of::<RankBlock>())?
+            .checked_add(rank_blocks)?
+            .checked_next_multiple_of(PAGE)?;
+        let fastboxes = ranks
+            .checked_mul(config.cells_per_rank as usize)?
+            .checked_mul(cell_stride)?
+            .checked_add(cells)?
+            .checked_next_multiple_of(PAGE)?;
+        let total =
+            ranks.checked_mul(ranks)?.checked_mul(fastbox_stride)?.checked_add(fastboxes)?;
+        isize::try_from(total).ok()?;
+        Some(Self { config, rank_blocks, cells, cell_stride, fastboxes, fastbox_stride, total })
+    }
+
+    /// The numbers this plan was made from.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Bytes to map.
+    #[must_use]
+    pub const fn total_bytes(&self) -> usize {
+        self.total
+    }
+
+    /// Bytes from the start that must be backed by memory before any rank starts. The rest, the fastboxes, is
+    /// backed a pair at a time when the pair first talks ([`Plan::fastbox_range`]).
+    #[must_use]
+    pub const fn resident_bytes(&self) -> usize {
+        self.fastboxes
+    }
+
+    /// Bytes backed by memory when `pairs` ordered pairs of ranks talk through fastboxes.
+    #[must_use]
+    pub const fn bytes_with_active_pairs(&self, pairs: usize) -> usize {
+        self.fastboxes + pairs * self.fastbox_stride
+    }
+
+    /// Number of cells in the segment.
+    #[inline(always)]
+    #[must_use]
+    pub const fn cells(&self) -> u32 {
+        // `lay_out` refuses a product that overflows.
+        self.config.ranks * self.config.cells_per_rank
+    }
+
+    /// Offset of the block of `rank`, which is less than `ranks`.
+    #[inline(always)]
+    pub(super) const fn rank_block(&self, rank: u32) -> usize {
+        self.rank_blocks + rank as usize * size_of::<RankBlock>()
+    }
+
+    /// Offset of the cell with the zero-based number `cell`.
+    #[inline(always)]
+    pub(super) const fn cell(&self, cell: u32) -> usize {
+        self.cells + cell as usize * self.cell_stride
+    }
+
+    /// Offset and length of the fastbox from `source` to `destination`: the range that must be backed by memory
+    /// before either side touches it. Whole pages.
+    #[must_use]
+    pub const fn fastbox_range(&self, source: u32, destination: u32) -> (usize, usize) {
+        let pair = destination as usize * self.config.ranks as usize + source as usize;
+        (self.fastboxes + pair * self.fastbox_stride, self.fastbox_stride)
+    }
+}
+
+/// Why a segment cannot be laid out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A job of no ranks.
+    NoRanks,
+    /// A rank needs at least two cells: one to fill while the other travels.
+    TooFewCells {
+        /// Cells per rank asked for.
+        found: u32,
+    },
+    /// The cell payload is under 1 KiB or no multiple of 64 bytes.
+    CellPayload {
+        /// Bytes asked for.
+        found: u32,
+    },
+    /// A fastbox of no lines.
+    NoFastboxLines,
+    /// Offsets would overflow.
+    TooLarge {
+        /// The shape asked for.
+        config: Config,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoRanks => f.write_str("a job needs at least 1 rank"),
+            Self::TooFewCells { found } => {
+                write!(f, "{found} cells per rank are too few: at least 2 are needed")
+            }
+            Self::CellPayload { found } => {
+                write!(f, "a cell payload of {found} bytes is not a multiple of 64 of at least 1024")
+            }
+            Self::NoFastboxLines => f.write_str("a fastbox needs at least 1 line"),
+            Self::TooLarge { config } => write!(
+                f,
+                "a segment of {} ranks with {} cells of {} bytes each does not fit the address space",
+                config.ranks, config.cells_per_rank, config.cell_payload
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_without_overlap() {
+        for ranks in [1, 2, 7, 256] {
+            let plan = Plan::new(Config::new(ranks)).unwrap();
+            assert!(plan.rank_block(0) >= size_of::<Header>());
+            assert!(plan.rank_block(ranks) <= plan.cell(0));
+            assert!(plan.cell(plan.cells()) <= plan.resident_bytes());
+            assert_eq!(plan.fastbox_range(0, 0).0, plan.resident_bytes());
+            let (last, length) = plan.fastbox_range(ranks - 1, ranks - 1);
+            assert_eq!(last + length, plan.total_bytes());
+        }
+    }
+
+    /// The formula of `docs/layout.md`, in numbers: what a user's node pays.
+    #[test]
+    fn memory_is_what_the_layout_page_says() {
+        let two = Plan::new(Config::new(2)).unwrap();
+        assert_eq!(two.bytes_with_active_pairs(0), 2_113_536);
+        assert_eq!(two.bytes_with_active_pairs(2) - two.bytes_with_active_pairs(0), 2 * 4096);
+    }
+
+    #[test]
+    fn a_shape_that_cannot_be_is_refused() {
+        let base = Config::new(2);
+        assert_eq!(Plan::new(Config { ranks: 0, ..base }), Err(PlanError::NoRanks));
+        assert_eq!(
+            Plan::new(Config { cells_per_rank: 1, ..base }),
+            Err(PlanError::TooFewCells { found: 1 })
+        );
+        assert_eq!(
+            Plan::new(Config { cell_payload: 1000, ..base }),
+            Err(PlanError::CellPayload { found: 1000 })
+        );
+        let huge = Config { ranks: u32::MAX, ..base };
+        assert_eq!(Plan::new(huge), Err(PlanError::TooLarge { config: huge }));
+    }
+}

@@ -1,0 +1,97 @@
+//! What one rank owns in the segment besides its cells.
+
+use memoffset::offset_of;
+use static_assertions::const_assert_eq;
+
+use crate::shm::{FreeQueue, RecvQueue};
+use crate::sync::{AtomicU32, AtomicU64, CACHE_LINE, CacheLine, order};
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+
+/// The control block of one rank.
+///
+/// | offset | size | field        | written by                           |
+/// |-------:|-----:|--------------|--------------------------------------|
+/// |      0 |  128 | `recv_queue` | producers (line 0), owner (both)     |
+/// |    128 |   64 | `free_queue` | whoever returns a cell, owner        |
+/// |    192 |   64 | `liveness`   | owner, launcher                      |
+/// |    256 |   64 | `doorbell`   | whoever wakes the owner              |
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct RankBlock {
+    /// Where the rank's messages arrive.
+    pub recv_queue: RecvQueue,
+    /// Where the rank's own cells come back.
+    pub free_queue: FreeQueue,
+    /// Whether the rank is there.
+    pub liveness: CacheLine<Liveness>,
+    /// Futex word: incremented by whoever wants the sleeping owner to look.
+    pub doorbell: CacheLine<AtomicU32>,
+}
+
+#[cfg(not(strait_loom))]
+const _: () = {
+    const_assert_eq!(size_of::<RankBlock>(), 5 * CACHE_LINE);
+    const_assert_eq!(offset_of!(RankBlock, free_queue), 128);
+    const_assert_eq!(offset_of!(RankBlock, liveness), 192);
+    const_assert_eq!(offset_of!(RankBlock, doorbell), 256);
+};
+
+/// Who a rank is to the operating system, and whether it still lives.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Liveness {
+    state: AtomicU32,
+    pid: AtomicU32,
+    start_time: AtomicU64,
+}
+
+/// The stages of a rank's life, in their only order.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Life {
+    /// Has not attached yet. It may be sent to: its queue is there already.
+    Unborn,
+    /// Attached; [`Liveness::process`] identifies it.
+    Alive,
+    /// Left in good order. It reads no more messages.
+    Finished,
+    /// Ended without leaving: killed, or crashed.
+    Dead,
+}
+
+impl Liveness {
+    /// Says that this rank has attached, as the process `pid` that started at `start_time` (clock ticks since
+    /// boot, the 22nd field of `/proc/PID/stat`: it tells a process from a later one with the same number).
+    pub fn attach(&self, pid: u32, start_time: u64) {
+        self.pid.store(pid, Relaxed);
+        self.start_time.store(start_time, Relaxed);
+        // ORDER life/1: Release, pairs with life/2: who sees `Alive` sees whose life it is.
+        self.state.store(Life::Alive as u32, order("life/1", Release));
+    }
+
+    /// Says that this rank has left in good order (owner), or that it is dead (whoever saw it die).
+    ///
+    /// A rank that already left is not dead afterwards.
+    pub fn end(&self, how: Life) {
+        // ORDER life/3: Release / Relaxed. Everything the rank published comes before its end, so that a peer who
+        // sees the end (life/2) and then drains the queues finds all of it.
+        let _ = self.state.fetch_max(how as u32, order("life/3", Release));
+    }
+
+    /// The stage the rank has reached. A value that no stage has counts as dead.
+    #[must_use]
+    pub fn state(&self) -> Life {
+        // ORDER life/2: Acquire, pairs with life/1 and life/3.
+        match self.state.load(order("life/2", Acquire)) {
+            0 => Life::Unborn,
+            1 => Life::Alive,
+            2 => Life::Finished,
+            _ => Life::Dead,
+        }
+    }
+
+    /// Process number and start time, valid once the rank is [`Life::Alive`].
+    #[must_use]
+    pub fn process(&self) -> (u32, u64) {
+        (self.pid.load(Relaxed), self.start_time.load(Relaxed))
+    }
+}

@@ -1,0 +1,151 @@
+//! The view of a mapped segment: offsets become references here and nowhere else.
+
+use core::ptr::NonNull;
+
+use super::{AttachError, CellIndex, Corrupt, Header, Plan, RankBlock};
+use crate::shm::{Cell, CellArena, FastboxPtr};
+use crate::sync::{AtomicU32, CACHE_LINE};
+
+/// A mapped segment. Copies are views of the same memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    base: NonNull<u8>,
+    plan: Plan,
+}
+
+// SAFETY: every structure reached through a segment is made for concurrent processes, hence for threads; the
+// pointer itself is just an address that stays valid as long as the mapping (contract of `format` and `attach`).
+unsafe impl Send for Segment {}
+
+impl Segment {
+    /// Turns zero-filled memory into an empty segment. Zero is the empty state of every structure, so only the
+    /// header is written.
+    ///
+    /// # Safety
+    ///
+    /// `base` is aligned to [`super::PAGE`] and valid for reads and writes of `plan.total_bytes()` bytes for as long as
+    /// the segment or a copy of it is used; the memory is zero and nobody else uses it yet.
+    pub unsafe fn format(base: NonNull<u8>, plan: Plan, nonce: u64) -> Self {
+        // SAFETY: the caller gives aligned, writable memory of at least a header's length that nobody else uses.
+        unsafe { base.cast::<Header>().write(Header::new(&plan, nonce)) };
+        Self { base, plan }
+    }
+
+    /// Checks the segment at `base` and gives `rank` its view.
+    ///
+    /// # Errors
+    ///
+    /// [`AttachError`] when this is not the segment of the job that drew `nonce`, or `rank` has no place in it.
+    ///
+    /// # Safety
+    ///
+    /// `base` is aligned to [`super::PAGE`] and valid for reads and writes of `mapped` bytes for as long as the segment
+    /// or a copy of it is used, and everybody who maps the memory reaches it through this crate.
+    pub unsafe fn attach(
+        base: NonNull<u8>,
+        mapped: usize,
+        nonce: u64,
+        rank: u32,
+    ) -> Result<Self, AttachError> {
+        if mapped < size_of::<Header>() {
+            return Err(AttachError::TooShort { mapped });
+        }
+        // SAFETY: in bounds (checked above) and aligned (contract). The header was written before the segment was
+        // handed out and is never written again, so a plain copy races with nobody.
+        let header = unsafe { base.cast::<Header>().read() };
+        let plan = header.check(mapped, nonce)?;
+        let ranks = plan.config().ranks;
+        if rank >= ranks {
+            return Err(AttachError::Rank { rank, ranks });
+        }
+        Ok(Self { base, plan })
+    }
+
+    /// The plan of this segment.
+    #[inline(always)]
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Number of ranks.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ranks(&self) -> u32 {
+        self.plan.config().ranks
+    }
+
+    /// The control block of `rank`.
+    ///
+    /// # Panics
+    ///
+    /// When `rank` is no rank of this segment.
+    #[inline(always)]
+    #[must_use]
+    pub fn rank_block(&self, rank: u32) -> &RankBlock {
+        assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
+        // SAFETY: the plan puts the blocks of ranks below `ranks` inside the mapping, 64-aligned; a block is made of
+        // atomics for which any bytes are valid.
+        unsafe { self.base.add(self.plan.rank_block(rank)).cast::<RankBlock>().as_ref() }
+    }
+
+    /// The cell `index`, header and payload; valid as long as the mapping.
+    #[inline(always)]
+    #[must_use]
+    pub fn cell(&self, index: CellIndex) -> NonNull<Cell> {
+        debug_assert!(index.raw() <= self.plan.cells());
+        // SAFETY: an index was parsed against the number of cells, all of which the plan puts inside the mapping.
+        unsafe { self.base.add(self.plan.cell(index.raw() - 1)).cast() }
+    }
+
+    /// The zero-based rank that owns the cell.
+    #[inline(always)]
+    #[must_use]
+    pub fn owner(&self, index: CellIndex) -> u32 {
+        (index.raw() - 1) / self.plan.config().cells_per_rank
+    }
+
+    /// A fastbox that never holds a message: what a receiver looks into before its source opens a real one.
+    #[must_use]
+    pub fn empty_fastbox(&self) -> FastboxPtr {
+        // SAFETY: the first page holds the header and zeros; its second and third line are inside the mapping.
+        unsafe {
+            let zeros = self.base.add(CACHE_LINE);
+            FastboxPtr::new(zeros.cast(), zeros.add(CACHE_LINE).cast(), 1)
+        }
+    }
+
+    /// The fastbox from `source` to `destination`. Its range ([`Plan::fastbox_range`]) must be backed by memory before
+    /// anything in it is touched.
+    ///
+    /// # Panics
+    ///
+    /// When either is no rank of this segment.
+    #[must_use]
+    pub fn fastbox(&self, source: u32, destination: u32) -> FastboxPtr {
+        assert!(source < self.ranks() && destination < self.ranks());
+        let (offset, _) = self.plan.fastbox_range(source, destination);
+        // SAFETY: the plan puts credit line and ring of each pair of ranks inside the mapping, 64-aligned.
+        unsafe {
+            let credit = self.base.add(offset);
+            FastboxPtr::new(
+                credit.cast(),
+                credit.add(CACHE_LINE).cast(),
+                self.plan.config().fastbox_lines,
+            )
+        }
+    }
+}
+
+impl CellArena for Segment {
+    #[inline(always)]
+    fn parse(&self, raw: u32) -> Result<Option<CellIndex>, Corrupt> {
+        CellIndex::parse(raw, self.plan.cells())
+    }
+
+    #[inline(always)]
+    fn next(&self, index: CellIndex) -> &AtomicU32 {
+        // SAFETY: `cell` gives a pointer that is valid and aligned as long as the mapping; `next` is an atomic.
+        unsafe { &(*self.cell(index).as_ptr()).next }
+    }
+}

@@ -1,0 +1,131 @@
+//! The cells a rank owns: which are free, and with whom the others are.
+
+use crate::layout::{CellIndex, Corrupt, Segment};
+use crate::memory::{Memory, OutOfMemory, Table};
+use crate::shm::{CellArena, FreeQueue};
+
+/// Whereabouts of a cell that is in its owner's hands.
+const HOME: u32 = u32::MAX;
+
+/// The owner's private books of its cells.
+#[derive(Debug)]
+pub(super) struct CellPool<M: Memory> {
+    rank: u32,
+    first: u32,
+    /// Destination of each cell, or [`HOME`].
+    whereabouts: Table<u32, M>,
+    /// Cells known to be free, last used first.
+    free: Table<u32, M>,
+    free_count: usize,
+    /// The rest of a chain taken from the free queue, not walked yet.
+    returned: Option<CellIndex>,
+}
+
+impl<M: Memory + Clone> CellPool<M> {
+    pub(super) fn new(memory: M, segment: &Segment, rank: u32) -> Result<Self, OutOfMemory> {
+        let count = segment.plan().config().cells_per_rank;
+        let first = rank * count + 1;
+        Ok(Self {
+            rank,
+            first,
+            whereabouts: Table::new(memory.clone(), count as usize, |_| HOME)?,
+            // The lowest on top: a rank that sends little touches little.
+            free: Table::new(memory, count as usize, |number| first + count - 1 - number as u32)?,
+            free_count: count as usize,
+            returned: None,
+        })
+    }
+
+    /// A free cell, booked as on its way to `destination`; `None` when all are out.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        segment: &Segment,
+        destination: u32,
+    ) -> Result<Option<CellIndex>, Corrupt> {
+        let cell = if self.free_count > 0 {
+            self.free_count -= 1;
+            segment.parse(self.free[self.free_count])?
+        } else {
+            if self.returned.is_none() {
+                self.returned = segment.rank_block(self.rank).free_queue.take(segment)?;
+            }
+            self.pop_returned(segment)?
+        };
+        if let Some(cell) = cell {
+            self.whereabouts[(cell.raw() - self.first) as usize] = destination;
+        }
+        Ok(cell)
+    }
+
+    /// Puts a cell back that was taken and not sent.
+    pub(super) fn put_back(&mut self, cell: CellIndex) {
+        self.book_home(cell);
+    }
+
+    /// Takes in everything that came back. For [`CellPool::out_with`] and [`CellPool::reclaim`], which need the books
+    /// complete.
+    pub(super) fn collect(&mut self, segment: &Segment) -> Result<(), Corrupt> {
+        loop {
+            while let Some(cell) = self.pop_returned(segment)? {
+                self.book_home(cell);
+            }
+            self.returned = segment.rank_block(self.rank).free_queue.take(segment)?;
+            if self.returned.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Number of cells that are with `destination`, by the books.
+    pub(super) fn out_with(&self, destination: u32) -> usize {
+        self.whereabouts.iter().filter(|with| **with == destination).count()
+    }
+
+    /// Takes back the cells that are with a dead rank, as far as nobody can still write to them.
+    ///
+    /// A producer that swapped the dead rank's tail from one of our cells and has not linked yet will still write
+    /// that cell's link. So only a cell that has been linked comes back; the last one of a chain, at most one or two
+    /// per dead rank, stays lost until its link arrives.
+    pub(super) fn reclaim(&mut self, segment: &Segment, dead: u32) -> Result<(), Corrupt> {
+        use crate::sync::Ordering::Acquire;
+        self.collect(segment)?;
+        for number in 0..self.whereabouts.len() {
+            if self.whereabouts[number] != dead {
+                continue;
+            }
+            let Some(cell) = segment.parse(self.first + number as u32)? else { continue };
+            // ORDER queue/11: Acquire, pairs with queue/4: the link has been written and will not be again.
+            let link = segment.next(cell).load(crate::sync::order("queue/11", Acquire));
+            if link != CellIndex::NIL {
+                self.book_home(cell);
+            }
+        }
+        Ok(())
+    }
+
+    fn book_home(&mut self, cell: CellIndex) {
+        self.whereabouts[(cell.raw() - self.first) as usize] = HOME;
+        self.free[self.free_count] = cell.raw();
+        self.free_count += 1;
+    }
+
+    /// The next cell of the taken chain, checked to be one of ours that was out.
+    fn pop_returned(&mut self, segment: &Segment) -> Result<Option<CellIndex>, Corrupt> {
+        let Some(cell) = self.returned else { return Ok(None) };
+        let ours = cell
+            .raw()
+            .checked_sub(self.first)
+            .and_then(|number| self.whereabouts.get(number as usize))
+            .is_some_and(|with| *with != HOME);
+        if !ours {
+            self.returned = None;
+            return Err(Corrupt::CellIndex {
+                found: cell.raw(),
+                cells: segment.plan().config().cells_per_rank,
+            });
+        }
+        self.returned = FreeQueue::next(segment, cell)?;
+        Ok(Some(cell))
+    }
+}

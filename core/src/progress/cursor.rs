@@ -1,0 +1,165 @@
+//! A place in a buffer that may have several parts: where the next byte comes from or goes to.
+
+use core::ptr::NonNull;
+
+/// One contiguous part of a buffer. Same layout as POSIX `struct iovec`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Part {
+    /// First byte; any non-null pointer when `length` is zero.
+    pub base: NonNull<u8>,
+    /// Bytes.
+    pub length: usize,
+}
+
+/// What is left of a buffer of one or more parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor {
+    part: Part,
+    further: NonNull<Part>,
+    further_count: usize,
+}
+
+impl Cursor {
+    /// A cursor at the start of one contiguous buffer.
+    ///
+    /// # Safety
+    ///
+    /// The buffer stays valid, for reads when gathered from and for writes when scattered to, as long as the cursor
+    /// or a copy of it is used.
+    #[inline(always)]
+    #[must_use]
+    pub const unsafe fn contiguous(part: Part) -> Self {
+        Self { part, further: NonNull::dangling(), further_count: 0 }
+    }
+
+    /// A cursor at the start of a buffer of several parts.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Cursor::contiguous`], for each part and for the slice of parts itself.
+    #[must_use]
+    pub const unsafe fn parts(parts: &[Part]) -> Self {
+        match parts {
+            [] => Self {
+                part: Part { base: NonNull::dangling(), length: 0 },
+                further: NonNull::dangling(),
+                further_count: 0,
+            },
+            [first, further @ ..] => Self {
+                part: *first,
+                // SAFETY: a slice's pointer is not null.
+                further: unsafe { NonNull::new_unchecked(further.as_ptr().cast_mut()) },
+                further_count: further.len(),
+            },
+        }
+    }
+
+    /// Bytes left.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        let mut bytes = self.part.length;
+        for number in 0..self.further_count {
+            // SAFETY: the parts are valid by the contract of `parts`.
+            bytes += unsafe { self.further.add(number).read() }.length;
+        }
+        bytes
+    }
+
+    /// Copies the next `length` bytes, or as many as are left, to `destination`.
+    ///
+    /// # Safety
+    ///
+    /// `destination` is valid for writes of `length` bytes and does not overlap the buffer.
+    pub unsafe fn gather(&mut self, destination: NonNull<u8>, length: usize) {
+        self.walk(length, |part, done, piece| {
+            // SAFETY: `walk` gives pieces of the buffer, and together no more than `length` bytes.
+            unsafe { part.copy_to_nonoverlapping(destination.add(done), piece) };
+        });
+    }
+
+    /// Copies `length` bytes from `source` to the next places of the buffer. What does not fit is left out.
+    ///
+    /// # Safety
+    ///
+    /// `source` is valid for reads of `length` bytes and does not overlap the buffer.
+    pub unsafe fn scatter(&mut self, source: NonNull<u8>, length: usize) {
+        self.walk(length, |part, done, piece| {
+            // SAFETY: as in `gather`.
+            unsafe { source.add(done).copy_to_nonoverlapping(part, piece) };
+        });
+    }
+
+    /// Calls `each(part, done, piece)` for consecutive pieces of the next `length` bytes: a pointer to the piece, the
+    /// bytes before it, its length.
+    #[inline]
+    fn walk(&mut self, length: usize, mut each: impl FnMut(NonNull<u8>, usize, usize)) {
+        let mut done = 0;
+        while done < length {
+            if self.part.length == 0 {
+                if self.further_count == 0 {
+                    return;
+                }
+                // SAFETY: the parts are valid by the contract of `parts`; the pointer stays within their slice or one
+                // past its end.
+                unsafe {
+                    self.part = self.further.read();
+                    self.further = self.further.add(1);
+                }
+                self.further_count -= 1;
+                continue;
+            }
+            let piece = self.part.length.min(length - done);
+            each(self.part.base, done, piece);
+            // SAFETY: `piece` is within the part.
+            self.part.base = unsafe { self.part.base.add(piece) };
+            self.part.length -= piece;
+            done += piece;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(bytes: &mut [u8]) -> Part {
+        Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() }
+    }
+
+    #[test]
+    fn bytes_cross_parts_in_order() {
+        let (mut a, mut b, mut c) = ([1_u8, 2, 3], [], [4_u8, 5]);
+        let parts = [part(&mut a), part(&mut b), part(&mut c)];
+        // SAFETY: the arrays outlive the cursor.
+        let mut cursor = unsafe { Cursor::parts(&parts) };
+        assert_eq!(cursor.remaining(), 5);
+        let mut out = [0_u8; 8];
+        let to = NonNull::from(&mut out).cast::<u8>();
+        // SAFETY: `out` is longer than what is copied.
+        unsafe {
+            cursor.gather(to, 2);
+            cursor.gather(to.add(2), 3);
+        }
+        assert_eq!(out, [1, 2, 3, 4, 5, 0, 0, 0]);
+        assert_eq!(cursor.remaining(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let mut small = [0_u8; 3];
+        let parts = [part(&mut small)];
+        let from = [9_u8; 5];
+        // SAFETY: the arrays outlive the cursor and do not overlap.
+        unsafe {
+            Cursor::parts(&parts).scatter(NonNull::from(&from).cast(), 5);
+        }
+        assert_eq!(small, [9; 3]);
+    }
+
+    #[test]
+    fn a_buffer_of_no_parts_holds_nothing() {
+        // SAFETY: there is nothing to keep valid.
+        assert_eq!(unsafe { Cursor::parts(&[]) }.remaining(), 0);
+    }
+}

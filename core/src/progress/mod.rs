@@ -1,0 +1,239 @@
+//! The progress engine: ties fastboxes, queue and matching together for one rank.
+//!
+//! Sans-IO: the engine reads and writes the segment and the buffers it was given, and nothing else. It has no clock
+//! and does not wait; whoever embeds it calls [`Engine::progress`] until a request is done, decides how to pass the
+//! time in between, backs fastbox memory when [`Engine::poll_want`] asks, and says when a peer is gone.
+//!
+//! The progress invariant: an operation that cannot go on sits in a list that every `progress` visits. Every packet
+//! between two ranks has a sequence number, whichever way it takes; packets are taken in that order.
+//!
+//! Source: [Nemesis07] §3.1 (cells over iovecs, pending sends, active fastboxes, unexpected messages copied out of
+//! their cells at once) and §3.3 (posted-receive bypass).
+
+mod cells;
+mod cursor;
+mod failure;
+mod peer;
+mod receive;
+mod request;
+mod send;
+
+pub use cursor::{Cursor, Part};
+pub use peer::Gone;
+pub use receive::{Bypass, Received, Want};
+pub use request::{Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status};
+pub use send::Sent;
+
+use crate::layout::{CellIndex, Segment};
+use crate::matching::{Posted, Unexpected};
+use crate::memory::{Memory, OutOfMemory, Slab, Table};
+use cells::CellPool;
+use peer::{Outbox, Peer};
+use receive::Message;
+use request::{Entry, Request};
+
+/// Numbers that a user may tune.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Tuning {
+    /// Longest message that goes through a fastbox, bytes; at most [`crate::wire::FASTBOX_LENGTH_MAX`]. Zero shuts the
+    /// fastboxes.
+    pub fastbox_max: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { fastbox_max: 1024 }
+    }
+}
+
+/// One rank's end of every channel in a segment.
+#[derive(Debug)]
+pub struct Engine<M: Memory + Clone> {
+    peers: Table<Peer, M>,
+    posted: Posted<M>,
+    unexpected: Unexpected<M>,
+    segment: Segment,
+    rank: u32,
+    tuning: Tuning,
+    cells: CellPool<M>,
+    requests: Slab<Entry, M>,
+    messages: Slab<Message, M>,
+    /// Peers whose fastbox to us is open.
+    inboxes: RankList<M>,
+    /// Peers with sends that wait for cells.
+    blocked: RankList<M>,
+    /// Peers to whom a fastbox is wanted.
+    wanted: RankList<M>,
+    /// A cell that was taken from the queue and could not be delivered for want of memory.
+    stalled: Option<CellIndex>,
+    stopped: bool,
+    memory: M,
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// The engine of `rank`, which must have its place in `segment` to itself.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn new(
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
+        let ranks = segment.ranks() as usize;
+        let list = || RankList::new(memory.clone(), ranks);
+        Ok(Self {
+            peers: Table::new(memory.clone(), ranks, |peer| {
+                Peer::new(&segment, rank, peer as u32)
+            })?,
+            posted: Posted::new(memory.clone()),
+            unexpected: Unexpected::new(memory.clone()),
+            cells: CellPool::new(memory.clone(), &segment, rank)?,
+            requests: Slab::new(memory.clone()),
+            messages: Slab::new(memory.clone()),
+            inboxes: list()?,
+            blocked: list()?,
+            wanted: list()?,
+            stalled: None,
+            stopped: false,
+            segment,
+            rank,
+            tuning,
+            memory,
+        })
+    }
+
+    /// This rank.
+    #[inline(always)]
+    #[must_use]
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// The segment this engine works on.
+    #[must_use]
+    pub const fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// The numbers in force.
+    #[must_use]
+    pub const fn tuning(&self) -> Tuning {
+        self.tuning
+    }
+
+    /// Moves everything that can move without waiting, and says whether anything did.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgressError`].
+    pub fn progress(&mut self) -> Result<bool, ProgressError> {
+        if self.stopped {
+            return Err(ProgressError::Stopped);
+        }
+        let mut moved = self.poll_queue()?;
+        for place in 0..self.inboxes.len() {
+            moved |= self.poll_fastbox(self.inboxes.get(place))?;
+        }
+        if !self.blocked.is_empty() {
+            moved |= self.push_blocked()?;
+        }
+        Ok(moved)
+    }
+
+    /// A peer to whom the engine would like to open its fastbox. Back the range that
+    /// [`crate::layout::Plan::fastbox_range`] gives for (this rank, peer) with memory, then say how it went with
+    /// [`Engine::fastbox_backed`].
+    #[inline]
+    pub fn poll_want(&mut self) -> Option<u32> {
+        self.wanted.pop()
+    }
+
+    /// The answer to [`Engine::poll_want`]: with `backed` false the queue serves this peer for good.
+    pub fn fastbox_backed(&mut self, peer: u32, backed: bool) {
+        let peer = &mut self.peers[peer as usize];
+        if peer.outbox == Outbox::Wanted {
+            peer.outbox = if backed { Outbox::Backed } else { Outbox::Refused };
+        }
+    }
+
+    /// The outcome of an operation, once it is over: its id ends with this answer. `None`: still under way.
+    #[inline]
+    pub fn test(&mut self, id: RequestId) -> Option<Outcome> {
+        let Some(Request::Done(outcome)) = self.request(id.0) else { return None };
+        self.requests.remove(id.0);
+        Some(outcome)
+    }
+
+    /// True when the operation is over and [`Engine::test`] would give its outcome.
+    #[must_use]
+    pub fn is_done(&self, id: RequestId) -> bool {
+        matches!(self.request(id.0), Some(Request::Done(_)))
+    }
+
+    /// Stops the engine for good: no operation touches its buffer any more, none will have an outcome. For the one case
+    /// where a claim on a buffer must end and [`Engine::detach`] has no memory to end it well.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    fn request(&self, id: u32) -> Option<Request> {
+        self.requests.get(id).map(|entry| entry.request)
+    }
+
+    fn request_mut(&mut self, id: u32) -> Option<&mut Request> {
+        self.requests.get_mut(id).map(|entry| &mut entry.request)
+    }
+
+    /// True when no send waits for cells: whatever was sent is on its way.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.blocked.is_empty()
+    }
+}
+
+/// A list of ranks, each at most once.
+#[derive(Debug)]
+struct RankList<M: Memory> {
+    ranks: Table<u32, M>,
+    length: usize,
+}
+
+impl<M: Memory> RankList<M> {
+    fn new(memory: M, ranks: usize) -> Result<Self, OutOfMemory> {
+        Ok(Self { ranks: Table::new(memory, ranks, |_| 0)?, length: 0 })
+    }
+
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn get(&self, place: usize) -> u32 {
+        self.ranks[place]
+    }
+
+    fn insert(&mut self, rank: u32) {
+        if !self.ranks[..self.length].contains(&rank) {
+            self.ranks[self.length] = rank;
+            self.length += 1;
+        }
+    }
+
+    fn remove(&mut self, rank: u32) {
+        if let Some(place) = self.ranks[..self.length].iter().position(|other| *other == rank) {
+            self.length -= 1;
+            self.ranks[place] = self.ranks[self.length];
+        }
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        self.length = self.length.checked_sub(1)?;
+        Some(self.ranks[self.length])
+    }
+}

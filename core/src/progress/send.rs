@@ -1,0 +1,285 @@
+//! Sending: through the fastbox when it has room, through cells otherwise, later when there is no cell.
+
+use super::peer::{Outbox, Peer, Pushed};
+use super::request::{Entry, Outgoing, Owned, Request};
+use super::{Cursor, Engine, Fault, Gone, Outcome, Owner, RequestId, StartError, Status};
+use crate::layout::Corrupt;
+use crate::matching::TAG_MAX;
+use crate::memory::{Memory, OutOfMemory};
+use crate::shm::{Cell, CellHead, SHORT_MAX};
+use crate::wire::{Key, Kind};
+
+/// What became of a send that began.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sent {
+    /// The buffer may be reused: the message is in shared memory.
+    Done,
+    /// Part of the buffer is still needed; [`Engine::test`] tells when it is not.
+    Pending(RequestId),
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Sends a message of up to [`SHORT_MAX`] bytes if that takes nothing but a free line in the fastbox. False: nothing
+    /// was sent and nothing was checked; use [`Engine::isend`].
+    ///
+    /// This is the latency path: no branch here is taken that the common case does not need.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_short(&mut self, destination: u32, key: Key, payload: &[u8]) -> bool {
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
+        if payload.len() > SHORT_MAX
+            || key.tag() > TAG_MAX
+            || !peer.fastbox_out.send_short(peer.next_out, key, payload)
+        {
+            return false;
+        }
+        peer.next_out += 1;
+        true
+    }
+
+    /// Sends the message that `data` holds, as far as there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; nothing was sent.
+    ///
+    /// # Safety
+    ///
+    /// What `data` points to stays valid and unchanged until the send is over: until this returns [`Sent::Done`] or an
+    /// error, until [`Engine::test`] gives an outcome, or until [`Engine::detach`] returns `Ok`.
+    pub unsafe fn isend(
+        &mut self,
+        destination: u32,
+        key: Key,
+        data: Cursor,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
+        let ranks = self.segment.ranks();
+        let Some(peer) = self.peers.get_mut(destination as usize) else {
+            return Err(StartError::Rank { rank: destination, ranks });
+        };
+        if key.tag() > TAG_MAX {
+            return Err(StartError::Tag { tag: key.tag() });
+        }
+        if let Some(gone) = peer.gone {
+            return Err(StartError::Peer(gone.fault(destination)));
+        }
+        if peer.outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
+            peer.outbox = Outbox::Wanted;
+            self.wanted.insert(destination);
+        }
+        // Fallible work first: once a packet has left, there must be a place for the rest.
+        self.requests.reserve()?;
+        let mut message = Outgoing { key, total: data.remaining(), sent: 0, data };
+        if peer.waiting.ends.is_none() && self.push(destination, &mut message)? == Pushed::Whole {
+            return Ok(Sent::Done);
+        }
+        Ok(Sent::Pending(self.wait_for_cells(destination, message, owner)?))
+    }
+
+    /// Ends the claim of a pending send on its buffer: the engine copies what is left and sends it from there. The id
+    /// ends here.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: the send goes on as before, and so does the claim.
+    pub(super) fn detach_send(&mut self, id: u32) -> Result<(), OutOfMemory> {
+        let Some(Request::Sending { mut message, .. }) = self.request(id) else { return Ok(()) };
+        let length = message.left().max(1);
+        let base = self.memory.allocate(Owned::layout(length)?).ok_or(OutOfMemory { bytes: length })?;
+        // SAFETY: the buffer is still claimed (contract of `isend`); the copy has room for all that is left of it, and
+        // lives until the request ends.
+        unsafe {
+            message.data.gather(base, message.left());
+            message.data = Cursor::contiguous(super::Part { base, length: message.left() });
+        }
+        if let Some(Request::Sending { message: kept, detached, .. }) = self.request_mut(id) {
+            *kept = message;
+            *detached = Some(Owned { base, length });
+        }
+        Ok(())
+    }
+
+    /// Goes on with the sends that wait for cells, each peer's in order.
+    pub(super) fn push_blocked(&mut self) -> Result<bool, Corrupt> {
+        let mut moved = false;
+        let mut place = 0;
+        while place < self.blocked.len() {
+            let destination = self.blocked.get(place);
+            moved |= self.push_waiting(destination)?;
+            // A list that ran empty has left its place to another.
+            if place < self.blocked.len() && self.blocked.get(place) == destination {
+                place += 1;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn push_waiting(&mut self, destination: u32) -> Result<bool, Corrupt> {
+        let mut moved = false;
+        while let Some((first, _)) = self.peers[destination as usize].waiting.ends {
+            let Some(Request::Sending { message, .. }) = self.request(first) else { break };
+            let (mut message, before) = (message, message.sent);
+            let pushed = self.push(destination, &mut message)?;
+            moved |= pushed == Pushed::Whole || message.sent != before;
+            if pushed == Pushed::Blocked {
+                if let Some(Request::Sending { message: kept, .. }) = self.request_mut(first) {
+                    *kept = message;
+                }
+                break;
+            }
+            let status =
+                Status { source: destination, tag: message.key.tag(), bytes: message.total };
+            self.finish_first_waiting(destination, Ok(status));
+        }
+        Ok(moved)
+    }
+
+    /// Ends the oldest send that waits for `destination`.
+    pub(super) fn finish_first_waiting(&mut self, destination: u32, outcome: Outcome) {
+        let Some((first, last)) = self.peers[destination as usize].waiting.ends else { return };
+        let Some(Request::Sending { next, detached, .. }) = self.request(first) else {
+            return;
+        };
+        self.peers[destination as usize].waiting.ends = next.map(|next| (next, last));
+        if next.is_none() {
+            self.blocked.remove(destination);
+        }
+        match detached {
+            None => {
+                if let Some(request) = self.request_mut(first) {
+                    *request = Request::Done(outcome);
+                }
+            }
+            Some(owned) => {
+                self.requests.remove(first);
+                self.release(owned);
+            }
+        }
+    }
+
+    pub(super) fn release(&self, owned: Owned) {
+        if let Ok(layout) = Owned::layout(owned.length) {
+            // SAFETY: it was allocated with this very layout, and its only user is done with it.
+            unsafe { self.memory.release(owned.base, layout) };
+        }
+    }
+
+    fn wait_for_cells(
+        &mut self,
+        destination: u32,
+        message: Outgoing,
+        owner: Owner,
+    ) -> Result<RequestId, OutOfMemory> {
+        let request = Request::Sending { message, next: None, detached: None };
+        let id = self.requests.insert(Entry { owner, request })?;
+        let peer = &mut self.peers[destination as usize];
+        // Later messages must not overtake this one through the fastbox.
+        peer.fastbox_out.shut();
+        let ends = peer.waiting.ends;
+        peer.waiting.ends = Some(ends.map_or((id, id), |(first, _)| (first, id)));
+        if let Some((_, last)) = ends
+            && let Some(Request::Sending { next, .. }) = self.request_mut(last)
+        {
+            *next = Some(id);
+        }
+        self.blocked.insert(destination);
+        Ok(RequestId(id))
+    }
+
+    /// Hands over as much of a message as there is room for. Its destination is not gone and no other send waits
+    /// before it.
+    fn push(&mut self, destination: u32, message: &mut Outgoing) -> Result<Pushed, Corrupt> {
+        if message.sent == 0 && self.push_through_fastbox(destination, message)? {
+            return Ok(Pushed::Whole);
+        }
+        let room = self.segment.plan().config().cell_payload as usize;
+        // A long message leaves cells for others: a receiver that does not look must not starve the rest.
+        let fair = (self.segment.plan().config().cells_per_rank as usize / 4).max(2);
+        loop {
+            if message.total > room {
+                self.cells.collect(&self.segment)?;
+                if self.cells.out_with(destination) >= fair {
+                    return Ok(Pushed::Blocked);
+                }
+            }
+            let Some(cell) = self.cells.take(&self.segment, destination)? else {
+                return Ok(Pushed::Blocked);
+            };
+            let length = message.left().min(room);
+            let kind = match (message.sent, length == message.total) {
+                (0, true) => Kind::Eager,
+                (0, false) => Kind::EagerFirst,
+                _ => Kind::EagerMore,
+            };
+            let peer = &mut self.peers[destination as usize];
+            let head = CellHead {
+                sequence: peer.next_out,
+                key: message.key.0,
+                total: message.total as u64,
+                source: self.rank,
+                length: length as u32,
+                kind: kind as u8,
+                flags: announce(peer),
+                reserved: [0; 6],
+            };
+            let pointer = self.segment.cell(cell);
+            // SAFETY: the cell is ours and free until enqueued; it has `room` bytes of payload behind its head.
+            unsafe {
+                message.data.gather(Cell::payload(pointer), length);
+                Cell::write_head(pointer, head);
+            }
+            let queue = &self.segment.rank_block(destination).recv_queue;
+            if let Err(corrupt) = queue.enqueue(&self.segment, cell) {
+                self.cells.put_back(cell);
+                return Err(corrupt);
+            }
+            peer.next_out += 1;
+            message.sent += length;
+            if message.left() == 0 {
+                return Ok(Pushed::Whole);
+            }
+        }
+    }
+
+    fn push_through_fastbox(
+        &mut self,
+        destination: u32,
+        message: &mut Outgoing,
+    ) -> Result<bool, Corrupt> {
+        let peer = &mut self.peers[destination as usize];
+        if peer.outbox != Outbox::Open || message.total > self.tuning.fastbox_max {
+            return Ok(false);
+        }
+        let Outgoing { key, total, data, .. } = message;
+        let sent = peer.fastbox_out.send(peer.next_out, Kind::Eager, *key, *total, |to, piece| {
+            // SAFETY: `send` gives `piece` writable bytes in the segment, where no user buffer lies.
+            unsafe { data.gather(to, piece) };
+        })?;
+        if sent {
+            peer.next_out += 1;
+            message.sent = message.total;
+        }
+        Ok(sent)
+    }
+}
+
+/// The flags of the next cell to `peer`, which say once that its fastbox is in use from then on.
+fn announce(peer: &mut Peer) -> u8 {
+    if peer.outbox == Outbox::Backed {
+        peer.outbox = Outbox::Open;
+        return CellHead::FASTBOX_OPEN;
+    }
+    0
+}
+
+impl Gone {
+    /// The fault that operations with a peer that went this way end with.
+    #[must_use]
+    pub const fn fault(self, rank: u32) -> Fault {
+        match self {
+            Self::Failed => Fault::PeerFailed { rank },
+            Self::Finished => Fault::PeerFinished { rank },
+        }
+    }
+}

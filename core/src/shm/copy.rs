@@ -1,0 +1,69 @@
+//! Copies that are too short for a call to `memcpy`.
+
+/// Copies `length` bytes, at most 48, without a loop or a call: overlapping loads and stores of a fixed size.
+///
+/// # Safety
+///
+/// `source` is valid for reads and `destination` for writes of `length` bytes, and the two do not overlap.
+#[inline(always)]
+pub unsafe fn copy_short(source: *const u8, destination: *mut u8, length: usize) {
+    type Vector = [u8; 16];
+    debug_assert!(length <= 48);
+
+    /// Copies a `T` from offset `from` and one that ends at `length`. The two may overlap.
+    ///
+    /// # Safety
+    ///
+    /// As for `copy_short`, and `size_of::<T>() <= length <= 2 * size_of::<T>()`.
+    #[inline(always)]
+    unsafe fn both_ends<T: Copy>(source: *const u8, destination: *mut u8, length: usize) {
+        let tail = length - size_of::<T>();
+        // SAFETY: both accesses lie within `length` bytes, by the contract; both loads come before both stores.
+        unsafe {
+            let first = source.cast::<T>().read_unaligned();
+            let last = source.add(tail).cast::<T>().read_unaligned();
+            destination.cast::<T>().write_unaligned(first);
+            destination.add(tail).cast::<T>().write_unaligned(last);
+        }
+    }
+
+    // SAFETY: each branch's condition is the size condition of its copies; the middle vector of the first branch
+    // lies at 16..32, inside a length above 32.
+    unsafe {
+        if length == 8 {
+            destination.cast::<u64>().write_unaligned(source.cast::<u64>().read_unaligned());
+        } else if length >= 16 {
+            if length > 32 {
+                let middle = source.add(16).cast::<Vector>().read_unaligned();
+                destination.add(16).cast::<Vector>().write_unaligned(middle);
+            }
+            both_ends::<Vector>(source, destination, length);
+        } else if length >= 8 {
+            both_ends::<u64>(source, destination, length);
+        } else if length >= 4 {
+            both_ends::<u32>(source, destination, length);
+        } else if length >= 2 {
+            both_ends::<u16>(source, destination, length);
+        } else if length == 1 {
+            destination.write(source.read());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_copied_whole_and_nothing_beyond_it() {
+        let source: [u8; 48] = core::array::from_fn(|i| i as u8 + 1);
+        for length in 0..=48 {
+            let mut destination = [0xee_u8; 64];
+            // SAFETY: both arrays are at least `length` long and distinct.
+            unsafe { copy_short(source.as_ptr(), destination.as_mut_ptr().add(1), length) };
+            assert_eq!(destination[1..=length], source[..length], "length {length}");
+            assert_eq!(destination[0], 0xee);
+            assert!(destination[length + 1..].iter().all(|byte| *byte == 0xee), "length {length}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Multi-producer single-consumer queue of cells ([Nemesis07] §2).
+//!
+//! Producers: any local process. Consumer: the owner of the queue, one thread.
+//! `enqueue` is wait-free: one swap, one link. `dequeue` never waits: in the window between a producer's swap and
+//! its link it reports the queue as empty, and finds the cell when it looks again.
+//! Absent on purpose: a length, a timeout, allocation, any pointer.
+
+use memoffset::offset_of;
+use static_assertions::const_assert_eq;
+
+use crate::layout::{CellIndex, Corrupt};
+use crate::shm::CellArena;
+use crate::sync::Ordering::{Acquire, AcqRel, Relaxed, Release};
+use crate::sync::{AtomicU32, CACHE_LINE, CacheLine, order};
+
+/// The queue's control words. Zeroed memory is an empty queue.
+///
+/// | offset | size | field    | written by          |
+/// |-------:|-----:|----------|---------------------|
+/// |      0 |    4 | `head`   | producers, consumer |
+/// |      4 |    4 | `tail`   | producers, consumer |
+/// |     64 |    4 | `shadow` | consumer only       |
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct RecvQueue {
+    /// First cell, set by the producer that found the queue empty and moved to `shadow` by the consumer.
+    head: AtomicU32,
+    /// Last cell: the word that producers swap.
+    tail: AtomicU32,
+    /// The consumer's own head: while the queue is not empty, the consumer leaves the producers' line alone.
+    shadow: CacheLine<AtomicU32>,
+}
+
+#[cfg(not(strait_loom))]
+const _: () = {
+    const_assert_eq!(size_of::<RecvQueue>(), 2 * CACHE_LINE);
+    // The consumer's line must not bounce on enqueue.
+    const_assert_eq!(offset_of!(RecvQueue, shadow), CACHE_LINE);
+};
+
+impl RecvQueue {
+    /// An empty queue, for models and tests: in a segment, zeroed memory is already one.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            head: AtomicU32::new(CellIndex::NIL),
+            tail: AtomicU32::new(CellIndex::NIL),
+            shadow: CacheLine(AtomicU32::new(CellIndex::NIL)),
+        }
+    }
+
+    /// Appends `cell`, which the caller owns, has filled and no longer touches.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::CellIndex`] when the tail is no cell. The queue is then beyond use; `cell` is not in it.
+    #[inline]
+    pub fn enqueue(&self, arena: &impl CellArena, cell: CellIndex) -> Result<(), Corrupt> {
+        // ORDER queue/1: Relaxed. The cell is still private; queue/2 and queue/3 publish it.
+        arena.next(cell).store(CellIndex::NIL, order("queue/1", Relaxed));
+        // ORDER queue/2: AcqRel.
+        // Acquire, pairs with the consumer's exchange (queue/8): our store of `head` comes after the consumer's
+        //   reset of it. Without it the reset can land last and the message is lost.
+        // Release, pairs with the next producer's swap: our `next = NIL` comes before its link. Without it the
+        //   link is overwritten and the consumer never finds the cells behind it.
+        let previous = self.tail.swap(cell.raw(), order("queue/2", AcqRel));
+        match arena.parse(previous)? {
+            // ORDER queue/3: Release, pairs with queue/5: the cell's contents come before the queue's head.
+            None => self.head.store(cell.raw(), order("queue/3", Release)),
+            // ORDER queue/4: Release, pairs with queue/7 and queue/9: the contents come before the link.
+            Some(last) => arena.next(last).store(cell.raw(), order("queue/4", Release)),
+        }
+        Ok(())
+    }
+
+    /// True when a look into the queue may find something. One load when the queue has been drained.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        // ORDER queue/10: Relaxed. Only a reason to look; `dequeue` orders what it finds.
+        self.head.load(order("queue/10", Relaxed)) != CellIndex::NIL
+            || self.shadow.load(Relaxed) != CellIndex::NIL
+    }
+
+    /// True when a cell is there that `dequeue` could not give: a producer has not linked the one behind it yet.
+    /// Meaningful to the owner, after a `dequeue` that found nothing.
+    #[must_use]
+    pub fn awaits_link(&self) -> bool {
+        self.shadow.load(Relaxed) != CellIndex::NIL
+    }
+
+    /// Takes the first cell, if one is there. Called by the owner alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::CellIndex`] when a link is no cell.
+    #[inline]
+    pub fn dequeue(&self, arena: &impl CellArena) -> Result<Option<CellIndex>, Corrupt> {
+        let first = match arena.parse(self.shadow.load(Relaxed))? {
+            Some(first) => first,
+            None => {
+                // ORDER queue/5: Acquire, pairs with queue/3.
+                match arena.parse(self.head.load(order("queue/5", Acquire)))? {
+                    None => return Ok(None),
+                    Some(first) => {
+                        // ORDER queue/6: Relaxed. Producers store `head` again only after they saw the tail empty,
+                        //   and queue/8, which empties it, comes after this store.
+                        self.head.store(CellIndex::NIL, order("queue/6", Relaxed));
+                        self.shadow.store(first.raw(), Relaxed);
+                        first
+                    }
+                }
+            }
+        };
+        // ORDER queue/7: Acquire, pairs with queue/4: the next cell's contents may be read once it is `shadow`.
+        let mut next = arena.next(first).load(order("queue/7", Acquire));
+        if next == CellIndex::NIL {
+            // The last cell, as far as we see: close the queue behind it, unless a producer has swapped already.
+            // ORDER queue/8: Release / Relaxed.
+            // Release, pairs with queue/2: our reset of `head` (queue/6) comes before the next producer's store.
+            let closed = self.tail.compare_exchange(
+                first.raw(),
+                CellIndex::NIL,
+                order("queue/8", Release),
+                Relaxed,
+            );
+            if closed.is_err() {
+                // ORDER queue/9: Acquire, pairs with queue/4.
+                next = arena.next(first).load(order("queue/9", Acquire));
+                if next == CellIndex::NIL {
+                    // Swapped but not linked yet. `first` stays, so that its link has a place to arrive.
+                    return Ok(None);
+                }
+            }
+        }
+        self.shadow.store(next, Relaxed);
+        Ok(Some(first))
+    }
+}

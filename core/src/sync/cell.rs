@@ -1,0 +1,31 @@
+//! Interior mutability that is reached through closures alone, so that loom sees every access to a payload.
+
+#[cfg(strait_loom)]
+pub use loom::cell::UnsafeCell;
+
+/// A cell whose contents two processes may reach, one at a time, by the protocol of its owner.
+#[cfg(not(strait_loom))]
+#[allow(clippy::disallowed_types, reason = "this is the facade")]
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+#[cfg(not(strait_loom))]
+impl<T> UnsafeCell<T> {
+    /// Wraps `value`.
+    pub const fn new(value: T) -> Self {
+        Self(core::cell::UnsafeCell::new(value))
+    }
+
+    /// Calls `f` with a pointer to read from. Dereferencing it needs the owner's protocol as its proof.
+    #[inline(always)]
+    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    /// Calls `f` with a pointer to write to. Dereferencing it needs the owner's protocol as its proof.
+    #[inline(always)]
+    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}

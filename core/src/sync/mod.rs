@@ -1,0 +1,39 @@
+//! The atomics facade: the only module that names `core::sync::atomic`, `UnsafeCell` or loom.
+//!
+//! In production every item is a re-export or an inlined wrapper of its `core` namesake. Built with
+//! `--cfg strait_loom` the same names are loom's, so the code that loom explores is the code that ships.
+//!
+//! Guarantees: no item here allocates or blocks in production. `SeqCst` accesses are not used anywhere in
+//! the crate; a full fence is written as `fence(SeqCst)` with its reason.
+
+mod cell;
+mod order;
+mod spin;
+
+pub use cell::UnsafeCell;
+pub use core::sync::atomic::Ordering;
+pub use order::order;
+pub use spin::{SpinWait, prefetch_write, spin_hint};
+
+#[cfg(not(strait_loom))]
+#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "this is the facade")]
+pub use core::sync::atomic::{AtomicU32, AtomicU64, fence};
+#[cfg(strait_loom)]
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
+
+/// Bytes that move between caches together. Every structure that two processes write is cut along it.
+pub const CACHE_LINE: usize = 64;
+
+/// A value alone on its cache line, so that a write to it takes no other word away from its reader.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct CacheLine<T>(pub T);
+
+impl<T> core::ops::Deref for CacheLine<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}

@@ -1,0 +1,185 @@
+//! What travels: packet kinds, and the words that stand before a payload.
+//!
+//! The same packets travel through fastboxes and through queue cells. A packet's place in the order of its
+//! (source, destination) pair is its sequence number, which both paths share: a receiver takes the packet whose
+//! number comes next, wherever it lies ([Nemesis07] §3.1).
+
+use crate::layout::Corrupt;
+
+/// What a packet is. At most 16 kinds: four bits of a fastbox header.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A whole message, payload inline.
+    Eager = 0,
+    /// The first part of a message that takes several cells; its total length says how much follows.
+    EagerFirst = 1,
+    /// A further part of the message that its source is in the middle of.
+    EagerMore = 2,
+}
+
+impl Kind {
+    /// Parses a kind that another process wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Kind`] for a number that this layout version does not use.
+    #[inline(always)]
+    pub const fn parse(raw: u8) -> Result<Self, Corrupt> {
+        match raw {
+            0 => Ok(Self::Eager),
+            1 => Ok(Self::EagerFirst),
+            2 => Ok(Self::EagerMore),
+            found => Err(Corrupt::Kind { found }),
+        }
+    }
+}
+
+/// Sequence number of the first packet between two ranks. Not zero, so that zeroed memory holds no packet.
+pub const FIRST_SEQUENCE: u64 = 1;
+
+/// Longest payload that a fastbox header can express, bytes.
+pub const FASTBOX_LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
+
+const LENGTH_BITS: u32 = 12;
+const KIND_BITS: u32 = 4;
+
+/// The header word of a fastbox message: sequence number (48 bits), kind (4 bits), length (12 bits).
+///
+/// The receiver compares the word with the sequence number it expects by one subtraction: the difference *is* kind
+/// and length when the message is the next one, and a large number when it is not.
+///
+/// 48 bits do not wrap in practice. A stale word could be taken for a new one only if exactly 2^48 messages later
+/// the line still had not been rewritten, that is, after 2^48 messages through the queue alone: 325 days at 10
+/// million a second, with the wrap falling on that very line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct HeaderWord(pub u64);
+
+impl HeaderWord {
+    const SEQUENCE_SHIFT: u32 = LENGTH_BITS + KIND_BITS;
+
+    /// Packs a header. `length` is at most [`FASTBOX_LENGTH_MAX`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(sequence: u64, kind: Kind, length: usize) -> Self {
+        debug_assert!(length <= FASTBOX_LENGTH_MAX);
+        Self(sequence << Self::SEQUENCE_SHIFT | (kind as u64) << LENGTH_BITS | length as u64)
+    }
+
+    /// Kind and length, when this is the header of message `sequence`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_message(self, sequence: u64) -> Option<KindLength> {
+        let difference = self.0.wrapping_sub(sequence << Self::SEQUENCE_SHIFT);
+        if difference >> Self::SEQUENCE_SHIFT == 0 {
+            // The shift proved that the value fits.
+            Some(KindLength(difference as u32))
+        } else {
+            None
+        }
+    }
+}
+
+/// Kind and length as they stand in a header word. For [`Kind::Eager`] it is the bare length.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct KindLength(u32);
+
+impl KindLength {
+    /// The length in bytes if this is a [`Kind::Eager`] message of at most `max` bytes: one comparison.
+    #[inline(always)]
+    #[must_use]
+    pub const fn eager_up_to(self, max: usize) -> Option<usize> {
+        if self.0 as usize <= max { Some(self.0 as usize) } else { None }
+    }
+
+    /// The payload's length, bytes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn length(self) -> usize {
+        (self.0 & ((1 << LENGTH_BITS) - 1)) as usize
+    }
+
+    /// The packet's kind.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Kind`].
+    #[inline(always)]
+    pub const fn kind(self) -> Result<Kind, Corrupt> {
+        Kind::parse((self.0 >> LENGTH_BITS) as u8)
+    }
+}
+
+/// Context and tag in one word, so that matching compares once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct Key(pub u64);
+
+impl Key {
+    /// Packs `context` and `tag`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(context: u32, tag: u32) -> Self {
+        Self((context as u64) << 32 | tag as u64)
+    }
+
+    /// The context.
+    #[inline(always)]
+    #[must_use]
+    pub const fn context(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The tag.
+    #[inline(always)]
+    #[must_use]
+    pub const fn tag(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_header_is_recognised_by_its_own_sequence_number_alone(
+            sequence in 1..1_u64 << 48,
+            other in 1..1_u64 << 48,
+            kind in 0..3_u8,
+            length in 0..=FASTBOX_LENGTH_MAX,
+        ) {
+            let kind = Kind::parse(kind).unwrap();
+            let word = HeaderWord::new(sequence, kind, length);
+            let found = word.of_message(sequence).unwrap();
+            prop_assert_eq!(found.kind(), Ok(kind));
+            prop_assert_eq!(found.length(), length);
+            prop_assert_eq!(found.eager_up_to(64).is_some(), kind == Kind::Eager && length <= 64);
+            if other != sequence {
+                prop_assert_eq!(word.of_message(other), None);
+            }
+        }
+    }
+
+    #[test]
+    fn zeroed_memory_is_no_message() {
+        assert_eq!(HeaderWord(0).of_message(FIRST_SEQUENCE), None);
+    }
+
+    #[test]
+    fn the_sequence_number_wraps_at_48_bits_without_losing_the_next_message() {
+        let last = (1_u64 << 48) - 1;
+        assert!(HeaderWord::new(last, Kind::Eager, 8).of_message(last).is_some());
+        assert!(HeaderWord::new(last + 1, Kind::Eager, 8).of_message(last + 1).is_some());
+        assert!(HeaderWord::new(last, Kind::Eager, 8).of_message(last + 1).is_none());
+    }
+
+    #[test]
+    fn an_unknown_kind_is_an_error() {
+        assert_eq!(Kind::parse(9), Err(Corrupt::Kind { found: 9 }));
+    }
+}

@@ -1,0 +1,275 @@
+//! Sending and receiving.
+
+use core::ptr::NonNull;
+use std::io::{IoSlice, IoSliceMut};
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::matching::Pattern;
+use strait_core::progress::{Bypass, Cursor, Owner, Part, Received, Sent, Status, Want};
+use strait_core::sync::spin_hint;
+use strait_core::wire::Key;
+
+use crate::request::Scope;
+use crate::{Error, Rank, Tag, World};
+
+/// One context of a world: messages sent in a context are received in the same one (MPI-4.1 §3.2.3, communicator).
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint<'world> {
+    world: &'world World,
+    context: u32,
+}
+
+/// The owner of blocking operations, which end before the call that made them.
+const BLOCKING: Owner = Owner(0);
+
+impl<'world> Endpoint<'world> {
+    pub(crate) const fn new(world: &'world World, context: u32) -> Self {
+        Self { world, context }
+    }
+
+    /// The endpoint of another context of the same world.
+    #[must_use]
+    pub const fn with_context(self, context: u32) -> Self {
+        Self { context, ..self }
+    }
+
+    /// The context of this endpoint.
+    #[must_use]
+    pub const fn context(self) -> u32 {
+        self.context
+    }
+
+    /// The world of this endpoint.
+    #[must_use]
+    pub const fn world(self) -> &'world World {
+        self.world
+    }
+
+    /// Sends `data` to `destination`. Returns when `data` may be changed again, which for a message that fits the free
+    /// cells is at once; a longer one waits for the receiver's library to take it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] for a rank or tag that does not exist; [`Error::Fault`] when the destination died or left.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.2.1, `MPI_SEND`.
+    #[inline]
+    pub fn send<T: NoUninit>(
+        &self,
+        data: &[T],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        let bytes = bytemuck::must_cast_slice::<T, u8>(data);
+        let key = Key::new(self.context, tag);
+        if self.world.engine().send_short(destination, key, bytes) {
+            return Ok(());
+        }
+        // SAFETY: `send_slow` ends its use of the cursor before it returns, and `data` is borrowed as long.
+        unsafe { self.send_slow(Cursor::contiguous(part_of(bytes)), destination, tag) }
+    }
+
+    /// Sends the concatenation of `parts` as one message.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    pub fn send_vectored(
+        &self,
+        parts: &[IoSlice<'_>],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        let parts: Vec<Part> = parts.iter().map(|part| part_of(part)).collect();
+        // SAFETY: as in `send`; the list of parts lives as long as the call, too.
+        unsafe { self.send_slow(Cursor::parts(&parts), destination, tag) }
+    }
+
+    /// Receives a message from `source` with `tag` into `buffer`; [`ANY_SOURCE`] and [`crate::ANY_TAG`] match every one.
+    /// Waits until it is here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] for a rank or tag that does not exist; [`Error::Fault`] when the message is longer than
+    /// `buffer`, whose bytes then hold its beginning, or when the source died or left.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.2.4, `MPI_RECV`.
+    #[inline]
+    pub fn recv<T: NoUninit + AnyBitPattern>(
+        &self,
+        buffer: &mut [T],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Status, Error> {
+        let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
+        let want = Want::new(self.context, tag);
+        match self.world.engine().recv_short(source, want, bytes) {
+            Bypass::Received(status) => Ok(status),
+            Bypass::Nothing => self.recv_slow(bytes, source, tag),
+            // SAFETY: `recv_posted` ends its use of the cursor before it returns; `bytes` is borrowed as long.
+            Bypass::Closed => unsafe {
+                self.recv_posted(Cursor::contiguous(part_of_mut(bytes)), source, tag)
+            },
+        }
+    }
+
+    /// Receives one message into `parts`, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::recv`].
+    pub fn recv_vectored(
+        &self,
+        parts: &mut [IoSliceMut<'_>],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Status, Error> {
+        let parts: Vec<Part> = parts.iter_mut().map(|part| part_of_mut(part)).collect();
+        // SAFETY: `recv_posted` ends its use of the cursor before it returns; buffers and list live as long.
+        unsafe { self.recv_posted(Cursor::parts(&parts), source, tag) }
+    }
+
+    /// Sends `data` to `destination` and receives from `source` into `buffer`, without either waiting for the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`] and [`Endpoint::recv`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.10, `MPI_SENDRECV`.
+    pub fn sendrecv<S: NoUninit, R: NoUninit + AnyBitPattern>(
+        &self,
+        data: &[S],
+        destination: Rank,
+        send_tag: Tag,
+        buffer: &mut [R],
+        source: Rank,
+        recv_tag: Tag,
+    ) -> Result<Status, Error> {
+        self.scope(|scope| {
+            let receive = scope.irecv(buffer, source, recv_tag)?;
+            scope.isend(data, destination, send_tag)?.wait()?;
+            receive.wait()
+        })
+    }
+
+    /// Waits until a message that matches has arrived, and describes it without receiving it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::recv`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.8.1, `MPI_PROBE`.
+    pub fn probe(&self, source: Rank, tag: Tag) -> Result<Status, Error> {
+        let pattern = self.pattern(source, tag);
+        self.world.wait_until(|engine| engine.iprobe(pattern).transpose())?.map_err(Error::from)
+    }
+
+    /// Describes a message that matches, if one has arrived.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::recv`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.8.1, `MPI_IPROBE`.
+    pub fn iprobe(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
+        self.world.engine().progress()?;
+        Ok(self.world.engine().iprobe(self.pattern(source, tag))?)
+    }
+
+    /// Moves whatever can move. For programs that compute for long between their calls.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`], [`Error::OutOfMemory`].
+    pub fn progress(&self) -> Result<(), Error> {
+        self.world.engine().progress()?;
+        Ok(())
+    }
+
+    /// Opens a scope for operations that do not wait: see [`Scope`].
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> R {
+        Scope::run(*self, body)
+    }
+
+    pub(crate) const fn pattern(self, source: Rank, tag: Tag) -> Pattern {
+        Pattern { context: self.context, source, tag }
+    }
+
+    /// # Safety
+    ///
+    /// What `data` points to stays valid and unchanged until this returns.
+    #[cold]
+    #[inline(never)]
+    unsafe fn send_slow(
+        &self,
+        data: Cursor,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        let key = Key::new(self.context, tag);
+        // SAFETY: `wait` ends the operation's claim before this returns.
+        let sent = unsafe { self.world.engine().isend(destination, key, data, BLOCKING) }?;
+        self.world.serve_wants();
+        match sent {
+            Sent::Done => Ok(()),
+            Sent::Pending(id) => self.world.wait(id)?.map(drop).map_err(Error::from),
+        }
+    }
+
+    /// Waits for a message. While nothing but it can come, looks at the source's fastbox alone ([Nemesis07] §3.3).
+    #[cold]
+    #[inline(never)]
+    fn recv_slow(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
+        let want = Want::new(self.context, tag);
+        for _ in 0..self.world.spin().looks() {
+            match self.world.engine().recv_short(source, want, bytes) {
+                Bypass::Received(status) => return Ok(status),
+                Bypass::Closed => break,
+                Bypass::Nothing if self.world.engine().must_progress(source) => break,
+                Bypass::Nothing => spin_hint(),
+            }
+        }
+        // SAFETY: `recv_posted` ends its use of the cursor before it returns, and `bytes` is borrowed as long.
+        unsafe { self.recv_posted(Cursor::contiguous(part_of_mut(bytes)), source, tag) }
+    }
+
+    /// # Safety
+    ///
+    /// What `buffer` points to stays valid and is touched by nobody else until this returns.
+    unsafe fn recv_posted(
+        &self,
+        buffer: Cursor,
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Status, Error> {
+        let pattern = self.pattern(source, tag);
+        // SAFETY: `wait` ends the operation's claim before this returns.
+        match unsafe { self.world.engine().irecv(pattern, buffer, BLOCKING) }? {
+            Received::Done(outcome) => Ok(outcome?),
+            Received::Pending(id) => Ok(self.world.wait(id)??),
+        }
+    }
+}
+
+/// A readable buffer as the engine sees it.
+pub(crate) fn part_of(bytes: &[u8]) -> Part {
+    Part { base: NonNull::from(bytes).cast(), length: bytes.len() }
+}
+
+/// A writable buffer as the engine sees it.
+pub(crate) fn part_of_mut(bytes: &mut [u8]) -> Part {
+    Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() }
+}

@@ -1,0 +1,47 @@
+//! Strait: a transport kernel for MPI.
+//!
+//! A [`World`] is a process's place in a job that `strait run` started; its [`Endpoint`] sends and receives tagged
+//! messages. Ranks on one node talk through shared memory, without a system call or an allocation on the path of a
+//! short message.
+//!
+//! ```no_run
+//! fn main() -> Result<(), strait::Error> {
+//!     let world = strait::World::init()?;
+//!     let endpoint = world.endpoint();
+//!     if world.rank() == 0 {
+//!         endpoint.send(&[3.5_f64, 4.5], 1, 7)?;
+//!     } else if world.rank() == 1 {
+//!         let mut numbers = [0.0_f64; 2];
+//!         let status = endpoint.recv(&mut numbers, 0, 7)?;
+//!         println!("{} bytes from rank {}: {numbers:?}", status.bytes, status.source);
+//!     }
+//!     world.finalize()
+//! }
+//! ```
+//!
+//! Threads, signal handlers, allocator hooks: none. Progress is made inside calls.
+
+pub mod boot;
+mod endpoint;
+pub mod env;
+mod error;
+mod liveness;
+mod memory;
+mod patience;
+mod request;
+mod segment;
+pub mod topology;
+mod world;
+
+pub use endpoint::Endpoint;
+pub use error::Error;
+pub use request::{Request, Scope, wait_all, wait_any};
+pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
+pub use strait_core::progress::{Fault, Status, Tuning};
+pub use world::World;
+
+/// A process of a job, from 0.
+pub type Rank = u32;
+
+/// A message's tag, from 0 to [`TAG_MAX`] (MPI-4.1 §3.2.3).
+pub type Tag = u32;

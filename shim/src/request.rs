@@ -1,0 +1,351 @@
+//! Operations that do not wait, and the scope that keeps their buffers.
+
+use core::cell::Cell;
+use core::marker::PhantomData;
+use std::io::{IoSlice, IoSliceMut};
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::progress::{Cursor, Fault, Outcome, Owner, Part, Received, RequestId, Sent, Status};
+use strait_core::wire::Key;
+
+use crate::endpoint::{part_of, part_of_mut};
+use crate::{Endpoint, Error, Rank, Tag, World};
+
+/// Where operations that do not wait begin and end.
+///
+/// A buffer given to [`Scope::isend`] or [`Scope::irecv`] is borrowed for `'scope`, that is, until the scope has ended,
+/// so it can neither go away nor be touched while an operation uses it, even if its [`Request`] is forgotten. The shape
+/// is that of [`std::thread::scope`].
+///
+/// ```no_run
+/// # fn main() -> Result<(), strait::Error> {
+/// # let world = strait::World::init()?;
+/// let endpoint = world.endpoint();
+/// let (mut left, mut right) = ([0_u8; 4], [0_u8; 4]);
+/// endpoint.scope(|scope| {
+///     let mut requests = [scope.irecv(&mut left, 1, 0)?, scope.irecv(&mut right, 2, 0)?];
+///     strait::wait_all(&mut requests)
+/// })?;
+/// # Ok(()) }
+/// ```
+///
+/// Requests that are still unfinished when the scope ends, or are dropped before, are settled without waiting:
+///
+/// - a send goes on: what is left of its data is copied, and [`World::finalize`] waits for it to leave;
+/// - a receive that no message has matched is cancelled;
+/// - a receive whose message is arriving takes the message with it: the rest is let go.
+#[derive(Debug)]
+pub struct Scope<'scope, 'env: 'scope> {
+    endpoint: Endpoint<'env>,
+    owner: Owner,
+    /// Operations of this scope that the engine knows.
+    open: Cell<u32>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    pub(crate) fn run<R>(
+        endpoint: Endpoint<'env>,
+        body: impl for<'inner> FnOnce(&'inner Scope<'inner, 'env>) -> R,
+    ) -> R {
+        let owner = endpoint.world().next_owner();
+        let scope = Scope { endpoint, owner, open: Cell::new(0), scope: PhantomData };
+        // Also when the body unwinds: the buffers go back to their owner.
+        let _end = End { world: endpoint.world(), owner, open: &scope.open };
+        body(&scope)
+    }
+
+    /// The endpoint this scope belongs to.
+    #[must_use]
+    pub const fn endpoint(&self) -> Endpoint<'env> {
+        self.endpoint
+    }
+
+    /// Begins to send `data` to `destination`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.7.2, `MPI_ISEND`.
+    #[inline]
+    pub fn isend<T: NoUninit>(
+        &'scope self,
+        data: &'scope [T],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let bytes = bytemuck::must_cast_slice::<T, u8>(data);
+        let key = Key::new(self.endpoint.context(), tag);
+        if self.world().engine().send_short(destination, key, bytes) {
+            let status = Status { source: destination, tag, bytes: bytes.len() };
+            return Ok(self.finished(Ok(status)));
+        }
+        // SAFETY: `data` is borrowed for 'scope, and when that ends the engine has no claim on it (`End`).
+        unsafe { self.begin_send(Cursor::contiguous(part_of(bytes)), destination, tag) }
+    }
+
+    /// Begins to send the concatenation of `parts` as one message.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    pub fn isend_vectored(
+        &'scope self,
+        parts: &'scope [IoSlice<'scope>],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        // SAFETY: `IoSlice` is ABI-compatible with `iovec`, as `Part` is; the borrow is as in `isend`.
+        unsafe { self.begin_send(Cursor::parts(parts_of(parts)), destination, tag) }
+    }
+
+    /// Begins to receive from `source` with `tag` into `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::recv`], for what is known at the start.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.7.2, `MPI_IRECV`.
+    pub fn irecv<T: NoUninit + AnyBitPattern>(
+        &'scope self,
+        buffer: &'scope mut [T],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
+        // SAFETY: `buffer` is borrowed for 'scope, and when that ends the engine has no claim on it (`End`).
+        unsafe { self.begin_receive(Cursor::contiguous(part_of_mut(bytes)), source, tag) }
+    }
+
+    /// Begins to receive one message into `parts`, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::irecv`].
+    pub fn irecv_vectored(
+        &'scope self,
+        parts: &'scope mut [IoSliceMut<'scope>],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        // SAFETY: `IoSliceMut` is ABI-compatible with `iovec`, as `Part` is; the borrow is as in `irecv`.
+        unsafe { self.begin_receive(Cursor::parts(parts_of(parts)), source, tag) }
+    }
+
+    const fn world(&self) -> &'env World {
+        self.endpoint.world()
+    }
+
+    const fn finished(&'scope self, outcome: Outcome) -> Request<'scope> {
+        Request { world: self.world(), open: &self.open, state: State::Done(outcome) }
+    }
+
+    fn pending(&'scope self, id: RequestId) -> Request<'scope> {
+        self.open.set(self.open.get() + 1);
+        Request { world: self.world(), open: &self.open, state: State::Pending(id) }
+    }
+
+    /// # Safety
+    ///
+    /// What `data` points to stays valid and unchanged for 'scope.
+    unsafe fn begin_send(
+        &'scope self,
+        data: Cursor,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let key = Key::new(self.endpoint.context(), tag);
+        let bytes = data.remaining();
+        // SAFETY: by the contract, and the engine's claim ends with the scope.
+        let sent = unsafe { self.world().engine().isend(destination, key, data, self.owner) }?;
+        self.world().serve_wants();
+        Ok(match sent {
+            Sent::Done => self.finished(Ok(Status { source: destination, tag, bytes })),
+            Sent::Pending(id) => self.pending(id),
+        })
+    }
+
+    /// # Safety
+    ///
+    /// What `buffer` points to stays valid and is touched by nobody else for 'scope.
+    unsafe fn begin_receive(
+        &'scope self,
+        buffer: Cursor,
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let pattern = self.endpoint.pattern(source, tag);
+        // SAFETY: by the contract, and the engine's claim ends with the scope.
+        let received = unsafe { self.world().engine().irecv(pattern, buffer, self.owner) }?;
+        Ok(match received {
+            Received::Done(outcome) => self.finished(outcome),
+            Received::Pending(id) => self.pending(id),
+        })
+    }
+}
+
+/// Ends a scope: no operation keeps a claim on a buffer.
+struct End<'a> {
+    world: &'a World,
+    owner: Owner,
+    open: &'a Cell<u32>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if self.open.get() > 0 {
+            self.world.settle_owned(self.owner);
+        }
+    }
+}
+
+/// An operation that was begun. Ask for its end with [`Request::wait`], [`Request::test`], [`wait_all`] or
+/// [`wait_any`]; dropping it unfinished settles it as [`Scope`] describes.
+#[derive(Debug)]
+#[must_use = "a request that is dropped unfinished is settled, not waited for"]
+pub struct Request<'scope> {
+    world: &'scope World,
+    open: &'scope Cell<u32>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Pending(RequestId),
+    Done(Outcome),
+}
+
+impl Request<'_> {
+    /// Waits for the end. A send's status names its destination.
+    ///
+    /// # Errors
+    ///
+    /// How the operation ended badly.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.7.3, `MPI_WAIT`.
+    pub fn wait(mut self) -> Result<Status, Error> {
+        self.finish()
+    }
+
+    /// The status if the operation is over; makes progress otherwise.
+    ///
+    /// # Errors
+    ///
+    /// How the operation ended badly.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.7.3, `MPI_TEST`.
+    pub fn test(&mut self) -> Result<Option<Status>, Error> {
+        if !self.look() {
+            self.world.engine().progress()?;
+            self.look();
+        }
+        self.status()
+    }
+
+    /// The status if the operation is known to be over, without making progress.
+    ///
+    /// # Errors
+    ///
+    /// How the operation ended badly.
+    pub fn status(&self) -> Result<Option<Status>, Error> {
+        match self.state {
+            State::Pending(_) => Ok(None),
+            State::Done(outcome) => Ok(Some(outcome?)),
+        }
+    }
+
+    /// Cancels a receive that no message has matched: it then ends with [`crate::Fault::Cancelled`]. Says whether it
+    /// did; a receive that matched, and a send, go on.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.8.4, `MPI_CANCEL`.
+    pub fn cancel(&mut self) -> bool {
+        match self.state {
+            State::Pending(id) => self.world.engine().cancel(id),
+            State::Done(_) => false,
+        }
+    }
+
+    /// Waits without taking the request.
+    fn finish(&mut self) -> Result<Status, Error> {
+        if let State::Pending(id) = self.state {
+            let outcome = self.world.wait(id);
+            self.open.set(self.open.get() - 1);
+            // An error of progress ended the claim on the buffer, and with it the operation.
+            self.state = State::Done(*outcome.as_ref().unwrap_or(&Err(Fault::Cancelled)));
+            outcome?.map_err(Error::from)?;
+        }
+        Ok(self.status()?.ok_or(Fault::Cancelled)?)
+    }
+
+    /// True when the operation is over.
+    fn look(&mut self) -> bool {
+        let State::Pending(id) = self.state else { return true };
+        let Some(outcome) = self.world.engine().test(id) else { return false };
+        self.open.set(self.open.get() - 1);
+        self.state = State::Done(outcome);
+        true
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        if let State::Pending(id) = self.state {
+            self.world.settle(id);
+            self.open.set(self.open.get() - 1);
+        }
+    }
+}
+
+/// Waits for all of `requests`; each keeps its status. They may be of different scopes.
+///
+/// # Errors
+///
+/// The first that ended badly, after all have ended.
+///
+/// # Source
+///
+/// MPI-4.1 §3.7.5, `MPI_WAITALL`.
+pub fn wait_all(requests: &mut [Request<'_>]) -> Result<(), Error> {
+    let mut result = Ok(());
+    for request in requests {
+        result = result.and(request.finish().map(drop));
+    }
+    result
+}
+
+/// Waits until one of `requests` is over and gives its place; `None` for an empty list. Ask that request for its
+/// status.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`], [`Error::OutOfMemory`]: no progress can be made.
+///
+/// # Source
+///
+/// MPI-4.1 §3.7.5, `MPI_WAITANY`.
+pub fn wait_any(requests: &mut [Request<'_>]) -> Result<Option<usize>, Error> {
+    let Some(world) = requests.first().map(|request| request.world) else { return Ok(None) };
+    world.wait_until(|_| requests.iter_mut().position(Request::look)).map(Some)
+}
+
+/// A list of `IoSlice` or `IoSliceMut` as the engine sees it.
+///
+/// # Safety
+///
+/// `S` has the layout of POSIX `struct iovec`.
+const unsafe fn parts_of<S>(parts: &[S]) -> &[Part] {
+    const { assert!(size_of::<S>() == size_of::<Part>() && align_of::<S>() == align_of::<Part>()) };
+    // SAFETY: by the contract each element is a base that is not null and a length, as `Part` is.
+    unsafe { core::slice::from_raw_parts(parts.as_ptr().cast(), parts.len()) }
+}

@@ -1,0 +1,255 @@
+//! A process's place in a job, and the engine that works for it.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use std::sync::Arc;
+
+use strait_core::layout::{Config, Life};
+use strait_core::progress::{Engine, Gone, Outcome, Owner, RequestId, Tuning};
+
+use crate::boot;
+use crate::liveness::{self, Watch};
+use crate::memory::SystemMemory;
+use crate::patience::{Patience, Spin};
+use crate::segment::SegmentMap;
+use crate::{Endpoint, Error, Rank, topology};
+
+/// The engine of this crate.
+pub(crate) type ShmEngine = Engine<SystemMemory>;
+
+/// This process's place in a job: the analogue of `MPI_COMM_WORLD` (MPI-4.1 §7.2.4).
+///
+/// One thread at a time uses a world; it may be moved to another thread. Dropping it leaves the job as
+/// [`World::finalize`] does, but tells nobody when that fails.
+pub struct World {
+    /// Touched through [`World::engine`] alone, whose callers run no code of the user's while they hold it.
+    engine: UnsafeCell<ShmEngine>,
+    watch: UnsafeCell<Watch>,
+    /// Scopes opened so far: gives each its own [`Owner`].
+    scopes: core::cell::Cell<u32>,
+    rank: Rank,
+    size: u32,
+    spin: Spin,
+    map: Arc<SegmentMap>,
+}
+
+// SAFETY: a world owns its engine, whose pointers lead into the segment, which it keeps mapped, and into buffers that
+// scopes keep borrowed: a scope borrows the world, so none is open while the world moves.
+unsafe impl Send for World {}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("rank", &self.rank).field("size", &self.size).finish()
+    }
+}
+
+impl World {
+    /// Joins the job that this process was started for by `strait run`. Once per process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Boot`] when the process was not started by a launcher, or does not fit it; [`Error::Environment`] when
+    /// a `STRAIT_*` variable is unusable.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §11.2.1, `MPI_INIT`.
+    pub fn init() -> Result<Self, Error> {
+        let tuning = crate::env::tuning()?;
+        let membership = boot::join()?;
+        let cpus = topology::allowed_cpu_count();
+        Self::new(Arc::new(membership.map), membership.rank, cpus, tuning)
+    }
+
+    /// A job of `ranks` ranks inside this process, one world for each, to be used by a thread each: for tests, and
+    /// for programs that would rather have threads than processes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Segment`] when there is not enough memory, or no such job.
+    pub fn in_process(ranks: u32) -> Result<Vec<Self>, Error> {
+        Self::in_process_with(Config::new(ranks))
+    }
+
+    /// As [`World::in_process`], with a segment of another shape.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::in_process`].
+    pub fn in_process_with(config: Config) -> Result<Vec<Self>, Error> {
+        let tuning = crate::env::tuning()?;
+        let map = Arc::new(SegmentMap::create(config, boot::nonce()?)?);
+        let cpus = topology::allowed_cpu_count();
+        let start_time = liveness::start_time("self").unwrap_or(0);
+        (0..config.ranks)
+            .map(|rank| {
+                let block = map.segment();
+                block.rank_block(rank).liveness.attach(std::process::id(), start_time);
+                Self::new(Arc::clone(&map), rank, cpus, tuning)
+            })
+            .collect()
+    }
+
+    fn new(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
+        let segment = map.segment();
+        let size = segment.ranks();
+        Ok(Self {
+            engine: UnsafeCell::new(Engine::new(SystemMemory, segment, rank, tuning)?),
+            watch: UnsafeCell::new(Watch::new(size)),
+            scopes: core::cell::Cell::new(0),
+            rank,
+            size,
+            spin: Spin::new(size, cpus),
+            map,
+        })
+    }
+
+    /// This process's rank, from 0.
+    #[inline]
+    #[must_use]
+    pub const fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Number of ranks in the job.
+    #[inline]
+    #[must_use]
+    pub const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The world's endpoint: context 0.
+    #[inline]
+    #[must_use]
+    pub const fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint::new(self, 0)
+    }
+
+    /// Leaves the job: waits until everything that was sent has been handed over, then says so to the peers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when what was sent could not be handed over; the job is left all the same.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §11.2.2, `MPI_FINALIZE`.
+    pub fn finalize(self) -> Result<(), Error> {
+        self.leave()
+    }
+
+    fn leave(&self) -> Result<(), Error> {
+        if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Finished {
+            return Ok(());
+        }
+        let flushed = self.wait_until(|engine| engine.is_flushed().then_some(()));
+        let segment = self.map.segment();
+        segment.rank_block(self.rank).liveness.end(Life::Finished);
+        flushed
+    }
+
+    /// The engine, to be used by the caller alone until the borrow ends.
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "the cell is the exclusive access; see SAFETY")]
+    pub(crate) fn engine(&self) -> &mut ShmEngine {
+        // SAFETY: a world is not `Sync`, so one thread is here. Callers in this crate hold the borrow for one engine
+        // call and run no code of the user's meanwhile, so no second borrow exists.
+        unsafe { &mut *self.engine.get() }
+    }
+
+    pub(crate) const fn spin(&self) -> Spin {
+        self.spin
+    }
+
+    /// An owner that no other scope of this world has.
+    pub(crate) fn next_owner(&self) -> Owner {
+        self.scopes.set(self.scopes.get().wrapping_add(1));
+        Owner(self.scopes.get())
+    }
+
+    /// Backs the fastboxes that the engine wants.
+    pub(crate) fn serve_wants(&self) {
+        while let Some(peer) = self.engine().poll_want() {
+            let backed = self.map.back_fastbox(self.rank, peer).is_ok();
+            self.engine().fastbox_backed(peer, backed);
+        }
+    }
+
+    /// Makes progress until `look` finds what it looks for.
+    pub(crate) fn wait_until<T>(
+        &self,
+        mut look: impl FnMut(&mut ShmEngine) -> Option<T>,
+    ) -> Result<T, Error> {
+        let mut patience = Patience::new(self.spin);
+        loop {
+            if let Some(found) = look(self.engine()) {
+                return Ok(found);
+            }
+            if self.engine().progress()? {
+                patience.reset();
+            } else if patience.pass() {
+                self.look_for_the_gone()?;
+            }
+        }
+    }
+
+    /// Waits for an operation, and ends its claim on its buffer whatever happens.
+    pub(crate) fn wait(&self, id: RequestId) -> Result<Outcome, Error> {
+        let outcome = self.wait_until(|engine| engine.test(id));
+        if outcome.is_err() {
+            self.settle(id);
+        }
+        outcome
+    }
+
+    /// Ends an operation's claim on its buffer without its outcome.
+    pub(crate) fn settle(&self, id: RequestId) {
+        while self.engine().detach(id).is_err() {
+            // No memory to copy the rest of a send: it has to leave from where it is.
+            if self.engine().progress().is_err() {
+                self.engine().stop();
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// As [`World::settle`], for all operations of a scope.
+    pub(crate) fn settle_owned(&self, owner: Owner) {
+        while self.engine().detach_owned(owner).is_err() {
+            if self.engine().progress().is_err() {
+                self.engine().stop();
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Tells the engine who died or left since the last look.
+    pub(crate) fn look_for_the_gone(&self) -> Result<(), Error> {
+        let segment = self.map.segment();
+        // SAFETY: as in `engine`.
+        let watch = unsafe { &mut *self.watch.get() };
+        watch.check(&segment, self.rank);
+        for rank in (0..self.size).filter(|rank| *rank != self.rank) {
+            let how = match segment.rank_block(rank).liveness.state() {
+                Life::Unborn | Life::Alive => continue,
+                Life::Finished => Gone::Finished,
+                Life::Dead => Gone::Failed,
+            };
+            self.engine().peer_gone(rank, how)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.leave();
+    }
+}
