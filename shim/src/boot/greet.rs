@@ -1,0 +1,103 @@
+//! The launcher's side of the boot exchange.
+
+use core::mem::MaybeUninit;
+use std::io::IoSlice;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    SocketType,
+};
+use strait_core::layout::LAYOUT_VERSION;
+
+use super::message::{Hello, Malformed, PROTOCOL, Refusal, Reply};
+use crate::segment::SegmentMap;
+
+/// A pair of connected sockets, launcher's and rank's, both closed on exec.
+pub(super) fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// The desk at which one rank reports.
+#[derive(Debug)]
+pub(super) struct Greeter {
+    socket: OwnedFd,
+    rank: u32,
+    taken_by: Option<u32>,
+}
+
+/// What is known of a rank's socket after a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Greeted {
+    /// More may come.
+    Open,
+    /// The other end is closed, or not worth listening to.
+    Closed,
+}
+
+impl Greeter {
+    pub(super) fn new(socket: OwnedFd, rank: u32) -> Self {
+        Self { socket, rank, taken_by: None }
+    }
+
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// Answers the message that waits on the socket.
+    ///
+    /// What goes wrong here is the rank's trouble, and it hears of it: by a refusal, or by the closed socket.
+    pub(super) fn answer(&mut self, map: &SegmentMap, nonce: u64) -> Greeted {
+        let mut bytes = [0; Hello::BYTES + 1];
+        let received = match rustix::net::recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR | Errno::AGAIN) => return Greeted::Open,
+            Err(_) | Ok((_, 0)) => return Greeted::Closed,
+            Ok((_, received)) => received.min(bytes.len()),
+        };
+        let verdict = match Hello::parse(&bytes[..received]) {
+            Ok(hello) => self.judge(&hello).map(|()| hello.pid),
+            Err(Malformed::Protocol { .. }) => Err(Refusal::Protocol { launcher: PROTOCOL }),
+            Err(_) => return Greeted::Closed,
+        };
+        let (reply, file) = match verdict {
+            Ok(pid) => {
+                self.taken_by = Some(pid);
+                let segment = map.segment();
+                let (length, ranks) = (map.length() as u64, segment.ranks());
+                (Reply::Welcome { nonce, length, ranks }, Some(map.fd()))
+            }
+            Err(refusal) => (Reply::Refused(refusal), None),
+        };
+        match send(&self.socket, &reply, file) {
+            Ok(()) => Greeted::Open,
+            Err(_) => Greeted::Closed,
+        }
+    }
+
+    fn judge(&self, hello: &Hello) -> Result<(), Refusal> {
+        if hello.layout != LAYOUT_VERSION {
+            return Err(Refusal::Layout { launcher: LAYOUT_VERSION });
+        }
+        if hello.rank != self.rank {
+            return Err(Refusal::Rank { expected: self.rank });
+        }
+        match self.taken_by {
+            Some(pid) => Err(Refusal::Taken { pid }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Sends one reply, with a descriptor if there is one to send. A rank that does not read is not waited for.
+fn send(socket: &OwnedFd, reply: &Reply, file: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = file.as_slice();
+    if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(Errno::MSGSIZE);
+    }
+    let bytes = reply.encode();
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, flags).map(drop)
+}

@@ -1,0 +1,223 @@
+//! Following a job to its end: one thread, one `poll` over everything that a rank can do.
+
+use core::time::Duration;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use super::greet::Greeted;
+use super::launch::{LaunchError, os};
+use super::outcome::Outcome;
+use super::rank::Rank;
+use crate::liveness;
+use crate::segment::SegmentMap;
+
+/// How long ranks that were asked to end may take before they are killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A started job. Dropped, it kills and reaps every rank that still runs.
+#[derive(Debug)]
+pub struct Job {
+    map: SegmentMap,
+    nonce: u64,
+    ranks: Vec<Rank>,
+    keep_going: bool,
+    signals: Option<OwnedFd>,
+    interrupted: bool,
+    ending: Ending,
+    first_failure: Option<u32>,
+}
+
+/// Whether the job is being ended because a rank failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Ending {
+    No,
+    /// All were asked; who still runs at that time is killed.
+    Asked(Instant),
+    Killed,
+}
+
+/// Something that `poll` found.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Signals,
+    Exit(usize),
+    Boot(usize),
+    Output(usize, usize),
+}
+
+impl Job {
+    pub(super) fn new(map: SegmentMap, nonce: u64, keep_going: bool) -> Self {
+        Self {
+            map,
+            nonce,
+            ranks: Vec::new(),
+            keep_going,
+            signals: None,
+            interrupted: false,
+            ending: Ending::No,
+            first_failure: None,
+        }
+    }
+
+    /// The launcher's view of the segment.
+    #[cfg(test)]
+    pub(super) fn segment(&self) -> strait_core::layout::Segment {
+        self.map.segment()
+    }
+
+    pub(super) fn add(&mut self, rank: Rank) {
+        self.ranks.push(rank);
+    }
+
+    /// The process number of `rank`; `None` once it has ended, or when there is no such rank.
+    #[must_use]
+    pub fn pid(&self, rank: u32) -> Option<u32> {
+        self.ranks.get(rank as usize).filter(|rank| rank.is_running()).map(Rank::pid)
+    }
+
+    /// Sends `signal` to every rank that still runs, and to the processes that it has started.
+    pub fn signal(&self, signal: Signal) {
+        self.ranks.iter().for_each(|rank| rank.signal(signal));
+    }
+
+    /// Forwards signals to the ranks while the job is waited for: every byte that can be read from `numbers` is the
+    /// number of one. A second SIGINT kills the ranks.
+    ///
+    /// It is for the program around the job to catch its signals; this library installs no handlers.
+    pub fn forward_signals(&mut self, numbers: OwnedFd) {
+        self.signals = Some(numbers);
+    }
+
+    /// Serves the ranks until the last has ended.
+    ///
+    /// Unless the job keeps going, the first rank that ends with a signal or a code other than 0 ends the job: the
+    /// others get SIGTERM, and two seconds later SIGKILL.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`] when the kernel gives no answer about the ranks. How the ranks fare is in the [`Outcome`].
+    pub fn wait(&mut self) -> Result<Outcome, LaunchError> {
+        while self.ranks.iter().any(Rank::is_running) {
+            for source in self.ready()? {
+                self.handle(source)?;
+            }
+            self.kill_when_overdue();
+        }
+        let exits = self.ranks.iter().filter_map(Rank::exit).collect();
+        let others_ended = self.ending != Ending::No;
+        Ok(Outcome { exits, first_failure: self.first_failure, others_ended })
+    }
+
+    /// What there is to do, waited for.
+    fn ready(&self) -> Result<Vec<Source>, LaunchError> {
+        let mut sources = Vec::new();
+        let mut fds = Vec::new();
+        let mut watch = |source, fd| {
+            sources.push(source);
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        };
+        if let Some(signals) = &self.signals {
+            watch(Source::Signals, signals.as_fd());
+        }
+        for (at, rank) in self.ranks.iter().enumerate().filter(|(_, rank)| rank.is_running()) {
+            // Before the exit: what a rank said last is heard before it is reaped.
+            for (pipe, output) in rank.outputs.iter().enumerate() {
+                if let Some(output) = output {
+                    watch(Source::Output(at, pipe), output.fd());
+                }
+            }
+            if let Some(greeter) = &rank.greeter {
+                watch(Source::Boot(at), greeter.socket().as_fd());
+            }
+            watch(Source::Exit(at), rank.pidfd().as_fd());
+        }
+        let timeout = match self.ending {
+            Ending::Asked(deadline) => {
+                Timespec::try_from(deadline.saturating_duration_since(Instant::now())).ok()
+            }
+            Ending::No | Ending::Killed => None,
+        };
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(os("waiting for the ranks")(error)),
+        }
+        let found = sources.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(found.map(|(source, _)| source).collect())
+    }
+
+    fn handle(&mut self, source: Source) -> Result<(), LaunchError> {
+        match source {
+            Source::Signals => self.forward(),
+            Source::Exit(at) => return self.reap(at),
+            Source::Boot(at) => {
+                let greeter = &mut self.ranks[at].greeter;
+                if let Some(desk) = greeter
+                    && desk.answer(&self.map, self.nonce) == Greeted::Closed
+                {
+                    *greeter = None;
+                }
+            }
+            Source::Output(at, pipe) => {
+                let output = &mut self.ranks[at].outputs[pipe];
+                if let Some(open) = output
+                    && !open.pass_on()
+                {
+                    *output = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Forwards the signals that have arrived.
+    fn forward(&mut self) {
+        let Some(signals) = &self.signals else { return };
+        let mut numbers = [0; 16];
+        let arrived = match rustix::io::read(signals, &mut numbers) {
+            Ok(arrived @ 1..) => arrived,
+            Err(Errno::INTR | Errno::AGAIN) => return,
+            Ok(_) | Err(_) => {
+                self.signals = None;
+                return;
+            }
+        };
+        for signal in numbers[..arrived].iter().filter_map(|&n| Signal::from_named_raw(n.into())) {
+            let again = signal == Signal::INT && core::mem::replace(&mut self.interrupted, true);
+            self.signal(if again { Signal::KILL } else { signal });
+        }
+    }
+
+    /// Takes in the end of a rank, tells its peers, and ends the job if the rank failed.
+    fn reap(&mut self, at: usize) -> Result<(), LaunchError> {
+        let Some(exit) = self.ranks[at].reap()? else { return Ok(()) };
+        liveness::mark_dead(&self.map.segment().rank_block(exit.rank).liveness);
+        if !exit.status.success() {
+            self.first_failure.get_or_insert(exit.rank);
+            let others_run = self.ranks.iter().any(Rank::is_running);
+            if others_run && !self.keep_going && self.ending == Ending::No {
+                self.signal(Signal::TERM);
+                self.ending = Ending::Asked(Instant::now() + GRACE);
+            }
+        }
+        Ok(())
+    }
+
+    fn kill_when_overdue(&mut self) {
+        if matches!(self.ending, Ending::Asked(deadline) if deadline <= Instant::now()) {
+            self.signal(Signal::KILL);
+            self.ending = Ending::Killed;
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // All at once; then each rank's own drop reaps it.
+        self.signal(Signal::KILL);
+    }
+}

@@ -1,0 +1,135 @@
+//! Both sides of the exchange in one process, over a real socket pair.
+
+use super::*;
+use crate::boot::greet::{Greeted, Greeter, socket_pair};
+use std::thread;
+use strait_core::layout::{AttachError, Config, Life};
+
+const NONCE: u64 = 99;
+const SHORT: Duration = Duration::from_millis(1);
+
+fn map() -> SegmentMap {
+    let config = Config { cells_per_rank: 2, cell_payload: 1024, ..Config::new(2) };
+    SegmentMap::create(config, NONCE).unwrap()
+}
+
+/// Joins as `rank` of `size` with a launcher that holds the desk of rank 1 and says the job drew `nonce`.
+fn exchange(rank: u32, size: u32, nonce: u64) -> (SegmentMap, Result<Membership, BootError>) {
+    let map = map();
+    let (ours, theirs) = socket_pair().unwrap();
+    let joined = thread::scope(|scope| {
+        let joining = scope.spawn(move || join_over(&theirs, rank, size, PATIENCE));
+        let mut greeter = Greeter::new(ours, 1);
+        await_answer(greeter.socket(), PATIENCE).unwrap();
+        assert_eq!(greeter.answer(&map, nonce), Greeted::Open);
+        joining.join().unwrap()
+    });
+    (map, joined)
+}
+
+#[test]
+fn a_rank_joins_and_is_alive() {
+    let (map, joined) = exchange(1, 2, NONCE);
+    let member = joined.unwrap();
+    assert_eq!((member.rank, member.map.segment().ranks()), (1, 2));
+    let segment = map.segment();
+    let liveness = &segment.rank_block(1).liveness;
+    assert_eq!(liveness.state(), Life::Alive);
+    let started = liveness::start_time("self").unwrap();
+    assert_eq!(liveness.process(), (std::process::id(), started));
+    assert_eq!(map.segment().rank_block(0).liveness.state(), Life::Unborn);
+}
+
+#[test]
+fn disagreement_is_named() {
+    let (_, joined) = exchange(0, 2, NONCE);
+    assert!(matches!(joined, Err(BootError::Refused(Refusal::Rank { expected: 1 }))), "{joined:?}");
+
+    let (_, joined) = exchange(1, 3, NONCE);
+    assert!(matches!(joined, Err(BootError::Size { environment: 3, launcher: 2 })), "{joined:?}");
+
+    let (map, joined) = exchange(1, 2, NONCE + 1);
+    let nonce = AttachError::Nonce { found: NONCE, expected: NONCE + 1 };
+    assert!(
+        matches!(joined, Err(BootError::Segment(SegmentError::Attach(error))) if error == nonce),
+        "{joined:?}"
+    );
+    assert_eq!(map.segment().rank_block(1).liveness.state(), Life::Unborn, "not joined");
+}
+
+#[test]
+fn one_process_is_taken_per_rank() {
+    let map = map();
+    let (ours, theirs) = socket_pair().unwrap();
+    let mut greeter = Greeter::new(ours, 1);
+    for expected in [Ok(()), Err(Refusal::Taken { pid: 5 })] {
+        let hello = Hello::new(1, 5).encode();
+        rustix::net::send(&theirs, &hello, SendFlags::empty()).unwrap();
+        assert_eq!(greeter.answer(&map, NONCE), Greeted::Open);
+        let (reply, file) = receive(&theirs).unwrap();
+        match expected {
+            Ok(()) => assert!(matches!(reply, Reply::Welcome { .. }) && file.is_some()),
+            Err(refusal) => assert_eq!((reply, file.is_some()), (Reply::Refused(refusal), false)),
+        }
+    }
+}
+
+#[test]
+fn versions_are_told_apart() {
+    let map = map();
+    let (ours, theirs) = socket_pair().unwrap();
+    let mut greeter = Greeter::new(ours, 1);
+    let mut other_protocol = Hello::new(1, 5).encode();
+    other_protocol[8] += 1;
+    let mut other_layout = Hello::new(1, 5).encode();
+    other_layout[12] += 1;
+    for (hello, expected) in [
+        (other_protocol, Refusal::Protocol { launcher: super::super::message::PROTOCOL }),
+        (other_layout, Refusal::Layout { launcher: strait_core::layout::LAYOUT_VERSION }),
+    ] {
+        rustix::net::send(&theirs, &hello, SendFlags::empty()).unwrap();
+        assert_eq!(greeter.answer(&map, NONCE), Greeted::Open);
+        assert_eq!(receive(&theirs).unwrap().0, Reply::Refused(expected));
+    }
+    rustix::net::send(&theirs, b"good morning", SendFlags::empty()).unwrap();
+    assert_eq!(greeter.answer(&map, NONCE), Greeted::Closed, "no strait program at all");
+}
+
+#[test]
+fn a_launcher_that_is_gone_or_silent_is_an_error() {
+    let (ours, theirs) = socket_pair().unwrap();
+    let silent = join_over(&theirs, 0, 1, SHORT);
+    assert!(matches!(silent, Err(BootError::Silent { .. })), "{silent:?}");
+    drop(ours);
+    let gone = join_over(&theirs, 0, 1, SHORT);
+    assert!(matches!(gone, Err(BootError::LauncherGone)), "{gone:?}");
+
+    let (ours, theirs) = socket_pair().unwrap();
+    thread::scope(|scope| {
+        let joining = scope.spawn(move || join_over(&theirs, 0, 1, PATIENCE));
+        await_answer(&ours, PATIENCE).unwrap();
+        drop(ours);
+        let gone = joining.join().unwrap();
+        assert!(matches!(gone, Err(BootError::LauncherGone)), "{gone:?}");
+    });
+}
+
+#[test]
+fn a_descriptor_that_is_no_launcher_s_socket_is_an_error() {
+    use std::os::fd::AsRawFd;
+    let (reader, _writer) = rustix::pipe::pipe().unwrap();
+    let refused = inspect(reader.as_raw_fd());
+    assert!(matches!(refused, Err(BootError::NotASocket { error: Some(Errno::NOTSOCK), .. })));
+    let (datagrams, _) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    let refused = inspect(datagrams.as_raw_fd());
+    assert!(matches!(refused, Err(BootError::NotASocket { error: None, .. })), "{refused:?}");
+    let refused = inspect(RawFd::MAX);
+    assert!(matches!(refused, Err(BootError::NotASocket { error: Some(Errno::BADF), .. })));
+}
+
+#[test]
+fn a_process_that_nobody_started_is_told_how() {
+    let error = join().unwrap_err();
+    assert!(matches!(error, BootError::NotStarted), "{error:?}");
+    assert!(error.to_string().contains("strait run -n N PROGRAM"));
+}

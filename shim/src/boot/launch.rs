@@ -1,0 +1,261 @@
+//! Starting the ranks of a job.
+
+use core::fmt;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::io::{Errno, FdFlags};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, getrlimit, setrlimit};
+use strait_core::layout::Config;
+
+use super::greet::{Greeter, socket_pair};
+use super::job::Job;
+use super::rank::Rank;
+use crate::segment::{self, SegmentError, SegmentMap};
+use crate::{env, topology};
+
+/// A job to be started on this node: one program, as many times as there are ranks.
+///
+/// ```no_run
+/// use strait::boot::Launch;
+///
+/// let mut job = Launch { label: true, ..Launch::new(4, "./solver") }.spawn()?;
+/// let outcome = job.wait()?;
+/// println!("{outcome}");
+/// # Ok::<(), strait::boot::LaunchError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Number of ranks, and the shape of the segment they share.
+    pub config: Config,
+    /// The program: a path, or a name to be looked up in `PATH`.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Binds rank `i` to the `i`-th processor that the launcher may use, beginning again when they run out.
+    pub bind: bool,
+    /// Puts `[rank] ` in front of every line of output.
+    pub label: bool,
+    /// Lets the other ranks run on when one has failed.
+    pub keep_going: bool,
+    /// Environment variables that the ranks get besides the launcher's.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl Launch {
+    /// `ranks` ranks of `program`, with the defaults for everything else.
+    pub fn new(ranks: u32, program: impl Into<OsString>) -> Self {
+        Self {
+            config: Config::new(ranks),
+            program: program.into(),
+            args: Vec::new(),
+            bind: false,
+            label: false,
+            keep_going: false,
+            env: Vec::new(),
+        }
+    }
+
+    /// Makes the segment and starts the ranks. They wait in their boot exchange until [`Job::wait`] is called.
+    ///
+    /// Rank 0 reads the launcher's standard input, the others read nothing. Each rank leads a process group of its
+    /// own, which ends with it; only rank 0 stays in the launcher's when that input is a terminal. The kernel kills
+    /// the ranks when the *thread* that called this ends: it must outlive the job. (Of what a rank has started itself,
+    /// a killed launcher can end nothing; a launcher that lives ends all of it.)
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`]. Ranks that had been started are ended.
+    pub fn spawn(&self) -> Result<Job, LaunchError> {
+        let cpus = if self.bind {
+            topology::allowed_cpus().map_err(LaunchError::Cpus)?
+        } else {
+            Vec::new()
+        };
+        let file_limit = raise_file_limit(self.descriptors())?;
+        let nonce = segment::nonce().map_err(LaunchError::Segment)?;
+        let map = SegmentMap::create(self.config, nonce).map_err(LaunchError::Segment)?;
+        let mut job = Job::new(map, nonce, self.keep_going);
+        for rank in 0..self.config.ranks {
+            let (ours, theirs) = socket_pair().map_err(os("making a socket"))?;
+            let setup = ChildSetup {
+                socket: theirs.as_raw_fd(),
+                launcher: rustix::process::getpid(),
+                cpu: cpus.get(rank as usize % cpus.len().max(1)).copied(),
+                file_limit,
+            };
+            let (mut command, own_group) = self.command(rank, &theirs);
+            // SAFETY: `apply` makes system calls on copies of integers and nothing else; it allocates nothing.
+            unsafe { command.pre_exec(move || setup.apply()) };
+            let process = command.spawn().map_err(|error| LaunchError::Program {
+                program: self.program.clone(),
+                rank,
+                error,
+            })?;
+            job.add(Rank::new(process, Greeter::new(ours, rank), rank, own_group)?);
+        }
+        Ok(job)
+    }
+
+    /// The command of one rank, and whether it leads a process group.
+    fn command(&self, rank: u32, socket: &OwnedFd) -> (Command, bool) {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .env(env::RANK.name, rank.to_string())
+            .env(env::SIZE.name, self.config.ranks.to_string())
+            .env(env::BOOT_FD.name, socket.as_raw_fd().to_string());
+        if self.label {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        if rank != 0 {
+            command.stdin(Stdio::null());
+        }
+        // A terminal stops whoever reads from it in a group that is not its own.
+        let own_group = rank != 0 || !io::stdin().is_terminal();
+        if own_group {
+            command.process_group(0);
+        }
+        (command, own_group)
+    }
+
+    /// Descriptors that the launcher has open when all ranks run: socket, pidfd and two pipes for each, and a few
+    /// for itself and for a start under way.
+    fn descriptors(&self) -> u64 {
+        let each = if self.label { 4 } else { 2 };
+        u64::from(self.config.ranks) * each + 64
+    }
+}
+
+/// What a rank's process does to itself between `fork` and `exec`.
+#[derive(Clone, Copy)]
+struct ChildSetup {
+    socket: RawFd,
+    launcher: Pid,
+    cpu: Option<usize>,
+    file_limit: Option<Rlimit>,
+}
+
+impl ChildSetup {
+    fn apply(self) -> io::Result<()> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // A launcher that died before the line above sends no signal any more.
+        if getppid() != Some(self.launcher) {
+            return Err(Errno::SRCH.into());
+        }
+        // SAFETY: the descriptor is this process's copy of the socket, open until `exec` and after it.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
+        rustix::io::fcntl_setfd(socket, FdFlags::empty())?;
+        if let Some(limit) = self.file_limit {
+            setrlimit(Resource::Nofile, limit)?;
+        }
+        self.cpu.map_or(Ok(()), topology::pin_to)
+    }
+}
+
+/// Makes room for `need` descriptors; gives the limit to be restored in the ranks when it had to be changed.
+fn raise_file_limit(need: u64) -> Result<Option<Rlimit>, LaunchError> {
+    let before = getrlimit(Resource::Nofile);
+    if before.current.is_none_or(|soft| soft >= need) {
+        return Ok(None);
+    }
+    if let Some(hard) = before.maximum.filter(|&hard| hard < need) {
+        return Err(LaunchError::Descriptors { need, limit: hard });
+    }
+    let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+    setrlimit(Resource::Nofile, raised).map_err(os("raising the limit of open descriptors"))?;
+    Ok(Some(before))
+}
+
+/// Names the step that failed.
+pub(super) fn os(step: &'static str) -> impl FnOnce(Errno) -> LaunchError {
+    move |error| LaunchError::Os { step, error }
+}
+
+/// Why a job could not be started, or not be followed to its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The program does not start.
+    Program {
+        /// The program.
+        program: OsString,
+        /// The rank it was to be.
+        rank: u32,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The segment cannot be made.
+    Segment(SegmentError),
+    /// The processors that may be used are not known.
+    Cpus(io::Error),
+    /// The launcher may not open as many descriptors as the job needs.
+    Descriptors {
+        /// Descriptors needed.
+        need: u64,
+        /// The hard limit.
+        limit: u64,
+    },
+    /// The end of a rank's process could not be learnt.
+    Reap {
+        /// The rank.
+        rank: u32,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The kernel refused a step.
+    Os {
+        /// The step.
+        step: &'static str,
+        /// What the kernel said.
+        error: Errno,
+    },
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program { program, rank, error } => {
+                write!(f, "cannot start {program:?} as rank {rank}: {error}")?;
+                match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        f.write_str("; give a path to the program, or a name that is in PATH")
+                    }
+                    io::ErrorKind::PermissionDenied => f.write_str("; is the file executable?"),
+                    io::ErrorKind::WouldBlock => {
+                        f.write_str("; the limit of processes is reached (ulimit -u)")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::Segment(error) => error.fmt(f),
+            Self::Cpus(error) => write!(f, "cannot learn which processors may be used: {error}"),
+            Self::Descriptors { need, limit } => write!(
+                f,
+                "the job needs {need} open descriptors, the hard limit is {limit}: raise it \
+                 (ulimit -Hn), or start fewer ranks"
+            ),
+            Self::Reap { rank, error } => {
+                write!(f, "cannot learn how rank {rank} ended: {error}; is SIGCHLD ignored?")
+            }
+            Self::Os { step, error } => write!(f, "the launcher failed at {step}: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for LaunchError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Program { error, .. } | Self::Cpus(error) | Self::Reap { error, .. } => {
+                Some(error)
+            }
+            Self::Segment(error) => Some(error),
+            Self::Os { error, .. } => Some(error),
+            Self::Descriptors { .. } => None,
+        }
+    }
+}

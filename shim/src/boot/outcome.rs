@@ -1,0 +1,112 @@
+//! How a job ended.
+
+use core::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// How one rank ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RankExit {
+    /// The rank.
+    pub rank: u32,
+    /// The number its process had.
+    pub pid: u32,
+    /// What the process left behind.
+    pub status: ExitStatus,
+}
+
+impl RankExit {
+    /// The exit code as a shell counts it: the process's own, or 128 and the number of the signal that killed it.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        let code = self.status.code().or_else(|| self.status.signal().map(|signal| 128 + signal));
+        code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    }
+}
+
+impl fmt::Display for RankExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} (process {}) ended with {}", self.rank, self.pid, self.status)
+    }
+}
+
+/// How a job ended: every rank's end, and which of them failed first.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Outcome {
+    pub(super) exits: Vec<RankExit>,
+    pub(super) first_failure: Option<u32>,
+    pub(super) others_ended: bool,
+}
+
+impl Outcome {
+    /// How each rank ended, in the order of ranks.
+    #[must_use]
+    pub fn exits(&self) -> &[RankExit] {
+        &self.exits
+    }
+
+    /// True when every rank ended with code 0.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        self.first_failure.is_none()
+    }
+
+    /// The rank that failed before all others, if one did.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<&RankExit> {
+        self.exits.get(self.first_failure? as usize)
+    }
+
+    /// The exit code of the job: 0, or that of the rank that failed first.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        self.first_failure().map_or(0, RankExit::code)
+    }
+}
+
+/// One line: what a user wants to read when the job has failed.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.first_failure() else {
+            return write!(f, "all {} ranks ended well", self.exits.len());
+        };
+        first.fmt(f)?;
+        if self.others_ended {
+            return f.write_str("; the job was ended");
+        }
+        match self.exits.iter().filter(|exit| !exit.status.success()).count() - 1 {
+            0 => Ok(()),
+            others => write!(f, "; {others} more failed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exits from raw wait statuses: a code in the second byte, or a signal in the first.
+    fn outcome(raw: &[i32], first_failure: Option<u32>, others_ended: bool) -> Outcome {
+        let exit = |(rank, &raw): (u32, &i32)| RankExit {
+            rank,
+            pid: 100 + rank,
+            status: ExitStatus::from_raw(raw),
+        };
+        Outcome { exits: (0..).zip(raw).map(exit).collect(), first_failure, others_ended }
+    }
+
+    #[test]
+    fn the_first_failure_gives_the_code() {
+        assert_eq!(outcome(&[0, 0], None, false).code(), 0);
+        assert_eq!(outcome(&[1 << 8, 7 << 8], Some(1), false).code(), 7);
+        assert_eq!(outcome(&[0, 9], Some(1), false).code(), 137);
+    }
+
+    #[test]
+    fn the_line_says_who_and_how() {
+        let one = outcome(&[0, 9], Some(1), true).to_string();
+        assert_eq!(one, "rank 1 (process 101) ended with signal: 9 (SIGKILL); the job was ended");
+        let two = outcome(&[1 << 8, 7 << 8], Some(1), false).to_string();
+        assert_eq!(two, "rank 1 (process 101) ended with exit status: 7; 1 more failed");
+    }
+}

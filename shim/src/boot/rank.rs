@@ -1,0 +1,114 @@
+//! One rank as the launcher sees it: a process, its socket, its output.
+
+use std::os::fd::OwnedFd;
+use std::process::{Child, ExitStatus};
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+
+use super::greet::Greeter;
+use super::label::{Output, Sink};
+use super::launch::{LaunchError, os};
+use super::outcome::RankExit;
+
+/// A rank that was started.
+#[derive(Debug)]
+pub(super) struct Rank {
+    number: u32,
+    process: Child,
+    pidfd: OwnedFd,
+    /// Whether the process leads a process group, which is then signalled as a whole.
+    leads_group: bool,
+    /// The end of the process, once it has been reaped.
+    status: Option<ExitStatus>,
+    /// Until the socket is closed.
+    pub(super) greeter: Option<Greeter>,
+    /// Standard output and standard error, where the launcher labels them and until they end.
+    pub(super) outputs: [Option<Output>; 2],
+}
+
+impl Rank {
+    /// Takes over the process that was started as rank `number`. On failure the process is ended.
+    pub(super) fn new(
+        mut process: Child,
+        greeter: Greeter,
+        number: u32,
+        leads_group: bool,
+    ) -> Result<Self, LaunchError> {
+        let stdout = process.stdout.take().map(OwnedFd::from);
+        let stderr = process.stderr.take().map(OwnedFd::from);
+        let watch = || {
+            let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
+            let stdout = stdout.map(|pipe| Output::new(pipe, number, Sink::Stdout)).transpose()?;
+            let stderr = stderr.map(|pipe| Output::new(pipe, number, Sink::Stderr)).transpose()?;
+            Ok((pidfd, [stdout, stderr]))
+        };
+        match watch() {
+            Ok((pidfd, outputs)) => Ok(Self {
+                number,
+                process,
+                pidfd,
+                leads_group,
+                status: None,
+                greeter: Some(greeter),
+                outputs,
+            }),
+            Err(error) => {
+                let _ = process.kill().and_then(|()| process.wait());
+                Err(os("watching a rank's process")(error))
+            }
+        }
+    }
+
+    /// Readable when the process has ended.
+    pub(super) fn pidfd(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.status.is_none()
+    }
+
+    /// How the rank ended, once it has.
+    pub(super) fn exit(&self) -> Option<RankExit> {
+        self.status.map(|status| RankExit { rank: self.number, pid: self.pid(), status })
+    }
+
+    /// Sends `signal` to the process, and to those it started when it leads a group.
+    pub(super) fn signal(&self, signal: Signal) {
+        if !self.is_running() {
+            return;
+        }
+        let pid = Pid::from_child(&self.process);
+        // Nothing else can have this number before we reap it, so the worst that can happen is that nobody hears.
+        let _ = match self.leads_group {
+            true => kill_process_group(pid, signal),
+            false => kill_process(pid, signal),
+        };
+    }
+
+    /// Reaps the process if it has ended, and with it everything that it left running in its group.
+    pub(super) fn reap(&mut self) -> Result<Option<RankExit>, LaunchError> {
+        self.signal(Signal::KILL);
+        let status = self.process.try_wait();
+        self.status = status.map_err(|error| LaunchError::Reap { rank: self.number, error })?;
+        if !self.is_running() {
+            self.greeter = None;
+            self.outputs.iter_mut().filter_map(Option::take).for_each(Output::finish);
+        }
+        Ok(self.exit())
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        if self.is_running() {
+            self.signal(Signal::KILL);
+            // A process that we cannot reap is the init process's to reap.
+            let _ = self.process.wait();
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Every environment variable of Strait, in one table.
+//!
+//! Absent on purpose: reading the environment anywhere else, and variables that change what a message means.
+
+use core::fmt;
+use core::str::FromStr;
+use std::ffi::{OsStr, OsString};
+
+use strait_core::progress::Tuning;
+use strait_core::wire::FASTBOX_LENGTH_MAX;
+
+/// One `STRAIT_*` variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name in the environment.
+    pub name: &'static str,
+    /// What it says, in one line.
+    pub meaning: &'static str,
+    /// What its value has to look like.
+    pub expected: &'static str,
+    /// What holds when it is not set, in words.
+    pub default: &'static str,
+}
+
+/// The descriptor of the socket to the launcher.
+pub(crate) const BOOT_FD: Variable = Variable {
+    name: "STRAIT_BOOT_FD",
+    meaning: "descriptor of the socket to the launcher",
+    expected: "the number of an open descriptor, 3 or more",
+    default: "set by `strait run`",
+};
+
+/// The rank of this process.
+pub(crate) const RANK: Variable = Variable {
+    name: "STRAIT_RANK",
+    meaning: "rank of this process",
+    expected: "a number from 0, less than STRAIT_SIZE",
+    default: "set by `strait run`",
+};
+
+/// The number of ranks of the job.
+pub(crate) const SIZE: Variable = Variable {
+    name: "STRAIT_SIZE",
+    meaning: "ranks in the job",
+    expected: "a number of at least 1",
+    default: "set by `strait run`",
+};
+
+/// The longest message that goes through a fastbox.
+pub(crate) const FASTBOX_MAX: Variable = Variable {
+    name: "STRAIT_FASTBOX_MAX",
+    meaning: "longest message that goes through a fastbox, bytes; 0 shuts the fastboxes",
+    expected: "a number of at most 4095",
+    default: "1024",
+};
+
+/// The table of all variables, as `strait info` prints it.
+pub const VARIABLES: &[Variable] = &[BOOT_FD, RANK, SIZE, FASTBOX_MAX];
+
+/// The numbers in force: the defaults, as far as the environment does not say otherwise.
+///
+/// # Errors
+///
+/// [`EnvError`] for the first variable whose value is unusable.
+pub fn tuning() -> Result<Tuning, EnvError> {
+    let default = Tuning::default();
+    let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
+    Ok(Tuning { fastbox_max: fastbox_max.unwrap_or(default.fastbox_max) })
+}
+
+impl Variable {
+    /// The value in the environment, `None` when the variable is not set.
+    ///
+    /// # Errors
+    ///
+    /// [`EnvError`] when the value is not a `T` or `accept` refuses it.
+    pub(crate) fn read<T: FromStr>(
+        &self,
+        accept: impl FnOnce(&T) -> bool,
+    ) -> Result<Option<T>, EnvError> {
+        std::env::var_os(self.name).map(|value| self.parse(&value, accept)).transpose()
+    }
+
+    fn parse<T: FromStr>(
+        &self,
+        value: &OsStr,
+        accept: impl FnOnce(&T) -> bool,
+    ) -> Result<T, EnvError> {
+        let parsed = value.to_str().and_then(|text| text.parse().ok());
+        parsed
+            .filter(accept)
+            .ok_or_else(|| EnvError { variable: *self, value: value.to_os_string() })
+    }
+}
+
+/// An environment variable has a value that it cannot have.
+#[derive(Clone, Debug)]
+pub struct EnvError {
+    /// The variable.
+    pub variable: Variable,
+    /// The value found.
+    pub value: OsString,
+}
+
+impl fmt::Display for EnvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Variable { name, expected, .. } = self.variable;
+        write!(f, "environment variable {name} is {:?}; expected {expected}", self.value)
+    }
+}
+
+impl core::error::Error for EnvError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_value_is_parsed() {
+        assert_eq!(RANK.parse::<u32>(OsStr::new("7"), |&rank| rank < 8).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_what_is_expected() {
+        for bad in ["", "x", "-1", " 3", "8", "99999999999"] {
+            let error = RANK.parse::<u32>(OsStr::new(bad), |&rank| rank < 8).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("STRAIT_RANK"), "{text}");
+            assert!(text.contains(&format!("{bad:?}")), "{text}");
+            assert!(text.contains(RANK.expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unset_variable_is_none() {
+        let unset = Variable { name: "STRAIT_NO_SUCH_VARIABLE", ..RANK };
+        assert_eq!(unset.read::<u32>(|_| true).unwrap(), None);
+    }
+
+    #[test]
+    fn the_table_states_the_defaults_and_limits_that_hold() {
+        assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
+        assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));
+    }
+
+    #[test]
+    fn the_table_names_each_variable_once() {
+        for (at, variable) in VARIABLES.iter().enumerate() {
+            assert!(variable.name.starts_with("STRAIT_"));
+            assert!(VARIABLES[..at].iter().all(|earlier| earlier.name != variable.name));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Who of the ranks still lives.
+//!
+//! Two sources. The liveness word of each rank in the segment, which its owner and the launcher write; and a pidfd
+//! of the process behind it, which no kill can keep from telling the truth. Where there is no pidfd to be had
+//! (another process namespace, no descriptors left) the word alone decides: the launcher keeps it true.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use strait_core::layout::{Life, Liveness, Segment};
+
+/// One rank's watch over its peers. Costs nothing until [`Watch::check`] is called, off the fast path.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    peers: Vec<Peer>,
+    /// Set when the process has no descriptors left: no more pidfds are opened.
+    exhausted: bool,
+}
+
+/// How one peer is watched.
+#[derive(Debug)]
+enum Peer {
+    /// Not looked at yet, or unborn when it was.
+    Unknown,
+    /// By the descriptor of its process and by its word.
+    Process(OwnedFd),
+    /// By its word alone.
+    Word,
+    /// Its end is known, whichever it was.
+    Ended,
+}
+
+impl Watch {
+    /// A watch over all of `ranks` ranks.
+    pub(crate) fn new(ranks: u32) -> Self {
+        Self { peers: (0..ranks).map(|_| Peer::Unknown).collect(), exhausted: false }
+    }
+
+    /// Looks at every peer of `me` and returns those that were found dead for the first time.
+    ///
+    /// A peer whose process is gone without having left in good order is marked dead for everybody. A peer that
+    /// finished is not dead, but reads no more messages: that is in its liveness word.
+    pub(crate) fn check(&mut self, segment: &Segment, me: u32) -> Vec<u32> {
+        let mut newly_dead = Vec::new();
+        for rank in self.exited() {
+            // The process is gone, so its own word is final.
+            mark_dead(&segment.rank_block(rank).liveness);
+        }
+        for (rank, peer) in (0..segment.ranks()).zip(&mut self.peers) {
+            if rank == me || matches!(peer, Peer::Ended) {
+                continue;
+            }
+            let liveness = &segment.rank_block(rank).liveness;
+            match liveness.state() {
+                Life::Unborn => {}
+                Life::Alive if matches!(peer, Peer::Unknown) => {
+                    *peer = open(liveness, &mut self.exhausted);
+                }
+                Life::Alive => {}
+                Life::Finished => *peer = Peer::Ended,
+                Life::Dead => {
+                    *peer = Peer::Ended;
+                    newly_dead.push(rank);
+                }
+            }
+        }
+        newly_dead
+    }
+
+    /// The ranks whose processes have ended, by one `poll` over all open pidfds.
+    fn exited(&self) -> Vec<u32> {
+        let open = (0u32..).zip(&self.peers).filter_map(|(rank, peer)| match peer {
+            Peer::Process(pidfd) => Some((rank, PollFd::new(pidfd, PollFlags::IN))),
+            _ => None,
+        });
+        let (ranks, mut fds): (Vec<u32>, Vec<PollFd<'_>>) = open.unzip();
+        // An interrupted look is made up for by the next one.
+        if fds.is_empty() || !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..)) {
+            return Vec::new();
+        }
+        let ended = ranks.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
+        ended.map(|(rank, _)| rank).collect()
+    }
+}
+
+/// Opens the process that `liveness` names. Its start time is compared *after* the opening: equal, the descriptor is
+/// that process and none that took over its number.
+fn open(liveness: &Liveness, exhausted: &mut bool) -> Peer {
+    let (pid, started) = liveness.process();
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| !*exhausted) else {
+        return Peer::Word;
+    };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(pidfd) if start_time(&pid.to_string()) == Some(started) => Peer::Process(pidfd),
+        Ok(_) => Peer::Word,
+        Err(error) => {
+            *exhausted |= matches!(error, Errno::MFILE | Errno::NFILE);
+            Peer::Word
+        }
+    }
+}
+
+/// Marks a rank whose process is known to be gone as dead, unless it left in good order.
+pub(crate) fn mark_dead(liveness: &Liveness) {
+    if liveness.state() != Life::Finished {
+        liveness.end(Life::Dead);
+    }
+}
+
+/// Start time of a process, in clock ticks since the machine was started; `process` is a number or `self`.
+pub(crate) fn start_time(process: &str) -> Option<u64> {
+    parse_start_time(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+}
+
+/// The 22nd field. The 2nd is the program's name in parentheses and may hold anything, parentheses and spaces too.
+fn parse_start_time(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::SegmentMap;
+    use std::process::{Child, Command, Stdio};
+    use strait_core::layout::Config;
+
+    fn map(ranks: u32) -> SegmentMap {
+        let config = Config { cells_per_rank: 2, cell_payload: 1024, ..Config::new(ranks) };
+        SegmentMap::create(config, 1).unwrap()
+    }
+
+    /// A process that lives until its standard input ends.
+    fn process() -> Child {
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    fn attach(segment: &Segment, rank: u32, child: &Child) {
+        let started = start_time(&child.id().to_string()).unwrap();
+        segment.rank_block(rank).liveness.attach(child.id(), started);
+    }
+
+    #[test]
+    fn a_strange_program_name_does_not_shift_the_fields() {
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
+        assert_eq!(parse_start_time(&format!("7 (a) b (c)) {rest}")), Some(4242));
+        assert_eq!(parse_start_time("7 (short) S 1"), None);
+        assert_eq!(parse_start_time(""), None);
+    }
+
+    #[test]
+    fn a_killed_peer_is_found_once_and_marked_for_all() {
+        let map = map(3);
+        let segment = map.segment();
+        let mut peer = process();
+        attach(&segment, 1, &peer);
+
+        let mut watch = Watch::new(3);
+        assert!(watch.check(&segment, 0).is_empty(), "rank 1 lives, rank 2 is unborn");
+        assert!(watch.check(&segment, 0).is_empty());
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        assert_eq!(watch.check(&segment, 0), [1]);
+        assert!(watch.check(&segment, 0).is_empty(), "found once");
+        assert_eq!(segment.rank_block(1).liveness.state(), Life::Dead);
+    }
+
+    #[test]
+    fn a_peer_that_finished_before_it_ended_is_not_dead() {
+        let map = map(2);
+        let segment = map.segment();
+        let mut peer = process();
+        attach(&segment, 1, &peer);
+        let mut watch = Watch::new(2);
+        assert!(watch.check(&segment, 0).is_empty());
+        segment.rank_block(1).liveness.end(Life::Finished);
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        assert!(watch.check(&segment, 0).is_empty());
+        assert_eq!(segment.rank_block(1).liveness.state(), Life::Finished);
+    }
+
+    #[test]
+    fn another_process_with_the_same_number_does_not_count() {
+        let map = map(2);
+        let segment = map.segment();
+        let mut impostor = process();
+        segment.rank_block(1).liveness.attach(impostor.id(), u64::MAX);
+        let mut watch = Watch::new(2);
+        assert!(watch.check(&segment, 0).is_empty());
+        impostor.kill().unwrap();
+        impostor.wait().unwrap();
+        assert!(watch.check(&segment, 0).is_empty(), "its end says nothing about rank 1");
+        segment.rank_block(1).liveness.end(Life::Dead);
+        assert_eq!(watch.check(&segment, 0), [1], "the word does");
+    }
+
+    #[test]
+    fn a_rank_does_not_watch_itself() {
+        let map = map(1);
+        map.segment().rank_block(0).liveness.end(Life::Dead);
+        assert!(Watch::new(1).check(&map.segment(), 0).is_empty());
+    }
+}

@@ -1,0 +1,97 @@
+//! Why a segment could not be had.
+
+use core::fmt;
+
+use rustix::io::Errno;
+use strait_core::layout::{AttachError, Config, PlanError};
+
+/// Why a segment could not be made, mapped or extended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// The shape asked for is none.
+    Plan(PlanError),
+    /// Less memory is free than the segment needs.
+    NoMemory {
+        /// The shape asked for.
+        config: Config,
+        /// Bytes needed.
+        need: u64,
+        /// Bytes that are free, where the system says.
+        available: Option<u64>,
+        /// What the kernel said; `None` when it was not even asked.
+        error: Option<Errno>,
+    },
+    /// The file could be shortened while it is mapped, which would kill its readers.
+    NotSealed,
+    /// It is not the segment of this job.
+    Attach(AttachError),
+    /// The kernel refused a step.
+    Os {
+        /// The step.
+        step: &'static str,
+        /// What the kernel said.
+        error: Errno,
+    },
+}
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(error) => error.fmt(f),
+            Self::NoMemory { config, need, available, error } => {
+                write!(f, "shared memory is short: {} needed", Mebibytes(*need))?;
+                if let Some(available) = available {
+                    write!(f, ", {} available", Mebibytes(*available))?;
+                }
+                if let Some(error) = error {
+                    write!(f, " ({error})")?;
+                }
+                write!(
+                    f,
+                    "; {} ranks have {} cells of {} bytes each: use fewer or smaller cells, fewer \
+                     ranks, or raise the memory limit of the container",
+                    config.ranks, config.cells_per_rank, config.cell_payload
+                )
+            }
+            Self::NotSealed => f.write_str(
+                "the file from the launcher is not sealed against shrinking: it is no strait \
+                 segment",
+            ),
+            Self::Attach(error) => error.fmt(f),
+            Self::Os { step, error } => write!(f, "the shared segment failed at {step}: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for SegmentError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Plan(error) => Some(error),
+            Self::Attach(error) => Some(error),
+            Self::NoMemory { error: Some(error), .. } | Self::Os { error, .. } => Some(error),
+            Self::NoMemory { error: None, .. } | Self::NotSealed => None,
+        }
+    }
+}
+
+impl From<PlanError> for SegmentError {
+    fn from(error: PlanError) -> Self {
+        Self::Plan(error)
+    }
+}
+
+impl From<AttachError> for SegmentError {
+    fn from(error: AttachError) -> Self {
+        Self::Attach(error)
+    }
+}
+
+/// A number of bytes as people say it, rounded up.
+struct Mebibytes(u64);
+
+impl fmt::Display for Mebibytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} MiB", self.0.div_ceil(1 << 20))
+    }
+}

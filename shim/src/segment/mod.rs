@@ -1,0 +1,180 @@
+//! The memory that the ranks of a node share: an anonymous file, mapped by each of them.
+//!
+//! A memfd has no name, so nothing is left behind whatever kills the job. It is sealed at its length: no peer can
+//! shorten it under a reader. The kernel backs its pages on first touch, and a touch that finds no memory is a
+//! SIGBUS; therefore every page is reserved with `fallocate` *before* it is touched, where the lack is an error:
+//! the control blocks and cells by [`SegmentMap::create`], the fastboxes pair by pair by
+//! [`SegmentMap::back_fastbox`].
+
+mod available;
+mod error;
+
+pub use error::SegmentError;
+
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::rand::{GetRandomFlags, getrandom};
+use strait_core::layout::{Config, Plan, Segment};
+
+/// A segment mapped into this process, unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct SegmentMap {
+    file: OwnedFd,
+    segment: Segment,
+    mapping: Mapping,
+}
+
+// SAFETY: a segment is made for concurrent processes, hence for threads: all that is reached through `&SegmentMap`
+// is atomics and the file, and the mapping is released by the one owner.
+unsafe impl Sync for SegmentMap {}
+
+impl SegmentMap {
+    /// Makes an empty segment for the job that drew `nonce`, all of it reserved but the fastboxes.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError`], with the bytes needed and the bytes there are when memory is short.
+    pub(crate) fn create(config: Config, nonce: u64) -> Result<Self, SegmentError> {
+        let plan = Plan::new(config)?;
+        available::check(&plan)?;
+        let file = new_memfd()?;
+        rustix::fs::ftruncate(&file, plan.total_bytes() as u64).map_err(os("sizing its memory"))?;
+        reserve(&file, 0, plan.resident_bytes()).map_err(|error| SegmentError::NoMemory {
+            config,
+            need: plan.resident_bytes() as u64,
+            available: available::bytes(),
+            error: Some(error),
+        })?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(os("sealing its memory"))?;
+        let mapping = Mapping::new(&file, plan.total_bytes())?;
+        // SAFETY: a mapping is page-aligned and lives as long as `self`; the file is new, so it is zero and ours.
+        let segment = unsafe { Segment::format(mapping.base, plan, nonce) };
+        Ok(Self { file, segment, mapping })
+    }
+
+    /// Maps the segment `file` that came from the launcher of the job with this `nonce`, as `rank`.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError`] when it is not that job's segment, or could be shortened under our feet.
+    pub(crate) fn attach(file: OwnedFd, nonce: u64, rank: u32) -> Result<Self, SegmentError> {
+        let seals = rustix::fs::fcntl_get_seals(&file).unwrap_or(SealFlags::empty());
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(SegmentError::NotSealed);
+        }
+        let length = rustix::fs::fstat(&file).map_err(os("asking for its length"))?.st_size;
+        let length = usize::try_from(length).unwrap_or(0);
+        let mapping = Mapping::new(&file, length)?;
+        // SAFETY: a mapping is page-aligned and lives as long as `self`, its file cannot shrink, and whoever holds
+        // the descriptor got it through the boot exchange, that is, through this crate.
+        let segment = unsafe { Segment::attach(mapping.base, length, nonce, rank) }?;
+        Ok(Self { file, segment, mapping })
+    }
+
+    /// The view of the segment. It must not be used after `self` is dropped.
+    pub(crate) fn segment(&self) -> Segment {
+        self.segment
+    }
+
+    /// Length of the mapping, bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.mapping.length
+    }
+
+    /// Reserves the memory of the fastbox from `source` to `destination`. The sender calls it before its first use;
+    /// to do it again costs a system call and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it: the pair must keep to the receive queue.
+    pub(crate) fn back_fastbox(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
+        let plan = self.segment.plan();
+        let (offset, length) = plan.fastbox_range(source, destination);
+        reserve(&self.file, offset, length).map_err(|error| SegmentError::NoMemory {
+            config: *plan.config(),
+            need: length as u64,
+            available: available::bytes(),
+            error: Some(error),
+        })
+    }
+
+    /// The file behind the segment, to be handed to another rank.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// A number for a new job, so that its ranks cannot mistake another job's segment for theirs.
+///
+/// # Errors
+///
+/// [`SegmentError::Os`] where the kernel has no randomness to give.
+pub(crate) fn nonce() -> Result<u64, SegmentError> {
+    let mut bytes = [0; 8];
+    // So few bytes come whole or not at all.
+    rustix::io::retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()))
+        .map_err(os("drawing a random number"))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// An empty anonymous file, closed on exec. The seal against execution is newer than some kernels; some systems
+/// insist on it and some do not know it.
+fn new_memfd() -> Result<OwnedFd, SegmentError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match rustix::fs::memfd_create("strait", flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create("strait", flags),
+        outcome => outcome,
+    }
+    .map_err(os("making an anonymous file"))
+}
+
+/// Backs a range of `file` with memory. A signal may interrupt a long reservation, which then starts again.
+fn reserve(file: &OwnedFd, offset: usize, length: usize) -> Result<(), Errno> {
+    rustix::io::retry_on_intr(|| {
+        rustix::fs::fallocate(file, FallocateFlags::empty(), offset as u64, length as u64)
+    })
+}
+
+/// Names the step that failed.
+fn os(step: &'static str) -> impl FnOnce(Errno) -> SegmentError {
+    move |error| SegmentError::Os { step, error }
+}
+
+/// A shared mapping of a whole file.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to the thread that made it.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(file: &OwnedFd, length: usize) -> Result<Self, SegmentError> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses an address that nothing of ours uses.
+        let address = unsafe {
+            rustix::mm::mmap(core::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)
+        };
+        let address = address.map_err(os("mapping it"))?;
+        let base = NonNull::new(address.cast()).ok_or(Errno::NOMEM).map_err(os("mapping it"))?;
+        Ok(Self { base, length })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and `SegmentMap::segment` forbids views that outlive us.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.length) };
+        debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The processors that this process may use.
+
+use std::io;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The processors that the calling thread may run on, in ascending order of their numbers.
+///
+/// This is the set that `taskset`, a batch system or a container left to us, not what the machine has.
+///
+/// # Errors
+///
+/// What the kernel said; it refuses on machines with more processors than the set can name (1024).
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+}
+
+/// How many processors the calling thread may run on: at least 1, and 1 when the kernel does not say.
+///
+/// Whether a waiting rank may spin depends on it: spinning on a processor that the awaited rank needs is a standstill.
+#[must_use]
+pub fn allowed_cpu_count() -> usize {
+    sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
+}
+
+/// Binds the calling thread to processor `cpu`. Threads that it starts from now on inherit the binding.
+///
+/// Allocates nothing, so that it may run between `fork` and `exec`.
+///
+/// # Errors
+///
+/// `InvalidInput` when there is no such processor or this process may not use it.
+pub fn pin_to(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a thread of its own: the binding must not follow the test runner.
+    #[test]
+    fn a_bound_thread_has_one_processor() {
+        std::thread::spawn(|| {
+            let all = allowed_cpus().unwrap();
+            assert_eq!(all.len(), allowed_cpu_count());
+            let last = *all.last().unwrap();
+            pin_to(last).unwrap();
+            assert_eq!(allowed_cpus().unwrap(), [last]);
+            assert_eq!(allowed_cpu_count(), 1);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn no_such_processor_is_an_error() {
+        let refused = pin_to(usize::MAX).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+}
