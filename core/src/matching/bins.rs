@@ -1,0 +1,243 @@
+//! The hash map from patterns to bins.
+//!
+//! Open addressing with linear probing, at most half full. A bin leaves when its last node does, and the bins behind
+//! it move up (backward shift), so there are no tombstones and a probe stays short however long the map has lived.
+
+use super::envelope::{Class, Envelope, Pattern};
+use super::steps::step;
+use crate::memory::{Block, Memory, OutOfMemory};
+
+/// No node. The slab has fewer keys.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// Places of the first allocation; a power of two, as every later number of places.
+const FIRST_PLACES: usize = 16;
+
+/// The name of a bin: a pattern and its class.
+///
+/// The class tells the bins of one message apart even if a peer sent a wildcard as a source or tag: its bins are then
+/// four all the same, and nothing hangs twice in one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Key {
+    pattern: Pattern,
+    class: Class,
+}
+
+impl Key {
+    /// The bin of the receives posted with `pattern`.
+    #[inline(always)]
+    pub(super) const fn of(pattern: Pattern) -> Self {
+        Self { class: pattern.class(), pattern }
+    }
+
+    /// The bin whose patterns are of `class` and match `envelope`.
+    #[inline(always)]
+    pub(super) const fn matching(envelope: &Envelope, class: Class) -> Self {
+        Self { class, pattern: class.pattern(envelope) }
+    }
+
+    /// Where the probe for the bin starts, before the mask. The first product alone would line up the tags of some
+    /// contexts; the second breaks up what is regular in it. The constants are digits of pi.
+    #[inline(always)]
+    fn hash(&self) -> usize {
+        let Pattern { context, source, tag } = self.pattern;
+        let whence = u64::from(context) << 32 | u64::from(source);
+        let what = u64::from(tag) << 32 | self.class as u64;
+        let product = fold(whence ^ 0x2437_54a3_243f_6a89, what ^ 0xa409_3822_299f_31d1);
+        fold(product, 0x082e_fa98_ec4e_6c89) as usize
+    }
+}
+
+/// Folded multiplication: the high half of the product keeps what the low half loses, so that words which differ in
+/// high bits, in low bits or by a stride spread alike.
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// A bin: the first and last of its nodes, which are linked among themselves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bin {
+    key: Key,
+    /// The oldest node; [`NIL`] in a vacant place of the map.
+    pub(super) first: u32,
+    /// The youngest node.
+    pub(super) last: u32,
+}
+
+impl Bin {
+    const VACANT: Self =
+        Self { key: Key::of(Pattern { context: 0, source: 0, tag: 0 }), first: NIL, last: NIL };
+}
+
+/// The bins in use.
+pub(super) struct Bins<M: Memory> {
+    places: Block<Bin, M>,
+    used: usize,
+}
+
+impl<M: Memory> Bins<M> {
+    pub(super) const fn new(memory: M) -> Self {
+        Self { places: Block::new(memory), used: 0 }
+    }
+
+    /// Makes room for `additional` new bins.
+    #[inline]
+    pub(super) fn reserve(&mut self, additional: usize) -> Result<(), OutOfMemory> {
+        let wanted = 2 * (self.used + additional);
+        if wanted <= self.places.len() { Ok(()) } else { self.grow(wanted) }
+    }
+
+    /// The place of the bin called `key`, valid until a bin comes or goes; `None` when there is no such bin.
+    #[inline]
+    pub(super) fn find(&self, key: &Key) -> Option<usize> {
+        let mask = self.places.len().checked_sub(1)?;
+        let place = probe(&self.places, mask, key);
+        (self.places[place].first != NIL).then_some(place)
+    }
+
+    /// The bin at a place that [`Self::find`] returned.
+    #[inline(always)]
+    pub(super) fn at(&self, place: usize) -> &Bin {
+        &self.places[place]
+    }
+
+    /// As [`Self::at`], to change.
+    #[inline(always)]
+    pub(super) fn at_mut(&mut self, place: usize) -> &mut Bin {
+        &mut self.places[place]
+    }
+
+    /// Makes `node` the last of the bin called `key` and returns the one before it, [`NIL`] when the bin is new.
+    /// Room for a new bin has been reserved.
+    #[inline]
+    pub(super) fn append(&mut self, key: Key, node: u32) -> u32 {
+        let place = probe(&self.places, self.places.len() - 1, &key);
+        let bin = &mut self.places[place];
+        if bin.first == NIL {
+            *bin = Bin { key, first: node, last: node };
+            self.used += 1;
+            return NIL;
+        }
+        core::mem::replace(&mut bin.last, node)
+    }
+
+    /// Takes the bin at `place` out of the map.
+    #[inline]
+    pub(super) fn remove(&mut self, place: usize) {
+        let mask = self.places.len() - 1;
+        let (mut hole, mut place) = (place, place);
+        loop {
+            step();
+            place = (place + 1) & mask;
+            let bin = self.places[place];
+            if bin.first == NIL {
+                break;
+            }
+            // A bin may move up to the hole unless its probe starts behind the hole.
+            let from_home = place.wrapping_sub(bin.key.hash()) & mask;
+            if from_home >= place.wrapping_sub(hole) & mask {
+                self.places[hole] = bin;
+                hole = place;
+            }
+        }
+        self.places[hole].first = NIL;
+        self.used -= 1;
+    }
+
+    #[cold]
+    fn grow(&mut self, wanted: usize) -> Result<(), OutOfMemory> {
+        let len = wanted.next_power_of_two().max(FIRST_PLACES);
+        self.places.replace(len, Bin::VACANT, |old, new| {
+            for bin in old.iter().filter(|bin| bin.first != NIL) {
+                let place = probe(new, len - 1, &bin.key);
+                new[place] = *bin;
+            }
+        })
+    }
+}
+
+/// The place of the bin called `key`, or the vacant place where it would go. There is a vacant place.
+#[inline(always)]
+fn probe(places: &[Bin], mask: usize, key: &Key) -> usize {
+    let mut place = key.hash() & mask;
+    loop {
+        step();
+        let bin = &places[place];
+        if bin.first == NIL || bin.key == *key {
+            return place;
+        }
+        place = (place + 1) & mask;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steps;
+    use super::*;
+    use crate::matching::{ANY_SOURCE, ANY_TAG};
+    use crate::memory::counted::Counted;
+
+    /// Fills a map with the bins of `patterns`, then empties it, and returns the mean and the longest look-up in the
+    /// full map.
+    fn look_ups(patterns: impl Iterator<Item = Pattern> + Clone) -> (f64, u64) {
+        let (mut count, mut sum, mut longest) = (0_u32, 0_u64, 0);
+        Counted::lend(|memory| {
+            let mut bins = Bins::new(memory);
+            for (node, pattern) in (0..).zip(patterns.clone()) {
+                bins.reserve(1).unwrap();
+                assert_eq!(bins.append(Key::of(pattern), node), NIL, "patterns are distinct");
+            }
+            for (node, pattern) in (0..).zip(patterns.clone()) {
+                let (place, steps) = steps::count(|| bins.find(&Key::of(pattern)).unwrap());
+                assert_eq!(bins.at(place).first, node);
+                (count, sum, longest) = (count + 1, sum + steps, longest.max(steps));
+            }
+            for (node, pattern) in (0..).zip(patterns) {
+                let place = bins.find(&Key::of(pattern)).unwrap();
+                assert_eq!(bins.at(place).first, node);
+                bins.remove(place);
+                assert_eq!(bins.find(&Key::of(pattern)), None);
+            }
+            assert_eq!(bins.used, 0);
+        });
+        (sum as f64 / f64::from(count), longest)
+    }
+
+    /// At most half full, a map of random places would need 1.5 looks.
+    fn check(what: &str, patterns: impl Iterator<Item = Pattern> + Clone) {
+        let (mean, longest) = look_ups(patterns);
+        assert!(mean < 2.0, "{what}: {mean} places a look-up");
+        assert!(longest < 64, "{what}: {longest} places for one look-up");
+    }
+
+    const N: u32 = if cfg!(miri) { 20 } else { 10_000 };
+
+    #[test]
+    fn strides_spread() {
+        let base = Pattern { context: 1, source: 5, tag: 7 };
+        for shift in (0..=16).step_by(if cfg!(miri) { 8 } else { 1 }) {
+            check("tags", (0..N).map(|i| Pattern { tag: i << shift, ..base }));
+            check("sources", (0..N).map(|i| Pattern { source: i << shift, ..base }));
+            check("contexts", (0..N).map(|i| Pattern { context: i << shift, ..base }));
+        }
+    }
+
+    #[test]
+    fn usual_patterns_spread() {
+        let base = Pattern { context: 1, source: 5, tag: 7 };
+        check("any source", (0..N).map(|tag| Pattern { source: ANY_SOURCE, tag, ..base }));
+        check("any tag", (0..N).map(|source| Pattern { source, tag: ANY_TAG, ..base }));
+        check("tag equals source", (0..N).map(|i| Pattern { source: i, tag: i, ..base }));
+        check("a grid", (0..N).map(|i| Pattern { source: i % 100, tag: i / 100, ..base }));
+    }
+
+    #[test]
+    fn tags_spread_in_every_context() {
+        let contexts = if cfg!(miri) { 3 } else { 1000 };
+        for context in (0..contexts).chain([0x2437_54a3, 0x54a3, u32::MAX]) {
+            check("tags", (0..N.min(500)).map(|tag| Pattern { context, source: 0, tag }));
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Both queues against a list that is searched from the front, with random calls, wildcards and memory that runs out;
+//! and the promise that no call searches.
+
+use std::vec::Vec;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::matching::steps;
+use crate::memory::OutOfMemory;
+use crate::memory::counted::Counted;
+
+/// One call, whatever the queue. Keys come from a small space, so that many match.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    /// A receive is posted, or looks for an unexpected message.
+    Receive(Pattern),
+    /// As `Receive`, but leaves the message where it is.
+    Probe(Pattern),
+    /// A message arrives.
+    Arrive(Envelope),
+    /// The entry behind a handle is withdrawn, if there is one.
+    Withdraw(u32),
+    /// From here on there is no more memory, or there is again.
+    Refuse(bool),
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let rank_or_tag = prop_oneof![9 => 0..3_u32, 1 => Just(u32::MAX)];
+    let with_wildcards = prop_oneof![2 => 0..3_u32, 1 => Just(u32::MAX)];
+    let pattern = (0..2_u32, with_wildcards.clone(), with_wildcards)
+        .prop_map(|(context, source, tag)| Pattern { context, source, tag });
+    let envelope = (0..2_u32, rank_or_tag.clone(), rank_or_tag)
+        .prop_map(|(context, source, tag)| Envelope { context, source, tag });
+    prop_oneof![
+        8 => pattern.clone().prop_map(Call::Receive),
+        2 => pattern.prop_map(Call::Probe),
+        8 => envelope.prop_map(Call::Arrive),
+        3 => (0..48_u32).prop_map(Call::Withdraw),
+        1 => any::<bool>().prop_map(Call::Refuse),
+    ]
+}
+
+fn config() -> ProptestConfig {
+    let cases = if cfg!(miri) { 3 } else { 1000 };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// An entry of either queue as the model keeps it, oldest first: handle, what it is matched by, caller's number.
+type Model<K> = Vec<(u32, K, u32)>;
+
+/// Takes out of the model the oldest entry that fits.
+fn take<K: Copy>(model: &mut Model<K>, fits: impl Fn(u32, &K) -> bool) -> Option<(u32, K, u32)> {
+    let oldest = model.iter().position(|(handle, key, _)| fits(*handle, key))?;
+    Some(model.remove(oldest))
+}
+
+/// Adds to the model what the queue accepted, or checks that it refused for want of memory alone.
+fn add<K>(
+    model: &mut Model<K>,
+    refusing: bool,
+    added: Result<u32, OutOfMemory>,
+    key: K,
+    number: u32,
+) {
+    match added {
+        Ok(handle) => {
+            assert!(model.iter().all(|entry| entry.0 != handle), "handle {handle} given twice");
+            model.push((handle, key, number));
+        }
+        Err(_) => assert!(refusing, "refused although there was memory"),
+    }
+}
+
+fn by_handle<K: Copy>(model: &Model<K>) -> Model<K> {
+    let mut sorted = model.clone();
+    sorted.sort_by_key(|entry| entry.0);
+    sorted
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn posted_is_a_list_searched_from_the_front(calls in vec(call(), 0..200)) {
+        Counted::lend(|memory| {
+            let mut posted = Posted::new(memory.clone());
+            let (mut model, mut refusing) = (Model::<Pattern>::new(), false);
+            for (call, number) in calls.into_iter().zip(1000..) {
+                match call {
+                    Call::Receive(pattern) | Call::Probe(pattern) => {
+                        add(&mut model, refusing, posted.post(pattern, number), pattern, number);
+                    }
+                    Call::Arrive(envelope) => {
+                        let expected = take(&mut model, |_, pattern| pattern.matches(&envelope));
+                        assert_eq!(posted.take(&envelope), expected.map(|entry| entry.2));
+                    }
+                    Call::Withdraw(handle) => {
+                        let expected = take(&mut model, |its, _| its == handle);
+                        assert_eq!(posted.cancel(handle), expected.map(|entry| entry.2));
+                    }
+                    Call::Refuse(refuse) => {
+                        refusing = refuse;
+                        memory.refuse(refuse);
+                    }
+                }
+                assert_eq!(posted.len() as usize, model.len());
+                assert_eq!(posted.is_empty(), model.is_empty());
+            }
+            assert_eq!(posted.patterns().collect::<Model<_>>(), by_handle(&model));
+        });
+    }
+
+    #[test]
+    fn unexpected_is_a_list_searched_from_the_front(calls in vec(call(), 0..200)) {
+        Counted::lend(|memory| {
+            let mut unexpected = Unexpected::new(memory.clone());
+            let (mut model, mut refusing) = (Model::<Envelope>::new(), false);
+            for (call, number) in calls.into_iter().zip(1000..) {
+                match call {
+                    Call::Arrive(envelope) => {
+                        let added = unexpected.insert(envelope, number);
+                        add(&mut model, refusing, added, envelope, number);
+                    }
+                    Call::Receive(pattern) | Call::Probe(pattern) => {
+                        let oldest = model.iter().find(|(_, envelope, _)| pattern.matches(envelope));
+                        let expected = oldest.map(|&(handle, envelope, message)| {
+                            Found { handle, envelope, message }
+                        });
+                        assert_eq!(unexpected.find(&pattern), expected);
+                        if let (Call::Receive(_), Some(found)) = (call, expected) {
+                            assert_eq!(unexpected.remove(found.handle), Some(found.message));
+                            take(&mut model, |its, _| its == found.handle);
+                        }
+                    }
+                    Call::Withdraw(handle) => {
+                        let expected = take(&mut model, |its, _| its == handle);
+                        assert_eq!(unexpected.remove(handle), expected.map(|entry| entry.2));
+                    }
+                    Call::Refuse(refuse) => {
+                        refusing = refuse;
+                        memory.refuse(refuse);
+                    }
+                }
+                assert_eq!(unexpected.len() as usize, model.len());
+                assert_eq!(unexpected.is_empty(), model.is_empty());
+            }
+            let found = unexpected.iter().map(|found| (found.handle, found.envelope, found.message));
+            assert_eq!(found.collect::<Model<_>>(), by_handle(&model));
+        });
+    }
+}
+
+const ENTRIES: u32 = if cfg!(miri) { 40 } else { 10_000 };
+
+/// Many steps for one call, few on the average: far from `ENTRIES`, and without a rehash in it.
+const STEPS_A_CALL: u64 = 64;
+const MEAN_STEPS: u64 = 20;
+
+/// How the `i`-th entry differs from the others. All have context and, but for wildcards, source in common.
+type Shape = fn(u32) -> Pattern;
+
+const SHAPES: [(&str, Shape); 6] = [
+    ("all equal", |_| Pattern { context: 1, source: 2, tag: 3 }),
+    ("one tag each", |tag| Pattern { context: 1, source: 2, tag }),
+    ("any source, one tag each", |tag| Pattern { context: 1, source: ANY_SOURCE, tag }),
+    ("any tag", |_| Pattern { context: 1, source: 2, tag: ANY_TAG }),
+    ("any source, any tag", |_| Pattern { context: 1, source: ANY_SOURCE, tag: ANY_TAG }),
+    ("all of these", |i| match i % 4 {
+        0 => Pattern { context: 1, source: 2, tag: i },
+        1 => Pattern { context: 1, source: ANY_SOURCE, tag: i },
+        2 => Pattern { context: 1, source: 2, tag: ANY_TAG },
+        _ => Pattern { context: 1, source: ANY_SOURCE, tag: ANY_TAG },
+    }),
+];
+
+/// A message that the pattern matches.
+fn message_for(i: u32, pattern: Pattern) -> Envelope {
+    Envelope { context: 1, source: 2, tag: if pattern.tag == ANY_TAG { i } else { pattern.tag } }
+}
+
+/// Makes one call an entry and checks what they cost.
+fn bounded(what: &str, order: impl Iterator<Item = u32>, mut call: impl FnMut(u32)) {
+    let (mut sum, mut most) = (0, 0);
+    for i in order {
+        let ((), steps) = steps::count(|| call(i));
+        (sum, most) = (sum + steps, most.max(steps));
+    }
+    assert!(sum >= u64::from(ENTRIES), "{what}: the steps are not counted");
+    assert!(sum <= MEAN_STEPS * u64::from(ENTRIES), "{what}: {sum} steps");
+    assert!(most <= STEPS_A_CALL, "{what}: {most} steps for one call");
+}
+
+/// The sum alone: a call in which the queue grows moves every bin.
+fn amortised(what: &str, mut call: impl FnMut(u32)) {
+    let ((), sum) = steps::count(|| (0..ENTRIES).for_each(&mut call));
+    assert!(sum >= u64::from(ENTRIES), "{what}: the steps are not counted");
+    assert!(sum <= MEAN_STEPS * u64::from(ENTRIES), "{what}: {sum} steps");
+}
+
+/// From the middle to both ends: a search from either end would be long.
+fn outwards() -> impl Iterator<Item = u32> {
+    (0..ENTRIES / 2).flat_map(|i| [ENTRIES / 2 - 1 - i, ENTRIES / 2 + i])
+}
+
+#[test]
+fn ten_thousand_receives_are_not_searched() {
+    for (what, pattern) in SHAPES {
+        Counted::lend(|memory| {
+            let mut posted = Posted::new(memory);
+            let fill = |posted: &mut Posted<_>| {
+                let mut handles = Vec::new();
+                amortised(what, |i| handles.push(posted.post(pattern(i), i).unwrap()));
+                handles
+            };
+            fill(&mut posted);
+            bounded(what, 0..ENTRIES, |i| {
+                assert_eq!(posted.take(&message_for(i, pattern(i))), Some(i));
+            });
+            let handles = fill(&mut posted);
+            bounded(what, outwards(), |i| {
+                assert_eq!(posted.cancel(handles[i as usize]), Some(i));
+            });
+            assert!(posted.is_empty());
+
+            // Youngest first: wildcards now take messages of others, so some messages find nothing.
+            fill(&mut posted);
+            bounded(what, (0..ENTRIES).rev(), |i| {
+                posted.take(&message_for(i, pattern(i)));
+            });
+            assert!(posted.len() < ENTRIES / 2);
+        });
+    }
+}
+
+#[test]
+fn ten_thousand_messages_are_not_searched() {
+    for (what, pattern) in SHAPES {
+        Counted::lend(|memory| {
+            let mut unexpected = Unexpected::new(memory);
+            let fill = |unexpected: &mut Unexpected<_>| {
+                let mut handles = Vec::new();
+                amortised(what, |i| {
+                    let envelope = message_for(i, pattern(i));
+                    handles.push(unexpected.insert(envelope, i).unwrap());
+                });
+                handles
+            };
+            fill(&mut unexpected);
+            bounded(what, 0..ENTRIES, |i| {
+                let found = unexpected.find(&pattern(i)).unwrap();
+                assert_eq!(found.message, i);
+                assert_eq!(unexpected.remove(found.handle), Some(i));
+            });
+            let handles = fill(&mut unexpected);
+            bounded(what, outwards(), |i| {
+                assert_eq!(unexpected.remove(handles[i as usize]), Some(i));
+            });
+            assert!(unexpected.is_empty());
+
+            // Youngest first: wildcards now take messages of others, so some receives find nothing.
+            fill(&mut unexpected);
+            bounded(what, (0..ENTRIES).rev(), |i| {
+                if let Some(found) = unexpected.find(&pattern(i)) {
+                    unexpected.remove(found.handle);
+                }
+            });
+            assert!(unexpected.len() < ENTRIES / 2);
+        });
+    }
+}
+
+/// A queue that refused must be as it was, at every place where memory can run out.
+#[test]
+fn the_queues_are_whole_after_every_refusal() {
+    Counted::lend(|memory| {
+        let (mut posted, mut unexpected) =
+            (Posted::new(memory.clone()), Unexpected::new(memory.clone()));
+        let (mut refused_posts, mut refused_messages) = (0, 0);
+        for i in 0..100 {
+            let pattern = Pattern { context: 1, source: 2, tag: i };
+            let envelope = message_for(i, pattern);
+            memory.refuse(true);
+            refused_posts += u32::from(posted.post(pattern, i).map(|h| posted.cancel(h)).is_err());
+            refused_messages +=
+                u32::from(unexpected.insert(envelope, i).map(|h| unexpected.remove(h)).is_err());
+            assert_eq!((posted.len(), unexpected.len()), (i, i));
+            assert_eq!((posted.take(&envelope), unexpected.find(&pattern)), (None, None));
+            memory.refuse(false);
+            posted.post(pattern, i).unwrap();
+            unexpected.insert(envelope, i).unwrap();
+        }
+        assert!(refused_posts >= 6 && refused_messages >= 6, "memory never ran out");
+        for i in (0..100).rev() {
+            let pattern = Pattern { context: 1, source: 2, tag: i };
+            assert_eq!(unexpected.find(&pattern).map(|found| found.message), Some(i));
+            assert_eq!(posted.take(&message_for(i, pattern)), Some(i));
+        }
+    });
+}
