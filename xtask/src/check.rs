@@ -1,0 +1,40 @@
+//! What is seen without running anything: formatting, lints, documentation, and the rules of `tidy`.
+
+use crate::setup::{self, Tool};
+use crate::shell::Shell;
+use crate::stop::{self, Stop};
+use crate::tidy;
+
+/// `cargo xtask check`. Goes on after a failure, so that one run shows everything.
+pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+    stop::all(vec![
+        ("formatting", formatting(shell)),
+        ("lints", lints(shell)),
+        ("documentation", documentation(shell)),
+        ("dependencies", dependencies(shell)),
+        ("tidy", tidy::run(shell)),
+    ])
+}
+
+fn formatting(shell: &Shell) -> Result<(), Stop> {
+    setup::need(shell, Tool::Rustfmt)?;
+    shell.cargo("fmt --all --check").run()
+}
+
+fn lints(shell: &Shell) -> Result<(), Stop> {
+    setup::need(shell, Tool::Clippy)?;
+    shell.cargo("clippy --workspace --all-targets --quiet -- -D warnings").run()
+}
+
+fn documentation(shell: &Shell) -> Result<(), Stop> {
+    shell.cargo("doc --workspace --no-deps --quiet").env("RUSTDOCFLAGS", "-Dwarnings").run()
+}
+
+/// Licences, sources and bans of `deny.toml`. cargo-deny takes minutes to build, so it is used where it exists and not
+/// installed for the sake of this; the direction of our own dependencies is `tidy`'s and always checked.
+fn dependencies(shell: &Shell) -> Result<(), Stop> {
+    if !shell.answers("cargo", "deny --version") {
+        return Ok(());
+    }
+    shell.cargo("deny --log-level warn check bans licenses sources").run()
+}

@@ -1,0 +1,57 @@
+//! The gate file: which functions are counted, and how many instructions each may take.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stop::Stop;
+
+/// Everything in `benches/icount.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Gate {
+    /// How often the program calls each function.
+    pub(crate) calls: u64,
+    /// What is counted, in the order of the table.
+    #[serde(rename = "row")]
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One operation.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Row {
+    /// The function that the program calls once for each operation.
+    pub(crate) symbol: String,
+    /// What the table calls it.
+    pub(crate) label: String,
+    /// Instructions in [Nemesis07], table 1, where it has them.
+    pub(crate) paper: Option<u64>,
+    /// Instructions in the best MPI library of today, where they were counted.
+    pub(crate) best_mpi: Option<u64>,
+    /// The most it may take.
+    pub(crate) limit: u64,
+}
+
+/// Reads the gate file.
+pub(crate) fn parse(text: &str) -> Result<Gate, Stop> {
+    let gate: Gate = toml::from_str(text)
+        .map_err(|error| Stop::Failed(format!("benches/icount.toml: {error}")))?;
+    if gate.rows.is_empty() || gate.calls == 0 {
+        return Err(Stop::Failed("benches/icount.toml: no [[row]] or no calls to count".into()));
+    }
+    Ok(gate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_needs_a_limit() {
+        let row = "calls = 10\n[[row]]\nsymbol = 'send'\nlabel = 'send, 8 bytes'\npaper = 241\n";
+        assert!(parse(row).is_err());
+        let gate = parse(&format!("{row}limit = 100\n")).unwrap();
+        assert_eq!((gate.rows[0].paper, gate.rows[0].best_mpi), (Some(241), None));
+        assert_eq!((gate.calls, gate.rows[0].limit), (10, 100));
+        assert!(parse("calls = 10\nrow = []").is_err(), "an empty gate stops nothing");
+    }
+}

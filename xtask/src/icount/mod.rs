@@ -1,0 +1,159 @@
+//! Instructions per operation, counted by callgrind (`docs/instruction-count.md` has the method).
+//!
+//! Counts repeat to the instruction on any x86-64 machine with the same compiler, which times never do: this is the
+//! one performance figure that may fail a run.
+
+mod gate;
+
+use core::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::setup::{self, Tool};
+use crate::shell::{self, Shell};
+use crate::stop::{Absence, Stop};
+use gate::Row;
+
+/// One row with its figure.
+#[derive(Debug, Serialize)]
+struct Counted {
+    #[serde(flatten)]
+    row: Row,
+    /// Mean over all counted calls.
+    instructions: f64,
+}
+
+/// `cargo xtask icount`.
+pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
+    if cfg!(not(target_arch = "x86_64")) {
+        let what = "the limits are for x86-64 and this is another processor".into();
+        return Err(Stop::NotRun(Absence { what, remedy: None }));
+    }
+    setup::need(shell, Tool::Valgrind)?;
+    let gate = gate::parse(&shell.read("benches/icount.toml")?)?;
+    let program = build(shell)?;
+    let directory = shell.target().join("icount");
+    std::fs::create_dir_all(&directory).map_err(|error| Stop::io(&directory, &error))?;
+    let count = |row: Row| count(shell, &program, &directory, gate.calls, row);
+    let counted = gate.rows.into_iter().map(count).collect::<Result<Vec<_>, _>>()?;
+    if json {
+        println!("{}", serde_json::json!({ "rows": counted }));
+    } else {
+        print!("{}", table(&counted));
+    }
+    verdict(&counted)
+}
+
+fn build(shell: &Shell) -> Result<PathBuf, Stop> {
+    let arguments = "build --quiet --release -p strait-benches --bin icount --message-format json";
+    let messages = shell.cargo(arguments).stdout()?;
+    let mut made = shell::artifacts(&messages).into_iter();
+    let program = made.find(|(name, _)| name == "icount").map(|(_, path)| path);
+    program.ok_or_else(|| Stop::Failed("cargo made no program called icount".into()))
+}
+
+/// One run for each row: callgrind counts while the row's function is on the stack, with everything that it calls.
+fn count(
+    shell: &Shell,
+    program: &Path,
+    directory: &Path,
+    calls: u64,
+    row: Row,
+) -> Result<Counted, Stop> {
+    let file = directory.join(format!("callgrind.out.{}", row.symbol));
+    shell
+        .step("valgrind", "--tool=callgrind --quiet")
+        .arg(format!("--toggle-collect={}", row.symbol))
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(program)
+        .output()?;
+    let text = std::fs::read_to_string(&file).map_err(|error| Stop::io(&file, &error))?;
+    match total(&text) {
+        None => Err(Stop::Failed(format!("{}: no `totals:` line", file.display()))),
+        Some(0) => Err(Stop::Failed(format!(
+            "{} was never called: is it exported, never inlined, and called by the program?",
+            row.symbol
+        ))),
+        Some(total) => Ok(Counted { row, instructions: total as f64 / calls as f64 }),
+    }
+}
+
+/// Instructions in the whole of one callgrind file.
+fn total(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("totals:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn table(counted: &[Counted]) -> String {
+    let mut text = String::new();
+    let head = ["operation", "instructions", "paper, 2007", "best MPI", "limit"];
+    let _ = writeln!(
+        text,
+        "{:<28} {:>12} {:>12} {:>9} {:>6}",
+        head[0], head[1], head[2], head[3], head[4]
+    );
+    for Counted { row, instructions } in counted {
+        let known = |figure: Option<u64>| figure.map_or_else(|| "-".into(), |n| n.to_string());
+        let (paper, best) = (known(row.paper), known(row.best_mpi));
+        let _ = writeln!(
+            text,
+            "{:<28} {instructions:>12.1} {paper:>12} {best:>9} {:>6}",
+            row.label, row.limit
+        );
+    }
+    text
+}
+
+fn verdict(counted: &[Counted]) -> Result<(), Stop> {
+    let over = |counted: &&Counted| counted.instructions > counted.row.limit as f64;
+    let complaint = |Counted { row, instructions }: &Counted| {
+        format!("{} takes {instructions:.1} instructions, its limit is {}", row.label, row.limit)
+    };
+    let complaints: Vec<String> = counted.iter().filter(over).map(complaint).collect();
+    if complaints.is_empty() { Ok(()) } else { Err(Stop::Failed(complaints.join("; "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(instructions: f64) -> Counted {
+        let row = Row {
+            symbol: "strait_icount_send".into(),
+            label: "send, 8 bytes".into(),
+            paper: Some(241),
+            best_mpi: None,
+            limit: 100,
+        };
+        Counted { row, instructions }
+    }
+
+    #[test]
+    fn above_the_limit_is_a_failure() {
+        assert_eq!(verdict(&[counted(100.0)]), Ok(()));
+        let Err(Stop::Failed(why)) = verdict(&[counted(100.0), counted(100.5)]) else {
+            panic!("it passed")
+        };
+        assert_eq!(why, "send, 8 bytes takes 100.5 instructions, its limit is 100");
+    }
+
+    #[test]
+    fn the_total_is_read_from_callgrind() {
+        assert_eq!(total("events: Ir\nfn=(1)\n12 4\ntotals: 4711\n"), Some(4711));
+        assert_eq!(total("events: Ir\n"), None);
+    }
+
+    #[test]
+    fn what_nobody_counted_is_a_dash() {
+        let table = table(&[counted(87.0)]);
+        let row: Vec<&str> = table.lines().nth(1).unwrap_or("").split_whitespace().collect();
+        assert_eq!(row, ["send,", "8", "bytes", "87.0", "241", "-", "100"]);
+    }
+
+    #[test]
+    fn the_json_is_flat() {
+        let json = serde_json::to_value(counted(87.0)).unwrap();
+        assert_eq!((&json["limit"], &json["instructions"]), (&100.into(), &87.0.into()));
+    }
+}

@@ -1,0 +1,92 @@
+//! The only automation of Strait: `cargo xtask COMMAND`.
+//!
+//! One file per command. A *rung* is a command that proves something (`docs/testing.md` has the ladder); it either
+//! passes, fails, or says loudly what this machine lacks for it. Nothing here is part of what ships.
+
+mod check;
+mod icount;
+mod ladder;
+mod loom;
+mod miri;
+mod mutants;
+mod no_std;
+mod setup;
+mod shell;
+mod source;
+mod stop;
+mod tidy;
+mod unit;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use shell::Shell;
+use stop::Stop;
+
+/// Strait's test ladder and measurements.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    /// Show every command before it runs.
+    #[arg(long, short, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what is missing, then climb every rung below; the command of the README and of CI.
+    Test,
+    /// Install the toolchain parts and packages that the rungs need and this machine lacks.
+    Setup,
+    /// Formatting, lints, documentation, and `tidy`.
+    Check,
+    /// The rules of this repository that no other tool knows.
+    Tidy,
+    /// Every native test of the workspace, and the examples in its documentation.
+    Unit,
+    /// Build the core where there is neither `std` nor an allocator.
+    NoStd,
+    /// Explore the interleavings of every atomic algorithm.
+    Loom,
+    /// Weaken each memory ordering in turn; a named test must fail.
+    Mutants,
+    /// The core's tests under Miri.
+    Miri,
+    /// Instructions per operation, held to the limits in `benches/icount.toml`.
+    Icount {
+        /// Print one JSON object instead of the table.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let shell = Shell::new(arguments.verbose);
+    let result = match arguments.command {
+        Command::Test => ladder::run(&shell),
+        Command::Setup => setup::run(&shell),
+        Command::Check => check::run(&shell),
+        Command::Tidy => tidy::run(&shell),
+        Command::Unit => unit::run(&shell),
+        Command::NoStd => no_std::run(&shell),
+        Command::Loom => loom::run(&shell),
+        Command::Mutants => mutants::run(&shell),
+        Command::Miri => miri::run(&shell),
+        Command::Icount { json } => icount::run(&shell, json),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Failed(why)) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+        Err(Stop::NotRun(absence)) => {
+            eprintln!("xtask: NOT RUN: {absence}");
+            ExitCode::FAILURE
+        }
+    }
+}

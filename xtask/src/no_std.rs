@@ -1,0 +1,123 @@
+//! The core without an operating system: it builds for a bare target, and nothing in it allocates.
+//!
+//! The target has no `std`, so a dependency that needs it does not compile. It does have `alloc`, and a linker would
+//! accept any C function, so the symbols that the library leaves undefined are looked at as well.
+
+use std::path::Path;
+
+use object::read::archive::ArchiveFile;
+use object::{Object as _, ObjectSymbol};
+
+use crate::setup::{self, BARE_TARGET, Tool};
+use crate::shell::{self, Shell};
+use crate::stop::{self, Stop};
+
+/// What the compiler itself may call: every freestanding environment has these.
+const ALLOWED: [&str; 6] = ["memcpy", "memmove", "memset", "memcmp", "bcmp", "rust_eh_personality"];
+
+/// `cargo xtask no-std`.
+pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+    setup::need(shell, Tool::BareTarget)?;
+    stop::all(vec![("dev", build(shell, "dev")), ("release", build(shell, "release"))])
+}
+
+fn build(shell: &Shell, profile: &str) -> Result<(), Stop> {
+    let arguments = format!(
+        "build --quiet -p strait-core --target {BARE_TARGET} --profile {profile} \
+         --message-format json"
+    );
+    // With link-time optimisation the library would hold bitcode in place of symbols.
+    let messages = shell.cargo(&arguments).env("CARGO_PROFILE_RELEASE_LTO", "off").stdout()?;
+    let library = shell::artifacts(&messages)
+        .into_iter()
+        .find(|(name, path)| name == "strait_core" && path.extension().is_some_and(|e| e == "rlib"))
+        .map(|(_, path)| path)
+        .ok_or_else(|| Stop::Failed("cargo made no libstrait_core.rlib".into()))?;
+    let foreign: Vec<String> =
+        undefined(&library)?.into_iter().filter(|symbol| is_foreign(symbol)).collect();
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    let foreign = foreign.join(", ");
+    Err(Stop::Failed(format!(
+        "{} needs {foreign}: the core may call neither an allocator nor an operating system",
+        library.display()
+    )))
+}
+
+/// The symbols that some member of `library` uses and does not define, sorted.
+fn undefined(library: &Path) -> Result<Vec<String>, Stop> {
+    let unreadable = |error: object::Error| Stop::Failed(format!("{}: {error}", library.display()));
+    let bytes = std::fs::read(library).map_err(|error| Stop::io(library, &error))?;
+    let archive = ArchiveFile::parse(&*bytes).map_err(unreadable)?;
+    let mut found = Vec::new();
+    let mut objects = 0;
+    for member in archive.members() {
+        let member = member.map_err(unreadable)?;
+        if !member.name().ends_with(b".o") {
+            continue;
+        }
+        objects += 1;
+        let data = member.data(&*bytes).map_err(unreadable)?;
+        let object = object::File::parse(data).map_err(unreadable)?;
+        let symbols = object.symbols().filter(ObjectSymbol::is_undefined);
+        found.extend(symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)));
+    }
+    if objects == 0 {
+        return Err(Stop::Failed(format!("{} holds no object file", library.display())));
+    }
+    found.retain(|symbol| !symbol.is_empty());
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Does this symbol come from outside the core, its dependencies and Rust's own `core`?
+fn is_foreign(symbol: &str) -> bool {
+    // `__rust_alloc` and its kin are the allocator's entry; their names are mangled in newer compilers.
+    if symbol.contains("__rust_") || symbol.contains("__rg_") {
+        return true;
+    }
+    // Mangled names are Rust's. There is no `std` for the target, so only `alloc` is left to find: it is the crate of
+    // the symbol where its name follows the prefix (legacy) or a crate's disambiguator (v0).
+    if symbol.starts_with("_ZN") {
+        return symbol.starts_with("_ZN5alloc");
+    }
+    if symbol.starts_with("_R") {
+        return symbol.contains("_5alloc");
+    }
+    !ALLOWED.contains(&symbol)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_allocator_and_the_system_are_foreign() {
+        let foreign = [
+            "__rust_alloc",
+            "_RNvCs1234_7___rustc12___rust_alloc",
+            "_ZN5alloc7raw_vec17capacity_overflow17h0123456789abcdefE",
+            "_RNvNtCs1234_5alloc7raw_vec17capacity_overflow",
+            "malloc",
+            "clock_gettime",
+        ];
+        for symbol in foreign {
+            assert!(is_foreign(symbol), "{symbol}");
+        }
+    }
+
+    #[test]
+    fn the_language_is_not() {
+        let own = [
+            "memcpy",
+            "_ZN4core9panicking5panic17h0123456789abcdefE",
+            "_ZN4core5alloc6layout6Layout17h0123456789abcdefE",
+            "_RNvNtCs1234_4core9panicking5panic",
+        ];
+        for symbol in own {
+            assert!(!is_foreign(symbol), "{symbol}");
+        }
+    }
+}

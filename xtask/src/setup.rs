@@ -1,0 +1,186 @@
+//! Installs what the rungs need and this machine lacks.
+//!
+//! Nothing is printed and nothing is asked of the network when everything is there. A tool that cannot be had is
+//! remembered, so that each rung that needs it reports itself as not run.
+
+use std::path::{Path, PathBuf};
+
+use crate::shell::{Shell, Step};
+use crate::stop::{self, Absence, Stop};
+
+/// The target without an operating system that the core is built for.
+pub(crate) const BARE_TARGET: &str = "x86_64-unknown-none";
+
+/// Something outside the repository that a rung needs.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Tool {
+    /// `cargo fmt`.
+    Rustfmt,
+    /// `cargo clippy`.
+    Clippy,
+    /// The compiled `core` for [`BARE_TARGET`].
+    BareTarget,
+    /// Miri and the library sources that it interprets, of the nightly toolchain.
+    Miri,
+    /// Valgrind, for callgrind.
+    Valgrind,
+}
+
+const TOOLS: [Tool; 5] =
+    [Tool::Rustfmt, Tool::Clippy, Tool::BareTarget, Tool::Miri, Tool::Valgrind];
+
+/// `cargo xtask setup`.
+pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+    stop::all(TOOLS.map(|tool| (tool.name(), need(shell, tool))).into())
+}
+
+/// Makes sure that `tool` is here, installing it if need be.
+pub(crate) fn need(shell: &Shell, tool: Tool) -> Result<(), Stop> {
+    if let Some(absence) = shell.absent().get(&tool) {
+        return Err(Stop::NotRun(absence.clone()));
+    }
+    if tool.is_present(shell) {
+        return Ok(());
+    }
+    eprintln!("setup: installing {}", tool.name());
+    let problem = match tool.install(shell) {
+        Ok(()) if tool.is_present(shell) => return Ok(()),
+        Ok(()) => "it was installed and still does not work".to_owned(),
+        Err(problem) => problem,
+    };
+    let absence = absence(tool, &problem);
+    eprintln!("setup: {absence}");
+    shell.absent().insert(tool, absence.clone());
+    Err(Stop::NotRun(absence))
+}
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rustfmt => "rustfmt",
+            Self::Clippy => "clippy",
+            Self::BareTarget => "the x86_64-unknown-none target",
+            Self::Miri => "miri",
+            Self::Valgrind => "valgrind",
+        }
+    }
+
+    fn is_present(self, shell: &Shell) -> bool {
+        match self {
+            Self::Rustfmt => shell.answers("cargo", "fmt --version"),
+            Self::Clippy => shell.answers("cargo", "clippy --version"),
+            Self::BareTarget => {
+                sysroot(shell.step("rustc", "--print sysroot")).is_some_and(|root| {
+                    root.join("lib/rustlib").join(BARE_TARGET).join("lib").is_dir()
+                })
+            }
+            Self::Miri => {
+                shell.answers("rustup", "run nightly cargo miri --version")
+                    && sysroot(shell.step("rustup", "run nightly rustc --print sysroot"))
+                        .is_some_and(|root| root.join("lib/rustlib/src/rust/library").is_dir())
+            }
+            Self::Valgrind => shell.answers("valgrind", "--version"),
+        }
+    }
+
+    fn install(self, shell: &Shell) -> Result<(), String> {
+        let rustup = |arguments: &str| attempt(shell.step("rustup", arguments));
+        match self {
+            Self::Rustfmt => rustup("component add rustfmt"),
+            Self::Clippy => rustup("component add clippy"),
+            Self::BareTarget => rustup(&format!("target add {BARE_TARGET}")),
+            Self::Miri => rustup("component add --toolchain nightly miri rust-src").or_else(|_| {
+                // No nightly yet, or one without Miri: rustup looks for the newest that has both.
+                let parts = "--component miri --component rust-src";
+                rustup(&format!("toolchain install nightly --profile minimal {parts}"))
+            }),
+            Self::Valgrind => install_package(shell, "valgrind"),
+        }
+    }
+
+    /// What a person can type where we may not.
+    fn remedy(self) -> String {
+        match self {
+            Self::Rustfmt => "run `rustup component add rustfmt`".into(),
+            Self::Clippy => "run `rustup component add clippy`".into(),
+            Self::BareTarget => format!("run `rustup target add {BARE_TARGET}`"),
+            Self::Miri => "run `rustup toolchain install nightly --component miri rust-src`".into(),
+            Self::Valgrind => "install the package valgrind as root".into(),
+        }
+    }
+}
+
+fn install_package(shell: &Shell, package: &str) -> Result<(), String> {
+    if !shell.answers("apt-get", "--version") {
+        return Err("this is no Debian system".into());
+    }
+    if shell.step("id", "-u").output().is_ok_and(|id| id.stdout.trim_ascii() != b"0") {
+        return Err("only root may install packages".into());
+    }
+    let install = || {
+        let arguments = format!("install --yes --quiet --no-install-recommends {package}");
+        attempt(shell.step("apt-get", &arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    // The lists of packages are fetched only when those at hand do not lead to the package.
+    install().or_else(|_| {
+        attempt(shell.step("apt-get", "update --quiet"))?;
+        install()
+    })
+}
+
+fn attempt(step: Step<'_>) -> Result<(), String> {
+    match step.output() {
+        Ok(_) => Ok(()),
+        Err(Stop::Failed(why)) => Err(why),
+        Err(Stop::NotRun(absence)) => Err(absence.what),
+    }
+}
+
+fn sysroot(step: Step<'_>) -> Option<PathBuf> {
+    let output = step.output().ok()?;
+    let root = str::from_utf8(&output.stdout).ok()?;
+    Some(Path::new(root.trim_end()).to_path_buf())
+}
+
+fn absence(tool: Tool, problem: &str) -> Absence {
+    let remedy = (!is_offline(problem)).then(|| tool.remedy());
+    Absence { what: format!("{} is missing: {problem}", tool.name()), remedy }
+}
+
+/// Does an installer's complaint mean that the network cannot be reached?
+fn is_offline(complaint: &str) -> bool {
+    const SIGNS: [&str; 9] = [
+        "could not download",
+        "error sending request",
+        "dns error",
+        "Temporary failure resolving",
+        "Could not resolve",
+        "Could not connect",
+        "Connection timed out",
+        "Network is unreachable",
+        "Failed to fetch",
+    ];
+    SIGNS.iter().any(|sign| complaint.contains(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_dead_network_leaves_nothing_to_do() {
+        let offline = "error: could not download file from 'https://…'";
+        assert_eq!(absence(Tool::Miri, offline).remedy, None);
+        let refused = absence(Tool::Valgrind, "only root may install packages");
+        assert_eq!(refused.remedy.as_deref(), Some("install the package valgrind as root"));
+        assert!(refused.what.contains("only root"), "{refused}");
+    }
+
+    #[test]
+    fn an_absent_tool_is_not_tried_twice() {
+        let shell = Shell::new(false);
+        let known = absence(Tool::Miri, "known");
+        shell.absent().insert(Tool::Miri, known.clone());
+        assert_eq!(need(&shell, Tool::Miri), Err(Stop::NotRun(known)));
+    }
+}
