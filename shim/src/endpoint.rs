@@ -56,19 +56,13 @@ impl<'world> Endpoint<'world> {
     ///
     /// MPI-4.1 §3.2.1, `MPI_SEND`.
     #[inline]
-    pub fn send<T: NoUninit>(
-        &self,
-        data: &[T],
-        destination: Rank,
-        tag: Tag,
-    ) -> Result<(), Error> {
+    pub fn send<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.context, tag);
         if self.world.engine().send_short(destination, key, bytes) {
             return Ok(());
         }
-        // SAFETY: `send_slow` ends its use of the cursor before it returns, and `data` is borrowed as long.
-        unsafe { self.send_slow(Cursor::contiguous(part_of(bytes)), destination, tag) }
+        self.send_longer(bytes, destination, tag)
     }
 
     /// Sends the concatenation of `parts` as one message.
@@ -109,11 +103,7 @@ impl<'world> Endpoint<'world> {
         let want = Want::new(self.context, tag);
         match self.world.engine().recv_short(source, want, bytes) {
             Bypass::Received(status) => Ok(status),
-            Bypass::Nothing => self.recv_slow(bytes, source, tag),
-            // SAFETY: `recv_posted` ends its use of the cursor before it returns; `bytes` is borrowed as long.
-            Bypass::Closed => unsafe {
-                self.recv_posted(Cursor::contiguous(part_of_mut(bytes)), source, tag)
-            },
+            Bypass::Nothing | Bypass::Closed => self.recv_longer(bytes, source, tag),
         }
     }
 
@@ -208,17 +198,21 @@ impl<'world> Endpoint<'world> {
         Pattern { context: self.context, source, tag }
     }
 
+    #[inline(never)]
+    fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
+        if self.world.engine().send_medium(destination, Key::new(self.context, tag), bytes) {
+            return Ok(());
+        }
+        // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed as long.
+        unsafe { self.send_slow(Cursor::contiguous(part_of(bytes)), destination, tag) }
+    }
+
     /// # Safety
     ///
     /// What `data` points to stays valid and unchanged until this returns.
     #[cold]
     #[inline(never)]
-    unsafe fn send_slow(
-        &self,
-        data: Cursor,
-        destination: Rank,
-        tag: Tag,
-    ) -> Result<(), Error> {
+    unsafe fn send_slow(&self, data: Cursor, destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
         let sent = unsafe { self.world.engine().isend(destination, key, data, BLOCKING) }?;
@@ -229,17 +223,20 @@ impl<'world> Endpoint<'world> {
         }
     }
 
-    /// Waits for a message. While nothing but it can come, looks at the source's fastbox alone ([Nemesis07] §3.3).
-    #[cold]
+    /// Waits for a message. While nothing but it can come, looks at baton and fastbox of its source alone
+    /// ([Nemesis07] §3.3).
     #[inline(never)]
-    fn recv_slow(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
+    fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
         let want = Want::new(self.context, tag);
         for _ in 0..self.world.spin().looks() {
             match self.world.engine().recv_short(source, want, bytes) {
                 Bypass::Received(status) => return Ok(status),
-                Bypass::Closed => break,
-                Bypass::Nothing if self.world.engine().must_progress(source) => break,
-                Bypass::Nothing => spin_hint(),
+                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
+                Bypass::Nothing => break,
+                Bypass::Closed => match self.world.engine().recv_medium(source, want, bytes) {
+                    Bypass::Received(status) => return Ok(status),
+                    Bypass::Nothing | Bypass::Closed => break,
+                },
             }
         }
         // SAFETY: `recv_posted` ends its use of the cursor before it returns, and `bytes` is borrowed as long.
@@ -249,12 +246,7 @@ impl<'world> Endpoint<'world> {
     /// # Safety
     ///
     /// What `buffer` points to stays valid and is touched by nobody else until this returns.
-    unsafe fn recv_posted(
-        &self,
-        buffer: Cursor,
-        source: Rank,
-        tag: Tag,
-    ) -> Result<Status, Error> {
+    unsafe fn recv_posted(&self, buffer: Cursor, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
         match unsafe { self.world.engine().irecv(pattern, buffer, BLOCKING) }? {

@@ -5,7 +5,9 @@ use core::marker::PhantomData;
 use std::io::{IoSlice, IoSliceMut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use strait_core::progress::{Cursor, Fault, Outcome, Owner, Part, Received, RequestId, Sent, Status};
+use strait_core::progress::{
+    Cursor, Fault, Outcome, Owner, Part, Received, RequestId, Sent, Status,
+};
 use strait_core::wire::Key;
 
 use crate::endpoint::{part_of, part_of_mut};

@@ -90,12 +90,7 @@ impl World {
             .collect()
     }
 
-    fn new(
-        map: Arc<SegmentMap>,
-        rank: Rank,
-        cpus: usize,
-        tuning: Tuning,
-    ) -> Result<Self, Error> {
+    fn new(map: Arc<SegmentMap>, rank: Rank, cpus: usize, tuning: Tuning) -> Result<Self, Error> {
         let segment = map.segment();
         let size = segment.ranks();
         Ok(Self {
@@ -144,7 +139,7 @@ impl World {
     }
 
     fn leave(&self) -> Result<(), Error> {
-        if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Finished {
+        if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
         }
         let flushed = self.wait_until(|engine| engine.is_flushed().then_some(()));

@@ -25,7 +25,7 @@ pub const LAYOUT_VERSION: u32 = 1;
 /// |     32 |    4 | `cells_per_rank` | [`Config`]                                |
 /// |     36 |    4 | `cell_payload`   | [`Config`], bytes                         |
 /// |     40 |    4 | `fastbox_lines`  | [`Config`]                                |
-/// |     44 |    4 | `reserved`       | zero                                      |
+/// |     44 |    4 | `baton_lines`    | [`Config`]                                |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct Header {
@@ -37,7 +37,7 @@ pub struct Header {
     cells_per_rank: u32,
     cell_payload: u32,
     fastbox_lines: u32,
-    reserved: u32,
+    baton_lines: u32,
 }
 
 const_assert_eq!(size_of::<Header>(), 48);
@@ -60,7 +60,7 @@ impl Header {
             cells_per_rank: config.cells_per_rank,
             cell_payload: config.cell_payload,
             fastbox_lines: config.fastbox_lines,
-            reserved: 0,
+            baton_lines: config.baton_lines,
         }
     }
 
@@ -87,6 +87,7 @@ impl Header {
             cells_per_rank: self.cells_per_rank,
             cell_payload: self.cell_payload,
             fastbox_lines: self.fastbox_lines,
+            baton_lines: self.baton_lines,
         })
         .map_err(AttachError::Plan)?;
         if plan.total_bytes() as u64 != self.total_bytes || plan.total_bytes() > mapped {
@@ -214,10 +215,7 @@ mod tests {
             check(Header { nonce: 8, ..good }),
             Err(AttachError::Nonce { found: 8, expected: 7 })
         );
-        assert_eq!(
-            check(Header { ranks: 0, ..good }),
-            Err(AttachError::Plan(PlanError::NoRanks))
-        );
+        assert_eq!(check(Header { ranks: 0, ..good }), Err(AttachError::Plan(PlanError::NoRanks)));
         assert!(matches!(
             check(Header { total_bytes: 5, ..good }),
             Err(AttachError::Length { header: 5, .. })

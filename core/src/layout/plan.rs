@@ -17,14 +17,22 @@ pub struct Config {
     pub cell_payload: u32,
     /// Lines in the fastbox ring of one ordered pair; 1 gives the single-buffer fastbox of [Nemesis07] §2.
     pub fastbox_lines: u32,
+    /// Lines in the baton of a pair; 0 goes without.
+    pub baton_lines: u32,
 }
 
 impl Config {
     /// The defaults for `ranks` ranks: 64 cells of 16 KiB each ([Nemesis07] uses 64 KiB; 16 KiB stays in the
-    /// first two cache levels of both sides) and a fastbox of one page.
+    /// first two cache levels of both sides); for each pair two pages, with a baton that holds 1 KiB and two fastboxes.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
-        Self { ranks, cells_per_rank: 64, cell_payload: 16 * 1024, fastbox_lines: 63 }
+        Self {
+            ranks,
+            cells_per_rank: 64,
+            cell_payload: 16 * 1024,
+            fastbox_lines: 53,
+            baton_lines: 20,
+        }
     }
 }
 
@@ -35,8 +43,8 @@ pub struct Plan {
     rank_blocks: usize,
     cells: usize,
     cell_stride: usize,
-    fastboxes: usize,
-    fastbox_stride: usize,
+    pairs: usize,
+    pair_stride: usize,
     total: usize,
 }
 
@@ -47,7 +55,7 @@ impl Plan {
     ///
     /// [`PlanError`] when a number is out of its range or the segment would not fit the address space.
     pub fn new(config: Config) -> Result<Self, PlanError> {
-        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines } = config;
+        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, .. } = config;
         if ranks == 0 {
             return Err(PlanError::NoRanks);
         }
@@ -67,9 +75,11 @@ impl Plan {
         let ranks = config.ranks as usize;
         config.ranks.checked_mul(config.cells_per_rank)?;
         let cell_stride = (config.cell_payload as usize).checked_add(size_of::<Cell>())?;
-        let fastbox_stride = (config.fastbox_lines as usize)
+        let pair_stride = (config.fastbox_lines as usize)
+            .checked_mul(2)?
+            .checked_add(config.baton_lines as usize)?
             .checked_mul(size_of::<Line>())?
-            .checked_add(CACHE_LINE)?
+            .checked_add(2 * CACHE_LINE)?
             .checked_next_multiple_of(PAGE)?;
 
         let rank_blocks = size_of::<Header>().next_multiple_of(PAGE);
@@ -77,15 +87,15 @@ impl Plan {
             .checked_mul(size_of::<RankBlock>())?
             .checked_add(rank_blocks)?
             .checked_next_multiple_of(PAGE)?;
-        let fastboxes = ranks
+        let pairs = ranks
             .checked_mul(config.cells_per_rank as usize)?
             .checked_mul(cell_stride)?
             .checked_add(cells)?
             .checked_next_multiple_of(PAGE)?;
         let total =
-            ranks.checked_mul(ranks)?.checked_mul(fastbox_stride)?.checked_add(fastboxes)?;
+            (ranks.checked_mul(ranks + 1)? / 2).checked_mul(pair_stride)?.checked_add(pairs)?;
         isize::try_from(total).ok()?;
-        Some(Self { config, rank_blocks, cells, cell_stride, fastboxes, fastbox_stride, total })
+        Some(Self { config, rank_blocks, cells, cell_stride, pairs, pair_stride, total })
     }
 
     /// The numbers this plan was made from.
@@ -100,17 +110,17 @@ impl Plan {
         self.total
     }
 
-    /// Bytes from the start that must be backed by memory before any rank starts. The rest, the fastboxes, is
-    /// backed a pair at a time when the pair first talks ([`Plan::fastbox_range`]).
+    /// Bytes from the start that must be backed by memory before any rank starts. The rest, the blocks of the pairs,
+    /// is backed one at a time when the pair first talks ([`Plan::pair_range`]).
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
-        self.fastboxes
+        self.pairs
     }
 
-    /// Bytes backed by memory when `pairs` ordered pairs of ranks talk through fastboxes.
+    /// Bytes backed by memory when `pairs` pairs of ranks talk, in either direction or both.
     #[must_use]
     pub const fn bytes_with_active_pairs(&self, pairs: usize) -> usize {
-        self.fastboxes + pairs * self.fastbox_stride
+        self.pairs + pairs * self.pair_stride
     }
 
     /// Number of cells in the segment.
@@ -133,12 +143,21 @@ impl Plan {
         self.cells + cell as usize * self.cell_stride
     }
 
-    /// Offset and length of the fastbox from `source` to `destination`: the range that must be backed by memory
-    /// before either side touches it. Whole pages.
+    /// Offset and length of the block that the ranks `a` and `b` share: the range that must be backed by memory before
+    /// either touches it. Whole pages, the same for (`b`, `a`).
+    ///
+    /// | lines            | what                                              |
+    /// |------------------|---------------------------------------------------|
+    /// | 1                | credit of the fastbox from the lower to the higher rank |
+    /// | 1                | credit of the other fastbox                       |
+    /// | `baton_lines`    | the baton                                         |
+    /// | `fastbox_lines`  | the fastbox from the lower to the higher rank     |
+    /// | `fastbox_lines`  | the other fastbox                                 |
     #[must_use]
-    pub const fn fastbox_range(&self, source: u32, destination: u32) -> (usize, usize) {
-        let pair = destination as usize * self.config.ranks as usize + source as usize;
-        (self.fastboxes + pair * self.fastbox_stride, self.fastbox_stride)
+    pub const fn pair_range(&self, a: u32, b: u32) -> (usize, usize) {
+        let (low, high) = if a < b { (a as usize, b as usize) } else { (b as usize, a as usize) };
+        let pair = high * (high + 1) / 2 + low;
+        (self.pairs + pair * self.pair_stride, self.pair_stride)
     }
 }
 
@@ -175,7 +194,10 @@ impl fmt::Display for PlanError {
                 write!(f, "{found} cells per rank are too few: at least 2 are needed")
             }
             Self::CellPayload { found } => {
-                write!(f, "a cell payload of {found} bytes is not a multiple of 64 of at least 1024")
+                write!(
+                    f,
+                    "a cell payload of {found} bytes is not a multiple of 64 of at least 1024"
+                )
             }
             Self::NoFastboxLines => f.write_str("a fastbox needs at least 1 line"),
             Self::TooLarge { config } => write!(
@@ -200,8 +222,9 @@ mod tests {
             assert!(plan.rank_block(0) >= size_of::<Header>());
             assert!(plan.rank_block(ranks) <= plan.cell(0));
             assert!(plan.cell(plan.cells()) <= plan.resident_bytes());
-            assert_eq!(plan.fastbox_range(0, 0).0, plan.resident_bytes());
-            let (last, length) = plan.fastbox_range(ranks - 1, ranks - 1);
+            assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
+            assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
+            let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
             assert_eq!(last + length, plan.total_bytes());
         }
     }
@@ -211,7 +234,7 @@ mod tests {
     fn memory_is_what_the_layout_page_says() {
         let two = Plan::new(Config::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_113_536);
-        assert_eq!(two.bytes_with_active_pairs(2) - two.bytes_with_active_pairs(0), 2 * 4096);
+        assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
     }
 
     #[test]

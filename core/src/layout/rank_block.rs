@@ -1,11 +1,8 @@
 //! What one rank owns in the segment besides its cells.
 
-use memoffset::offset_of;
-use static_assertions::const_assert_eq;
-
 use crate::shm::{FreeQueue, RecvQueue};
-use crate::sync::{AtomicU32, AtomicU64, CACHE_LINE, CacheLine, order};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 
 /// The control block of one rank.
 ///
@@ -30,6 +27,11 @@ pub struct RankBlock {
 
 #[cfg(not(strait_loom))]
 const _: () = {
+    use memoffset::offset_of;
+    use static_assertions::const_assert_eq;
+
+    use crate::sync::CACHE_LINE;
+
     const_assert_eq!(size_of::<RankBlock>(), 5 * CACHE_LINE);
     const_assert_eq!(offset_of!(RankBlock, free_queue), 128);
     const_assert_eq!(offset_of!(RankBlock, liveness), 192);
@@ -52,13 +54,23 @@ pub enum Life {
     Unborn,
     /// Attached; [`Liveness::process`] identifies it.
     Alive,
-    /// Left in good order. It reads no more messages.
-    Finished,
     /// Ended without leaving: killed, or crashed.
     Dead,
+    /// Left in good order. It reads no more messages, and its death comes too late to matter.
+    Finished,
 }
 
 impl Liveness {
+    /// A rank that has not attached, for models and tests: in a segment, zeroed memory already says so.
+    #[must_use]
+    pub fn unborn() -> Self {
+        Self {
+            state: AtomicU32::new(Life::Unborn as u32),
+            pid: AtomicU32::new(0),
+            start_time: AtomicU64::new(0),
+        }
+    }
+
     /// Says that this rank has attached, as the process `pid` that started at `start_time` (clock ticks since
     /// boot, the 22nd field of `/proc/PID/stat`: it tells a process from a later one with the same number).
     pub fn attach(&self, pid: u32, start_time: u64) {
@@ -70,10 +82,10 @@ impl Liveness {
 
     /// Says that this rank has left in good order (owner), or that it is dead (whoever saw it die).
     ///
-    /// A rank that already left is not dead afterwards.
+    /// A rank that left is not dead, in whatever order the two are said.
     pub fn end(&self, how: Life) {
-        // ORDER life/3: Release / Relaxed. Everything the rank published comes before its end, so that a peer who
-        // sees the end (life/2) and then drains the queues finds all of it.
+        // ORDER life/3: Release. Everything the rank published comes before its end, so that a peer who sees the end
+        //   (life/2) and then drains the queues finds all of it.
         let _ = self.state.fetch_max(how as u32, order("life/3", Release));
     }
 
@@ -84,7 +96,7 @@ impl Liveness {
         match self.state.load(order("life/2", Acquire)) {
             0 => Life::Unborn,
             1 => Life::Alive,
-            2 => Life::Finished,
+            3 => Life::Finished,
             _ => Life::Dead,
         }
     }

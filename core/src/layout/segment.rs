@@ -2,8 +2,8 @@
 
 use core::ptr::NonNull;
 
-use super::{AttachError, CellIndex, Corrupt, Header, Plan, RankBlock};
-use crate::shm::{Cell, CellArena, FastboxPtr};
+use super::{AttachError, CellIndex, Config, Corrupt, Header, Plan, RankBlock};
+use crate::shm::{Baton, Cell, CellArena, FastboxPtr};
 use crate::sync::{AtomicU32, CACHE_LINE};
 
 /// A mapped segment. Copies are views of the same memory.
@@ -115,25 +115,50 @@ impl Segment {
         }
     }
 
-    /// The fastbox from `source` to `destination`. Its range ([`Plan::fastbox_range`]) must be backed by memory before
-    /// anything in it is touched.
+    /// A baton that nobody passes, for the same time.
+    #[must_use]
+    pub fn empty_baton(&self) -> Baton {
+        // SAFETY: as in `empty_fastbox`; with no lines it is never written.
+        unsafe { Baton::new(self.base.add(2 * CACHE_LINE).cast(), 0, false) }
+    }
+
+    /// The fastbox from `source` to `destination`. The range of the pair ([`Plan::pair_range`]) must be backed by memory
+    /// before anything in it is touched.
     ///
     /// # Panics
     ///
     /// When either is no rank of this segment.
     #[must_use]
     pub fn fastbox(&self, source: u32, destination: u32) -> FastboxPtr {
-        assert!(source < self.ranks() && destination < self.ranks());
-        let (offset, _) = self.plan.fastbox_range(source, destination);
-        // SAFETY: the plan puts credit line and ring of each pair of ranks inside the mapping, 64-aligned.
+        let upward = usize::from(source > destination);
+        let Config { fastbox_lines, baton_lines, .. } = *self.plan.config();
+        let ring = 2 + baton_lines as usize + upward * fastbox_lines as usize;
+        let block = self.pair(source, destination);
+        // SAFETY: the plan puts credit line and ring of each direction inside the pair's block, 64-aligned.
         unsafe {
-            let credit = self.base.add(offset);
-            FastboxPtr::new(
-                credit.cast(),
-                credit.add(CACHE_LINE).cast(),
-                self.plan.config().fastbox_lines,
-            )
+            let credit = block.add(upward * CACHE_LINE);
+            FastboxPtr::new(credit.cast(), block.add(ring * CACHE_LINE).cast(), fastbox_lines)
         }
+    }
+
+    /// The end that `rank` has of its baton with `peer`. The memory must be backed as for [`Segment::fastbox`]. A rank has
+    /// no baton with itself.
+    ///
+    /// # Panics
+    ///
+    /// When either is no rank of this segment.
+    #[must_use]
+    pub fn baton(&self, rank: u32, peer: u32) -> Baton {
+        let count = if rank == peer { 0 } else { self.plan.config().baton_lines };
+        // SAFETY: the plan puts the baton behind the two credit lines of the pair's block, 64-aligned.
+        unsafe { Baton::new(self.pair(rank, peer).add(2 * CACHE_LINE).cast(), count, rank > peer) }
+    }
+
+    fn pair(&self, a: u32, b: u32) -> NonNull<u8> {
+        assert!(a < self.ranks() && b < self.ranks());
+        let (offset, _) = self.plan.pair_range(a, b);
+        // SAFETY: the plan puts the block of each pair of ranks inside the mapping.
+        unsafe { self.base.add(offset) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::layout::{CellIndex, Corrupt, Segment};
 use crate::memory::{Memory, OutOfMemory, Table};
-use crate::shm::{CellArena, FreeQueue};
+use crate::shm::{CellArena, FreeQueue, RecvQueue};
 
 /// Whereabouts of a cell that is in its owner's hands.
 const HOME: u32 = u32::MAX;
@@ -88,16 +88,13 @@ impl<M: Memory + Clone> CellPool<M> {
     /// that cell's link. So only a cell that has been linked comes back; the last one of a chain, at most one or two
     /// per dead rank, stays lost until its link arrives.
     pub(super) fn reclaim(&mut self, segment: &Segment, dead: u32) -> Result<(), Corrupt> {
-        use crate::sync::Ordering::Acquire;
         self.collect(segment)?;
         for number in 0..self.whereabouts.len() {
             if self.whereabouts[number] != dead {
                 continue;
             }
             let Some(cell) = segment.parse(self.first + number as u32)? else { continue };
-            // ORDER queue/11: Acquire, pairs with queue/4: the link has been written and will not be again.
-            let link = segment.next(cell).load(crate::sync::order("queue/11", Acquire));
-            if link != CellIndex::NIL {
+            if RecvQueue::is_linked(segment, cell) {
                 self.book_home(cell);
             }
         }

@@ -23,7 +23,7 @@ impl<M: Memory + Clone> Engine<M> {
         let fault = how.fault(rank);
         let peer = &mut self.peers[rank as usize];
         peer.gone = Some(how);
-        peer.fastbox_out.shut();
+        peer.shut();
         let arriving = peer.arriving.take();
         self.inboxes.remove(rank);
         self.wanted.remove(rank);

@@ -144,7 +144,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// A peer to whom the engine would like to open its fastbox. Back the range that
-    /// [`crate::layout::Plan::fastbox_range`] gives for (this rank, peer) with memory, then say how it went with
+    /// [`crate::layout::Plan::pair_range`] gives for (this rank, peer) with memory, then say how it went with
     /// [`Engine::fastbox_backed`].
     #[inline]
     pub fn poll_want(&mut self) -> Option<u32> {
@@ -153,9 +153,13 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// The answer to [`Engine::poll_want`]: with `backed` false the queue serves this peer for good.
     pub fn fastbox_backed(&mut self, peer: u32, backed: bool) {
-        let peer = &mut self.peers[peer as usize];
-        if peer.outbox == Outbox::Wanted {
-            peer.outbox = if backed { Outbox::Backed } else { Outbox::Refused };
+        let entry = &mut self.peers[peer as usize];
+        if entry.outbox != Outbox::Wanted {
+            return;
+        }
+        entry.outbox = if backed { Outbox::Backed } else { Outbox::Refused };
+        if backed {
+            entry.find_baton(&self.segment, self.rank, peer);
         }
     }
 

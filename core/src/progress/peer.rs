@@ -2,13 +2,15 @@
 
 use super::request::Outgoing;
 use crate::layout::Segment;
-use crate::shm::{FastboxReceiver, FastboxSender};
+use crate::shm::{Baton, FastboxReceiver, FastboxSender, LineMessage};
 use crate::wire::FIRST_SEQUENCE;
 
 /// Private state towards one peer. The fields of the short path come first, together.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// Our end of the fastbox to the peer; without free lines unless `outbox` is [`Outbox::Open`] and no send waits.
+    /// Our end of the baton; shut unless `outbox` is [`Outbox::Open`] and no send waits.
+    pub(super) baton: Baton,
+    /// Our end of the fastbox to the peer; shut likewise.
     pub(super) fastbox_out: FastboxSender,
     /// Number of the next packet to the peer.
     pub(super) next_out: u64,
@@ -17,7 +19,10 @@ pub(super) struct Peer {
     /// Our end of the fastbox from the peer; of an ever-empty one until the peer announces its own.
     pub(super) fastbox_in: FastboxReceiver,
     pub(super) outbox: Outbox,
+    /// Whether baton and fastbox may be used: `outbox` is [`Outbox::Open`] and no send waits.
+    pub(super) short_ways: bool,
     pub(super) inbox_open: bool,
+    pub(super) baton_found: bool,
     pub(super) gone: Option<Gone>,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: Waiting,
@@ -30,16 +35,71 @@ impl Peer {
         let mut fastbox_out = FastboxSender::new(segment.fastbox(rank, peer));
         fastbox_out.shut();
         Self {
+            baton: segment.empty_baton(),
             fastbox_out,
             next_out: FIRST_SEQUENCE,
             next_in: FIRST_SEQUENCE,
             fastbox_in: FastboxReceiver::new(segment.empty_fastbox()),
             outbox: Outbox::Unopened,
+            short_ways: false,
             inbox_open: false,
+            baton_found: false,
             gone: None,
             waiting: Waiting::default(),
             arriving: None,
         }
+    }
+}
+
+impl Peer {
+    /// Looks for the baton where it really is. The pair's memory is backed: by us, or by the peer.
+    pub(super) fn find_baton(&mut self, segment: &Segment, rank: u32, peer: u32) {
+        if !self.baton_found {
+            self.baton_found = true;
+            self.baton = segment.baton(rank, peer);
+        }
+    }
+
+    /// True when the next packet from the peer lies in a line.
+    #[inline(always)]
+    pub(super) fn has_next(&self) -> bool {
+        self.baton.peek(self.next_in).is_some() || self.fastbox_in.peek(self.next_in).is_some()
+    }
+
+    /// The next packet from the peer, which lies in lines.
+    #[inline(always)]
+    pub(super) const fn lines_of_next(&self, by_baton: bool) -> LineMessage {
+        if by_baton { self.baton.message() } else { self.fastbox_in.message() }
+    }
+
+    /// True when a packet of `length` bytes fits where it says it lies.
+    #[inline(always)]
+    pub(super) const fn next_holds(&self, by_baton: bool, length: usize) -> bool {
+        if by_baton { self.baton.holds(length) } else { self.fastbox_in.holds(length) }
+    }
+
+    /// Ends the reading of the next packet from the peer.
+    #[inline(always)]
+    pub(super) fn release_next(&mut self, by_baton: bool, length: usize) {
+        if by_baton {
+            self.baton.release();
+        } else {
+            self.fastbox_in.release(length);
+        }
+        self.next_in += 1;
+    }
+
+    /// Opens the short ways out: the peer looks there, and no older send waits.
+    pub(super) fn open(&mut self) {
+        self.short_ways = true;
+        self.baton.open();
+    }
+
+    /// Shuts the short ways out until [`Peer::open`].
+    pub(super) fn shut(&mut self) {
+        self.short_ways = false;
+        self.baton.shut();
+        self.fastbox_out.shut();
     }
 }
 

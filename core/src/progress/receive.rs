@@ -8,7 +8,7 @@ use super::{Cursor, Engine, Fault, Outcome, Owner, ProgressError, RequestId, Sta
 use crate::layout::{CellIndex, Corrupt};
 use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
 use crate::memory::{Memory, OutOfMemory};
-use crate::shm::{Cell, CellHead, FastboxMessage, FastboxReceiver, SHORT_MAX};
+use crate::shm::{Cell, CellHead, FastboxReceiver, LineMessage, SHORT_MAX, copy_piece};
 use crate::wire::{Key, Kind};
 
 /// What became of a receive that began.
@@ -80,19 +80,20 @@ struct Packet {
 #[derive(Clone, Copy, Debug)]
 enum Payload {
     Cell(NonNull<u8>),
-    Fastbox(FastboxMessage),
+    Lines(LineMessage),
 }
 
 impl Packet {
     /// Copies the payload, or as much of it as there is room for.
     fn scatter_to(&self, cursor: &mut Cursor) {
-        // SAFETY: the payload holds `length` bytes (checked where the packet was made) of the segment, where no user
-        // buffer lies.
+        let mut take = |from, piece| {
+            // SAFETY: the payload holds `length` bytes (checked where the packet was made) of the segment, where no user
+            // buffer lies.
+            unsafe { cursor.scatter(from, piece) };
+        };
         match self.payload {
-            Payload::Cell(from) => unsafe { cursor.scatter(from, self.length) },
-            Payload::Fastbox(message) => {
-                message.copy(self.length, |from, piece| unsafe { cursor.scatter(from, piece) });
-            }
+            Payload::Cell(from) => take(from, self.length),
+            Payload::Lines(message) => message.copy(self.length, take),
         }
     }
 
@@ -110,9 +111,15 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn recv_short(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
         // `ANY_SOURCE` is no index.
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
-        let Some(found) = peer.fastbox_in.peek(peer.next_in) else { return Bypass::Nothing };
+        let by_baton = peer.baton.peek(peer.next_in);
+        let (found, message) = match by_baton {
+            Some(found) => (found, peer.baton.message()),
+            None => match peer.fastbox_in.peek(peer.next_in) {
+                Some(found) => (found, peer.fastbox_in.message()),
+                None => return Bypass::Nothing,
+            },
+        };
         let Some(length) = found.eager_up_to(SHORT_MAX) else { return Bypass::Closed };
-        let message = peer.fastbox_in.message();
         let key = message.key();
         if length > buffer.len()
             || !want.accepts(key)
@@ -123,8 +130,39 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // SAFETY: the buffer has room for `length` bytes, checked above.
         unsafe { message.copy_short(NonNull::from(buffer).cast(), length) };
-        peer.fastbox_in.release_short();
+        if by_baton.is_some() {
+            peer.baton.release();
+        } else {
+            peer.fastbox_in.release_short();
+        }
         peer.next_in += 1;
+        Bypass::Received(Status { source, tag: key.tag(), bytes: length })
+    }
+
+    /// As [`Engine::recv_short`], for any message that comes by baton or fastbox.
+    #[inline(never)]
+    pub fn recv_medium(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
+        let idle = self.posted.is_empty() && self.unexpected.is_empty();
+        let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
+        let by_baton = peer.baton.peek(peer.next_in);
+        let Some(found) = by_baton.or_else(|| peer.fastbox_in.peek(peer.next_in)) else {
+            return Bypass::Nothing;
+        };
+        let (length, key) = (found.length(), peer.lines_of_next(by_baton.is_some()).key());
+        let fits = length <= buffer.len() && peer.next_holds(by_baton.is_some(), length);
+        if found.kind() != Ok(Kind::Eager) || !fits || !want.accepts(key) || !idle {
+            return Bypass::Closed;
+        }
+        let mut to = buffer.as_mut_ptr();
+        peer.lines_of_next(by_baton.is_some()).copy(length, |from, piece| {
+            // SAFETY: `copy` gives consecutive pieces of `length` bytes in all, each at most a line's, which the buffer has
+            // room for.
+            unsafe {
+                copy_piece(from.as_ptr(), to, piece);
+                to = to.add(piece);
+            }
+        });
+        peer.release_next(by_baton.is_some(), length);
         Bypass::Received(Status { source, tag: key.tag(), bytes: length })
     }
 
@@ -140,7 +178,7 @@ impl<M: Memory + Clone> Engine<M> {
             || (0..self.inboxes.len()).any(|place| {
                 let other = self.inboxes.get(place);
                 let peer = &self.peers[other as usize];
-                other != source && peer.fastbox_in.peek(peer.next_in).is_some()
+                other != source && peer.has_next()
             })
     }
 
@@ -291,20 +329,21 @@ impl<M: Memory + Clone> Engine<M> {
 
     fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
         let peer = &self.peers[source as usize];
-        let Some(found) = peer.fastbox_in.peek(peer.next_in) else { return Ok(false) };
+        let by_baton = peer.baton.peek(peer.next_in);
+        let Some(found) = by_baton.or_else(|| peer.fastbox_in.peek(peer.next_in)) else {
+            return Ok(false);
+        };
         let (kind, length) = (found.kind()?, found.length());
-        if !peer.fastbox_in.holds(length) {
-            let max = u64::from(self.segment.plan().config().fastbox_lines) * 64;
+        if !peer.next_holds(by_baton.is_some(), length) {
+            let max = self.tuning.fastbox_max as u64;
             return Err(Corrupt::Length { found: length as u64, max }.into());
         }
-        let message = peer.fastbox_in.message();
+        let message = peer.lines_of_next(by_baton.is_some());
         let key = message.key();
         let envelope = Envelope { context: key.context(), source, tag: key.tag() };
-        let payload = Payload::Fastbox(message);
+        let payload = Payload::Lines(message);
         self.deliver(Packet { envelope, kind, total: length, length, payload })?;
-        let peer = &mut self.peers[source as usize];
-        peer.fastbox_in.release(length);
-        peer.next_in += 1;
+        self.peers[source as usize].release_next(by_baton.is_some(), length);
         Ok(true)
     }
 
@@ -328,6 +367,7 @@ impl<M: Memory + Clone> Engine<M> {
         if head.flags & CellHead::FASTBOX_OPEN != 0 && !peer.inbox_open {
             peer.inbox_open = true;
             peer.fastbox_in = FastboxReceiver::new(self.segment.fastbox(source, self.rank));
+            peer.find_baton(&self.segment, self.rank, source);
             self.inboxes.insert(source);
         }
         let owner = self.segment.owner(cell);
@@ -351,7 +391,8 @@ impl<M: Memory + Clone> Engine<M> {
             Kind::Eager => whole,
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
         };
-        let total = usize::try_from(head.total).ok().filter(|total| isize::try_from(*total).is_ok());
+        let total =
+            usize::try_from(head.total).ok().filter(|total| isize::try_from(*total).is_ok());
         let Some(total) = total.filter(|_| fits) else {
             return Err(Corrupt::Length { found: length, max: head.total });
         };
@@ -411,9 +452,10 @@ impl<M: Memory + Clone> Engine<M> {
         let kept = self.enlist_unexpected(packet, payload);
         match (kept, payload) {
             (Ok(message), Some(owned)) => {
-                // SAFETY: the memory is ours and has room for the whole message.
                 let part = super::Part { base: owned.base, length: owned.length };
-                packet.scatter_to(&mut unsafe { Cursor::contiguous(part) });
+                // SAFETY: the memory is ours and has room for the whole message.
+                let mut cursor = unsafe { Cursor::contiguous(part) };
+                packet.scatter_to(&mut cursor);
                 Ok(Target::Message(message))
             }
             (Ok(message), None) => Ok(Target::Message(message)),

@@ -115,7 +115,11 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Rank { rank, ranks } => {
-                write!(f, "rank {rank} does not exist in a job of {ranks} ranks (0 to {})", ranks - 1)
+                write!(
+                    f,
+                    "rank {rank} does not exist in a job of {ranks} ranks (0 to {})",
+                    ranks - 1
+                )
             }
             Self::Tag { tag } => write!(
                 f,

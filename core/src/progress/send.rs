@@ -1,12 +1,14 @@
 //! Sending: through the fastbox when it has room, through cells otherwise, later when there is no cell.
 
+use core::ptr::NonNull;
+
 use super::peer::{Outbox, Peer, Pushed};
 use super::request::{Entry, Outgoing, Owned, Request};
 use super::{Cursor, Engine, Fault, Gone, Outcome, Owner, RequestId, StartError, Status};
 use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
-use crate::shm::{Cell, CellHead, SHORT_MAX};
+use crate::shm::{Cell, CellHead, SHORT_MAX, copy_piece};
 use crate::wire::{Key, Kind};
 
 /// What became of a send that began.
@@ -29,12 +31,38 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
         if payload.len() > SHORT_MAX
             || key.tag() > TAG_MAX
-            || !peer.fastbox_out.send_short(peer.next_out, key, payload)
+            || !(peer.baton.send_short(peer.next_out, key, payload)
+                || peer.fastbox_out.send_short(peer.next_out, key, payload))
         {
             return false;
         }
         peer.next_out += 1;
         true
+    }
+
+    /// As [`Engine::send_short`], for any message that goes through a fastbox; also reads the fastbox's credit when it seems
+    /// full.
+    #[inline(never)]
+    #[must_use]
+    pub fn send_medium(&mut self, destination: u32, key: Key, payload: &[u8]) -> bool {
+        let fastbox_max = self.tuning.fastbox_max;
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
+        if !peer.short_ways || payload.len() > fastbox_max || key.tag() > TAG_MAX {
+            return false;
+        }
+        let mut from = payload.as_ptr();
+        let fill = |to: NonNull<u8>, piece| {
+            // SAFETY: `send` asks for consecutive pieces of `payload.len()` bytes in all, each at most a line's, and gives
+            // room for each in the segment.
+            unsafe {
+                copy_piece(from, to.as_ptr(), piece);
+                from = from.add(piece);
+            }
+        };
+        // Corruption is reported by the way that can: the caller's `isend` meets it again.
+        let sent = peer.send_lines(key, payload.len(), fill).unwrap_or(false);
+        peer.next_out += u64::from(sent);
+        sent
     }
 
     /// Sends the message that `data` holds, as far as there is room for it now.
@@ -86,7 +114,8 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn detach_send(&mut self, id: u32) -> Result<(), OutOfMemory> {
         let Some(Request::Sending { mut message, .. }) = self.request(id) else { return Ok(()) };
         let length = message.left().max(1);
-        let base = self.memory.allocate(Owned::layout(length)?).ok_or(OutOfMemory { bytes: length })?;
+        let base =
+            self.memory.allocate(Owned::layout(length)?).ok_or(OutOfMemory { bytes: length })?;
         // SAFETY: the buffer is still claimed (contract of `isend`); the copy has room for all that is left of it, and
         // lives until the request ends.
         unsafe {
@@ -175,7 +204,7 @@ impl<M: Memory + Clone> Engine<M> {
         let id = self.requests.insert(Entry { owner, request })?;
         let peer = &mut self.peers[destination as usize];
         // Later messages must not overtake this one through the fastbox.
-        peer.fastbox_out.shut();
+        peer.shut();
         let ends = peer.waiting.ends;
         peer.waiting.ends = Some(ends.map_or((id, id), |(first, _)| (first, id)));
         if let Some((_, last)) = ends
@@ -251,11 +280,14 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.outbox != Outbox::Open || message.total > self.tuning.fastbox_max {
             return Ok(false);
         }
+        // No older send waits.
+        peer.open();
         let Outgoing { key, total, data, .. } = message;
-        let sent = peer.fastbox_out.send(peer.next_out, Kind::Eager, *key, *total, |to, piece| {
-            // SAFETY: `send` gives `piece` writable bytes in the segment, where no user buffer lies.
+        let fill = |to, piece| {
+            // SAFETY: `send_lines` gives `piece` writable bytes in the segment, where no user buffer lies.
             unsafe { data.gather(to, piece) };
-        })?;
+        };
+        let sent = peer.send_lines(*key, *total, fill)?;
         if sent {
             peer.next_out += 1;
             message.sent = message.total;
@@ -264,10 +296,28 @@ impl<M: Memory + Clone> Engine<M> {
     }
 }
 
+impl Peer {
+    /// Sends a whole message by the baton or through the fastbox, whichever has room.
+    #[inline(always)]
+    fn send_lines(
+        &mut self,
+        key: Key,
+        length: usize,
+        mut fill: impl FnMut(NonNull<u8>, usize),
+    ) -> Result<bool, Corrupt> {
+        let sequence = self.next_out;
+        if self.baton.send(sequence, Kind::Eager, key, length, &mut fill) {
+            return Ok(true);
+        }
+        self.fastbox_out.send(sequence, Kind::Eager, key, length, fill)
+    }
+}
+
 /// The flags of the next cell to `peer`, which say once that its fastbox is in use from then on.
 fn announce(peer: &mut Peer) -> u8 {
     if peer.outbox == Outbox::Backed {
         peer.outbox = Outbox::Open;
+        // The fastbox opens with the next send that reads its credit, and the baton with it.
         return CellHead::FASTBOX_OPEN;
     }
     0

@@ -2,11 +2,8 @@
 
 use core::ptr::NonNull;
 
-use memoffset::offset_of;
-use static_assertions::const_assert_eq;
-
 use crate::layout::{CellIndex, Corrupt};
-use crate::sync::{AtomicU32, CACHE_LINE, UnsafeCell};
+use crate::sync::{AtomicU32, UnsafeCell};
 
 /// One cell's header line. The payload, [`crate::layout::Config::cell_payload`] bytes, follows it.
 ///
@@ -50,6 +47,11 @@ impl CellHead {
 
 #[cfg(not(strait_loom))]
 const _: () = {
+    use memoffset::offset_of;
+    use static_assertions::const_assert_eq;
+
+    use crate::sync::CACHE_LINE;
+
     const_assert_eq!(size_of::<Cell>(), CACHE_LINE);
     const_assert_eq!(offset_of!(Cell, head), 8);
     const_assert_eq!(offset_of!(CellHead, total), 16);

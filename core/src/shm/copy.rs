@@ -50,6 +50,26 @@ pub unsafe fn copy_short(source: *const u8, destination: *mut u8, length: usize)
     }
 }
 
+/// Copies one line's piece of a payload, at most 56 bytes: whole pieces by moves of a fixed size.
+///
+/// # Safety
+///
+/// As for [`copy_short`].
+#[inline(always)]
+pub unsafe fn copy_piece(source: *const u8, destination: *mut u8, length: usize) {
+    // SAFETY: by the contract; the array has exactly `length` bytes, and what is no whole piece is shorter.
+    unsafe {
+        if length == super::MORE_PER_LINE {
+            let piece = source.cast::<[u8; super::MORE_PER_LINE]>().read_unaligned();
+            destination.cast::<[u8; super::MORE_PER_LINE]>().write_unaligned(piece);
+        } else if length <= super::SHORT_MAX {
+            copy_short(source, destination, length);
+        } else {
+            destination.copy_from_nonoverlapping(source, length);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +84,18 @@ mod tests {
             assert_eq!(destination[1..=length], source[..length], "length {length}");
             assert_eq!(destination[0], 0xee);
             assert!(destination[length + 1..].iter().all(|byte| *byte == 0xee), "length {length}");
+        }
+    }
+
+    #[test]
+    fn every_piece_of_a_line_is_copied_whole_and_nothing_beyond_it() {
+        let source: [u8; 56] = core::array::from_fn(|i| i as u8 + 1);
+        for length in 0..=56 {
+            let mut destination = [0xee_u8; 64];
+            // SAFETY: both arrays are at least `length` long and distinct.
+            unsafe { copy_piece(source.as_ptr(), destination.as_mut_ptr(), length) };
+            assert_eq!(destination[..length], source[..length], "length {length}");
+            assert!(destination[length..].iter().all(|byte| *byte == 0xee), "length {length}");
         }
     }
 }

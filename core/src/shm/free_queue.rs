@@ -65,10 +65,7 @@ impl FreeQueue {
     ///
     /// [`Corrupt::CellIndex`] when the link is no cell.
     #[inline]
-    pub fn next(
-        arena: &impl CellArena,
-        cell: CellIndex,
-    ) -> Result<Option<CellIndex>, Corrupt> {
+    pub fn next(arena: &impl CellArena, cell: CellIndex) -> Result<Option<CellIndex>, Corrupt> {
         // ORDER free/5: Relaxed. The chain became ours by free/4.
         arena.parse(arena.next(cell).load(order("free/5", Relaxed)))
     }

@@ -1,15 +1,17 @@
 //! The lock-free structures in the shared segment ([Nemesis07] §2).
 
+mod baton;
 mod cell;
 mod copy;
 mod fastbox;
 mod free_queue;
+mod line;
 mod recv_queue;
 
+pub use baton::Baton;
 pub use cell::{Cell, CellArena, CellHead};
-pub use copy::copy_short;
-pub use fastbox::{
-    FastboxMessage, FastboxPtr, FastboxReceiver, FastboxSender, Line, MORE_PER_LINE, SHORT_MAX,
-};
+pub use copy::{copy_piece, copy_short};
+pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
 pub use free_queue::FreeQueue;
+pub use line::{Line, LineMessage, MORE_PER_LINE, SHORT_MAX};
 pub use recv_queue::RecvQueue;

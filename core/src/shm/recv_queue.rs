@@ -5,13 +5,10 @@
 //! its link it reports the queue as empty, and finds the cell when it looks again.
 //! Absent on purpose: a length, a timeout, allocation, any pointer.
 
-use memoffset::offset_of;
-use static_assertions::const_assert_eq;
-
 use crate::layout::{CellIndex, Corrupt};
 use crate::shm::CellArena;
-use crate::sync::Ordering::{Acquire, AcqRel, Relaxed, Release};
-use crate::sync::{AtomicU32, CACHE_LINE, CacheLine, order};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{AtomicU32, CacheLine, order};
 
 /// The queue's control words. Zeroed memory is an empty queue.
 ///
@@ -33,6 +30,11 @@ pub struct RecvQueue {
 
 #[cfg(not(strait_loom))]
 const _: () = {
+    use memoffset::offset_of;
+    use static_assertions::const_assert_eq;
+
+    use crate::sync::CACHE_LINE;
+
     const_assert_eq!(size_of::<RecvQueue>(), 2 * CACHE_LINE);
     // The consumer's line must not bounce on enqueue.
     const_assert_eq!(offset_of!(RecvQueue, shadow), CACHE_LINE);
@@ -87,6 +89,16 @@ impl RecvQueue {
     #[must_use]
     pub fn awaits_link(&self) -> bool {
         self.shadow.load(Relaxed) != CellIndex::NIL
+    }
+
+    /// True when the producer behind `cell` has linked its own to it, or `cell` has left the queue. Asked by the owner
+    /// of a cell that is with a rank that is gone: no producer touches the cell any more, and it may be used again.
+    #[inline]
+    #[must_use]
+    pub fn is_linked(arena: &impl CellArena, cell: CellIndex) -> bool {
+        // ORDER queue/11: Relaxed. Coherence of this one word: the owner's next store of it comes after the link it
+        //   saw. Of the owner's cells a producer touches nothing else.
+        arena.next(cell).load(order("queue/11", Relaxed)) != CellIndex::NIL
     }
 
     /// Takes the first cell, if one is there. Called by the owner alone.

@@ -11,6 +11,7 @@ pub use loom::cell::UnsafeCell;
 pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
 #[cfg(not(strait_loom))]
+#[allow(clippy::disallowed_types, reason = "this is the facade")]
 impl<T> UnsafeCell<T> {
     /// Wraps `value`.
     pub const fn new(value: T) -> Self {

@@ -6,20 +6,21 @@
 //! Guarantees: no item here allocates or blocks in production. `SeqCst` accesses are not used anywhere in
 //! the crate; a full fence is written as `fence(SeqCst)` with its reason.
 
+mod atomic;
 mod cell;
 mod order;
 mod spin;
 
+pub use atomic::{AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
 pub use order::order;
 pub use spin::{SpinWait, prefetch_write, spin_hint};
 
 #[cfg(not(strait_loom))]
-#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "this is the facade")]
-pub use core::sync::atomic::{AtomicU32, AtomicU64, fence};
+pub use core::sync::atomic::fence;
 #[cfg(strait_loom)]
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
+pub use loom::sync::atomic::fence;
 
 /// Bytes that move between caches together. Every structure that two processes write is cut along it.
 pub const CACHE_LINE: usize = 64;

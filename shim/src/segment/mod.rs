@@ -94,7 +94,7 @@ impl SegmentMap {
     /// There is no memory for it: the pair must keep to the receive queue.
     pub(crate) fn back_fastbox(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
         let plan = self.segment.plan();
-        let (offset, length) = plan.fastbox_range(source, destination);
+        let (offset, length) = plan.pair_range(source, destination);
         reserve(&self.file, offset, length).map_err(|error| SegmentError::NoMemory {
             config: *plan.config(),
             need: length as u64,
