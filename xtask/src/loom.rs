@@ -10,7 +10,7 @@ const PREEMPTIONS: &str = "2";
 /// `cargo xtask loom`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     // The tests say how many executions they explored: a model that explores one proves nothing.
-    cargo(shell, "test --release -p strait-loom-tests --no-fail-fast -- --nocapture").run()
+    cargo(shell, "test --release -p strait-loom-tests --tests --no-fail-fast -- --nocapture").run()
 }
 
 /// A cargo command on code in which loom has taken the place of the processor.

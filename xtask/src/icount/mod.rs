@@ -4,6 +4,7 @@
 //! one performance figure that may fail a run.
 
 mod gate;
+mod profile;
 
 use core::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,9 +15,10 @@ use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{Absence, Stop};
 use gate::Row;
+use profile::Calls;
 
 /// One row with its figure.
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 struct Counted {
     #[serde(flatten)]
     row: Row,
@@ -33,10 +35,9 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
     setup::need(shell, Tool::Valgrind)?;
     let gate = gate::parse(&shell.read("benches/icount.toml")?)?;
     let program = build(shell)?;
-    let directory = shell.target().join("icount");
-    std::fs::create_dir_all(&directory).map_err(|error| Stop::io(&directory, &error))?;
-    let count = |row: Row| count(shell, &program, &directory, gate.calls, row);
-    let counted = gate.rows.into_iter().map(count).collect::<Result<Vec<_>, _>>()?;
+    let profile = profile(shell, &program)?;
+    let counted = gate.rows.into_iter().map(|row| count(&profile, row));
+    let counted = counted.collect::<Result<Vec<_>, _>>()?;
     if json {
         println!("{}", serde_json::json!({ "rows": counted }));
     } else {
@@ -53,36 +54,28 @@ fn build(shell: &Shell) -> Result<PathBuf, Stop> {
     program.ok_or_else(|| Stop::Failed("cargo made no program called icount".into()))
 }
 
-/// One run for each row: callgrind counts while the row's function is on the stack, with everything that it calls.
-fn count(
-    shell: &Shell,
-    program: &Path,
-    directory: &Path,
-    calls: u64,
-    row: Row,
-) -> Result<Counted, Stop> {
-    let file = directory.join(format!("callgrind.out.{}", row.symbol));
+/// The text of the profile of one run of `program`.
+fn profile(shell: &Shell, program: &Path) -> Result<String, Stop> {
+    let file = shell.target().join("callgrind.out.icount");
     shell
         .step("valgrind", "--tool=callgrind --quiet")
-        .arg(format!("--toggle-collect={}", row.symbol))
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(program)
         .output()?;
-    let text = std::fs::read_to_string(&file).map_err(|error| Stop::io(&file, &error))?;
-    match total(&text) {
-        None => Err(Stop::Failed(format!("{}: no `totals:` line", file.display()))),
-        Some(0) => Err(Stop::Failed(format!(
-            "{} was never called: is it exported, never inlined, and called by the program?",
-            row.symbol
-        ))),
-        Some(total) => Ok(Counted { row, instructions: total as f64 / calls as f64 }),
-    }
+    std::fs::read_to_string(&file).map_err(|error| Stop::io(&file, &error))
 }
 
-/// Instructions in the whole of one callgrind file.
-fn total(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("totals:"))?;
-    line.split_whitespace().next()?.parse().ok()
+fn count(profile: &str, row: Row) -> Result<Counted, Stop> {
+    let failed = |what: &str| Err(Stop::Failed(format!("{}: {what}", row.symbol)));
+    match profile::calls(profile, &row.symbol) {
+        None => failed("callgrind's file cannot be read: has its format changed?"),
+        Some(Calls { count: 0, .. }) => {
+            failed("never called: is it exported, never inlined, and called by the program?")
+        }
+        Some(Calls { count, instructions }) => {
+            Ok(Counted { row, instructions: instructions as f64 / count as f64 })
+        }
+    }
 }
 
 fn table(counted: &[Counted]) -> String {
@@ -139,9 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_read_from_callgrind() {
-        assert_eq!(total("events: Ir\nfn=(1)\n12 4\ntotals: 4711\n"), Some(4711));
-        assert_eq!(total("events: Ir\n"), None);
+    fn the_figure_is_the_mean_of_the_calls() {
+        let row = counted(0.0).row;
+        let profile = "fn=(1) main\ncfn=(2) strait_icount_send\ncalls=2 +1\n3 175\n";
+        assert_eq!(count(profile, row.clone()).map(|counted| counted.instructions), Ok(87.5));
+        assert!(count("fn=(1) main\n", row).is_err(), "what was never called costs nothing");
     }
 
     #[test]
