@@ -159,7 +159,8 @@ impl<'world> Endpoint<'world> {
     /// MPI-4.1 §3.8.1, `MPI_PROBE`.
     pub fn probe(&self, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
-        self.world.wait_until(|engine| engine.iprobe(pattern).transpose())?.map_err(Error::from)
+        let found = self.world.wait_until(|| self.world.engine().iprobe(pattern).transpose())?;
+        Ok(found?)
     }
 
     /// Describes a message that matches, if one has arrived.

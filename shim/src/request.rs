@@ -338,7 +338,7 @@ pub fn wait_all(requests: &mut [Request<'_>]) -> Result<(), Error> {
 /// MPI-4.1 §3.7.5, `MPI_WAITANY`.
 pub fn wait_any(requests: &mut [Request<'_>]) -> Result<Option<usize>, Error> {
     let Some(world) = requests.first().map(|request| request.world) else { return Ok(None) };
-    world.wait_until(|_| requests.iter_mut().position(Request::look)).map(Some)
+    world.wait_until(|| requests.iter_mut().position(Request::look)).map(Some)
 }
 
 /// A list of `IoSlice` or `IoSliceMut` as the engine sees it.

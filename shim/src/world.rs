@@ -20,7 +20,7 @@ pub(crate) type ShmEngine = Engine<SystemMemory>;
 /// This process's place in a job: the analogue of `MPI_COMM_WORLD` (MPI-4.1 §7.2.4).
 ///
 /// One thread at a time uses a world; it may be moved to another thread. Dropping it leaves the job as
-/// [`World::finalize`] does, but tells nobody when that fails.
+/// [`World::finalize`] does, but tells nobody when that fails; dropping it while panicking counts as dying.
 pub struct World {
     /// Touched through [`World::engine`] alone, whose callers run no code of the user's while they hold it.
     engine: UnsafeCell<ShmEngine>,
@@ -142,7 +142,7 @@ impl World {
         if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
         }
-        let flushed = self.wait_until(|engine| engine.is_flushed().then_some(()));
+        let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
         let segment = self.map.segment();
         segment.rank_block(self.rank).liveness.end(Life::Finished);
         flushed
@@ -178,11 +178,11 @@ impl World {
     /// Makes progress until `look` finds what it looks for.
     pub(crate) fn wait_until<T>(
         &self,
-        mut look: impl FnMut(&mut ShmEngine) -> Option<T>,
+        mut look: impl FnMut() -> Option<T>,
     ) -> Result<T, Error> {
         let mut patience = Patience::new(self.spin);
         loop {
-            if let Some(found) = look(self.engine()) {
+            if let Some(found) = look() {
                 return Ok(found);
             }
             if self.engine().progress()? {
@@ -195,7 +195,7 @@ impl World {
 
     /// Waits for an operation, and ends its claim on its buffer whatever happens.
     pub(crate) fn wait(&self, id: RequestId) -> Result<Outcome, Error> {
-        let outcome = self.wait_until(|engine| engine.test(id));
+        let outcome = self.wait_until(|| self.engine().test(id));
         if outcome.is_err() {
             self.settle(id);
         }
@@ -245,6 +245,11 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let _ = self.leave();
+        if std::thread::panicking() {
+            // Peers learn at once that nothing more comes; waiting for them could hide the panic for ever.
+            self.map.segment().rank_block(self.rank).liveness.end(Life::Dead);
+        } else {
+            let _ = self.leave();
+        }
     }
 }

@@ -22,6 +22,8 @@ use crate::wire::{HeaderWord, Key, Kind, KindLength};
 pub struct FastboxPtr {
     credit: NonNull<CacheLine<AtomicU64>>,
     lines: NonNull<Line>,
+    /// One past the last line.
+    end: NonNull<Line>,
     count: u32,
 }
 
@@ -38,7 +40,8 @@ impl FastboxPtr {
         lines: NonNull<Line>,
         count: u32,
     ) -> Self {
-        Self { credit, lines, count }
+        // SAFETY: one past the ring is still in bounds of its allocation.
+        Self { credit, lines, end: unsafe { lines.add(count as usize) }, count }
     }
 }
 
@@ -85,7 +88,8 @@ impl FastboxSender {
         // SAFETY: as above.
         // ORDER fastbox/1: Release, pairs with fastbox/2: the payload comes before the header that announces it.
         unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/1", Release));
-        self.advance(1);
+        self.free -= 1;
+        self.next = self.ring.next(self.next);
         true
     }
 
@@ -112,11 +116,13 @@ impl FastboxSender {
             }
         }
         // SAFETY: the ring is valid by the contract of `FastboxPtr::new`; `lines` lines of it are ours by credit.
-        unsafe { write_message(self.next, |line| self.ring.after(line, 1), key, length, fill) };
+        unsafe { write_message(self.next, |line| self.ring.next(line), key, length, fill) };
         let header = HeaderWord::new(sequence, kind, length);
-        // SAFETY: as above. The edge is that of `send_short`, after every line of the message.
-        unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/1", Release));
-        self.advance(lines);
+        // SAFETY: as above.
+        // ORDER fastbox/5: Release, pairs with fastbox/2: every line of the message comes before its header.
+        unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/5", Release));
+        self.free -= lines;
+        self.next = self.ring.after(self.next, lines);
         Ok(true)
     }
 
@@ -141,15 +147,17 @@ impl FastboxSender {
         self.granted = granted;
         Ok(())
     }
-
-    #[inline(always)]
-    fn advance(&mut self, lines: u32) {
-        self.free -= lines;
-        self.next = self.ring.after(self.next, lines);
-    }
 }
 
 impl FastboxPtr {
+    /// The line behind `at`, around the ring.
+    #[inline(always)]
+    fn next(&self, at: NonNull<Line>) -> NonNull<Line> {
+        // SAFETY: `at` is a line of the ring, so the one behind it is, or is `end`.
+        let next = unsafe { at.add(1) };
+        if next == self.end { self.lines } else { next }
+    }
+
     /// The line `lines` behind `at`, around the ring; `lines` is at most the ring's length.
     #[inline(always)]
     fn after(&self, at: NonNull<Line>, lines: u32) -> NonNull<Line> {
@@ -163,12 +171,12 @@ impl FastboxPtr {
 pub struct FastboxReceiver {
     /// The line the next message will begin in.
     next: NonNull<Line>,
-    /// Lines consumed since the last credit.
-    unsaid: u32,
-    /// Give credit when so many lines are consumed.
+    /// Lines to consume until credit is given; below zero when a long message overshot.
+    until_credit: i32,
+    /// Lines consumed when that count reaches zero.
+    next_credit: u64,
+    /// A quarter of the ring, at least 1.
     credit_every: u32,
-    /// Lines consumed, as the sender knows it.
-    said: u64,
     ring: FastboxPtr,
 }
 
@@ -179,9 +187,14 @@ impl FastboxReceiver {
     /// The receiving end of a fastbox nobody has received from yet.
     #[must_use]
     pub const fn new(ring: FastboxPtr) -> Self {
-        let quarter = ring.count / 4;
-        let credit_every = if quarter == 0 { 1 } else { quarter };
-        Self { next: ring.lines, unsaid: 0, credit_every, said: 0, ring }
+        let credit_every = if ring.count < 4 { 1 } else { ring.count / 4 };
+        Self {
+            next: ring.lines,
+            until_credit: credit_every as i32,
+            next_credit: credit_every as u64,
+            credit_every,
+            ring,
+        }
     }
 
     /// Kind and length of message `sequence`, if it has arrived here. One load and one subtraction.
@@ -190,7 +203,7 @@ impl FastboxReceiver {
     pub fn peek(&self, sequence: u64) -> Option<KindLength> {
         // SAFETY: `next` points into the ring, valid by the contract of `FastboxPtr::new`.
         let line = unsafe { self.next.as_ref() };
-        // ORDER fastbox/2: Acquire, pairs with fastbox/1.
+        // ORDER fastbox/2: Acquire, pairs with fastbox/1 and fastbox/5.
         HeaderWord(line.header.load(order("fastbox/2", Acquire))).of_message(sequence)
     }
 
@@ -211,31 +224,34 @@ impl FastboxReceiver {
     /// Gives the lines of the message that the last `peek` found back to the sender.
     #[inline(always)]
     pub fn release(&mut self, length: usize) {
-        self.release_lines(lines_for(length));
+        let lines = lines_for(length);
+        self.next = self.ring.after(self.next, lines);
+        self.count_released(lines);
     }
 
     /// As [`FastboxReceiver::release`], for a message of one line.
     #[inline(always)]
     pub fn release_short(&mut self) {
-        self.release_lines(1);
+        self.next = self.ring.next(self.next);
+        self.count_released(1);
     }
 
     #[inline(always)]
-    fn release_lines(&mut self, lines: u32) {
-        self.next = self.ring.after(self.next, lines);
-        self.unsaid += lines;
-        if self.unsaid >= self.credit_every {
+    fn count_released(&mut self, lines: u32) {
+        self.until_credit -= lines as i32;
+        if self.until_credit <= 0 {
             self.give_credit();
         }
     }
 
     #[cold]
     fn give_credit(&mut self) {
-        self.said += u64::from(self.unsaid);
-        self.unsaid = 0;
+        let consumed = self.next_credit + u64::from(self.until_credit.unsigned_abs());
+        self.next_credit = consumed + u64::from(self.credit_every);
+        self.until_credit = self.credit_every as i32;
         // SAFETY: valid by the contract of `FastboxPtr::new`.
         let credit = unsafe { self.ring.credit.as_ref() };
         // ORDER fastbox/3: Release, pairs with fastbox/4.
-        credit.store(self.said, order("fastbox/3", Release));
+        credit.store(consumed, order("fastbox/3", Release));
     }
 }
