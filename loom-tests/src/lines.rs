@@ -1,0 +1,48 @@
+//! Messages in lines whose every byte is known from their sequence number.
+
+use core::ptr::NonNull;
+
+use strait_core::shm::{LineMessage, SHORT_MAX};
+use strait_core::wire::Key;
+
+/// The key of message `sequence`.
+#[must_use]
+pub fn key(sequence: u64) -> Key {
+    Key(!sequence)
+}
+
+/// The payload of message `sequence`.
+#[must_use]
+pub fn contents(sequence: u64, length: usize) -> Vec<u8> {
+    (0..length).map(|at| sequence.wrapping_mul(31).wrapping_add(at as u64) as u8).collect()
+}
+
+/// What `send` fills lines with: consecutive pieces of `payload`.
+pub fn writer(payload: &[u8]) -> impl FnMut(NonNull<u8>, usize) {
+    let mut rest = payload;
+    move |to, length| {
+        let (piece, behind) = rest.split_at(length);
+        // SAFETY: `send` gives a place for `length` bytes in a line, where no payload of ours lies.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(piece).cast(), length) };
+        rest = behind;
+    }
+}
+
+/// The payload of a message that has arrived, by the copy that is made for its length.
+#[must_use]
+pub fn read(message: &LineMessage, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    if length <= SHORT_MAX {
+        // SAFETY: the vector is `length` long.
+        unsafe { message.copy_short(NonNull::from(bytes.as_mut_slice()).cast(), length) };
+        return bytes;
+    }
+    let mut rest = bytes.as_mut_slice();
+    message.copy(length, |from, piece| {
+        let (to, behind) = core::mem::take(&mut rest).split_at_mut(piece);
+        // SAFETY: `copy` gives `piece` bytes of a line, where no vector lies.
+        unsafe { from.copy_to_nonoverlapping(NonNull::from(to).cast(), piece) };
+        rest = behind;
+    });
+    bytes
+}

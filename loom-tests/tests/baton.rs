@@ -1,0 +1,96 @@
+//! The baton: lines that two ranks write in turn.
+
+use core::ptr::NonNull;
+
+use strait_core::shm::{Baton, Line, SHORT_MAX};
+use strait_core::wire::{FIRST_SEQUENCE, Kind};
+use strait_loom_tests::{Arc, contents, key, model_in_full, read, thread, writer};
+
+/// One rank's end, with the numbers of the next packets.
+struct End {
+    _lines: Arc<Vec<Line>>,
+    baton: Baton,
+    lengths: &'static [usize],
+    next_out: u64,
+    next_in: u64,
+}
+
+impl End {
+    /// Both ends of a baton of `count` lines, the one that holds it first. The message with number `n` has the `n`-th
+    /// length, in either direction.
+    fn pair(count: usize, lengths: &'static [usize]) -> (Self, Self) {
+        let lines: Arc<Vec<_>> = Arc::new((0..count).map(|_| Line::empty()).collect());
+        let end = |higher| {
+            let place = NonNull::from(lines.as_slice()).cast();
+            // SAFETY: both ends keep the lines alive, and there is one of each.
+            let mut baton = unsafe { Baton::new(place, count as u32, higher) };
+            baton.open();
+            let (next_out, next_in) = (FIRST_SEQUENCE, FIRST_SEQUENCE);
+            Self { _lines: Arc::clone(&lines), baton, lengths, next_out, next_in }
+        };
+        (end(false), end(true))
+    }
+
+    fn length(&self, sequence: u64) -> usize {
+        self.lengths[sequence as usize % self.lengths.len()]
+    }
+
+    /// Sends the next message if the baton is here.
+    fn send(&mut self) -> bool {
+        let (sequence, length) = (self.next_out, self.length(self.next_out));
+        let (key, payload) = (key(sequence), contents(sequence, length));
+        let sent = if length <= SHORT_MAX {
+            self.baton.send_short(sequence, key, &payload)
+        } else {
+            self.baton.send(sequence, Kind::Eager, key, length, writer(&payload))
+        };
+        self.next_out += u64::from(sent);
+        sent
+    }
+
+    /// Takes the next message if it is there, and checks it.
+    fn look(&mut self) -> bool {
+        let Some(found) = self.baton.peek(self.next_in) else { return false };
+        assert_eq!(found.kind(), Ok(Kind::Eager));
+        assert_eq!(found.length(), self.length(self.next_in), "a header of another message");
+        let message = self.baton.message();
+        assert_eq!(message.key(), key(self.next_in));
+        assert_eq!(read(&message, found.length()), contents(self.next_in, found.length()));
+        self.baton.release();
+        self.next_in += 1;
+        true
+    }
+
+    /// Looks and answers, `times` times.
+    fn answer(mut self, times: u32) -> Self {
+        for _ in 0..times {
+            if !self.look() {
+                thread::yield_now();
+            }
+            self.send();
+        }
+        self
+    }
+}
+
+fn exchange(lines: usize, lengths: &'static [usize], times: u32) {
+    let (lower, higher) = End::pair(lines, lengths);
+    let peer = thread::spawn(move || higher.answer(times));
+    let mut lower = lower.answer(times);
+    let mut higher = peer.join().unwrap();
+    lower.look();
+    higher.look();
+    assert_eq!(lower.next_out, higher.next_in, "messages to the higher rank lost");
+    assert_eq!(higher.next_out, lower.next_in, "messages to the lower rank lost");
+    assert_ne!(lower.send(), higher.send(), "one of the two holds the baton");
+}
+
+#[test]
+fn one_line_goes_back_and_forth() {
+    model_in_full(|| exchange(1, &[8, 0, SHORT_MAX], 6));
+}
+
+#[test]
+fn long_and_short_messages_share_the_lines() {
+    model_in_full(|| exchange(3, &[60, 8, 150], 6));
+}

@@ -1,0 +1,153 @@
+//! The fastbox: rings that messages wrap around, credits, and headers of earlier laps.
+
+use core::ptr::NonNull;
+
+use strait_core::shm::{FastboxPtr, FastboxReceiver, FastboxSender, Line, SHORT_MAX};
+use strait_core::sync::{AtomicU64, CacheLine};
+use strait_core::wire::{FIRST_SEQUENCE, Kind};
+use strait_loom_tests::{Arc, contents, key, model_in_full, read, thread, writer};
+
+/// The memory of one fastbox.
+struct Ring {
+    credit: CacheLine<AtomicU64>,
+    lines: Vec<Line>,
+}
+
+/// The messages of one stream.
+#[derive(Clone, Copy)]
+struct Stream {
+    /// Sequence number of the first one.
+    first: u64,
+    /// Lengths, bytes: each in turn, then from the start.
+    lengths: &'static [usize],
+}
+
+struct Sender {
+    stream: Stream,
+    ring: Arc<Ring>,
+    end: FastboxSender,
+    next: u64,
+}
+
+struct Receiver {
+    stream: Stream,
+    ring: Arc<Ring>,
+    end: FastboxReceiver,
+    next: u64,
+}
+
+impl Ring {
+    fn new(lines: usize) -> Arc<Self> {
+        let lines = (0..lines).map(|_| Line::empty()).collect();
+        Arc::new(Self { credit: CacheLine(AtomicU64::new(0)), lines })
+    }
+
+    fn place(&self) -> FastboxPtr {
+        let lines = NonNull::from(self.lines.as_slice()).cast();
+        // SAFETY: both ends keep the ring alive, and there is one of each.
+        unsafe { FastboxPtr::new((&self.credit).into(), lines, self.lines.len() as u32) }
+    }
+}
+
+impl Stream {
+    fn length(&self, sequence: u64) -> usize {
+        self.lengths[(sequence - self.first) as usize % self.lengths.len()]
+    }
+}
+
+impl Sender {
+    fn new(ring: &Arc<Ring>, stream: Stream) -> Self {
+        let end = FastboxSender::new(ring.place());
+        Self { stream, ring: Arc::clone(ring), end, next: stream.first }
+    }
+
+    /// Sends the next message if the ring has room: by the short path, or by the other, which reads the credit.
+    fn send(&mut self) -> bool {
+        let (sequence, length) = (self.next, self.stream.length(self.next));
+        let (key, payload) = (key(sequence), contents(sequence, length));
+        let sent = length <= SHORT_MAX && self.end.send_short(sequence, key, &payload)
+            || self.end.send(sequence, Kind::Eager, key, length, writer(&payload)).unwrap();
+        self.next += u64::from(sent);
+        sent
+    }
+
+    /// Sends up to `messages`; fewer when the ring stays full. Says so by what comes next.
+    fn send_up_to(mut self, messages: u64) -> Self {
+        for _ in 0..messages {
+            if !self.send() {
+                thread::yield_now();
+                if !self.send() {
+                    break;
+                }
+            }
+        }
+        self
+    }
+}
+
+impl Receiver {
+    fn new(ring: &Arc<Ring>, stream: Stream) -> Self {
+        let end = FastboxReceiver::new(ring.place());
+        Self { stream, ring: Arc::clone(ring), end, next: stream.first }
+    }
+
+    /// Takes the next message if it is there, and checks it.
+    fn look(&mut self) -> bool {
+        let Some(found) = self.end.peek(self.next) else { return false };
+        assert_eq!(found.kind(), Ok(Kind::Eager));
+        assert_eq!(found.length(), self.stream.length(self.next), "a header of another message");
+        assert!(self.end.holds(found.length()));
+        let message = self.end.message();
+        assert_eq!(message.key(), key(self.next));
+        assert_eq!(read(&message, found.length()), contents(self.next, found.length()));
+        self.end.release(found.length());
+        self.next += 1;
+        true
+    }
+}
+
+/// Sends `messages` through a ring of `lines`; the receiver looks `looks` times meanwhile.
+fn pass(lines: usize, stream: Stream, messages: u64, looks: u32) {
+    let ring = Ring::new(lines);
+    let (sender, mut receiver) = (Sender::new(&ring, stream), Receiver::new(&ring, stream));
+    let sending = thread::spawn(move || sender.send_up_to(messages));
+    for _ in 0..looks {
+        if !receiver.look() {
+            thread::yield_now();
+        }
+    }
+    let mut sender = sending.join().unwrap();
+    while receiver.look() {}
+    assert_eq!(receiver.next, sender.next, "messages lost");
+
+    // All lines are free again, but for those whose credit is not due: one message must fit.
+    assert!(sender.send(), "credits lost");
+    assert!(receiver.look());
+    assert!(!receiver.look());
+    assert!(Arc::ptr_eq(&sender.ring, &receiver.ring));
+}
+
+#[test]
+fn one_line_is_used_in_turn() {
+    model_in_full(|| pass(1, Stream { first: FIRST_SEQUENCE, lengths: &[8, 0, SHORT_MAX] }, 3, 3));
+}
+
+#[test]
+fn two_lines_hold_one_long_message_or_two_short_ones() {
+    model_in_full(|| pass(2, Stream { first: FIRST_SEQUENCE, lengths: &[8, 8, 60, 49] }, 4, 4));
+}
+
+#[test]
+fn a_long_message_wraps_around_the_ring() {
+    model_in_full(|| pass(3, Stream { first: FIRST_SEQUENCE, lengths: &[8, 8, 60, 150, 8] }, 5, 4));
+}
+
+#[test]
+fn credit_that_is_given_late_is_enough() {
+    model_in_full(|| pass(8, Stream { first: FIRST_SEQUENCE, lengths: &[210, 180, 8] }, 5, 4));
+}
+
+#[test]
+fn sequence_numbers_pass_48_bits_in_a_ring_that_was_filled_before() {
+    model_in_full(|| pass(2, Stream { first: (1 << 48) - 3, lengths: &[0, 1, 0, 0, 60] }, 5, 4));
+}
