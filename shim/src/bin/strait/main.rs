@@ -1,13 +1,19 @@
 //! The `strait` program: starts jobs, and shows what the transport does.
 
+mod bench;
+mod demo;
+mod info;
+mod payload;
+mod ranks;
 mod run;
 
 use core::error::Error;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-/// Messages between the processes of a node.
+/// Messages between the processes of a node. Without a command: `strait demo`.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -18,17 +24,34 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    Demo(demo::Demo),
+    Bench(bench::Bench),
+    Info(info::Info),
+    #[command(name = "__rank", hide = true)]
+    Rank(ranks::Rank),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Some(Command::Run(run)) => run.execute(),
-        None => Cli::command().print_help().map(|()| ExitCode::from(2)).map_err(Into::into),
+        Some(Command::Demo(demo)) => demo.execute(),
+        Some(Command::Bench(bench)) => bench.execute(),
+        Some(Command::Info(info)) => info.execute(),
+        Some(Command::Rank(rank)) => rank.execute(),
+        None => demo::Demo::default().execute(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("strait: {}", chain(&*error));
         ExitCode::FAILURE
     })
+}
+
+/// Writes a line to standard output. That whoever read it has read enough is no error.
+fn say(line: &str) -> io::Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// An error with its causes, without those that its text already has.

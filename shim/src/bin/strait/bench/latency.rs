@@ -1,0 +1,111 @@
+//! `strait bench latency`: how long a message is on its way.
+
+use core::error::Error;
+
+use strait::Endpoint;
+
+use super::cacheline::{Bounce, HandOver};
+use super::report::{Report, Row};
+use super::sampling::{Batch, Effort, measure};
+use super::stage::{Stage, TAG};
+use super::stats::{self, Summary, time};
+use super::way;
+use crate::payload::{self, Mismatch};
+
+/// A message there and back. A round is both.
+pub(crate) struct PingPong<'world> {
+    endpoint: Endpoint<'world>,
+    partner: u32,
+    /// What the leader sends.
+    out: Vec<u8>,
+    /// What arrives: at the follower, who returns it, and back at the leader.
+    back: Vec<u8>,
+}
+
+impl<'world> PingPong<'world> {
+    pub(crate) fn new(stage: &Stage<'world>, bytes: usize) -> Self {
+        let Stage { endpoint, partner, .. } = *stage;
+        Self { endpoint, partner, out: vec![0; bytes], back: vec![0; bytes] }
+    }
+}
+
+impl Batch for PingPong<'_> {
+    fn prepare(&mut self, seed: u64) {
+        payload::fill(&mut self.out, seed);
+    }
+
+    fn lead(&mut self, rounds: u64) -> Result<(), strait::Error> {
+        for _ in 0..rounds {
+            self.endpoint.send(&self.out, self.partner, TAG)?;
+            self.endpoint.recv(&mut self.back, self.partner, TAG)?;
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, rounds: u64) -> Result<(), strait::Error> {
+        for _ in 0..rounds {
+            self.endpoint.recv(&mut self.back, self.partner, TAG)?;
+            self.endpoint.send(&self.back, self.partner, TAG)?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, seed: u64) -> Result<(), Mismatch> {
+        payload::verify(&self.back, seed)
+    }
+}
+
+/// One size, measured: one way in nanoseconds, and against the bare line of the same samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latency {
+    pub(crate) one_way: Summary,
+    /// The bare line and the ratio, sample by sample; `None` where there is no bare line.
+    pub(crate) against: Option<(Summary, Summary)>,
+}
+
+/// Measures messages of `bytes` bytes; for rank 0.
+pub(crate) fn of(
+    stage: &Stage<'_>,
+    effort: Effort,
+    bytes: usize,
+) -> Result<Option<Latency>, Box<dyn Error>> {
+    let mut bounce = stage.lane.map(|lane| Bounce::new(lane, HandOver::Store));
+    let bare = bounce.as_mut().map(|bounce| -> &mut dyn Batch { bounce });
+    let samples = measure(stage, effort, bare, &mut PingPong::new(stage, bytes))?;
+    let both: Vec<f64> =
+        samples.iter().flat_map(|sample| [sample.bare / 2.0, sample.work / 2.0]).collect();
+    let both = stage.gather(&both, stage.pairs())?.concat();
+    let (pairs, _) = both.as_chunks::<2>();
+    let of =
+        |what: fn(&[f64; 2]) -> f64| Summary::of_costs(&pairs.iter().map(what).collect::<Vec<_>>());
+    let against = of(|[line, _]| *line).zip(of(|[line, one_way]| one_way / line));
+    Ok(of(|[_, one_way]| *one_way)
+        .map(|one_way| Latency { one_way, against: against.filter(|_| stage.lane.is_some()) }))
+}
+
+pub(super) fn run(
+    stage: &Stage<'_>,
+    effort: Effort,
+    sizes: &[usize],
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
+    report.columns(&["latency", "way", "min", "p50", "p99", "bare line", "× line"]);
+    for &bytes in sizes {
+        let measured = of(stage, effort, bytes)?;
+        if let Some(Latency { one_way, against }) = measured {
+            report.row(Row::new("latency", bytes, "latency", "ns", one_way))?;
+            if let Some((line, ratio)) = against {
+                report.row(Row::new("latency", bytes, "line", "ns", line))?;
+                report.row(Row::new("latency", bytes, "ratio", "x", ratio))?;
+            }
+            let (line, ratio) = against.map_or_else(Default::default, |(line, ratio)| {
+                (time(line.p50), stats::ratio(ratio.p50))
+            });
+            let Summary { min, p50, p99, .. } = one_way;
+            let size = stats::bytes(bytes);
+            report.line([size, way(bytes).into(), time(min), time(p50), time(p99), line, ratio]);
+        }
+        report.step();
+    }
+    Ok(())
+}

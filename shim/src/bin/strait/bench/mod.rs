@@ -1,0 +1,208 @@
+//! `strait bench`: what the transport does, beside what the bare hardware does in the same moment.
+
+mod bandwidth;
+pub(crate) mod cacheline;
+pub(crate) mod lane;
+pub(crate) mod latency;
+mod rate;
+pub(crate) mod report;
+pub(crate) mod sampling;
+pub(crate) mod stage;
+pub(crate) mod stats;
+
+use core::error::Error;
+use core::time::Duration;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+pub(crate) use bandwidth::of as bandwidth_of;
+use report::Report;
+use sampling::Effort;
+use stage::Stage;
+use strait::topology;
+
+use crate::ranks;
+
+/// Longest message of a bench, bytes.
+const BYTES_MAX: usize = 64 << 20;
+
+/// Measure the transport beside the bare hardware
+///
+/// Ranks are bound to processors; the time of a bare cache line is taken before, after and, where there is a
+/// column `× line`, within every single sample.
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    /// Time of a message from call to call, one way: half a round trip
+    Latency(Options),
+    /// Bytes that get through, by windows of up to 64 messages in one direction
+    Bandwidth(Options),
+    /// Short messages that get through in one direction
+    Rate(Options),
+    /// The hardware's own limits: one cache line bounced, and messages through bare slots
+    Cacheline(Common),
+}
+
+#[derive(Args, Debug)]
+struct Options {
+    /// Sizes of messages, such as 8,1K,64K,1M
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
+    bytes: Vec<usize>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+struct Common {
+    /// Number of ranks: rank i talks with rank i + N/2, all pairs at once
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 2, value_parser = parse_ranks)]
+    ranks: u32,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// Samples of each measurement, at most
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    samples: u32,
+    /// Round trips or windows in one sample [default: as many as take 200 µs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    iterations: Option<u64>,
+    /// Time of each measurement, at most
+    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
+    seconds: Duration,
+}
+
+impl Common {
+    fn effort(self) -> Effort {
+        let Self { samples, iterations, seconds, .. } = self;
+        Effort { samples: samples as usize, rounds: iterations, limit: seconds }
+    }
+}
+
+impl Bench {
+    /// Starts the ranks, which then [`Bench::run`].
+    pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
+        if matches!(self.kind, Kind::Cacheline(_)) && topology::allowed_cpu_count() < 2 {
+            return Err(cacheline::ONE_PROCESSOR.into());
+        }
+        ranks::start(self.kind.common().ranks, std::env::args_os().skip(1))
+    }
+
+    /// What each rank does.
+    pub(crate) fn run(&self, stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
+        let common = self.kind.common();
+        let effort = common.effort();
+        let sizes = self.kind.sizes();
+        let steps = match self.kind {
+            Kind::Latency(_) | Kind::Bandwidth(_) => sizes.len(),
+            Kind::Rate(_) => 2 * sizes.len(),
+            Kind::Cacheline(_) => 4,
+        };
+        let mut report = Report::new(stage, common.json, steps);
+        let before = cacheline::probe(stage)?;
+        match self.kind {
+            Kind::Latency(_) => latency::run(stage, effort, &sizes, &mut report)?,
+            Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, &mut report)?,
+            Kind::Rate(_) => rate::run(stage, effort, &sizes, &mut report)?,
+            Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
+        }
+        let after = cacheline::probe(stage)?;
+        Ok(report.finish(before, after)?)
+    }
+}
+
+impl Kind {
+    const fn common(&self) -> Common {
+        match self {
+            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options) => {
+                options.common
+            }
+            Self::Cacheline(common) => *common,
+        }
+    }
+
+    /// The sizes that were asked for, or else those that show the most.
+    fn sizes(&self) -> Vec<usize> {
+        match self {
+            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options)
+                if !options.bytes.is_empty() =>
+            {
+                options.bytes.clone()
+            }
+            Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
+            Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
+            Self::Rate(_) => vec![8],
+            Self::Cacheline(_) => Vec::new(),
+        }
+    }
+}
+
+/// The way that messages of `bytes` bytes take.
+pub(crate) fn way(bytes: usize) -> &'static str {
+    match strait::env::tuning() {
+        Ok(tuning) if bytes <= tuning.fastbox_max && tuning.fastbox_max > 0 => "fastbox",
+        _ => "cells",
+    }
+}
+
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    let unit = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let number = &text[..text.len() - unit.len()];
+    let shift = match unit {
+        "" => Some(0),
+        "K" | "k" => Some(10),
+        "M" | "m" => Some(20),
+        _ => None,
+    };
+    let bytes = number.parse().ok().zip(shift).and_then(|(number, shift)| {
+        usize::checked_mul(number, 1 << shift).filter(|&bytes| bytes <= BYTES_MAX)
+    });
+    bytes.ok_or_else(|| "expected a number of bytes such as 8, 64K or 1M, at most 64M".into())
+}
+
+fn parse_ranks(text: &str) -> Result<u32, String> {
+    let ranks = text.parse().ok().filter(|ranks: &u32| *ranks >= 2 && ranks.is_multiple_of(2));
+    ranks.ok_or_else(|| "expected an even number, at least 2: ranks talk in pairs".into())
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 3600.0);
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "expected a number of seconds above 0, at most 3600".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(["0", "8", "64K", "1m"].map(parse_bytes), [0, 8, 65_536, 1 << 20].map(Ok));
+        for bad in ["", "K", "8B", "-1", "1.5K", "1G", "65M", "99999999999999999999K"] {
+            assert!(parse_bytes(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_come_in_pairs() {
+        assert_eq!(["2", "8"].map(parse_ranks), [Ok(2), Ok(8)]);
+        for bad in ["0", "1", "3", "x"] {
+            assert!(parse_ranks(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_positive_and_finite() {
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["0", "-1", "inf", "NaN", "1e9", "x"] {
+            assert!(parse_seconds(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `strait bench rate`: how many short messages get through in a second.
+
+use core::error::Error;
+
+use strait::Endpoint;
+
+use super::bandwidth::{WINDOW, Windows};
+use super::cacheline::{STREAM_ROUND, SlotStream};
+use super::report::{Report, Row};
+use super::sampling::{Batch, Effort, measure};
+use super::stage::{Stage, TAG};
+use super::stats::{self, Summary, sum};
+use crate::payload::{self, Mismatch};
+
+/// Messages one way by blocking calls, and an empty one back. A round is [`WINDOW`] messages.
+struct Stream<'world> {
+    endpoint: Endpoint<'world>,
+    partner: u32,
+    /// What the leader sends, and what the follower received.
+    data: Vec<u8>,
+    leads: bool,
+}
+
+impl Batch for Stream<'_> {
+    fn prepare(&mut self, seed: u64) {
+        // The follower's has the pattern of the sample before, or none: that it is overwritten can be seen.
+        if self.leads {
+            payload::fill(&mut self.data, seed);
+        }
+    }
+
+    fn lead(&mut self, rounds: u64) -> Result<(), strait::Error> {
+        for _ in 0..rounds {
+            for _ in 0..WINDOW {
+                self.endpoint.send(&self.data, self.partner, TAG)?;
+            }
+            self.endpoint.recv::<u8>(&mut [], self.partner, TAG)?;
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, rounds: u64) -> Result<(), strait::Error> {
+        for _ in 0..rounds {
+            for _ in 0..WINDOW {
+                self.endpoint.recv(&mut self.data, self.partner, TAG)?;
+            }
+            self.endpoint.send::<u8>(&[], self.partner, TAG)?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, seed: u64) -> Result<(), Mismatch> {
+        payload::verify(&self.data, seed)
+    }
+}
+
+pub(super) fn run(
+    stage: &Stage<'_>,
+    effort: Effort,
+    sizes: &[usize],
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
+    report.columns(&["rate", "calls", "min M/s", "p50 M/s", "p99 M/s", "slot stream", "× stream"]);
+    let Stage { endpoint, partner, .. } = *stage;
+    for &bytes in sizes {
+        let mut stream = Stream { endpoint, partner, data: vec![0; bytes], leads: stage.leads() };
+        one(stage, effort, report, ("send, recv", bytes, WINDOW), &mut stream)?;
+        let mut windows = Windows::new(stage, bytes);
+        let messages = windows.messages();
+        one(stage, effort, report, ("isend, irecv", bytes, messages), &mut windows)?;
+    }
+    Ok(())
+}
+
+/// One kind of call with one size: its name, the bytes of a message, the messages in a round.
+fn one(
+    stage: &Stage<'_>,
+    effort: Effort,
+    report: &mut Report,
+    (calls, bytes, messages): (&'static str, usize, usize),
+    work: &mut dyn Batch,
+) -> Result<(), Box<dyn Error>> {
+    let mut slots = stage.lane.map(SlotStream::new);
+    let bare = slots.as_mut().map(|slots| -> &mut dyn Batch { slots });
+    let samples = measure(stage, effort, bare, work)?;
+    // Messages in a nanosecond are thousands of millions in a second.
+    let per_second = |messages: f64, round: f64| messages * 1e3 / round;
+    let gather = |rates: Vec<f64>| stage.gather(&rates, stage.pairs()).map(|all| sum(&all));
+    let rates = gather(samples.iter().map(|s| per_second(messages as f64, s.work)).collect())?;
+    let limits = gather(samples.iter().map(|s| per_second(STREAM_ROUND as f64, s.bare)).collect())?;
+    let ratios: Vec<f64> = rates.iter().zip(&limits).map(|(rate, limit)| rate / limit).collect();
+
+    if let Some(rate) = Summary::of_gains(&rates) {
+        let row = |metric, unit, summary| {
+            Row::new("rate", bytes, metric, unit, summary).of_variant(calls)
+        };
+        report.row(row("rate", "M/s", rate))?;
+        let against = Summary::of_gains(&limits).zip(Summary::of_gains(&ratios));
+        let against = against.filter(|_| stage.lane.is_some());
+        if let Some((limit, ratio)) = against {
+            report.row(row("stream", "M/s", limit))?;
+            report.row(row("ratio", "x", ratio))?;
+        }
+        let (limit, ratio) = against.map_or_else(Default::default, |(limit, ratio)| {
+            (format!("{:.0}", limit.p50), format!("{:.3}", ratio.p50))
+        });
+        let [min, p50, p99] = [rate.min, rate.p50, rate.p99].map(|rate| format!("{rate:.1}"));
+        report.line([stats::bytes(bytes), calls.into(), min, p50, p99, limit, ratio]);
+    }
+    report.step();
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! One rank of a bench: its place, its partner, and the talk between measurements.
+
+use core::error::Error;
+
+use strait::{Endpoint, World, topology};
+
+use super::lane::{self, Lane};
+
+/// The tag of measured messages; control messages have a context of their own.
+pub(crate) const TAG: u32 = 1;
+
+const CONTROL: u32 = 1;
+const ORDER: u32 = 0;
+const READY: u32 = 1;
+const ARRIVE: u32 = 2;
+const LEAVE: u32 = 3;
+const GATHER: u32 = 4;
+
+/// Which half of a pair a rank is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Side {
+    /// Holds the watch, and in one-way traffic sends.
+    Leader,
+    Follower,
+    /// The odd one out: takes no part in measurements.
+    Idle,
+}
+
+/// A rank on its processor, with its partner.
+#[derive(Debug)]
+pub(crate) struct Stage<'world> {
+    pub(crate) endpoint: Endpoint<'world>,
+    pub(crate) side: Side,
+    pub(crate) partner: u32,
+    /// `None` where the partners share a processor: a line has nowhere to go then.
+    pub(crate) lane: Option<&'static Lane>,
+    /// Processors in use, in ascending order.
+    pub(crate) cpus: Vec<usize>,
+}
+
+impl<'world> Stage<'world> {
+    /// Binds this rank to its processor: the ranks of a pair to neighbours, as far as there are enough.
+    ///
+    /// Not the launcher but the rank itself does so: a world counts the processors it may use when it begins, and
+    /// spins or gives way accordingly.
+    pub(crate) fn new(world: &'world World, scratch: u32) -> Result<Self, Box<dyn Error>> {
+        let half = world.size() / 2;
+        let (side, pair) = match world.rank() {
+            rank if rank < half => (Side::Leader, rank),
+            rank if rank < 2 * half => (Side::Follower, rank - half),
+            rank => (Side::Idle, rank / 2),
+        };
+        let partner = if side == Side::Leader { pair + half } else { pair };
+        let mut cpus = topology::allowed_cpus()?;
+        let own = cpus[(2 * pair as usize + usize::from(side == Side::Follower)) % cpus.len()];
+        topology::pin_to(own).map_err(|error| {
+            format!("rank {} cannot be bound to processor {own}: {error}", world.rank())
+        })?;
+        let lane = if cpus.len() > 1 && side != Side::Idle {
+            let mapped = lane::map(scratch, pair);
+            Some(mapped.map_err(|error| format!("descriptor {scratch} has no lanes: {error}"))?)
+        } else {
+            None
+        };
+        cpus.truncate(world.size() as usize);
+        Ok(Self { endpoint: world.endpoint(), side, partner, lane, cpus })
+    }
+
+    pub(crate) fn rank(&self) -> u32 {
+        self.endpoint.world().rank()
+    }
+
+    pub(crate) fn ranks(&self) -> u32 {
+        self.endpoint.world().size()
+    }
+
+    /// Pairs that measure.
+    pub(crate) fn pairs(&self) -> u32 {
+        self.ranks() / 2
+    }
+
+    /// Whether this rank leads its pair.
+    pub(crate) fn leads(&self) -> bool {
+        self.side == Side::Leader
+    }
+
+    /// Whether this rank prints.
+    pub(crate) fn reports(&self) -> bool {
+        self.rank() == 0
+    }
+
+    /// Waits for all ranks.
+    pub(crate) fn barrier(&self) -> Result<(), strait::Error> {
+        let control = self.control();
+        if self.rank() != 0 {
+            control.send::<u8>(&[], 0, ARRIVE)?;
+            control.recv::<u8>(&mut [], 0, LEAVE)?;
+            return Ok(());
+        }
+        (1..self.ranks())
+            .try_for_each(|rank| control.recv::<u8>(&mut [], rank, ARRIVE).map(drop))?;
+        (1..self.ranks()).try_for_each(|rank| control.send::<u8>(&[], rank, LEAVE))
+    }
+
+    /// The numbers of each rank below `ranks`, for rank 0; the others get nothing.
+    pub(crate) fn gather(
+        &self,
+        numbers: &[f64],
+        ranks: u32,
+    ) -> Result<Vec<Vec<f64>>, strait::Error> {
+        let control = self.control();
+        if self.rank() != 0 {
+            if self.rank() < ranks {
+                control.send(numbers, 0, GATHER)?;
+            }
+            return Ok(Vec::new());
+        }
+        let mut all = vec![numbers.to_vec()];
+        for rank in 1..ranks {
+            let length = control.probe(rank, GATHER)?.bytes / size_of::<f64>();
+            let mut theirs = vec![0.0; length];
+            control.recv(&mut theirs, rank, GATHER)?;
+            all.push(theirs);
+        }
+        Ok(all)
+    }
+
+    /// Tells the follower what comes next, and waits until it is ready.
+    pub(super) fn give_order(&self, order: Order) -> Result<(), strait::Error> {
+        self.control().send(&order.0, self.partner, ORDER)?;
+        self.control().recv::<u8>(&mut [], self.partner, READY).map(drop)
+    }
+
+    pub(super) fn take_order(&self) -> Result<Order, strait::Error> {
+        let mut order = Order([0; 3]);
+        self.control().recv(&mut order.0, self.partner, ORDER)?;
+        Ok(order)
+    }
+
+    pub(super) fn be_ready(&self) -> Result<(), strait::Error> {
+        self.control().send::<u8>(&[], self.partner, READY)
+    }
+
+    const fn control(&self) -> Endpoint<'world> {
+        self.endpoint.with_context(CONTROL)
+    }
+}
+
+/// What the follower is to do next: the seed of the payloads, and how many rounds of which batch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Order([u64; 3]);
+
+impl Order {
+    /// The measurement is over.
+    pub(super) const STOP: Self = Self([0; 3]);
+
+    pub(super) const fn new(seed: u64, bare_rounds: u64, rounds: u64) -> Self {
+        Self([seed, bare_rounds, rounds])
+    }
+
+    pub(super) const fn seed(self) -> u64 {
+        self.0[0]
+    }
+
+    pub(super) const fn bare_rounds(self) -> u64 {
+        self.0[1]
+    }
+
+    pub(super) const fn rounds(self) -> u64 {
+        self.0[2]
+    }
+
+    pub(super) const fn is_stop(self) -> bool {
+        self.bare_rounds() == 0 && self.rounds() == 0
+    }
+}

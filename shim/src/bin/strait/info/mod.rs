@@ -1,0 +1,120 @@
+//! `strait info`: what is usable here, what not, and why; and the numbers in force.
+
+mod probes;
+
+use core::error::Error;
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use strait::boot::Config;
+use strait::env::{self, VARIABLES};
+use strait_core::layout::{LAYOUT_VERSION, Plan};
+
+use crate::say;
+
+/// Show what is usable on this machine, what not and why, and the numbers in force
+#[derive(Args, Debug)]
+pub(crate) struct Info {
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that is said.
+#[derive(Debug, Serialize)]
+struct Fact {
+    section: &'static str,
+    name: String,
+    value: String,
+    /// Why, or what it means.
+    note: String,
+}
+
+impl Fact {
+    fn new(
+        section: &'static str,
+        name: impl Into<String>,
+        value: impl Into<String>,
+        note: impl Into<String>,
+    ) -> Self {
+        Self { section, name: name.into(), value: value.into(), note: note.into() }
+    }
+}
+
+impl Info {
+    pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
+        let mut facts = version();
+        facts.extend(probes::transport());
+        facts.extend(probes::hardware());
+        facts.extend(thresholds());
+        facts.extend(variables());
+        if self.json {
+            for fact in &facts {
+                say(&serde_json::to_string(fact)?)?;
+            }
+        } else {
+            say(&text(&facts))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn version() -> Vec<Fact> {
+    let note = "ranks of one job must agree on it";
+    vec![
+        Fact::new("version", "strait", env!("CARGO_PKG_VERSION"), ""),
+        Fact::new("version", "segment layout", LAYOUT_VERSION.to_string(), note),
+    ]
+}
+
+/// The numbers that decide which way a message takes, and what it costs in memory.
+fn thresholds() -> Vec<Fact> {
+    let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
+    let Config { cells_per_rank, cell_payload, fastbox_lines, .. } = Config::new(2);
+    let fastbox = match env::tuning() {
+        Ok(tuning) => fact(
+            "fastbox_max",
+            format!("{} B", tuning.fastbox_max),
+            "longest message through a fastbox; longer ones take cells",
+        ),
+        Err(error) => fact("fastbox_max", "unusable".into(), &error.to_string()),
+    };
+    let mut facts = vec![
+        fastbox,
+        fact("fastbox_lines", fastbox_lines.to_string(), "lines of 64 bytes in a fastbox"),
+        fact("cell_payload", format!("{cell_payload} B"), "longer messages take several cells"),
+        fact("cells_per_rank", cells_per_rank.to_string(), "a sender without cells waits"),
+    ];
+    if let Ok(plan) = Plan::new(Config::new(2)) {
+        let bytes = plan.bytes_with_active_pairs(2);
+        facts.push(fact("segment", format!("{bytes} B"), "of a job of 2 ranks that talk"));
+    }
+    facts
+}
+
+fn variables() -> Vec<Fact> {
+    let fact = |variable: &env::Variable| {
+        let value = std::env::var_os(variable.name);
+        let value = value.map_or_else(
+            || format!("not set ({})", variable.default),
+            |value| value.to_string_lossy().into_owned(),
+        );
+        Fact::new("variables", variable.name, value, variable.meaning)
+    };
+    VARIABLES.iter().map(fact).collect()
+}
+
+/// The facts for people: a heading for each section.
+fn text(facts: &[Fact]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    for section in facts.chunk_by(|one, other| one.section == other.section) {
+        table.add_row([section[0].section]);
+        for fact in section {
+            table.add_row([format!("  {}", fact.name), fact.value.clone(), fact.note.clone()]);
+        }
+    }
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,64 @@
+//! Jobs whose ranks are this very program.
+//!
+//! The ranks get the launcher's own words behind `__rank`, and parse them with the same parser: nothing has to be
+//! turned into text and back. What rank 0 has to say it prints itself.
+
+use core::error::Error;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use strait::World;
+use strait::boot::Launch;
+
+use crate::bench::Bench;
+use crate::bench::lane::Scratch;
+use crate::bench::stage::Stage;
+use crate::demo::Demo;
+
+/// Be one rank of a bench or the demo
+#[derive(Args, Debug)]
+pub(crate) struct Rank {
+    /// Descriptor of the memory for the bare cache lines
+    #[arg(long, value_name = "FD")]
+    scratch: u32,
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Debug, Subcommand)]
+enum Work {
+    Bench(Bench),
+    Demo(Demo),
+}
+
+impl Rank {
+    pub(crate) fn execute(self) -> Result<ExitCode, Box<dyn Error>> {
+        let world = World::init()?;
+        let stage = Stage::new(&world, self.scratch)?;
+        match self.work {
+            Work::Bench(bench) => bench.run(&stage)?,
+            Work::Demo(demo) => demo.run(&stage)?,
+        }
+        world.finalize()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Starts `ranks` ranks that do what `words` say, and waits for them.
+pub(crate) fn start(
+    ranks: u32,
+    words: impl Iterator<Item = OsString>,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let scratch = Scratch::new(ranks / 2)?;
+    let own = ["__rank".into(), format!("--scratch={}", scratch.number()).into()];
+    let launch = Launch {
+        args: own.into_iter().chain(words).collect(),
+        ..Launch::new(ranks, std::env::current_exe()?)
+    };
+    let outcome = launch.spawn()?.wait()?;
+    if !outcome.success() {
+        eprintln!("strait: {outcome}");
+    }
+    Ok(ExitCode::from(outcome.code()))
+}
