@@ -21,9 +21,12 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// A shell in the root of the repository that this program was built from.
+    /// A shell in the root of the repository that `cargo xtask` was called in.
     pub(crate) fn new(verbose: bool) -> Self {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // Cargo sets it for what it runs; a target directory may be shared between copies of the repository.
+        let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
+        let manifest = manifest.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let manifest = Path::new(&manifest);
         let root = manifest.parent().unwrap_or(manifest).to_path_buf();
         Self { root, verbose, absent: Mutex::default() }
     }
