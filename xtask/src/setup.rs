@@ -144,6 +144,8 @@ fn sysroot(step: Step<'_>) -> Option<PathBuf> {
 
 fn absence(tool: Tool, problem: &str) -> Absence {
     let remedy = (!is_offline(problem)).then(|| tool.remedy());
+    // One line, for the closing table.
+    let problem = problem.lines().collect::<Vec<_>>().join(": ");
     Absence { what: format!("{} is missing: {problem}", tool.name()), remedy }
 }
 
