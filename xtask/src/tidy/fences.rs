@@ -23,7 +23,7 @@ pub(super) fn findings(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// May `SeqCst` follow this code? In `fence(`, in `fence(order("id", `, and in a `use`.
+/// May `SeqCst` follow this code? In `fence(` or `compiler_fence(`, in `fence(order("id", `, and in a `use`.
 fn is_allowed(before: &[Token<'_>]) -> bool {
     let statement = before.iter().rposition(|token| token.is(";")).map_or(0, |at| at + 1);
     if before[statement..].iter().any(|token| token.is("use")) {
@@ -41,7 +41,8 @@ fn is_allowed(before: &[Token<'_>]) -> bool {
         }
         _ => before,
     };
-    matches!(before, [.., fence, open] if fence.is("fence") && open.is("("))
+    matches!(before, [.., fence, open]
+        if (fence.is("fence") || fence.is("compiler_fence")) && open.is("("))
 }
 
 #[cfg(test)]
@@ -61,7 +62,7 @@ mod tests {
     #[test]
     fn a_fence_may() {
         let text = "use crate::sync::Ordering::{Acquire, SeqCst};\nfn a() { fence(SeqCst); \
-                    fence(Ordering::SeqCst); fence(order(\"a/1\", SeqCst)); }";
+                    compiler_fence(Ordering::SeqCst); fence(order(\"a/1\", SeqCst)); }";
         assert_eq!(findings(&file("core/src/a.rs", text)), []);
     }
 }
