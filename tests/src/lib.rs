@@ -1,1 +1,31 @@
-//! What the scenarios share.
+//! What the scenarios share: jobs of real processes and of threads, a traffic generator, and the oracle it is
+//! compared with.
+
+mod arena;
+mod job;
+mod model;
+pub mod payload;
+mod threads;
+pub mod traffic;
+
+pub use arena::{Arena, Ledger, NONCE};
+pub use job::{Ended, Ranks, die, report};
+pub use model::{Model, explain};
+pub use threads::{in_one_thread, threads};
+
+/// Shapes of segments in which every way of running out of room is taken soon.
+pub mod shape {
+    use strait::boot::Config;
+
+    /// Two cells of the smallest size, and a fastbox and a baton of `lines` lines.
+    #[must_use]
+    pub const fn tiny(ranks: u32, lines: u32) -> Config {
+        Config {
+            cells_per_rank: 2,
+            cell_payload: 1024,
+            fastbox_lines: lines,
+            baton_lines: lines,
+            ..Config::new(ranks)
+        }
+    }
+}

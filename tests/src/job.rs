@@ -1,0 +1,228 @@
+//! A test that runs as several processes: its program starts itself as the ranks of a job.
+//!
+//! The `#[test]` function runs twice over: once in the test runner, where [`Ranks::run`] launches the job and judges
+//! its end, and once in every rank, where it runs the body and ends the process. A job that hangs is killed and shown
+//! with what each rank last said; a job that ends leaves no process and nothing in `/dev/shm`.
+//!
+//! Works under libtest and nextest, whose way to run one test (`--exact NAME`) is the same.
+
+use core::fmt::Write as _;
+use core::time::Duration;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process;
+use std::sync::mpsc;
+use std::{env, fs, io, panic, thread};
+
+use rustix::process::{Pid, Signal};
+use strait::World;
+use strait::boot::{Config, Launch, RankExit};
+use tempfile::TempDir;
+
+/// Names the test whose body a rank runs.
+const BODY: &str = "STRAIT_TEST_BODY";
+
+/// The directory for what ranks write.
+const DIRECTORY: &str = "STRAIT_TEST_DIRECTORY";
+
+/// Gives each rank output files of its own.
+const SCRIPT: &str = "exec \"$0\" \"$@\" \
+    >\"$STRAIT_TEST_DIRECTORY/stdout.$STRAIT_RANK\" 2>\"$STRAIT_TEST_DIRECTORY/stderr.$STRAIT_RANK\"";
+
+/// How long a job may take, unless the test says otherwise.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Characters of a rank's output that a failure shows: the last ones say where it stood.
+const SHOWN: usize = 4000;
+
+/// A job of this test program.
+#[derive(Debug)]
+pub struct Ranks {
+    name: &'static str,
+    config: Config,
+    limit: Duration,
+    deaths: Vec<u32>,
+    variables: Vec<(&'static str, String)>,
+}
+
+/// What the ranks of a job left behind.
+#[derive(Debug)]
+pub struct Ended {
+    /// How each rank ended.
+    pub exits: Vec<RankExit>,
+    /// What each rank wrote to its standard output, the test runner's own lines included.
+    pub stdout: Vec<String>,
+    /// What each rank wrote to its standard error.
+    pub stderr: Vec<String>,
+}
+
+impl Ranks {
+    /// A job of `ranks` ranks for the test function called `name`, by which the ranks find it.
+    #[must_use]
+    pub fn new(ranks: u32, name: &'static str) -> Self {
+        let config = Config::new(ranks);
+        Self { name, config, limit: LIMIT, deaths: Vec::new(), variables: Vec::new() }
+    }
+
+    /// With a segment of another shape.
+    #[must_use]
+    pub fn shaped(self, config: Config) -> Self {
+        Self { config, ..self }
+    }
+
+    /// With an environment variable set in every rank.
+    #[must_use]
+    pub fn with(mut self, variable: &'static str, value: impl ToString) -> Self {
+        self.variables.push((variable, value.to_string()));
+        self
+    }
+
+    /// With another time limit: for a job that has more to do, or that is known to hang when it fails.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// The job goes on when a rank dies, and exactly `ranks` must end by SIGKILL.
+    #[must_use]
+    pub fn with_deaths(self, ranks: &[u32]) -> Self {
+        Self { deaths: ranks.to_vec(), ..self }
+    }
+
+    /// Runs `body` in every rank and gives what they left, once all ended as they should. In a rank it does not return.
+    ///
+    /// # Panics
+    ///
+    /// In the test runner: when the job hangs, a rank ends in another way, or something is left behind.
+    pub fn run(self, body: impl FnOnce(World)) -> Ended {
+        if env::var(BODY).is_ok_and(|name| name == self.name) {
+            be_a_rank(body);
+        }
+        assert!(env::var(BODY).is_err(), "{} runs the body of another test", self.name);
+        let directory = TempDir::new().expect("a temporary directory");
+        let launch = self.launch(directory.path());
+        let mut job = launch.spawn().expect("the job starts");
+        let (numbers, mut writer) = io::pipe().expect("a pipe");
+        job.forward_signals(numbers.into());
+        let (done, watch) = mpsc::channel::<()>();
+        let limit = self.limit;
+        let watchdog = thread::spawn(move || {
+            let overdue = watch.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
+            if overdue {
+                let kill = [Signal::KILL.as_raw() as u8];
+                io::Write::write_all(&mut writer, &kill).expect("the job takes signals");
+            }
+            overdue
+        });
+        let outcome = job.wait().expect("the job is followed to its end");
+        drop((job, done));
+        let overdue = watchdog.join().expect("the watchdog does not panic");
+        let ended = Ended::read(directory.path(), outcome.exits());
+        let finished = |rank: u32| directory.path().join(format!("done.{rank}")).exists();
+        let as_expected = ended.exits.iter().all(|exit| match self.deaths.contains(&exit.rank) {
+            true => exit.status.signal() == Some(Signal::KILL.as_raw()),
+            false => exit.status.success() && finished(exit.rank),
+        });
+        assert!(as_expected && !overdue, "{}{}", self.verdict(overdue, outcome.to_string()), ended);
+        ended.assert_nothing_is_left();
+        ended
+    }
+
+    fn launch(&self, directory: &Path) -> Launch {
+        let program = env::current_exe().expect("the path of this program");
+        let words = ["-c".as_ref(), SCRIPT.as_ref(), program.as_os_str()];
+        let select = ["--exact", self.name, "--nocapture", "--include-ignored"];
+        let mut launch = Launch::new(self.config.ranks, "sh");
+        launch.config = self.config;
+        launch.args = words.into_iter().chain(select.map(AsRef::as_ref)).map(Into::into).collect();
+        launch.keep_going = !self.deaths.is_empty();
+        launch.env = vec![(BODY.into(), self.name.into()), (DIRECTORY.into(), directory.into())];
+        launch.env.extend(self.variables.iter().map(|(name, value)| (name.into(), value.into())));
+        launch
+    }
+
+    fn verdict(&self, overdue: bool, outcome: String) -> String {
+        let hung = match overdue {
+            true => format!("; the job took more than {} s and was killed", self.limit.as_secs()),
+            false => String::new(),
+        };
+        format!("{}: {outcome}{hung}; expected to be killed: {:?}\n", self.name, self.deaths)
+    }
+}
+
+impl Ended {
+    fn read(directory: &Path, exits: &[RankExit]) -> Self {
+        let outputs = |stream: &str| {
+            let read = |exit: &RankExit| {
+                let bytes = fs::read(directory.join(format!("{stream}.{}", exit.rank)));
+                String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+            };
+            exits.iter().map(read).collect()
+        };
+        Self { exits: exits.to_vec(), stdout: outputs("stdout"), stderr: outputs("stderr") }
+    }
+
+    fn assert_nothing_is_left(&self) {
+        for exit in &self.exits {
+            let pid = Pid::from_raw(exit.pid.cast_signed()).expect("a process number");
+            let group = rustix::process::test_kill_process_group(pid);
+            assert!(group.is_err(), "rank {}: its process group {pid:?} lives on", exit.rank);
+        }
+        assert_eq!(segments_in_dev_shm(), Vec::<String>::new(), "segments are left in /dev/shm");
+    }
+}
+
+impl core::fmt::Display for Ended {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        for ((exit, stdout), stderr) in self.exits.iter().zip(&self.stdout).zip(&self.stderr) {
+            writeln!(f, "--- {exit}")?;
+            for text in [stdout, stderr] {
+                let from = text.len().saturating_sub(SHOWN);
+                let from = (from..).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+                writeln!(f, "{}", &text[from..])?;
+            }
+        }
+        f.write_char('\n')
+    }
+}
+
+/// Files in `/dev/shm` that are segments of ours, whoever made them: there must never be one.
+fn segments_in_dev_shm() -> Vec<String> {
+    let magic = strait_core::layout::MAGIC.to_le_bytes();
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let is_segment = |path: &Path| {
+        let mut first = [0; 8];
+        let read =
+            fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut first));
+        read.is_ok() && first == magic
+    };
+    let paths = entries.map(|entry| entry.path()).filter(|path| is_segment(path));
+    paths.map(|path| path.display().to_string()).collect()
+}
+
+/// The life of a rank. A panic ends the process at once: to unwind would mean to leave the job in good order.
+fn be_a_rank(body: impl FnOnce(World)) -> ! {
+    let say = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        say(info);
+        process::exit(101);
+    }));
+    let world = World::init().expect("the rank joins its job");
+    let done = Path::new(&env::var_os(DIRECTORY).expect("the job's directory"))
+        .join(format!("done.{}", world.rank()));
+    body(world);
+    fs::write(done, "").expect("the rank says that it is done");
+    process::exit(0);
+}
+
+/// Says where this rank stands. Shown when the job fails.
+pub fn report(line: impl core::fmt::Display) {
+    eprintln!("{line}");
+}
+
+/// Ends this process as `kill -9` does.
+pub fn die() -> ! {
+    rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
+        .expect("SIGKILL to myself");
+    unreachable!("SIGKILL cannot be survived");
+}

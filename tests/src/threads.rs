@@ -1,0 +1,65 @@
+//! Jobs inside this process: a thread for each rank, or one thread for all of them.
+
+use core::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use strait::World;
+use strait::boot::Config;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs `body` on a thread for each rank of a job of this shape. A rank that fails or hangs fails the test; the threads
+/// of its peers are then left to themselves, since nothing could end them.
+///
+/// # Panics
+///
+/// When a rank fails, or the job takes more than a minute.
+pub fn threads(config: Config, body: impl Fn(World) + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    let (says, heard) = mpsc::channel();
+    for world in World::in_process_with(config).expect("memory for the job") {
+        let (says, body) = (says.clone(), Arc::clone(&body));
+        thread::spawn(move || {
+            let rank = world.rank();
+            let ended = catch_unwind(AssertUnwindSafe(|| body(world)));
+            // Nobody listens any more when another rank failed first.
+            let _ = says.send((rank, ended.is_ok()));
+        });
+    }
+    let deadline = Instant::now() + LIMIT;
+    let mut running: Vec<u32> = (0..config.ranks).collect();
+    while !running.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok((rank, well)) = heard.recv_timeout(left) else {
+            panic!("ranks {running:?} hang");
+        };
+        assert!(well, "rank {rank} failed");
+        running.retain(|other| *other != rank);
+    }
+}
+
+/// Runs `body` with all worlds of a job of this shape on one thread, which decides who moves when.
+///
+/// # Panics
+///
+/// When `body` fails, or takes more than a minute.
+pub fn in_one_thread(config: Config, body: impl FnOnce(&[World]) + Send + 'static) {
+    let (says, heard) = mpsc::channel();
+    thread::spawn(move || {
+        // A world that fails must not wait for peers that will never look again.
+        let worlds = World::in_process_with(config).expect("memory for the job");
+        let worlds = ManuallyDrop::new(worlds);
+        let ended = catch_unwind(AssertUnwindSafe(|| body(&worlds)));
+        if ended.is_ok() {
+            drop(ManuallyDrop::into_inner(worlds));
+        }
+        let _ = says.send(ended.is_ok());
+    });
+    match heard.recv_timeout(LIMIT) {
+        Ok(well) => assert!(well, "the body failed"),
+        Err(_) => panic!("the body hangs"),
+    }
+}
