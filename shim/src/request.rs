@@ -131,7 +131,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// As [`Scope::irecv`].
     pub fn irecv_vectored(
         &'scope self,
-        parts: &'scope mut [IoSliceMut<'scope>],
+        parts: &'scope mut [IoSliceMut<'_>],
         source: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
