@@ -100,7 +100,10 @@ impl Receiver {
         let message = self.end.message();
         assert_eq!(message.key(), key(self.next));
         assert_eq!(read(&message, found.length()), contents(self.next, found.length()));
-        self.end.release(found.length());
+        match found.length() {
+            ..=SHORT_MAX => self.end.release_short(),
+            length => self.end.release(length),
+        }
         self.next += 1;
         true
     }
