@@ -46,6 +46,14 @@ pub(crate) const SIZE: Variable = Variable {
     default: "set by `strait run`",
 };
 
+/// The processors that the ranks of the job share.
+pub(crate) const CPUS: Variable = Variable {
+    name: "STRAIT_CPUS",
+    meaning: "processors that the job's ranks share: decides how long a waiting rank spins",
+    expected: "a number of at least 1",
+    default: "set by `strait run`; otherwise what this process may use",
+};
+
 /// The longest message that goes through a fastbox.
 pub(crate) const FASTBOX_MAX: Variable = Variable {
     name: "STRAIT_FASTBOX_MAX",
@@ -55,7 +63,16 @@ pub(crate) const FASTBOX_MAX: Variable = Variable {
 };
 
 /// The table of all variables, as `strait info` prints it.
-pub const VARIABLES: &[Variable] = &[BOOT_FD, RANK, SIZE, FASTBOX_MAX];
+pub const VARIABLES: &[Variable] = &[BOOT_FD, RANK, SIZE, CPUS, FASTBOX_MAX];
+
+/// The processors that the job's ranks share. A rank cannot count them itself: it may be bound to one.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is unusable.
+pub(crate) fn cpus() -> Result<usize, EnvError> {
+    Ok(CPUS.read(|&cpus: &usize| cpus > 0)?.unwrap_or_else(crate::topology::allowed_cpu_count))
+}
 
 /// The numbers in force: the defaults, as far as the environment does not say otherwise.
 ///

@@ -55,9 +55,8 @@ impl World {
     ///
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
-        let tuning = crate::env::tuning()?;
+        let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
         let membership = boot::join()?;
-        let cpus = topology::allowed_cpu_count();
         Self::new(Arc::new(membership.map), membership.rank, cpus, tuning)
     }
 

@@ -108,6 +108,7 @@ impl Launch {
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env(env::RANK.name, rank.to_string())
             .env(env::SIZE.name, self.config.ranks.to_string())
+            .env(env::CPUS.name, topology::allowed_cpu_count().to_string())
             .env(env::BOOT_FD.name, socket.as_raw_fd().to_string());
         if self.label {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
