@@ -88,6 +88,9 @@ impl Drop for Arena {
     }
 }
 
+/// The most that is lent at once, bytes: so that a damaged length does not take the machine's memory.
+const LENT_AT_ONCE: usize = 1 << 28;
+
 /// The system allocator with a book of what is lent. Clones share one book.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger(Rc<Cell<usize>>);
@@ -103,6 +106,9 @@ impl Ledger {
 // SAFETY: memory is passed on from the system allocator as it is, with the layout that was asked for.
 unsafe impl Memory for Ledger {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        if layout.size() > LENT_AT_ONCE {
+            return None;
+        }
         // SAFETY: the trait's callers ask for no zero-sized layout.
         let memory = NonNull::new(unsafe { alloc::alloc(layout) })?;
         self.0.update(|bytes| bytes + layout.size());

@@ -168,7 +168,7 @@ impl Ended {
             let group = rustix::process::test_kill_process_group(pid);
             assert!(group.is_err(), "rank {}: its process group {pid:?} lives on", exit.rank);
         }
-        assert_eq!(segments_in_dev_shm(), Vec::<String>::new(), "segments are left in /dev/shm");
+        assert_no_segment_has_a_name();
     }
 }
 
@@ -186,18 +186,22 @@ impl core::fmt::Display for Ended {
     }
 }
 
-/// Files in `/dev/shm` that are segments of ours, whoever made them: there must never be one.
-fn segments_in_dev_shm() -> Vec<String> {
+/// Asserts that no file in `/dev/shm` is a segment of ours, whoever made it: there must never be one.
+///
+/// # Panics
+///
+/// When there is one.
+pub fn assert_no_segment_has_a_name() {
     let magic = strait_core::layout::MAGIC.to_le_bytes();
-    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let is_segment = |path: &Path| {
         let mut first = [0; 8];
-        let read =
-            fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut first));
-        read.is_ok() && first == magic
+        let file = fs::File::open(path);
+        file.and_then(|mut file| io::Read::read_exact(&mut file, &mut first)).is_ok()
+            && first == magic
     };
-    let paths = entries.map(|entry| entry.path()).filter(|path| is_segment(path));
-    paths.map(|path| path.display().to_string()).collect()
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let left: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_segment(path)).collect();
+    assert!(left.is_empty(), "segments are left: {left:?}");
 }
 
 /// The life of a rank. A panic ends the process at once: to unwind would mean to leave the job in good order.

@@ -9,7 +9,7 @@ mod threads;
 pub mod traffic;
 
 pub use arena::{Arena, Ledger, NONCE};
-pub use job::{Ended, Ranks, die, report};
+pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
 pub use model::{Model, explain};
 pub use threads::{in_one_thread, threads};
 

@@ -1,0 +1,190 @@
+//! Before the first message, and after the last: what cannot start says why, and what worked says nothing.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, test_kill_process};
+use strait::World;
+use strait::boot::{Config, Launch};
+use strait_core::layout::{AttachError, LAYOUT_VERSION, Segment};
+use strait_tests::{Arena, NONCE, Ranks, shape, traffic};
+
+#[test]
+fn a_process_without_a_launcher_is_told_how_to_get_one() {
+    let error = World::init().unwrap_err().to_string();
+    assert!(error.contains("strait run -n N PROGRAM"), "{error}");
+}
+
+#[test]
+#[ignore = "the process that `an_environment_that_cannot_be_is_named` starts"]
+fn join_in_a_given_environment() {
+    println!("[{}]", World::init().unwrap_err());
+}
+
+#[test]
+fn an_environment_that_cannot_be_is_named() {
+    let good = [("STRAIT_BOOT_FD", "77"), ("STRAIT_RANK", "0"), ("STRAIT_SIZE", "2")];
+    for (variable, value, expected) in [
+        ("STRAIT_RANK", "2", "STRAIT_RANK is \"2\""),
+        ("STRAIT_RANK", "-1", "STRAIT_RANK is \"-1\""),
+        ("STRAIT_RANK", "one", "STRAIT_RANK is \"one\""),
+        ("STRAIT_SIZE", "0", "STRAIT_SIZE is \"0\""),
+        ("STRAIT_SIZE", "", "STRAIT_SIZE is \"\""),
+        ("STRAIT_BOOT_FD", "2", "STRAIT_BOOT_FD is \"2\""),
+        ("STRAIT_BOOT_FD", "77", "descriptor 77 (STRAIT_BOOT_FD) is not the launcher's socket"),
+        ("STRAIT_FASTBOX_MAX", "1000000", "STRAIT_FASTBOX_MAX is \"1000000\""),
+    ] {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "join_in_a_given_environment", "--ignored", "--nocapture"])
+            .envs(good)
+            .env(variable, value)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(expected), "{variable}={value}: {text}");
+        assert!(output.status.success(), "{text}");
+    }
+}
+
+#[test]
+fn a_segment_that_is_not_ours_is_refused_with_what_is_wrong() {
+    let arena = Arena::new(shape::tiny(2, 1));
+    let attach = |length, nonce, rank| {
+        // SAFETY: the arena is page-aligned, at least `length` long and outlives the call.
+        unsafe { Segment::attach(arena.base(), length, nonce, rank) }.map(drop)
+    };
+    let length = arena.length();
+    assert_eq!(attach(length, NONCE, 1), Ok(()));
+    assert_eq!(attach(length, NONCE, 2), Err(AttachError::Rank { rank: 2, ranks: 2 }));
+    assert_eq!(attach(8, NONCE, 1), Err(AttachError::TooShort { mapped: 8 }));
+    let other = AttachError::Nonce { found: NONCE, expected: NONCE + 1 };
+    assert_eq!(attach(length, NONCE + 1, 1), Err(other));
+    assert!(matches!(attach(length - 1, NONCE, 1), Err(AttachError::Length { .. })));
+
+    arena.scribble(8, &(LAYOUT_VERSION + 1).to_ne_bytes());
+    let error = attach(length, NONCE, 1).unwrap_err();
+    assert_eq!(error, AttachError::Version { found: LAYOUT_VERSION + 1 });
+    assert!(error.to_string().contains("same version of strait"), "{error}");
+    arena.scribble(8, &LAYOUT_VERSION.to_ne_bytes());
+
+    arena.scribble(0, b"#!/bin/s");
+    let found = u64::from_le_bytes(*b"#!/bin/s");
+    assert_eq!(attach(length, NONCE, 1), Err(AttachError::Magic { found }));
+}
+
+/// Whatever stands in the header, attaching to it is an answer and no crash.
+#[test]
+fn a_damaged_header_is_an_error_or_harmless() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    for _ in 0..20_000 {
+        let arena = Arena::new(shape::tiny(2, 1));
+        for _ in 0..rng.usize(1..4) {
+            let value = [rng.u32(..), rng.u32(0..100), u32::MAX, 0][rng.usize(0..4)];
+            arena.scribble(rng.usize(0..12) * 4, &value.to_ne_bytes());
+        }
+        // SAFETY: the arena is page-aligned, as long as it says and outlives the view.
+        let attached = unsafe { Segment::attach(arena.base(), arena.length(), NONCE, 1) };
+        if let Ok(segment) = attached {
+            assert!(segment.plan().total_bytes() <= arena.length());
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_does_not_fit_the_machine_is_refused() {
+    let huge = Config { cells_per_rank: 1 << 20, cell_payload: 1 << 20, ..Config::new(64) };
+    for error in [
+        Launch { config: huge, ..Launch::new(64, "true") }.spawn().unwrap_err().to_string(),
+        World::in_process_with(huge).unwrap_err().to_string(),
+    ] {
+        assert!(error.contains("shared memory is short"), "{error}");
+        assert!(error.contains("MiB needed") && error.contains("use fewer"), "{error}");
+    }
+    let endless = Config { cells_per_rank: u32::MAX, ..Config::new(u32::MAX) };
+    let error = World::in_process_with(endless).unwrap_err().to_string();
+    assert!(error.contains("does not fit the address space"), "{error}");
+    let error = World::in_process(0).unwrap_err().to_string();
+    assert!(error.contains("at least 1 rank"), "{error}");
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_named() {
+    let error = Launch::new(2, "no-such-program").spawn().unwrap_err().to_string();
+    assert!(error.contains("\"no-such-program\" as rank 0"), "{error}");
+    assert!(error.contains("in PATH"), "{error}");
+}
+
+#[test]
+fn a_working_run_says_nothing() {
+    let ended = Ranks::new(2, "a_working_run_says_nothing").run(|world| {
+        let endpoint = world.endpoint();
+        for length in [0, 8, 1000, 100_000] {
+            let (bytes, mut room) = (vec![7_u8; length], vec![0_u8; length]);
+            let peer = 1 - world.rank();
+            endpoint.sendrecv(&bytes, peer, 0, &mut room, peer, 0).unwrap();
+            assert_eq!(bytes, room);
+        }
+        world.finalize().unwrap();
+    });
+    assert_eq!(ended.stderr, ["", ""]);
+    for stdout in ended.stdout {
+        // The test runner's own, which depends on its version and options.
+        let said = |line: &&str| !line.is_empty() && !line.starts_with("running 1 test");
+        let lines: Vec<_> = stdout.lines().filter(said).collect();
+        assert!(lines.iter().all(|line| line.starts_with("test a_working_run_says")), "{lines:?}");
+    }
+}
+
+/// A launcher that a test kills. It says who its ranks are.
+#[test]
+#[ignore = "the process that `a_killed_launcher_takes_its_ranks_along` starts"]
+fn launch_until_killed() {
+    let mut launch = Launch::new(2, std::env::current_exe().unwrap());
+    let select = ["--exact", "talk_until_killed", "--ignored"];
+    launch.args = select.map(Into::into).to_vec();
+    let mut job = launch.spawn().unwrap();
+    println!("\nranks {} {}", job.pid(0).unwrap(), job.pid(1).unwrap());
+    job.wait().unwrap();
+}
+
+#[test]
+#[ignore = "a rank of `launch_until_killed`"]
+fn talk_until_killed() {
+    let world = World::init().unwrap();
+    (0..).for_each(|seed| traffic::run(&world, seed, 1, 10_000));
+}
+
+#[test]
+fn a_killed_launcher_takes_its_ranks_along() {
+    let mut launcher = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "launch_until_killed", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    let ranks: Vec<Pid> = lines
+        .map(Result::unwrap)
+        .find_map(|line| line.strip_prefix("ranks ").map(str::to_owned))
+        .expect("the launcher names its ranks")
+        .split(' ')
+        .map(|pid| Pid::from_raw(pid.parse().unwrap()).unwrap())
+        .collect();
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    for rank in ranks {
+        while is_running(rank) {
+            assert!(std::time::Instant::now() < deadline, "{rank:?} survived its launcher");
+            std::thread::yield_now();
+        }
+    }
+    strait_tests::assert_no_segment_has_a_name();
+}
+
+/// Whether a process is there and no zombie: whoever inherited it reaps it in its own time.
+fn is_running(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid()));
+    let zombie = stat
+        .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')));
+    test_kill_process(pid).is_ok() && !zombie
+}
