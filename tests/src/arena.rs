@@ -76,7 +76,9 @@ impl Arena {
         assert!(offset + bytes.len() <= self.length());
         // SAFETY: in bounds; one thread runs all engines of an arena, and none of them is inside a call.
         unsafe {
-            self.base.add(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+            self.base
+                .add(offset)
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         };
     }
 }

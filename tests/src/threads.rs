@@ -1,10 +1,12 @@
 //! Jobs inside this process: a thread for each rank, or one thread for all of them.
 
 use core::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::panic::catch_unwind;
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use strait::World;
 use strait::boot::Config;

@@ -206,7 +206,7 @@ fn scribbled_over(seed: u64) {
         let length = [0, 8, 48, 600, 1024, 9000][rng.usize(0..6)];
         match rng.u8(0..8) {
             0..=2 => {
-                pending.extend(job.send(one, other, rng.u32(0..3), length).map(|id| (one, id)))
+                pending.extend(job.send(one, other, rng.u32(0..3), length).map(|id| (one, id)));
             }
             3..=4 => {
                 let source = if rng.bool() { other } else { ANY_SOURCE };
@@ -324,7 +324,7 @@ fn ranks_under_fire_live_on() {
             // The fire spares the liveness words: what they say of processes is the launcher's to defend.
             let words = PAGE / 4..mapping().len() / 4;
             let mut room = [0_u8; 6000];
-            for _ in 0..20_000 {
+            for _ in 0..5000 {
                 if fires {
                     let word = rng.usize(words.clone());
                     let in_blocks = word * 4 - PAGE < 3 * size_of::<RankBlock>();

@@ -211,6 +211,28 @@ fn nothing_is_lost_when_the_receiver_does_not_look() {
 }
 
 #[test]
+fn a_short_message_does_not_overtake_one_that_waits() {
+    for lines in [1, 2] {
+        in_one_thread(shape::tiny(3, lines), |worlds| {
+            let endpoint = worlds[0].endpoint();
+            for id in 0..3 {
+                // Opens fastbox and baton.
+                post(endpoint, id, 8, 1, 0);
+                expect(worlds, 1, id, 8, 0, 0);
+            }
+            // All cells are with a rank that does not look, so what fits no line waits.
+            post(endpoint, 10, 2000, 2, 0);
+            post(endpoint, 11, 300, 1, 0);
+            endpoint.progress().unwrap();
+            post(endpoint, 12, 8, 1, 0);
+            expect(worlds, 1, 11, 300, 0, 0);
+            expect(worlds, 1, 12, 8, 0, 0);
+            expect(worlds, 2, 10, 2000, 0, 0);
+        });
+    }
+}
+
+#[test]
 fn a_blocking_send_waits_for_a_busy_receiver() {
     threads(shape::tiny(2, 1), |world| {
         let endpoint = world.endpoint();

@@ -1,51 +1,53 @@
 //! Random traffic against the matching model: processes and threads, roomy and tiny segments.
 
+use core::time::Duration;
+
 use strait::boot::Config;
 use strait_tests::{Ranks, shape, threads, traffic};
 
 /// Plays one seed after the other between the ranks of one job.
-fn processes(name: &'static str, config: Config, seeds: core::ops::Range<u64>, longest: usize) {
-    Ranks::new(config.ranks, name).shaped(config).run(|world| {
-        seeds.for_each(|seed| traffic::run(&world, seed, 6, longest));
+fn processes(name: &'static str, config: Config, (first, count): (u64, u64), longest: usize) {
+    let limit = Duration::from_secs(60) * traffic::times();
+    Ranks::new(config.ranks, name).shaped(config).within(limit).run(|world| {
+        traffic::seeds(first, count).for_each(|seed| traffic::run(&world, seed, 6, longest));
         world.finalize().unwrap();
     });
 }
 
 #[test]
 fn two_processes() {
-    processes("two_processes", Config::new(2), 100..105, 1 << 20);
+    processes("two_processes", Config::new(2), (10_000, 8), 1 << 20);
 }
 
 #[test]
 fn four_processes() {
-    processes("four_processes", Config::new(4), 200..202, 1 << 20);
+    processes("four_processes", Config::new(4), (20_000, 4), 1 << 20);
 }
 
 #[test]
 fn eight_processes() {
-    processes("eight_processes", Config::new(8), 300..301, 1 << 20);
+    processes("eight_processes", Config::new(8), (30_000, 2), 1 << 20);
 }
 
 #[test]
 fn two_processes_with_next_to_no_room() {
-    processes("two_processes_with_next_to_no_room", shape::tiny(2, 1), 400..405, 20_000);
+    processes("two_processes_with_next_to_no_room", shape::tiny(2, 1), (40_000, 10), 20_000);
 }
 
 #[test]
 fn four_processes_with_next_to_no_room() {
-    processes("four_processes_with_next_to_no_room", shape::tiny(4, 2), 500..502, 20_000);
+    processes("four_processes_with_next_to_no_room", shape::tiny(4, 2), (50_000, 4), 20_000);
 }
 
 #[test]
 fn eight_processes_with_next_to_no_room() {
-    processes("eight_processes_with_next_to_no_room", shape::tiny(8, 1), 600..601, 10_000);
+    processes("eight_processes_with_next_to_no_room", shape::tiny(8, 1), (60_000, 2), 10_000);
 }
 
 #[test]
 fn processes_without_fastboxes() {
-    let seeds = 700..702;
     Ranks::new(3, "processes_without_fastboxes").with("STRAIT_FASTBOX_MAX", 0).run(|world| {
-        seeds.for_each(|seed| traffic::run(&world, seed, 6, 100_000));
+        traffic::seeds(70_000, 6).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
         world.finalize().unwrap();
     });
 }
@@ -53,7 +55,7 @@ fn processes_without_fastboxes() {
 #[test]
 fn threads_with_room() {
     threads(Config::new(4), |world| {
-        (800..803).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
+        traffic::seeds(80_000, 10).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
         world.finalize().unwrap();
     });
 }
@@ -62,7 +64,7 @@ fn threads_with_room() {
 fn threads_with_next_to_no_room() {
     for lines in [1, 2] {
         threads(shape::tiny(3, lines), |world| {
-            (900..902).for_each(|seed| traffic::run(&world, seed, 6, 20_000));
+            traffic::seeds(90_000, 4).for_each(|seed| traffic::run(&world, seed, 6, 20_000));
             world.finalize().unwrap();
         });
     }
@@ -71,7 +73,7 @@ fn threads_with_next_to_no_room() {
 #[test]
 fn a_lone_rank_talks_to_itself() {
     threads(Config::new(1), |world| {
-        (1000..1005).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
+        traffic::seeds(100_000, 20).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
         world.finalize().unwrap();
     });
 }

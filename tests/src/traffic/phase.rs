@@ -113,6 +113,11 @@ pub(super) const fn context(number: u32, regime: u32) -> u32 {
     number * 4 + regime
 }
 
+/// The regime that a context belongs to.
+pub(super) const fn regime(context: u32) -> u32 {
+    context % 4
+}
+
 impl Phase {
     pub(super) fn generate(shape: Shape) -> Self {
         let mut maker = Maker::new(shape);

@@ -2,11 +2,11 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use strait::{Endpoint, Error, Request, Scope, Status, World, wait_all, wait_any};
+use strait::{Error, Request, Scope, Status, World, wait_all, wait_any};
 use strait_core::matching::Pattern;
 
 use super::judge::{UNTOUCHED, judge};
-use super::phase::{ANY, Ending, Message, ORDERED, Phase, SHUFFLED, Step, Taking, context};
+use super::phase::{ANY, Ending, Message, ORDERED, Phase, SHUFFLED, Step, Taking, context, regime};
 use crate::payload;
 
 /// Parts of a vectored buffer: uneven, one of them empty.
@@ -83,7 +83,8 @@ pub(super) fn play(world: &World, number: u32, phase: &Phase, what: &str) {
             rooms[receive] = Room::Parts(parts_of(core::mem::take(buffer)));
         }
     }
-    let mut free: Vec<_> = rooms.iter_mut().map(Some).collect();
+    let free = rooms.iter_mut().map(Some).collect();
+    let mut part = Part { phase, outgoing, slices: &slices, free };
     let mut statuses = vec![None; phase.receives.len()];
     let [ordered, shuffled, any] = [ORDERED, SHUFFLED, ANY]
         .map(|regime| world.endpoint().with_context(context(number, regime)));
@@ -92,45 +93,15 @@ pub(super) fn play(world: &World, number: u32, phase: &Phase, what: &str) {
             any.scope(|any| {
                 let mut pending = Vec::new();
                 for step in steps {
-                    let (at, request) = match *step {
-                        Step::Send { message, blocking, vectored } => {
-                            let Message { envelope, .. } = phase.messages[message];
-                            let data = Data {
-                                bytes: &outgoing[message],
-                                slices: vectored.then_some(&slices[message][..]),
-                            };
-                            let to = &phase.messages[message];
-                            let request = match envelope.context % 4 {
-                                ORDERED if blocking => data.send(&ordered.endpoint(), to),
-                                ORDERED => data.isend(ordered, to),
-                                SHUFFLED => data.isend(shuffled, to),
-                                _ => data.isend(any, to),
-                            };
-                            (None, request)
-                        }
-                        Step::Receive { receive, how } => {
-                            let room = free[receive].take().expect("received once");
-                            let pattern = &phase.receives[receive].pattern;
-                            let request = match pattern.context % 4 {
-                                ORDERED => room.receive(ordered, pattern, how),
-                                SHUFFLED => room.receive(shuffled, pattern, how),
-                                _ => room.receive(any, pattern, how),
-                            };
-                            (Some(receive), request)
-                        }
-                        Step::Exchange { message, receive } => {
-                            let room = free[receive].take().expect("received once");
-                            let pattern = &phase.receives[receive].pattern;
-                            let to = &phase.messages[message];
-                            let bytes = &outgoing[message];
-                            let got = room.exchange(&ordered.endpoint(), bytes, to, pattern);
-                            (Some(receive), got.map(Begun::Over))
-                        }
+                    let begun = match part.regime(step) {
+                        ORDERED => part.begin(ordered, step),
+                        SHUFFLED => part.begin(shuffled, step),
+                        _ => part.begin(any, step),
                     };
-                    match request.unwrap_or_else(|error| panic!("{what}, {step:?}: {error}")) {
+                    match begun.unwrap_or_else(|error| panic!("{what}, {step:?}: {error}")) {
                         Begun::Sent => {}
-                        Begun::Over(status) => statuses[at.expect("a receive")] = Some(status),
-                        Begun::Pending(request) => pending.push((at, request)),
+                        Begun::Over(receive, status) => statuses[receive] = Some(status),
+                        Begun::Pending(receive, request) => pending.push((receive, request)),
                     }
                 }
                 end(phase.ending, pending, &mut statuses, what);
@@ -141,78 +112,118 @@ pub(super) fn play(world: &World, number: u32, phase: &Phase, what: &str) {
     judge(phase, rank, &statuses, &buffers.incoming, what);
 }
 
-/// What came of a step.
+/// What came of a step; receives are named by their number.
 enum Begun<'scope> {
     Sent,
-    Over(Status),
-    Pending(Request<'scope>),
+    Over(usize, Status),
+    Pending(Option<usize>, Request<'scope>),
 }
 
-/// What is sent: the bytes, and the same bytes in parts when they are to be sent so.
-struct Data<'a> {
-    bytes: &'a [u8],
-    slices: Option<&'a [IoSlice<'a>]>,
+/// One rank's part, while it is played.
+struct Part<'a, 'r> {
+    phase: &'a Phase,
+    /// By message.
+    outgoing: &'a [Vec<u8>],
+    /// The same in parts.
+    slices: &'a [Vec<IoSlice<'a>>],
+    /// By receive, until it begins.
+    free: Vec<Option<&'a mut Room<'r>>>,
 }
 
-impl<'a> Data<'a> {
-    fn send<'s>(&self, endpoint: &Endpoint<'_>, to: &Message) -> Result<Begun<'s>, Error> {
-        let tag = to.envelope.tag;
-        match self.slices {
-            None => endpoint.send(self.bytes, to.destination, tag)?,
-            Some(slices) => endpoint.send_vectored(slices, to.destination, tag)?,
-        }
-        Ok(Begun::Sent)
+impl<'a, 'r> Part<'a, 'r> {
+    fn regime(&self, step: &Step) -> u32 {
+        let context = match *step {
+            Step::Send { message, .. } | Step::Exchange { message, .. } => {
+                self.phase.messages[message].envelope.context
+            }
+            Step::Receive { receive, .. } => self.phase.receives[receive].pattern.context,
+        };
+        regime(context)
     }
 
-    fn isend<'s>(&self, scope: &'s Scope<'s, '_>, to: &Message) -> Result<Begun<'s>, Error>
+    /// Makes one call in the scope of its regime.
+    fn begin<'s>(&mut self, scope: &'s Scope<'s, '_>, step: &Step) -> Result<Begun<'s>, Error>
     where
         'a: 's,
     {
-        let tag = to.envelope.tag;
-        Ok(Begun::Pending(match self.slices {
-            None => scope.isend(self.bytes, to.destination, tag)?,
-            Some(slices) => scope.isend_vectored(slices, to.destination, tag)?,
-        }))
+        match *step {
+            Step::Send { message, blocking, vectored } => {
+                self.send(scope, message, blocking, vectored)
+            }
+            Step::Receive { receive, how } => self.receive(scope, receive, how),
+            Step::Exchange { message, receive } => {
+                let Message { destination, envelope, .. } = self.phase.messages[message];
+                let Pattern { source, tag, .. } = self.phase.receives[receive].pattern;
+                let Room::Whole(room) = self.room(receive) else {
+                    unreachable!("exchanges are not vectored")
+                };
+                let (data, endpoint) = (&self.outgoing[message][..], scope.endpoint());
+                endpoint
+                    .sendrecv(data, destination, envelope.tag, room, source, tag)
+                    .map(|status| Begun::Over(receive, status))
+            }
+        }
     }
-}
 
-impl Room<'_> {
-    fn receive<'s>(
-        &'s mut self,
+    fn send<'s>(
+        &self,
         scope: &'s Scope<'s, '_>,
-        pattern: &Pattern,
+        message: usize,
+        blocking: bool,
+        vectored: bool,
+    ) -> Result<Begun<'s>, Error>
+    where
+        'a: 's,
+    {
+        let (bytes, slices): (&'a [u8], &'a [_]) = (&self.outgoing[message], &self.slices[message]);
+        let Message { destination, envelope, .. } = self.phase.messages[message];
+        let (endpoint, tag) = (scope.endpoint(), envelope.tag);
+        let request = match (blocking, vectored) {
+            (true, false) => return endpoint.send(bytes, destination, tag).map(|()| Begun::Sent),
+            (true, true) => {
+                return endpoint.send_vectored(slices, destination, tag).map(|()| Begun::Sent);
+            }
+            (false, false) => scope.isend(bytes, destination, tag)?,
+            (false, true) => scope.isend_vectored(slices, destination, tag)?,
+        };
+        Ok(Begun::Pending(None, request))
+    }
+
+    fn receive<'s>(
+        &mut self,
+        scope: &'s Scope<'s, '_>,
+        receive: usize,
         how: Taking,
-    ) -> Result<Begun<'s>, Error> {
-        let Pattern { source, tag, .. } = *pattern;
+    ) -> Result<Begun<'s>, Error>
+    where
+        'a: 's,
+    {
+        let Pattern { source, tag, .. } = self.phase.receives[receive].pattern;
         let endpoint = scope.endpoint();
         let found = match how {
             Taking::Probed => Some(endpoint.probe(source, tag)?),
             _ => None,
         };
-        let status = match (how, self) {
-            (Taking::Posted | Taking::PostedVectored, Self::Whole(buffer)) => {
-                return Ok(Begun::Pending(scope.irecv(buffer, source, tag)?));
+        let posted = matches!(how, Taking::Posted | Taking::PostedVectored);
+        let status = match (posted, self.room(receive)) {
+            (true, Room::Whole(room)) => {
+                return Ok(Begun::Pending(Some(receive), scope.irecv(room, source, tag)?));
             }
-            (Taking::Posted | Taking::PostedVectored, Self::Parts(parts)) => {
-                return Ok(Begun::Pending(scope.irecv_vectored(parts, source, tag)?));
+            (true, Room::Parts(parts)) => {
+                return Ok(Begun::Pending(
+                    Some(receive),
+                    scope.irecv_vectored(parts, source, tag)?,
+                ));
             }
-            (_, Self::Whole(buffer)) => endpoint.recv(buffer, source, tag)?,
-            (_, Self::Parts(parts)) => endpoint.recv_vectored(parts, source, tag)?,
+            (false, Room::Whole(room)) => endpoint.recv(room, source, tag)?,
+            (false, Room::Parts(parts)) => endpoint.recv_vectored(parts, source, tag)?,
         };
         assert!(found.is_none_or(|found| found == status), "probed {found:?}, received {status:?}");
-        Ok(Begun::Over(status))
+        Ok(Begun::Over(receive, status))
     }
 
-    fn exchange(
-        &mut self,
-        endpoint: &Endpoint<'_>,
-        bytes: &[u8],
-        to: &Message,
-        from: &Pattern,
-    ) -> Result<Status, Error> {
-        let Self::Whole(buffer) = self else { unreachable!("exchanges are not vectored") };
-        let tag = to.envelope.tag;
-        endpoint.sendrecv(bytes, to.destination, tag, buffer, from.source, from.tag)
+    fn room(&mut self, receive: usize) -> &'a mut Room<'r> {
+        self.free[receive].take().expect("each receive begins once")
     }
 }
 
