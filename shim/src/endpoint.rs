@@ -59,7 +59,7 @@ impl<'world> Endpoint<'world> {
     pub fn send<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.context, tag);
-        if self.world.engine().send_short(destination, key, bytes) {
+        if self.world.send_short(destination, key, bytes) {
             return Ok(());
         }
         self.send_longer(bytes, destination, tag)
@@ -173,7 +173,7 @@ impl<'world> Endpoint<'world> {
     ///
     /// MPI-4.1 §3.8.1, `MPI_IPROBE`.
     pub fn iprobe(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
-        self.world.engine().progress()?;
+        self.world.progress()?;
         Ok(self.world.engine().iprobe(self.pattern(source, tag))?)
     }
 
@@ -183,7 +183,7 @@ impl<'world> Endpoint<'world> {
     ///
     /// [`Error::Corrupt`], [`Error::OutOfMemory`].
     pub fn progress(&self) -> Result<(), Error> {
-        self.world.engine().progress()?;
+        self.world.progress()?;
         Ok(())
     }
 
@@ -202,6 +202,7 @@ impl<'world> Endpoint<'world> {
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
         if self.world.engine().send_medium(destination, Key::new(self.context, tag), bytes) {
+            self.world.serve_wants();
             return Ok(());
         }
         // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed as long.

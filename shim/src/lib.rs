@@ -30,6 +30,7 @@ mod memory;
 mod patience;
 mod request;
 mod segment;
+mod sleep;
 pub mod topology;
 mod world;
 

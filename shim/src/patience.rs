@@ -8,21 +8,28 @@ use strait_core::sync::spin_hint;
 /// Looks between two glances at the clock.
 const LOOKS_PER_GLANCE: u32 = 1024;
 
-/// Time between two looks at who still lives.
+/// Time between two looks at who still lives, while a rank looks for messages.
 const LIVENESS_EVERY: Duration = Duration::from_millis(50);
 
-/// How long to spin before the processor is offered to others.
+/// How long to look before sleeping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin {
     /// Looks before the first yield.
     looks: u32,
+    /// Yields, with a look each, before the first sleep.
+    yields: u32,
 }
 
 impl Spin {
     /// For `ranks` ranks on `cpus` processors. With a processor for each rank a yield costs latency and gains nothing,
-    /// so spin long; otherwise whom we wait for may need our processor, so give way soon.
+    /// so spin long; otherwise whom we wait for may need our processor, so give way soon, and when the others had their
+    /// turn and nothing came, get out of their way.
     pub(crate) const fn new(ranks: u32, cpus: usize) -> Self {
-        Self { looks: if ranks as usize <= cpus { 20_000 } else { 20 } }
+        if ranks as usize <= cpus {
+            Self { looks: 20_000, yields: 1000 }
+        } else {
+            Self { looks: 20, yields: 10 }
+        }
     }
 
     /// Looks before the first yield.
@@ -31,7 +38,18 @@ impl Spin {
     }
 }
 
-/// One wait: spins, then yields, and says when it is time to look who still lives.
+/// What to do after a look that found nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Pass {
+    /// Look again.
+    Again,
+    /// Look who still lives, and then again.
+    LookForTheGone,
+    /// Sleep until the doorbell rings, and then look again.
+    Sleep,
+}
+
+/// One wait: spins, then yields, then sleeps, and says when it is time to look who still lives.
 #[derive(Debug)]
 pub(crate) struct Patience {
     spin: Spin,
@@ -50,24 +68,66 @@ impl Patience {
         self.looks = 0;
     }
 
-    /// Passes a moment. True: look who still lives.
-    pub(crate) fn pass(&mut self) -> bool {
-        if self.looks < self.spin.looks {
-            self.looks += 1;
-            spin_hint();
-        } else {
-            std::thread::yield_now();
-        }
+    /// A sleep has ended and nothing had come: see on the clock whether it is time to look who still lives.
+    pub(crate) const fn glance(&mut self) {
+        self.until_glance = 1;
+    }
+
+    /// Not all is known yet of one who is gone: look again.
+    pub(crate) const fn wonder(&mut self) {
+        self.until_glance = 1;
+        self.checked = None;
+    }
+
+    /// Passes a moment, or says how to.
+    pub(crate) fn pass(&mut self) -> Pass {
         self.until_glance -= 1;
-        if self.until_glance > 0 {
-            return false;
+        if self.until_glance == 0 {
+            self.until_glance = LOOKS_PER_GLANCE;
+            let now = Instant::now();
+            if self.checked.is_none_or(|last| now.duration_since(last) >= LIVENESS_EVERY) {
+                self.checked = Some(now);
+                return Pass::LookForTheGone;
+            }
         }
-        self.until_glance = LOOKS_PER_GLANCE;
-        let now = Instant::now();
-        let due = self.checked.is_none_or(|last| now.duration_since(last) >= LIVENESS_EVERY);
-        if due {
-            self.checked = Some(now);
+        if self.looks < self.spin.looks {
+            spin_hint();
+        } else if self.looks < self.spin.looks + self.spin.yields {
+            std::thread::yield_now();
+        } else {
+            return Pass::Sleep;
         }
-        due
+        self.looks += 1;
+        Pass::Again
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_spins_then_yields_then_sleeps() {
+        for (ranks, cpus) in [(2, 2), (3, 2)] {
+            let spin = Spin::new(ranks, cpus);
+            let mut patience = Patience::new(spin);
+            let mut looks = 0;
+            while patience.pass() != Pass::Sleep {
+                looks += 1;
+            }
+            assert!(looks >= spin.looks + spin.yields);
+            assert_ne!(patience.pass(), Pass::Again, "until something moves");
+            patience.reset();
+            assert_ne!(patience.pass(), Pass::Sleep);
+        }
+    }
+
+    #[test]
+    fn who_wonders_looks_before_it_sleeps() {
+        let mut patience = Patience::new(Spin { looks: 0, yields: 0 });
+        assert_eq!(patience.pass(), Pass::Sleep);
+        patience.wonder();
+        assert_eq!(patience.pass(), Pass::LookForTheGone);
+        assert_eq!(patience.pass(), Pass::Sleep);
     }
 }

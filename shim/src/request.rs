@@ -81,7 +81,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.endpoint.context(), tag);
-        if self.world().engine().send_short(destination, key, bytes) {
+        if self.world().send_short(destination, key, bytes) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(self.finished(Ok(status)));
         }
@@ -247,7 +247,7 @@ impl Request<'_> {
     /// MPI-4.1 §3.7.3, `MPI_TEST`.
     pub fn test(&mut self) -> Result<Option<Status>, Error> {
         if !self.look() {
-            self.world.engine().progress()?;
+            self.world.progress()?;
             self.look();
         }
         self.status()

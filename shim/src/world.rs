@@ -5,13 +5,17 @@ use core::fmt;
 use std::sync::Arc;
 
 use strait_core::layout::{Config, Life};
-use strait_core::progress::{Engine, Gone, Outcome, Owner, RequestId, Tuning};
+use strait_core::progress::{
+    Engine, Gone, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
+};
+use strait_core::wire::Key;
 
 use crate::boot;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
-use crate::patience::{Patience, Spin};
+use crate::patience::{Pass, Patience, Spin};
 use crate::segment::SegmentMap;
+use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
 
 /// The engine of this crate.
@@ -30,6 +34,7 @@ pub struct World {
     rank: Rank,
     size: u32,
     spin: Spin,
+    sleep: Sleep,
     map: Arc<SegmentMap>,
 }
 
@@ -99,6 +104,7 @@ impl World {
             rank,
             size,
             spin: Spin::new(size, cpus),
+            sleep: Sleep::register(),
             map,
         })
     }
@@ -142,9 +148,14 @@ impl World {
             return Ok(());
         }
         let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
-        let segment = self.map.segment();
-        segment.rank_block(self.rank).liveness.end(Life::Finished);
+        self.end(Life::Finished);
         flushed
+    }
+
+    /// Says how this rank ends, to sleepers too.
+    fn end(&self, how: Life) {
+        self.map.segment().rank_block(self.rank).liveness.end(how);
+        self.wake_sleepers(0..self.size);
     }
 
     /// The engine, to be used by the caller alone until the borrow ends.
@@ -166,28 +177,91 @@ impl World {
         Owner(self.scopes.get())
     }
 
-    /// Backs the fastboxes that the engine wants.
+    /// Sends a message of a line, if there is nothing in its way. False: nothing was sent.
+    #[inline(always)]
+    pub(crate) fn send_short(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
+        match self.engine().send_short(destination, key, bytes) {
+            SentShort::Yes => true,
+            SentShort::No => false,
+            SentShort::ToSleeper => {
+                self.wake(destination);
+                true
+            }
+        }
+    }
+
+    /// Backs the fastboxes that the engine wants, and wakes whom it wants awake.
     pub(crate) fn serve_wants(&self) {
         while let Some(peer) = self.engine().poll_want() {
             let backed = self.map.back_fastbox(self.rank, peer).is_ok();
             self.engine().fastbox_backed(peer, backed);
         }
+        while let Some(peer) = self.engine().poll_bell() {
+            self.wake(peer);
+        }
     }
 
-    /// Makes progress until `look` finds what it looks for.
-    pub(crate) fn wait_until<T>(
-        &self,
-        mut look: impl FnMut() -> Option<T>,
-    ) -> Result<T, Error> {
+    #[cold]
+    #[inline(never)]
+    fn wake(&self, rank: Rank) {
+        sleep::wake(&self.map.segment().rank_block(rank).doorbell);
+    }
+
+    /// Wakes those of `ranks` that sleep: something that they may wait for has come, and not by a message.
+    #[inline(always)]
+    pub(crate) fn wake_sleepers(&self, ranks: impl Iterator<Item = Rank>) {
+        let segment = self.map.segment();
+        for rank in ranks {
+            if segment.rank_block(rank).doorbell.is_wanted() {
+                self.wake(rank);
+            }
+        }
+    }
+
+    /// Moves everything that can move without waiting, and says whether anything did.
+    pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
+        let moved = self.engine().progress();
+        self.serve_wants();
+        moved
+    }
+
+    /// Makes progress until `look` finds what it looks for. What that is comes by progress, by the end of a peer, or with
+    /// a ring of the doorbell.
+    pub(crate) fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
         let mut patience = Patience::new(self.spin);
         loop {
             if let Some(found) = look() {
                 return Ok(found);
             }
-            if self.engine().progress()? {
+            if self.progress()? {
                 patience.reset();
-            } else if patience.pass() {
-                self.look_for_the_gone()?;
+                continue;
+            }
+            match patience.pass() {
+                Pass::Again => {}
+                Pass::LookForTheGone => {
+                    if !self.look_for_the_gone()? {
+                        patience.wonder();
+                        std::thread::yield_now();
+                    }
+                }
+                Pass::Sleep => {
+                    let segment = self.map.segment();
+                    let bell = &segment.rank_block(self.rank).doorbell;
+                    let mut found = None;
+                    let awake = self.sleep.sleep(bell, || {
+                        found = look();
+                        Ok::<_, ProgressError>(found.is_some() || self.progress()?)
+                    })?;
+                    if let Some(found) = found {
+                        return Ok(found);
+                    }
+                    if awake {
+                        patience.reset();
+                    } else {
+                        patience.glance();
+                    }
+                }
             }
         }
     }
@@ -205,7 +279,7 @@ impl World {
     pub(crate) fn settle(&self, id: RequestId) {
         while self.engine().detach(id).is_err() {
             // No memory to copy the rest of a send: it has to leave from where it is.
-            if self.engine().progress().is_err() {
+            if self.progress().is_err() {
                 self.engine().stop();
                 return;
             }
@@ -216,7 +290,7 @@ impl World {
     /// As [`World::settle`], for all operations of a scope.
     pub(crate) fn settle_owned(&self, owner: Owner) {
         while self.engine().detach_owned(owner).is_err() {
-            if self.engine().progress().is_err() {
+            if self.progress().is_err() {
                 self.engine().stop();
                 return;
             }
@@ -224,21 +298,23 @@ impl World {
         }
     }
 
-    /// Tells the engine who died or left since the last look.
-    pub(crate) fn look_for_the_gone(&self) -> Result<(), Error> {
+    /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
+    pub(crate) fn look_for_the_gone(&self) -> Result<bool, Error> {
         let segment = self.map.segment();
         // SAFETY: as in `engine`.
         let watch = unsafe { &mut *self.watch.get() };
         watch.check(&segment, self.rank);
+        let mut settled = true;
         for rank in (0..self.size).filter(|rank| *rank != self.rank) {
             let how = match segment.rank_block(rank).liveness.state() {
                 Life::Unborn | Life::Alive => continue,
                 Life::Finished => Gone::Finished,
                 Life::Dead => Gone::Failed,
             };
-            self.engine().peer_gone(rank, how)?;
+            settled &= self.engine().peer_gone(rank, how)?;
         }
-        Ok(())
+        self.serve_wants();
+        Ok(settled)
     }
 }
 
@@ -246,7 +322,7 @@ impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // Peers learn at once that nothing more comes; waiting for them could hide the panic for ever.
-            self.map.segment().rank_block(self.rank).liveness.end(Life::Dead);
+            self.end(Life::Dead);
         } else {
             let _ = self.leave();
         }

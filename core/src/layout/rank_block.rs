@@ -1,6 +1,6 @@
 //! What one rank owns in the segment besides its cells.
 
-use crate::shm::{FreeQueue, RecvQueue};
+use crate::shm::{Doorbell, FreeQueue, Hand, RecvQueue};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 
@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 /// |      0 |  128 | `recv_queue` | producers (line 0), owner (both)     |
 /// |    128 |   64 | `free_queue` | whoever returns a cell, owner        |
 /// |    192 |   64 | `liveness`   | owner, launcher                      |
-/// |    256 |   64 | `doorbell`   | whoever wakes the owner              |
+/// |    256 |   64 | `doorbell`   | owner, whoever wakes it              |
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RankBlock {
@@ -21,8 +21,8 @@ pub struct RankBlock {
     pub free_queue: FreeQueue,
     /// Whether the rank is there.
     pub liveness: CacheLine<Liveness>,
-    /// Futex word: incremented by whoever wants the sleeping owner to look.
-    pub doorbell: CacheLine<AtomicU32>,
+    /// Rung when there is something for the sleeping owner to look at.
+    pub doorbell: CacheLine<Doorbell>,
 }
 
 #[cfg(not(strait_loom))]
@@ -38,13 +38,15 @@ const _: () = {
     const_assert_eq!(offset_of!(RankBlock, doorbell), 256);
 };
 
-/// Who a rank is to the operating system, and whether it still lives.
+/// Who a rank is to the operating system, whether it still lives, and what it was about when it died.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Liveness {
     state: AtomicU32,
     pid: AtomicU32,
     start_time: AtomicU64,
+    /// The cell that the rank is putting into a queue. Here, because its line is the owner's own while the rank lives.
+    pub hand: Hand,
 }
 
 /// The stages of a rank's life, in their only order.
@@ -68,6 +70,7 @@ impl Liveness {
             state: AtomicU32::new(Life::Unborn as u32),
             pid: AtomicU32::new(0),
             start_time: AtomicU64::new(0),
+            hand: Hand::empty(),
         }
     }
 

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::{AttachError, CellIndex, Config, Corrupt, Header, Plan, RankBlock};
-use crate::shm::{Baton, Cell, CellArena, FastboxPtr};
+use crate::shm::{Baton, Cell, CellArena, DoorbellPtr, FastboxPtr};
 use crate::sync::{AtomicU32, CACHE_LINE};
 
 /// A mapped segment. Copies are views of the same memory.
@@ -87,6 +87,17 @@ impl Segment {
         // SAFETY: the plan puts the blocks of ranks below `ranks` inside the mapping, 64-aligned; a block is made of
         // atomics for which any bytes are valid.
         unsafe { self.base.add(self.plan.rank_block(rank)).cast::<RankBlock>().as_ref() }
+    }
+
+    /// The bell of `rank`, to be kept no longer than the mapping.
+    ///
+    /// # Panics
+    ///
+    /// When `rank` is no rank of this segment.
+    #[must_use]
+    pub fn doorbell(&self, rank: u32) -> DoorbellPtr {
+        // SAFETY: the mapping outlives every copy of the segment and all that was made from one.
+        unsafe { DoorbellPtr::new(&self.rank_block(rank).doorbell) }
     }
 
     /// The cell `index`, header and payload; valid as long as the mapping.

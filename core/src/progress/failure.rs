@@ -1,25 +1,33 @@
 //! What becomes of operations with a peer that is gone.
 
-use super::peer::Target;
+use super::peer::{Peer, Target};
 use super::request::Request;
 use super::{Engine, Fault, Gone, ProgressError};
+use crate::layout::{CellIndex, Segment};
 use crate::memory::Memory;
-use crate::sync::spin_hint;
+use crate::shm::recovery::{self, Producers, Repair};
+use crate::shm::{Cell, RecvQueue};
 
 impl<M: Memory + Clone> Engine<M> {
-    /// Says that `rank` sends and receives no more. Everything it had handed over before is delivered first; then each
-    /// operation that needs it ends with its fault: sends to it, receives posted for it alone, a message that was
-    /// arriving. A receive from any source stays: another rank may match it. Later operations with the rank fail to
-    /// start. Others are not affected. Saying it twice changes nothing.
+    /// Says that `rank` sends and receives no more: its process has ended, or it has left. Everything it had handed over
+    /// before is delivered first; then each operation that needs it ends with its fault: sends to it, receives posted for
+    /// it alone, a message that was arriving. A receive from any source stays: another rank may match it. Later operations
+    /// with the rank fail to start. Others are not affected. Saying it twice changes nothing.
+    ///
+    /// False: another rank is in the middle of handing something over, and what the gone one left may be behind that.
+    /// Nothing was decided; call again, and for the other rank too if it is gone as well.
     ///
     /// # Errors
     ///
     /// [`ProgressError`] from delivering what was left; call again.
-    pub fn peer_gone(&mut self, rank: u32, how: Gone) -> Result<(), ProgressError> {
+    pub fn peer_gone(&mut self, rank: u32, how: Gone) -> Result<bool, ProgressError> {
         if self.peers[rank as usize].gone.is_some() {
-            return Ok(());
+            return Ok(true);
         }
-        self.drain()?;
+        self.peers[rank as usize].ended = true;
+        if !self.drain(rank)? {
+            return Ok(false);
+        }
         let fault = how.fault(rank);
         let peer = &mut self.peers[rank as usize];
         peer.gone = Some(how);
@@ -37,7 +45,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         self.fail_posted_for(rank, fault);
         self.cells.reclaim(&self.segment, rank)?;
-        Ok(())
+        Ok(true)
     }
 
     /// How `rank` went, if it did.
@@ -46,18 +54,26 @@ impl<M: Memory + Clone> Engine<M> {
         self.peers.get(rank as usize).and_then(|peer| peer.gone)
     }
 
-    /// Delivers all that the gone rank had handed over. One pass takes every cell that was in the queue, and then
-    /// the fastboxes; only behind a link that another rank is about to write can there be more.
-    fn drain(&mut self) -> Result<(), ProgressError> {
-        const LOOKS: u32 = 10_000;
-        for _ in 0..LOOKS {
-            self.progress()?;
-            if !self.segment.rank_block(self.rank).recv_queue.awaits_link() {
-                break;
-            }
-            spin_hint();
+    /// Delivers all that `gone` had handed over. False when that has to wait for another rank.
+    fn drain(&mut self, gone: u32) -> Result<bool, ProgressError> {
+        self.progress()?;
+        let (queue, senders) = self.queue_and_senders();
+        if recovery::repair(queue, &self.segment, &senders)? == Repair::Later {
+            return Ok(false);
         }
-        Ok(())
+        // Takes the whole chain, but for a last cell behind which a living rank has swapped its own and not linked yet.
+        self.progress()?;
+        let (queue, senders) = self.queue_and_senders();
+        if recovery::holds_message_of(queue, &self.segment, &senders, gone)? {
+            return Ok(false);
+        }
+        while self.poll_fastbox(gone)? {}
+        Ok(true)
+    }
+
+    fn queue_and_senders(&self) -> (&RecvQueue, Senders<'_>) {
+        let queue = &self.segment.rank_block(self.rank).recv_queue;
+        (queue, Senders { segment: &self.segment, peers: &self.peers, rank: self.rank })
     }
 
     fn fail_posted_for(&mut self, rank: u32, fault: Fault) {
@@ -85,5 +101,41 @@ impl<M: Memory + Clone> Engine<M> {
                 self.release(owned);
             }
         }
+    }
+}
+
+/// The ranks that send to us, as the repair of our queue sees them.
+struct Senders<'a> {
+    segment: &'a Segment,
+    peers: &'a [Peer],
+    rank: u32,
+}
+
+impl Producers for Senders<'_> {
+    fn ranks(&self) -> u32 {
+        self.segment.ranks()
+    }
+
+    fn cells(&self) -> u32 {
+        self.segment.plan().cells()
+    }
+
+    fn is_dead(&self, rank: u32) -> bool {
+        self.peers[rank as usize].ended
+    }
+
+    fn in_hand(&self, rank: u32) -> Option<CellIndex> {
+        let cell = self.segment.rank_block(rank).liveness.hand.holds_for(self.segment, self.rank);
+        cell.filter(|cell| self.segment.owner(*cell) == rank)
+    }
+
+    fn place(&self, cell: CellIndex) -> (u32, u64) {
+        // SAFETY: a cell in our queue is written by nobody but us, and so is one whose owner is dead.
+        let head = unsafe { Cell::read_head(self.segment.cell(cell)) };
+        (head.source, head.sequence)
+    }
+
+    fn is_taken(&self, source: u32, sequence: u64) -> bool {
+        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.next_in)
     }
 }

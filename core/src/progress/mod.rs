@@ -2,7 +2,8 @@
 //!
 //! Sans-IO: the engine reads and writes the segment and the buffers it was given, and nothing else. It has no clock
 //! and does not wait; whoever embeds it calls [`Engine::progress`] until a request is done, decides how to pass the
-//! time in between, backs fastbox memory when [`Engine::poll_want`] asks, and says when a peer is gone.
+//! time in between, backs fastbox memory when [`Engine::poll_want`] asks, wakes whom [`Engine::poll_bell`] names, and says
+//! when a peer is gone.
 //!
 //! The progress invariant: an operation that cannot go on sits in a list that every `progress` visits. Every packet
 //! between two ranks has a sequence number, whichever way it takes; packets are taken in that order.
@@ -22,7 +23,7 @@ pub use cursor::{Cursor, Part};
 pub use peer::Gone;
 pub use receive::{Bypass, Received, Want};
 pub use request::{Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status};
-pub use send::Sent;
+pub use send::{Sent, SentShort};
 
 use crate::layout::{CellIndex, Segment};
 use crate::matching::{Posted, Unexpected};
@@ -64,6 +65,8 @@ pub struct Engine<M: Memory + Clone> {
     blocked: RankList<M>,
     /// Peers to whom a fastbox is wanted.
     wanted: RankList<M>,
+    /// Peers that sleep and have something to look at.
+    bells: RankList<M>,
     /// A cell that was taken from the queue and could not be delivered for want of memory.
     stalled: Option<CellIndex>,
     stopped: bool,
@@ -96,6 +99,7 @@ impl<M: Memory + Clone> Engine<M> {
             inboxes: list()?,
             blocked: list()?,
             wanted: list()?,
+            bells: list()?,
             stalled: None,
             stopped: false,
             segment,
@@ -149,6 +153,21 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline]
     pub fn poll_want(&mut self) -> Option<u32> {
         self.wanted.pop()
+    }
+
+    /// A peer that sleeps and has something to look at: ring its bell ([`crate::shm::Doorbell::ring`]), and wake it if
+    /// that says so. Asked after every call that moves messages.
+    #[inline]
+    pub fn poll_bell(&mut self) -> Option<u32> {
+        self.bells.pop()
+    }
+
+    /// Has `rank` woken if it sleeps. Called after something was published that it may wait for.
+    #[inline]
+    fn notify(&mut self, rank: u32) {
+        if self.peers[rank as usize].bell.get().is_wanted() {
+            self.bells.insert(rank);
+        }
     }
 
     /// The answer to [`Engine::poll_want`]: with `backed` false the queue serves this peer for good.

@@ -2,7 +2,7 @@
 
 use super::request::Outgoing;
 use crate::layout::Segment;
-use crate::shm::{Baton, FastboxReceiver, FastboxSender, LineMessage};
+use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage};
 use crate::wire::FIRST_SEQUENCE;
 
 /// Private state towards one peer. The fields of the short path come first, together.
@@ -14,6 +14,8 @@ pub(super) struct Peer {
     pub(super) fastbox_out: FastboxSender,
     /// Number of the next packet to the peer.
     pub(super) next_out: u64,
+    /// The peer's bell.
+    pub(super) bell: DoorbellPtr,
     /// Number of the next packet from the peer.
     pub(super) next_in: u64,
     /// Our end of the fastbox from the peer; of an ever-empty one until the peer announces its own.
@@ -23,6 +25,8 @@ pub(super) struct Peer {
     pub(super) short_ways: bool,
     pub(super) inbox_open: bool,
     pub(super) baton_found: bool,
+    /// Known to run no more; what it left may not all be delivered yet.
+    pub(super) ended: bool,
     pub(super) gone: Option<Gone>,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: Waiting,
@@ -38,12 +42,14 @@ impl Peer {
             baton: segment.empty_baton(),
             fastbox_out,
             next_out: FIRST_SEQUENCE,
+            bell: segment.doorbell(peer),
             next_in: FIRST_SEQUENCE,
             fastbox_in: FastboxReceiver::new(segment.empty_fastbox()),
             outbox: Outbox::Unopened,
             short_ways: false,
             inbox_open: false,
             baton_found: false,
+            ended: false,
             gone: None,
             waiting: Waiting::default(),
             arriving: None,

@@ -372,6 +372,8 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let owner = self.segment.owner(cell);
         self.segment.rank_block(owner).free_queue.push(&self.segment, cell);
+        // It may sleep for want of this very cell.
+        self.notify(owner);
         Ok(())
     }
 

@@ -20,24 +20,34 @@ pub enum Sent {
     Pending(RequestId),
 }
 
+/// What became of a short send.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SentShort {
+    /// Nothing was sent and nothing was checked: use [`Engine::isend`].
+    No,
+    /// It is in shared memory.
+    Yes,
+    /// Likewise, and the destination sleeps: ring its bell, as for [`Engine::poll_bell`].
+    ToSleeper,
+}
+
 impl<M: Memory + Clone> Engine<M> {
-    /// Sends a message of up to [`SHORT_MAX`] bytes if that takes nothing but a free line in the fastbox. False: nothing
-    /// was sent and nothing was checked; use [`Engine::isend`].
+    /// Sends a message of up to [`SHORT_MAX`] bytes if that takes nothing but a free line in the fastbox.
     ///
     /// This is the latency path: no branch here is taken that the common case does not need.
     #[inline(always)]
     #[must_use]
-    pub fn send_short(&mut self, destination: u32, key: Key, payload: &[u8]) -> bool {
-        let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
+    pub fn send_short(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return SentShort::No };
         if payload.len() > SHORT_MAX
             || key.tag() > TAG_MAX
             || !(peer.baton.send_short(peer.next_out, key, payload)
                 || peer.fastbox_out.send_short(peer.next_out, key, payload))
         {
-            return false;
+            return SentShort::No;
         }
         peer.next_out += 1;
-        true
+        if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
     /// As [`Engine::send_short`], for any message that goes through a fastbox; also reads the fastbox's credit when it seems
@@ -62,6 +72,9 @@ impl<M: Memory + Clone> Engine<M> {
         // Corruption is reported by the way that can: the caller's `isend` meets it again.
         let sent = peer.send_lines(key, payload.len(), fill).unwrap_or(false);
         peer.next_out += u64::from(sent);
+        if sent {
+            self.notify(destination);
+        }
         sent
     }
 
@@ -259,11 +272,13 @@ impl<M: Memory + Clone> Engine<M> {
                 Cell::write_head(pointer, head);
             }
             let queue = &self.segment.rank_block(destination).recv_queue;
-            if let Err(corrupt) = queue.enqueue(&self.segment, cell) {
+            let hand = &self.segment.rank_block(self.rank).liveness.hand;
+            if let Err(corrupt) = hand.enqueue(queue, &self.segment, destination, cell) {
                 self.cells.put_back(cell);
                 return Err(corrupt);
             }
             peer.next_out += 1;
+            self.notify(destination);
             message.sent += length;
             if message.left() == 0 {
                 return Ok(Pushed::Whole);
@@ -291,6 +306,7 @@ impl<M: Memory + Clone> Engine<M> {
         if sent {
             peer.next_out += 1;
             message.sent = message.total;
+            self.notify(destination);
         }
         Ok(sent)
     }

@@ -3,15 +3,19 @@
 mod baton;
 mod cell;
 mod copy;
+mod doorbell;
 mod fastbox;
 mod free_queue;
 mod line;
+pub mod recovery;
 mod recv_queue;
 
 pub use baton::Baton;
 pub use cell::{Cell, CellArena, CellHead};
 pub use copy::{copy_piece, copy_short};
+pub use doorbell::{Doorbell, DoorbellPtr};
 pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
 pub use free_queue::FreeQueue;
 pub use line::{Line, LineMessage, MORE_PER_LINE, SHORT_MAX};
+pub use recovery::Hand;
 pub use recv_queue::RecvQueue;

@@ -58,21 +58,75 @@ impl RecvQueue {
     /// [`Corrupt::CellIndex`] when the tail is no cell. The queue is then beyond use; `cell` is not in it.
     #[inline]
     pub fn enqueue(&self, arena: &impl CellArena, cell: CellIndex) -> Result<(), Corrupt> {
+        Self::prepare(arena, cell);
+        let last = self.swap(arena, cell)?;
+        self.link(arena, last, cell);
+        Ok(())
+    }
+
+    /// Resets the link of `cell`: the step before the swap.
+    #[inline(always)]
+    pub(super) fn prepare(arena: &impl CellArena, cell: CellIndex) {
         // ORDER queue/1: Relaxed. The cell is still private; queue/2 and queue/3 publish it.
         arena.next(cell).store(CellIndex::NIL, order("queue/1", Relaxed));
+    }
+
+    /// The first half of [`RecvQueue::enqueue`]: makes `cell` the last and gives the one that was, if the queue was not
+    /// empty. Public for tests that stop a producer between the halves.
+    ///
+    /// # Errors
+    ///
+    /// As [`RecvQueue::enqueue`].
+    #[inline(always)]
+    pub fn swap(
+        &self,
+        arena: &impl CellArena,
+        cell: CellIndex,
+    ) -> Result<Option<CellIndex>, Corrupt> {
         // ORDER queue/2: AcqRel.
         // Acquire, pairs with the consumer's exchange (queue/8): our store of `head` comes after the consumer's
         //   reset of it. Without it the reset can land last and the message is lost.
         // Release, pairs with the next producer's swap: our `next = NIL` comes before its link. Without it the
         //   link is overwritten and the consumer never finds the cells behind it.
-        let previous = self.tail.swap(cell.raw(), order("queue/2", AcqRel));
-        match arena.parse(previous)? {
+        let last = self.tail.swap(cell.raw(), order("queue/2", AcqRel));
+        arena.parse(last)
+    }
+
+    /// The second half: links `cell` behind `last`, which `swap` gave.
+    #[inline(always)]
+    pub fn link(&self, arena: &impl CellArena, last: Option<CellIndex>, cell: CellIndex) {
+        match last {
             // ORDER queue/3: Release, pairs with queue/5: the cell's contents come before the queue's head.
             None => self.head.store(cell.raw(), order("queue/3", Release)),
             // ORDER queue/4: Release, pairs with queue/7 and queue/9: the contents come before the link.
             Some(last) => arena.next(last).store(cell.raw(), order("queue/4", Release)),
         }
-        Ok(())
+    }
+
+    /// The last cell, for a repair by the owner: what producers stored before the swaps that led to it can be seen.
+    pub(super) fn tail(&self, arena: &impl CellArena) -> Result<Option<CellIndex>, Corrupt> {
+        // ORDER queue/12: Acquire, pairs with queue/2 of this cell's producer and of each before it: what they hold
+        //   (hand/1), and the contents of their cells.
+        arena.parse(self.tail.load(order("queue/12", Acquire)))
+    }
+
+    /// The first cell, for a repair by the owner.
+    pub(super) fn first(&self, arena: &impl CellArena) -> Result<Option<CellIndex>, Corrupt> {
+        match arena.parse(self.shadow.load(Relaxed))? {
+            // ORDER queue/13: Relaxed. The repair reads nothing through it that queue/12 and hand/3 do not order.
+            None => arena.parse(self.head.load(order("queue/13", Relaxed))),
+            first => Ok(first),
+        }
+    }
+
+    /// Links `cell` behind `last`, or as the first when the owner has taken all before it: for its producer, which is
+    /// dead. Called by the owner.
+    pub(super) fn mend(&self, arena: &impl CellArena, last: Option<CellIndex>, cell: CellIndex) {
+        match last {
+            None => self.shadow.store(cell.raw(), Relaxed),
+            // ORDER queue/14: Relaxed. The owner itself reads it.
+            Some(last) => arena.next(last).store(cell.raw(), order("queue/14", Relaxed)),
+        }
     }
 
     /// True when a look into the queue may find something. One load when the queue has been drained.

@@ -22,6 +22,7 @@ pub fn order(site: &str, ordering: Ordering) -> Ordering {
         let mutant = std::env::var("STRAIT_WEAKEN").ok()?;
         let (site, name) = mutant.split_once('=').expect("STRAIT_WEAKEN is site=Ordering");
         let ordering = match name {
+            "AcqRel" => Ordering::AcqRel,
             "Relaxed" => Ordering::Relaxed,
             "Acquire" => Ordering::Acquire,
             "Release" => Ordering::Release,

@@ -14,6 +14,7 @@ use super::outcome::Outcome;
 use super::rank::Rank;
 use crate::liveness;
 use crate::segment::SegmentMap;
+use crate::sleep;
 
 /// How long ranks that were asked to end may take before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -195,7 +196,10 @@ impl Job {
     /// Takes in the end of a rank, tells its peers, and ends the job if the rank failed.
     fn reap(&mut self, at: usize) -> Result<(), LaunchError> {
         let Some(exit) = self.ranks[at].reap()? else { return Ok(()) };
-        liveness::mark_dead(&self.map.segment().rank_block(exit.rank).liveness);
+        let segment = self.map.segment();
+        liveness::mark_dead(&segment.rank_block(exit.rank).liveness);
+        // Who lies down at this moment may miss it, and learns of the end when its sleep does.
+        (0..segment.ranks()).for_each(|rank| sleep::wake(&segment.rank_block(rank).doorbell));
         if !exit.status.success() {
             self.first_failure.get_or_insert(exit.rank);
             let others_run = self.ranks.iter().any(Rank::is_running);
