@@ -6,11 +6,13 @@ use strait_core::layout::Corrupt;
 use strait_core::memory::OutOfMemory;
 use strait_core::progress::{Fault, ProgressError, StartError};
 
+use crate::CollectiveError;
 use crate::boot::{BootError, SegmentError};
 use crate::env::EnvError;
 
 /// Why a call failed. Each variant says what, where and what to do about it.
-#[derive(Debug)]
+///
+/// `Debug` prints the same sentence as `Display`, so that a `main` that returns an error tells its user what happened.
 #[non_exhaustive]
 pub enum Error {
     /// This process could not join its job.
@@ -23,6 +25,8 @@ pub enum Error {
     Start(StartError),
     /// The operation ended badly.
     Fault(Fault),
+    /// A collective operation, or the making of a group, went wrong by somebody's arguments.
+    Collective(CollectiveError),
     /// There is no private memory for a message that arrived. It waits where it is; receiving other messages, or
     /// freeing memory, lets it in.
     OutOfMemory(OutOfMemory),
@@ -43,6 +47,12 @@ impl Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,6 +61,7 @@ impl fmt::Display for Error {
             Self::Segment(error) => error.fmt(f),
             Self::Start(error) => error.fmt(f),
             Self::Fault(fault) => fault.fmt(f),
+            Self::Collective(error) => error.fmt(f),
             Self::OutOfMemory(error) => error.fmt(f),
             Self::Stopped => ProgressError::Stopped.fmt(f),
             Self::Corrupt(corrupt) => write!(
@@ -86,6 +97,12 @@ impl From<EnvError> for Error {
 impl From<SegmentError> for Error {
     fn from(error: SegmentError) -> Self {
         Self::Segment(error)
+    }
+}
+
+impl From<CollectiveError> for Error {
+    fn from(error: CollectiveError) -> Self {
+        Self::Collective(error)
     }
 }
 

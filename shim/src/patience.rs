@@ -102,6 +102,37 @@ impl Patience {
     }
 }
 
+/// Calls that do not wait between two glances at the clock: few, since the program may compute in between.
+const CALLS_PER_GLANCE: u32 = 32;
+
+/// Says to a program that asks again and again instead of waiting when to look who still lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Glance {
+    calls_left: u32,
+    checked: Option<Instant>,
+}
+
+impl Glance {
+    pub(crate) const fn new() -> Self {
+        Self { calls_left: CALLS_PER_GLANCE, checked: None }
+    }
+
+    /// One call more that found nothing. True: look who still lives.
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.calls_left -= 1;
+        if self.calls_left > 0 {
+            return false;
+        }
+        self.calls_left = CALLS_PER_GLANCE;
+        let now = Instant::now();
+        let due = self.checked.is_none_or(|last| now.duration_since(last) >= LIVENESS_EVERY);
+        if due {
+            self.checked = Some(now);
+        }
+        due
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

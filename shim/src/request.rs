@@ -247,7 +247,7 @@ impl Request<'_> {
     /// MPI-4.1 §3.7.3, `MPI_TEST`.
     pub fn test(&mut self) -> Result<Option<Status>, Error> {
         if !self.look() {
-            self.world.progress()?;
+            self.world.poll()?;
             self.look();
         }
         self.status()

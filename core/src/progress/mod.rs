@@ -8,7 +8,7 @@
 //! The progress invariant: an operation that cannot go on sits in a list that every `progress` visits. Every packet
 //! between two ranks has a sequence number, whichever way it takes; packets are taken in that order.
 //!
-//! Source: [Nemesis07] §3.1 (cells over iovecs, pending sends, active fastboxes, unexpected messages copied out of
+//! Source: `[Nemesis07]` §3.1 (cells over iovecs, pending sends, active fastboxes, unexpected messages copied out of
 //! their cells at once) and §3.3 (posted-receive bypass).
 
 mod cells;
@@ -214,6 +214,18 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn is_flushed(&self) -> bool {
         self.blocked.is_empty()
+    }
+}
+
+impl<M: Memory + Clone> Drop for Engine<M> {
+    /// Gives back what the engine kept for others: rests of sends, and messages that nobody received.
+    fn drop(&mut self) {
+        let kept = self.requests.iter().filter_map(|(_, entry)| match entry.request {
+            Request::Sending { detached, .. } => detached,
+            _ => None,
+        });
+        let unreceived = self.messages.iter().filter_map(|(_, message)| message.payload);
+        kept.chain(unreceived).for_each(|owned| self.release(owned));
     }
 }
 

@@ -104,7 +104,7 @@ impl Packet {
 
 impl<M: Memory + Clone> Engine<M> {
     /// Receives a message of up to [`SHORT_MAX`] bytes from `source` if it is the next one in the fastbox and nothing
-    /// is posted or unexpected: the posted-receive bypass ([Nemesis07] §3.3).
+    /// is posted or unexpected: the posted-receive bypass (`[Nemesis07]` §3.3).
     ///
     /// This is the latency path: no branch here is taken that the common case does not need.
     #[inline(always)]

@@ -125,7 +125,9 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`OutOfMemory`]: the send goes on as before, and so does the claim.
     pub(super) fn detach_send(&mut self, id: u32) -> Result<(), OutOfMemory> {
-        let Some(Request::Sending { mut message, .. }) = self.request(id) else { return Ok(()) };
+        let Some(Request::Sending { mut message, detached: None, .. }) = self.request(id) else {
+            return Ok(());
+        };
         let length = message.left().max(1);
         let base =
             self.memory.allocate(Owned::layout(length)?).ok_or(OutOfMemory { bytes: length })?;
@@ -168,6 +170,8 @@ impl<M: Memory + Clone> Engine<M> {
                 if let Some(Request::Sending { message: kept, .. }) = self.request_mut(first) {
                     *kept = message;
                 }
+                // The attempt opened them.
+                self.peers[destination as usize].shut();
                 break;
             }
             let status =

@@ -1,4 +1,4 @@
-//! The fastbox: a ring of cache lines from one rank to another that goes round the queue ([Nemesis07] §2).
+//! The fastbox: a ring of cache lines from one rank to another that goes round the queue (`[Nemesis07]` §2).
 //!
 //! The paper's fastbox is one buffer and a flag that the receiver resets, so each message moves the flag's line
 //! twice. Here the flag *is* the message's sequence number, in the same line as the payload: a message of up to

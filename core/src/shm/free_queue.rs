@@ -1,7 +1,7 @@
 //! Where a rank's cells come back to it.
 //!
 //! Returned cells form a stack: whoever is done with a cell pushes it, the owner takes the whole stack at once and
-//! hands its cells out without further atomics. The paper uses its receive queue for this too ([Nemesis07] §2); a
+//! hands its cells out without further atomics. The paper uses its receive queue for this too (`[Nemesis07]` §2); a
 //! stack is better here for two reasons. The cell used last is used next, while its lines are still in a cache. And
 //! it has no moment in which a returner that is killed leaves the structure broken: a cell is either on it or not.
 //!

@@ -1,4 +1,4 @@
-//! Multi-producer single-consumer queue of cells ([Nemesis07] §2).
+//! Multi-producer single-consumer queue of cells (`[Nemesis07]` §2).
 //!
 //! Producers: any local process. Consumer: the owner of the queue, one thread.
 //! `enqueue` is wait-free: one swap, one link. `dequeue` never waits: in the window between a producer's swap and

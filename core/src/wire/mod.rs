@@ -2,7 +2,7 @@
 //!
 //! The same packets travel through fastboxes and through queue cells. A packet's place in the order of its
 //! (source, destination) pair is its sequence number, which both paths share: a receiver takes the packet whose
-//! number comes next, wherever it lies ([Nemesis07] §3.1).
+//! number comes next, wherever it lies (`[Nemesis07]` §3.1).
 
 use crate::layout::Corrupt;
 

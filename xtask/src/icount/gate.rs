@@ -21,7 +21,7 @@ pub(crate) struct Row {
     pub(crate) symbol: String,
     /// What the table calls it.
     pub(crate) label: String,
-    /// Instructions in [Nemesis07], table 1, where it has them.
+    /// Instructions in `[Nemesis07]`, table 1, where it has them.
     pub(crate) paper: Option<u64>,
     /// Instructions in the best MPI library of today, where they were counted.
     pub(crate) best_mpi: Option<u64>,

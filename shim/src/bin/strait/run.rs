@@ -34,7 +34,7 @@ pub(crate) struct Run {
     /// Payload of one cell, a multiple of 64 bytes [default: 16384]
     #[arg(long, value_name = "BYTES")]
     cell_bytes: Option<u32>,
-    /// Lines of 64 bytes in a fastbox [default: 63]
+    /// Lines of 64 bytes in a fastbox [default: 53]
     #[arg(long, value_name = "N")]
     fastbox_lines: Option<u32>,
     /// The program and its arguments

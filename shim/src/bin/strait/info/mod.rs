@@ -88,7 +88,7 @@ fn thresholds() -> Vec<Fact> {
         fact("cells_per_rank", cells_per_rank.to_string(), "a sender without cells waits"),
     ];
     if let Ok(plan) = Plan::new(Config::new(2)) {
-        let bytes = plan.bytes_with_active_pairs(2);
+        let bytes = plan.bytes_with_active_pairs(1);
         facts.push(fact("segment", format!("{bytes} B"), "of a job of 2 ranks that talk"));
     }
     facts
