@@ -3,7 +3,7 @@
 use strait_core::layout::{CellIndex, Life, Liveness};
 use strait_core::shm::RecvQueue;
 use strait_core::shm::recovery::{self, Producers, Repair};
-use strait_loom_tests::{Arc, Owner, Pool, model, thread};
+use strait_loom_tests::{Arc, Owner, Pool, model, model_in_full, thread};
 
 /// The rank whose queue it is, as the hands name it. It sends nothing.
 const CONSUMER: u32 = 9;
@@ -212,6 +212,28 @@ fn two_killed_and_a_survivor() {
 #[test]
 fn one_killed_before_and_one_after_the_swap() {
     model(|| exchange(&[(0, Killed::BeforeSwap), (0, Killed::AfterSwap)], 2));
+}
+
+/// Two breaks, with a message of rank 2 between them, and rank 3 sends behind them while they are mended. What can be told
+/// of the order of the two chains is that one of them goes on to the tail.
+#[test]
+fn a_survivor_sends_while_two_chains_are_put_in_order() {
+    model_in_full(|| {
+        let shared = Shared::new(4, 2);
+        let pool = &shared.pool;
+        shared.die(1, 0, Killed::AfterSwap);
+        shared.send(&mut Owner::new(pool, 2), 2, 1);
+        shared.die(0, 0, Killed::AfterSwap);
+        let survivor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.send(&mut Owner::new(&shared.pool, 3), 3, 2))
+        };
+        let mut consumer = Consumer::new(&shared);
+        consumer.look_for_the_dead();
+        survivor.join().unwrap();
+        consumer.drain();
+        assert_eq!(consumer.expected, [1, 1, 1, 2]);
+    });
 }
 
 /// The chains of several dead ranks, with survivors' messages between them that must not overtake each other, in every

@@ -97,6 +97,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::World;
 
     /// Two threads that wake each other in turn, each a thousand times: one that is not woken sleeps on for its longest.
     fn take_turns(sleep: Sleep) {
@@ -131,5 +132,16 @@ mod tests {
     #[test]
     fn sleepers_wake_where_the_kernel_has_no_barrier_for_them() {
         take_turns(Sleep::without_membarrier());
+    }
+
+    #[test]
+    fn who_leaves_rings() {
+        let mut worlds = World::in_process(2).unwrap();
+        let sleeper = worlds.pop().unwrap();
+        let segment = sleeper.segment();
+        let bell = &segment.rank_block(1).doorbell;
+        bell.lie_down(|| ());
+        worlds.pop().unwrap().finalize().unwrap();
+        assert!(!bell.is_wanted());
     }
 }

@@ -67,7 +67,11 @@ fn rank_1_just_ends() {
 #[test]
 fn the_survivor_of_a_kill_learns_of_it_and_lives() {
     let mut job = job("boot::tests::rank_1_is_killed", true);
+    let segment = job.segment();
+    let bell = &segment.rank_block(0).doorbell;
+    bell.lie_down(|| ());
     let outcome = job.wait().unwrap();
+    assert!(!bell.is_wanted(), "a rank that sleeps is woken when another dies");
     let codes: Vec<_> = outcome.exits().iter().map(RankExit::code).collect();
     assert_eq!(codes, [0, 137]);
     assert_eq!(outcome.code(), 137);
