@@ -22,6 +22,7 @@
 //! Threads, signal handlers, allocator hooks: none. Progress is made inside calls.
 
 pub mod boot;
+mod collective;
 mod endpoint;
 pub mod env;
 mod error;
@@ -34,6 +35,7 @@ mod sleep;
 pub mod topology;
 mod world;
 
+pub use collective::{CollectiveError, Group, Number, Op};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use request::{Request, Scope, wait_all, wait_any};

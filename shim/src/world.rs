@@ -1,16 +1,17 @@
 //! A process's place in a job, and the engine that works for it.
 
-use core::cell::UnsafeCell;
+use core::cell::{RefCell, RefMut, UnsafeCell};
 use core::fmt;
 use std::sync::Arc;
 
-use strait_core::layout::{Config, Life};
+use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
     Engine, Gone, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
 };
 use strait_core::wire::Key;
 
 use crate::boot;
+use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
 use crate::patience::{Pass, Patience, Spin};
@@ -35,6 +36,8 @@ pub struct World {
     size: u32,
     spin: Spin,
     sleep: Sleep,
+    /// Where all ranks meet in each context ([`Endpoint::barrier`]).
+    meetings: RefCell<Vec<(u32, Meeting)>>,
     map: Arc<SegmentMap>,
 }
 
@@ -105,6 +108,7 @@ impl World {
             size,
             spin: Spin::new(size, cpus),
             sleep: Sleep::register(),
+            meetings: RefCell::default(),
             map,
         })
     }
@@ -148,6 +152,9 @@ impl World {
             return Ok(());
         }
         let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
+        for (_, mut meeting) in self.meetings.take() {
+            meeting.leave();
+        }
         self.end(Life::Finished);
         flushed
     }
@@ -216,6 +223,18 @@ impl World {
                 self.wake(rank);
             }
         }
+    }
+
+    /// Where all ranks meet in each context. Held during one operation.
+    #[inline(always)]
+    pub(crate) fn meetings(&self) -> RefMut<'_, Vec<(u32, Meeting)>> {
+        self.meetings.borrow_mut()
+    }
+
+    /// The segment, for as long as the world lives.
+    #[inline(always)]
+    pub(crate) fn segment(&self) -> Segment {
+        self.map.segment()
     }
 
     /// Moves everything that can move without waiting, and says whether anything did.

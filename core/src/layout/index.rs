@@ -73,6 +73,11 @@ pub enum Corrupt {
         /// The sequence number that had to come next.
         expected: u64,
     },
+    /// A rank was told to use a barrier slot that does not exist or is another group's.
+    BarrierSlot {
+        /// The slot's number.
+        found: u32,
+    },
     /// A fastbox credit that says the receiver consumed more than was sent.
     Credit {
         /// Lines consumed, as the receiver wrote it.
@@ -99,6 +104,9 @@ impl fmt::Display for Corrupt {
                 f,
                 "message {found} of rank {source} arrived where message {expected} had to come next"
             ),
+            Self::BarrierSlot { found } => {
+                write!(f, "barrier slot {found} does not belong to the group that was sent there")
+            }
             Self::Credit { found, sent } => {
                 write!(f, "fastbox credit {found} is not within the {sent} lines sent")
             }

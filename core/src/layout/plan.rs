@@ -3,8 +3,11 @@
 use core::fmt;
 
 use super::{Header, PAGE, RankBlock};
-use crate::shm::{Cell, Line};
+use crate::shm::{BarrierSlot, Cell, Line};
 use crate::sync::CACHE_LINE;
+
+/// Barrier slots in a segment: groups that can have barriers on shared words at a time. Further ones use messages.
+pub const BARRIER_SLOTS: u32 = 32;
 
 /// The numbers that fix a segment's shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,15 +18,15 @@ pub struct Config {
     pub cells_per_rank: u32,
     /// Payload of one cell, bytes; a multiple of 64.
     pub cell_payload: u32,
-    /// Lines in the fastbox ring of one ordered pair; 1 gives the single-buffer fastbox of [Nemesis07] §2.
+    /// Lines in the fastbox ring of one ordered pair; 1 gives the single-buffer fastbox of `[Nemesis07]` §2.
     pub fastbox_lines: u32,
     /// Lines in the baton of a pair; 0 goes without.
     pub baton_lines: u32,
 }
 
 impl Config {
-    /// The defaults for `ranks` ranks: 64 cells of 16 KiB each ([Nemesis07] uses 64 KiB; 16 KiB stays in the
-    /// first two cache levels of both sides); for each pair two pages, with a baton that holds 1 KiB and two fastboxes.
+    /// The defaults for `ranks` ranks: 64 cells of 16 KiB each, which stay in the first two cache levels of both sides;
+    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
         Self {
@@ -41,6 +44,7 @@ impl Config {
 pub struct Plan {
     config: Config,
     rank_blocks: usize,
+    barriers: usize,
     cells: usize,
     cell_stride: usize,
     pairs: usize,
@@ -83,9 +87,9 @@ impl Plan {
             .checked_next_multiple_of(PAGE)?;
 
         let rank_blocks = size_of::<Header>().next_multiple_of(PAGE);
-        let cells = ranks
-            .checked_mul(size_of::<RankBlock>())?
-            .checked_add(rank_blocks)?
+        let barriers = ranks.checked_mul(size_of::<RankBlock>())?.checked_add(rank_blocks)?;
+        let cells = barriers
+            .checked_add(BARRIER_SLOTS as usize * size_of::<BarrierSlot>())?
             .checked_next_multiple_of(PAGE)?;
         let pairs = ranks
             .checked_mul(config.cells_per_rank as usize)?
@@ -95,7 +99,7 @@ impl Plan {
         let total =
             (ranks.checked_mul(ranks + 1)? / 2).checked_mul(pair_stride)?.checked_add(pairs)?;
         isize::try_from(total).ok()?;
-        Some(Self { config, rank_blocks, cells, cell_stride, pairs, pair_stride, total })
+        Some(Self { config, rank_blocks, barriers, cells, cell_stride, pairs, pair_stride, total })
     }
 
     /// The numbers this plan was made from.
@@ -135,6 +139,11 @@ impl Plan {
     #[inline(always)]
     pub(super) const fn rank_block(&self, rank: u32) -> usize {
         self.rank_blocks + rank as usize * size_of::<RankBlock>()
+    }
+
+    /// Offset of the barrier slot `slot`, which is less than [`BARRIER_SLOTS`].
+    pub(super) const fn barrier_slot(&self, slot: u32) -> usize {
+        self.barriers + slot as usize * size_of::<BarrierSlot>()
     }
 
     /// Offset of the cell with the zero-based number `cell`.
@@ -220,7 +229,8 @@ mod tests {
         for ranks in [1, 2, 7, 256] {
             let plan = Plan::new(Config::new(ranks)).unwrap();
             assert!(plan.rank_block(0) >= size_of::<Header>());
-            assert!(plan.rank_block(ranks) <= plan.cell(0));
+            assert!(plan.rank_block(ranks) <= plan.barrier_slot(0));
+            assert!(plan.barrier_slot(BARRIER_SLOTS) <= plan.cell(0));
             assert!(plan.cell(plan.cells()) <= plan.resident_bytes());
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
@@ -233,7 +243,7 @@ mod tests {
     #[test]
     fn memory_is_what_the_layout_page_says() {
         let two = Plan::new(Config::new(2)).unwrap();
-        assert_eq!(two.bytes_with_active_pairs(0), 2_113_536);
+        assert_eq!(two.bytes_with_active_pairs(0), 2_134_016);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
     }
 

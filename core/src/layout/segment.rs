@@ -2,8 +2,8 @@
 
 use core::ptr::NonNull;
 
-use super::{AttachError, CellIndex, Config, Corrupt, Header, Plan, RankBlock};
-use crate::shm::{Baton, Cell, CellArena, DoorbellPtr, FastboxPtr};
+use super::{AttachError, BARRIER_SLOTS, CellIndex, Config, Corrupt, Header, Plan, RankBlock};
+use crate::shm::{BarrierSlot, Baton, Cell, CellArena, DoorbellPtr, FastboxPtr};
 use crate::sync::{AtomicU32, CACHE_LINE};
 
 /// A mapped segment. Copies are views of the same memory.
@@ -98,6 +98,16 @@ impl Segment {
     pub fn doorbell(&self, rank: u32) -> DoorbellPtr {
         // SAFETY: the mapping outlives every copy of the segment and all that was made from one.
         unsafe { DoorbellPtr::new(&self.rank_block(rank).doorbell) }
+    }
+
+    /// The barrier slot with this number, as far as there is one ([`BARRIER_SLOTS`]).
+    #[must_use]
+    pub fn barrier_slot(&self, slot: u32) -> Option<NonNull<BarrierSlot>> {
+        if slot >= BARRIER_SLOTS {
+            return None;
+        }
+        // SAFETY: the plan puts this many slots inside the mapping, 64-aligned.
+        Some(unsafe { self.base.add(self.plan.barrier_slot(slot)).cast() })
     }
 
     /// The cell `index`, header and payload; valid as long as the mapping.

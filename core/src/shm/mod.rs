@@ -1,5 +1,6 @@
-//! The lock-free structures in the shared segment ([Nemesis07] §2).
+//! The lock-free structures in the shared segment (`[Nemesis07]` §2).
 
+mod barrier;
 mod baton;
 mod cell;
 mod copy;
@@ -10,6 +11,7 @@ mod line;
 pub mod recovery;
 mod recv_queue;
 
+pub use barrier::{Barrier, BarrierSlot, FLAGS, Way};
 pub use baton::Baton;
 pub use cell::{Cell, CellArena, CellHead};
 pub use copy::{copy_piece, copy_short};

@@ -1,6 +1,7 @@
 //! `strait bench`: what the transport does, beside what the bare hardware does in the same moment.
 
 mod bandwidth;
+mod barrier;
 pub(crate) mod cacheline;
 pub(crate) mod lane;
 pub(crate) mod latency;
@@ -45,6 +46,8 @@ enum Kind {
     Bandwidth(Options),
     /// Short messages that get through in one direction
     Rate(Options),
+    /// Time of a barrier of all ranks, by each way that it can go
+    Barrier(Common),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -102,6 +105,7 @@ impl Bench {
         let steps = match self.kind {
             Kind::Latency(_) | Kind::Bandwidth(_) => sizes.len(),
             Kind::Rate(_) => 2 * sizes.len(),
+            Kind::Barrier(_) => barrier::STEPS,
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -110,6 +114,7 @@ impl Bench {
             Kind::Latency(_) => latency::run(stage, effort, &sizes, &mut report)?,
             Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, &mut report)?,
             Kind::Rate(_) => rate::run(stage, effort, &sizes, &mut report)?,
+            Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -123,7 +128,7 @@ impl Kind {
             Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options) => {
                 options.common
             }
-            Self::Cacheline(common) => *common,
+            Self::Barrier(common) | Self::Cacheline(common) => *common,
         }
     }
 
@@ -138,7 +143,7 @@ impl Kind {
             Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
             Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
-            Self::Cacheline(_) => Vec::new(),
+            Self::Barrier(_) | Self::Cacheline(_) => Vec::new(),
         }
     }
 }

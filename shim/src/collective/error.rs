@@ -1,0 +1,79 @@
+//! What is wrong with a call of a collective operation.
+
+use core::fmt;
+
+use super::Op;
+use crate::Rank;
+
+/// Why a group was not made, or a collective operation went wrong by the arguments of this rank or another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum CollectiveError {
+    /// The list of a group names a rank that does not exist.
+    NoSuchRank {
+        /// The rank named.
+        rank: Rank,
+        /// Ranks in the job.
+        ranks: u32,
+    },
+    /// The list of a group names a rank twice.
+    Twice {
+        /// The rank.
+        rank: Rank,
+    },
+    /// The list of a group does not name the rank that makes it.
+    NotAMember {
+        /// This rank.
+        rank: Rank,
+    },
+    /// The root has no place in the group.
+    Root {
+        /// The place given.
+        root: u32,
+        /// Members of the group.
+        members: u32,
+    },
+    /// Another member contributed data of another length.
+    Length {
+        /// Its rank.
+        rank: Rank,
+        /// Length of its data, bytes.
+        found: usize,
+        /// Length of the data here, bytes.
+        expected: usize,
+    },
+    /// The operation has no meaning for the numbers it was to combine.
+    Operation {
+        /// The operation.
+        op: Op,
+        /// The type of the numbers.
+        of: &'static str,
+    },
+}
+
+impl fmt::Display for CollectiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoSuchRank { rank, ranks } => {
+                write!(f, "a group cannot have rank {rank}: the job has {ranks} ranks")
+            }
+            Self::Twice { rank } => write!(f, "a group names rank {rank} twice"),
+            Self::NotAMember { rank } => write!(
+                f,
+                "rank {rank} makes a group of which it is no member: only members make a group"
+            ),
+            Self::Root { root, members } => write!(
+                f,
+                "root {root} has no place in a group of {members}: a root is a place in the group, from 0"
+            ),
+            Self::Length { rank, found, expected } => write!(
+                f,
+                "rank {rank} takes part with {found} bytes, this rank with {expected}: every member \
+                 must give the same length, and call the same operations in the same order"
+            ),
+            Self::Operation { op, of } => write!(f, "{op:?} is not defined for {of}"),
+        }
+    }
+}
+
+impl core::error::Error for CollectiveError {}

@@ -1,0 +1,311 @@
+//! The members of a group as one of them sees them, and what they say to each other.
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::matching::{Pattern, TAG_MAX};
+use strait_core::progress::{Bypass, Cursor, Fault, Gone, Owner, Received, RequestId, Sent, Want};
+use strait_core::sync::spin_hint;
+use strait_core::wire::Key;
+
+use super::operation::Combine;
+use super::{CollectiveError, Number};
+use crate::endpoint::{part_of, part_of_mut};
+use crate::{Error, Rank, World};
+
+/// Set in the contexts of messages that collective operations send: they meet no message of the user's.
+const INTERNAL: u32 = 1 << 31;
+
+/// Looks for a message at its source alone, before everything is looked at.
+const LOOKS: u32 = 200;
+
+/// The owner of operations that end before the call that made them.
+const BLOCKING: Owner = Owner(0);
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Members<'a> {
+    /// Every rank of the job.
+    All(u32),
+    /// The rank in each place.
+    List(&'a [Rank]),
+}
+
+impl Members<'_> {
+    fn count(self) -> u32 {
+        match self {
+            Self::All(ranks) => ranks,
+            Self::List(ranks) => ranks.len() as u32,
+        }
+    }
+
+    fn rank(self, place: u32) -> Rank {
+        match self {
+            Self::All(_) => place,
+            Self::List(ranks) => ranks[place as usize],
+        }
+    }
+
+    /// Tells the groups of one context apart: as a tag, so that their messages do not mix either.
+    fn tag(self) -> u32 {
+        match self {
+            Self::All(_) => 0,
+            // FNV-1a.
+            Self::List(ranks) => {
+                let mix = |hash: u32, rank: &Rank| (hash ^ rank).wrapping_mul(0x0100_0193);
+                ranks.iter().fold(0x811c_9dc5, mix) & TAG_MAX
+            }
+        }
+    }
+}
+
+/// A group, seen by one of its members. Everything that waits ends with [`Fault::PeerFailed`] when any member dies, since
+/// a member that gave up for that reason does not say so to those who wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Team<'a> {
+    pub(super) world: &'a World,
+    context: u32,
+    tag: u32,
+    members: Members<'a>,
+    pub(super) place: u32,
+}
+
+impl<'a> Team<'a> {
+    pub(super) fn new(world: &'a World, context: u32, members: Members<'a>, place: u32) -> Self {
+        Self { world, context, tag: members.tag(), members, place }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.members.count()
+    }
+
+    /// What no other group of the job has, and is not zero.
+    pub(super) fn key(&self) -> u64 {
+        Key::new(self.context | INTERNAL, self.tag).0
+    }
+
+    /// The other members.
+    pub(super) fn others(self) -> impl Iterator<Item = Rank> {
+        (0..self.count())
+            .filter(move |place| *place != self.place)
+            .map(move |p| self.members.rank(p))
+    }
+
+    /// Why the group will not come together any more, if so: one died, or all others left.
+    pub(super) fn loss(&self) -> Option<Fault> {
+        let engine = self.world.engine();
+        let mut all_left = None;
+        let mut left = 1;
+        for rank in self.others() {
+            match engine.gone(rank) {
+                Some(Gone::Failed) => return Some(Fault::PeerFailed { rank }),
+                Some(Gone::Finished) => {
+                    left += 1;
+                    all_left = Some(Fault::PeerFinished { rank });
+                }
+                None => {}
+            }
+        }
+        all_left.filter(|_| left == self.count())
+    }
+
+    /// What really is behind `error`: a member that left early mostly did so because it saw another one die.
+    #[cold]
+    pub(super) fn blame(&self, error: Error) -> Error {
+        let Error::Fault(Fault::PeerFinished { .. }) = error else { return error };
+        match self.world.look_for_the_gone() {
+            Ok(_) => self.loss().map_or(error, Error::Fault),
+            Err(error) => error,
+        }
+    }
+
+    /// Checks the place of a root.
+    pub(super) fn check_root(&self, root: u32) -> Result<(), CollectiveError> {
+        let members = self.count();
+        if root < members { Ok(()) } else { Err(CollectiveError::Root { root, members }) }
+    }
+
+    /// Sends to the member in `place`.
+    pub(super) fn send(&self, data: &[u8], place: u32) -> Result<(), Error> {
+        match self.begin_send(data, place)? {
+            Some(id) => self.finish(id).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Receives from the member in `place` a message exactly as long as `buffer`.
+    pub(super) fn receive(&self, buffer: &mut [u8], place: u32) -> Result<(), Error> {
+        let (source, expected) = (self.members.rank(place), buffer.len());
+        let found = match self.receive_any_length(buffer, source) {
+            Err(Error::Fault(Fault::Truncated { message, .. })) => message,
+            other => other?,
+        };
+        if found == expected {
+            return Ok(());
+        }
+        Err(CollectiveError::Length { rank: source, found, expected }.into())
+    }
+
+    /// Sends to one place while it receives from another, or the same.
+    fn exchange(&self, data: &[u8], to: u32, buffer: &mut [u8], from: u32) -> Result<(), Error> {
+        let sending = self.begin_send(data, to)?;
+        let received = self.receive(buffer, from);
+        match sending {
+            // A long send has a claim on `data` that must end, whatever became of the receive.
+            Some(id) if received.is_err() => self.world.settle(id),
+            Some(id) => self.finish(id).map(drop)?,
+            None => {}
+        }
+        received
+    }
+
+    /// `Some`: it goes on and needs `data`; the caller ends it by `finish` or `settle`.
+    fn begin_send(&self, data: &[u8], place: u32) -> Result<Option<RequestId>, Error> {
+        let (rank, key) = (self.members.rank(place), Key::new(self.context | INTERNAL, self.tag));
+        if self.world.send_short(rank, key, data) {
+            return Ok(None);
+        }
+        // SAFETY: each caller ends the operation before its borrow of `data` does.
+        let sent = unsafe {
+            self.world.engine().isend(rank, key, Cursor::contiguous(part_of(data)), BLOCKING)
+        }?;
+        self.world.serve_wants();
+        Ok(match sent {
+            Sent::Done => None,
+            Sent::Pending(id) => Some(id),
+        })
+    }
+
+    fn receive_any_length(&self, buffer: &mut [u8], source: Rank) -> Result<usize, Error> {
+        let context = self.context | INTERNAL;
+        let want = Want::new(context, self.tag);
+        for _ in 0..LOOKS.min(self.world.spin().looks()) {
+            match self.world.engine().recv_short(source, want, buffer) {
+                Bypass::Received(status) => return Ok(status.bytes),
+                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
+                Bypass::Nothing | Bypass::Closed => break,
+            }
+        }
+        let pattern = Pattern { context, source, tag: self.tag };
+        // SAFETY: `finish` ends the operation's claim before this returns.
+        let received = unsafe {
+            let cursor = Cursor::contiguous(part_of_mut(buffer));
+            self.world.engine().irecv(pattern, cursor, BLOCKING)
+        }?;
+        match received {
+            Received::Done(outcome) => Ok(outcome?.bytes),
+            Received::Pending(id) => self.finish(id),
+        }
+    }
+
+    /// Waits for an operation, and ends its claim on its buffer whatever happens. The bytes that were moved.
+    fn finish(&self, id: RequestId) -> Result<usize, Error> {
+        let waited = self.world.wait_until(|| {
+            let loss = self.loss();
+            self.world.engine().test(id).or_else(|| loss.map(Err))
+        });
+        if !matches!(waited, Ok(Ok(_))) {
+            self.world.settle(id);
+        }
+        Ok(waited??.bytes)
+    }
+
+    /// Waits until every member has come here: in each round a rank hears of twice as many as before (dissemination).
+    /// The way between nodes, and the way of groups that got no slot.
+    pub(super) fn disseminate(&self) -> Result<(), Error> {
+        let count = self.count();
+        let mut distance = 1;
+        while distance < count {
+            let (to, from) = (self.place + distance, self.place + count - distance);
+            self.exchange(&[], to % count, &mut [], from % count)?;
+            distance *= 2;
+        }
+        Ok(())
+    }
+
+    /// From the root to all, along a binomial tree.
+    pub(super) fn broadcast(&self, data: &mut [u8], root: u32) -> Result<(), Error> {
+        let count = self.count();
+        let absolute = |relative: u32| (relative + root) % count;
+        let relative = (self.place + count - root) % count;
+        // The lowest bit leads to the parent, the bits below it to the children, those with most descendants first.
+        let mut bit = match relative {
+            0 => count.next_power_of_two(),
+            place => place & place.wrapping_neg(),
+        };
+        if relative != 0 {
+            self.receive(data, absolute(relative - bit))?;
+        }
+        while bit > 1 {
+            bit /= 2;
+            if relative + bit < count {
+                self.send(data, absolute(relative + bit))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// To place 0, and from there to the root: so the result does not depend on it.
+    pub(super) fn reduce<T: Number>(
+        &self,
+        data: &mut [T],
+        combine: Combine<T>,
+        root: u32,
+    ) -> Result<(), Error> {
+        self.reduce_to_first(data, combine)?;
+        match self.place {
+            _ if root == 0 => Ok(()),
+            0 => self.send(bytes(data), root),
+            place if place == root => self.receive(bytes_mut(data), 0),
+            _ => Ok(()),
+        }
+    }
+
+    /// Along a binomial tree. Always the same pairs, lower places on the left: always the same result.
+    fn reduce_to_first<T: Number>(&self, data: &mut [T], combine: Combine<T>) -> Result<(), Error> {
+        let mut theirs = vec![T::zeroed(); data.len()];
+        let mut bit = 1;
+        while bit < self.count() {
+            if self.place & bit != 0 {
+                return self.send(bytes(data), self.place - bit);
+            }
+            if self.place + bit < self.count() {
+                self.receive(bytes_mut(&mut theirs), self.place + bit)?;
+                combine.with_higher(data, &theirs);
+            }
+            bit *= 2;
+        }
+        Ok(())
+    }
+
+    /// To all. Recursive doubling combines the same pairs as `reduce_to_first`, each on both sides at once.
+    pub(super) fn allreduce<T: Number>(
+        &self,
+        data: &mut [T],
+        combine: Combine<T>,
+    ) -> Result<(), Error> {
+        if !self.count().is_power_of_two() {
+            self.reduce_to_first(data, combine)?;
+            return self.broadcast(bytes_mut(data), 0);
+        }
+        let mut theirs = vec![T::zeroed(); data.len()];
+        let mut bit = 1;
+        while bit < self.count() {
+            let partner = self.place ^ bit;
+            self.exchange(bytes(data), partner, bytes_mut(&mut theirs), partner)?;
+            if partner > self.place {
+                combine.with_higher(data, &theirs);
+            } else {
+                combine.with_lower(data, &theirs);
+            }
+            bit *= 2;
+        }
+        Ok(())
+    }
+}
+
+fn bytes<T: NoUninit>(data: &[T]) -> &[u8] {
+    bytemuck::must_cast_slice(data)
+}
+
+pub(super) fn bytes_mut<T: NoUninit + AnyBitPattern>(data: &mut [T]) -> &mut [u8] {
+    bytemuck::must_cast_slice_mut(data)
+}
