@@ -30,9 +30,9 @@ pub unsafe fn copy_short(source: *const u8, destination: *mut u8, length: usize)
     // SAFETY: each branch's condition is the size condition of its copies; the middle vector of the first branch
     // lies at 16..32, inside a length above 32.
     unsafe {
-        if length == 8 {
-            destination.cast::<u64>().write_unaligned(source.cast::<u64>().read_unaligned());
-        } else if length >= 16 {
+        // No shortcut for 8 bytes: an answer that leaves even sooner meets the asker's next look at the line on its way,
+        // and loses more than the shortcut gains (measured: 40 to 46 ns one way with it, 31 without).
+        if length >= 16 {
             if length > 32 {
                 let middle = source.add(16).cast::<Vector>().read_unaligned();
                 destination.add(16).cast::<Vector>().write_unaligned(middle);
