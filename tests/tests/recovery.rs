@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::thread;
 
 use strait::boot::Config;
-use strait::{Endpoint, Error, Fault, World};
+use strait::{Endpoint, Error, Fault, Request, World};
 use strait_core::layout::{CellIndex, Life, Segment};
 use strait_core::shm::{Cell, CellArena, CellHead};
 use strait_core::wire::{FIRST_SEQUENCE, Key, Kind};
@@ -256,7 +256,7 @@ fn killed_under_traffic(name: &'static str, config: Config, seed: u64) {
                 let sends: Vec<_> = others().map(|to| (to, scope.isend(&data, to, TAG))).collect();
                 let requests = sends.into_iter().chain(receives);
                 requests
-                    .map(|(peer, begun)| (peer, begun.and_then(|r| r.wait()).map(drop)))
+                    .map(|(peer, begun)| (peer, begun.and_then(Request::wait).map(drop)))
                     .collect()
             });
             for (peer, outcome) in outcomes {
@@ -266,9 +266,7 @@ fn killed_under_traffic(name: &'static str, config: Config, seed: u64) {
                         thread::park();
                     },
                     VICTIM if outcome.is_err() => assert_died(outcome, VICTIM),
-                    _ => {
-                        outcome.unwrap_or_else(|error| panic!("seed {seed}, rank {peer}: {error}"))
-                    }
+                    _ => assert!(outcome.is_ok(), "seed {seed}, rank {peer}: {outcome:?}"),
                 }
             }
             for (room, from) in rooms.iter().zip(others()).filter(|(_, from)| *from != VICTIM) {
