@@ -77,7 +77,7 @@ impl<'a> Team<'a> {
         self.members.count()
     }
 
-    /// What no other group of the job has, and is not zero.
+    /// What the group writes into its slot: not zero. Two groups of one context have the same once in 2^31.
     pub(super) fn key(&self) -> u64 {
         Key::new(self.context | INTERNAL, self.tag).0
     }
