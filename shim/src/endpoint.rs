@@ -6,7 +6,7 @@ use std::io::{IoSlice, IoSliceMut};
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::matching::Pattern;
 use strait_core::progress::{Bypass, Cursor, Owner, Part, Received, Sent, Status, Want};
-use strait_core::sync::spin_hint;
+use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
 
 use crate::request::Scope;
@@ -19,6 +19,9 @@ pub struct Endpoint<'world> {
     context: u32,
 }
 
+/// Looks at the awaited source for each look at everything else: the shorter the loop, the sooner an arrival is seen.
+const LOOKS_AT_ONE: u32 = 64;
+
 /// The owner of blocking operations, which end before the call that made them.
 const BLOCKING: Owner = Owner(0);
 
@@ -27,10 +30,11 @@ impl<'world> Endpoint<'world> {
         Self { world, context }
     }
 
-    /// The endpoint of another context of the same world.
+    /// The endpoint of another context of the same world. Contexts go from 0 to 2^31 - 1: the top bit is kept for
+    /// messages of the library's own and is ignored here.
     #[must_use]
     pub const fn with_context(self, context: u32) -> Self {
-        Self { context, ..self }
+        Self { context: context & (u32::MAX >> 1), ..self }
     }
 
     /// The context of this endpoint.
@@ -81,7 +85,7 @@ impl<'world> Endpoint<'world> {
         unsafe { self.send_slow(Cursor::parts(&parts), destination, tag) }
     }
 
-    /// Receives a message from `source` with `tag` into `buffer`; [`ANY_SOURCE`] and [`crate::ANY_TAG`] match every one.
+    /// Receives a message from `source` with `tag` into `buffer`; [`crate::ANY_SOURCE`] and [`crate::ANY_TAG`] match every one.
     /// Waits until it is here.
     ///
     /// # Errors
@@ -173,7 +177,7 @@ impl<'world> Endpoint<'world> {
     ///
     /// MPI-4.1 §3.8.1, `MPI_IPROBE`.
     pub fn iprobe(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
-        self.world.progress()?;
+        self.world.poll()?;
         Ok(self.world.engine().iprobe(self.pattern(source, tag))?)
     }
 
@@ -183,7 +187,7 @@ impl<'world> Endpoint<'world> {
     ///
     /// [`Error::Corrupt`], [`Error::OutOfMemory`].
     pub fn progress(&self) -> Result<(), Error> {
-        self.world.progress()?;
+        self.world.poll()?;
         Ok(())
     }
 
@@ -226,13 +230,14 @@ impl<'world> Endpoint<'world> {
     }
 
     /// Waits for a message. While nothing but it can come, looks at baton and fastbox of its source alone
-    /// ([Nemesis07] §3.3).
+    /// (`[Nemesis07]` §3.3).
     #[inline(never)]
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
         let want = Want::new(self.context, tag);
-        for _ in 0..self.world.spin().looks() {
+        for look in 0..self.world.spin().looks() {
             match self.world.engine().recv_short(source, want, bytes) {
                 Bypass::Received(status) => return Ok(status),
+                Bypass::Nothing if look % LOOKS_AT_ONE != 0 => finish_look(),
                 Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
                 Bypass::Nothing => break,
                 Bypass::Closed => match self.world.engine().recv_medium(source, want, bytes) {

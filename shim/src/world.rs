@@ -14,7 +14,7 @@ use crate::boot;
 use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
-use crate::patience::{Pass, Patience, Spin};
+use crate::patience::{Glance, Pass, Patience, Spin};
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
@@ -35,6 +35,7 @@ pub struct World {
     rank: Rank,
     size: u32,
     spin: Spin,
+    glance: core::cell::Cell<Glance>,
     sleep: Sleep,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
@@ -107,6 +108,7 @@ impl World {
             rank,
             size,
             spin: Spin::new(size, cpus),
+            glance: core::cell::Cell::new(Glance::new()),
             sleep: Sleep::register(),
             meetings: RefCell::default(),
             map,
@@ -242,6 +244,18 @@ impl World {
         let moved = self.engine().progress();
         self.serve_wants();
         moved
+    }
+
+    /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
+    pub(crate) fn poll(&self) -> Result<(), Error> {
+        let moved = self.progress()?;
+        let mut glance = self.glance.get();
+        let due = !moved && glance.is_due();
+        self.glance.set(glance);
+        if due {
+            self.look_for_the_gone()?;
+        }
+        Ok(())
     }
 
     /// Makes progress until `look` finds what it looks for. What that is comes by progress, by the end of a peer, or with
