@@ -9,6 +9,7 @@
 #![cfg_attr(not(any(test, strait_loom)), no_std)]
 
 pub mod layout;
+pub mod lmt;
 pub mod matching;
 pub mod memory;
 pub mod progress;

@@ -6,6 +6,7 @@ use core::fmt;
 use core::str::FromStr;
 use std::ffi::{OsStr, OsString};
 
+use strait_core::lmt::Transfer;
 use strait_core::progress::Tuning;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
@@ -62,8 +63,24 @@ pub(crate) const FASTBOX_MAX: Variable = Variable {
     default: "1024",
 };
 
+/// The longest message that is copied through shared memory.
+pub(crate) const EAGER_MAX: Variable = Variable {
+    name: "STRAIT_EAGER_MAX",
+    meaning: "longest message that is sent before its receive is there, bytes",
+    expected: "a number of bytes",
+    default: "32768",
+};
+
+/// How longer messages travel.
+pub(crate) const LMT: Variable = Variable {
+    name: "STRAIT_LMT",
+    meaning: "how messages above STRAIT_EAGER_MAX travel",
+    expected: "cma_shared, cma or cells",
+    default: "cma_shared",
+};
+
 /// The table of all variables, as `strait info` prints it.
-pub const VARIABLES: &[Variable] = &[BOOT_FD, RANK, SIZE, CPUS, FASTBOX_MAX];
+pub const VARIABLES: &[Variable] = &[BOOT_FD, RANK, SIZE, CPUS, FASTBOX_MAX, EAGER_MAX, LMT];
 
 /// The processors that the job's ranks share. A rank cannot count them itself: it may be bound to one.
 ///
@@ -82,7 +99,17 @@ pub(crate) fn cpus() -> Result<usize, EnvError> {
 pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
-    Ok(Tuning { fastbox_max: fastbox_max.unwrap_or(default.fastbox_max) })
+    let eager_max = EAGER_MAX.read(|_: &usize| true)?;
+    let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
+    Ok(Tuning {
+        fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
+        eager_max: eager_max.unwrap_or(default.eager_max),
+        transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
+    })
+}
+
+fn transfer(name: &str) -> Option<Transfer> {
+    Transfer::ALL.into_iter().find(|transfer| transfer.name() == name)
 }
 
 impl Variable {
@@ -157,6 +184,9 @@ mod tests {
     #[test]
     fn the_table_states_the_defaults_and_limits_that_hold() {
         assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
+        assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
+        assert_eq!(LMT.default, Tuning::default().transfer.name());
+        assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));
     }
 

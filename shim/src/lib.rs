@@ -22,6 +22,7 @@
 //! Threads, signal handlers, allocator hooks: none. Progress is made inside calls.
 
 pub mod boot;
+mod cma;
 mod collective;
 mod endpoint;
 pub mod env;
@@ -39,6 +40,7 @@ pub use collective::{CollectiveError, Group, Number, Op};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use request::{Request, Scope, wait_all, wait_any};
+pub use strait_core::lmt::Transfer;
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
 pub use strait_core::progress::{Fault, Status, Tuning};
 pub use world::World;

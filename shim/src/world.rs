@@ -11,6 +11,7 @@ use strait_core::progress::{
 use strait_core::wire::Key;
 
 use crate::boot;
+use crate::cma::Cma;
 use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
@@ -18,6 +19,9 @@ use crate::patience::{Glance, Pass, Patience, Spin};
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
+
+/// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
+const JOBS_PER_PROGRESS: u32 = 4;
 
 /// The engine of this crate.
 pub(crate) type ShmEngine = Engine<SystemMemory>;
@@ -30,6 +34,7 @@ pub struct World {
     /// Touched through [`World::engine`] alone, whose callers run no code of the user's while they hold it.
     engine: UnsafeCell<ShmEngine>,
     watch: UnsafeCell<Watch>,
+    cma: UnsafeCell<Cma>,
     /// Scopes opened so far: gives each its own [`Owner`].
     scopes: core::cell::Cell<u32>,
     rank: Rank,
@@ -104,6 +109,7 @@ impl World {
         Ok(Self {
             engine: UnsafeCell::new(Engine::new(SystemMemory, segment, rank, tuning)?),
             watch: UnsafeCell::new(Watch::new(size)),
+            cma: UnsafeCell::new(Cma::new(&segment, rank)),
             scopes: core::cell::Cell::new(0),
             rank,
             size,
@@ -176,6 +182,14 @@ impl World {
         unsafe { &mut *self.engine.get() }
     }
 
+    /// The ways into the peers' memories, for tests that bar them.
+    #[cfg(test)]
+    #[expect(clippy::mut_from_ref, reason = "as in `engine`")]
+    pub(crate) fn cma_for_test(&self) -> &mut Cma {
+        // SAFETY: as in `engine`.
+        unsafe { &mut *self.cma.get() }
+    }
+
     pub(crate) const fn spin(&self) -> Spin {
         self.spin
     }
@@ -239,11 +253,24 @@ impl World {
         self.map.segment()
     }
 
-    /// Moves everything that can move without waiting, and says whether anything did.
+    /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
     pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
         let moved = self.engine().progress();
+        let carried = self.move_large();
         self.serve_wants();
-        moved
+        Ok(moved? | carried?)
+    }
+
+    /// Moves pieces of large messages, few enough that the queues are not kept waiting.
+    fn move_large(&self) -> Result<bool, ProgressError> {
+        for number in 0..JOBS_PER_PROGRESS {
+            let Some(job) = self.engine().poll_transfer()? else { return Ok(number > 0) };
+            // SAFETY: as in `engine`.
+            let cma = unsafe { &mut *self.cma.get() };
+            let result = cma.perform(&self.map.segment(), &job);
+            self.engine().transfer_done(&job, result)?;
+        }
+        Ok(true)
     }
 
     /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
@@ -310,23 +337,26 @@ impl World {
 
     /// Ends an operation's claim on its buffer without its outcome.
     pub(crate) fn settle(&self, id: RequestId) {
-        while self.engine().detach(id).is_err() {
-            // No memory to copy the rest of a send: it has to leave from where it is.
-            if self.progress().is_err() {
-                self.engine().stop();
-                return;
-            }
-            std::thread::yield_now();
-        }
+        self.settle_by(|engine| engine.detach(id).is_ok());
     }
 
     /// As [`World::settle`], for all operations of a scope.
     pub(crate) fn settle_owned(&self, owner: Owner) {
-        while self.engine().detach_owned(owner).is_err() {
-            if self.progress().is_err() {
-                self.engine().stop();
-                return;
-            }
+        self.settle_by(|engine| engine.detach_owned(owner).is_ok());
+    }
+
+    /// Ends claims by `detach`, which may have to wait: for a peer that is in the middle of moving a piece of a large message,
+    /// or, when there is no memory to copy the rest of a send, until it has left from where it is.
+    fn settle_by(&self, detach: impl Fn(&mut ShmEngine) -> bool) {
+        if self.wait_until(|| detach(self.engine()).then_some(())).is_ok() {
+            return;
+        }
+        // No progress can be made any more: nothing may touch the buffers all the same.
+        let segment = self.map.segment();
+        let is_gone = |rank| segment.rank_block(rank).liveness.state() >= Life::Dead;
+        while !self.engine().stop(is_gone) {
+            // SAFETY: as in `engine`.
+            unsafe { &mut *self.watch.get() }.check(&segment, self.rank);
             std::thread::yield_now();
         }
     }

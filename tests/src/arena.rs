@@ -63,7 +63,7 @@ impl Arena {
     /// When there is no memory.
     #[must_use]
     pub fn engine(&self, rank: u32, ledger: &Ledger) -> Engine<Ledger> {
-        let engine = Engine::new(ledger.clone(), self.segment, rank, Tuning::default());
+        let engine = Engine::new(ledger.clone(), self.segment, rank, tuning);
         engine.expect("memory for an engine")
     }
 

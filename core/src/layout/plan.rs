@@ -3,11 +3,15 @@
 use core::fmt;
 
 use super::{Header, PAGE, RankBlock};
-use crate::shm::{BarrierSlot, Cell, Line};
+use crate::shm::{BarrierSlot, Cell, Descriptor, Line};
 use crate::sync::CACHE_LINE;
 
 /// Barrier slots in a segment: groups that can have barriers on shared words at a time. Further ones use messages.
 pub const BARRIER_SLOTS: u32 = 32;
+
+/// Large messages that one rank can have on their way at a time, each with a descriptor of its own. More go through
+/// cells. A window of 64 is what benchmarks keep open, and costs two pages.
+pub const DESCRIPTORS_PER_RANK: u32 = 64;
 
 /// The numbers that fix a segment's shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,6 +49,7 @@ pub struct Plan {
     config: Config,
     rank_blocks: usize,
     barriers: usize,
+    descriptors: usize,
     cells: usize,
     cell_stride: usize,
     pairs: usize,
@@ -88,8 +93,12 @@ impl Plan {
 
         let rank_blocks = size_of::<Header>().next_multiple_of(PAGE);
         let barriers = ranks.checked_mul(size_of::<RankBlock>())?.checked_add(rank_blocks)?;
-        let cells = barriers
+        let descriptors = barriers
             .checked_add(BARRIER_SLOTS as usize * size_of::<BarrierSlot>())?
+            .checked_next_multiple_of(PAGE)?;
+        let cells = ranks
+            .checked_mul(DESCRIPTORS_PER_RANK as usize * size_of::<Descriptor>())?
+            .checked_add(descriptors)?
             .checked_next_multiple_of(PAGE)?;
         let pairs = ranks
             .checked_mul(config.cells_per_rank as usize)?
@@ -99,7 +108,17 @@ impl Plan {
         let total =
             (ranks.checked_mul(ranks + 1)? / 2).checked_mul(pair_stride)?.checked_add(pairs)?;
         isize::try_from(total).ok()?;
-        Some(Self { config, rank_blocks, barriers, cells, cell_stride, pairs, pair_stride, total })
+        Some(Self {
+            config,
+            rank_blocks,
+            barriers,
+            descriptors,
+            cells,
+            cell_stride,
+            pairs,
+            pair_stride,
+            total,
+        })
     }
 
     /// The numbers this plan was made from.
@@ -144,6 +163,13 @@ impl Plan {
     /// Offset of the barrier slot `slot`, which is less than [`BARRIER_SLOTS`].
     pub(super) const fn barrier_slot(&self, slot: u32) -> usize {
         self.barriers + slot as usize * size_of::<BarrierSlot>()
+    }
+
+    /// Offset of descriptor `number` of `rank`; each is less than there are.
+    #[inline(always)]
+    pub(super) const fn descriptor(&self, rank: u32, number: u32) -> usize {
+        let descriptor = rank as usize * DESCRIPTORS_PER_RANK as usize + number as usize;
+        self.descriptors + descriptor * size_of::<Descriptor>()
     }
 
     /// Offset of the cell with the zero-based number `cell`.
@@ -230,7 +256,8 @@ mod tests {
             let plan = Plan::new(Config::new(ranks)).unwrap();
             assert!(plan.rank_block(0) >= size_of::<Header>());
             assert!(plan.rank_block(ranks) <= plan.barrier_slot(0));
-            assert!(plan.barrier_slot(BARRIER_SLOTS) <= plan.cell(0));
+            assert!(plan.barrier_slot(BARRIER_SLOTS) <= plan.descriptor(0, 0));
+            assert!(plan.descriptor(ranks, 0) <= plan.cell(0));
             assert!(plan.cell(plan.cells()) <= plan.resident_bytes());
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
@@ -243,7 +270,7 @@ mod tests {
     #[test]
     fn memory_is_what_the_layout_page_says() {
         let two = Plan::new(Config::new(2)).unwrap();
-        assert_eq!(two.bytes_with_active_pairs(0), 2_134_016);
+        assert_eq!(two.bytes_with_active_pairs(0), 2_150_400);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
     }
 

@@ -47,6 +47,7 @@ pub struct Liveness {
     start_time: AtomicU64,
     /// The cell that the rank is putting into a queue. Here, because its line is the owner's own while the rank lives.
     pub hand: Hand,
+    witness: AtomicU64,
 }
 
 /// The stages of a rank's life, in their only order.
@@ -71,6 +72,7 @@ impl Liveness {
             pid: AtomicU32::new(0),
             start_time: AtomicU64::new(0),
             hand: Hand::empty(),
+            witness: AtomicU64::new(0),
         }
     }
 
@@ -81,6 +83,19 @@ impl Liveness {
         self.start_time.store(start_time, Relaxed);
         // ORDER life/1: Release, pairs with life/2: who sees `Alive` sees whose life it is.
         self.state.store(Life::Alive as u32, order("life/1", Release));
+    }
+
+    /// Says where in this rank's memory a number lies that no other process has there: who reads it through the process
+    /// number that [`Liveness::process`] gives, reads the memory of this rank and of nobody else. Said before the rank
+    /// sends its first message, which publishes it.
+    pub fn set_witness(&self, address: u64) {
+        self.witness.store(address, Relaxed);
+    }
+
+    /// What [`Liveness::set_witness`] said; zero when nothing was.
+    #[must_use]
+    pub fn witness(&self) -> u64 {
+        self.witness.load(Relaxed)
     }
 
     /// Says that this rank has left in good order (owner), or that it is dead (whoever saw it die).

@@ -2,8 +2,11 @@
 
 use core::ptr::NonNull;
 
-use super::{AttachError, BARRIER_SLOTS, CellIndex, Config, Corrupt, Header, Plan, RankBlock};
-use crate::shm::{BarrierSlot, Baton, Cell, CellArena, DoorbellPtr, FastboxPtr};
+use super::{
+    AttachError, BARRIER_SLOTS, CellIndex, Config, Corrupt, DESCRIPTORS_PER_RANK, Header, Plan,
+    RankBlock,
+};
+use crate::shm::{BarrierSlot, Baton, Cell, CellArena, Descriptor, DoorbellPtr, FastboxPtr};
 use crate::sync::{AtomicU32, CACHE_LINE};
 
 /// A mapped segment. Copies are views of the same memory.
@@ -108,6 +111,19 @@ impl Segment {
         }
         // SAFETY: the plan puts this many slots inside the mapping, 64-aligned.
         Some(unsafe { self.base.add(self.plan.barrier_slot(slot)).cast() })
+    }
+
+    /// Descriptor `number` of `rank`.
+    ///
+    /// # Panics
+    ///
+    /// When there is none of that number.
+    #[must_use]
+    pub fn descriptor(&self, rank: u32, number: u32) -> &Descriptor {
+        assert!(rank < self.ranks() && number < DESCRIPTORS_PER_RANK, "{number} of rank {rank}");
+        // SAFETY: the plan puts the descriptors of ranks below `ranks` inside the mapping, 64-aligned; a descriptor is
+        // made of atomics for which any bytes are valid.
+        unsafe { self.base.add(self.plan.descriptor(rank, number)).cast::<Descriptor>().as_ref() }
     }
 
     /// The cell `index`, header and payload; valid as long as the mapping.

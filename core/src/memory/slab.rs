@@ -110,6 +110,12 @@ impl<T: Copy, M: Memory> Slab<T, M> {
         Some(value)
     }
 
+    /// A copy of the first entry whose key is at least `first`: for a walk that changes the slab on its way.
+    #[must_use]
+    pub fn next_from(&self, first: u32) -> Option<(u32, T)> {
+        self.iter_from(first).next().map(|(key, entry)| (key, *entry))
+    }
+
     /// The entries by ascending key.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.iter_from(0)

@@ -66,6 +66,25 @@ impl Cursor {
         bytes
     }
 
+    /// Address of what is left, when that is one contiguous piece and not empty.
+    #[must_use]
+    pub fn address(&self) -> Option<u64> {
+        (self.further_count == 0 && self.part.length > 0)
+            .then(|| self.part.base.addr().get() as u64)
+    }
+
+    /// The place `length` bytes further on, or the end if that is nearer.
+    #[must_use]
+    pub fn after(mut self, length: usize) -> Self {
+        self.walk(length, |_, _, _| {});
+        self
+    }
+
+    /// Calls `each` for consecutive pieces of the next `length` bytes, as far as there are any.
+    pub fn pieces(mut self, length: usize, mut each: impl FnMut(Part)) {
+        self.walk(length, |base, _, length| each(Part { base, length }));
+    }
+
     /// Copies the next `length` bytes, or as many as are left, to `destination`.
     ///
     /// # Safety

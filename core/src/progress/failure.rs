@@ -44,6 +44,9 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Target::Nobody) | None => {}
         }
         self.fail_posted_for(rank, fault);
+        self.fail_senders_to(rank, Err(fault));
+        self.fail_receivers_from(rank, fault);
+        self.forget_announced_by(rank);
         self.cells.reclaim(&self.segment, rank)?;
         Ok(true)
     }
@@ -87,14 +90,14 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    fn fail(&mut self, id: u32, fault: Fault) {
+    pub(super) fn fail(&mut self, id: u32, fault: Fault) {
         if let Some(request) = self.request_mut(id) {
             *request = Request::Done(Err(fault));
         }
     }
 
     /// Drops an unexpected message whose rest will never come.
-    fn forget_message(&mut self, number: u32) {
+    pub(super) fn forget_message(&mut self, number: u32) {
         if let Some(message) = self.messages.remove(number) {
             self.unexpected.remove(message.handle);
             if let Some(owned) = message.payload {

@@ -11,24 +11,32 @@
 //! Source: `[Nemesis07]` §3.1 (cells over iovecs, pending sends, active fastboxes, unexpected messages copied out of
 //! their cells at once) and §3.3 (posted-receive bypass).
 
+mod announced;
 mod cells;
 mod cursor;
 mod failure;
+mod granted;
 mod peer;
 mod receive;
 mod request;
 mod send;
+mod transfer;
 
 pub use cursor::{Cursor, Part};
 pub use peer::Gone;
 pub use receive::{Bypass, Received, Want};
-pub use request::{Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status};
+pub use request::{
+    Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
+};
 pub use send::{Sent, SentShort};
 
 use crate::layout::{CellIndex, Segment};
+use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
+use announced::{Descriptors, Outbound};
 use cells::CellPool;
+use granted::Inbound;
 use peer::{Outbox, Peer};
 use receive::Message;
 use request::{Entry, Request};
@@ -39,11 +47,16 @@ pub struct Tuning {
     /// Longest message that goes through a fastbox, bytes; at most [`crate::wire::FASTBOX_LENGTH_MAX`]. Zero shuts the
     /// fastboxes.
     pub fastbox_max: usize,
+    /// Longest message that is copied through fastbox and cells, bytes. A longer one stays where it is until its receive is
+    /// there.
+    pub eager_max: usize,
+    /// How messages beyond `eager_max` travel.
+    pub transfer: Transfer,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { fastbox_max: 1024 }
+        Self { fastbox_max: 1024, eager_max: 32 * 1024, transfer: Transfer::CmaShared }
     }
 }
 
@@ -59,6 +72,13 @@ pub struct Engine<M: Memory + Clone> {
     cells: CellPool<M>,
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
+    /// Large messages that were announced or are about to be.
+    senders: Slab<Outbound, M>,
+    /// Large messages that met their receives.
+    receivers: Slab<Inbound, M>,
+    descriptors: Descriptors<M>,
+    /// Whether the next job is sought among the receivers first.
+    reads_first: bool,
     /// Peers whose fastbox to us is open.
     inboxes: RankList<M>,
     /// Peers with sends that wait for cells.
@@ -96,6 +116,10 @@ impl<M: Memory + Clone> Engine<M> {
             cells: CellPool::new(memory.clone(), &segment, rank)?,
             requests: Slab::new(memory.clone()),
             messages: Slab::new(memory.clone()),
+            senders: Slab::new(memory.clone()),
+            receivers: Slab::new(memory.clone()),
+            descriptors: Descriptors::new(memory.clone())?,
+            reads_first: false,
             inboxes: list()?,
             blocked: list()?,
             wanted: list()?,
@@ -140,6 +164,9 @@ impl<M: Memory + Clone> Engine<M> {
         let mut moved = self.poll_queue()?;
         for place in 0..self.inboxes.len() {
             moved |= self.poll_fastbox(self.inboxes.get(place))?;
+        }
+        if !self.no_transfers() {
+            moved |= self.advance_transfers()?;
         }
         if !self.blocked.is_empty() {
             moved |= self.push_blocked()?;
@@ -197,9 +224,12 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Stops the engine for good: no operation touches its buffer any more, none will have an outcome. For the one case
-    /// where a claim on a buffer must end and [`Engine::detach`] has no memory to end it well.
-    pub fn stop(&mut self) {
+    /// where a claim on a buffer must end and [`Engine::detach`] cannot end it well. False: a peer is still moving a piece
+    /// of a large message; ask again. `is_gone` says which ranks can no longer touch anything.
+    #[must_use]
+    pub fn stop(&mut self, is_gone: impl Fn(u32) -> bool) -> bool {
         self.stopped = true;
+        self.hush(is_gone)
     }
 
     fn request(&self, id: u32) -> Option<Request> {
@@ -210,10 +240,10 @@ impl<M: Memory + Clone> Engine<M> {
         self.requests.get_mut(id).map(|entry| &mut entry.request)
     }
 
-    /// True when no send waits for cells: whatever was sent is on its way.
+    /// True when no message that was sent, or is arriving, needs this rank any more.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
-        self.blocked.is_empty()
+        self.blocked.is_empty() && self.no_transfers()
     }
 }
 
@@ -225,7 +255,8 @@ impl<M: Memory + Clone> Drop for Engine<M> {
             _ => None,
         });
         let unreceived = self.messages.iter().filter_map(|(_, message)| message.payload);
-        kept.chain(unreceived).for_each(|owned| self.release(owned));
+        let announced = self.senders.iter().filter_map(|(_, outbound)| outbound.owned);
+        kept.chain(unreceived).chain(announced).for_each(|owned| self.release(owned));
     }
 }
 

@@ -28,6 +28,10 @@ pub(super) struct Peer {
     /// Known to run no more; what it left may not all be delivered yet.
     pub(super) ended: bool,
     pub(super) gone: Option<Gone>,
+    /// Whether moving data from the peer's memory is worth a try.
+    pub(super) may_read: bool,
+    /// Whether moving data to the peer's memory is worth a try.
+    pub(super) may_write: bool,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: Waiting,
     /// Where the rest of the message goes that the peer is in the middle of sending.
@@ -51,6 +55,8 @@ impl Peer {
             baton_found: false,
             ended: false,
             gone: None,
+            may_read: true,
+            may_write: true,
             waiting: Waiting::default(),
             arriving: None,
         }

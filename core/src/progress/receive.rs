@@ -4,8 +4,12 @@ use core::ptr::NonNull;
 
 use super::peer::{Arriving, Target};
 use super::request::{Entry, Owned, Request};
-use super::{Cursor, Engine, Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status};
+use super::{
+    Cursor, Engine, Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status,
+    StillClaimed,
+};
 use crate::layout::{CellIndex, Corrupt};
+use crate::lmt::SendCookie;
 use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
 use crate::memory::{Memory, OutOfMemory};
 use crate::shm::{Cell, CellHead, FastboxReceiver, LineMessage, SHORT_MAX, copy_piece};
@@ -60,6 +64,8 @@ pub(super) struct Message {
     /// Its place in the unexpected queue.
     pub(super) handle: u32,
     pub(super) payload: Option<Owned>,
+    /// Set when the message was announced and is still where it was.
+    pub(super) announced: Option<SendCookie>,
     pub(super) total: usize,
     /// Bytes of it that are here.
     pub(super) arrived: usize,
@@ -67,13 +73,14 @@ pub(super) struct Message {
 
 /// A packet as it was found, its numbers checked.
 #[derive(Clone, Copy, Debug)]
-struct Packet {
-    envelope: Envelope,
+pub(super) struct Packet {
+    pub(super) envelope: Envelope,
+    pub(super) key: Key,
     kind: Kind,
-    /// Length of the whole message, bytes.
-    total: usize,
+    /// Length of the whole message, bytes; of [`Kind::Data`], the place of the packet in the message.
+    pub(super) total: usize,
     /// Length of this packet's payload, bytes.
-    length: usize,
+    pub(super) length: usize,
     payload: Payload,
 }
 
@@ -85,7 +92,7 @@ enum Payload {
 
 impl Packet {
     /// Copies the payload, or as much of it as there is room for.
-    fn scatter_to(&self, cursor: &mut Cursor) {
+    pub(super) fn scatter_to(&self, cursor: &mut Cursor) {
         let mut take = |from, piece| {
             // SAFETY: the payload holds `length` bytes (checked where the packet was made) of the segment, where no user
             // buffer lies.
@@ -95,6 +102,18 @@ impl Packet {
             Payload::Cell(from) => take(from, self.length),
             Payload::Lines(message) => message.copy(self.length, take),
         }
+    }
+
+    /// The payload of a packet that has exactly `N` bytes.
+    pub(super) fn head_of_payload<const N: usize>(&self) -> Result<[u8; N], Corrupt> {
+        if self.length != N {
+            return Err(Corrupt::Length { found: self.length as u64, max: N as u64 });
+        }
+        let mut bytes = [0; N];
+        let part = super::Part { base: NonNull::from(&mut bytes).cast(), length: N };
+        // SAFETY: the array is there for as long as the cursor.
+        self.scatter_to(&mut unsafe { Cursor::contiguous(part) });
+        Ok(bytes)
     }
 
     fn completes(&self) -> bool {
@@ -174,6 +193,7 @@ impl<M: Memory + Clone> Engine<M> {
         !self.posted.is_empty()
             || !self.unexpected.is_empty()
             || !self.blocked.is_empty()
+            || !self.no_transfers()
             || self.segment.rank_block(self.rank).recv_queue.has_news()
             || (0..self.inboxes.len()).any(|place| {
                 let other = self.inboxes.get(place);
@@ -259,10 +279,12 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`] for a send: nothing changed, the claim stands.
-    pub fn detach(&mut self, id: RequestId) -> Result<(), OutOfMemory> {
+    /// [`StillClaimed`]: the claim stands. Make progress, which may end it, and try again.
+    pub fn detach(&mut self, id: RequestId) -> Result<(), StillClaimed> {
         match self.request(id.0) {
             Some(Request::Sending { .. }) => return self.detach_send(id.0),
+            Some(Request::Announced { sender }) => self.detach_sender(sender)?,
+            Some(Request::Granted { receiver }) => self.detach_receiver(receiver)?,
             Some(Request::Posted { handle, .. }) => {
                 self.posted.cancel(handle);
             }
@@ -281,8 +303,8 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`]: at least one send keeps its claim. The others are detached.
-    pub fn detach_owned(&mut self, owner: Owner) -> Result<(), OutOfMemory> {
+    /// [`StillClaimed`]: at least one operation keeps its claim. The others are detached.
+    pub fn detach_owned(&mut self, owner: Owner) -> Result<(), StillClaimed> {
         let mut result = Ok(());
         let mut from = 0;
         loop {
@@ -338,11 +360,14 @@ impl<M: Memory + Clone> Engine<M> {
             let max = self.tuning.fastbox_max as u64;
             return Err(Corrupt::Length { found: length as u64, max }.into());
         }
+        if kind != Kind::Eager && kind != Kind::Rts {
+            return Err(Corrupt::Kind { found: kind as u8 }.into());
+        }
         let message = peer.lines_of_next(by_baton.is_some());
         let key = message.key();
         let envelope = Envelope { context: key.context(), source, tag: key.tag() };
         let payload = Payload::Lines(message);
-        self.deliver(Packet { envelope, kind, total: length, length, payload })?;
+        self.deliver(Packet { envelope, key, kind, total: length, length, payload })?;
         self.peers[source as usize].release_next(by_baton.is_some(), length);
         Ok(true)
     }
@@ -390,8 +415,9 @@ impl<M: Memory + Clone> Engine<M> {
         let kind = Kind::parse(head.kind)?;
         let whole = length == head.total;
         let fits = match kind {
-            Kind::Eager => whole,
+            Kind::Eager | Kind::Rts => whole,
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
+            Kind::Data => length > 0,
         };
         let total =
             usize::try_from(head.total).ok().filter(|total| isize::try_from(*total).is_ok());
@@ -401,6 +427,7 @@ impl<M: Memory + Clone> Engine<M> {
         let key = Key(head.key);
         Ok(Packet {
             envelope: Envelope { context: key.context(), source: head.source, tag: key.tag() },
+            key,
             kind,
             total,
             length: head.length as usize,
@@ -410,8 +437,11 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn deliver(&mut self, packet: Packet) -> Result<(), ProgressError> {
-        if packet.kind == Kind::EagerMore {
-            return Ok(self.continue_message(&packet)?);
+        match packet.kind {
+            Kind::Eager | Kind::EagerFirst => {}
+            Kind::EagerMore => return Ok(self.continue_message(&packet)?),
+            Kind::Rts => return self.take_rts(&packet),
+            Kind::Data => return Ok(self.take_data(&packet)?),
         }
         let target = match self.posted.take(&packet.envelope) {
             Some(id) => self.begin_receive(id, &packet),
@@ -451,7 +481,14 @@ impl<M: Memory + Clone> Engine<M> {
                 Some(Owned { base: base.ok_or(OutOfMemory { bytes: length })?, length })
             }
         };
-        let kept = self.enlist_unexpected(packet, payload);
+        let kept = self.enlist(Message {
+            envelope: packet.envelope,
+            handle: 0,
+            payload,
+            announced: None,
+            total: packet.total,
+            arrived: packet.length,
+        });
         match (kept, payload) {
             (Ok(message), Some(owned)) => {
                 let part = super::Part { base: owned.base, length: owned.length };
@@ -470,19 +507,10 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    fn enlist_unexpected(
-        &mut self,
-        packet: &Packet,
-        payload: Option<Owned>,
-    ) -> Result<u32, OutOfMemory> {
-        let envelope = packet.envelope;
-        let message = self.messages.insert(Message {
-            envelope,
-            handle: 0,
-            payload,
-            total: packet.total,
-            arrived: packet.length,
-        })?;
+    /// Puts a message that nobody waits for where a receive will find it.
+    pub(super) fn enlist(&mut self, message: Message) -> Result<u32, OutOfMemory> {
+        let envelope = message.envelope;
+        let message = self.messages.insert(message)?;
         match self.unexpected.insert(envelope, message) {
             Ok(handle) => {
                 if let Some(entry) = self.messages.get_mut(message) {
@@ -546,6 +574,9 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(message) = self.messages.get(number).copied() else {
             return Ok(Received::Done(Err(Fault::Cancelled)));
         };
+        if let Some(cookie) = message.announced {
+            return self.receive_announced(number, &message, cookie, buffer, owner);
+        }
         let Envelope { source, tag, .. } = message.envelope;
         let capacity = buffer.remaining();
         let whole = message.arrived == message.total;
@@ -571,6 +602,26 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(Received::Pending(RequestId(id)))
     }
 
+    /// A receive meets a message that was announced before it.
+    fn receive_announced(
+        &mut self,
+        number: u32,
+        message: &Message,
+        cookie: SendCookie,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        let request = Request::Done(Err(Fault::Cancelled));
+        let id = self.requests.insert(Entry { owner, request })?;
+        if let Err(error) = self.start_recv(id, &message.envelope, cookie, buffer) {
+            self.requests.remove(id);
+            return Err(error.into());
+        }
+        self.unexpected.remove(message.handle);
+        self.messages.remove(number);
+        Ok(Received::Pending(RequestId(id)))
+    }
+
     fn check(&self, pattern: &Pattern) -> Result<(), StartError> {
         let ranks = self.segment.ranks();
         if pattern.source >= ranks && pattern.source != ANY_SOURCE {
@@ -584,7 +635,7 @@ impl<M: Memory + Clone> Engine<M> {
 }
 
 /// How a receive ends whose whole message is here.
-fn outcome(source: u32, tag: u32, message: usize, buffer: usize) -> Outcome {
+pub(super) fn outcome(source: u32, tag: u32, message: usize, buffer: usize) -> Outcome {
     if message > buffer {
         Err(Fault::Truncated { source, tag, message, buffer })
     } else {

@@ -184,6 +184,24 @@ impl From<Corrupt> for ProgressError {
     }
 }
 
+/// Why an operation keeps its claim on its buffer for now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StillClaimed {
+    /// There is no memory to copy the rest of a send. Nothing was changed.
+    OutOfMemory(OutOfMemory),
+    /// The peer is moving a piece of it, and will soon be done. It claims no more: make progress and ask again.
+    Moving {
+        /// The peer.
+        peer: u32,
+    },
+}
+
+impl From<OutOfMemory> for StillClaimed {
+    fn from(error: OutOfMemory) -> Self {
+        Self::OutOfMemory(error)
+    }
+}
+
 /// The message that a send has not handed over completely.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
@@ -192,6 +210,8 @@ pub(super) struct Outgoing {
     /// Bytes handed over so far; zero also means that no packet left yet.
     pub(super) sent: usize,
     pub(super) data: Cursor,
+    /// The large message that this is to announce; then nothing else of it is sent here.
+    pub(super) announces: Option<u32>,
 }
 
 /// An operation under way, and who answers for it.
@@ -220,6 +240,10 @@ pub(super) enum Request {
     Posted { handle: u32, buffer: Cursor },
     /// A receive whose message is arriving.
     Receiving { buffer: Cursor, capacity: usize, source: u32, tag: u32, total: usize },
+    /// A send whose message was announced.
+    Announced { sender: u32 },
+    /// A receive that met an announced message.
+    Granted { receiver: u32 },
     /// Over; kept until asked for.
     Done(Outcome),
 }

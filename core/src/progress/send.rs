@@ -4,7 +4,9 @@ use core::ptr::NonNull;
 
 use super::peer::{Outbox, Peer, Pushed};
 use super::request::{Entry, Outgoing, Owned, Request};
-use super::{Cursor, Engine, Fault, Gone, Outcome, Owner, RequestId, StartError, Status};
+use super::{
+    Cursor, Engine, Fault, Gone, Outcome, Owner, RequestId, StartError, Status, StillClaimed,
+};
 use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
@@ -29,6 +31,17 @@ pub enum SentShort {
     Yes,
     /// Likewise, and the destination sleeps: ring its bell, as for [`Engine::poll_bell`].
     ToSleeper,
+}
+
+/// What one cell carries, but for the payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CellPart {
+    pub(super) kind: Kind,
+    pub(super) key: Key,
+    /// [`CellHead::total`].
+    pub(super) total: u64,
+    /// Bytes of payload, at most a cell's.
+    pub(super) length: usize,
 }
 
 impl<M: Memory + Clone> Engine<M> {
@@ -70,7 +83,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
         };
         // Corruption is reported by the way that can: the caller's `isend` meets it again.
-        let sent = peer.send_lines(key, payload.len(), fill).unwrap_or(false);
+        let sent = peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false);
         peer.next_out += u64::from(sent);
         if sent {
             self.notify(destination);
@@ -111,11 +124,17 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // Fallible work first: once a packet has left, there must be a place for the rest.
         self.requests.reserve()?;
-        let mut message = Outgoing { key, total: data.remaining(), sent: 0, data };
-        if peer.waiting.ends.is_none() && self.push(destination, &mut message)? == Pushed::Whole {
-            return Ok(Sent::Done);
+        let announces = self.pre_send(destination, key, data)?;
+        let mut message = Outgoing { key, total: data.remaining(), sent: 0, data, announces };
+        if self.peers[destination as usize].waiting.ends.is_some()
+            || self.push(destination, &mut message)? == Pushed::Blocked
+        {
+            return Ok(Sent::Pending(self.wait_for_cells(destination, message, owner)?));
         }
-        Ok(Sent::Pending(self.wait_for_cells(destination, message, owner)?))
+        let Some(sender) = announces else { return Ok(Sent::Done) };
+        let id = self.requests.insert(Entry { owner, request: Request::Announced { sender } })?;
+        self.answer_for(sender, id);
+        Ok(Sent::Pending(RequestId(id)))
     }
 
     /// Ends the claim of a pending send on its buffer: the engine copies what is left and sends it from there. The id
@@ -123,11 +142,14 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`]: the send goes on as before, and so does the claim.
-    pub(super) fn detach_send(&mut self, id: u32) -> Result<(), OutOfMemory> {
+    /// [`StillClaimed`]: the send goes on as before, and so does the claim.
+    pub(super) fn detach_send(&mut self, id: u32) -> Result<(), StillClaimed> {
         let Some(Request::Sending { mut message, detached: None, .. }) = self.request(id) else {
             return Ok(());
         };
+        if let Some(sender) = message.announces {
+            return self.detach_sender(sender);
+        }
         let length = message.left().max(1);
         let base =
             self.memory.allocate(Owned::layout(length)?).ok_or(OutOfMemory { bytes: length })?;
@@ -184,12 +206,16 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the oldest send that waits for `destination`.
     pub(super) fn finish_first_waiting(&mut self, destination: u32, outcome: Outcome) {
         let Some((first, last)) = self.peers[destination as usize].waiting.ends else { return };
-        let Some(Request::Sending { next, detached, .. }) = self.request(first) else {
+        let Some(Request::Sending { message, next, detached }) = self.request(first) else {
             return;
         };
         self.peers[destination as usize].waiting.ends = next.map(|next| (next, last));
         if next.is_none() {
             self.blocked.remove(destination);
+        }
+        if let Some(sender) = message.announces {
+            self.finish_announcing(first, sender, outcome);
+            return;
         }
         match detached {
             None => {
@@ -201,6 +227,25 @@ impl<M: Memory + Clone> Engine<M> {
                 self.requests.remove(first);
                 self.release(owned);
             }
+        }
+    }
+
+    /// The request `id` has announced its message, or never will.
+    fn finish_announcing(&mut self, id: u32, sender: u32, outcome: Outcome) {
+        if self.senders.get(sender).is_none_or(|outbound| outbound.request.is_none()) {
+            self.requests.remove(id);
+        } else if let Some(request) = self.request_mut(id) {
+            *request = Request::Announced { sender };
+        }
+        if outcome.is_err() {
+            self.finish_sender(sender, outcome);
+        }
+    }
+
+    /// Says which request waits for the end of an announced message.
+    fn answer_for(&mut self, sender: u32, id: u32) {
+        if let Some(outbound) = self.senders.get_mut(sender) {
+            outbound.request = Some(id);
         }
     }
 
@@ -219,6 +264,9 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<RequestId, OutOfMemory> {
         let request = Request::Sending { message, next: None, detached: None };
         let id = self.requests.insert(Entry { owner, request })?;
+        if let Some(sender) = message.announces {
+            self.answer_for(sender, id);
+        }
         let peer = &mut self.peers[destination as usize];
         // Later messages must not overtake this one through the fastbox.
         peer.shut();
@@ -236,58 +284,81 @@ impl<M: Memory + Clone> Engine<M> {
     /// Hands over as much of a message as there is room for. Its destination is not gone and no other send waits
     /// before it.
     fn push(&mut self, destination: u32, message: &mut Outgoing) -> Result<Pushed, Corrupt> {
+        if let Some(sender) = message.announces {
+            return self.push_rts(destination, message.key, sender);
+        }
         if message.sent == 0 && self.push_through_fastbox(destination, message)? {
             return Ok(Pushed::Whole);
         }
         let room = self.segment.plan().config().cell_payload as usize;
-        // A long message leaves cells for others: a receiver that does not look must not starve the rest.
-        let fair = (self.segment.plan().config().cells_per_rank as usize / 4).max(2);
         loop {
-            if message.total > room {
-                self.cells.collect(&self.segment)?;
-                if self.cells.out_with(destination) >= fair {
-                    return Ok(Pushed::Blocked);
-                }
-            }
-            let Some(cell) = self.cells.take(&self.segment, destination)? else {
+            if message.total > room && !self.has_fair_share(destination)? {
                 return Ok(Pushed::Blocked);
-            };
+            }
             let length = message.left().min(room);
             let kind = match (message.sent, length == message.total) {
                 (0, true) => Kind::Eager,
                 (0, false) => Kind::EagerFirst,
                 _ => Kind::EagerMore,
             };
-            let peer = &mut self.peers[destination as usize];
-            let head = CellHead {
-                sequence: peer.next_out,
-                key: message.key.0,
-                total: message.total as u64,
-                source: self.rank,
-                length: length as u32,
-                kind: kind as u8,
-                flags: announce(peer),
-                reserved: [0; 6],
-            };
-            let pointer = self.segment.cell(cell);
-            // SAFETY: the cell is ours and free until enqueued; it has `room` bytes of payload behind its head.
-            unsafe {
-                message.data.gather(Cell::payload(pointer), length);
-                Cell::write_head(pointer, head);
+            let (key, total) = (message.key, message.total as u64);
+            let data = &mut message.data;
+            // SAFETY: `put_cell` gives the payload of a cell, which has room for `length` bytes and lies where no user
+            // buffer does.
+            let fill = |to| unsafe { data.gather(to, length) };
+            if !self.put_cell(destination, CellPart { kind, key, total, length }, fill)? {
+                return Ok(Pushed::Blocked);
             }
-            let queue = &self.segment.rank_block(destination).recv_queue;
-            let hand = &self.segment.rank_block(self.rank).liveness.hand;
-            if let Err(corrupt) = hand.enqueue(queue, &self.segment, destination, cell) {
-                self.cells.put_back(cell);
-                return Err(corrupt);
-            }
-            peer.next_out += 1;
-            self.notify(destination);
             message.sent += length;
             if message.left() == 0 {
                 return Ok(Pushed::Whole);
             }
         }
+    }
+
+    /// True when a message of many packets may have one more cell with `destination`: it leaves cells for others, for a
+    /// receiver that does not look must not starve the rest.
+    pub(super) fn has_fair_share(&mut self, destination: u32) -> Result<bool, Corrupt> {
+        let fair = (self.segment.plan().config().cells_per_rank as usize / 4).max(2);
+        self.cells.collect(&self.segment)?;
+        Ok(self.cells.out_with(destination) < fair)
+    }
+
+    /// Sends one packet through a cell; `fill` writes its payload. False: there is no cell, and `fill` was not called.
+    #[inline]
+    pub(super) fn put_cell(
+        &mut self,
+        destination: u32,
+        part: CellPart,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Result<bool, Corrupt> {
+        let Some(cell) = self.cells.take(&self.segment, destination)? else { return Ok(false) };
+        let peer = &mut self.peers[destination as usize];
+        let head = CellHead {
+            sequence: peer.next_out,
+            key: part.key.0,
+            total: part.total,
+            source: self.rank,
+            length: part.length as u32,
+            kind: part.kind as u8,
+            flags: announce(peer),
+            reserved: [0; 6],
+        };
+        let pointer = self.segment.cell(cell);
+        // SAFETY: the cell is ours and free until enqueued; its payload is behind its head.
+        unsafe {
+            fill(Cell::payload(pointer));
+            Cell::write_head(pointer, head);
+        }
+        let queue = &self.segment.rank_block(destination).recv_queue;
+        let hand = &self.segment.rank_block(self.rank).liveness.hand;
+        if let Err(corrupt) = hand.enqueue(queue, &self.segment, destination, cell) {
+            self.cells.put_back(cell);
+            return Err(corrupt);
+        }
+        peer.next_out += 1;
+        self.notify(destination);
+        Ok(true)
     }
 
     fn push_through_fastbox(
@@ -306,7 +377,7 @@ impl<M: Memory + Clone> Engine<M> {
             // SAFETY: `send_lines` gives `piece` writable bytes in the segment, where no user buffer lies.
             unsafe { data.gather(to, piece) };
         };
-        let sent = peer.send_lines(*key, *total, fill)?;
+        let sent = peer.send_lines(Kind::Eager, *key, *total, fill)?;
         if sent {
             peer.next_out += 1;
             message.sent = message.total;
@@ -319,17 +390,18 @@ impl<M: Memory + Clone> Engine<M> {
 impl Peer {
     /// Sends a whole message by the baton or through the fastbox, whichever has room.
     #[inline(always)]
-    fn send_lines(
+    pub(super) fn send_lines(
         &mut self,
+        kind: Kind,
         key: Key,
         length: usize,
         mut fill: impl FnMut(NonNull<u8>, usize),
     ) -> Result<bool, Corrupt> {
         let sequence = self.next_out;
-        if self.baton.send(sequence, Kind::Eager, key, length, &mut fill) {
+        if self.baton.send(sequence, kind, key, length, &mut fill) {
             return Ok(true);
         }
-        self.fastbox_out.send(sequence, Kind::Eager, key, length, fill)
+        self.fastbox_out.send(sequence, kind, key, length, fill)
     }
 }
 

@@ -1,0 +1,64 @@
+//! What an RTS packet says.
+
+use core::ptr::NonNull;
+
+use super::Span;
+use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
+
+/// The sender's description of an announced message ([Nemesis07] §3.2): the payload of an RTS packet.
+///
+/// | offset | size | field        | meaning                                        |
+/// |-------:|-----:|--------------|------------------------------------------------|
+/// |      0 |    8 | `total`      | length of the message, bytes                   |
+/// |      8 |    8 | `address`    | where it lies in the sender; zero: in parts    |
+/// |     16 |    4 | `place`      | the sender's descriptor for it                 |
+/// |     20 |    4 | `generation` | which use of that descriptor this is; not zero |
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(C)]
+pub struct SendCookie {
+    /// Length of the message, bytes.
+    pub total: u64,
+    /// Its address in the sender's memory; zero when it lies in several parts.
+    pub address: u64,
+    /// Number of the sender's descriptor.
+    pub place: u32,
+    /// Which use of the descriptor this is; not zero.
+    pub generation: u32,
+}
+
+static_assertions::const_assert_eq!(size_of::<SendCookie>(), SendCookie::LENGTH);
+static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);
+
+impl SendCookie {
+    /// Bytes in a packet: they fit the one line of a fastbox.
+    pub const LENGTH: usize = 24;
+
+    /// Writes the cookie.
+    ///
+    /// # Safety
+    ///
+    /// `to` is valid for writes of [`SendCookie::LENGTH`] bytes.
+    pub(crate) unsafe fn write(self, to: NonNull<u8>) {
+        // SAFETY: by the contract; the place need not be aligned.
+        unsafe { to.cast::<Self>().write_unaligned(self) };
+    }
+
+    /// Reads a cookie that another process wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Length`] for a packet of another length and for numbers that no sender writes.
+    pub fn parse(packet: &[u8; Self::LENGTH]) -> Result<Self, Corrupt> {
+        // SAFETY: the array has the length of a cookie, of which any bytes are valid.
+        let cookie = unsafe { packet.as_ptr().cast::<Self>().read_unaligned() };
+        let total = usize::try_from(cookie.total).ok().filter(|total| Span::fits(*total));
+        if total.is_none() {
+            return Err(Corrupt::Length { found: cookie.total, max: isize::MAX as u64 });
+        }
+        if cookie.place >= DESCRIPTORS_PER_RANK || cookie.generation == 0 {
+            let max = u64::from(DESCRIPTORS_PER_RANK - 1);
+            return Err(Corrupt::Length { found: u64::from(cookie.place), max });
+        }
+        Ok(cookie)
+    }
+}

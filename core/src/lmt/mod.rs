@@ -1,0 +1,138 @@
+//! Large messages: the LMT interface of [Nemesis07] §3.2 and the transfers behind it.
+//!
+//! A large message is announced by an RTS packet, which takes part in matching as an eager message does; its data stay
+//! where they are until the receive is there. Then both sides know each other's memory and move the data by one copy,
+//! whichever of the two is inside the library, or both at once ([`crate::shm::Chunks`]).
+//!
+//! | paper                 | here                                                             |
+//! |-----------------------|------------------------------------------------------------------|
+//! | `lmt_pre_send`        | [`Sender::pre_send`]: the send cookie, which travels in the RTS  |
+//! | `lmt_pre_recv`        | [`Receiver::pre_recv`]: the receive cookie                       |
+//! | CTS, `lmt_start_recv` | [`Receiver::start_recv`]: the cookie is left in the descriptor   |
+//! | `lmt_start_send`      | [`Sender::start_send`]: the cookie has been found there          |
+//! | COOKIE, `lmt_handle_cookie` | [`Sender::handle_cookie`]: grains that the receiver left to the sender |
+//! | DONE, `lmt_post_send`, `lmt_post_recv` | [`Sender::post_send`], [`Receiver::post_recv`]: the counter is complete |
+//!
+//! So of the paper's four packets the RTS alone takes a cell: the answers lie in a descriptor that both sides look at,
+//! and no control packet can wait behind data.
+//!
+//! The two halves are values that neither allocate, wait nor copy between processes: they hand out [`Job`]s, which the
+//! embedder carries out with whatever the system has (`process_vm_readv` and `process_vm_writev`). A side that cannot
+//! leaves its grains to the other; when neither can, the sender puts them into cells.
+
+mod cookie;
+mod receiver;
+mod sender;
+
+pub use cookie::SendCookie;
+pub use receiver::Receiver;
+pub use sender::Sender;
+
+use crate::layout::Corrupt;
+use crate::progress::Cursor;
+use crate::shm::{GRAINS_MAX, Grains};
+
+/// How large messages travel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transfer {
+    /// By one copy that both sides make together.
+    CmaShared,
+    /// By one copy that the receiver makes.
+    Cma,
+    /// Through cells, like short ones.
+    Cells,
+}
+
+impl Transfer {
+    /// All of them, the preferred first.
+    pub const ALL: [Self; 3] = [Self::CmaShared, Self::Cma, Self::Cells];
+
+    /// The name in tables and settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CmaShared => "cma_shared",
+            Self::Cma => "cma",
+            Self::Cells => "cells",
+        }
+    }
+}
+
+/// Bytes of one grain, the unit in which a message is shared out. A whole number of pages, so that two sides seldom pin
+/// the same page.
+pub const GRAIN: usize = 16 * 1024;
+
+/// Fewest and most grains that one job moves. A job costs about 1.5 µs before the first byte, and the other side may have
+/// to wait for the last one.
+const JOB_LEAST: u32 = 2;
+const JOB_MOST: u32 = 32;
+
+/// A piece of a message that this side is to move now.
+#[derive(Debug)]
+pub struct Job {
+    /// The other rank.
+    pub peer: u32,
+    /// Which way.
+    pub direction: Direction,
+    /// Where the piece begins in this process.
+    pub local: Cursor,
+    /// Where it begins in the peer's: a number that the peer gave, for the kernel to check.
+    pub remote: u64,
+    /// Bytes to move. The peer's memory is contiguous.
+    pub length: usize,
+    pub(crate) ticket: Ticket,
+}
+
+/// Which way a job moves data.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Direction {
+    /// From the peer's memory to ours.
+    Read,
+    /// From our memory to the peer's.
+    Write,
+}
+
+/// What a job was claimed as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    /// Its sender, or receiver, in the engine.
+    pub(crate) half: u32,
+    pub(crate) grains: Grains,
+}
+
+/// A job could not be done, in whole or in part. How is for the embedder to know; the message arrives in another way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Refused;
+
+/// The bytes of a message that are to be moved, in grains.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) length: usize,
+}
+
+impl Span {
+    /// True when a message of `length` bytes can be counted in grains.
+    pub(crate) const fn fits(length: usize) -> bool {
+        length.div_ceil(GRAIN) <= GRAINS_MAX as usize
+    }
+
+    /// Number of grains. The length fits by the callers.
+    pub(crate) const fn grains(self) -> u32 {
+        self.length.div_ceil(GRAIN) as u32
+    }
+
+    /// First byte and end of some grains, checked.
+    pub(crate) fn bytes(self, grains: Grains) -> Result<(usize, usize), Corrupt> {
+        let end = u64::from(grains.first) + u64::from(grains.count);
+        if end > u64::from(self.grains()) {
+            return Err(Corrupt::Length { found: end, max: u64::from(self.grains()) });
+        }
+        Ok((grains.first as usize * GRAIN, (end as usize * GRAIN).min(self.length)))
+    }
+
+    /// Grains that end within the bytes from `begin` to `end`, which is at most the length.
+    pub(crate) const fn ending(self, begin: usize, end: usize) -> u32 {
+        let ended = if end == self.length { self.grains() } else { (end / GRAIN) as u32 };
+        ended - (begin / GRAIN) as u32
+    }
+}

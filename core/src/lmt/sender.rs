@@ -1,0 +1,265 @@
+//! The sender's half of a large message.
+
+use super::{Direction, JOB_LEAST, JOB_MOST, Job, SendCookie, Span, Ticket};
+use crate::layout::Corrupt;
+use crate::progress::Cursor;
+use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
+
+/// One announced message, from its RTS to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    peer: u32,
+    place: u32,
+    generation: u32,
+    total: usize,
+    data: Cursor,
+    /// Place in the message of the first byte of `data`.
+    base: usize,
+    answer: Option<Answer>,
+    /// Whether writing to the peer's memory is worth a try.
+    may_write: bool,
+    /// The receiver reads no more: its rest is ours.
+    alone: bool,
+    withdrawn: bool,
+    /// Bytes that we claimed and that go by packets.
+    packets: Bytes,
+    /// Bytes that the receiver claimed and left to us: they go by packets, too.
+    left: Bytes,
+}
+
+/// The receiver's answer, its numbers checked.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    handle: u32,
+    address: u64,
+    span: Span,
+}
+
+/// From the first to the end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bytes {
+    first: usize,
+    end: usize,
+}
+
+impl Bytes {
+    const fn is_empty(self) -> bool {
+        self.first >= self.end
+    }
+}
+
+impl From<(usize, usize)> for Bytes {
+    fn from((first, end): (usize, usize)) -> Self {
+        Self { first, end }
+    }
+}
+
+/// A piece of a message for a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// The receiver's name of the transfer.
+    pub(crate) handle: u32,
+    /// Its generation.
+    pub(crate) generation: u32,
+    /// Place in the message.
+    pub(crate) offset: usize,
+    /// Bytes left to send from there; not zero.
+    pub(crate) length: usize,
+    /// Where they are.
+    pub(crate) data: Cursor,
+}
+
+impl Sender {
+    /// Prepares a message of `total` bytes for `peer`, in the sender's descriptor `place`, whose last use was another
+    /// generation and is over. Returns what the RTS has to say.
+    pub(crate) fn pre_send(
+        peer: u32,
+        place: u32,
+        generation: u32,
+        data: Cursor,
+        may_write: bool,
+        descriptor: &Descriptor,
+    ) -> Self {
+        descriptor.grant.begin();
+        descriptor.chunks.begin(generation);
+        Self {
+            peer,
+            place,
+            generation,
+            total: data.remaining(),
+            data,
+            base: 0,
+            answer: None,
+            may_write,
+            alone: false,
+            withdrawn: false,
+            packets: Bytes::default(),
+            left: Bytes::default(),
+        }
+    }
+
+    /// What the RTS says.
+    pub(crate) fn cookie(&self) -> SendCookie {
+        // A message that has been withdrawn already is not to be read where it was.
+        let address = if self.withdrawn { None } else { self.data.address() };
+        SendCookie {
+            total: self.total as u64,
+            address: address.unwrap_or(0),
+            place: self.place,
+            generation: self.generation,
+        }
+    }
+
+    /// Looks for the receiver's answer. True when it has come just now.
+    pub(crate) fn start_send(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
+        if self.answer.is_some() {
+            return Ok(false);
+        }
+        let Some(cookie) = descriptor.grant.answer(self.generation) else { return Ok(false) };
+        let ReceiveCookie { handle, address, length, moves } = cookie;
+        if length > self.total as u64 {
+            return Err(Corrupt::Length { found: length, max: self.total as u64 });
+        }
+        let span = Span { length: length as usize };
+        self.answer = Some(Answer { handle, address, span });
+        self.alone |= !moves;
+        Ok(true)
+    }
+
+    /// Takes over what the receiver could not move. True when it has asked just now.
+    pub(crate) fn handle_cookie(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
+        let Some(Answer { span, .. }) = self.answer.filter(|_| !self.alone) else {
+            return Ok(false);
+        };
+        let Some(grains) = descriptor.grant.refused() else { return Ok(false) };
+        self.left = span.bytes(grains)?.into();
+        self.alone = true;
+        Ok(true)
+    }
+
+    /// True when every byte that was wanted has arrived: the memory is the user's again, the descriptor free.
+    pub(crate) fn post_send(&self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
+        let Some(Answer { span, .. }) = self.answer else { return Ok(false) };
+        let grains = span.grains();
+        Ok(descriptor.chunks.done(self.generation, grains)? == grains)
+    }
+
+    /// Claims something to write to the receiver's memory.
+    pub(crate) fn claim(&self, descriptor: &Descriptor, half: u32) -> Result<Option<Job>, Corrupt> {
+        let Some(Answer { address, span, .. }) = self.answer.filter(|_| self.writes()) else {
+            return Ok(None);
+        };
+        let Some(grains) = descriptor.chunks.claim(self.share(span)) else { return Ok(None) };
+        let (begin, end) = span.bytes(grains)?;
+        Ok(Some(Job {
+            peer: self.peer,
+            direction: Direction::Write,
+            local: self.data.after(begin - self.base),
+            remote: address.wrapping_add(begin as u64),
+            length: end - begin,
+            ticket: Ticket { half, grains },
+        }))
+    }
+
+    /// Takes the result of a job that failed: its grains go by packets.
+    pub(crate) fn refused(&mut self, grains: Grains) -> Result<(), Corrupt> {
+        self.may_write = false;
+        if let Some(Answer { span, .. }) = self.answer {
+            self.packets = span.bytes(grains)?.into();
+        }
+        Ok(())
+    }
+
+    /// What the next packet should carry, if packets are needed.
+    pub(crate) fn packet(&mut self, descriptor: &Descriptor) -> Result<Option<Piece>, Corrupt> {
+        let Some(Answer { handle, span, .. }) = self.answer else { return Ok(None) };
+        if self.packets.is_empty() && self.left.is_empty() {
+            // While the receiver reads, packets would only take its time.
+            if self.writes() || !self.alone {
+                return Ok(None);
+            }
+            let Some(grains) = descriptor.chunks.claim(self.share(span)) else { return Ok(None) };
+            self.packets = span.bytes(grains)?.into();
+        }
+        let Bytes { first: offset, end } = *self.next_packets();
+        Ok(Some(Piece {
+            handle,
+            generation: self.generation,
+            offset,
+            length: end - offset,
+            data: self.data.after(offset - self.base),
+        }))
+    }
+
+    /// Says that the next `length` bytes of the packets have left.
+    pub(crate) fn packet_left(&mut self, length: usize) {
+        self.next_packets().first += length;
+    }
+
+    fn next_packets(&mut self) -> &mut Bytes {
+        if self.packets.is_empty() { &mut self.left } else { &mut self.packets }
+    }
+
+    /// Takes the sender's memory away from the receiver. True when the receiver is out of it; otherwise ask again.
+    pub(crate) fn withdraw(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
+        let claimed = descriptor.chunks.withdraw(self.generation);
+        self.withdrawn = true;
+        if self.alone || self.handle_cookie(descriptor)? {
+            // A receiver that does not read, or has stopped, claims nothing.
+            self.alone = true;
+            return Ok(true);
+        }
+        let quiet = descriptor.chunks.done(self.generation, claimed)? == claimed;
+        self.alone |= quiet;
+        Ok(quiet)
+    }
+
+    /// Place in the message and number of the bytes that this side may still need.
+    pub(crate) fn rest(&self, descriptor: &Descriptor) -> (usize, usize) {
+        let claimed = descriptor.chunks.withdraw(self.generation) as usize * super::GRAIN;
+        let unsent = [self.packets, self.left].into_iter().filter(|bytes| !bytes.is_empty());
+        let from = unsent.fold(claimed, |from, bytes| from.min(bytes.first));
+        let from = from.clamp(self.base, self.total);
+        (from, self.total - from)
+    }
+
+    /// The bytes from `base` on, where they are now.
+    pub(crate) fn data(&self, base: usize) -> Cursor {
+        self.data.after(base - self.base)
+    }
+
+    /// Goes on from a copy of the bytes from `base` on.
+    pub(crate) const fn move_to(&mut self, copy: Cursor, base: usize) {
+        self.data = copy;
+        self.base = base;
+    }
+
+    /// The receiver's rank.
+    pub(crate) const fn peer(&self) -> u32 {
+        self.peer
+    }
+
+    /// Number of the descriptor.
+    pub(crate) const fn place(&self) -> u32 {
+        self.place
+    }
+
+    /// Length of the message, bytes.
+    pub(crate) const fn total(&self) -> usize {
+        self.total
+    }
+
+    fn writes(&self) -> bool {
+        self.may_write && self.answer.is_some_and(|answer| answer.address != 0)
+    }
+
+    const fn share(&self, span: Span) -> Claim {
+        Claim {
+            generation: self.generation,
+            grains: span.grains(),
+            least: JOB_LEAST,
+            most: JOB_MOST,
+            sender: true,
+        }
+    }
+}
