@@ -7,6 +7,7 @@ use std::alloc;
 use std::rc::Rc;
 
 use strait_core::layout::{Config, PAGE, Plan, Segment};
+use strait_core::lmt::Transfer;
 use strait_core::memory::Memory;
 use strait_core::progress::{Engine, Tuning};
 
@@ -63,6 +64,8 @@ impl Arena {
     /// When there is no memory.
     #[must_use]
     pub fn engine(&self, rank: u32, ledger: &Ledger) -> Engine<Ledger> {
+        // Nobody here moves anything between two processes.
+        let tuning = Tuning { transfer: Transfer::Cells, ..Tuning::default() };
         let engine = Engine::new(ledger.clone(), self.segment, rank, tuning);
         engine.expect("memory for an engine")
     }
