@@ -45,6 +45,7 @@ impl Shared {
     fn carry(&self, grain: u32) {
         // SAFETY: see `Sync`.
         let value = self.from[grain as usize].with(|from| unsafe { *from });
+        // SAFETY: see `Sync`.
         self.to[grain as usize].with_mut(|to| unsafe { *to = value });
     }
 
