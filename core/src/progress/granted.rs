@@ -1,6 +1,8 @@
 //! Large messages on their way in: from the meeting of announcement and receive to the end.
 
-use super::receive::{Message, Packet, outcome};
+use super::arrive::Message;
+use super::packet::Packet;
+use super::receive::outcome;
 use super::request::Request;
 use super::{Cursor, Engine, Fault, ProgressError, StillClaimed};
 use crate::layout::Corrupt;

@@ -12,19 +12,23 @@
 //! their cells at once) and §3.3 (posted-receive bypass).
 
 mod announced;
+mod arrive;
+mod bypass;
 mod cells;
 mod cursor;
 mod failure;
 mod granted;
+mod packet;
 mod peer;
 mod receive;
 mod request;
 mod send;
 mod transfer;
 
+pub use bypass::{Bypass, Want};
 pub use cursor::{Cursor, Part};
 pub use peer::Gone;
-pub use receive::{Bypass, Received, Want};
+pub use receive::Received;
 pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
 };
@@ -35,10 +39,10 @@ use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
 use announced::{Descriptors, Outbound};
+use arrive::Message;
 use cells::CellPool;
 use granted::Inbound;
 use peer::{Outbox, Peer};
-use receive::Message;
 use request::{Entry, Request};
 
 /// Numbers that a user may tune.

@@ -1,0 +1,277 @@
+//! Arriving: packets are taken in the order of their source and meet what is posted, or are kept.
+
+use core::ptr::NonNull;
+
+use super::packet::{Packet, Payload};
+use super::peer::{Arriving, Target};
+use super::receive::outcome;
+use super::request::{Owned, Request};
+use super::{Cursor, Engine, ProgressError};
+use crate::layout::{CellIndex, Corrupt};
+use crate::lmt::SendCookie;
+use crate::matching::Envelope;
+use crate::memory::{Memory, OutOfMemory};
+use crate::shm::{Cell, CellHead, FastboxReceiver};
+use crate::wire::{Key, Kind};
+
+/// An unexpected message, copied out of its cells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub(super) envelope: Envelope,
+    /// Its place in the unexpected queue.
+    pub(super) handle: u32,
+    pub(super) payload: Option<Owned>,
+    /// Set when the message was announced and is still where it was.
+    pub(super) announced: Option<SendCookie>,
+    pub(super) total: usize,
+    /// Bytes of it that are here.
+    pub(super) arrived: usize,
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Takes what is in the queue, at most as many cells as there are, so that a fast sender cannot keep us here.
+    pub(super) fn poll_queue(&mut self) -> Result<bool, ProgressError> {
+        let mut moved = false;
+        if let Some(cell) = self.stalled {
+            self.deliver_cell(cell)?;
+            self.stalled = None;
+            moved = true;
+        }
+        for _ in 0..self.segment.plan().cells() {
+            let queue = &self.segment.rank_block(self.rank).recv_queue;
+            let Some(cell) = queue.dequeue(&self.segment)? else { break };
+            self.stalled = Some(cell);
+            self.deliver_cell(cell)?;
+            self.stalled = None;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Takes what is in the fastbox from `source`, at most one ring full.
+    pub(super) fn poll_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
+        let mut moved = false;
+        for _ in 0..self.segment.plan().config().fastbox_lines {
+            if !self.take_from_fastbox(source)? {
+                break;
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
+        let peer = &self.peers[source as usize];
+        let by_baton = peer.baton.peek(peer.next_in);
+        let Some(found) = by_baton.or_else(|| peer.fastbox_in.peek(peer.next_in)) else {
+            return Ok(false);
+        };
+        let (kind, length) = (found.kind()?, found.length());
+        if !peer.next_holds(by_baton.is_some(), length) {
+            let max = self.tuning.fastbox_max as u64;
+            return Err(Corrupt::Length { found: length as u64, max }.into());
+        }
+        if kind != Kind::Eager && kind != Kind::Rts {
+            return Err(Corrupt::Kind { found: kind as u8 }.into());
+        }
+        let message = peer.lines_of_next(by_baton.is_some());
+        let key = message.key();
+        let envelope = Envelope { context: key.context(), source, tag: key.tag() };
+        let payload = Payload::Lines(message);
+        self.deliver(Packet { envelope, key, kind, total: length, length, payload })?;
+        self.peers[source as usize].release_next(by_baton.is_some(), length);
+        Ok(true)
+    }
+
+    /// Delivers a dequeued cell and gives it back to its owner. On error the cell is untouched.
+    fn deliver_cell(&mut self, cell: CellIndex) -> Result<(), ProgressError> {
+        let pointer = self.segment.cell(cell);
+        // SAFETY: the cell was dequeued by us and not given back yet.
+        let head = unsafe { Cell::read_head(pointer) };
+        let packet = self.parse(&head, pointer)?;
+        let source = packet.envelope.source;
+        // A packet ahead of its turn: the ones before it are in the fastbox, where they were put first.
+        while self.peers[source as usize].next_in != head.sequence {
+            if !self.take_from_fastbox(source)? {
+                let expected = self.peers[source as usize].next_in;
+                return Err(Corrupt::Sequence { source, found: head.sequence, expected }.into());
+            }
+        }
+        self.deliver(packet)?;
+        let peer = &mut self.peers[source as usize];
+        peer.next_in += 1;
+        if head.flags & CellHead::FASTBOX_OPEN != 0 && !peer.inbox_open {
+            peer.inbox_open = true;
+            peer.fastbox_in = FastboxReceiver::new(self.segment.fastbox(source, self.rank));
+            peer.find_baton(&self.segment, self.rank, source);
+            self.inboxes.insert(source);
+        }
+        let owner = self.segment.owner(cell);
+        self.segment.rank_block(owner).free_queue.push(&self.segment, cell);
+        // It may sleep for want of this very cell.
+        self.notify(owner);
+        Ok(())
+    }
+
+    /// Checks what a cell says of itself.
+    fn parse(&self, head: &CellHead, cell: NonNull<Cell>) -> Result<Packet, Corrupt> {
+        let config = self.segment.plan().config();
+        if head.source >= config.ranks {
+            return Err(Corrupt::Source { found: head.source, ranks: config.ranks });
+        }
+        let (length, max) = (u64::from(head.length), u64::from(config.cell_payload));
+        if length > max {
+            return Err(Corrupt::Length { found: length, max });
+        }
+        let kind = Kind::parse(head.kind)?;
+        let whole = length == head.total;
+        let fits = match kind {
+            Kind::Eager | Kind::Rts => whole,
+            Kind::EagerFirst | Kind::EagerMore => length < head.total,
+            Kind::Data => length > 0,
+        };
+        let total =
+            usize::try_from(head.total).ok().filter(|total| isize::try_from(*total).is_ok());
+        let Some(total) = total.filter(|_| fits) else {
+            return Err(Corrupt::Length { found: length, max: head.total });
+        };
+        let key = Key(head.key);
+        Ok(Packet {
+            envelope: Envelope { context: key.context(), source: head.source, tag: key.tag() },
+            key,
+            kind,
+            total,
+            length: head.length as usize,
+            // SAFETY: the cell came from `Segment::cell`.
+            payload: Payload::Cell(unsafe { Cell::payload(cell) }),
+        })
+    }
+
+    fn deliver(&mut self, packet: Packet) -> Result<(), ProgressError> {
+        match packet.kind {
+            Kind::Eager | Kind::EagerFirst => {}
+            Kind::EagerMore => return Ok(self.continue_message(&packet)?),
+            Kind::Rts => return self.take_rts(&packet),
+            Kind::Data => return Ok(self.take_data(&packet)?),
+        }
+        let target = match self.posted.take(&packet.envelope) {
+            Some(id) => self.begin_receive(id, &packet),
+            None => self.keep_unexpected(&packet)?,
+        };
+        if !packet.completes() {
+            let left = packet.total - packet.length;
+            self.peers[packet.envelope.source as usize].arriving = Some(Arriving { target, left });
+        }
+        Ok(())
+    }
+
+    /// The first packet of a message meets its receive.
+    fn begin_receive(&mut self, id: u32, packet: &Packet) -> Target {
+        let Some(request) = self.request_mut(id) else { return Target::Nobody };
+        if let Request::Posted { buffer, .. } = request {
+            let mut buffer = *buffer;
+            let capacity = buffer.remaining();
+            packet.scatter_to(&mut buffer);
+            let Envelope { source, tag, .. } = packet.envelope;
+            let total = packet.total;
+            *request = if packet.completes() {
+                Request::Done(outcome(source, tag, total, capacity))
+            } else {
+                Request::Receiving { buffer, capacity, source, tag, total }
+            };
+        }
+        Target::Request(id)
+    }
+
+    /// Copies the first packet of a message that nobody waits for out of the way. All or nothing.
+    fn keep_unexpected(&mut self, packet: &Packet) -> Result<Target, OutOfMemory> {
+        let payload = match packet.total {
+            0 => None,
+            length => {
+                let base = self.memory.allocate(Owned::layout(length)?);
+                Some(Owned { base: base.ok_or(OutOfMemory { bytes: length })?, length })
+            }
+        };
+        let kept = self.enlist(Message {
+            envelope: packet.envelope,
+            handle: 0,
+            payload,
+            announced: None,
+            total: packet.total,
+            arrived: packet.length,
+        });
+        match (kept, payload) {
+            (Ok(message), Some(owned)) => {
+                let part = super::Part { base: owned.base, length: owned.length };
+                // SAFETY: the memory is ours and has room for the whole message.
+                let mut cursor = unsafe { Cursor::contiguous(part) };
+                packet.scatter_to(&mut cursor);
+                Ok(Target::Message(message))
+            }
+            (Ok(message), None) => Ok(Target::Message(message)),
+            (Err(error), owned) => {
+                if let Some(owned) = owned {
+                    self.release(owned);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts a message that nobody waits for where a receive will find it.
+    pub(super) fn enlist(&mut self, message: Message) -> Result<u32, OutOfMemory> {
+        let envelope = message.envelope;
+        let message = self.messages.insert(message)?;
+        match self.unexpected.insert(envelope, message) {
+            Ok(handle) => {
+                if let Some(entry) = self.messages.get_mut(message) {
+                    entry.handle = handle;
+                }
+                Ok(message)
+            }
+            Err(error) => {
+                self.messages.remove(message);
+                Err(error)
+            }
+        }
+    }
+
+    /// A further packet of the message that its source is in the middle of.
+    fn continue_message(&mut self, packet: &Packet) -> Result<(), Corrupt> {
+        let source = packet.envelope.source;
+        let peer = &mut self.peers[source as usize];
+        let Some(arriving) = peer.arriving.filter(|arriving| packet.length <= arriving.left) else {
+            let max = peer.arriving.map_or(0, |arriving| arriving.left) as u64;
+            return Err(Corrupt::Length { found: packet.length as u64, max });
+        };
+        let left = arriving.left - packet.length;
+        peer.arriving = (left > 0).then_some(Arriving { left, ..arriving });
+        match arriving.target {
+            Target::Nobody => {}
+            Target::Request(id) => {
+                let Some(request) = self.request_mut(id) else { return Ok(()) };
+                if let Request::Receiving { buffer, capacity, source, tag, total } = request {
+                    packet.scatter_to(buffer);
+                    if left == 0 {
+                        *request = Request::Done(outcome(*source, *tag, *total, *capacity));
+                    }
+                }
+            }
+            Target::Message(number) => {
+                let Some(message) = self.messages.get_mut(number) else { return Ok(()) };
+                if let Some(Owned { base, length }) = message.payload {
+                    // SAFETY: `arrived` bytes are inside the message's own memory, and `left` of it were free.
+                    unsafe {
+                        let rest = super::Part {
+                            base: base.add(message.arrived),
+                            length: length - message.arrived,
+                        };
+                        packet.scatter_to(&mut Cursor::contiguous(rest));
+                    }
+                }
+                message.arrived += packet.length;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Receiving round matching: the latency path.
+
+use core::ptr::NonNull;
+
+use super::{Engine, Status};
+use crate::matching::ANY_TAG;
+use crate::memory::Memory;
+use crate::shm::{SHORT_MAX, copy_piece};
+use crate::wire::{Key, Kind};
+
+/// What [`Engine::recv_short`] found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Bypass {
+    /// The message, which is received.
+    Received(Status),
+    /// Nothing from this source yet. Looking again may help.
+    Nothing,
+    /// This receive cannot go round matching; use [`Engine::irecv`].
+    Closed,
+}
+
+/// Context and tag that a receive wants, as a comparison of one word.
+#[derive(Clone, Copy, Debug)]
+pub struct Want {
+    key: u64,
+    mask: u64,
+}
+
+impl Want {
+    /// Messages of `context` with `tag`, or with any tag for [`ANY_TAG`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(context: u32, tag: u32) -> Self {
+        let mask = if tag == ANY_TAG { !0 << 32 } else { !0 };
+        Self { key: Key::new(context, tag).0, mask }
+    }
+
+    #[inline(always)]
+    const fn accepts(self, key: Key) -> bool {
+        (key.0 ^ self.key) & self.mask == 0
+    }
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Receives a message of up to [`SHORT_MAX`] bytes from `source` if it is the next one in the fastbox and nothing
+    /// is posted or unexpected: the posted-receive bypass (`[Nemesis07]` §3.3).
+    ///
+    /// This is the latency path: no branch here is taken that the common case does not need.
+    #[inline(always)]
+    pub fn recv_short(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
+        // `ANY_SOURCE` is no index.
+        let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
+        let by_baton = peer.baton.peek(peer.next_in);
+        let (found, message) = match by_baton {
+            Some(found) => (found, peer.baton.message()),
+            None => match peer.fastbox_in.peek(peer.next_in) {
+                Some(found) => (found, peer.fastbox_in.message()),
+                None => return Bypass::Nothing,
+            },
+        };
+        let Some(length) = found.eager_up_to(SHORT_MAX) else { return Bypass::Closed };
+        let key = message.key();
+        if length > buffer.len()
+            || !want.accepts(key)
+            || !self.posted.is_empty()
+            || !self.unexpected.is_empty()
+        {
+            return Bypass::Closed;
+        }
+        // SAFETY: the buffer has room for `length` bytes, checked above.
+        unsafe { message.copy_short(NonNull::from(buffer).cast(), length) };
+        if by_baton.is_some() {
+            peer.baton.release();
+        } else {
+            peer.fastbox_in.release_short();
+        }
+        peer.next_in += 1;
+        Bypass::Received(Status { source, tag: key.tag(), bytes: length })
+    }
+
+    /// As [`Engine::recv_short`], for any message that comes by baton or fastbox.
+    #[inline(never)]
+    pub fn recv_medium(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
+        let idle = self.posted.is_empty() && self.unexpected.is_empty();
+        let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
+        let by_baton = peer.baton.peek(peer.next_in);
+        let Some(found) = by_baton.or_else(|| peer.fastbox_in.peek(peer.next_in)) else {
+            return Bypass::Nothing;
+        };
+        let (length, key) = (found.length(), peer.lines_of_next(by_baton.is_some()).key());
+        let fits = length <= buffer.len() && peer.next_holds(by_baton.is_some(), length);
+        if found.kind() != Ok(Kind::Eager) || !fits || !want.accepts(key) || !idle {
+            return Bypass::Closed;
+        }
+        let mut to = buffer.as_mut_ptr();
+        peer.lines_of_next(by_baton.is_some()).copy(length, |from, piece| {
+            // SAFETY: `copy` gives consecutive pieces of `length` bytes in all, each at most a line's, which the buffer has
+            // room for.
+            unsafe {
+                copy_piece(from.as_ptr(), to, piece);
+                to = to.add(piece);
+            }
+        });
+        peer.release_next(by_baton.is_some(), length);
+        Bypass::Received(Status { source, tag: key.tag(), bytes: length })
+    }
+
+    /// True when waiting for the next message of `source`'s fastbox alone, by [`Engine::recv_short`], would starve
+    /// something else or could miss it: messages elsewhere, operations under way.
+    #[inline(always)]
+    #[must_use]
+    pub fn must_progress(&self, source: u32) -> bool {
+        !self.posted.is_empty()
+            || !self.unexpected.is_empty()
+            || !self.blocked.is_empty()
+            || !self.no_transfers()
+            || self.segment.rank_block(self.rank).recv_queue.has_news()
+            || (0..self.inboxes.len()).any(|place| {
+                let other = self.inboxes.get(place);
+                let peer = &self.peers[other as usize];
+                other != source && peer.has_next()
+            })
+    }
+}
