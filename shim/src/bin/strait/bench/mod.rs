@@ -152,6 +152,7 @@ impl Kind {
 pub(crate) fn way(bytes: usize) -> &'static str {
     match strait::env::tuning() {
         Ok(tuning) if bytes <= tuning.fastbox_max && tuning.fastbox_max > 0 => "fastbox",
+        Ok(tuning) if bytes > tuning.eager_max => tuning.transfer.name(),
         _ => "cells",
     }
 }

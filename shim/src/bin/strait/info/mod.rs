@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use strait::Tuning;
 use strait::boot::Config;
 use strait::env::{self, VARIABLES};
 use strait_core::layout::{LAYOUT_VERSION, Plan};
@@ -73,20 +74,19 @@ fn version() -> Vec<Fact> {
 fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
     let Config { cells_per_rank, cell_payload, fastbox_lines, .. } = Config::new(2);
-    let fastbox = match env::tuning() {
-        Ok(tuning) => fact(
-            "fastbox_max",
-            format!("{} B", tuning.fastbox_max),
-            "longest message through a fastbox; longer ones take cells",
-        ),
-        Err(error) => fact("fastbox_max", "unusable".into(), &error.to_string()),
+    let mut facts = match env::tuning() {
+        Ok(Tuning { fastbox_max, eager_max, transfer }) => vec![
+            fact("fastbox_max", format!("{fastbox_max} B"), "longest message by baton or fastbox"),
+            fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
+            fact("transfer", transfer.name().into(), "of longer messages"),
+        ],
+        Err(error) => vec![fact("thresholds", "unusable".into(), &error.to_string())],
     };
-    let mut facts = vec![
-        fastbox,
+    facts.extend([
         fact("fastbox_lines", fastbox_lines.to_string(), "lines of 64 bytes in a fastbox"),
         fact("cell_payload", format!("{cell_payload} B"), "longer messages take several cells"),
         fact("cells_per_rank", cells_per_rank.to_string(), "a sender without cells waits"),
-    ];
+    ]);
     if let Ok(plan) = Plan::new(Config::new(2)) {
         let bytes = plan.bytes_with_active_pairs(1);
         facts.push(fact("segment", format!("{bytes} B"), "of a job of 2 ranks that talk"));

@@ -17,7 +17,7 @@ pub(super) fn transport() -> Vec<Fact> {
     vec![
         usable("memfd, sealed", sealed_memfd(), "the segment: no name, and nobody can shorten it"),
         usable("pidfd", pidfd(), "tells when a rank dies"),
-        usable("futex", wake(), "present; this version waits by spinning and yielding"),
+        usable("futex", wake(), "what a rank sleeps on when it has waited for long"),
         processors(),
         usable("binding", binding(), "`strait run --bind`"),
         fact("memory", memory(), "of the machine, or of the control group if that is less".into()),
@@ -27,9 +27,12 @@ pub(super) fn transport() -> Vec<Fact> {
 /// What the machine has besides.
 pub(super) fn hardware() -> Vec<Fact> {
     let read = match read_own_memory() {
-        Ok(()) => {
-            Fact::new("hardware", "process_vm_readv", "available", "not used by this version")
-        }
+        Ok(()) => Fact::new(
+            "hardware",
+            "process_vm_readv",
+            "available",
+            "large messages are copied once; tried for each peer before its first use",
+        ),
         Err(error) => Fact::new(
             "hardware",
             "process_vm_readv",
@@ -140,7 +143,10 @@ fn ibverbs() -> Fact {
     names.sort();
     match names.as_slice() {
         [] => fact("none".into(), format!("{FOLDER} is empty")),
-        names => fact(names.join(", "), "not used by this version".into()),
+        names => fact(
+            names.join(", "),
+            "large messages are copied once; tried for each peer before its first use".into(),
+        ),
     }
 }
 
