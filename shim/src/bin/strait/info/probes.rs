@@ -143,10 +143,7 @@ fn ibverbs() -> Fact {
     names.sort();
     match names.as_slice() {
         [] => fact("none".into(), format!("{FOLDER} is empty")),
-        names => fact(
-            names.join(", "),
-            "large messages are copied once; tried for each peer before its first use".into(),
-        ),
+        names => fact(names.join(", "), "not used by this version".into()),
     }
 }
 
