@@ -52,8 +52,12 @@ fn all_to_all(world: &World, ranks: &[u32], tag: u32) {
 /// The victim waits for a word from each of the others, who then do `what` to it while it dies; `before` is what it does
 /// with its last breath.
 fn while_it_dies(name: &'static str, before: fn(Endpoint<'_>), what: fn(&World)) {
-    let job = Ranks::new(4, name).with_deaths(&[VICTIM]).within(Duration::from_secs(30));
-    job.run(|world| {
+    while_it_dies_in(Ranks::new(4, name), before, what);
+}
+
+/// As [`while_it_dies`], in a job of four ranks.
+fn while_it_dies_in(job: Ranks, before: fn(Endpoint<'_>), what: fn(&World)) {
+    job.with_deaths(&[VICTIM]).within(Duration::from_secs(30)).run(|world| {
         let endpoint = world.endpoint();
         all_to_all(&world, &[0, 1, 2, VICTIM], 1);
         if world.rank() == VICTIM {
@@ -174,7 +178,10 @@ fn a_message_that_breaks_off_is_no_message() {
             die();
         });
     };
-    while_it_dies("a_message_that_breaks_off_is_no_message", before, |world| {
+    // Through cells, of which a rank has too few for the whole message: by one copy, a receiver that was quick could
+    // have all of it before the sender dies.
+    let job = Ranks::new(4, "a_message_that_breaks_off_is_no_message").with("STRAIT_LMT", "cells");
+    while_it_dies_in(job, before, |world| {
         let mut bytes = vec![0_u8; LONG];
         if world.rank() == 0 {
             // Posted before anything of it comes, or after.

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::Span;
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
 
-/// The sender's description of an announced message ([Nemesis07] §3.2): the payload of an RTS packet.
+/// The sender's description of an announced message (`[Nemesis07]` §3.2): the payload of an RTS packet.
 ///
 /// | offset | size | field        | meaning                                        |
 /// |-------:|-----:|--------------|------------------------------------------------|

@@ -1,4 +1,4 @@
-//! Large messages: the LMT interface of [Nemesis07] §3.2 and the transfers behind it.
+//! Large messages: the LMT interface of `[Nemesis07]` §3.2 and the transfers behind it.
 //!
 //! A large message is announced by an RTS packet, which takes part in matching as an eager message does; its data stay
 //! where they are until the receive is there. Then both sides know each other's memory and move the data by one copy,
@@ -6,12 +6,12 @@
 //!
 //! | paper                 | here                                                             |
 //! |-----------------------|------------------------------------------------------------------|
-//! | `lmt_pre_send`        | [`Sender::pre_send`]: the send cookie, which travels in the RTS  |
-//! | `lmt_pre_recv`        | [`Receiver::pre_recv`]: the receive cookie                       |
-//! | CTS, `lmt_start_recv` | [`Receiver::start_recv`]: the cookie is left in the descriptor   |
-//! | `lmt_start_send`      | [`Sender::start_send`]: the cookie has been found there          |
-//! | COOKIE, `lmt_handle_cookie` | [`Sender::handle_cookie`]: grains that the receiver left to the sender |
-//! | DONE, `lmt_post_send`, `lmt_post_recv` | [`Sender::post_send`], [`Receiver::post_recv`]: the counter is complete |
+//! | `lmt_pre_send`        | `Sender::pre_send`: the send cookie, which travels in the RTS  |
+//! | `lmt_pre_recv`        | `Receiver::pre_recv`: the receive cookie                       |
+//! | CTS, `lmt_start_recv` | `Receiver::start_recv`: the cookie is left in the descriptor   |
+//! | `lmt_start_send`      | `Sender::start_send`: the cookie has been found there          |
+//! | COOKIE, `lmt_handle_cookie` | `Sender::handle_cookie`: grains that the receiver left to the sender |
+//! | DONE, `lmt_post_send`, `lmt_post_recv` | `Sender::post_send`, `Receiver::post_recv`: the counter is complete |
 //!
 //! So of the paper's four packets the RTS alone takes a cell: the answers lie in a descriptor that both sides look at,
 //! and no control packet can wait behind data.

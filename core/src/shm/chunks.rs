@@ -9,7 +9,7 @@
 //! for the next one while the other side has yet to see the end of this one.
 //! Absent on purpose: the data, its addresses ([`super::Grant`]), any wait.
 //!
-//! Source: [Nemesis07] §3.2 lets one side or both take part in a transfer, by turns that are fixed beforehand; handing
+//! Source: `[Nemesis07]` §3.2 lets one side or both take part in a transfer, by turns that are fixed beforehand; handing
 //! the turns out by a shared counter is ours.
 
 use crate::layout::Corrupt;

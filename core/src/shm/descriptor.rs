@@ -1,5 +1,5 @@
 //! What two ranks share of a large message that is on its way from one to the other: its receive cookie
-//! ([Nemesis07] §3.2) and the counters that share the work out.
+//! (`[Nemesis07]` §3.2) and the counters that share the work out.
 //!
 //! The sender owns the descriptor and announces it in an RTS packet. The receiver answers in the descriptor itself
 //! instead of in a CTS packet: an answer never waits for a free cell, whatever the queues hold.

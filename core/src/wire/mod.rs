@@ -16,7 +16,7 @@ pub enum Kind {
     EagerFirst = 1,
     /// A further part of the message that its source is in the middle of.
     EagerMore = 2,
-    /// The announcement of a message that stays where it is until its receive is there ([Nemesis07] §3.2). Takes part in
+    /// The announcement of a message that stays where it is until its receive is there (`[Nemesis07]` §3.2). Takes part in
     /// matching like the first packet of a message; its payload is a [`crate::lmt::SendCookie`].
     Rts = 3,
     /// A piece of an announced message that nobody could move in one copy. Its key is a [`TransferKey`], its total length
