@@ -80,7 +80,9 @@ fn thresholds() -> Vec<Fact> {
             fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
             fact("transfer", transfer.name().into(), "of longer messages"),
         ],
-        Err(error) => vec![fact("thresholds", "unusable".into(), &error.to_string())],
+        Err(error) => ["fastbox_max", "eager_max", "transfer"]
+            .map(|name| fact(name, "unusable".into(), &error.to_string()))
+            .into(),
     };
     facts.extend([
         fact("fastbox_lines", fastbox_lines.to_string(), "lines of 64 bytes in a fastbox"),
