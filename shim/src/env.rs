@@ -68,7 +68,7 @@ pub(crate) const EAGER_MAX: Variable = Variable {
     name: "STRAIT_EAGER_MAX",
     meaning: "longest message that is sent before its receive is there, bytes",
     expected: "a number of bytes",
-    default: "32768",
+    default: "16384",
 };
 
 /// How longer messages travel.

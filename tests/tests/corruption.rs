@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use strait::Error;
 use strait::boot::Config;
-use strait_core::layout::{Corrupt, PAGE, RankBlock};
+use strait_core::layout::{Corrupt, DESCRIPTORS_PER_RANK, PAGE, RankBlock};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG, Pattern};
 use strait_core::progress::{
     Cursor, Engine, Gone, Owner, Part, ProgressError, Received, RequestId, Sent,
@@ -277,6 +277,16 @@ fn mapping() -> core::ops::Range<usize> {
     parse(from)..parse(to)
 }
 
+/// Where the descriptors of large messages lie in a segment of this shape, bytes from its start.
+fn descriptors(config: Config) -> core::ops::Range<usize> {
+    let arena = Arena::new(config);
+    let segment = arena.segment();
+    let base = arena.base().addr().get();
+    let place = |rank, number| core::ptr::from_ref(segment.descriptor(rank, number)).addr() - base;
+    let last = place(config.ranks - 1, DESCRIPTORS_PER_RANK - 1);
+    place(0, 0)..last + size_of::<strait_core::shm::Descriptor>()
+}
+
 /// Writes a word into the mapped segment, whoever else is at it.
 fn poke(offset: usize, value: u32) {
     let address = mapping().start + offset;
@@ -321,7 +331,9 @@ fn ranks_under_fire_live_on() {
             let endpoint = world.endpoint();
             let peers: Vec<u32> = (0..3).filter(|rank| *rank != world.rank()).collect();
             let fires = world.rank() == 2;
-            // The fire spares the liveness words: what they say of processes is the launcher's to defend.
+            // The fire spares the liveness words: what they say of processes is the launcher's to defend. It spares the
+            // descriptors, too: who reads there that a living peer is writing into its buffer has to believe it.
+            let spared = descriptors(shape::tiny(3, 2));
             let words = PAGE / 4..mapping().len() / 4;
             let mut room = [0_u8; 6000];
             for _ in 0..5000 {
@@ -329,7 +341,8 @@ fn ranks_under_fire_live_on() {
                     let word = rng.usize(words.clone());
                     let in_blocks = word * 4 - PAGE < 3 * size_of::<RankBlock>();
                     let place = (word * 4 - PAGE) % size_of::<RankBlock>();
-                    if !in_blocks || place < offset_of!(RankBlock, liveness) {
+                    let hits_block = !in_blocks || place < offset_of!(RankBlock, liveness);
+                    if hits_block && !spared.contains(&(word * 4)) {
                         poke(word * 4, [rng.u32(..), rng.u32(0..8)][rng.usize(0..2)]);
                     }
                 }

@@ -60,7 +60,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { fastbox_max: 1024, eager_max: 32 * 1024, transfer: Transfer::CmaShared }
+        Self { fastbox_max: 1024, eager_max: 16 * 1024, transfer: Transfer::CmaShared }
     }
 }
 
