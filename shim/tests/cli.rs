@@ -159,6 +159,54 @@ fn bandwidth_and_rate_of_two_pairs() {
     }
 }
 
+/// Two ranks are their own neighbours in one direction; eight take turns on most machines that test this. Each tile of
+/// the larger size sends rows that travel as large messages.
+#[test]
+fn halo_has_every_kind_of_calls_for_each_tile() {
+    for ranks in [2, 4, 8] {
+        let number = format!("-n{ranks}");
+        let rows =
+            strait(&[&["bench", "halo", &number, "--tiles=2,3000"], &LITTLE[..]].concat()).rows();
+        for (side, calls) in [2, 3000].into_iter().flat_map(|side| {
+            ["sendrecv", "isend, irecv", "persistent order"].map(|calls| (side, calls))
+        }) {
+            let found = rows.iter().find(|row| {
+                (&row["bench"], &row["metric"]) == (&"halo".into(), &"time".into())
+                    && (&row["bytes"], &row["variant"]) == (&(8 * side).into(), &calls.into())
+            });
+            let row = found.unwrap_or_else(|| panic!("{side}, {calls}: {rows:?}"));
+            assert_eq!((&row["ranks"], &row["samples"]), (&ranks.into(), &3.into()));
+        }
+        // Beside ranks that take turns a bare line says nothing.
+        let own_processors = topology::allowed_cpu_count() >= ranks;
+        assert_eq!(has(&rows, "halo", "line", 16), own_processors, "{rows:?}");
+        assert_eq!(has(&rows, "cacheline", "line", 8), bare_lines(), "{rows:?}");
+    }
+}
+
+#[test]
+fn depth_goes_to_ten_thousand_for_each_queue() {
+    let rows = strait(&[&["bench", "depth"], &LITTLE[..]].concat()).rows();
+    let variants: BTreeSet<&str> = rows
+        .iter()
+        .filter(|row| row["bench"] == "depth")
+        .map(|row| row["variant"].as_str().unwrap())
+        .collect();
+    let queues = [
+        "posted",
+        "posted, wildcards",
+        "unexpected",
+        "unexpected, any source",
+        "unexpected, any tag",
+    ];
+    let expected: BTreeSet<String> = [1, 10, 100, 1000, 10_000]
+        .into_iter()
+        .flat_map(|depth| queues.map(|queue| format!("{queue}, depth {depth}")))
+        .collect();
+    assert_eq!(variants, expected.iter().map(String::as_str).collect());
+    assert_eq!(has(&rows, "cacheline", "line", 8), bare_lines(), "{rows:?}");
+}
+
 #[test]
 fn every_bench_has_the_bare_line_before_and_after() {
     let rows = strait(&[&["bench", "rate"], &LITTLE[..]].concat()).rows();
@@ -194,6 +242,9 @@ fn impossible_options_are_refused() {
         ("--seconds=0", "above 0"),
     ] {
         strait(&["bench", "latency", option]).expect_usage_error(text);
+    }
+    for tiles in ["--tiles=1", "--tiles=2,x", "--tiles=4097", "--tiles="] {
+        strait(&["bench", "halo", tiles]).expect_usage_error("from 2 to 4096");
     }
     strait(&["demo", "-n1"]).expect_usage_error("2..=64");
     strait(&["bench"]).expect_usage_error("Usage");

@@ -16,22 +16,34 @@ pub(crate) fn fill(buffer: &mut [u8], seed: u64) {
 /// [`Mismatch`] for the first byte that differs.
 pub(crate) fn verify(buffer: &[u8], seed: u64) -> Result<(), Mismatch> {
     for (position, word) in (0..).zip(buffer.chunks(8)) {
-        let expected = pattern(seed, position);
-        if let Some(at) = (0..word.len()).find(|&at| word[at] != expected[at]) {
-            return Err(Mismatch {
-                length: buffer.len(),
-                byte: position as usize * 8 + at,
-                expected: expected[at],
-                found: word[at],
-            });
-        }
+        let expected = &pattern(seed, position)[..word.len()];
+        compare_at(position as usize * 8, buffer.len(), word, expected)?;
     }
     Ok(())
 }
 
+/// Compares all of `found` with `expected`, which is as long.
+///
+/// # Errors
+///
+/// [`Mismatch`] for the first byte that differs.
+pub(crate) fn compare(found: &[u8], expected: &[u8]) -> Result<(), Mismatch> {
+    compare_at(0, found.len(), found, expected)
+}
+
+/// Compares the bytes from `start` of a payload of `length` bytes.
+fn compare_at(start: usize, length: usize, found: &[u8], expected: &[u8]) -> Result<(), Mismatch> {
+    match found.iter().zip(expected).position(|(found, expected)| found != expected) {
+        None => Ok(()),
+        Some(at) => {
+            Err(Mismatch { length, byte: start + at, expected: expected[at], found: found[at] })
+        }
+    }
+}
+
 /// Eight bytes of the pattern: the output function of SplitMix64, so that neighbours, seeds and shifts all differ.
 #[inline]
-const fn pattern(seed: u64, position: u64) -> [u8; 8] {
+pub(crate) const fn pattern(seed: u64, position: u64) -> [u8; 8] {
     let step = position.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut word = seed.wrapping_mul(0xd129_0d3a_7b0c_2f6b).wrapping_add(step);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -3,6 +3,8 @@
 mod bandwidth;
 mod barrier;
 pub(crate) mod cacheline;
+mod depth;
+mod halo;
 pub(crate) mod lane;
 pub(crate) mod latency;
 mod rate;
@@ -10,8 +12,10 @@ pub(crate) mod report;
 pub(crate) mod sampling;
 pub(crate) mod stage;
 pub(crate) mod stats;
+mod together;
 
 use core::error::Error;
+use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::process::ExitCode;
 
@@ -27,6 +31,9 @@ use crate::ranks;
 
 /// Longest message of a bench, bytes.
 const BYTES_MAX: usize = 64 << 20;
+
+/// Words along the side of a tile: a tile sends two rows one way, and has to fit memory as often as there are ranks.
+const SIDES: RangeInclusive<usize> = 2..=4096;
 
 /// Measure the transport beside the bare hardware
 ///
@@ -48,6 +55,10 @@ enum Kind {
     Rate(Options),
     /// Time of a barrier of all ranks, by each way that it can go
     Barrier(Common),
+    /// Tiles of a torus that exchange one to two rows and columns with their neighbours
+    Halo(Tiles),
+    /// One message matched while up to 10,000 receives or messages wait
+    Depth(Common),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -57,6 +68,15 @@ struct Options {
     /// Sizes of messages, such as 8,1K,64K,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
     bytes: Vec<usize>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug)]
+struct Tiles {
+    /// Words of 8 bytes a side [default: the powers of two from 2 to 1024]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_side)]
+    tiles: Vec<usize>,
     #[command(flatten)]
     common: Common,
 }
@@ -106,6 +126,8 @@ impl Bench {
             Kind::Latency(_) | Kind::Bandwidth(_) => sizes.len(),
             Kind::Rate(_) => 2 * sizes.len(),
             Kind::Barrier(_) => barrier::STEPS,
+            Kind::Halo(_) => halo::STEPS * sizes.len(),
+            Kind::Depth(_) => depth::STEPS,
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -115,6 +137,8 @@ impl Bench {
             Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, &mut report)?,
             Kind::Rate(_) => rate::run(stage, effort, &sizes, &mut report)?,
             Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
+            Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
+            Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -128,7 +152,8 @@ impl Kind {
             Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options) => {
                 options.common
             }
-            Self::Barrier(common) | Self::Cacheline(common) => *common,
+            Self::Halo(tiles) => tiles.common,
+            Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
         }
     }
 
@@ -140,10 +165,12 @@ impl Kind {
             {
                 options.bytes.clone()
             }
+            Self::Halo(tiles) if !tiles.tiles.is_empty() => tiles.tiles.clone(),
+            Self::Halo(_) => (1..=10).map(|power| 1 << power).collect(),
             Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
             Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
-            Self::Barrier(_) | Self::Cacheline(_) => Vec::new(),
+            Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
         }
     }
 }
@@ -170,6 +197,13 @@ fn parse_bytes(text: &str) -> Result<usize, String> {
         usize::checked_mul(number, 1 << shift).filter(|&bytes| bytes <= BYTES_MAX)
     });
     bytes.ok_or_else(|| "expected a number of bytes such as 8, 64K or 1M, at most 64M".into())
+}
+
+fn parse_side(text: &str) -> Result<usize, String> {
+    let side = text.parse().ok().filter(|side| SIDES.contains(side));
+    side.ok_or_else(|| {
+        format!("expected a number of words from {} to {}", SIDES.start(), SIDES.end())
+    })
 }
 
 fn parse_ranks(text: &str) -> Result<u32, String> {

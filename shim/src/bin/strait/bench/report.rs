@@ -1,5 +1,6 @@
 //! What rank 0 says: rows for programs, or a table for people; and a progress bar while they wait.
 
+use std::borrow::Cow;
 use std::io;
 
 use comfy_table::{CellAlignment, Table, presets};
@@ -14,11 +15,11 @@ use crate::say;
 const MOVED: f64 = 1.3;
 
 /// One line of `--json`.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     bench: &'static str,
     /// What is special about this row among those of its bench.
-    variant: &'static str,
+    variant: Cow<'static, str>,
     transport: &'static str,
     ranks: u32,
     nodes: u32,
@@ -42,7 +43,7 @@ impl Row {
     ) -> Self {
         let Summary { min, p50, p99, samples } = summary;
         let [min, p50, p99] = [short(min), short(p50), short(p99)];
-        let (variant, transport, ranks, nodes) = ("pinned", "shm", 0, 1);
+        let (variant, transport, ranks, nodes) = (Cow::Borrowed("pinned"), "shm", 0, 1);
         Self {
             bench,
             variant,
@@ -60,8 +61,8 @@ impl Row {
     }
 
     /// The same of another variant.
-    pub(crate) const fn of_variant(self, variant: &'static str) -> Self {
-        Self { variant, ..self }
+    pub(crate) fn of_variant(self, variant: impl Into<Cow<'static, str>>) -> Self {
+        Self { variant: variant.into(), ..self }
     }
 }
 
