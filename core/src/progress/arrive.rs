@@ -62,24 +62,21 @@ impl<M: Memory + Clone> Engine<M> {
 
     fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
         let peer = &self.peers[source as usize];
-        let by_baton = peer.baton.peek(peer.next_in);
-        let Some(found) = by_baton.or_else(|| peer.fastbox_in.peek(peer.next_in)) else {
-            return Ok(false);
-        };
+        let Some((found, by_baton)) = peer.find_next() else { return Ok(false) };
         let (kind, length) = (found.kind()?, found.length());
-        if !peer.next_holds(by_baton.is_some(), length) {
+        if !peer.next_holds(by_baton, length) {
             let max = self.tuning.fastbox_max as u64;
             return Err(Corrupt::Length { found: length as u64, max }.into());
         }
         if kind != Kind::Eager && kind != Kind::Rts {
             return Err(Corrupt::Kind { found: kind as u8 }.into());
         }
-        let message = peer.lines_of_next(by_baton.is_some());
+        let message = peer.lines_of_next(by_baton);
         let key = message.key();
         let envelope = Envelope { context: key.context(), source, tag: key.tag() };
         let payload = Payload::Lines(message);
         self.deliver(Packet { envelope, key, kind, total: length, length, payload })?;
-        self.peers[source as usize].release_next(by_baton.is_some(), length);
+        self.peers[source as usize].release_next(by_baton, length);
         Ok(true)
     }
 

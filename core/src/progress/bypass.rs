@@ -83,17 +83,15 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn recv_medium(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
         let idle = self.posted.is_empty() && self.unexpected.is_empty();
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
-        let by_baton = peer.baton.peek(peer.next_in);
-        let Some(found) = by_baton.or_else(|| peer.fastbox_in.peek(peer.next_in)) else {
-            return Bypass::Nothing;
-        };
-        let (length, key) = (found.length(), peer.lines_of_next(by_baton.is_some()).key());
-        let fits = length <= buffer.len() && peer.next_holds(by_baton.is_some(), length);
+        let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
+        let message = peer.lines_of_next(by_baton);
+        let (length, key) = (found.length(), message.key());
+        let fits = length <= buffer.len() && peer.next_holds(by_baton, length);
         if found.kind() != Ok(Kind::Eager) || !fits || !want.accepts(key) || !idle {
             return Bypass::Closed;
         }
         let mut to = buffer.as_mut_ptr();
-        peer.lines_of_next(by_baton.is_some()).copy(length, |from, piece| {
+        message.copy(length, |from, piece| {
             // SAFETY: `copy` gives consecutive pieces of `length` bytes in all, each at most a line's, which the buffer has
             // room for.
             unsafe {
@@ -101,7 +99,7 @@ impl<M: Memory + Clone> Engine<M> {
                 to = to.add(piece);
             }
         });
-        peer.release_next(by_baton.is_some(), length);
+        peer.release_next(by_baton, length);
         Bypass::Received(Status { source, tag: key.tag(), bytes: length })
     }
 
@@ -118,7 +116,7 @@ impl<M: Memory + Clone> Engine<M> {
             || (0..self.inboxes.len()).any(|place| {
                 let other = self.inboxes.get(place);
                 let peer = &self.peers[other as usize];
-                other != source && peer.has_next()
+                other != source && peer.find_next().is_some()
             })
     }
 }

@@ -221,12 +221,6 @@ impl<M: Memory + Clone> Engine<M> {
         Some(outcome)
     }
 
-    /// True when the operation is over and [`Engine::test`] would give its outcome.
-    #[must_use]
-    pub fn is_done(&self, id: RequestId) -> bool {
-        matches!(self.request(id.0), Some(Request::Done(_)))
-    }
-
     /// Stops the engine for good: no operation touches its buffer any more, none will have an outcome. For the one case
     /// where a claim on a buffer must end and [`Engine::detach`] cannot end it well. False: a peer is still moving a piece
     /// of a large message; ask again. `is_gone` says which ranks can no longer touch anything.

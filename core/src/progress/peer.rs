@@ -3,7 +3,7 @@
 use super::request::Outgoing;
 use crate::layout::Segment;
 use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage};
-use crate::wire::FIRST_SEQUENCE;
+use crate::wire::{FIRST_SEQUENCE, KindLength};
 
 /// Private state towards one peer. The fields of the short path come first, together.
 #[derive(Debug)]
@@ -72,10 +72,13 @@ impl Peer {
         }
     }
 
-    /// True when the next packet from the peer lies in a line.
+    /// Kind and length of the next packet from the peer if it lies in lines, and whether those are the baton's.
     #[inline(always)]
-    pub(super) fn has_next(&self) -> bool {
-        self.baton.peek(self.next_in).is_some() || self.fastbox_in.peek(self.next_in).is_some()
+    pub(super) fn find_next(&self) -> Option<(KindLength, bool)> {
+        match self.baton.peek(self.next_in) {
+            Some(found) => Some((found, true)),
+            None => self.fastbox_in.peek(self.next_in).map(|found| (found, false)),
+        }
     }
 
     /// The next packet from the peer, which lies in lines.

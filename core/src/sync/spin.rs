@@ -1,39 +1,4 @@
-//! Waiting for another processor: the one place that spins.
-
-/// One wait loop. Every loop that waits for somebody else's store goes through it.
-///
-/// Under loom the first failed look yields, and a second ends the exploration of that execution (what was
-/// asserted until then counts): two threads that spin at once would otherwise never terminate.
-#[derive(Debug, Default)]
-pub struct SpinWait {
-    #[cfg(strait_loom)]
-    looks: u32,
-}
-
-impl SpinWait {
-    /// A wait that has not looked yet.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            #[cfg(strait_loom)]
-            looks: 0,
-        }
-    }
-
-    /// Passes the time between two looks.
-    #[inline(always)]
-    pub fn wait(&mut self) {
-        #[cfg(strait_loom)]
-        {
-            self.looks += 1;
-            if self.looks > 1 {
-                loom::skip_branch();
-            }
-            loom::thread::yield_now();
-        }
-        spin_hint();
-    }
-}
+//! Passing the time between two looks at what another processor writes.
 
 /// Tells the processor that this is a wait loop (`pause` on x86-64).
 #[inline(always)]
