@@ -8,6 +8,7 @@
 
 #![cfg_attr(not(any(test, strait_loom)), no_std)]
 
+pub mod hca;
 pub mod layout;
 pub mod lmt;
 pub mod matching;
