@@ -142,6 +142,17 @@ impl World {
         Endpoint::new(self, 0)
     }
 
+    /// The numbers in force.
+    #[must_use]
+    pub fn tuning(&self) -> Tuning {
+        self.engine().tuning()
+    }
+
+    /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
+    pub fn retune(&self, tuning: Tuning) {
+        self.engine().retune(tuning);
+    }
+
     /// Leaves the job: waits until everything that was sent has been handed over, then says so to the peers.
     ///
     /// # Errors

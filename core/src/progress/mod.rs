@@ -38,6 +38,7 @@ use crate::layout::{CellIndex, Segment};
 use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
+use crate::wire::FASTBOX_LENGTH_MAX;
 use announced::{Descriptors, Outbound};
 use arrive::Message;
 use cells::CellPool;
@@ -48,7 +49,7 @@ use request::{Entry, Request};
 /// Numbers that a user may tune.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Tuning {
-    /// Longest message that goes through a fastbox, bytes; at most [`crate::wire::FASTBOX_LENGTH_MAX`]. Zero shuts the
+    /// Longest message that goes through a fastbox, bytes; more than [`FASTBOX_LENGTH_MAX`] is as good as that. Zero shuts the
     /// fastboxes.
     pub fastbox_max: usize,
     /// Longest message that is copied through fastbox and cells, bytes. A longer one stays where it is until its receive is
@@ -61,6 +62,12 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self { fastbox_max: 1024, eager_max: 16 * 1024, transfer: Transfer::CmaShared }
+    }
+}
+
+impl Tuning {
+    fn within_limits(self) -> Self {
+        Self { fastbox_max: self.fastbox_max.min(FASTBOX_LENGTH_MAX), ..self }
     }
 }
 
@@ -132,7 +139,7 @@ impl<M: Memory + Clone> Engine<M> {
             stopped: false,
             segment,
             rank,
-            tuning,
+            tuning: tuning.within_limits(),
             memory,
         })
     }
@@ -154,6 +161,11 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub const fn tuning(&self) -> Tuning {
         self.tuning
+    }
+
+    /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
+    pub fn retune(&mut self, tuning: Tuning) {
+        self.tuning = tuning.within_limits();
     }
 
     /// Moves everything that can move without waiting, and says whether anything did.
