@@ -2,6 +2,8 @@
 
 use core::cell::{RefCell, RefMut, UnsafeCell};
 use core::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use strait_core::layout::{Config, Life, Segment};
@@ -10,11 +12,12 @@ use strait_core::progress::{
 };
 use strait_core::wire::Key;
 
-use crate::boot;
+use crate::boot::{self, BootError, InProcess, KeyValueStore};
 use crate::cma::Cma;
 use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
+use crate::nodes::Nodes;
 use crate::patience::{Glance, Pass, Patience, Spin};
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
@@ -39,6 +42,9 @@ pub struct World {
     scopes: core::cell::Cell<u32>,
     rank: Rank,
     size: u32,
+    node: u32,
+    nodes: Nodes,
+    store: RefCell<Box<dyn KeyValueStore>>,
     spin: Spin,
     glance: core::cell::Cell<Glance>,
     sleep: Sleep,
@@ -58,7 +64,8 @@ impl fmt::Debug for World {
 }
 
 impl World {
-    /// Joins the job that this process was started for by `strait run`. Once per process.
+    /// Joins the job that this process was started for, by `strait run` or by another launcher that speaks PMI-1, such as
+    /// MPICH's `mpiexec.hydra`. Once per process. Under another launcher all ranks join together: this waits for them.
     ///
     /// # Errors
     ///
@@ -70,8 +77,8 @@ impl World {
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let membership = boot::join()?;
-        Self::new(Arc::new(membership.map), membership.rank, cpus, tuning)
+        let boot::Membership { rank, nodes, map, store } = boot::join()?;
+        Self::new(Arc::new(map), rank, nodes, store, cpus, tuning)
     }
 
     /// A job of `ranks` ranks inside this process, one world for each, to be used by a thread each: for tests, and
@@ -90,33 +97,67 @@ impl World {
     ///
     /// As [`World::in_process`].
     pub fn in_process_with(config: Config) -> Result<Vec<Self>, Error> {
+        Self::in_process_on(config, &Nodes::one(config.ranks))
+    }
+
+    /// As [`World::in_process_with`], as if the ranks were on these nodes.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::in_process`].
+    ///
+    /// # Panics
+    ///
+    /// When `config` and `nodes` have different numbers of ranks.
+    pub fn in_process_on(config: Config, nodes: &Nodes) -> Result<Vec<Self>, Error> {
+        assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
         let tuning = crate::env::tuning()?;
-        let map = Arc::new(SegmentMap::create(config, boot::nonce()?)?);
+        let nonce = boot::nonce()?;
+        let maps = (0..nodes.count().max(1))
+            .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
         let start_time = liveness::start_time("self").unwrap_or(0);
+        let store = InProcess::new(config.ranks);
         (0..config.ranks)
             .map(|rank| {
+                let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
                 let block = map.segment();
                 block.rank_block(rank).liveness.attach(std::process::id(), start_time);
-                Self::new(Arc::clone(&map), rank, cpus, tuning)
+                let store = Box::new(store.clone());
+                Self::new(Arc::clone(map), rank, nodes.clone(), store, cpus, tuning)
             })
             .collect()
     }
 
-    fn new(map: Arc<SegmentMap>, rank: Rank, cpus: usize, tuning: Tuning) -> Result<Self, Error> {
+    fn new(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        nodes: Nodes,
+        store: Box<dyn KeyValueStore>,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
         let segment = map.segment();
         let size = segment.ranks();
+        let node = nodes.node_of(rank).unwrap_or(0);
+        let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
+        let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
+        (0..size).filter(elsewhere).for_each(|rank| engine.set_unreachable(rank));
         Ok(Self {
-            engine: UnsafeCell::new(Engine::new(SystemMemory, segment, rank, tuning)?),
+            engine: UnsafeCell::new(engine),
             watch: UnsafeCell::new(Watch::new(size)),
             cma: UnsafeCell::new(Cma::new(&segment, rank)),
             scopes: core::cell::Cell::new(0),
             rank,
             size,
-            spin: Spin::new(size, cpus),
+            node,
+            spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
             glance: core::cell::Cell::new(Glance::new()),
             sleep: Sleep::register(),
             meetings: RefCell::default(),
+            store: RefCell::new(store),
+            nodes,
             map,
         })
     }
@@ -133,6 +174,46 @@ impl World {
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
+    }
+
+    /// This process's node, from 0. Ranks on one node share memory.
+    #[inline]
+    #[must_use]
+    pub const fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// The node of `rank`; `None` for a rank that does not exist.
+    #[must_use]
+    pub fn node_of(&self, rank: Rank) -> Option<u32> {
+        self.nodes.node_of(rank)
+    }
+
+    /// Which rank is on which node: the ranks of this node are `nodes().ranks_on(node())`.
+    #[must_use]
+    pub const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// True for the first rank of each node.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.nodes.leader(self.node) == Some(self.rank)
+    }
+
+    /// Shares one descriptor among all ranks of the job, whatever their nodes: rank 0 makes it, all others get a copy. All
+    /// ranks must be on one host, call it, and give it the same name, each name once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Boot`]: it could not be made, or not be handed over.
+    pub fn share(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> io::Result<OwnedFd>,
+    ) -> Result<OwnedFd, Error> {
+        let mut store = self.store.borrow_mut();
+        Ok(boot::share(store.as_mut(), name, (self.rank, self.size), make)?)
     }
 
     /// The world's endpoint: context 0.
@@ -166,6 +247,17 @@ impl World {
         self.leave()
     }
 
+    /// Ends this process with exit code `code`, and the whole job with it as far as the launcher can.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §9.3, `MPI_ABORT`.
+    pub fn abort(&self, code: i32) -> ! {
+        self.end(Life::Dead);
+        self.store.borrow_mut().abort(code);
+        std::process::exit(code)
+    }
+
     fn leave(&self) -> Result<(), Error> {
         if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
@@ -175,7 +267,9 @@ impl World {
             meeting.leave();
         }
         self.end(Life::Finished);
-        flushed
+        flushed?;
+        self.store.borrow_mut().finalize().map_err(BootError::Store)?;
+        Ok(())
     }
 
     /// Says how this rank ends, to sleepers too.

@@ -16,7 +16,7 @@ pub const DESCRIPTORS_PER_RANK: u32 = 64;
 /// The numbers that fix a segment's shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// Ranks on this node, at least 1.
+    /// Ranks of the job, at least 1. Those of other nodes have their places too, with no memory behind them.
     pub ranks: u32,
     /// Cells that each rank owns, at least 2.
     pub cells_per_rank: u32,
@@ -133,7 +133,23 @@ impl Plan {
         self.total
     }
 
-    /// Bytes from the start that must be backed by memory before any rank starts. The rest, the blocks of the pairs,
+    /// Bytes from the start that must be backed by memory whoever is on the node: header, rank blocks, barrier slots. Whole
+    /// pages.
+    #[must_use]
+    pub const fn common_bytes(&self) -> usize {
+        self.descriptors
+    }
+
+    /// Offset and length of what `rank` alone owns: its descriptors, its cells. To be backed by memory on its node.
+    #[must_use]
+    pub const fn own_ranges(&self, rank: u32) -> [(usize, usize); 2] {
+        let (descriptors, cells) =
+            (self.descriptor(rank, 0), self.cell(rank * self.config.cells_per_rank));
+        let cells_length = self.config.cells_per_rank as usize * self.cell_stride;
+        [(descriptors, self.descriptor(rank + 1, 0) - descriptors), (cells, cells_length)]
+    }
+
+    /// Bytes from the start that must be backed by memory before any rank starts, when all are on one node. The rest, the blocks of the pairs,
     /// is backed one at a time when the pair first talks ([`Plan::pair_range`]).
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
