@@ -65,3 +65,6 @@ fn prepare(
     let door = Door::open(store, name)?;
     Ok((map, door, nonce))
 }
+
+#[cfg(test)]
+mod tests;

@@ -246,3 +246,6 @@ fn accepted(command: &'static str, answer: &str) -> Result<(), StoreError> {
         Some(_) => Err(StoreError::Refused { command, answer: answer.into() }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -199,3 +199,6 @@ impl Space {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
