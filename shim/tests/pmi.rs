@@ -69,7 +69,8 @@ fn ranks_find_what_others_put() {
            goodbye"#,
     );
     assert_well(&output);
-    let expected = ["0 got business_card:1=3", "1 got business_card:2=3", "2 got business_card:0=3"];
+    let expected =
+        ["0 got business_card:1=3", "1 got business_card:2=3", "2 got business_card:0=3"];
     assert_eq!(lines(&output), expected);
 }
 
