@@ -71,6 +71,14 @@ pub(crate) const EAGER_MAX: Variable = Variable {
     default: "16384",
 };
 
+/// What the unexpected messages of one peer may take.
+pub(crate) const UNEXPECTED_MAX: Variable = Variable {
+    name: "STRAIT_UNEXPECTED_MAX",
+    meaning: "memory for messages of one peer that nobody waits for, bytes; beyond it the peer keeps them",
+    expected: "a number of bytes",
+    default: "4194304",
+};
+
 /// How longer messages travel.
 pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
@@ -104,8 +112,19 @@ pub(crate) const PMI_SIZE: Variable = Variable {
 };
 
 /// The table of all variables, as `strait info` prints it.
-pub const VARIABLES: &[Variable] =
-    &[BOOT_FD, RANK, SIZE, CPUS, FASTBOX_MAX, EAGER_MAX, LMT, PMI_FD, PMI_RANK, PMI_SIZE];
+pub const VARIABLES: &[Variable] = &[
+    BOOT_FD,
+    RANK,
+    SIZE,
+    CPUS,
+    FASTBOX_MAX,
+    EAGER_MAX,
+    UNEXPECTED_MAX,
+    LMT,
+    PMI_FD,
+    PMI_RANK,
+    PMI_SIZE,
+];
 
 /// The processors that the ranks of a node share. A rank cannot count them itself: it may be bound to one.
 ///
@@ -125,10 +144,12 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let eager_max = EAGER_MAX.read(|_: &usize| true)?;
+    let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: eager_max.unwrap_or(default.eager_max),
+        unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
     })
 }
@@ -210,6 +231,7 @@ mod tests {
     fn the_table_states_the_defaults_and_limits_that_hold() {
         assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
         assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
+        assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));

@@ -2,13 +2,11 @@
 
 use core::cell::{RefCell, RefMut, UnsafeCell};
 use core::fmt;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
-    Engine, Gone, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
+    Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -22,6 +20,8 @@ use crate::patience::{Glance, Pass, Patience, Spin};
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
+
+mod job;
 
 /// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
 const JOBS_PER_PROGRESS: u32 = 4;
@@ -117,13 +117,11 @@ impl World {
             .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
-        let start_time = liveness::start_time("self").unwrap_or(0);
         let store = InProcess::new(config.ranks);
         (0..config.ranks)
             .map(|rank| {
                 let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
-                let block = map.segment();
-                block.rank_block(rank).liveness.attach(std::process::id(), start_time);
+                liveness::attach_self(&map.segment().rank_block(rank).liveness);
                 let store = Box::new(store.clone());
                 Self::new(Arc::clone(map), rank, nodes.clone(), store, cpus, tuning)
             })
@@ -176,44 +174,11 @@ impl World {
         self.size
     }
 
-    /// This process's node, from 0. Ranks on one node share memory.
-    #[inline]
+    /// Private memory that messages take which nobody has received yet, of all sources together, and the most it has been.
+    /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
     #[must_use]
-    pub const fn node(&self) -> u32 {
-        self.node
-    }
-
-    /// The node of `rank`; `None` for a rank that does not exist.
-    #[must_use]
-    pub fn node_of(&self, rank: Rank) -> Option<u32> {
-        self.nodes.node_of(rank)
-    }
-
-    /// Which rank is on which node: the ranks of this node are `nodes().ranks_on(node())`.
-    #[must_use]
-    pub const fn nodes(&self) -> &Nodes {
-        &self.nodes
-    }
-
-    /// True for the first rank of each node.
-    #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.nodes.leader(self.node) == Some(self.rank)
-    }
-
-    /// Shares one descriptor among all ranks of the job, whatever their nodes: rank 0 makes it, all others get a copy. All
-    /// ranks must be on one host, call it, and give it the same name, each name once.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Boot`]: it could not be made, or not be handed over.
-    pub fn share(
-        &self,
-        name: &str,
-        make: impl FnOnce() -> io::Result<OwnedFd>,
-    ) -> Result<OwnedFd, Error> {
-        let mut store = self.store.borrow_mut();
-        Ok(boot::share(store.as_mut(), name, (self.rank, self.size), make)?)
+    pub fn held(&self) -> Held {
+        self.engine().held()
     }
 
     /// The world's endpoint: context 0.
@@ -245,17 +210,6 @@ impl World {
     /// MPI-4.1 §11.2.2, `MPI_FINALIZE`.
     pub fn finalize(self) -> Result<(), Error> {
         self.leave()
-    }
-
-    /// Ends this process with exit code `code`, and the whole job with it as far as the launcher can.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §9.3, `MPI_ABORT`.
-    pub fn abort(&self, code: i32) -> ! {
-        self.end(Life::Dead);
-        self.store.borrow_mut().abort(code);
-        std::process::exit(code)
     }
 
     fn leave(&self) -> Result<(), Error> {

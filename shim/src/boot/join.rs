@@ -156,15 +156,8 @@ pub(super) fn adopt(
     if map.length() as u64 != length || map.segment().ranks() != ranks {
         return Err(BootError::OtherSegment { length: map.length() as u64, expected: length });
     }
-    come_alive(&map, rank);
+    liveness::attach_self(&map.segment().rank_block(rank).liveness);
     Ok(map)
-}
-
-/// Says in the segment that `rank` is this process.
-pub(super) fn come_alive(map: &SegmentMap, rank: u32) {
-    // Without /proc there is no start time; zero matches no process, and the liveness word decides alone.
-    let started = liveness::start_time("self").unwrap_or(0);
-    map.segment().rank_block(rank).liveness.attach(std::process::id(), started);
 }
 
 pub(super) fn await_answer(socket: &OwnedFd, patience: Duration) -> Result<(), BootError> {

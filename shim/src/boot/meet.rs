@@ -3,7 +3,7 @@
 use strait_core::layout::Config;
 
 use super::BootError;
-use super::join::{adopt, come_alive};
+use super::join::adopt;
 use super::share::{Door, PATIENCE, Served, fetch};
 use super::store::KeyValueStore;
 use crate::nodes::Nodes;
@@ -42,13 +42,13 @@ fn host(
     let welcome = (nonce, map.length() as u64, nodes.ranks());
     let segment = map.segment();
     // A rank that dies with the descriptor in its hand was alive: somebody must watch it.
-    let watch = |Served { rank, pid }| {
-        if let Some(started) = liveness::start_time(&pid.to_string()) {
-            segment.rank_block(rank).liveness.attach(pid, started);
+    let watch = |served: Served| {
+        if served.has_our_numbers() {
+            liveness::attach_other(&segment.rank_block(served.rank).liveness, served.pid);
         }
     };
     door.serve(map.fd(), welcome, others, PATIENCE, watch)?;
-    come_alive(&map, rank);
+    liveness::attach_self(&segment.rank_block(rank).liveness);
     Ok(map)
 }
 

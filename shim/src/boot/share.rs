@@ -50,11 +50,21 @@ pub(super) struct Door {
     nonce: u64,
 }
 
-/// Who has been served: the rank, and the process as the kernel names it here (0: it cannot).
+/// Who has been served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Served {
     pub(super) rank: Rank,
+    /// The process as the kernel names it here; 0 where it cannot.
     pub(super) pid: u32,
+    /// The process as it names itself.
+    own_pid: u32,
+}
+
+impl Served {
+    /// Whether the process has the same number to itself as to us: then ours is of use to others as well.
+    pub(super) const fn has_our_numbers(&self) -> bool {
+        self.pid == self.own_pid
+    }
 }
 
 impl Door {
@@ -146,7 +156,7 @@ impl Door {
         if hello.nonce != self.nonce || !members.contains(&hello.rank) {
             return Some(Err(Refusal::Stranger));
         }
-        let served = Served { rank: hello.rank, pid };
+        let served = Served { rank: hello.rank, pid, own_pid: hello.pid };
         match done.iter().find(|done| done.rank == served.rank) {
             Some(other) if *other != served => Some(Err(Refusal::Taken { pid: other.pid })),
             _ => Some(Ok(served)),

@@ -36,9 +36,11 @@ fn a_rank_joins_and_is_alive() {
     let segment = map.segment();
     let liveness = &segment.rank_block(1).liveness;
     assert_eq!(liveness.state(), Life::Alive);
-    let started = liveness::start_time("self").unwrap();
-    assert_eq!(liveness.process(), (std::process::id(), started));
-    assert_eq!(map.segment().rank_block(0).liveness.state(), Life::Unborn);
+    let other = &segment.rank_block(0).liveness;
+    assert_eq!(other.state(), Life::Unborn);
+    crate::liveness::attach_self(other);
+    assert_eq!(liveness.process(), other.process());
+    assert_eq!(liveness.process().0, std::process::id());
 }
 
 #[test]

@@ -49,10 +49,12 @@ fn a_rank_alone_on_its_node_waits_for_nobody_but_the_fence() {
 fn a_segment_has_memory_for_the_ranks_of_its_node_alone() {
     let nodes = Nodes::blocks(4, 2).unwrap();
     let backed = |map: &SegmentMap| rustix::fs::fstat(map.fd()).unwrap().st_blocks as usize * 512;
-    let config = Config { cells_per_rank: 4, cell_payload: 4096 - 64, ..Config::new(4) };
+    let config = Config::new(4);
     let map = SegmentMap::create_on(config, 1, &nodes, 1).unwrap();
     let plan = *map.segment().plan();
-    let own: usize = (2..4).flat_map(|rank| plan.own_ranges(rank)).map(|(_, length)| length).sum();
-    assert_eq!(backed(&map), plan.common_bytes() + own);
-    assert!(backed(&map) < plan.resident_bytes());
+    let own =
+        (2..4).flat_map(|rank| plan.own_ranges(rank)).map(|(_, length)| length).sum::<usize>();
+    let slack = backed(&map) - (plan.common_bytes() + own);
+    assert!(slack < 6 * 4096, "ranges are backed by whole pages: {slack}");
+    assert!(backed(&map) < plan.resident_bytes() * 2 / 3);
 }

@@ -140,10 +140,10 @@ fn a_rank_is_one_process_and_may_ask_again() {
         rustix::net::send(&theirs, &hello, SendFlags::empty()).unwrap();
         door.judge(&ours, &[1], done, 10).unwrap()
     };
-    let first = Served { rank: 1, pid: 10 };
+    let first = Served { rank: 1, pid: 10, own_pid: 5 };
     assert_eq!(judge(&[]), Ok(first));
     assert_eq!(judge(&[first]), Ok(first));
-    let other = Served { rank: 1, pid: 11 };
+    let other = Served { rank: 1, pid: 11, own_pid: 5 };
     assert_eq!(judge(&[other]), Err(Refusal::Taken { pid: 11 }));
 }
 
