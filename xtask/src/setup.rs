@@ -24,10 +24,12 @@ pub(crate) enum Tool {
     Miri,
     /// Valgrind, for callgrind.
     Valgrind,
+    /// MPICH's launcher, `mpiexec.hydra`.
+    Hydra,
 }
 
-const TOOLS: [Tool; 5] =
-    [Tool::Rustfmt, Tool::Clippy, Tool::BareTarget, Tool::Miri, Tool::Valgrind];
+const TOOLS: [Tool; 6] =
+    [Tool::Rustfmt, Tool::Clippy, Tool::BareTarget, Tool::Miri, Tool::Valgrind, Tool::Hydra];
 
 /// `cargo xtask setup`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
@@ -62,6 +64,7 @@ impl Tool {
             Self::BareTarget => "the x86_64-unknown-none target",
             Self::Miri => "miri",
             Self::Valgrind => "valgrind",
+            Self::Hydra => "mpiexec.hydra",
         }
     }
 
@@ -80,6 +83,7 @@ impl Tool {
                         .is_some_and(|root| root.join("lib/rustlib/src/rust/library").is_dir())
             }
             Self::Valgrind => shell.answers("valgrind", "--version"),
+            Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
         }
     }
 
@@ -95,6 +99,7 @@ impl Tool {
                 rustup(&format!("toolchain install nightly --profile minimal {parts}"))
             }),
             Self::Valgrind => install_package(shell, "valgrind"),
+            Self::Hydra => install_package(shell, "mpich"),
         }
     }
 
@@ -106,6 +111,7 @@ impl Tool {
             Self::BareTarget => format!("run `rustup target add {BARE_TARGET}`"),
             Self::Miri => "run `rustup toolchain install nightly --component miri rust-src`".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
+            Self::Hydra => "install the package mpich as root".into(),
         }
     }
 }
