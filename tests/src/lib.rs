@@ -2,6 +2,7 @@
 //! compared with.
 
 mod arena;
+pub mod conformance;
 mod job;
 mod model;
 pub mod payload;
