@@ -30,8 +30,7 @@ fn a_foreign_file_is_refused() {
 fn an_address_of_another_fabric_is_refused() {
     let attach = || {
         let file = Fabric::create(2).unwrap();
-        let devices = [0, 1].map(|rank| SoftHca::attach(&file, rank, Mode::Inline).unwrap());
-        devices
+        [0, 1].map(|rank| SoftHca::attach(&file, rank, Mode::Inline).unwrap())
     };
     let ([mut ours, _], [_, mut theirs]) = (attach(), attach());
     let (connection, _) = ours.open(1).unwrap();

@@ -1,7 +1,8 @@
 //! One party's view of a check: memory, connections, completions, and meeting the other.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
-use std::alloc::{self, Layout};
+use std::alloc;
 
 use strait_core::hca::{
     Access, Address, Capabilities, Completion, Connection, Done, Hca, Operation, Piece, PostError,
