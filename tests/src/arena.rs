@@ -23,6 +23,10 @@ pub struct Arena {
 }
 
 impl Arena {
+    /// The numbers of the engines: nobody here moves anything between two processes.
+    pub const TUNING: Tuning =
+        Tuning { fastbox_max: 1024, eager_max: 16 * 1024, transfer: Transfer::Cells };
+
     /// An empty segment of this shape.
     ///
     /// # Panics
@@ -64,8 +68,16 @@ impl Arena {
     /// When there is no memory.
     #[must_use]
     pub fn engine(&self, rank: u32, ledger: &Ledger) -> Engine<Ledger> {
-        // Nobody here moves anything between two processes.
-        let tuning = Tuning { transfer: Transfer::Cells, ..Tuning::default() };
+        self.engine_with(rank, ledger, Self::TUNING)
+    }
+
+    /// As [`Arena::engine`], with other numbers.
+    ///
+    /// # Panics
+    ///
+    /// When there is no memory.
+    #[must_use]
+    pub fn engine_with(&self, rank: u32, ledger: &Ledger, tuning: Tuning) -> Engine<Ledger> {
         let engine = Engine::new(ledger.clone(), self.segment, rank, tuning);
         engine.expect("memory for an engine")
     }

@@ -2,6 +2,8 @@
 //! compared with.
 
 mod arena;
+mod engines;
+pub mod fuzz;
 mod job;
 mod model;
 pub mod payload;
@@ -9,6 +11,7 @@ mod threads;
 pub mod traffic;
 
 pub use arena::{Arena, Ledger, NONCE};
+pub use engines::Engines;
 pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
 pub use model::{Model, explain};
 pub use threads::{in_one_thread, threads};
