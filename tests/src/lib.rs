@@ -7,6 +7,7 @@ pub mod fuzz;
 mod job;
 mod model;
 pub mod payload;
+mod segment;
 mod threads;
 pub mod traffic;
 
@@ -14,6 +15,7 @@ pub use arena::{Arena, Ledger, NONCE};
 pub use engines::Engines;
 pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
 pub use model::{Model, explain};
+pub use segment::segment;
 pub use threads::{in_one_thread, threads};
 
 /// Shapes of segments in which every way of running out of room is taken soon.
