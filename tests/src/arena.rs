@@ -24,8 +24,10 @@ pub struct Arena {
 
 impl Arena {
     /// The numbers of the engines: nobody here moves anything between two processes.
-    pub const TUNING: Tuning =
-        Tuning { fastbox_max: 1024, eager_max: 16 * 1024, transfer: Transfer::Cells };
+    #[must_use]
+    pub fn tuning() -> Tuning {
+        Tuning { transfer: Transfer::Cells, ..Tuning::default() }
+    }
 
     /// An empty segment of this shape.
     ///
@@ -68,7 +70,7 @@ impl Arena {
     /// When there is no memory.
     #[must_use]
     pub fn engine(&self, rank: u32, ledger: &Ledger) -> Engine<Ledger> {
-        self.engine_with(rank, ledger, Self::TUNING)
+        self.engine_with(rank, ledger, Self::tuning())
     }
 
     /// As [`Arena::engine`], with other numbers.

@@ -54,7 +54,7 @@ impl Engines {
     /// The engines of a job of this shape, whose large messages go through cells.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self::tuned(config, Arena::TUNING)
+        Self::tuned(config, Arena::tuning())
     }
 
     /// As [`Engines::new`], with other numbers.

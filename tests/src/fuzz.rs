@@ -132,7 +132,11 @@ fn job(input: &mut Unstructured<'_>) -> Result<Engines> {
         shape::tiny(RANKS, 20),
         Config { cells_per_rank: 4, ..Config::new(RANKS) },
     ];
-    let tuning = Tuning { transfer: *input.choose(&Transfer::ALL)?, ..Tuning::default() };
+    let tuning = Tuning {
+        transfer: *input.choose(&Transfer::ALL)?,
+        unexpected_max: *input.choose(&[0, 2000, Tuning::default().unexpected_max])?,
+        ..Tuning::default()
+    };
     let job = Engines::tuned(*input.choose(&shapes)?, tuning);
     if input.ratio(1, 4)? {
         let mut garbage = fastrand::Rng::with_seed(input.arbitrary()?);
