@@ -37,7 +37,7 @@ const ADDRESS: Sanitizer = Sanitizer {
 const THREAD: Sanitizer = Sanitizer {
     name: "thread",
     tests: &[
-        "-p strait-loom-tests",
+        "-p strait-loom-tests --lib --tests",
         "-p strait-core -p strait --lib",
         "-p strait-tests --test messages --test collectives --test large --test traffic",
     ],
