@@ -27,6 +27,7 @@ mod collective;
 mod endpoint;
 pub mod env;
 mod error;
+pub mod hca;
 mod liveness;
 mod memory;
 mod nodes;

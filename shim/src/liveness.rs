@@ -135,6 +135,24 @@ pub(crate) fn attach_other(liveness: &Liveness, pid: u32) {
     }
 }
 
+/// Whether the process behind `liveness` has left or is gone. Asks the kernel: off the fast path.
+pub(crate) fn has_ended(liveness: &Liveness) -> bool {
+    match liveness.state() {
+        Life::Unborn => false,
+        Life::Dead | Life::Finished => true,
+        Life::Alive => match open(liveness, &mut false) {
+            Peer::Process(pidfd) => {
+                let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+                matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+            }
+            _ => {
+                let (pid, started) = liveness.process();
+                start_time(&pid.to_string()) != Some(started)
+            }
+        },
+    }
+}
+
 /// Marks a rank whose process is known to be gone as dead, unless it left in good order.
 pub(crate) fn mark_dead(liveness: &Liveness) {
     if liveness.state() != Life::Finished {

@@ -2,6 +2,9 @@
 //! compared with.
 
 mod arena;
+pub mod conformance;
+mod engines;
+pub mod fuzz;
 mod job;
 mod model;
 pub mod payload;
@@ -10,6 +13,7 @@ mod threads;
 pub mod traffic;
 
 pub use arena::{Arena, Ledger, NONCE};
+pub use engines::Engines;
 pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
 pub use model::{Model, explain};
 pub use segment::segment;

@@ -1,5 +1,6 @@
 //! What one rank owns in the segment besides its cells.
 
+use super::golden;
 use crate::shm::{Doorbell, FreeQueue, Hand, RecvQueue};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
@@ -24,6 +25,8 @@ pub struct RankBlock {
     /// Rung when there is something for the sleeping owner to look at.
     pub doorbell: CacheLine<Doorbell>,
 }
+
+golden::structure!(RankBlock { recv_queue, free_queue, liveness, doorbell });
 
 #[cfg(not(strait_loom))]
 const _: () = {
@@ -50,6 +53,8 @@ pub struct Liveness {
     witness: AtomicU64,
     namespace: AtomicU64,
 }
+
+golden::structure!(Liveness { state, pid, start_time, hand, witness, namespace });
 
 /// The stages of a rank's life, in their only order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

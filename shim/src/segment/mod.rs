@@ -143,7 +143,7 @@ pub(crate) fn nonce() -> Result<u64, SegmentError> {
 
 /// An empty anonymous file, closed on exec. The seal against execution is newer than some kernels; some systems
 /// insist on it and some do not know it.
-fn new_memfd() -> Result<OwnedFd, SegmentError> {
+pub(crate) fn new_memfd() -> Result<OwnedFd, SegmentError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match rustix::fs::memfd_create("strait", flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => rustix::fs::memfd_create("strait", flags),
@@ -153,29 +153,29 @@ fn new_memfd() -> Result<OwnedFd, SegmentError> {
 }
 
 /// Backs a range of `file` with memory. A signal may interrupt a long reservation, which then starts again.
-fn reserve(file: &OwnedFd, offset: usize, length: usize) -> Result<(), Errno> {
+pub(crate) fn reserve(file: &OwnedFd, offset: usize, length: usize) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| {
         rustix::fs::fallocate(file, FallocateFlags::empty(), offset as u64, length as u64)
     })
 }
 
 /// Names the step that failed.
-fn os(step: &'static str) -> impl FnOnce(Errno) -> SegmentError {
+pub(crate) fn os(step: &'static str) -> impl FnOnce(Errno) -> SegmentError {
     move |error| SegmentError::Os { step, error }
 }
 
 /// A shared mapping of a whole file.
 #[derive(Debug)]
-struct Mapping {
-    base: NonNull<u8>,
-    length: usize,
+pub(crate) struct Mapping {
+    pub(crate) base: NonNull<u8>,
+    pub(crate) length: usize,
 }
 
 // SAFETY: a mapping belongs to the process, not to the thread that made it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    fn new(file: &OwnedFd, length: usize) -> Result<Self, SegmentError> {
+    pub(crate) fn new(file: &OwnedFd, length: usize) -> Result<Self, SegmentError> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses an address that nothing of ours uses.
         let address = unsafe {
