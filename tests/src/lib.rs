@@ -2,9 +2,11 @@
 //! compared with.
 
 mod arena;
+pub mod conformance;
 mod job;
 mod model;
 pub mod payload;
+pub mod sim;
 mod threads;
 pub mod traffic;
 

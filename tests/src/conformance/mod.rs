@@ -1,0 +1,3 @@
+//! What every implementation of a trait is held to.
+
+pub mod ring;
