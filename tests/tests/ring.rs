@@ -1,11 +1,12 @@
 //! The RDMA channel over the simulated fabric, thousands of seeds for each design.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use core::panic::AssertUnwindSafe;
+use std::panic::{catch_unwind, resume_unwind};
 
 use fastrand::Rng;
 use strait_core::hca::{Connection, WorkError};
 use strait_core::ring::{Config, Design};
-use strait_tests::conformance::ring::faults::break_one;
+use strait_tests::conformance::ring::faults::{break_one, lose_one};
 use strait_tests::conformance::ring::streams::Traffic;
 use strait_tests::conformance::ring::{Mesh, Rig};
 use strait_tests::sim::{Device, Fabric, Model};
@@ -100,5 +101,16 @@ fn a_revoked_key_ends_its_link() {
             let key = mesh.nodes[0].links[1].as_ref().unwrap().region.local_key;
             mesh.rig.0.revoke(0, key);
         });
+    });
+}
+
+#[test]
+fn a_peer_that_dies_ends_its_links() {
+    for_each_seed(200, |seed, design| {
+        let mut rng = Rng::with_seed(seed ^ 0xdead);
+        let mut mesh = mesh(seed, design, 3);
+        let mut traffic = Traffic::drawn(seed, 3, 4000, 600);
+        let turns = rng.u32(..2000);
+        lose_one(&mut mesh, &mut traffic, 1, turns, |mesh| mesh.rig.0.kill(1));
     });
 }

@@ -215,6 +215,10 @@ impl State {
         let at = &mut self.ranks[rank as usize].ends[end as usize];
         at.stepping = false;
         let Standing::Connected(peer_end) = at.state else { return };
+        if self.ranks[rank as usize].dead {
+            return;
+        }
+        let at = &mut self.ranks[rank as usize].ends[end as usize];
         let way = Way { rank, end, peer: at.peer, peer_end };
         let mut steps = at.steps(reads);
         let Some(first) = steps.iter().map(|(due, _)| *due).min() else { return };

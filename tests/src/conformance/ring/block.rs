@@ -6,7 +6,7 @@ use strait_core::sync::CACHE_LINE;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line([u8; CACHE_LINE]);
+struct Line(#[expect(dead_code, reason = "reached through pointers alone")] [u8; CACHE_LINE]);
 
 /// Memory aligned to a cache line, full of something.
 #[derive(Debug)]
