@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
-    Engine, Gone, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
+    Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -133,6 +133,13 @@ impl World {
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Private memory that messages take which nobody has received yet, of all sources together, and the most it has been.
+    /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.engine().held()
     }
 
     /// The world's endpoint: context 0.
