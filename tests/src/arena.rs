@@ -65,7 +65,7 @@ impl Arena {
     #[must_use]
     pub fn engine(&self, rank: u32, ledger: &Ledger) -> Engine<Ledger> {
         // Nobody here moves anything between two processes.
-        let tuning = Tuning { transfer: Transfer::Cells, ..Tuning::default() };
+        let tuning = Tuning { transfer: Transfer::CopyRing, ..Tuning::default() };
         let engine = Engine::new(ledger.clone(), self.segment, rank, tuning);
         engine.expect("memory for an engine")
     }

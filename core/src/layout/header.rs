@@ -26,6 +26,8 @@ pub const LAYOUT_VERSION: u32 = 1;
 /// |     36 |    4 | `cell_payload`   | [`Config`], bytes                         |
 /// |     40 |    4 | `fastbox_lines`  | [`Config`]                                |
 /// |     44 |    4 | `baton_lines`    | [`Config`]                                |
+/// |     48 |    4 | `ring_granules`  | [`Config`]                                |
+/// |     52 |    4 | `reserved`       | zero                                      |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct Header {
@@ -38,9 +40,11 @@ pub struct Header {
     cell_payload: u32,
     fastbox_lines: u32,
     baton_lines: u32,
+    ring_granules: u32,
+    reserved: u32,
 }
 
-const_assert_eq!(size_of::<Header>(), 48);
+const_assert_eq!(size_of::<Header>(), 56);
 const_assert_eq!(offset_of!(Header, layout_version), 8);
 const_assert_eq!(offset_of!(Header, nonce), 16);
 const_assert_eq!(offset_of!(Header, fastbox_lines), 40);
@@ -61,6 +65,8 @@ impl Header {
             cell_payload: config.cell_payload,
             fastbox_lines: config.fastbox_lines,
             baton_lines: config.baton_lines,
+            ring_granules: config.ring_granules,
+            reserved: 0,
         }
     }
 
@@ -88,6 +94,7 @@ impl Header {
             cell_payload: self.cell_payload,
             fastbox_lines: self.fastbox_lines,
             baton_lines: self.baton_lines,
+            ring_granules: self.ring_granules,
         })
         .map_err(AttachError::Plan)?;
         if plan.total_bytes() as u64 != self.total_bytes || plan.total_bytes() > mapped {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{Header, PAGE, RankBlock};
-use crate::shm::{BarrierSlot, Cell, Descriptor, Line};
+use crate::shm::{BarrierSlot, Cell, Descriptor, GRANULE, GranuleHead, Line};
 use crate::sync::CACHE_LINE;
 
 /// Barrier slots in a segment: groups that can have barriers on shared words at a time. Further ones use messages.
@@ -26,11 +26,14 @@ pub struct Config {
     pub fastbox_lines: u32,
     /// Lines in the baton of a pair; 0 goes without.
     pub baton_lines: u32,
+    /// Granules of [`GRANULE`] bytes in the copy ring of one ordered pair; 0 goes without.
+    pub ring_granules: u32,
 }
 
 impl Config {
     /// The defaults for `ranks` ranks: 64 cells of 16 KiB each, which stay in the first two cache levels of both sides;
-    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes.
+    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes; for each ordered pair that exchanges large
+    /// messages a copy ring of 1 MiB, which is more than the second cache level keeps.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
         Self {
@@ -39,6 +42,7 @@ impl Config {
             cell_payload: 16 * 1024,
             fastbox_lines: 53,
             baton_lines: 20,
+            ring_granules: 256,
         }
     }
 }
@@ -54,6 +58,8 @@ pub struct Plan {
     cell_stride: usize,
     pairs: usize,
     pair_stride: usize,
+    rings: usize,
+    ring_stride: usize,
     total: usize,
 }
 
@@ -91,6 +97,11 @@ impl Plan {
             .checked_add(2 * CACHE_LINE)?
             .checked_next_multiple_of(PAGE)?;
 
+        let ring_stride = match config.ring_granules as usize {
+            0 => 0,
+            granules => ring_bytes_offset(granules)?.checked_add(granules.checked_mul(GRANULE)?)?,
+        };
+
         let rank_blocks = size_of::<Header>().next_multiple_of(PAGE);
         let barriers = ranks.checked_mul(size_of::<RankBlock>())?.checked_add(rank_blocks)?;
         let descriptors = barriers
@@ -105,8 +116,9 @@ impl Plan {
             .checked_mul(cell_stride)?
             .checked_add(cells)?
             .checked_next_multiple_of(PAGE)?;
-        let total =
-            (ranks.checked_mul(ranks + 1)? / 2).checked_mul(pair_stride)?.checked_add(pairs)?;
+        let pair_count = ranks.checked_mul(ranks.checked_add(1)?)? / 2;
+        let rings = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
+        let total = pair_count.checked_mul(2)?.checked_mul(ring_stride)?.checked_add(rings)?;
         isize::try_from(total).ok()?;
         Some(Self {
             config,
@@ -117,6 +129,8 @@ impl Plan {
             cell_stride,
             pairs,
             pair_stride,
+            rings,
+            ring_stride,
             total,
         })
     }
@@ -133,8 +147,8 @@ impl Plan {
         self.total
     }
 
-    /// Bytes from the start that must be backed by memory before any rank starts. The rest, the blocks of the pairs,
-    /// is backed one at a time when the pair first talks ([`Plan::pair_range`]).
+    /// Bytes from the start that must be backed by memory before any rank starts. The rest is backed on first use: the
+    /// blocks of the pairs ([`Plan::pair_range`]) and the copy rings ([`Plan::ring_range`]).
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
         self.pairs
@@ -144,6 +158,12 @@ impl Plan {
     #[must_use]
     pub const fn bytes_with_active_pairs(&self, pairs: usize) -> usize {
         self.pairs + pairs * self.pair_stride
+    }
+
+    /// Bytes of the copy ring from one rank to another, backed when large messages first go that way.
+    #[must_use]
+    pub const fn ring_bytes(&self) -> usize {
+        self.ring_stride
     }
 
     /// Number of cells in the segment.
@@ -190,10 +210,40 @@ impl Plan {
     /// | `fastbox_lines`  | the other fastbox                                 |
     #[must_use]
     pub const fn pair_range(&self, a: u32, b: u32) -> (usize, usize) {
-        let (low, high) = if a < b { (a as usize, b as usize) } else { (b as usize, a as usize) };
-        let pair = high * (high + 1) / 2 + low;
-        (self.pairs + pair * self.pair_stride, self.pair_stride)
+        (self.pairs + pair_number(a, b) * self.pair_stride, self.pair_stride)
     }
+
+    /// Offset and length of the copy ring from `source` to `destination`: the range that must be backed by memory before
+    /// either touches it. Whole pages; none where the segment has no copy rings.
+    ///
+    /// | bytes                  | what                                                   |
+    /// |------------------------|--------------------------------------------------------|
+    /// | 64                     | position up to which the receiver has emptied the ring |
+    /// | 64 · `ring_granules`   | the heads of the granules, up to the next page         |
+    /// | 4096 · `ring_granules` | the granules                                           |
+    #[must_use]
+    pub const fn ring_range(&self, source: u32, destination: u32) -> (usize, usize) {
+        let number = 2 * pair_number(source, destination) + (source > destination) as usize;
+        (self.rings + number * self.ring_stride, self.ring_stride)
+    }
+
+    /// Offset of the granules in a ring.
+    pub(super) const fn ring_bytes_offset(&self) -> usize {
+        self.ring_stride - self.config.ring_granules as usize * GRANULE
+    }
+}
+
+/// Pairs are numbered so that those among the first ranks come first.
+const fn pair_number(a: u32, b: u32) -> usize {
+    let (low, high) = if a < b { (a as usize, b as usize) } else { (b as usize, a as usize) };
+    high * (high + 1) / 2 + low
+}
+
+fn ring_bytes_offset(granules: usize) -> Option<usize> {
+    granules
+        .checked_mul(size_of::<GranuleHead>())?
+        .checked_add(CACHE_LINE)?
+        .checked_next_multiple_of(PAGE)
 }
 
 /// Why a segment cannot be laid out.
@@ -262,7 +312,14 @@ mod tests {
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
             let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
-            assert_eq!(last + length, plan.total_bytes());
+            assert_eq!(last + length, plan.ring_range(0, 0).0);
+            let (last, length) = plan.ring_range(ranks - 1, ranks - 1);
+            // Nobody sends to itself this way: the second ring of its block is room for nothing.
+            assert_eq!(last + 2 * length, plan.total_bytes());
+            if ranks > 1 {
+                let [(up, length), (down, _)] = [plan.ring_range(0, 1), plan.ring_range(1, 0)];
+                assert_eq!(up + length, down);
+            }
         }
     }
 
@@ -272,6 +329,7 @@ mod tests {
         let two = Plan::new(Config::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_150_400);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
+        assert_eq!(two.ring_bytes(), 1_069_056);
     }
 
     #[test]

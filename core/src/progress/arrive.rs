@@ -75,7 +75,7 @@ impl<M: Memory + Clone> Engine<M> {
         let key = message.key();
         let envelope = Envelope { context: key.context(), source, tag: key.tag() };
         let payload = Payload::Lines(message);
-        self.deliver(Packet { envelope, key, kind, total: length, length, payload })?;
+        self.deliver(Packet { envelope, kind, total: length, length, payload })?;
         self.peers[source as usize].release_next(by_baton, length);
         Ok(true)
     }
@@ -125,7 +125,6 @@ impl<M: Memory + Clone> Engine<M> {
         let fits = match kind {
             Kind::Eager | Kind::Rts => whole,
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
-            Kind::Data => length > 0,
         };
         let total =
             usize::try_from(head.total).ok().filter(|total| isize::try_from(*total).is_ok());
@@ -135,7 +134,6 @@ impl<M: Memory + Clone> Engine<M> {
         let key = Key(head.key);
         Ok(Packet {
             envelope: Envelope { context: key.context(), source: head.source, tag: key.tag() },
-            key,
             kind,
             total,
             length: head.length as usize,
@@ -149,7 +147,6 @@ impl<M: Memory + Clone> Engine<M> {
             Kind::Eager | Kind::EagerFirst => {}
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => return self.take_rts(&packet),
-            Kind::Data => return Ok(self.take_data(&packet)?),
         }
         let target = match self.posted.take(&packet.envelope) {
             Some(id) => self.begin_receive(id, &packet),

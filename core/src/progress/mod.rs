@@ -22,6 +22,7 @@ mod packet;
 mod peer;
 mod receive;
 mod request;
+mod ring;
 mod send;
 mod transfer;
 
@@ -61,7 +62,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { fastbox_max: 1024, eager_max: 16 * 1024, transfer: Transfer::CmaShared }
+        Self { fastbox_max: 1024, eager_max: 16 * 1024, transfer: Transfer::Auto }
     }
 }
 
@@ -88,6 +89,8 @@ pub struct Engine<M: Memory + Clone> {
     /// Large messages that met their receives.
     receivers: Slab<Inbound, M>,
     descriptors: Descriptors<M>,
+    /// Nanoseconds, as they were told last.
+    now: u64,
     /// Whether the next job is sought among the receivers first.
     reads_first: bool,
     /// Peers whose fastbox to us is open.
@@ -130,6 +133,7 @@ impl<M: Memory + Clone> Engine<M> {
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
+            now: 0,
             reads_first: false,
             inboxes: list()?,
             blocked: list()?,
