@@ -3,12 +3,18 @@
 //! Whether the kernel lets us is known from trying, and only from trying: containers and security modules forbid it in ways
 //! that nothing announces. Worse, where process namespaces differ the number of a peer may be another process's. So the
 //! first job with a peer reads the peer's *witness*, a few words that no other process has in that place.
+//!
+//! A kernel that forbids it from the start is nothing to speak of: `strait info` tells. One that changes its mind in the middle
+//! is, so the first refusal after that says so on standard error, once for each peer.
 
 use core::ptr::NonNull;
+use std::io::{self, Write};
 
-use strait_core::layout::{Liveness, Segment};
+use strait_core::layout::{Life, Liveness, Segment};
 use strait_core::lmt::{Direction, Job, Refused};
 use strait_core::progress::Part;
+
+use crate::liveness;
 
 /// Most parts of a buffer that one call takes.
 const PARTS: usize = 64;
@@ -19,6 +25,7 @@ type Words = [u64; 4];
 /// The ways into the peers' memories.
 #[derive(Debug)]
 pub(crate) struct Cma {
+    rank: u32,
     peers: Vec<Peer>,
     /// Our own witness. Its address is published; it stays as long as this value.
     _witness: Box<Words>,
@@ -42,6 +49,7 @@ impl Cma {
         let witness = Box::new(words(liveness, rank));
         liveness.set_witness(core::ptr::from_ref(&*witness).addr() as u64);
         Self {
+            rank,
             peers: (0..segment.ranks()).map(|_| Peer::Unknown).collect(),
             _witness: witness,
             #[cfg(test)]
@@ -60,17 +68,32 @@ impl Cma {
             *left = left.checked_sub(1).ok_or(Refused)?;
         }
         let pid = self.prove(segment, job.peer)?;
+        let moved = self.carry(pid, job);
+        if let Err(error) = moved {
+            self.peers[job.peer as usize] = Peer::Refused;
+            // What a dying peer cannot give is no fault of the kernel's, and its end is told elsewhere.
+            if !has_ended(&segment.rank_block(job.peer).liveness) {
+                let text = refusal(self.rank, job, pid, &error);
+                // There may be nobody to read it, which is no reason to fail.
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
+            return Err(Refused);
+        }
+        Ok(())
+    }
+
+    /// Moves all of a job.
+    fn carry(&self, pid: libc::pid_t, job: &Job) -> io::Result<()> {
         let mut done = 0;
         while done < job.length {
             let mut local = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
             let (count, length) = gather(job, done, &mut local);
             if length == 0 {
-                return Err(Refused);
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let remote = job.remote.wrapping_add(done as u64);
             // SAFETY: the job's own part lies in a buffer that the engine has claimed for it.
-            let moved = unsafe { transfer(pid, job.direction, &local[..count], remote, length) };
-            done += moved.ok_or(Refused)?;
+            done += unsafe { transfer(pid, job.direction, &local[..count], remote, length) }?;
         }
         Ok(())
     }
@@ -101,7 +124,31 @@ fn find(liveness: &Liveness, rank: u32) -> Peer {
     let local = libc::iovec { iov_base: found.as_mut_ptr().cast(), iov_len: length };
     // SAFETY: `found` has room for what is read.
     let read = unsafe { transfer(pid, Direction::Read, &[local], liveness.witness(), length) };
-    if read == Some(length) && found == expected { Peer::Proven(pid) } else { Peer::Refused }
+    if read.is_ok_and(|read| read == length) && found == expected {
+        Peer::Proven(pid)
+    } else {
+        Peer::Refused
+    }
+}
+
+/// Whether the process has ended, or is another by now.
+fn has_ended(liveness: &Liveness) -> bool {
+    let (pid, started) = liveness.process();
+    liveness.state() >= Life::Dead || liveness::start_time(&pid.to_string()) != Some(started)
+}
+
+/// What is said when the kernel takes back what it allowed.
+fn refusal(rank: u32, job: &Job, pid: libc::pid_t, error: &io::Error) -> String {
+    let call = match job.direction {
+        Direction::Read => "process_vm_readv",
+        Direction::Write => "process_vm_writev",
+    };
+    format!(
+        "strait: rank {rank}: {call} to rank {} (process {pid}) is refused, although a first read worked: {error}; most likely a seccomp \
+         filter, kernel.yama.ptrace_scope, or a change of credentials or namespaces. Large messages with this rank go through \
+         shared memory from here on; nothing is lost. STRAIT_LMT=copy_ring does so from the start",
+        job.peer
+    )
 }
 
 /// The job's own memory from `done` bytes on: how many of `parts` it takes, and their length together.
@@ -128,8 +175,9 @@ unsafe fn transfer(
     local: &[libc::iovec],
     remote: u64,
     length: usize,
-) -> Option<usize> {
-    let address = core::ptr::without_provenance_mut(usize::try_from(remote).ok()?);
+) -> io::Result<usize> {
+    let address = usize::try_from(remote).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let address = core::ptr::without_provenance_mut(address);
     let remote = libc::iovec { iov_base: address, iov_len: length };
     let (first, count) = (local.as_ptr(), local.len() as libc::c_ulong);
     // SAFETY: by the contract for our memory; the kernel checks the address in the other process.
@@ -139,7 +187,11 @@ unsafe fn transfer(
             Direction::Write => libc::process_vm_writev(pid, first, count, &raw const remote, 1, 0),
         }
     };
-    usize::try_from(moved).ok().filter(|moved| *moved > 0)
+    match usize::try_from(moved) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(moved) => Ok(moved),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

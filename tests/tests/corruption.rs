@@ -51,7 +51,12 @@ struct Job {
 impl Job {
     fn new(config: Config) -> Self {
         let (arena, ledger) = (Arena::new(config), Ledger::default());
-        let engines = (0..config.ranks).map(|rank| arena.engine(rank, &ledger)).collect();
+        let engine = |rank| {
+            let mut engine = arena.engine(rank, &ledger);
+            (0..config.ranks).for_each(|peer| engine.ring_backed(peer, true));
+            engine
+        };
+        let engines = (0..config.ranks).map(engine).collect();
         Self { engines, buffers: Vec::new(), arena }
     }
 
@@ -177,7 +182,7 @@ fn a_tail_that_leads_nowhere_is_the_sender_s_error() {
 #[test]
 fn cells_that_come_back_from_nowhere_are_an_error() {
     for returned in [9999_u32, 200, 1] {
-        let mut job = Job::new(Config { cells_per_rank: 2, ..Config::new(200) });
+        let mut job = Job::new(Config { cells_per_rank: 2, ring_granules: 0, ..Config::new(200) });
         // Cell 1 is home, cell 200 another rank's.
         job.arena
             .scribble(job.block(0) + offset_of!(RankBlock, free_queue), &returned.to_ne_bytes());
@@ -196,14 +201,17 @@ fn cells_that_come_back_from_nowhere_are_an_error() {
 /// Random traffic, and now and then a random word somewhere.
 fn scribbled_over(seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let config =
-        if rng.bool() { shape::tiny(3, 2) } else { Config { cells_per_rank: 4, ..Config::new(3) } };
+    let config = if rng.bool() {
+        shape::tiny(3, 2)
+    } else {
+        Config { cells_per_rank: 4, ring_granules: 9, ..Config::new(3) }
+    };
     let mut job = Job::new(config);
     let mut pending: Vec<(usize, RequestId)> = Vec::new();
     let quiet = rng.usize(0..60);
     for step in 0..150 {
         let (one, other) = (rng.usize(0..3), rng.u32(0..3));
-        let length = [0, 8, 48, 600, 1024, 9000][rng.usize(0..6)];
+        let length = [0, 8, 48, 600, 1024, 9000, 20_000, 70_000][rng.usize(0..8)];
         match rng.u8(0..8) {
             0..=2 => {
                 pending.extend(job.send(one, other, rng.u32(0..3), length).map(|id| (one, id)));
@@ -230,11 +238,11 @@ fn scribbled_over(seed: u64) {
     }
 }
 
-/// Writes a word where it hurts: control blocks, descriptions of cells, lines of fastboxes and batons.
+/// Writes a word where it hurts: control blocks, descriptions of cells, lines of fastboxes and batons, heads of granules.
 fn scribble_somewhere(job: &Job, rng: &mut fastrand::Rng) {
     let segment = job.arena.segment();
     let plan = *segment.plan();
-    let offset = match rng.u8(0..4) {
+    let offset = match rng.u8(0..5) {
         0 => job.block(rng.u32(0..3)) + rng.usize(0..48) * 4,
         1 => {
             use strait_core::shm::CellArena;
@@ -244,6 +252,10 @@ fn scribble_somewhere(job: &Job, rng: &mut fastrand::Rng) {
         2 => {
             let (start, _) = plan.pair_range(rng.u32(0..3), rng.u32(0..3));
             start + rng.usize(0..64) * 4
+        }
+        3 => {
+            let (start, _) = plan.ring_range(rng.u32(0..3), rng.u32(0..3));
+            start + rng.usize(0..16 * 10) * 4
         }
         _ => {
             let first = job.block(0);

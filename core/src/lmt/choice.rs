@@ -143,9 +143,10 @@ impl Class {
         next
     }
 
+    /// The cheapest of those that were measured.
     fn best(&self) -> usize {
-        let costs = self.rates.iter().map(|rate| rate.cost).enumerate();
-        costs.min_by_key(|(_, cost)| *cost).map_or(0, |(number, _)| number)
+        let known = self.rates.iter().enumerate().filter(|(_, rate)| rate.known > 0);
+        known.min_by_key(|(_, rate)| rate.cost).map_or(0, |(number, _)| number)
     }
 
     fn learn(&mut self, candidate: usize, cost: u32) {
