@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
-    Cursor, Engine, Gone, Outcome, Owner, ProgressError, RequestId, Sent, SentShort, StartError,
-    Tuning,
+    Cursor, Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, Sent, SentShort,
+    StartError, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -138,6 +138,13 @@ impl World {
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Private memory that messages take which nobody has received yet, of all sources together, and the most it has been.
+    /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.engine().held()
     }
 
     /// The world's endpoint: context 0.

@@ -7,7 +7,7 @@ use super::{
     RankBlock,
 };
 use crate::shm::{
-    BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr,
+    BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr, Flow,
 };
 use crate::sync::{AtomicU32, CACHE_LINE};
 
@@ -113,6 +113,20 @@ impl Segment {
         }
         // SAFETY: the plan puts this many slots inside the mapping, 64-aligned.
         Some(unsafe { self.base.add(self.plan.barrier_slot(slot)).cast() })
+    }
+
+    /// What `destination` tells `source` about messages that nobody waits for.
+    ///
+    /// # Panics
+    ///
+    /// When either is no rank of this segment.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self, source: u32, destination: u32) -> &Flow {
+        assert!(source < self.ranks() && destination < self.ranks());
+        // SAFETY: the plan puts the words of each pair of ranks inside the mapping, 8-aligned; they are atomics for which
+        // any bytes are valid.
+        unsafe { self.base.add(self.plan.flow(source, destination)).cast::<Flow>().as_ref() }
     }
 
     /// Descriptor `number` of `rank`.

@@ -1,7 +1,5 @@
 //! Large messages on their way in: from the meeting of announcement and receive to the end.
 
-use super::arrive::Message;
-use super::packet::Packet;
 use super::receive::outcome;
 use super::request::Request;
 use super::ring::Emptying;
@@ -22,33 +20,6 @@ pub(super) struct Inbound {
 }
 
 impl<M: Memory + Clone> Engine<M> {
-    /// An announcement arrived: it meets its receive, or waits for it. All or nothing.
-    pub(super) fn take_rts(&mut self, packet: &Packet) -> Result<(), ProgressError> {
-        let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
-        self.receivers.reserve()?;
-        let envelope = packet.envelope;
-        let (segment, source) = (self.segment, envelope.source);
-        let inlet = &mut self.peers[source as usize].inlet;
-        if inlet.is_none() {
-            *inlet = Emptying::open(&segment, source, self.rank);
-        }
-        let Some(id) = self.posted.take(&envelope) else {
-            self.enlist(Message {
-                envelope,
-                handle: 0,
-                payload: None,
-                announced: Some(cookie),
-                total: cookie.total as usize,
-                arrived: 0,
-            })?;
-            return Ok(());
-        };
-        if let Some(Request::Posted { buffer, .. }) = self.request(id) {
-            self.start_recv(id, &envelope, cookie, buffer)?;
-        }
-        Ok(())
-    }
-
     /// Opens the transfer of an announced message to the receive `id`.
     pub(super) fn start_recv(
         &mut self,
@@ -58,7 +29,13 @@ impl<M: Memory + Clone> Engine<M> {
         buffer: Cursor,
     ) -> Result<(), OutOfMemory> {
         let Envelope { source, tag, .. } = *envelope;
-        let reads = self.peers[source as usize].may_read;
+        let (segment, rank) = (self.segment, self.rank);
+        let peer = &mut self.peers[source as usize];
+        if peer.inlet.is_none() {
+            // Who announces has backed it.
+            peer.inlet = Emptying::open(&segment, source, rank);
+        }
+        let reads = peer.may_read;
         let half = Receiver::pre_recv(source, cookie, buffer, reads);
         let (total, capacity) = (cookie.total as usize, buffer.remaining());
         let number =
@@ -116,17 +93,6 @@ impl<M: Memory + Clone> Engine<M> {
             self.receivers.remove(number);
             if let Some(id) = request {
                 self.fail(id, fault);
-            }
-        }
-    }
-
-    /// Forgets announcements of a rank that is gone: their data went with it.
-    pub(super) fn forget_announced_by(&mut self, rank: u32) {
-        let mut from = 0;
-        while let Some((number, message)) = self.messages.next_from(from) {
-            from = number + 1;
-            if message.announced.is_some() && message.envelope.source == rank {
-                self.forget_message(number);
             }
         }
     }

@@ -9,6 +9,7 @@ mod copy_ring;
 mod descriptor;
 mod doorbell;
 mod fastbox;
+mod flow;
 mod free_queue;
 mod line;
 pub mod recovery;
@@ -25,6 +26,7 @@ pub use copy_ring::{
 pub use descriptor::{Descriptor, Grant, ReceiveCookie};
 pub use doorbell::{Doorbell, DoorbellPtr};
 pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
+pub use flow::Flow;
 pub use free_queue::FreeQueue;
 pub use line::{Line, LineMessage, MORE_PER_LINE, SHORT_MAX};
 pub use recovery::Hand;

@@ -4,6 +4,10 @@
 //! (source, destination) pair is its sequence number, which both paths share: a receiver takes the packet whose
 //! number comes next, wherever it lies (`[Nemesis07]` §3.1).
 
+mod offer;
+
+pub use offer::Offer;
+
 use crate::layout::Corrupt;
 
 /// What a packet is. At most 16 kinds: four bits of a fastbox header.
@@ -19,6 +23,11 @@ pub enum Kind {
     /// The announcement of a message that stays where it is until its receive is there (`[Nemesis07]` §3.2). Takes part in
     /// matching like the first packet of a message; its payload is a [`crate::lmt::SendCookie`].
     Rts = 3,
+    /// The announcement of a message that its sender keeps because the receiver has no room for it. Takes part in matching
+    /// like the first packet of a message; its payload is an [`Offer`].
+    Offer = 4,
+    /// The first part, or all, of an offered message that its receiver called for.
+    Called = 5,
 }
 
 impl Kind {
@@ -34,6 +43,8 @@ impl Kind {
             1 => Ok(Self::EagerFirst),
             2 => Ok(Self::EagerMore),
             3 => Ok(Self::Rts),
+            4 => Ok(Self::Offer),
+            5 => Ok(Self::Called),
             found => Err(Corrupt::Kind { found }),
         }
     }
