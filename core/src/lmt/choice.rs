@@ -116,7 +116,7 @@ impl Choice {
             let Run { candidate, bytes, began, .. } = core::mem::take(run);
             let elapsed = now.saturating_sub(began);
             if bytes > 0 && elapsed > 0 {
-                let cost = u128::from(elapsed) * (1 << 20) / u128::from(bytes);
+                let cost = elapsed.saturating_mul(1 << 20) / bytes;
                 class.learn(candidate, u32::try_from(cost).unwrap_or(u32::MAX).max(1));
             }
         }
