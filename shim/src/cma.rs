@@ -10,7 +10,7 @@
 use core::ptr::NonNull;
 use std::io::{self, Write};
 
-use strait_core::layout::{Life, Liveness, Segment};
+use strait_core::layout::{Liveness, Segment};
 use strait_core::lmt::{Direction, Job, Refused};
 use strait_core::progress::Part;
 
@@ -27,8 +27,7 @@ type Words = [u64; 4];
 pub(crate) struct Cma {
     rank: u32,
     peers: Vec<Peer>,
-    /// Our own witness. Its address is published; it stays as long as this value.
-    _witness: Box<Words>,
+    _witness: Witness,
     /// Jobs to go until one is refused, as a kernel would that changes its mind.
     #[cfg(test)]
     pub(crate) refuse_after: Option<u32>,
@@ -45,13 +44,10 @@ enum Peer {
 impl Cma {
     /// The ways of `rank`, whose witness is published.
     pub(crate) fn new(segment: &Segment, rank: u32) -> Self {
-        let liveness = &segment.rank_block(rank).liveness;
-        let witness = Box::new(words(liveness, rank));
-        liveness.set_witness(core::ptr::from_ref(&*witness).addr() as u64);
         Self {
             rank,
             peers: (0..segment.ranks()).map(|_| Peer::Unknown).collect(),
-            _witness: witness,
+            _witness: Witness::publish(&segment.rank_block(rank).liveness, rank),
             #[cfg(test)]
             refuse_after: None,
         }
@@ -72,7 +68,7 @@ impl Cma {
         if let Err(error) = moved {
             self.peers[job.peer as usize] = Peer::Refused;
             // What a dying peer cannot give is no fault of the kernel's, and its end is told elsewhere.
-            if !has_ended(&segment.rank_block(job.peer).liveness) {
+            if !liveness::has_ended(&segment.rank_block(job.peer).liveness) {
                 let text = refusal(self.rank, job, pid, &error);
                 // There may be nobody to read it, which is no reason to fail.
                 let _ = writeln!(std::io::stderr(), "{text}");
@@ -102,7 +98,8 @@ impl Cma {
     fn prove(&mut self, segment: &Segment, peer: u32) -> Result<libc::pid_t, Refused> {
         let known = &mut self.peers[peer as usize];
         if let Peer::Unknown = *known {
-            *known = find(&segment.rank_block(peer).liveness, peer);
+            let found = find(&segment.rank_block(peer).liveness, peer);
+            *known = found.map_or(Peer::Refused, Peer::Proven);
         }
         match *known {
             Peer::Proven(pid) => Ok(pid),
@@ -111,30 +108,38 @@ impl Cma {
     }
 }
 
-fn words(liveness: &Liveness, rank: u32) -> Words {
-    let (pid, started) = liveness.process();
+/// This process's own witness. Its address is published; it stays as long as this value.
+#[derive(Debug)]
+pub(crate) struct Witness(#[allow(dead_code, reason = "peers read it")] Box<Words>);
+
+impl Witness {
+    /// The witness of `rank`, whose process `liveness` names, published there.
+    pub(crate) fn publish(liveness: &Liveness, rank: u32) -> Self {
+        Self::publish_as(liveness, liveness.process(), rank)
+    }
+
+    /// The witness of `rank`, this process, published before `liveness` names the process.
+    pub(crate) fn publish_as(liveness: &Liveness, process: (u32, u64), rank: u32) -> Self {
+        let words = Box::new(words(process, rank));
+        liveness.set_witness(core::ptr::from_ref(&*words).addr() as u64);
+        Self(words)
+    }
+}
+
+fn words((pid, started): (u32, u64), rank: u32) -> Words {
     [u64::from_le_bytes(*b"STRAITvm"), u64::from(pid), started, u64::from(rank)]
 }
 
-fn find(liveness: &Liveness, rank: u32) -> Peer {
-    let expected = words(liveness, rank);
-    let Ok(pid) = libc::pid_t::try_from(liveness.process().0) else { return Peer::Refused };
+/// The process that is `rank`, proven by a look at its witness; `None` when the kernel or the witness says otherwise.
+pub(crate) fn find(liveness: &Liveness, rank: u32) -> Option<libc::pid_t> {
+    let expected = words(liveness.process(), rank);
+    let pid = libc::pid_t::try_from(liveness.process().0).ok()?;
     let mut found = [0_u64; 4];
     let length = size_of::<Words>();
     let local = libc::iovec { iov_base: found.as_mut_ptr().cast(), iov_len: length };
     // SAFETY: `found` has room for what is read.
     let read = unsafe { transfer(pid, Direction::Read, &[local], liveness.witness(), length) };
-    if read.is_ok_and(|read| read == length) && found == expected {
-        Peer::Proven(pid)
-    } else {
-        Peer::Refused
-    }
-}
-
-/// Whether the process has ended, or is another by now.
-fn has_ended(liveness: &Liveness) -> bool {
-    let (pid, started) = liveness.process();
-    liveness.state() >= Life::Dead || liveness::start_time(&pid.to_string()) != Some(started)
+    (read.is_ok_and(|read| read == length) && found == expected).then_some(pid)
 }
 
 /// What is said when the kernel takes back what it allowed.
@@ -144,9 +149,10 @@ fn refusal(rank: u32, job: &Job, pid: libc::pid_t, error: &io::Error) -> String 
         Direction::Write => "process_vm_writev",
     };
     format!(
-        "strait: rank {rank}: {call} to rank {} (process {pid}) is refused, although a first read worked: {error}; most likely a seccomp \
-         filter, kernel.yama.ptrace_scope, or a change of credentials or namespaces. Large messages with this rank go through \
-         shared memory from here on; nothing is lost. STRAIT_LMT=copy_ring does so from the start",
+        "strait: rank {rank}: {call} to rank {} (process {pid}) is refused, although a first read worked: {error}; \
+         most likely a seccomp filter, kernel.yama.ptrace_scope, or a change of credentials or namespaces. Large \
+         messages with this rank go through shared memory from here on; nothing is lost. STRAIT_LMT=copy_ring does \
+         so from the start",
         job.peer
     )
 }

@@ -5,13 +5,13 @@ use core::fmt;
 use memoffset::offset_of;
 use static_assertions::{const_assert, const_assert_eq};
 
-use super::{Config, Plan, PlanError};
+use super::{Config, Plan, PlanError, golden};
 
 /// `STRAIT` and two control bytes, little-endian: no text file and no zeroed page begins like this.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
 
 /// Version of everything that lies in the segment. Processes with different versions refuse each other.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 
 /// The header, written once by whoever makes the segment and only read afterwards.
 ///
@@ -43,6 +43,20 @@ pub struct Header {
     ring_granules: u32,
     reserved: u32,
 }
+
+golden::structure!(Header {
+    magic,
+    layout_version,
+    ranks,
+    nonce,
+    total_bytes,
+    cells_per_rank,
+    cell_payload,
+    fastbox_lines,
+    baton_lines,
+    ring_granules,
+    reserved
+});
 
 const_assert_eq!(size_of::<Header>(), 56);
 const_assert_eq!(offset_of!(Header, layout_version), 8);

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::Span;
-use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
+use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, golden};
 
 /// The sender's description of an announced message (`[Nemesis07]` §3.2): the payload of an RTS packet.
 ///
@@ -31,6 +31,8 @@ pub struct SendCookie {
     /// Zero.
     pub reserved: u32,
 }
+
+golden::structure!(SendCookie { total, address, place, generation, writes, reserved });
 
 static_assertions::const_assert_eq!(size_of::<SendCookie>(), SendCookie::LENGTH);
 static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);

@@ -13,7 +13,7 @@
 
 use core::ptr::NonNull;
 
-use crate::layout::Corrupt;
+use crate::layout::{Corrupt, golden};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 
@@ -51,6 +51,8 @@ pub struct GranuleHead {
     generation: AtomicU32,
     length: AtomicU32,
 }
+
+golden::structure!(GranuleHead { end, offset, handle, generation, length });
 
 static_assertions::const_assert!(cfg!(strait_loom) || size_of::<GranuleHead>() == 64);
 
