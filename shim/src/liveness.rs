@@ -141,11 +141,12 @@ pub(crate) fn has_ended(liveness: &Liveness) -> bool {
         Life::Unborn => false,
         Life::Dead | Life::Finished => true,
         Life::Alive => match open(liveness, &mut false) {
+            None => true,
             Some(Peer::Process(pidfd)) => {
                 let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
                 matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
             }
-            _ => {
+            Some(_) => {
                 let (pid, started) = liveness.process();
                 start_time(&pid.to_string()) != Some(started)
             }
