@@ -226,9 +226,9 @@ impl World {
             meeting.leave();
         }
         self.end(Life::Finished);
+        let told = self.store.borrow_mut().finalize();
         flushed?;
-        self.store.borrow_mut().finalize().map_err(BootError::Store)?;
-        Ok(())
+        Ok(told.map_err(BootError::Store)?)
     }
 
     /// Says how this rank ends, to sleepers too.
