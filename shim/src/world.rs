@@ -16,7 +16,7 @@ use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
 use crate::patience::{Glance, Pass, Patience, Spin};
-use crate::segment::SegmentMap;
+use crate::segment::{Heap, SegmentMap};
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
 
@@ -44,6 +44,7 @@ pub struct World {
     sleep: Sleep,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
+    heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
 
@@ -117,6 +118,7 @@ impl World {
             glance: core::cell::Cell::new(Glance::new()),
             sleep: Sleep::register(),
             meetings: RefCell::default(),
+            heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
             map,
         })
     }
@@ -263,6 +265,11 @@ impl World {
     #[inline(always)]
     pub(crate) fn meetings(&self) -> RefMut<'_, Vec<(u32, Meeting)>> {
         self.meetings.borrow_mut()
+    }
+
+    /// This rank's heap.
+    pub(crate) const fn heap(&self) -> &Arc<Heap> {
+        &self.heap
     }
 
     /// The segment, for as long as the world lives.

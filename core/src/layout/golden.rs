@@ -48,7 +48,7 @@ mod tests {
     };
     use crate::lmt::SendCookie;
     use crate::shm::{
-        BarrierSlot, Cell, CellHead, Chunks, Descriptor, FreeQueue, Grant, Line, RecvQueue,
+        BarrierSlot, Cell, CellHead, Chunks, Descriptor, Flow, FreeQueue, Grant, Line, RecvQueue,
     };
     use crate::sync::CacheLine;
     use crate::wire::{HeaderWord, Key, Kind, TransferKey};
@@ -86,6 +86,7 @@ mod tests {
         structure::<FreeQueue>(&mut text);
         structure::<Liveness>(&mut text);
         structure::<BarrierSlot>(&mut text);
+        structure::<Flow>(&mut text);
         structure::<Descriptor>(&mut text);
         structure::<Chunks>(&mut text);
         structure::<Grant>(&mut text);
@@ -126,26 +127,24 @@ mod tests {
     fn map(text: &mut String, config: Config) {
         let plan = Plan::new(config).expect("a possible shape");
         let last = config.ranks - 1;
-        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, baton_lines } = config;
-        let _ = writeln!(
-            text,
-            "\nsegment of {ranks} ranks, {cells_per_rank} cells of {cell_payload} bytes, {fastbox_lines} fastbox \
-             lines, {baton_lines} baton lines: {} bytes, {} of them resident",
-            plan.total_bytes(),
-            plan.resident_bytes(),
-        );
+        let (ranks, total, resident) = (config.ranks, plan.total_bytes(), plan.resident_bytes());
+        let _ = writeln!(text, "\n{config:?}\n{total} bytes, {resident} of them resident");
         let (slot, number) = (BARRIER_SLOTS - 1, DESCRIPTORS_PER_RANK - 1);
         let parts = [
             ("first rank block", plan.rank_block(0)),
             ("last rank block", plan.rank_block(last)),
             ("first barrier slot", plan.barrier_slot(0)),
             ("last barrier slot", plan.barrier_slot(slot)),
+            ("first flow", plan.flow(0, 0)),
+            ("last flow", plan.flow(last, last)),
             ("first descriptor", plan.descriptor(0, 0)),
             ("last descriptor", plan.descriptor(last, number)),
             ("first cell", plan.cell(0)),
             ("last cell", plan.cell(plan.cells() - 1)),
             ("first pair block", plan.pair_range(0, 0).0),
             ("last pair block", plan.pair_range(last, last).0),
+            ("first heap", plan.heap_range(0).0),
+            ("last heap", plan.heap_range(last).0),
         ];
         for (part, offset) in parts {
             let _ = writeln!(text, "{part} of {ranks} ranks: {offset}");

@@ -26,6 +26,7 @@ pub const LAYOUT_VERSION: u32 = 1;
 /// |     36 |    4 | `cell_payload`   | [`Config`], bytes                         |
 /// |     40 |    4 | `fastbox_lines`  | [`Config`]                                |
 /// |     44 |    4 | `baton_lines`    | [`Config`]                                |
+/// |     48 |    8 | `heap_bytes`     | [`Config`]                                |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct Header {
@@ -38,6 +39,7 @@ pub struct Header {
     cell_payload: u32,
     fastbox_lines: u32,
     baton_lines: u32,
+    heap_bytes: u64,
 }
 
 golden::structure!(Header {
@@ -49,10 +51,11 @@ golden::structure!(Header {
     cells_per_rank,
     cell_payload,
     fastbox_lines,
-    baton_lines
+    baton_lines,
+    heap_bytes
 });
 
-const_assert_eq!(size_of::<Header>(), 48);
+const_assert_eq!(size_of::<Header>(), 56);
 const_assert_eq!(offset_of!(Header, layout_version), 8);
 const_assert_eq!(offset_of!(Header, nonce), 16);
 const_assert_eq!(offset_of!(Header, fastbox_lines), 40);
@@ -73,6 +76,7 @@ impl Header {
             cell_payload: config.cell_payload,
             fastbox_lines: config.fastbox_lines,
             baton_lines: config.baton_lines,
+            heap_bytes: config.heap_bytes,
         }
     }
 
@@ -100,6 +104,7 @@ impl Header {
             cell_payload: self.cell_payload,
             fastbox_lines: self.fastbox_lines,
             baton_lines: self.baton_lines,
+            heap_bytes: self.heap_bytes,
         })
         .map_err(AttachError::Plan)?;
         if plan.total_bytes() as u64 != self.total_bytes || plan.total_bytes() > mapped {

@@ -13,6 +13,9 @@ pub const BARRIER_SLOTS: u32 = 32;
 /// cells. A window of 64 is what benchmarks keep open, and costs two pages.
 pub const DESCRIPTORS_PER_RANK: u32 = 64;
 
+/// Where a heap begins is a multiple of it, so that huge pages can lie behind it, bytes.
+pub const HUGE_PAGE: usize = 2 << 20;
+
 /// The numbers that fix a segment's shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
@@ -26,11 +29,14 @@ pub struct Config {
     pub fastbox_lines: u32,
     /// Lines in the baton of a pair; 0 goes without.
     pub baton_lines: u32,
+    /// Most bytes that one rank can have in its heap at a time, a multiple of [`PAGE`]; 0 goes without. Address space, no
+    /// memory: that is backed as it is allocated.
+    pub heap_bytes: u64,
 }
 
 impl Config {
     /// The defaults for `ranks` ranks: 64 cells of 16 KiB each, which stay in the first two cache levels of both sides;
-    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes.
+    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes; room for 4 GiB in each heap.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
         Self {
@@ -39,6 +45,7 @@ impl Config {
             cell_payload: 16 * 1024,
             fastbox_lines: 53,
             baton_lines: 20,
+            heap_bytes: 4 << 30,
         }
     }
 }
@@ -56,6 +63,8 @@ pub struct Plan {
     cell_stride: usize,
     pairs: usize,
     pair_stride: usize,
+    heaps: usize,
+    heap_stride: usize,
     total: usize,
 }
 
@@ -66,7 +75,7 @@ impl Plan {
     ///
     /// [`PlanError`] when a number is out of its range or the segment would not fit the address space.
     pub fn new(config: Config) -> Result<Self, PlanError> {
-        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, .. } = config;
+        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = config;
         if ranks == 0 {
             return Err(PlanError::NoRanks);
         }
@@ -78,6 +87,9 @@ impl Plan {
         }
         if fastbox_lines == 0 {
             return Err(PlanError::NoFastboxLines);
+        }
+        if !heap_bytes.is_multiple_of(PAGE as u64) {
+            return Err(PlanError::HeapBytes { found: heap_bytes });
         }
         Self::lay_out(config).ok_or(PlanError::TooLarge { config })
     }
@@ -109,8 +121,14 @@ impl Plan {
             .checked_mul(cell_stride)?
             .checked_add(cells)?
             .checked_next_multiple_of(PAGE)?;
-        let total =
+        let behind =
             (ranks.checked_mul(ranks + 1)? / 2).checked_mul(pair_stride)?.checked_add(pairs)?;
+        let heap_stride = usize::try_from(config.heap_bytes).ok()?;
+        let heaps = match heap_stride {
+            0 => behind,
+            _ => behind.checked_next_multiple_of(HUGE_PAGE)?,
+        };
+        let total = ranks.checked_mul(heap_stride)?.checked_add(heaps)?;
         isize::try_from(total).ok()?;
         Some(Self {
             config,
@@ -123,6 +141,8 @@ impl Plan {
             cell_stride,
             pairs,
             pair_stride,
+            heaps,
+            heap_stride,
             total,
         })
     }
@@ -139,8 +159,8 @@ impl Plan {
         self.total
     }
 
-    /// Bytes from the start that must be backed by memory before any rank starts. The rest, the blocks of the pairs,
-    /// is backed one at a time when the pair first talks ([`Plan::pair_range`]).
+    /// Bytes from the start that must be backed by memory before any rank starts. The rest is backed when it is first used:
+    /// the block of a pair when the two talk ([`Plan::pair_range`]), what lies in a heap when it is allocated.
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
         self.pairs
@@ -207,6 +227,19 @@ impl Plan {
         let pair = high * (high + 1) / 2 + low;
         (self.pairs + pair * self.pair_stride, self.pair_stride)
     }
+
+    /// Offset and length of the heap of `rank`: memory that its user allocates, and that peers copy from and to without the
+    /// kernel's help. What is allocated must be backed by memory before anybody touches it.
+    #[must_use]
+    pub const fn heap_range(&self, rank: u32) -> (usize, usize) {
+        (self.heaps + rank as usize * self.heap_stride, self.heap_stride)
+    }
+
+    /// Offset of the first heap, a multiple of [`HUGE_PAGE`] where there are heaps.
+    #[must_use]
+    pub const fn heaps(&self) -> usize {
+        self.heaps
+    }
 }
 
 /// Why a segment cannot be laid out.
@@ -227,6 +260,11 @@ pub enum PlanError {
     },
     /// A fastbox of no lines.
     NoFastboxLines,
+    /// The length of a heap is no multiple of 4096 bytes.
+    HeapBytes {
+        /// Bytes asked for.
+        found: u64,
+    },
     /// Offsets would overflow.
     TooLarge {
         /// The shape asked for.
@@ -248,10 +286,14 @@ impl fmt::Display for PlanError {
                 )
             }
             Self::NoFastboxLines => f.write_str("a fastbox needs at least 1 line"),
+            Self::HeapBytes { found } => {
+                write!(f, "a heap of {found} bytes is not a multiple of {PAGE}")
+            }
             Self::TooLarge { config } => write!(
                 f,
-                "a segment of {} ranks with {} cells of {} bytes each does not fit the address space",
-                config.ranks, config.cells_per_rank, config.cell_payload
+                "a segment of {} ranks with {} cells of {} bytes and a heap of {} bytes each does not fit the address \
+                 space",
+                config.ranks, config.cells_per_rank, config.cell_payload, config.heap_bytes
             ),
         }
     }
@@ -277,8 +319,18 @@ mod tests {
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
             let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
+            assert!(last + length <= plan.heaps() && plan.heaps().is_multiple_of(HUGE_PAGE));
+            assert_eq!(plan.heap_range(0).0, plan.heaps());
+            let (last, length) = plan.heap_range(ranks - 1);
             assert_eq!(last + length, plan.total_bytes());
         }
+    }
+
+    #[test]
+    fn a_segment_without_heaps_ends_with_its_pairs() {
+        let plan = Plan::new(Config { heap_bytes: 0, ..Config::new(3) }).unwrap();
+        let (last, length) = plan.pair_range(2, 2);
+        assert_eq!((plan.total_bytes(), plan.heap_range(2)), (last + length, (last + length, 0)));
     }
 
     /// The formula of `docs/layout.md`, in numbers: what a user's node pays.
@@ -301,6 +353,12 @@ mod tests {
             Plan::new(Config { cell_payload: 1000, ..base }),
             Err(PlanError::CellPayload { found: 1000 })
         );
+        assert_eq!(
+            Plan::new(Config { heap_bytes: 5000, ..base }),
+            Err(PlanError::HeapBytes { found: 5000 })
+        );
+        let endless = Config { heap_bytes: 1 << 63, ..base };
+        assert_eq!(Plan::new(endless), Err(PlanError::TooLarge { config: endless }));
         let huge = Config { ranks: u32::MAX, ..base };
         assert_eq!(Plan::new(huge), Err(PlanError::TooLarge { config: huge }));
     }
