@@ -13,9 +13,9 @@ use super::{SegmentError, os};
 
 /// A shared mapping of a whole file, aligned to a huge page.
 #[derive(Debug)]
-pub(super) struct Mapping {
-    pub(super) base: NonNull<u8>,
-    pub(super) length: usize,
+pub(crate) struct Mapping {
+    pub(crate) base: NonNull<u8>,
+    pub(crate) length: usize,
     /// Where the reservation begins in which the mapping lies.
     reserved: *mut c_void,
 }
@@ -29,7 +29,7 @@ impl Mapping {
     /// # Errors
     ///
     /// [`SegmentError::Os`].
-    pub(super) fn new(file: &OwnedFd, length: usize) -> Result<Self, SegmentError> {
+    pub(crate) fn new(file: &OwnedFd, length: usize) -> Result<Self, SegmentError> {
         let room = Self::reserve(length).map_err(os("reserving addresses"))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
