@@ -141,11 +141,12 @@ pub(crate) fn has_ended(liveness: &Liveness) -> bool {
         Life::Unborn => false,
         Life::Dead | Life::Finished => true,
         Life::Alive => match open(liveness, &mut false) {
-            Peer::Process(pidfd) => {
+            None => true,
+            Some(Peer::Process(pidfd)) => {
                 let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
                 matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
             }
-            _ => {
+            Some(_) => {
                 let (pid, started) = liveness.process();
                 start_time(&pid.to_string()) != Some(started)
             }
@@ -161,7 +162,7 @@ pub(crate) fn mark_dead(liveness: &Liveness) {
 }
 
 /// Start time of a process, in clock ticks since the machine was started; `process` is a number or `self`.
-fn start_time(process: &str) -> Option<u64> {
+pub(crate) fn start_time(process: &str) -> Option<u64> {
     parse_start_time(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
