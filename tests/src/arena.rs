@@ -29,7 +29,7 @@ impl Arena {
     /// The numbers of the engines: nobody here moves anything between two processes.
     #[must_use]
     pub fn tuning() -> Tuning {
-        Tuning { transfer: Transfer::Cells, ..Tuning::default() }
+        Tuning { transfer: Transfer::CopyRing, ..Tuning::default() }
     }
 
     /// An empty segment of this shape.

@@ -48,10 +48,11 @@ mod tests {
     };
     use crate::lmt::SendCookie;
     use crate::shm::{
-        BarrierSlot, Cell, CellHead, Chunks, Descriptor, Flow, FreeQueue, Grant, Line, RecvQueue,
+        BarrierSlot, Cell, CellHead, Chunks, Descriptor, Flow, FreeQueue, Grant, GranuleHead, Line,
+        RecvQueue,
     };
     use crate::sync::CacheLine;
-    use crate::wire::{HeaderWord, Key, Kind, TransferKey};
+    use crate::wire::{HeaderWord, Key, Kind};
 
     const COMMAND: &str = "STRAIT_GOLDEN=write cargo test -p strait-core golden";
 
@@ -93,10 +94,12 @@ mod tests {
         structure::<Cell>(&mut text);
         structure::<CellHead>(&mut text);
         structure::<Line>(&mut text);
+        structure::<GranuleHead>(&mut text);
         structure::<SendCookie>(&mut text);
         words(&mut text);
         map(&mut text, Config::new(2));
-        map(&mut text, Config { fastbox_lines: 1, baton_lines: 0, ..Config::new(3) });
+        let least = Config { fastbox_lines: 1, baton_lines: 0, ring_granules: 0, ..Config::new(3) };
+        map(&mut text, least);
         text
     }
 
@@ -118,8 +121,6 @@ mod tests {
         }
         let key = Key::new(0x1234_5678, 0x9abc_def0).0;
         let _ = writeln!(text, "key: {key:#018x}");
-        let transfer = TransferKey { handle: 0x1234_5678, generation: 0x9abc_def0 }.pack().0;
-        let _ = writeln!(text, "transfer key: {transfer:#018x}");
         let _ = writeln!(text, "fastbox credit: {} bytes", size_of::<CacheLine<u64>>());
     }
 
@@ -143,6 +144,9 @@ mod tests {
             ("last cell", plan.cell(plan.cells() - 1)),
             ("first pair block", plan.pair_range(0, 0).0),
             ("last pair block", plan.pair_range(last, last).0),
+            ("first copy ring", plan.ring_range(0, 0).0),
+            ("last copy ring", plan.ring_range(last, last).0),
+            ("granules in a copy ring", plan.ring_bytes_offset()),
             ("first heap", plan.heap_range(0).0),
             ("last heap", plan.heap_range(last).0),
         ];

@@ -6,7 +6,9 @@ use super::{
     AttachError, BARRIER_SLOTS, CellIndex, Config, Corrupt, DESCRIPTORS_PER_RANK, Header, Plan,
     RankBlock,
 };
-use crate::shm::{BarrierSlot, Baton, Cell, CellArena, Descriptor, DoorbellPtr, FastboxPtr, Flow};
+use crate::shm::{
+    BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr, Flow,
+};
 use crate::sync::{AtomicU32, CACHE_LINE};
 
 /// A mapped segment. Copies are views of the same memory.
@@ -203,6 +205,29 @@ impl Segment {
         let count = if rank == peer { 0 } else { self.plan.config().baton_lines };
         // SAFETY: the plan puts the baton behind the two credit lines of the pair's block, 64-aligned.
         unsafe { Baton::new(self.pair(rank, peer).add(2 * CACHE_LINE).cast(), count, rank > peer) }
+    }
+
+    /// The copy ring from `source` to `destination`, and its granules. `None`: the segment has none. The range of the ring
+    /// ([`Plan::ring_range`]) must be backed by memory before anything in it is touched.
+    ///
+    /// # Panics
+    ///
+    /// When either is no rank of this segment.
+    #[must_use]
+    pub fn copy_ring(&self, source: u32, destination: u32) -> Option<(CopyRingPtr, NonNull<u8>)> {
+        assert!(source < self.ranks() && destination < self.ranks());
+        let count = self.plan.config().ring_granules;
+        if count == 0 {
+            return None;
+        }
+        let (offset, _) = self.plan.ring_range(source, destination);
+        // SAFETY: the plan puts word, heads and granules of each ordered pair inside the mapping, aligned to their sizes.
+        unsafe {
+            let ring = self.base.add(offset);
+            let heads = ring.add(CACHE_LINE).cast();
+            let granules = ring.add(self.plan.ring_bytes_offset());
+            Some((CopyRingPtr::new(ring.cast(), heads, count), granules))
+        }
     }
 
     /// Where the heap of `rank` begins, and its length.

@@ -3,8 +3,8 @@
 //! A memfd has no name, so nothing is left behind whatever kills the job. It is sealed at its length: no peer can
 //! shorten it under a reader. The kernel backs its pages on first touch, and a touch that finds no memory is a
 //! SIGBUS; therefore every page is reserved with `fallocate` *before* it is touched, where the lack is an error:
-//! the control blocks and cells by [`SegmentMap::create_on`], the fastboxes pair by pair by
-//! [`SegmentMap::back_fastbox`], what a rank allocates by [`SegmentMap::back_heap`].
+//! the control blocks and cells by [`SegmentMap::create_on`], fastboxes and copy rings pair by pair by
+//! [`SegmentMap::back_fastbox`] and [`SegmentMap::back_ring`], what a rank allocates by [`SegmentMap::back_heap`].
 
 mod available;
 mod error;
@@ -118,8 +118,20 @@ impl SegmentMap {
     ///
     /// There is no memory for it: the pair must keep to the receive queue.
     pub(crate) fn back_fastbox(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
+        self.back(self.segment.plan().pair_range(source, destination))
+    }
+
+    /// Reserves the memory of the copy ring from `source` to `destination`, likewise.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it: large messages must keep to the cells.
+    pub(crate) fn back_ring(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
+        self.back(self.segment.plan().ring_range(source, destination))
+    }
+
+    fn back(&self, (offset, length): (usize, usize)) -> Result<(), SegmentError> {
         let plan = self.segment.plan();
-        let (offset, length) = plan.pair_range(source, destination);
         reserve(&self.file, offset, length).map_err(|error| SegmentError::NoMemory {
             config: *plan.config(),
             need: length as u64,
