@@ -141,13 +141,15 @@ pub(crate) fn has_ended(liveness: &Liveness) -> bool {
         Life::Unborn => false,
         Life::Dead | Life::Finished => true,
         Life::Alive => match open(liveness, &mut false) {
-            Peer::Process(pidfd) => {
+            Some(Peer::Process(pidfd)) => {
                 let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
                 matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
             }
-            _ => {
+            None => true,
+            Some(_) => {
                 let (pid, started) = liveness.process();
-                start_time(&pid.to_string()) != Some(started)
+                let is_known = started != 0 && is_ours(liveness.namespace());
+                is_known && start_time(&pid.to_string()) != Some(started)
             }
         },
     }
