@@ -141,11 +141,11 @@ pub(crate) fn has_ended(liveness: &Liveness) -> bool {
         Life::Unborn => false,
         Life::Dead | Life::Finished => true,
         Life::Alive => match open(liveness, &mut false) {
+            None => true,
             Some(Peer::Process(pidfd)) => {
                 let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
                 matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
             }
-            None => true,
             Some(_) => {
                 let (pid, started) = liveness.process();
                 let is_known = started != 0 && is_ours(liveness.namespace());
@@ -163,7 +163,7 @@ pub(crate) fn mark_dead(liveness: &Liveness) {
 }
 
 /// Start time of a process, in clock ticks since the machine was started; `process` is a number or `self`.
-fn start_time(process: &str) -> Option<u64> {
+pub(crate) fn start_time(process: &str) -> Option<u64> {
     parse_start_time(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 

@@ -1,8 +1,9 @@
 //! `strait run` as a PMI-1 launcher, for programs that know nothing of Strait: shells that speak the protocol line by line,
 //! as its transcripts have it.
 
+use core::time::Duration;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What each rank can say, in bash: `ask` sends a line and gives the answer, `field` finds a value in one.
 const LANGUAGE: &str = r#"

@@ -13,8 +13,11 @@ use strait_core::wire::{HeaderWord, Key, TransferKey};
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
 
+/// What a fuzzer drives: any bytes.
+pub type Target = fn(&[u8]);
+
 /// The targets, by the names of their corpora.
-pub const TARGETS: [(&str, fn(&[u8])); 2] = [("packets", packets), ("engines", engines)];
+pub const TARGETS: [(&str, Target); 2] = [("packets", packets), ("engines", engines)];
 
 /// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.
 pub fn packets(input: &[u8]) {

@@ -9,6 +9,7 @@ mod job;
 mod model;
 pub mod payload;
 mod segment;
+pub mod sim;
 mod threads;
 pub mod traffic;
 

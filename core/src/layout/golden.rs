@@ -37,7 +37,7 @@ pub(crate) trait Structure: Sized {
 
 #[cfg(all(test, not(strait_loom)))]
 mod tests {
-    use std::fmt::Write as _;
+    use core::fmt::Write as _;
     use std::string::String;
     use std::{format, fs};
 

@@ -54,7 +54,7 @@ pub struct Liveness {
     namespace: AtomicU64,
 }
 
-golden::structure!(Liveness { state, pid, start_time, hand, witness });
+golden::structure!(Liveness { state, pid, start_time, hand, witness, namespace });
 
 /// The stages of a rank's life, in their only order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -1,3 +1,4 @@
-//! Suites that every implementation of a trait has to pass.
+//! What every implementation of a trait is held to.
 
 pub mod hca;
+pub mod ring;

@@ -233,6 +233,8 @@ impl Hca for SoftHca {
             message: work::MESSAGE,
             atomics: Atomics::Hca,
             immediate: true,
+            // The kernel copies as it likes.
+            ordered_bytes: false,
         }
     }
 
