@@ -7,7 +7,7 @@ use fastrand::Rng;
 use strait_core::hca::{Connection, WorkError};
 use strait_core::ring::{Config, Design};
 use strait_tests::conformance::ring::faults::{break_one, lose_one};
-use strait_tests::conformance::ring::streams::Traffic;
+use strait_tests::conformance::ring::streams::{Stream, Traffic};
 use strait_tests::conformance::ring::{Mesh, Rig};
 use strait_tests::sim::{Device, Fabric, Model};
 
@@ -40,9 +40,15 @@ fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
 
 /// A small ring of a shape drawn from the seed, between `ranks` ranks.
 fn mesh(seed: u64, design: Design, ranks: u32) -> Mesh<Simulated> {
+    mesh_of(seed, design, ranks, Model::drawn(seed))
+}
+
+fn mesh_of(seed: u64, design: Design, ranks: u32, model: Model) -> Mesh<Simulated> {
     let mut rng = Rng::with_seed(!seed);
-    let config = Config { design, chunk: 8 * rng.u32(1..32), slots: rng.u32(1..9) };
-    Mesh::new(Simulated(Fabric::new(seed, ranks, Model::drawn(seed))), ranks, config)
+    let least = if design == Design::Basic { 1 } else { 3 };
+    let (chunk, slots) = (8 * rng.u32(least..32), rng.u32(1..9));
+    let config = Config { design, chunk, slots, large: rng.u32(1..400) };
+    Mesh::new(Simulated(Fabric::new(seed, ranks, model)), ranks, config)
 }
 
 #[test]
@@ -113,4 +119,21 @@ fn a_peer_that_dies_ends_its_links() {
         let turns = rng.u32(..2000);
         lose_one(&mut mesh, &mut traffic, 1, turns, |mesh| mesh.rig.0.kill(1));
     });
+}
+
+/// The simulated device can tell: on one that promises an order within a write and does not keep it, flags lie.
+#[test]
+fn a_flag_in_a_write_without_order_is_believed_too_soon() {
+    let deceived = (0..20_u64).filter(|seed| {
+        let mut model = Model::drawn(*seed);
+        (model.capabilities.ordered_bytes, model.faithful) = (true, false);
+        let mut mesh = mesh_of(*seed, Design::Pipeline, 2, model);
+        let mut traffic = Traffic::drawn(*seed, 2, 4000, 600);
+        for _ in 0..5000 {
+            traffic.turn(&mut mesh);
+        }
+        let wrong = |stream: &Stream| !stream.is_right() || stream.get_error.is_some();
+        traffic.streams.iter().any(wrong)
+    });
+    assert!(deceived.count() > 0, "bytes that land in any order went unnoticed");
 }
