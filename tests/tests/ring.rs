@@ -53,9 +53,9 @@ fn mesh_of(seed: u64, design: Design, ranks: u32, model: Model) -> Mesh<Simulate
 
 #[test]
 fn bytes_come_out_as_they_went_in() {
-    for_each_seed(1500, |seed, design| {
+    for_each_seed(800, |seed, design| {
         let mut mesh = mesh(seed, design, 2);
-        let mut traffic = Traffic::drawn(seed, 2, 4000, 600);
+        let mut traffic = Traffic::drawn(seed, 2, 2000, 400);
         traffic.play(&mut mesh);
         traffic.drain(&mut mesh);
     });
@@ -63,7 +63,7 @@ fn bytes_come_out_as_they_went_in() {
 
 #[test]
 fn many_links_do_not_disturb_each_other() {
-    for_each_seed(60, |seed, design| {
+    for_each_seed(40, |seed, design| {
         let mut mesh = mesh(seed, design, 5);
         let mut traffic = Traffic::drawn(seed, 5, 1000, 200);
         traffic.play(&mut mesh);
@@ -79,7 +79,7 @@ fn broken(
 ) -> Traffic {
     let mut rng = Rng::with_seed(seed ^ 0xfa11);
     let mut mesh = mesh(seed, design, 3);
-    let mut traffic = Traffic::drawn(seed, 3, 4000, 600);
+    let mut traffic = Traffic::drawn(seed, 3, 2000, 400);
     let turns = rng.u32(..2000);
     break_one(&mut mesh, &mut traffic, (0, 1), turns, |mesh| strike(mesh, &mut rng));
     traffic
@@ -91,7 +91,7 @@ fn connection(mesh: &mut Mesh<Simulated>, rank: u32, peer: u32) -> Connection {
 
 #[test]
 fn a_request_that_fails_ends_its_link() {
-    for_each_seed(200, |seed, design| {
+    for_each_seed(60, |seed, design| {
         broken(seed, design, |mesh, rng| {
             let errors = [WorkError::LocalAccess, WorkError::Device { code: 7 }];
             let at = connection(mesh, 0, 1);
@@ -102,7 +102,7 @@ fn a_request_that_fails_ends_its_link() {
 
 #[test]
 fn a_revoked_key_ends_its_link() {
-    for_each_seed(200, |seed, design| {
+    for_each_seed(60, |seed, design| {
         broken(seed, design, |mesh, _| {
             let key = mesh.nodes[0].links[1].as_ref().unwrap().region.local_key;
             mesh.rig.0.revoke(0, key);
@@ -112,10 +112,10 @@ fn a_revoked_key_ends_its_link() {
 
 #[test]
 fn a_peer_that_dies_ends_its_links() {
-    for_each_seed(200, |seed, design| {
+    for_each_seed(60, |seed, design| {
         let mut rng = Rng::with_seed(seed ^ 0xdead);
         let mut mesh = mesh(seed, design, 3);
-        let mut traffic = Traffic::drawn(seed, 3, 4000, 600);
+        let mut traffic = Traffic::drawn(seed, 3, 2000, 400);
         let turns = rng.u32(..2000);
         lose_one(&mut mesh, &mut traffic, 1, turns, |mesh| mesh.rig.0.kill(1));
     });
@@ -128,7 +128,7 @@ fn a_flag_in_a_write_without_order_is_believed_too_soon() {
         let mut model = Model::drawn(*seed);
         (model.capabilities.ordered_bytes, model.faithful) = (true, false);
         let mut mesh = mesh_of(*seed, Design::Pipeline, 2, model);
-        let mut traffic = Traffic::drawn(*seed, 2, 4000, 600);
+        let mut traffic = Traffic::drawn(*seed, 2, 2000, 400);
         for _ in 0..5000 {
             traffic.turn(&mut mesh);
         }
