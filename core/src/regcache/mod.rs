@@ -116,10 +116,10 @@ impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
         if let Some(region) = self.cache.find(address, length as u64, access) {
             return Ok(region);
         }
+        let access = self.cache.rights(address, length as u64, access);
         while let Some(region) = self.cache.make_room(length as u64) {
             self.hca.deregister(region)?;
         }
-        let access = self.cache.rights(address, length as u64, access);
         let region = loop {
             // SAFETY: by the contract, and by that of `new` for as long as the region stays in the cache.
             match unsafe { self.hca.register(base, length, access) } {

@@ -219,8 +219,15 @@ impl Game {
         let live = self.live();
         let fresh = |known: &&mut Known| known.fresh && live.contains(&known.region);
         let candidates = self.known.iter_mut().filter(fresh);
-        let answer = candidates
-            .filter(|known| within(&known.region, address, length))
+        let covering: Vec<_> =
+            candidates.filter(|known| within(&known.region, address, length)).collect();
+        let rights = covering.iter().fold(access, |rights, known| Access {
+            local_write: rights.local_write || known.access.local_write,
+            remote_read: rights.remote_read || known.access.remote_read,
+            ..rights
+        });
+        let answer = covering
+            .into_iter()
             .max_by_key(|known| known.region.base)
             .filter(|known| covers_rights(known.access, access));
         let base = NonNull::without_provenance((address as usize).try_into().unwrap());
@@ -239,11 +246,11 @@ impl Game {
         } else {
             prop_assert!(!live.contains(&region), "a region that should not have answered");
             self.check_gone(&live, &region)?;
-            self.supersede(&region, access);
+            self.supersede(&region, rights);
             let now_live = self.live();
             let kept = |known: &&Known| known.kept && now_live.contains(&known.region);
             let kept = self.known.iter().filter(kept).count() < self.limits.entries;
-            self.known.push(Known { region, access, kept, fresh: kept, used: now });
+            self.known.push(Known { region, access: rights, kept, fresh: kept, used: now });
         }
         self.held.push(region);
         Ok(())
