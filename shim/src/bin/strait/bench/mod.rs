@@ -5,6 +5,7 @@ mod barrier;
 pub(crate) mod cacheline;
 mod depth;
 mod halo;
+mod hca;
 pub(crate) mod lane;
 pub(crate) mod latency;
 mod rate;
@@ -59,6 +60,8 @@ enum Kind {
     Halo(Tiles),
     /// One message matched while up to 10,000 receives or messages wait
     Depth(Common),
+    /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
+    Hca(Options),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -128,6 +131,7 @@ impl Bench {
             Kind::Barrier(_) => barrier::STEPS,
             Kind::Halo(_) => halo::STEPS * sizes.len(),
             Kind::Depth(_) => depth::STEPS,
+            Kind::Hca(_) => hca::steps(sizes.len())?,
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -139,6 +143,7 @@ impl Bench {
             Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
             Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
             Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
+            Kind::Hca(_) => hca::run(stage, effort, &sizes, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -149,9 +154,10 @@ impl Bench {
 impl Kind {
     const fn common(&self) -> Common {
         match self {
-            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options) => {
-                options.common
-            }
+            Self::Latency(options)
+            | Self::Bandwidth(options)
+            | Self::Rate(options)
+            | Self::Hca(options) => options.common,
             Self::Halo(tiles) => tiles.common,
             Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
         }
@@ -160,7 +166,10 @@ impl Kind {
     /// The sizes that were asked for, or else those that show the most.
     fn sizes(&self) -> Vec<usize> {
         match self {
-            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options)
+            Self::Latency(options)
+            | Self::Bandwidth(options)
+            | Self::Rate(options)
+            | Self::Hca(options)
                 if !options.bytes.is_empty() =>
             {
                 options.bytes.clone()
@@ -170,6 +179,7 @@ impl Kind {
             Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
             Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
+            Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],
             Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
         }
     }
