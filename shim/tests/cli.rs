@@ -219,6 +219,25 @@ fn depth_goes_to_ten_thousand_for_each_queue() {
 }
 
 #[test]
+fn the_bare_device_is_measured_in_each_mode() {
+    let rows = strait(&[&["bench", "hca", "--bytes=8,20K"], &LITTLE[..]].concat()).rows();
+    for device in ["soft-inline", "soft-engine"] {
+        for (variant, metric) in [
+            ("write", "latency"),
+            ("read", "latency"),
+            ("send", "latency"),
+            ("fetch-and-add", "latency"),
+            ("writes", "bandwidth"),
+        ] {
+            let is_it = |row: &&Value| {
+                row["transport"] == device && row["variant"] == variant && row["metric"] == metric
+            };
+            assert!(rows.iter().any(|row| is_it(&row)), "{device}, {variant}: {rows:?}");
+        }
+    }
+}
+
+#[test]
 fn every_bench_has_the_bare_line_before_and_after() {
     let rows = strait(&[&["bench", "rate"], &LITTLE[..]].concat()).rows();
     let bare: Vec<&Value> =
