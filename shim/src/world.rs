@@ -179,7 +179,7 @@ impl World {
         }
         let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
         for (_, mut meeting) in self.meetings.take() {
-            meeting.leave();
+            meeting.leave(self);
         }
         self.end(Life::Finished);
         flushed

@@ -1,6 +1,6 @@
 //! What one rank owns in the segment besides its cells.
 
-use crate::shm::{Doorbell, FreeQueue, Hand, RecvQueue};
+use crate::shm::{Doorbell, FreeQueue, Hand, RecvQueue, Seats};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 
@@ -48,6 +48,8 @@ pub struct Liveness {
     /// The cell that the rank is putting into a queue. Here, because its line is the owner's own while the rank lives.
     pub hand: Hand,
     witness: AtomicU64,
+    /// The barrier slots that the rank uses.
+    pub seats: Seats,
 }
 
 /// The stages of a rank's life, in their only order.
@@ -73,6 +75,7 @@ impl Liveness {
             start_time: AtomicU64::new(0),
             hand: Hand::empty(),
             witness: AtomicU64::new(0),
+            seats: Seats::none(),
         }
     }
 
