@@ -4,12 +4,14 @@
 //! passes, fails, or says loudly what this machine lacks for it. Nothing here is part of what ships.
 
 mod check;
+mod fuzz;
 mod icount;
 mod ladder;
 mod loom;
 mod miri;
 mod mutants;
 mod no_std;
+mod sanitize;
 mod setup;
 mod shell;
 mod source;
@@ -53,8 +55,16 @@ enum Command {
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
     Mutants,
-    /// The core's tests under Miri.
+    /// The core's tests and the models of its algorithms under Miri.
     Miri,
+    /// The native tests under the address and the thread sanitizer.
+    Sanitize,
+    /// Any bytes in the place of what another process writes.
+    Fuzz {
+        /// How long each target runs.
+        #[arg(long, default_value_t = fuzz::SECONDS)]
+        seconds: u32,
+    },
     /// Instructions per operation, held to the limits in `benches/icount.toml`.
     Icount {
         /// Print one JSON object instead of the table.
@@ -76,6 +86,8 @@ fn main() -> ExitCode {
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),
+        Command::Sanitize => sanitize::run(&shell),
+        Command::Fuzz { seconds } => fuzz::run(&shell, seconds),
         Command::Icount { json } => icount::run(&shell, json),
     };
     match result {

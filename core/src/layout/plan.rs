@@ -16,7 +16,7 @@ pub const DESCRIPTORS_PER_RANK: u32 = 64;
 /// The numbers that fix a segment's shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// Ranks on this node, at least 1.
+    /// Ranks of the job, at least 1. Those of other nodes have their places too, with no memory behind them.
     pub ranks: u32,
     /// Cells that each rank owns, at least 2.
     pub cells_per_rank: u32,
@@ -139,7 +139,26 @@ impl Plan {
         self.total
     }
 
-    /// Bytes from the start that must be backed by memory before any rank starts. The rest, the blocks of the pairs,
+    /// Bytes from the start that must be backed by memory whoever is on the node: header, rank blocks, barrier slots.
+    #[must_use]
+    pub const fn common_bytes(&self) -> usize {
+        self.flows
+    }
+
+    /// Offset and length of what only `rank` and those who talk to it use: its flows, its descriptors, its cells. To be
+    /// backed by memory on its node.
+    #[must_use]
+    pub const fn own_ranges(&self, rank: u32) -> [(usize, usize); 3] {
+        let Config { cells_per_rank, .. } = self.config;
+        let descriptors = self.descriptor(rank, 0);
+        [
+            (self.flow(rank, 0), self.flow_stride),
+            (descriptors, self.descriptor(rank + 1, 0) - descriptors),
+            (self.cell(rank * cells_per_rank), cells_per_rank as usize * self.cell_stride),
+        ]
+    }
+
+    /// Bytes from the start that must be backed by memory before any rank starts, when all are on one node. The rest, the blocks of the pairs,
     /// is backed one at a time when the pair first talks ([`Plan::pair_range`]).
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {

@@ -193,7 +193,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(id) = self.posted.take(envelope) else {
             let total = match kept {
                 Kept::Announced(cookie) => cookie.total as usize,
-                Kept::Offered(offer) => offer.total,
+                Kept::Offered(offer) => offer.total as usize,
             };
             let (envelope, body) = (*envelope, Body::There(kept));
             return self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 }).map(drop);

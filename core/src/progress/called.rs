@@ -78,8 +78,8 @@ impl<M: Memory + Clone> Engine<M> {
         let Some((first, last, call)) = first else {
             return Err(Corrupt::Kind { found: Kind::Called as u8 });
         };
-        if packet.total != call.offer.total {
-            let (found, max) = (packet.total as u64, call.offer.total as u64);
+        if packet.total as u64 != call.offer.total {
+            let (found, max) = (packet.total as u64, call.offer.total);
             return Err(Corrupt::Length { found, max });
         }
         self.calls.remove(first);

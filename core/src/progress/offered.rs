@@ -37,7 +37,7 @@ impl<M: Memory + Clone> Engine<M> {
         let peer = &mut self.peers[destination as usize];
         // Zeroed memory calls for number 0: no offer has it.
         let number = peer.last_offer.wrapping_add(1).max(1);
-        let offer = Offer { total: message.total, place, number };
+        let offer = Offer { total: message.total as u64, place, number };
         if !self.push_control(destination, Kind::Offer, message.key, &offer.pack())? {
             return Ok(Pushed::Blocked);
         }

@@ -158,6 +158,8 @@ pub enum Gone {
     Failed,
     /// It left in good order.
     Finished,
+    /// It is on another node, and no way leads there.
+    Unreachable,
 }
 
 /// A list of requests, or of calls, linked through them.
