@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
-    Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
+    Engine, Gone, Held, InUse, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -179,6 +179,16 @@ impl World {
     #[must_use]
     pub fn held(&self) -> Held {
         self.engine().held()
+    }
+
+    /// What the engine has under way: for tests that look for something lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`].
+    #[doc(hidden)]
+    pub fn in_use(&self) -> Result<InUse, Error> {
+        self.engine().in_use().map_err(Error::Corrupt)
     }
 
     /// The world's endpoint: context 0.

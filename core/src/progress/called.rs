@@ -8,6 +8,7 @@ use super::{Cursor, Engine, Fault};
 use crate::layout::Corrupt;
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
+use crate::sync::{Step, reached};
 use crate::wire::{Kind, Offer};
 
 /// A receive whose message was offered.
@@ -67,6 +68,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     fn call(&mut self, source: u32, offer: Offer) {
         self.segment.flow(source, self.rank).call(offer);
+        reached(Step::Called);
         self.notify(source);
     }
 

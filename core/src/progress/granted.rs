@@ -8,6 +8,7 @@ use crate::layout::Corrupt;
 use crate::lmt::{Receiver, SendCookie, Transfer};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
+use crate::sync::{Step, reached};
 use crate::wire::TransferKey;
 
 /// An announced message that met its receive.
@@ -39,6 +40,7 @@ impl<M: Memory + Clone> Engine<M> {
         let number =
             self.receivers.insert(Inbound { half, request: Some(id), tag, total, capacity })?;
         half.start_recv(self.segment.descriptor(source, cookie.place), number);
+        reached(Step::Granted);
         self.notify(source);
         if let Some(request) = self.request_mut(id) {
             *request = Request::Granted { receiver: number };

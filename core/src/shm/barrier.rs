@@ -15,7 +15,7 @@
 
 use crate::layout::golden;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{AtomicU64, CacheLine, order};
+use crate::sync::{AtomicU64, CacheLine, Step, order, reached};
 
 /// Ranks that have a flag in a slot.
 pub const FLAGS: usize = 8;
@@ -83,6 +83,7 @@ impl BarrierSlot {
         //   seat of a member that joined before. The word has one order for all, so a member that joins later sees that it is
         //   too late.
         self.claim.compare_exchange(found, locked, order("barrier/1", Acquire), Relaxed).ok()?;
+        reached(Step::SlotClaimed);
         if ranks.sit() {
             self.claim.store(found & !u64::from(u32::MAX), Relaxed);
             return None;
@@ -100,6 +101,7 @@ impl BarrierSlot {
     /// group has no barrier to come, and the member gives its seat up.
     #[must_use]
     pub fn join(&self, number: u32) -> bool {
+        reached(Step::SeatTaken);
         // ORDER barrier/11: Release, pairs with barrier/1: our seat comes before it. It changes nothing; it takes its place
         //   among the claims.
         let found = self.claim.fetch_add(0, order("barrier/11", Release));
@@ -143,6 +145,7 @@ impl Seats {
         // ORDER barrier/3: Release, pairs with barrier/12: what this rank did with the words comes before the next group's
         //   zeros; else an old count could land on top of them.
         self.0.store(left, order("barrier/3", Release));
+        reached(Step::SeatLeft);
     }
 
     /// True when the rank has a seat in slot `slot`.
@@ -195,7 +198,7 @@ impl Barrier {
     pub fn enter(&mut self, slot: &BarrierSlot) -> bool {
         self.epoch += 1;
         let all = self.epoch * u64::from(self.members);
-        match self.way {
+        let over = match self.way {
             Way::Word => {
                 // ORDER barrier/4: Release, pairs with barrier/5: what this member did before the barrier is known to whoever
                 //   sees the count. Who comes last looks, too, and finds the line in its own cache.
@@ -218,7 +221,9 @@ impl Barrier {
                 }
                 last
             }
-        }
+        };
+        reached(Step::BarrierEntered);
+        over
     }
 
     /// True when every member has entered the barrier that this one entered last.
