@@ -7,8 +7,8 @@ use std::thread;
 
 use strait::boot::Config;
 use strait::{Endpoint, Error, Fault, Request, Scope, World, wait_all};
-use strait_core::sync::{Step, is_stopped, stop_at};
-use strait_tests::{Ranks, die, payload, report};
+use strait_core::sync::Step;
+use strait_tests::{Ranks, die_at, payload, report};
 
 const RANKS: u32 = 4;
 
@@ -97,14 +97,10 @@ fn live(world: &World, round: u64, step: Step) -> Result<(), Error> {
 /// The victim goes on until it is killed, exactly there.
 fn live_and_die(world: &World, step: Step) -> ! {
     (0..BEFORE).for_each(|round| live(world, round, step).unwrap());
-    thread::spawn(|| {
-        while !is_stopped() {
-            thread::yield_now();
-        }
-        die();
-    });
-    stop_at(step);
-    (BEFORE..).for_each(|round| live(world, round, step).unwrap());
+    die_at(step);
+    for round in BEFORE.. {
+        live(world, round, step).unwrap();
+    }
     unreachable!("rounds do not end");
 }
 
