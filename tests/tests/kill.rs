@@ -175,7 +175,12 @@ fn settle(world: &World, mut beside: Beside<'_>) {
 
 fn killed_at(name: &'static str, config: Config, step: usize) {
     let job = Ranks::new(RANKS, name).shaped(config).with_deaths(&[VICTIM]);
+    let transfer = match Step::ALL[step] {
+        Step::RingFilled | Step::RingRead => "copy_ring",
+        _ => "cma_shared",
+    };
     let job = job.with(STEP, step).with("STRAIT_UNEXPECTED_MAX", BUDGET);
+    let job = job.with("STRAIT_LMT", transfer);
     job.within(Duration::from_secs(30)).run(|world| {
         // Every rank enters the first of a test's jobs, whichever it belongs to.
         let step: usize = std::env::var(STEP).unwrap().parse().unwrap();

@@ -26,6 +26,7 @@ mod packet;
 mod peer;
 mod receive;
 mod request;
+mod ring;
 mod send;
 mod transfer;
 
@@ -75,7 +76,7 @@ impl Default for Tuning {
             fastbox_max: 1024,
             eager_max: 16 * 1024,
             unexpected_max: 4 << 20,
-            transfer: Transfer::CmaShared,
+            transfer: Transfer::Auto,
         }
     }
 }
@@ -106,6 +107,8 @@ pub struct Engine<M: Memory + Clone> {
     /// Large messages that met their receives.
     receivers: Slab<Inbound, M>,
     descriptors: Descriptors<M>,
+    /// Nanoseconds, as they were told last.
+    now: u64,
     /// Whether the next job is sought among the receivers first.
     reads_first: bool,
     /// Peers whose fastbox to us is open.
@@ -150,6 +153,7 @@ impl<M: Memory + Clone> Engine<M> {
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
+            now: 0,
             reads_first: false,
             inboxes: list()?,
             blocked: list()?,

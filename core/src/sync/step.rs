@@ -25,6 +25,8 @@ pub enum Step {
     ChunkClaimed,
     ChunkMoved,
     ChunkFinished,
+    RingFilled,
+    RingRead,
     OfferSent,
     Called,
     CallTaken,
@@ -37,7 +39,7 @@ pub enum Step {
 impl Step {
     /// All of them, in the order of what they belong to: sending by baton, fastbox and cell; receiving from a cell; waking;
     /// a large message; an offered one; a barrier.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::BatonFilled,
         Self::BatonPassed,
         Self::FastboxFilled,
@@ -54,6 +56,8 @@ impl Step {
         Self::ChunkClaimed,
         Self::ChunkMoved,
         Self::ChunkFinished,
+        Self::RingFilled,
+        Self::RingRead,
         Self::OfferSent,
         Self::Called,
         Self::CallTaken,
