@@ -1,4 +1,4 @@
-//! The engine's private memory: the system allocator, and what is in use of it.
+//! Private memory from the system allocator, and what is in use of it.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -8,9 +8,9 @@ use strait_core::progress::{Held, InUse};
 
 use crate::{Error, World};
 
-/// Memory from the process's global allocator.
+/// Memory from the process's global allocator, for what the core keeps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemMemory;
+pub struct SystemMemory;
 
 // SAFETY: the global allocator gives what the trait demands.
 unsafe impl Memory for SystemMemory {
