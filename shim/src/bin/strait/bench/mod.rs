@@ -5,6 +5,7 @@ mod barrier;
 pub(crate) mod cacheline;
 mod depth;
 mod halo;
+mod hca;
 pub(crate) mod lane;
 pub(crate) mod latency;
 mod one_copy;
@@ -63,6 +64,8 @@ enum Kind {
     Depth(Common),
     /// The designs of the RDMA channel over the software HCA, beside its bare writes; two ranks
     Ring(Options),
+    /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
+    Hca(Options),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -136,6 +139,7 @@ impl Bench {
             Kind::Halo(_) => halo::STEPS * sizes.len(),
             Kind::Depth(_) => depth::STEPS,
             Kind::Ring(_) => ring::steps(sizes.len()),
+            Kind::Hca(_) => hca::steps(sizes.len())?,
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -148,6 +152,7 @@ impl Bench {
             Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
             Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
             Kind::Ring(_) => ring::run(stage, effort, &sizes, &mut report)?,
+            Kind::Hca(_) => hca::run(stage, effort, &sizes, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -161,7 +166,8 @@ impl Kind {
             Self::Latency(options)
             | Self::Bandwidth(options)
             | Self::Rate(options)
-            | Self::Ring(options) => options.common,
+            | Self::Ring(options)
+            | Self::Hca(options) => options.common,
             Self::Halo(tiles) => tiles.common,
             Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
         }
@@ -184,6 +190,7 @@ impl Kind {
             | Self::Bandwidth(options)
             | Self::Rate(options)
             | Self::Ring(options)
+            | Self::Hca(options)
                 if !options.bytes.is_empty() =>
             {
                 options.bytes.clone()
@@ -194,6 +201,7 @@ impl Kind {
             Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
             Self::Ring(_) => vec![8, 1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
+            Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],
             Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
         }
     }
