@@ -19,7 +19,7 @@ use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
 use crate::nodes::Nodes;
 use crate::patience::{Glance, Pass, Patience, Spin};
-use crate::segment::SegmentMap;
+use crate::segment::{Heap, SegmentMap};
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
 
@@ -54,6 +54,7 @@ pub struct World {
     meetings: RefCell<Vec<(u32, Meeting)>>,
     /// From when the engine's time is counted.
     begin: Instant,
+    heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
 
@@ -159,6 +160,7 @@ impl World {
             sleep: Sleep::register(),
             meetings: RefCell::default(),
             begin: Instant::now(),
+            heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
             store: RefCell::new(store),
             nodes,
             map,
@@ -226,9 +228,9 @@ impl World {
             meeting.leave();
         }
         self.end(Life::Finished);
+        let told = self.store.borrow_mut().finalize();
         flushed?;
-        self.store.borrow_mut().finalize().map_err(BootError::Store)?;
-        Ok(())
+        Ok(told.map_err(BootError::Store)?)
     }
 
     /// Says how this rank ends, to sleepers too.
@@ -332,6 +334,11 @@ impl World {
     #[inline(always)]
     pub(crate) fn meetings(&self) -> RefMut<'_, Vec<(u32, Meeting)>> {
         self.meetings.borrow_mut()
+    }
+
+    /// This rank's heap.
+    pub(crate) const fn heap(&self) -> &Arc<Heap> {
+        &self.heap
     }
 
     /// The segment, for as long as the world lives.

@@ -48,7 +48,7 @@ mod tests {
     };
     use crate::lmt::SendCookie;
     use crate::shm::{
-        BarrierSlot, Cell, CellHead, Chunks, Descriptor, FreeQueue, Grant, GranuleHead, Line,
+        BarrierSlot, Cell, CellHead, Chunks, Descriptor, Flow, FreeQueue, Grant, GranuleHead, Line,
         RecvQueue,
     };
     use crate::sync::CacheLine;
@@ -87,6 +87,7 @@ mod tests {
         structure::<FreeQueue>(&mut text);
         structure::<Liveness>(&mut text);
         structure::<BarrierSlot>(&mut text);
+        structure::<Flow>(&mut text);
         structure::<Descriptor>(&mut text);
         structure::<Chunks>(&mut text);
         structure::<Grant>(&mut text);
@@ -127,21 +128,16 @@ mod tests {
     fn map(text: &mut String, config: Config) {
         let plan = Plan::new(config).expect("a possible shape");
         let last = config.ranks - 1;
-        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, .. } = config;
-        let Config { baton_lines, ring_granules, .. } = config;
-        let _ = writeln!(
-            text,
-            "\nsegment of {ranks} ranks, {cells_per_rank} cells of {cell_payload} bytes, {fastbox_lines} fastbox \
-             lines, {baton_lines} baton lines, {ring_granules} ring granules: {} bytes, {} of them resident",
-            plan.total_bytes(),
-            plan.resident_bytes(),
-        );
+        let (ranks, total, resident) = (config.ranks, plan.total_bytes(), plan.resident_bytes());
+        let _ = writeln!(text, "\n{config:?}\n{total} bytes, {resident} of them resident");
         let (slot, number) = (BARRIER_SLOTS - 1, DESCRIPTORS_PER_RANK - 1);
         let parts = [
             ("first rank block", plan.rank_block(0)),
             ("last rank block", plan.rank_block(last)),
             ("first barrier slot", plan.barrier_slot(0)),
             ("last barrier slot", plan.barrier_slot(slot)),
+            ("first flow", plan.flow(0, 0)),
+            ("last flow", plan.flow(last, last)),
             ("first descriptor", plan.descriptor(0, 0)),
             ("last descriptor", plan.descriptor(last, number)),
             ("first cell", plan.cell(0)),
@@ -151,6 +147,8 @@ mod tests {
             ("first copy ring", plan.ring_range(0, 0).0),
             ("last copy ring", plan.ring_range(last, last).0),
             ("granules in a copy ring", plan.ring_bytes_offset()),
+            ("first heap", plan.heap_range(0).0),
+            ("last heap", plan.heap_range(last).0),
         ];
         for (part, offset) in parts {
             let _ = writeln!(text, "{part} of {ranks} ranks: {offset}");

@@ -28,6 +28,7 @@ pub const LAYOUT_VERSION: u32 = 2;
 /// |     44 |    4 | `baton_lines`    | [`Config`]                                |
 /// |     48 |    4 | `ring_granules`  | [`Config`]                                |
 /// |     52 |    4 | `reserved`       | zero                                      |
+/// |     56 |    8 | `heap_bytes`     | [`Config`]                                |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct Header {
@@ -42,6 +43,7 @@ pub struct Header {
     baton_lines: u32,
     ring_granules: u32,
     reserved: u32,
+    heap_bytes: u64,
 }
 
 golden::structure!(Header {
@@ -55,10 +57,11 @@ golden::structure!(Header {
     fastbox_lines,
     baton_lines,
     ring_granules,
-    reserved
+    reserved,
+    heap_bytes
 });
 
-const_assert_eq!(size_of::<Header>(), 56);
+const_assert_eq!(size_of::<Header>(), 64);
 const_assert_eq!(offset_of!(Header, layout_version), 8);
 const_assert_eq!(offset_of!(Header, nonce), 16);
 const_assert_eq!(offset_of!(Header, fastbox_lines), 40);
@@ -81,6 +84,7 @@ impl Header {
             baton_lines: config.baton_lines,
             ring_granules: config.ring_granules,
             reserved: 0,
+            heap_bytes: config.heap_bytes,
         }
     }
 
@@ -109,6 +113,7 @@ impl Header {
             fastbox_lines: self.fastbox_lines,
             baton_lines: self.baton_lines,
             ring_granules: self.ring_granules,
+            heap_bytes: self.heap_bytes,
         })
         .map_err(AttachError::Plan)?;
         if plan.total_bytes() as u64 != self.total_bytes || plan.total_bytes() > mapped {

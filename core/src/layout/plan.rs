@@ -13,6 +13,9 @@ pub const BARRIER_SLOTS: u32 = 32;
 /// cells. A window of 64 is what benchmarks keep open, and costs two pages.
 pub const DESCRIPTORS_PER_RANK: u32 = 64;
 
+/// Where a heap begins is a multiple of it, so that huge pages can lie behind it, bytes.
+pub const HUGE_PAGE: usize = 2 << 20;
+
 /// The numbers that fix a segment's shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
@@ -28,12 +31,15 @@ pub struct Config {
     pub baton_lines: u32,
     /// Granules of [`GRANULE`] bytes in the copy ring of one ordered pair; 0 goes without.
     pub ring_granules: u32,
+    /// Most bytes that one rank can have in its heap at a time, a multiple of [`PAGE`]; 0 goes without. Address space, no
+    /// memory: that is backed as it is allocated.
+    pub heap_bytes: u64,
 }
 
 impl Config {
     /// The defaults for `ranks` ranks: 64 cells of 16 KiB each, which stay in the first two cache levels of both sides;
     /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes; for each ordered pair that exchanges large
-    /// messages a copy ring of 1 MiB, which is more than the second cache level keeps.
+    /// messages a copy ring of 1 MiB, which is more than the second cache level keeps; room for 4 GiB in each heap.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
         Self {
@@ -43,6 +49,7 @@ impl Config {
             fastbox_lines: 53,
             baton_lines: 20,
             ring_granules: 256,
+            heap_bytes: 4 << 30,
         }
     }
 }
@@ -62,6 +69,8 @@ pub struct Plan {
     pair_stride: usize,
     rings: usize,
     ring_stride: usize,
+    heaps: usize,
+    heap_stride: usize,
     total: usize,
 }
 
@@ -72,7 +81,7 @@ impl Plan {
     ///
     /// [`PlanError`] when a number is out of its range or the segment would not fit the address space.
     pub fn new(config: Config) -> Result<Self, PlanError> {
-        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, .. } = config;
+        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = config;
         if ranks == 0 {
             return Err(PlanError::NoRanks);
         }
@@ -84,6 +93,9 @@ impl Plan {
         }
         if fastbox_lines == 0 {
             return Err(PlanError::NoFastboxLines);
+        }
+        if !heap_bytes.is_multiple_of(PAGE as u64) {
+            return Err(PlanError::HeapBytes { found: heap_bytes });
         }
         Self::lay_out(config).ok_or(PlanError::TooLarge { config })
     }
@@ -122,7 +134,13 @@ impl Plan {
             .checked_next_multiple_of(PAGE)?;
         let pair_count = ranks.checked_mul(ranks.checked_add(1)?)? / 2;
         let rings = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
-        let total = pair_count.checked_mul(2)?.checked_mul(ring_stride)?.checked_add(rings)?;
+        let behind = pair_count.checked_mul(2)?.checked_mul(ring_stride)?.checked_add(rings)?;
+        let heap_stride = usize::try_from(config.heap_bytes).ok()?;
+        let heaps = match heap_stride {
+            0 => behind,
+            _ => behind.checked_next_multiple_of(HUGE_PAGE)?,
+        };
+        let total = ranks.checked_mul(heap_stride)?.checked_add(heaps)?;
         isize::try_from(total).ok()?;
         Some(Self {
             config,
@@ -137,6 +155,8 @@ impl Plan {
             pair_stride,
             rings,
             ring_stride,
+            heaps,
+            heap_stride,
             total,
         })
     }
@@ -173,7 +193,8 @@ impl Plan {
     }
 
     /// Bytes from the start that must be backed by memory before any rank starts, when all are on one node. The rest is
-    /// backed on first use: the blocks of the pairs ([`Plan::pair_range`]) and the copy rings ([`Plan::ring_range`]).
+    /// backed on first use: the blocks of the pairs ([`Plan::pair_range`]) and the copy rings ([`Plan::ring_range`]), and what
+    /// lies in a heap when it is allocated ([`Plan::heap_range`]).
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
         self.pairs
@@ -259,6 +280,19 @@ impl Plan {
         (self.rings + number * self.ring_stride, self.ring_stride)
     }
 
+    /// Offset and length of the heap of `rank`: memory that its user allocates, and that peers copy from and to without the
+    /// kernel's help. What is allocated must be backed by memory before anybody touches it.
+    #[must_use]
+    pub const fn heap_range(&self, rank: u32) -> (usize, usize) {
+        (self.heaps + rank as usize * self.heap_stride, self.heap_stride)
+    }
+
+    /// Offset of the first heap, a multiple of [`HUGE_PAGE`] where there are heaps.
+    #[must_use]
+    pub const fn heaps(&self) -> usize {
+        self.heaps
+    }
+
     /// Offset of the granules in a ring.
     pub(super) const fn ring_bytes_offset(&self) -> usize {
         self.ring_stride - self.config.ring_granules as usize * GRANULE
@@ -296,6 +330,11 @@ pub enum PlanError {
     },
     /// A fastbox of no lines.
     NoFastboxLines,
+    /// The length of a heap is no multiple of 4096 bytes.
+    HeapBytes {
+        /// Bytes asked for.
+        found: u64,
+    },
     /// Offsets would overflow.
     TooLarge {
         /// The shape asked for.
@@ -317,10 +356,14 @@ impl fmt::Display for PlanError {
                 )
             }
             Self::NoFastboxLines => f.write_str("a fastbox needs at least 1 line"),
+            Self::HeapBytes { found } => {
+                write!(f, "a heap of {found} bytes is not a multiple of {PAGE}")
+            }
             Self::TooLarge { config } => write!(
                 f,
-                "a segment of {} ranks with {} cells of {} bytes each does not fit the address space",
-                config.ranks, config.cells_per_rank, config.cell_payload
+                "a segment of {} ranks with {} cells of {} bytes and a heap of {} bytes each does not fit the address \
+                 space",
+                config.ranks, config.cells_per_rank, config.cell_payload, config.heap_bytes
             ),
         }
     }
@@ -349,12 +392,23 @@ mod tests {
             assert_eq!(last + length, plan.ring_range(0, 0).0);
             let (last, length) = plan.ring_range(ranks - 1, ranks - 1);
             // Nobody sends to itself this way: the second ring of its block is room for nothing.
-            assert_eq!(last + 2 * length, plan.total_bytes());
+            assert!(last + 2 * length <= plan.heaps() && plan.heaps().is_multiple_of(HUGE_PAGE));
             if ranks > 1 {
                 let [(up, length), (down, _)] = [plan.ring_range(0, 1), plan.ring_range(1, 0)];
                 assert_eq!(up + length, down);
             }
+            assert_eq!(plan.heap_range(0).0, plan.heaps());
+            let (last, length) = plan.heap_range(ranks - 1);
+            assert_eq!(last + length, plan.total_bytes());
         }
+    }
+
+    #[test]
+    fn a_segment_without_heaps_ends_with_its_rings() {
+        let plan = Plan::new(Config { heap_bytes: 0, ..Config::new(3) }).unwrap();
+        let (last, length) = plan.ring_range(2, 2);
+        let end = last + 2 * length;
+        assert_eq!((plan.total_bytes(), plan.heap_range(2)), (end, (end, 0)));
     }
 
     /// The formula of `docs/layout.md`, in numbers: what a user's node pays.
@@ -378,6 +432,12 @@ mod tests {
             Plan::new(Config { cell_payload: 1000, ..base }),
             Err(PlanError::CellPayload { found: 1000 })
         );
+        assert_eq!(
+            Plan::new(Config { heap_bytes: 5000, ..base }),
+            Err(PlanError::HeapBytes { found: 5000 })
+        );
+        let endless = Config { heap_bytes: 1 << 63, ..base };
+        assert_eq!(Plan::new(endless), Err(PlanError::TooLarge { config: endless }));
         let huge = Config { ranks: u32::MAX, ..base };
         assert_eq!(Plan::new(huge), Err(PlanError::TooLarge { config: huge }));
     }

@@ -230,6 +230,59 @@ impl Segment {
         }
     }
 
+    /// Where the heap of `rank` begins, and its length.
+    ///
+    /// # Panics
+    ///
+    /// When `rank` is no rank of this segment.
+    #[must_use]
+    pub fn heap(&self, rank: u32) -> (NonNull<u8>, usize) {
+        assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
+        let (offset, length) = self.plan.heap_range(rank);
+        // SAFETY: the plan puts the heaps of ranks below `ranks` inside the mapping.
+        (unsafe { self.base.add(offset) }, length)
+    }
+
+    /// How far behind the start of the heap of `rank` the `length` bytes at `address` lie; `None` when not all of them lie
+    /// in it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Segment::heap`].
+    #[inline]
+    #[must_use]
+    pub fn heap_offset(&self, rank: u32, address: NonNull<u8>, length: usize) -> Option<u64> {
+        let (heap, bytes) = self.heap(rank);
+        let offset = address.addr().get().checked_sub(heap.addr().get())?;
+        let end = offset.checked_add(length)?;
+        (end <= bytes).then_some(offset as u64)
+    }
+
+    /// The place `offset` bytes behind the start of the heap of `rank`, where a peer said that `length` bytes lie.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Heap`] when not all of them lie in it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Segment::heap`].
+    pub fn heap_place(
+        &self,
+        rank: u32,
+        offset: u64,
+        length: usize,
+    ) -> Result<NonNull<u8>, Corrupt> {
+        let (heap, bytes) = self.heap(rank);
+        let end = offset.checked_add(length as u64).filter(|end| *end <= bytes as u64);
+        if end.is_none() {
+            let (length, heap) = (length as u64, bytes as u64);
+            return Err(Corrupt::Heap { found: offset, length, heap });
+        }
+        // SAFETY: inside the heap, by the check, whose length fits the address space.
+        Ok(unsafe { heap.add(offset as usize) })
+    }
+
     fn pair(&self, a: u32, b: u32) -> NonNull<u8> {
         assert!(a < self.ranks() && b < self.ranks());
         let (offset, _) = self.plan.pair_range(a, b);
