@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Plan, Segment};
 use strait_core::progress::{
-    Cursor, Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, Sent, SentShort,
-    StartError, Tuning,
+    Cursor, Engine, Gone, Outcome, Owner, ProgressError, RequestId, Sent, SentShort, StartError,
+    Tuning,
 };
 use strait_core::wire::Key;
 
@@ -183,13 +183,6 @@ impl World {
         self.size
     }
 
-    /// Private memory that messages take which nobody has received yet, of all sources together, and the most it has been.
-    /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
-    #[must_use]
-    pub fn held(&self) -> Held {
-        self.engine().held()
-    }
-
     /// The world's endpoint: context 0.
     #[inline]
     #[must_use]
@@ -227,7 +220,7 @@ impl World {
         }
         let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
         for (_, mut meeting) in self.meetings.take() {
-            meeting.leave();
+            meeting.leave(self);
         }
         self.end(Life::Finished);
         let told = self.store.borrow_mut().finalize();
