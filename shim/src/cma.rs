@@ -116,24 +116,20 @@ pub(crate) struct Witness(#[allow(dead_code, reason = "peers read it")] Box<Word
 impl Witness {
     /// The witness of `rank`, whose process `liveness` names, published there.
     pub(crate) fn publish(liveness: &Liveness, rank: u32) -> Self {
-        Self::publish_as(liveness, liveness.process(), rank)
-    }
-
-    /// The witness of `rank`, this process, published before `liveness` names the process.
-    pub(crate) fn publish_as(liveness: &Liveness, process: (u32, u64), rank: u32) -> Self {
-        let words = Box::new(words(process, rank));
+        let words = Box::new(words(liveness, rank));
         liveness.set_witness(core::ptr::from_ref(&*words).addr() as u64);
         Self(words)
     }
 }
 
-fn words((pid, started): (u32, u64), rank: u32) -> Words {
+fn words(liveness: &Liveness, rank: u32) -> Words {
+    let (pid, started) = liveness.process();
     [u64::from_le_bytes(*b"STRAITvm"), u64::from(pid), started, u64::from(rank)]
 }
 
 /// The process that is `rank`, proven by a look at its witness; `None` when the kernel or the witness says otherwise.
 pub(crate) fn find(liveness: &Liveness, rank: u32) -> Option<libc::pid_t> {
-    let expected = words(liveness.process(), rank);
+    let expected = words(liveness, rank);
     let pid = libc::pid_t::try_from(liveness.process().0).ok()?;
     let mut found = [0_u64; 4];
     let length = size_of::<Words>();

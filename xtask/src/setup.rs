@@ -28,9 +28,11 @@ pub(crate) enum Tool {
     Cpp,
     /// Valgrind, for callgrind.
     Valgrind,
+    /// MPICH's launcher, `mpiexec.hydra`.
+    Hydra,
 }
 
-const TOOLS: [Tool; 7] = [
+const TOOLS: [Tool; 8] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
@@ -38,6 +40,7 @@ const TOOLS: [Tool; 7] = [
     Tool::Miri,
     Tool::Cpp,
     Tool::Valgrind,
+    Tool::Hydra,
 ];
 
 /// `cargo xtask setup`.
@@ -75,6 +78,7 @@ impl Tool {
             Self::Miri => "miri",
             Self::Cpp => "a C++ compiler",
             Self::Valgrind => "valgrind",
+            Self::Hydra => "mpiexec.hydra",
         }
     }
 
@@ -95,6 +99,7 @@ impl Tool {
             }
             Self::Cpp => shell.answers("c++", "--version"),
             Self::Valgrind => shell.answers("valgrind", "--version"),
+            Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
         }
     }
 
@@ -112,6 +117,7 @@ impl Tool {
                 }),
             Self::Cpp => install_package(shell, "g++"),
             Self::Valgrind => install_package(shell, "valgrind"),
+            Self::Hydra => install_package(shell, "mpich"),
         }
     }
 
@@ -126,6 +132,7 @@ impl Tool {
             }
             Self::Cpp => "install the package g++ as root".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
+            Self::Hydra => "install the package mpich as root".into(),
         }
     }
 }
