@@ -66,7 +66,7 @@ fn exchange_all(world: &World) {
 fn it_does_not_matter_where_a_buffer_lies() {
     for transfer in ["auto", "cma_shared", "copy_ring"] {
         let job = Ranks::new(2, "it_does_not_matter_where_a_buffer_lies");
-        job.with("STRAIT_TRANSFER", transfer).run(|world| {
+        job.with("STRAIT_LMT", transfer).run(|world| {
             exchange_all(&world);
             world.finalize().unwrap();
         });
