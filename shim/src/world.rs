@@ -351,14 +351,20 @@ impl World {
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
     pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
-        if self.engine().wants_time() {
-            // Over 500 years fit.
-            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
-        }
+        self.tell_time();
         let moved = self.engine().progress();
         let carried = self.move_large();
         self.serve_wants();
         Ok(moved? | carried?)
+    }
+
+    /// Tells the engine the time, if it wants to know.
+    #[inline(always)]
+    fn tell_time(&self) {
+        if self.engine().wants_time() {
+            // Over 500 years fit.
+            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
+        }
     }
 
     /// Moves pieces of large messages, few enough that the queues are not kept waiting.
@@ -372,6 +378,7 @@ impl World {
                 // SAFETY: as in `engine`.
                 unsafe { &mut *self.cma.get() }.perform(&self.map.segment(), &job)
             };
+            self.tell_time();
             self.engine().transfer_done(&job, result)?;
         }
         Ok(true)
