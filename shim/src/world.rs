@@ -364,9 +364,13 @@ impl World {
     fn move_large(&self) -> Result<bool, ProgressError> {
         for number in 0..JOBS_PER_PROGRESS {
             let Some(job) = self.engine().poll_transfer()? else { return Ok(number > 0) };
-            // SAFETY: as in `engine`.
-            let cma = unsafe { &mut *self.cma.get() };
-            let result = cma.perform(&self.map.segment(), &job);
+            // SAFETY: the engine gave it just now.
+            let result = if unsafe { job.copy() } {
+                Ok(())
+            } else {
+                // SAFETY: as in `engine`.
+                unsafe { &mut *self.cma.get() }.perform(&self.map.segment(), &job)
+            };
             self.tell_time();
             self.engine().transfer_done(&job, result)?;
         }

@@ -98,7 +98,7 @@ fn start() -> Vec<Fact> {
 /// The numbers that decide which way a message takes, and what it costs in memory.
 fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
-    let Config { cells_per_rank, cell_payload, fastbox_lines, .. } = Config::new(2);
+    let Config { cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = Config::new(2);
     let mut facts = match env::tuning() {
         Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer }) => vec![
             fact("fastbox_max", format!("{fastbox_max} B"), "longest message by baton or fastbox"),
@@ -118,6 +118,11 @@ fn thresholds() -> Vec<Fact> {
         fact("fastbox_lines", fastbox_lines.to_string(), "lines of 64 bytes in a fastbox"),
         fact("cell_payload", format!("{cell_payload} B"), "longer messages take several cells"),
         fact("cells_per_rank", cells_per_rank.to_string(), "a sender without cells waits"),
+        fact(
+            "heap_bytes",
+            format!("{heap_bytes} B"),
+            "most that a rank can allocate in the segment",
+        ),
     ]);
     if let Ok(plan) = Plan::new(Config::new(2)) {
         let bytes = plan.bytes_with_active_pairs(1);
