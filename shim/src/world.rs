@@ -17,6 +17,7 @@ use crate::cma::Cma;
 use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
+use crate::network::Network;
 use crate::nodes::Nodes;
 use crate::patience::{Glance, Pass, Patience, Spin};
 use crate::segment::{Heap, SegmentError, SegmentMap};
@@ -24,6 +25,7 @@ use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
 
 mod job;
+mod network;
 
 /// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
 const JOBS_PER_PROGRESS: u32 = 4;
@@ -36,6 +38,8 @@ pub(crate) type ShmEngine = Engine<SystemMemory>;
 /// One thread at a time uses a world; it may be moved to another thread. Dropping it leaves the job as
 /// [`World::finalize`] does, but tells nobody when that fails; dropping it while panicking counts as dying.
 pub struct World {
+    /// Touches buffers that the engine names, so it goes first.
+    network: network::Way,
     /// Touched through [`World::engine`] alone, whose callers run no code of the user's while they hold it.
     engine: UnsafeCell<ShmEngine>,
     watch: UnsafeCell<Watch>,
@@ -82,8 +86,9 @@ impl World {
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let boot::Membership { rank, nodes, map, store } = boot::join()?;
-        Self::new(Arc::new(map), rank, nodes, store, cpus, tuning)
+        let boot::Membership { rank, nodes, map, mut store } = boot::join()?;
+        let network = network::of_process(rank, &nodes, store.as_mut())?;
+        Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)
     }
 
     /// A job of `ranks` ranks inside this process, one world for each, to be used by a thread each: for tests, and
@@ -124,13 +129,15 @@ impl World {
             .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
-        let store = InProcess::new(config.ranks);
+        let mut store = InProcess::new(config.ranks);
+        let networks = network::in_process(nodes, &mut store)?;
         (0..config.ranks)
-            .map(|rank| {
+            .zip(networks)
+            .map(|(rank, network)| {
                 let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
                 liveness::attach_self(&map.segment().rank_block(rank).liveness);
                 let store = Box::new(store.clone());
-                Self::new(Arc::clone(map), rank, nodes.clone(), store, cpus, tuning)
+                Self::new(Arc::clone(map), rank, nodes.clone(), store, network, cpus, tuning)
             })
             .collect()
     }
@@ -140,6 +147,7 @@ impl World {
         rank: Rank,
         nodes: Nodes,
         store: Box<dyn KeyValueStore>,
+        network: network::Way,
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
@@ -148,8 +156,14 @@ impl World {
         let node = nodes.node_of(rank).unwrap_or(0);
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
         let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
-        (0..size).filter(elsewhere).for_each(|rank| engine.set_unreachable(rank));
+        for rank in (0..size).filter(elsewhere) {
+            match network {
+                Some(_) => engine.set_remote(rank)?,
+                None => engine.set_unreachable(rank),
+            }
+        }
         Ok(Self {
+            network,
             engine: UnsafeCell::new(engine),
             watch: UnsafeCell::new(Watch::new(size)),
             cma: UnsafeCell::new(Cma::new(&segment, rank)),
@@ -219,12 +233,13 @@ impl World {
             return Ok(());
         }
         let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
+        let told_far = self.leave_network();
         for (_, mut meeting) in self.meetings.take() {
             meeting.leave(self);
         }
         self.end(Life::Finished);
         let told = self.store.borrow_mut().finalize();
-        flushed?;
+        flushed.and(told_far)?;
         Ok(told.map_err(BootError::Store)?)
     }
 
@@ -294,6 +309,10 @@ impl World {
         // SAFETY: by the contract.
         let sent = unsafe { engine.isend(destination, key, data, owner) };
         self.serve_wants();
+        if self.network.is_some() && matches!(sent, Ok(Sent::Pending(_))) {
+            // An error is met again, and reported, by progress.
+            let _ = self.poll_network();
+        }
         sent
     }
 
@@ -347,8 +366,9 @@ impl World {
         self.tell_time();
         let moved = self.engine().progress();
         let carried = self.move_large();
+        let far = self.poll_network();
         self.serve_wants();
-        Ok(moved? | carried?)
+        Ok(moved? | carried? | far?)
     }
 
     /// Tells the engine the time, if it wants to know.
@@ -456,6 +476,7 @@ impl World {
             return;
         }
         // No progress can be made any more: nothing may touch the buffers all the same.
+        self.network().into_iter().for_each(Network::close_all);
         let segment = self.map.segment();
         let is_gone = |rank| segment.rank_block(rank).liveness.state() >= Life::Dead;
         while !self.engine().stop(is_gone) {
@@ -471,6 +492,7 @@ impl World {
         // SAFETY: as in `engine`.
         let watch = unsafe { &mut *self.watch.get() };
         watch.check(&segment, self.rank);
+        self.network().into_iter().for_each(Network::probe);
         let mut settled = true;
         for rank in (0..self.size).filter(|rank| *rank != self.rank) {
             let how = match segment.rank_block(rank).liveness.state() {

@@ -168,6 +168,26 @@ impl Link {
         }
     }
 
+    /// Whether the device may be at work on the part with which the next [`Link::put`] begins.
+    #[must_use]
+    pub const fn holds_put(&self) -> bool {
+        match &self.ends {
+            Some((_, Ends::ZeroCopy(zero_copy))) => zero_copy.holds_put(),
+            Some((_, Ends::RendezvousWrite(rendezvous))) => rendezvous.holds_put(),
+            _ => false,
+        }
+    }
+
+    /// Whether the device, or the peer's, may be at work on the part with which the next [`Link::get`] begins.
+    #[must_use]
+    pub const fn holds_get(&self) -> bool {
+        match &self.ends {
+            Some((_, Ends::ZeroCopy(zero_copy))) => zero_copy.holds_get(),
+            Some((_, Ends::RendezvousWrite(rendezvous))) => rendezvous.holds_get(),
+            _ => false,
+        }
+    }
+
     /// Hands to the device what it refused before. To be called while a peer may wait for it, even if this rank has nothing to put
     /// or get.
     ///
@@ -195,6 +215,21 @@ impl Link {
     /// Ends the link because the embedder knows that the peer is gone.
     pub fn fail(&mut self, why: WorkError) {
         self.broken.get_or_insert(Cause::Failed(why));
+    }
+
+    /// Writes to the peer a word that it has already: if the peer is not there any more, the link fails. For an embedder that
+    /// only waits for the peer, and would not hear of its end.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] when the link has failed.
+    pub fn probe<H: Hca>(&mut self, hca: &mut H) -> Result<(), LinkError> {
+        self.with(|poster, ends| match ends {
+            Ends::Basic(basic) => basic.probe(poster, hca),
+            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.probe(poster, hca),
+            Ends::ZeroCopy(zero_copy) => zero_copy.slots().probe(poster, hca),
+            Ends::RendezvousWrite(rendezvous) => rendezvous.slots().probe(poster, hca),
+        })
     }
 
     /// As [`Link::progress`]. True: everything that was put is in the peer's memory, and the link can be finalized without loss.

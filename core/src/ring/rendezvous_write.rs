@@ -66,6 +66,18 @@ impl RendezvousWrite {
         }
     }
 
+    pub(super) const fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(super) const fn holds_put(&self) -> bool {
+        self.outgoing.is_some()
+    }
+
+    pub(super) const fn holds_get(&self) -> bool {
+        self.incoming.is_some()
+    }
+
     /// Takes small parts as far as there is room, and of a large one what the peer granted, when it is written.
     pub(super) fn put<H: Hca>(
         &mut self,

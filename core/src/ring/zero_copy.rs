@@ -45,6 +45,18 @@ impl ZeroCopy {
         }
     }
 
+    pub(super) const fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(super) const fn holds_put(&self) -> bool {
+        self.offered.is_some()
+    }
+
+    pub(super) const fn holds_get(&self) -> bool {
+        self.reading.is_some()
+    }
+
     /// Takes small parts as far as there is room, and a large one when the peer has it.
     pub(super) fn put<H: Hca>(
         &mut self,
