@@ -11,7 +11,7 @@ use strait::boot::Config;
 use strait::{Endpoint, Error, Fault, Request, World};
 use strait_core::layout::{CellIndex, Life, Segment};
 use strait_core::shm::{Cell, CellArena, CellHead};
-use strait_core::wire::{FIRST_SEQUENCE, Key, Kind};
+use strait_core::wire::{Key, Kind};
 use strait_tests::{Ranks, die, payload, report};
 
 /// Whose queue it is.
@@ -59,7 +59,7 @@ fn die_sending(world: &World, sent: u64, killed: Killed) -> ! {
     let cell: CellIndex = segment.parse(raw).unwrap().expect("a cell");
     let number = sent.to_ne_bytes();
     let head = CellHead {
-        sequence: FIRST_SEQUENCE + sent,
+        sequence: 1 + sent,
         key: Key::new(0, TAG).0,
         total: 8,
         source: rank,

@@ -335,7 +335,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(cell) = self.cells.take(&self.segment, destination)? else { return Ok(false) };
         let peer = &mut self.peers[destination as usize];
         let head = CellHead {
-            sequence: peer.next_out,
+            sequence: peer.next_out.number(),
             key: part.key.0,
             total: part.total,
             source: self.rank,

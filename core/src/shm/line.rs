@@ -64,7 +64,7 @@ pub(super) const fn lines_for(length: usize) -> u32 {
 ///
 /// # Safety
 ///
-/// `at` lies in the ring, and `lines` is at most `count`.
+/// `at` lies in the ring and `lines` is at most `count`, or `at` is one past its last line and `lines` is less.
 #[inline(always)]
 pub(super) unsafe fn step(
     at: NonNull<Line>,
@@ -73,7 +73,7 @@ pub(super) unsafe fn step(
     count: u32,
 ) -> NonNull<Line> {
     // SAFETY: one past the ring's end is still in bounds of its allocation, and the step back by a whole ring brings
-    // whatever lies beyond it into the ring; `wrapping` keeps the sum in between defined.
+    // whatever lies beyond its last line into the ring; `wrapping` keeps the sum in between defined.
     unsafe {
         let end = first.as_ptr().add(count as usize);
         let mut next = at.as_ptr().wrapping_add(lines as usize);
