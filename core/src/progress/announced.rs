@@ -98,7 +98,8 @@ impl<M: Memory + Clone> Engine<M> {
             // No older send waits.
             peer.open();
             // SAFETY: the cookie fits one line, so `send_lines` asks once, for all of it.
-            sent = peer.send_lines(Kind::Rts, key, length, |to, _| unsafe { cookie.write(to) })?;
+            sent =
+                peer.send_lines(Kind::Rts, key, length, |to, _, _| unsafe { cookie.write(to) })?;
             peer.next_out += u64::from(sent);
             if sent {
                 self.notify(destination);

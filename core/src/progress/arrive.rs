@@ -60,7 +60,7 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(moved)
     }
 
-    fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
+    pub(super) fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
         let peer = &self.peers[source as usize];
         let Some((found, by_baton)) = peer.find_next() else { return Ok(false) };
         let (kind, length) = (found.kind()?, found.length());

@@ -79,6 +79,16 @@ impl<M: Memory + Clone> Engine<M> {
         Bypass::Received(status)
     }
 
+    /// Hands what has come by baton or fastbox from `source` to the receives that were posted before, as far as it lies
+    /// ready. A program that posts many receives at once catches up with its sender by this, and its further ones go round
+    /// matching. What is wrong is reported by [`Engine::progress`], which meets it again.
+    #[inline(always)]
+    pub fn serve_posted(&mut self, source: u32) {
+        if !self.posted.is_empty() && (source as usize) < self.peers.len() {
+            while !self.posted.is_empty() && self.take_from_fastbox(source) == Ok(true) {}
+        }
+    }
+
     /// As [`Engine::recv_short`], for any message that comes by baton or fastbox.
     #[inline(never)]
     pub fn recv_medium(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
@@ -86,9 +96,13 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
         let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
         let message = peer.lines_of_next(by_baton);
-        let (length, key) = (found.length(), message.key());
-        let fits = length <= buffer.len() && peer.next_holds(by_baton, length);
-        if found.kind() != Ok(Kind::Eager) || !fits || !want.accepts(key) || !idle {
+        let length = found.length();
+        if length > buffer.len() || !peer.next_holds(by_baton, length) {
+            return Bypass::Closed;
+        }
+        message.prefetch(length);
+        let key = message.key();
+        if found.kind() != Ok(Kind::Eager) || !want.accepts(key) || !idle {
             return Bypass::Closed;
         }
         let mut to = buffer.as_mut_ptr();

@@ -73,14 +73,9 @@ impl<M: Memory + Clone> Engine<M> {
         if !peer.short_ways || payload.len() > fastbox_max || key.tag() > TAG_MAX {
             return false;
         }
-        let mut from = payload.as_ptr();
-        let fill = |to: NonNull<u8>, piece| {
-            // SAFETY: `send` asks for consecutive pieces of `payload.len()` bytes in all, each at most a line's, and gives
-            // room for each in the segment.
-            unsafe {
-                copy_piece(from, to.as_ptr(), piece);
-                from = from.add(piece);
-            }
+        let fill = |to: NonNull<u8>, offset, piece| {
+            // SAFETY: `send` asks for pieces of the payload, each at most a line's, and gives room for each in the segment.
+            unsafe { copy_piece(payload.as_ptr().add(offset), to.as_ptr(), piece) };
         };
         // Corruption is reported by the way that can: the caller's `isend` meets it again.
         let sent = peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false);
@@ -373,9 +368,9 @@ impl<M: Memory + Clone> Engine<M> {
         // No older send waits.
         peer.open();
         let Outgoing { key, total, data, .. } = message;
-        let fill = |to, piece| {
+        let fill = |to, offset, piece| {
             // SAFETY: `send_lines` gives `piece` writable bytes in the segment, where no user buffer lies.
-            unsafe { data.gather(to, piece) };
+            unsafe { data.after(offset).gather(to, piece) };
         };
         let sent = peer.send_lines(Kind::Eager, *key, *total, fill)?;
         if sent {
@@ -395,10 +390,10 @@ impl Peer {
         kind: Kind,
         key: Key,
         length: usize,
-        mut fill: impl FnMut(NonNull<u8>, usize),
+        fill: impl Fn(NonNull<u8>, usize, usize),
     ) -> Result<bool, Corrupt> {
         let sequence = self.next_out;
-        if self.baton.send(sequence, kind, key, length, &mut fill) {
+        if self.baton.send(sequence, kind, key, length, &fill) {
             return Ok(true);
         }
         self.fastbox_out.send(sequence, kind, key, length, fill)

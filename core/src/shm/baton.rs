@@ -84,7 +84,7 @@ impl Baton {
         kind: Kind,
         key: Key,
         length: usize,
-        fill: impl FnMut(NonNull<u8>, usize),
+        fill: impl Fn(NonNull<u8>, usize, usize),
     ) -> bool {
         if self.state != HELD | OPEN || lines_for(length) > self.count {
             return false;

@@ -106,7 +106,7 @@ impl FastboxSender {
     }
 
     /// Sends a message of up to [`crate::wire::FASTBOX_LENGTH_MAX`] bytes that `fill` writes piece by piece:
-    /// `fill(destination, length)` is called with consecutive pieces and must write each whole.
+    /// `fill(destination, offset, length)` must write the whole piece of the payload at `offset`.
     /// False: not enough free lines, nothing was sent and `fill` was not called.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ impl FastboxSender {
         kind: Kind,
         key: Key,
         length: usize,
-        fill: impl FnMut(NonNull<u8>, usize),
+        fill: impl Fn(NonNull<u8>, usize, usize),
     ) -> Result<bool, Corrupt> {
         let (lines, sent) = (lines_for(length), self.sent());
         if self.granted - sent < u64::from(lines) {

@@ -16,7 +16,7 @@ pub use atomic::{AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
 pub use order::order;
-pub use spin::{finish_look, spin_hint};
+pub use spin::{finish_look, prefetch, spin_hint};
 
 #[cfg(not(strait_loom))]
 pub use core::sync::atomic::fence;
