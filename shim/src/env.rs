@@ -71,6 +71,14 @@ pub(crate) const EAGER_MAX: Variable = Variable {
     default: "16384",
 };
 
+/// What the unexpected messages of one peer may take.
+pub(crate) const UNEXPECTED_MAX: Variable = Variable {
+    name: "STRAIT_UNEXPECTED_MAX",
+    meaning: "memory for messages of one peer that nobody waits for, bytes; beyond it the peer keeps them",
+    expected: "a number of bytes",
+    default: "4194304",
+};
+
 /// How longer messages travel.
 pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
@@ -80,7 +88,8 @@ pub(crate) const LMT: Variable = Variable {
 };
 
 /// The table of all variables, as `strait info` prints it.
-pub const VARIABLES: &[Variable] = &[BOOT_FD, RANK, SIZE, CPUS, FASTBOX_MAX, EAGER_MAX, LMT];
+pub const VARIABLES: &[Variable] =
+    &[BOOT_FD, RANK, SIZE, CPUS, FASTBOX_MAX, EAGER_MAX, UNEXPECTED_MAX, LMT];
 
 /// The processors that the job's ranks share. A rank cannot count them itself: it may be bound to one.
 ///
@@ -100,10 +109,12 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let eager_max = EAGER_MAX.read(|_: &usize| true)?;
+    let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: eager_max.unwrap_or(default.eager_max),
+        unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
     })
 }
@@ -185,6 +196,7 @@ mod tests {
     fn the_table_states_the_defaults_and_limits_that_hold() {
         assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
         assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
+        assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));

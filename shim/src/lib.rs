@@ -42,7 +42,7 @@ pub use error::Error;
 pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
-pub use strait_core::progress::{Fault, Status, Tuning};
+pub use strait_core::progress::{Fault, Held, Status, Tuning};
 pub use world::World;
 
 /// A process of a job, from 0.

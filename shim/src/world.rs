@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
-    Engine, Gone, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
+    Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -135,11 +135,29 @@ impl World {
         self.size
     }
 
+    /// Private memory that messages take which nobody has received yet, of all sources together, and the most it has been.
+    /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.engine().held()
+    }
+
     /// The world's endpoint: context 0.
     #[inline]
     #[must_use]
     pub const fn endpoint(&self) -> Endpoint<'_> {
         Endpoint::new(self, 0)
+    }
+
+    /// The numbers in force.
+    #[must_use]
+    pub fn tuning(&self) -> Tuning {
+        self.engine().tuning()
+    }
+
+    /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
+    pub fn retune(&self, tuning: Tuning) {
+        self.engine().retune(tuning);
     }
 
     /// Leaves the job: waits until everything that was sent has been handed over, then says so to the peers.

@@ -5,12 +5,14 @@ mod arena;
 mod job;
 mod model;
 pub mod payload;
+mod segment;
 mod threads;
 pub mod traffic;
 
 pub use arena::{Arena, Ledger, NONCE};
 pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
 pub use model::{Model, explain};
+pub use segment::segment;
 pub use threads::{in_one_thread, threads};
 
 /// Shapes of segments in which every way of running out of room is taken soon.
