@@ -205,8 +205,7 @@ impl<'world> Endpoint<'world> {
 
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
-        if self.world.engine().send_medium(destination, Key::new(self.context, tag), bytes) {
-            self.world.serve_wants();
+        if self.world.send_medium(destination, Key::new(self.context, tag), bytes) {
             return Ok(());
         }
         // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed as long.

@@ -165,8 +165,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let key = Key::new(self.endpoint.context(), tag);
-        if self.world().engine().send_medium(destination, key, bytes) {
-            self.world().serve_wants();
+        if self.world().send_medium(destination, key, bytes) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(self.finished(Ok(status)));
         }

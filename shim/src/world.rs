@@ -221,7 +221,19 @@ impl World {
     /// Sends a message of a line, if there is nothing in its way. False: nothing was sent.
     #[inline(always)]
     pub(crate) fn send_short(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
-        match self.engine().send_short(destination, key, bytes) {
+        self.wake_after(self.engine().send_short(destination, key, bytes), destination)
+    }
+
+    /// As [`World::send_short`], for a message of any length that may go round the queue.
+    #[inline(always)]
+    pub(crate) fn send_medium(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
+        self.wake_after(self.engine().send_medium(destination, key, bytes), destination)
+    }
+
+    /// True when something was sent, which the destination gets to see.
+    #[inline(always)]
+    fn wake_after(&self, sent: SentShort, destination: Rank) -> bool {
+        match sent {
             SentShort::Yes => true,
             SentShort::No => false,
             SentShort::ToSleeper => {

@@ -100,7 +100,9 @@ impl<M: Memory + Clone> Engine<M> {
         if length > buffer.len() || !peer.next_holds(by_baton, length) {
             return Bypass::Closed;
         }
-        message.prefetch(length);
+        if by_baton {
+            peer.baton.prefetch(length);
+        }
         let key = message.key();
         if found.kind() != Ok(Kind::Eager) || !want.accepts(key) || !idle {
             return Bypass::Closed;

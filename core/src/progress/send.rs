@@ -63,16 +63,16 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
-    /// As [`Engine::send_short`], for any message that goes through a fastbox; also reads the fastbox's credit when it seems
-    /// full.
+    /// As [`Engine::send_short`], for any message that goes by baton or fastbox; also goes on where the ring's short path
+    /// stops.
     #[inline(never)]
     #[must_use]
-    pub fn send_medium(&mut self, destination: u32, key: Key, payload: &[u8]) -> bool {
+    pub fn send_medium(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
         let fastbox_max = self.tuning.fastbox_max;
-        let Some(peer) = self.peers.get(destination as usize) else { return false };
+        let Some(peer) = self.peers.get(destination as usize) else { return SentShort::No };
         let closed = !peer.short_ways || payload.len() > fastbox_max || key.tag() > TAG_MAX;
         if closed || self.is_told_to_keep(destination) {
-            return false;
+            return SentShort::No;
         }
         let peer = &mut self.peers[destination as usize];
         let fill = |to: NonNull<u8>, offset, piece| {
@@ -80,12 +80,11 @@ impl<M: Memory + Clone> Engine<M> {
             unsafe { copy_piece(payload.as_ptr().add(offset), to.as_ptr(), piece) };
         };
         // Corruption is reported by the way that can: the caller's `isend` meets it again.
-        let sent = peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false);
-        peer.next_out += u64::from(sent);
-        if sent {
-            self.notify(destination);
+        if !peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false) {
+            return SentShort::No;
         }
-        sent
+        peer.next_out += 1;
+        if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
     /// Sends the message that `data` holds, as far as there is room for it now.

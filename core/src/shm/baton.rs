@@ -17,7 +17,7 @@ use core::ptr::NonNull;
 
 use super::line::{Line, LineMessage, lines_for, write_message, write_short};
 use crate::sync::Ordering::{Acquire, Release};
-use crate::sync::order;
+use crate::sync::{order, prefetch};
 use crate::wire::{HeaderWord, Key, Kind, KindLength, Sequence};
 
 /// One rank's end of the baton of a pair: private state.
@@ -113,6 +113,16 @@ impl Baton {
         let line = unsafe { self.lines.as_ref() };
         // ORDER baton/2: Acquire, pairs with baton/1: the payload may be read, and later written over.
         HeaderWord(line.header.load(order("baton/2", Acquire))).of_message(sequence)
+    }
+
+    /// Has the processor fetch the further lines of a message of `length` bytes, which fits, all at once: the copy would ask
+    /// for them one after the other.
+    #[inline(always)]
+    pub fn prefetch(&self, length: usize) {
+        for line in 1..lines_for(length) {
+            // SAFETY: one of the baton's lines.
+            prefetch(unsafe { self.lines.add(line as usize) });
+        }
     }
 
     /// The message that the last `peek` found. It may be read until it is released.

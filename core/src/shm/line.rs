@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::copy_short;
-use crate::sync::{AtomicU64, CACHE_LINE, UnsafeCell, prefetch};
+use crate::sync::{AtomicU64, CACHE_LINE, UnsafeCell};
 use crate::wire::Key;
 
 /// Payload of a message that takes one line, bytes.
@@ -57,7 +57,8 @@ impl Line {
 /// Lines that a message of `length` bytes takes.
 #[inline(always)]
 pub(super) const fn lines_for(length: usize) -> u32 {
-    1 + length.saturating_sub(SHORT_MAX).div_ceil(MORE_PER_LINE) as u32
+    // The key takes its part of the first.
+    (length + size_of::<Key>()).div_ceil(MORE_PER_LINE) as u32
 }
 
 /// The line `lines` behind `at` in the ring of `count` lines at `first`.
@@ -180,18 +181,6 @@ impl LineMessage {
                 let payload = body.cast::<u8>().add(size_of::<Key>());
                 copy_short(payload, destination.as_ptr(), length);
             });
-        }
-    }
-
-    /// Has the processor fetch the further lines of a message of `length` bytes all at once, for the copy would ask for
-    /// them one after the other.
-    #[inline(always)]
-    pub fn prefetch(&self, length: usize) {
-        let mut at = self.first;
-        for _ in 1..lines_for(length) {
-            // SAFETY: as in `copy`.
-            at = unsafe { step(at, 1, self.ring, self.count) };
-            prefetch(at);
         }
     }
 
