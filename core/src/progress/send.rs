@@ -1,5 +1,6 @@
 //! Sending: through the fastbox when it has room, through cells otherwise, later when there is no cell.
 
+use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use super::peer::{Outbox, Peer, Pushed};
@@ -10,7 +11,7 @@ use super::{
 use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
-use crate::shm::{Cell, CellHead, SHORT_MAX, copy_piece};
+use crate::shm::{Cell, CellHead, MORE_PER_LINE, SHORT_MAX, copy_piece};
 use crate::wire::{Key, Kind};
 
 /// What became of a send that began.
@@ -21,6 +22,12 @@ pub enum Sent {
     /// Part of the buffer is still needed; [`Engine::test`] tells when it is not.
     Pending(RequestId),
 }
+
+/// Lengths that go through the ring although the baton is here: of two or three lines. The answerer would have to take
+/// back each line but the first from the asker's cache before it can publish the answer; the ring's next lines are nearly
+/// its own. With more lines the ring loses what it gains. Measured, one way, by the baton and through the ring: 64 bytes
+/// 97 and 73 ns between near processors, 340 and 245 ns between far ones; from 256 bytes on no difference.
+const RING_FIRST: RangeInclusive<usize> = SHORT_MAX + 1..=SHORT_MAX + 2 * MORE_PER_LINE;
 
 /// What became of a short send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -432,7 +439,7 @@ impl<M: Memory + Clone> Engine<M> {
 }
 
 impl Peer {
-    /// Sends a whole message by the baton or through the fastbox, whichever has room.
+    /// Sends a whole message by the baton or through the fastbox, whichever has room; the better one first.
     #[inline(always)]
     pub(super) fn send_lines(
         &mut self,
@@ -442,6 +449,11 @@ impl Peer {
         fill: impl Fn(NonNull<u8>, usize, usize),
     ) -> Result<bool, Corrupt> {
         let sequence = self.next_out;
+        if RING_FIRST.contains(&length)
+            && self.fastbox_out.send(sequence, kind, key, length, &fill)?
+        {
+            return Ok(true);
+        }
         if self.baton.send(sequence, kind, key, length, &fill) {
             return Ok(true);
         }

@@ -8,7 +8,6 @@ use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, measure};
 use super::stage::{Stage, TAG};
 use super::stats::{self, Summary, sum};
-use super::way;
 use crate::payload::{self, Mismatch};
 
 /// Messages under way at once, at most.
@@ -119,6 +118,7 @@ pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],
+    way: impl Fn(usize) -> &'static str,
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
     report.columns(&["bandwidth", "way", "min GB/s", "p50 GB/s", "p99 GB/s"]);

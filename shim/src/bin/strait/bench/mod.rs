@@ -19,13 +19,15 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 pub(crate) use bandwidth::of as bandwidth_of;
 use report::Report;
 use sampling::Effort;
 use stage::Stage;
+use strait::boot::Config;
 use strait::topology;
+use strait_core::shm::SHORT_MAX;
 
 use crate::ranks;
 
@@ -68,6 +70,9 @@ struct Options {
     /// Sizes of messages, such as 8,1K,64K,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
     bytes: Vec<usize>,
+    /// What messages go through that go round the queue
+    #[arg(long, value_enum, default_value_t = Fastbox::Ring)]
+    fastbox: Fastbox,
     #[command(flatten)]
     common: Common,
 }
@@ -101,6 +106,32 @@ struct Common {
     seconds: Duration,
 }
 
+/// The shape of the ways round the queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Fastbox {
+    /// A ring of lines each way, and a baton for those that answer each other: the default
+    Ring,
+    /// One buffer of a line each way, used again when the receiver has emptied it, as in the Nemesis paper
+    Paper,
+}
+
+impl Fastbox {
+    const fn config(self, ranks: u32) -> Config {
+        match self {
+            Self::Ring => Config::new(ranks),
+            Self::Paper => Config { fastbox_lines: 1, baton_lines: 0, ..Config::new(ranks) },
+        }
+    }
+
+    /// The way that messages of `bytes` bytes take.
+    fn way(self, bytes: usize) -> &'static str {
+        match way(bytes) {
+            "fastbox" if self == Self::Paper && bytes > SHORT_MAX => "cells",
+            way => way,
+        }
+    }
+}
+
 impl Common {
     fn effort(self) -> Effort {
         let Self { samples, iterations, seconds, .. } = self;
@@ -114,7 +145,10 @@ impl Bench {
         if matches!(self.kind, Kind::Cacheline(_)) && topology::allowed_cpu_count() < 2 {
             return Err(cacheline::ONE_PROCESSOR.into());
         }
-        ranks::start(self.kind.common().ranks, std::env::args_os().skip(1))
+        ranks::start(
+            self.kind.fastbox().config(self.kind.common().ranks),
+            std::env::args_os().skip(1),
+        )
     }
 
     /// What each rank does.
@@ -131,10 +165,11 @@ impl Bench {
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
+        let ways = |bytes| self.kind.fastbox().way(bytes);
         let before = cacheline::probe(stage)?;
         match self.kind {
-            Kind::Latency(_) => latency::run(stage, effort, &sizes, &mut report)?,
-            Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, &mut report)?,
+            Kind::Latency(_) => latency::run(stage, effort, &sizes, ways, &mut report)?,
+            Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, ways, &mut report)?,
             Kind::Rate(_) => rate::run(stage, effort, &sizes, &mut report)?,
             Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
             Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
@@ -154,6 +189,15 @@ impl Kind {
             }
             Self::Halo(tiles) => tiles.common,
             Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
+        }
+    }
+
+    const fn fastbox(&self) -> Fastbox {
+        match self {
+            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options) => {
+                options.fastbox
+            }
+            _ => Fastbox::Ring,
         }
     }
 
