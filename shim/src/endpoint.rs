@@ -205,7 +205,9 @@ impl<'world> Endpoint<'world> {
 
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
-        if self.world.send_medium(destination, Key::new(self.context, tag), bytes) {
+        let key = Key::new(self.context, tag);
+        let sent = self.world.engine().send_medium(destination, key, bytes);
+        if self.world.wake_after(sent, destination) {
             return Ok(());
         }
         // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed as long.
@@ -220,8 +222,7 @@ impl<'world> Endpoint<'world> {
     unsafe fn send_slow(&self, data: Cursor, destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
-        let sent = unsafe { self.world.engine().isend(destination, key, data, BLOCKING) }?;
-        self.world.serve_wants();
+        let sent = unsafe { self.world.isend(destination, key, data, BLOCKING) }?;
         match sent {
             Sent::Done => Ok(()),
             Sent::Pending(id) => self.world.wait(id)?.map(drop).map_err(Error::from),

@@ -1,4 +1,4 @@
-//! Every environment variable of Strait, in one table.
+//! Every environment variable of Strait, in one table; and those of PMI-1, which is how other launchers speak to us.
 //!
 //! Absent on purpose: reading the environment anywhere else, and variables that change what a message means.
 
@@ -10,7 +10,7 @@ use strait_core::lmt::Transfer;
 use strait_core::progress::Tuning;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
-/// One `STRAIT_*` variable.
+/// One variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
     /// Its name in the environment.
@@ -47,10 +47,10 @@ pub(crate) const SIZE: Variable = Variable {
     default: "set by `strait run`",
 };
 
-/// The processors that the ranks of the job share.
+/// The processors that the ranks of a node share.
 pub(crate) const CPUS: Variable = Variable {
     name: "STRAIT_CPUS",
-    meaning: "processors that the job's ranks share: decides how long a waiting rank spins",
+    meaning: "processors that the ranks of a node share: decides how long a waiting rank spins",
     expected: "a number of at least 1",
     default: "set by `strait run`; otherwise what this process may use",
 };
@@ -83,15 +83,50 @@ pub(crate) const UNEXPECTED_MAX: Variable = Variable {
 pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
     meaning: "how messages above STRAIT_EAGER_MAX travel",
-    expected: "cma_shared, cma or cells",
-    default: "cma_shared",
+    expected: "auto, cma_shared, cma, copy_ring or copy_ring_nt",
+    default: "auto",
+};
+
+/// The descriptor of the socket to a launcher that speaks PMI-1.
+pub(crate) const PMI_FD: Variable = Variable {
+    name: "PMI_FD",
+    meaning: "descriptor of the socket over which the launcher speaks PMI-1",
+    expected: "the number of an open descriptor, 3 or more",
+    default: "set by launchers",
+};
+
+/// The rank of this process, as such a launcher says it.
+pub(crate) const PMI_RANK: Variable = Variable {
+    name: "PMI_RANK",
+    meaning: "rank of this process",
+    expected: "a number from 0, less than PMI_SIZE",
+    default: "set by launchers",
+};
+
+/// The number of ranks of the job, as such a launcher says it.
+pub(crate) const PMI_SIZE: Variable = Variable {
+    name: "PMI_SIZE",
+    meaning: "ranks in the job",
+    expected: "a number of at least 1",
+    default: "set by launchers",
 };
 
 /// The table of all variables, as `strait info` prints it.
-pub const VARIABLES: &[Variable] =
-    &[BOOT_FD, RANK, SIZE, CPUS, FASTBOX_MAX, EAGER_MAX, UNEXPECTED_MAX, LMT];
+pub const VARIABLES: &[Variable] = &[
+    BOOT_FD,
+    RANK,
+    SIZE,
+    CPUS,
+    FASTBOX_MAX,
+    EAGER_MAX,
+    UNEXPECTED_MAX,
+    LMT,
+    PMI_FD,
+    PMI_RANK,
+    PMI_SIZE,
+];
 
-/// The processors that the job's ranks share. A rank cannot count them itself: it may be bound to one.
+/// The processors that the ranks of a node share. A rank cannot count them itself: it may be bound to one.
 ///
 /// # Errors
 ///
@@ -205,7 +240,8 @@ mod tests {
     #[test]
     fn the_table_names_each_variable_once() {
         for (at, variable) in VARIABLES.iter().enumerate() {
-            assert!(variable.name.starts_with("STRAIT_"));
+            let owner = ["STRAIT_", "PMI_"].iter().find(|owner| variable.name.starts_with(**owner));
+            assert!(owner.is_some(), "{}", variable.name);
             assert!(VARIABLES[..at].iter().all(|earlier| earlier.name != variable.name));
         }
     }

@@ -21,14 +21,17 @@
 //!
 //! Threads, signal handlers, allocator hooks: none. Progress is made inside calls.
 
+mod alloc;
 pub mod boot;
 mod cma;
 mod collective;
 mod endpoint;
 pub mod env;
 mod error;
+pub mod hca;
 mod liveness;
 mod memory;
+mod nodes;
 mod patience;
 mod request;
 mod segment;
@@ -36,9 +39,11 @@ mod sleep;
 pub mod topology;
 mod world;
 
+pub use alloc::SharedMemory;
 pub use collective::{CollectiveError, Group, Number, Op};
 pub use endpoint::Endpoint;
 pub use error::Error;
+pub use nodes::Nodes;
 pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};

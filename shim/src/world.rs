@@ -3,22 +3,27 @@
 use core::cell::{RefCell, RefMut, UnsafeCell};
 use core::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
-    Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
+    Cursor, Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, Sent, SentShort,
+    StartError, Tuning,
 };
 use strait_core::wire::Key;
 
-use crate::boot;
+use crate::boot::{self, BootError, InProcess, KeyValueStore};
 use crate::cma::Cma;
 use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
+use crate::nodes::Nodes;
 use crate::patience::{Glance, Pass, Patience, Spin};
-use crate::segment::SegmentMap;
+use crate::segment::{Heap, SegmentMap};
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
+
+mod job;
 
 /// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
 const JOBS_PER_PROGRESS: u32 = 4;
@@ -39,11 +44,17 @@ pub struct World {
     scopes: core::cell::Cell<u32>,
     rank: Rank,
     size: u32,
+    node: u32,
+    nodes: Nodes,
+    store: RefCell<Box<dyn KeyValueStore>>,
     spin: Spin,
     glance: core::cell::Cell<Glance>,
     sleep: Sleep,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
+    /// From when the engine's time is counted.
+    begin: Instant,
+    heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
 
@@ -58,7 +69,8 @@ impl fmt::Debug for World {
 }
 
 impl World {
-    /// Joins the job that this process was started for by `strait run`. Once per process.
+    /// Joins the job that this process was started for, by `strait run` or by another launcher that speaks PMI-1, such as
+    /// MPICH's `mpiexec.hydra`. Once per process. Under another launcher all ranks join together: this waits for them.
     ///
     /// # Errors
     ///
@@ -70,8 +82,8 @@ impl World {
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let membership = boot::join()?;
-        Self::new(Arc::new(membership.map), membership.rank, cpus, tuning)
+        let boot::Membership { rank, nodes, map, store } = boot::join()?;
+        Self::new(Arc::new(map), rank, nodes, store, cpus, tuning)
     }
 
     /// A job of `ranks` ranks inside this process, one world for each, to be used by a thread each: for tests, and
@@ -90,33 +102,67 @@ impl World {
     ///
     /// As [`World::in_process`].
     pub fn in_process_with(config: Config) -> Result<Vec<Self>, Error> {
+        Self::in_process_on(config, &Nodes::one(config.ranks))
+    }
+
+    /// As [`World::in_process_with`], as if the ranks were on these nodes.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::in_process`].
+    ///
+    /// # Panics
+    ///
+    /// When `config` and `nodes` have different numbers of ranks.
+    pub fn in_process_on(config: Config, nodes: &Nodes) -> Result<Vec<Self>, Error> {
+        assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
         let tuning = crate::env::tuning()?;
-        let map = Arc::new(SegmentMap::create(config, boot::nonce()?)?);
+        let nonce = boot::nonce()?;
+        let maps = (0..nodes.count().max(1))
+            .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
-        let start_time = liveness::start_time("self").unwrap_or(0);
+        let store = InProcess::new(config.ranks);
         (0..config.ranks)
             .map(|rank| {
-                let block = map.segment();
-                block.rank_block(rank).liveness.attach(std::process::id(), start_time);
-                Self::new(Arc::clone(&map), rank, cpus, tuning)
+                let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
+                liveness::attach_self(&map.segment().rank_block(rank).liveness);
+                let store = Box::new(store.clone());
+                Self::new(Arc::clone(map), rank, nodes.clone(), store, cpus, tuning)
             })
             .collect()
     }
 
-    fn new(map: Arc<SegmentMap>, rank: Rank, cpus: usize, tuning: Tuning) -> Result<Self, Error> {
+    fn new(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        nodes: Nodes,
+        store: Box<dyn KeyValueStore>,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
         let segment = map.segment();
         let size = segment.ranks();
+        let node = nodes.node_of(rank).unwrap_or(0);
+        let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
+        let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
+        (0..size).filter(elsewhere).for_each(|rank| engine.set_unreachable(rank));
         Ok(Self {
-            engine: UnsafeCell::new(Engine::new(SystemMemory, segment, rank, tuning)?),
+            engine: UnsafeCell::new(engine),
             watch: UnsafeCell::new(Watch::new(size)),
             cma: UnsafeCell::new(Cma::new(&segment, rank)),
             scopes: core::cell::Cell::new(0),
             rank,
             size,
-            spin: Spin::new(size, cpus),
+            node,
+            spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
             glance: core::cell::Cell::new(Glance::new()),
             sleep: Sleep::register(),
             meetings: RefCell::default(),
+            begin: Instant::now(),
+            heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
+            store: RefCell::new(store),
+            nodes,
             map,
         })
     }
@@ -182,7 +228,9 @@ impl World {
             meeting.leave();
         }
         self.end(Life::Finished);
-        flushed
+        let told = self.store.borrow_mut().finalize();
+        flushed?;
+        Ok(told.map_err(BootError::Store)?)
     }
 
     /// Says how this rank ends, to sleepers too.
@@ -224,15 +272,9 @@ impl World {
         self.wake_after(self.engine().send_short(destination, key, bytes), destination)
     }
 
-    /// As [`World::send_short`], for a message of any length that may go round the queue.
-    #[inline(always)]
-    pub(crate) fn send_medium(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
-        self.wake_after(self.engine().send_medium(destination, key, bytes), destination)
-    }
-
     /// True when something was sent, which the destination gets to see.
     #[inline(always)]
-    fn wake_after(&self, sent: SentShort, destination: Rank) -> bool {
+    pub(crate) fn wake_after(&self, sent: SentShort, destination: Rank) -> bool {
         match sent {
             SentShort::Yes => true,
             SentShort::No => false,
@@ -241,6 +283,29 @@ impl World {
                 true
             }
         }
+    }
+
+    /// Begins to send, after the copy ring is backed if the message is the first that wants it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::isend`].
+    pub(crate) unsafe fn isend(
+        &self,
+        destination: Rank,
+        key: Key,
+        data: Cursor,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
+        let engine = self.engine();
+        if engine.wants_ring(destination, data.remaining()) {
+            let backed = self.map.back_ring(self.rank, destination).is_ok();
+            engine.ring_backed(destination, backed);
+        }
+        // SAFETY: by the contract.
+        let sent = unsafe { engine.isend(destination, key, data, owner) };
+        self.serve_wants();
+        sent
     }
 
     /// Backs the fastboxes that the engine wants, and wakes whom it wants awake.
@@ -277,6 +342,11 @@ impl World {
         self.meetings.borrow_mut()
     }
 
+    /// This rank's heap.
+    pub(crate) const fn heap(&self) -> &Arc<Heap> {
+        &self.heap
+    }
+
     /// The segment, for as long as the world lives.
     #[inline(always)]
     pub(crate) fn segment(&self) -> Segment {
@@ -285,6 +355,10 @@ impl World {
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
     pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
+        if self.engine().wants_time() {
+            // Over 500 years fit.
+            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
+        }
         let moved = self.engine().progress();
         let carried = self.move_large();
         self.serve_wants();

@@ -14,6 +14,9 @@ use strait_core::progress::{Engine, Tuning};
 /// The nonce of every arena.
 pub const NONCE: u64 = 0x5eed;
 
+/// Most bytes of a heap in an arena, which has memory behind all of it.
+const HEAP_MOST: u64 = 256 << 10;
+
 /// A formatted segment. It must outlive its engines.
 #[derive(Debug)]
 pub struct Arena {
@@ -23,6 +26,12 @@ pub struct Arena {
 }
 
 impl Arena {
+    /// The numbers of the engines: nobody here moves anything between two processes.
+    #[must_use]
+    pub fn tuning() -> Tuning {
+        Tuning { transfer: Transfer::CopyRing, ..Tuning::default() }
+    }
+
     /// An empty segment of this shape.
     ///
     /// # Panics
@@ -30,7 +39,8 @@ impl Arena {
     /// When there is no such shape, or no memory.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let plan = Plan::new(config).expect("a possible shape");
+        let heap_bytes = config.heap_bytes.min(HEAP_MOST);
+        let plan = Plan::new(Config { heap_bytes, ..config }).expect("a possible shape");
         let layout = Layout::from_size_align(plan.total_bytes(), PAGE).expect("a possible size");
         // SAFETY: a segment has at least a header, so the size is not zero.
         let base = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).expect("memory");
@@ -64,8 +74,16 @@ impl Arena {
     /// When there is no memory.
     #[must_use]
     pub fn engine(&self, rank: u32, ledger: &Ledger) -> Engine<Ledger> {
-        // Nobody here moves anything between two processes.
-        let tuning = Tuning { transfer: Transfer::Cells, ..Tuning::default() };
+        self.engine_with(rank, ledger, Self::tuning())
+    }
+
+    /// As [`Arena::engine`], with other numbers.
+    ///
+    /// # Panics
+    ///
+    /// When there is no memory.
+    #[must_use]
+    pub fn engine_with(&self, rank: u32, ledger: &Ledger, tuning: Tuning) -> Engine<Ledger> {
         let engine = Engine::new(ledger.clone(), self.segment, rank, tuning);
         engine.expect("memory for an engine")
     }

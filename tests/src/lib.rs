@@ -2,24 +2,29 @@
 //! compared with.
 
 mod arena;
+pub mod conformance;
+mod engines;
+pub mod fuzz;
 mod job;
 mod model;
 pub mod payload;
 mod segment;
+pub mod sim;
 mod threads;
 pub mod traffic;
 
 pub use arena::{Arena, Ledger, NONCE};
+pub use engines::Engines;
 pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
 pub use model::{Model, explain};
 pub use segment::segment;
-pub use threads::{in_one_thread, threads};
+pub use threads::{in_one_thread, threads, threads_on};
 
 /// Shapes of segments in which every way of running out of room is taken soon.
 pub mod shape {
     use strait::boot::Config;
 
-    /// Two cells of the smallest size, and a fastbox and a baton of `lines` lines.
+    /// Two cells of the smallest size, a fastbox and a baton of `lines` lines, and copy rings of 4 pages.
     #[must_use]
     pub const fn tiny(ranks: u32, lines: u32) -> Config {
         Config {
@@ -27,6 +32,7 @@ pub mod shape {
             cell_payload: 1024,
             fastbox_lines: lines,
             baton_lines: lines,
+            ring_granules: 4,
             ..Config::new(ranks)
         }
     }

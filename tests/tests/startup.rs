@@ -7,6 +7,8 @@ use rustix::process::{Pid, test_kill_process};
 use strait::World;
 use strait::boot::{Config, Launch};
 use strait_core::layout::{AttachError, LAYOUT_VERSION, Segment};
+use strait_core::shm::{FastboxReceiver, FastboxSender};
+use strait_core::wire::{Key, Kind, Sequence};
 use strait_tests::{Arena, NONCE, Ranks, shape, traffic};
 
 #[test]
@@ -133,6 +135,28 @@ fn a_working_run_says_nothing() {
         let lines: Vec<_> = stdout.lines().filter(said).collect();
         assert!(lines.iter().all(|line| line.starts_with("test a_working_run_says")), "{lines:?}");
     }
+}
+
+#[test]
+fn an_abort_ends_the_job_with_its_code() {
+    let mut launch = Launch::new(3, std::env::current_exe().unwrap());
+    launch.args = ["--exact", "abort_the_job", "--ignored"].map(Into::into).to_vec();
+    let outcome = launch.spawn().unwrap().wait().unwrap();
+    assert_eq!(outcome.code(), 7, "{outcome}");
+    assert_eq!(outcome.first_failure().map(|first| first.rank), Some(1));
+    assert!(outcome.to_string().ends_with("aborted the job with code 7"), "{outcome}");
+}
+
+#[test]
+#[ignore = "a rank of `an_abort_ends_the_job_with_its_code`"]
+fn abort_the_job() {
+    let world = World::init().unwrap();
+    if world.rank() == 1 {
+        world.abort(7);
+    }
+    let told = world.endpoint().recv(&mut [0_u8], 1, 0);
+    assert!(told.is_err(), "who aborts is dead for its peers");
+    std::thread::sleep(core::time::Duration::from_secs(60));
 }
 
 /// A launcher that a test kills. It says who its ranks are.

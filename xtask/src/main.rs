@@ -4,12 +4,15 @@
 //! passes, fails, or says loudly what this machine lacks for it. Nothing here is part of what ships.
 
 mod check;
+mod fuzz;
 mod icount;
 mod ladder;
+mod launchers;
 mod loom;
 mod miri;
 mod mutants;
 mod no_std;
+mod sanitize;
 mod setup;
 mod shell;
 mod source;
@@ -47,14 +50,24 @@ enum Command {
     Tidy,
     /// Every native test of the workspace, and the examples in its documentation.
     Unit,
+    /// Programs under launchers that know nothing of Strait.
+    Launchers,
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Explore the interleavings of every atomic algorithm.
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
     Mutants,
-    /// The core's tests under Miri.
+    /// The core's tests and the models of its algorithms under Miri.
     Miri,
+    /// The native tests under the address and the thread sanitizer.
+    Sanitize,
+    /// Any bytes in the place of what another process writes.
+    Fuzz {
+        /// How long each target runs.
+        #[arg(long, default_value_t = fuzz::SECONDS)]
+        seconds: u32,
+    },
     /// Instructions per operation, held to the limits in `benches/icount.toml`.
     Icount {
         /// Print one JSON object instead of the table.
@@ -72,10 +85,13 @@ fn main() -> ExitCode {
         Command::Check => check::run(&shell),
         Command::Tidy => tidy::run(&shell),
         Command::Unit => unit::run(&shell),
+        Command::Launchers => launchers::run(&shell),
         Command::NoStd => no_std::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),
+        Command::Sanitize => sanitize::run(&shell),
+        Command::Fuzz { seconds } => fuzz::run(&shell, seconds),
         Command::Icount { json } => icount::run(&shell, json),
     };
     match result {

@@ -6,6 +6,7 @@
 //!
 //! `docs/layout.md` draws the map and gives its size as a function of ranks and active pairs.
 
+pub(crate) mod golden;
 mod header;
 mod index;
 mod plan;
@@ -14,7 +15,7 @@ mod segment;
 
 pub use header::{AttachError, Header, LAYOUT_VERSION, MAGIC};
 pub use index::{CellIndex, Corrupt};
-pub use plan::{BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, Plan, PlanError};
+pub use plan::{BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, HUGE_PAGE, Plan, PlanError};
 pub use rank_block::{Life, Liveness, RankBlock};
 pub use segment::Segment;
 

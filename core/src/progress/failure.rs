@@ -54,6 +54,12 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(true)
     }
 
+    /// Says that `rank` is on another node to which no way leads. Operations with it fail to start. To be said before the
+    /// first operation.
+    pub fn set_unreachable(&mut self, rank: u32) {
+        self.peers[rank as usize].gone = Some(Gone::Unreachable);
+    }
+
     /// How `rank` went, if it did.
     #[must_use]
     pub fn gone(&self, rank: u32) -> Option<Gone> {

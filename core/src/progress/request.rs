@@ -52,6 +52,11 @@ pub enum Fault {
         /// The peer.
         rank: u32,
     },
+    /// The peer is on another node, and no way leads there.
+    Unreachable {
+        /// The peer.
+        rank: u32,
+    },
     /// The operation was cancelled.
     Cancelled,
 }
@@ -81,6 +86,11 @@ impl fmt::Display for Fault {
             Self::PeerFinished { rank } => {
                 write!(f, "rank {rank} has left the job and communicates no more")
             }
+            Self::Unreachable { rank } => write!(
+                f,
+                "rank {rank} is on another node, and there is no network channel yet: start all ranks on \
+                 one node"
+            ),
             Self::Cancelled => f.write_str("the operation was cancelled"),
         }
     }

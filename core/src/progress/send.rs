@@ -478,6 +478,7 @@ impl Gone {
         match self {
             Self::Failed => Fault::PeerFailed { rank },
             Self::Finished => Fault::PeerFinished { rank },
+            Self::Unreachable => Fault::Unreachable { rank },
         }
     }
 }

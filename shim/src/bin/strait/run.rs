@@ -19,6 +19,10 @@ pub(crate) struct Run {
     /// Number of ranks
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
+    /// Act as this many nodes: ranks in consecutive blocks, each block with shared memory of its own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: u32,
     /// Bind each rank to a processor of its own, as far as there are enough
     #[arg(long)]
     bind: bool,
@@ -37,6 +41,9 @@ pub(crate) struct Run {
     /// Lines of 64 bytes in a fastbox [default: 53]
     #[arg(long, value_name = "N")]
     fastbox_lines: Option<u32>,
+    /// Most memory that each rank can allocate in the segment, a multiple of 4096 bytes [default: 4294967296]
+    #[arg(long, value_name = "BYTES")]
+    heap_bytes: Option<u64>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     #[arg(value_names = ["PROGRAM", "ARGS"])]
@@ -62,6 +69,7 @@ impl Run {
             cells_per_rank: self.cells.unwrap_or(defaults.cells_per_rank),
             cell_payload: self.cell_bytes.unwrap_or(defaults.cell_payload),
             fastbox_lines: self.fastbox_lines.unwrap_or(defaults.fastbox_lines),
+            heap_bytes: self.heap_bytes.unwrap_or(defaults.heap_bytes),
             ..defaults
         };
         let mut words = self.program.into_iter();
@@ -69,6 +77,7 @@ impl Run {
         let program = words.next().unwrap_or_default();
         Launch {
             config,
+            nodes: self.nodes,
             args: words.collect(),
             bind: self.bind,
             label: self.label,

@@ -217,7 +217,7 @@ impl Batch for CopyBounce {
 
 /// Looks until `done`.
 #[inline(always)]
-fn spin_until<const PAUSE: bool>(mut done: impl FnMut() -> bool) {
+pub(super) fn spin_until<const PAUSE: bool>(mut done: impl FnMut() -> bool) {
     let mut looks = 0;
     while !done() {
         looks += 1;

@@ -2,13 +2,14 @@
 
 use core::error::Error;
 
-use strait::Endpoint;
+use strait::{Endpoint, Transfer};
 
 use super::cacheline::{Bounce, CopyBounce, HandOver};
 use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, measure};
 use super::stage::{Stage, TAG};
 use super::stats::{self, Summary, time};
+use super::{each, way};
 use crate::payload::{self, Mismatch};
 
 /// A message there and back. A round is both.
@@ -96,7 +97,7 @@ pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],
-    way: impl Fn(usize) -> &'static str,
+    transfers: &[Transfer],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
     report.columns(&[
@@ -110,7 +111,9 @@ pub(super) fn run(
         "bare copy",
         "× copy",
     ]);
-    for &bytes in sizes {
+    let steps =
+        sizes.iter().flat_map(|bytes| each(stage, transfers).map(|transfer| (*bytes, transfer)));
+    for (bytes, transfer) in steps {
         let measured = of(stage, effort, bytes)?;
         let mut copy = stage.lane.and_then(|lane| CopyBounce::new(lane, bytes));
         let beside_copy = match &mut copy {
@@ -118,18 +121,22 @@ pub(super) fn run(
             None => None,
         };
         if let Some(Latency { one_way, against }) = measured {
-            report.row(Row::new("latency", bytes, "latency", "ns", one_way))?;
+            let row = |metric, unit, figures| {
+                let row = Row::new("latency", bytes, metric, unit, figures);
+                transfer.map_or(row.clone(), |transfer| row.of_variant(transfer.name()))
+            };
+            report.row(row("latency", "ns", one_way))?;
             let tell = |limit: Option<(Summary, Summary)>, metric, by| {
                 let Some((bare, ratio)) = limit else { return Ok(Default::default()) };
-                report.row(Row::new("latency", bytes, metric, "ns", bare))?;
-                report.row(Row::new("latency", bytes, by, "x", ratio))?;
+                report.row(row(metric, "ns", bare))?;
+                report.row(row(by, "x", ratio))?;
                 Ok::<_, Box<dyn Error>>((time(bare.p50), stats::ratio(ratio.p50)))
             };
             let (line, lines) = tell(against, "line", "ratio")?;
             let against_copy = beside_copy.and_then(|latency| latency.against);
             let (copy, copies) = tell(against_copy, "copy", "copy ratio")?;
             let Summary { min, p50, p99, .. } = one_way;
-            let (size, way) = (stats::bytes(bytes), way(bytes).into());
+            let (size, way) = (stats::bytes(bytes), way(stage, bytes).into());
             let [min, p50, p99] = [min, p50, p99].map(time);
             report.line([size, way, min, p50, p99, line, lines, copy, copies]);
         }

@@ -9,7 +9,7 @@ use clap::Args;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use strait::Tuning;
-use strait::boot::Config;
+use strait::boot::{Config, Launcher, Start};
 use strait::env::{self, VARIABLES};
 use strait_core::layout::{LAYOUT_VERSION, Plan};
 
@@ -47,6 +47,7 @@ impl Fact {
 impl Info {
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         let mut facts = version();
+        facts.extend(start());
         facts.extend(probes::transport());
         facts.extend(probes::hardware());
         facts.extend(thresholds());
@@ -68,6 +69,28 @@ fn version() -> Vec<Fact> {
         Fact::new("version", "strait", env!("CARGO_PKG_VERSION"), ""),
         Fact::new("version", "segment layout", LAYOUT_VERSION.to_string(), note),
     ]
+}
+
+/// How this very process was started: of interest under a launcher.
+fn start() -> Vec<Fact> {
+    let fact = |name, value: String, note: &str| Fact::new("start", name, value, note);
+    match Start::ask() {
+        Ok(None) => vec![fact("launcher", "none".into(), "this process is no rank of a job")],
+        Ok(Some(Start { launcher, rank, nodes })) => {
+            let (name, note) = match launcher {
+                Launcher::Strait => ("strait run", "it makes the segments"),
+                _ => ("PMI-1", "another launcher: the first rank of each node makes its segment"),
+            };
+            let on = nodes.node_of(rank).unwrap_or(0).to_string();
+            vec![
+                fact("launcher", name.into(), note),
+                fact("rank", rank.to_string(), ""),
+                fact("node", on, "of this rank"),
+                fact("nodes", nodes.to_string(), "ranks of one node share memory"),
+            ]
+        }
+        Err(error) => vec![fact("launcher", "unusable".into(), &error.to_string())],
+    }
 }
 
 /// The numbers that decide which way a message takes, and what it costs in memory.
