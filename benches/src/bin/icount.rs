@@ -42,7 +42,7 @@ counted! {
 }
 
 counted! {
-    /// One blocking send of 64 bytes, which takes two lines, by the baton.
+    /// One blocking send of 64 bytes, which takes two lines.
     strait_icount_send_medium(endpoint: &Endpoint<'_>, data: &[u32; 16]) endpoint.send(data, 1, 10)
 }
 counted! {
