@@ -5,10 +5,10 @@ use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use strait_core::layout::{Config, Life, Segment};
+use strait_core::layout::{Config, Life, Plan, Segment};
 use strait_core::progress::{
-    Cursor, Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, Sent, SentShort,
-    StartError, Tuning,
+    Cursor, Engine, Gone, Outcome, Owner, ProgressError, RequestId, Sent, SentShort, StartError,
+    Tuning,
 };
 use strait_core::wire::Key;
 
@@ -19,7 +19,7 @@ use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
 use crate::nodes::Nodes;
 use crate::patience::{Glance, Pass, Patience, Spin};
-use crate::segment::{Heap, SegmentMap};
+use crate::segment::{Heap, SegmentError, SegmentMap};
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
 
@@ -102,6 +102,8 @@ impl World {
     ///
     /// As [`World::in_process`].
     pub fn in_process_with(config: Config) -> Result<Vec<Self>, Error> {
+        // Before memory is taken for so many ranks.
+        Plan::new(config).map_err(SegmentError::from)?;
         Self::in_process_on(config, &Nodes::one(config.ranks))
     }
 
@@ -181,13 +183,6 @@ impl World {
         self.size
     }
 
-    /// Private memory that messages take which nobody has received yet, of all sources together, and the most it has been.
-    /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
-    #[must_use]
-    pub fn held(&self) -> Held {
-        self.engine().held()
-    }
-
     /// The world's endpoint: context 0.
     #[inline]
     #[must_use]
@@ -225,7 +220,7 @@ impl World {
         }
         let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
         for (_, mut meeting) in self.meetings.take() {
-            meeting.leave();
+            meeting.leave(self);
         }
         self.end(Life::Finished);
         let told = self.store.borrow_mut().finalize();

@@ -9,6 +9,7 @@ use super::{Cursor, Engine, Outcome, Part, ProgressError, StillClaimed};
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
 use crate::lmt::{Chosen, SendCookie, Sender, Span, Transfer};
 use crate::memory::{Memory, OutOfMemory, Table};
+use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind};
 
 /// An announced message, and who waits for its end.
@@ -53,6 +54,10 @@ impl<M: Memory + Clone> Descriptors<M> {
         // Zeroed memory is generation 0: no use has that number.
         *generation = generation.wrapping_add(1).max(1);
         Some((place, *generation))
+    }
+
+    pub(super) fn in_use(&self) -> usize {
+        self.free.len() - self.free_count
     }
 
     fn put_back(&mut self, place: u32) {
@@ -118,6 +123,7 @@ impl<M: Memory + Clone> Engine<M> {
         if !self.push_control(destination, Kind::Rts, key, &cookie)? {
             return Ok(Pushed::Blocked);
         }
+        reached(Step::RtsSent);
         if let Some(outbound) = self.senders.get_mut(number) {
             outbound.announced = true;
         }

@@ -7,6 +7,7 @@ use super::{Cursor, Engine, Fault, ProgressError, StillClaimed};
 use crate::lmt::{Receiver, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
+use crate::sync::{Step, reached};
 
 /// An announced message that met its receive.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,7 @@ impl<M: Memory + Clone> Engine<M> {
         let number =
             self.receivers.insert(Inbound { half, request: Some(id), tag, total, capacity })?;
         half.start_recv(self.segment.descriptor(source, cookie.place), number);
+        reached(Step::Granted);
         self.notify(source);
         if let Some(request) = self.request_mut(id) {
             *request = Request::Granted { receiver: number };

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use super::line::{Line, LineMessage, lines_for, write_message, write_short};
 use crate::layout::Corrupt;
 use crate::sync::Ordering::{Acquire, Release};
-use crate::sync::{AtomicU64, CacheLine, order};
+use crate::sync::{AtomicU64, CacheLine, Step, order, reached};
 use crate::wire::{HeaderWord, Key, Kind, KindLength, Sequence};
 
 /// Where a fastbox lies.
@@ -96,10 +96,12 @@ impl FastboxSender {
         // SAFETY: before `stop`, `next` points into the ring, valid by the contract of `FastboxPtr::new`; it is ours by
         // credit.
         unsafe { write_short(self.next, key, payload) };
+        reached(Step::FastboxFilled);
         let header = HeaderWord::new(sequence, Kind::Eager, payload.len());
         // SAFETY: as above.
         // ORDER fastbox/1: Release, pairs with fastbox/2: the payload comes before the header that announces it.
         unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/1", Release));
+        reached(Step::FastboxSent);
         // SAFETY: at most one past the ring's last line.
         self.next = unsafe { self.next.add(1) };
         true
@@ -130,10 +132,12 @@ impl FastboxSender {
         let first = self.ring.after(self.next, 0);
         // SAFETY: the ring is valid by the contract of `FastboxPtr::new`; `lines` lines of it are ours by credit.
         unsafe { write_message(first, |line| self.ring.after(line, 1), key, length, fill) };
+        reached(Step::FastboxFilled);
         let header = HeaderWord::new(sequence, kind, length);
         // SAFETY: as above.
         // ORDER fastbox/5: Release, pairs with fastbox/2: every line of the message comes before its header.
         unsafe { first.as_ref() }.header.store(header.0, order("fastbox/5", Release));
+        reached(Step::FastboxSent);
         self.go_on_at(first, lines, sent + u64::from(lines));
         Ok(true)
     }

@@ -5,11 +5,13 @@ mod barrier;
 pub(crate) mod cacheline;
 mod depth;
 mod halo;
+mod hca;
 pub(crate) mod lane;
 pub(crate) mod latency;
 mod one_copy;
 mod rate;
 pub(crate) mod report;
+mod ring;
 pub(crate) mod sampling;
 pub(crate) mod stage;
 pub(crate) mod stats;
@@ -62,6 +64,10 @@ enum Kind {
     Halo(Tiles),
     /// One message matched while up to 10,000 receives or messages wait
     Depth(Common),
+    /// The designs of the RDMA channel over the software HCA, beside its bare writes; two ranks
+    Ring(Options),
+    /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
+    Hca(Options),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -166,6 +172,8 @@ impl Bench {
             Kind::Barrier(_) => barrier::STEPS,
             Kind::Halo(_) => halo::STEPS * sizes.len(),
             Kind::Depth(_) => depth::STEPS,
+            Kind::Ring(_) => ring::steps(sizes.len()),
+            Kind::Hca(_) => hca::steps(sizes.len())?,
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -178,6 +186,8 @@ impl Bench {
             Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
             Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
             Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
+            Kind::Ring(_) => ring::run(stage, effort, &sizes, &mut report)?,
+            Kind::Hca(_) => hca::run(stage, effort, &sizes, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -188,9 +198,11 @@ impl Bench {
 impl Kind {
     const fn common(&self) -> Common {
         match self {
-            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options) => {
-                options.common
-            }
+            Self::Latency(options)
+            | Self::Bandwidth(options)
+            | Self::Rate(options)
+            | Self::Ring(options)
+            | Self::Hca(options) => options.common,
             Self::Halo(tiles) => tiles.common,
             Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
         }
@@ -218,7 +230,11 @@ impl Kind {
     /// The sizes that were asked for, or else those that show the most.
     fn sizes(&self) -> Vec<usize> {
         match self {
-            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options)
+            Self::Latency(options)
+            | Self::Bandwidth(options)
+            | Self::Rate(options)
+            | Self::Ring(options)
+            | Self::Hca(options)
                 if !options.bytes.is_empty() =>
             {
                 options.bytes.clone()
@@ -228,6 +244,8 @@ impl Kind {
             Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
             Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
+            Self::Ring(_) => vec![8, 1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
+            Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],
             Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
         }
     }
