@@ -350,23 +350,34 @@ impl World {
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
     pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
-        if self.engine().wants_time() {
-            // Over 500 years fit.
-            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
-        }
+        self.tell_time();
         let moved = self.engine().progress();
         let carried = self.move_large();
         self.serve_wants();
         Ok(moved? | carried?)
     }
 
+    /// Tells the engine the time, if it wants to know.
+    #[inline(always)]
+    fn tell_time(&self) {
+        if self.engine().wants_time() {
+            // Over 500 years fit.
+            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
+        }
+    }
+
     /// Moves pieces of large messages, few enough that the queues are not kept waiting.
     fn move_large(&self) -> Result<bool, ProgressError> {
         for number in 0..JOBS_PER_PROGRESS {
             let Some(job) = self.engine().poll_transfer()? else { return Ok(number > 0) };
-            // SAFETY: as in `engine`.
-            let cma = unsafe { &mut *self.cma.get() };
-            let result = cma.perform(&self.map.segment(), &job);
+            // SAFETY: the engine gave it just now.
+            let result = if unsafe { job.copy() } {
+                Ok(())
+            } else {
+                // SAFETY: as in `engine`.
+                unsafe { &mut *self.cma.get() }.perform(&self.map.segment(), &job)
+            };
+            self.tell_time();
             self.engine().transfer_done(&job, result)?;
         }
         Ok(true)

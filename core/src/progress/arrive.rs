@@ -171,6 +171,7 @@ impl<M: Memory + Clone> Engine<M> {
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
+                cookie.reach(&self.segment, packet.envelope.source)?;
                 return Ok(self.take_news(&packet.envelope, Kept::Announced(cookie))?);
             }
             Kind::Offer => {
