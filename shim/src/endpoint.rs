@@ -63,7 +63,8 @@ impl<'world> Endpoint<'world> {
     pub fn send<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.context, tag);
-        if self.world.send_short(destination, key, bytes) {
+        let sent = self.world.engine().send_short(destination, key, bytes);
+        if self.world.wake_after(sent, destination) {
             return Ok(());
         }
         self.send_longer(bytes, destination, tag)

@@ -81,7 +81,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.endpoint.context(), tag);
-        if self.world().send_short(destination, key, bytes) {
+        let sent = self.world().engine().send_short(destination, key, bytes);
+        if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(self.finished(Ok(status)));
         }

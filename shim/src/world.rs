@@ -261,13 +261,7 @@ impl World {
         Owner(self.scopes.get())
     }
 
-    /// Sends a message of a line, if there is nothing in its way. False: nothing was sent.
-    #[inline(always)]
-    pub(crate) fn send_short(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
-        self.wake_after(self.engine().send_short(destination, key, bytes), destination)
-    }
-
-    /// True when something was sent, which the destination gets to see.
+    /// True when the engine sent something at once, which the destination then gets to see.
     #[inline(always)]
     pub(crate) fn wake_after(&self, sent: SentShort, destination: Rank) -> bool {
         match sent {

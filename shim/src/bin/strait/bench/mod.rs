@@ -220,9 +220,11 @@ impl Kind {
 
     const fn fastbox(&self) -> Fastbox {
         match self {
-            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options) => {
-                options.fastbox
-            }
+            Self::Latency(options)
+            | Self::Bandwidth { options, .. }
+            | Self::Rate(options)
+            | Self::Ring(options)
+            | Self::Hca(options) => options.fastbox,
             _ => Fastbox::Ring,
         }
     }
