@@ -261,10 +261,10 @@ impl World {
         Owner(self.scopes.get())
     }
 
-    /// Sends a message of a line, if there is nothing in its way. False: nothing was sent.
+    /// True when the engine sent something at once, which the destination then gets to see.
     #[inline(always)]
-    pub(crate) fn send_short(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
-        match self.engine().send_short(destination, key, bytes) {
+    pub(crate) fn wake_after(&self, sent: SentShort, destination: Rank) -> bool {
+        match sent {
             SentShort::Yes => true,
             SentShort::No => false,
             SentShort::ToSleeper => {
