@@ -54,7 +54,7 @@ pub struct World {
     meetings: RefCell<Vec<(u32, Meeting)>>,
     /// From when the engine's time is counted.
     begin: Instant,
-    heap: Arc<Heap>,
+    pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
 
@@ -329,11 +329,6 @@ impl World {
     #[inline(always)]
     pub(crate) fn meetings(&self) -> RefMut<'_, Vec<(u32, Meeting)>> {
         self.meetings.borrow_mut()
-    }
-
-    /// This rank's heap.
-    pub(crate) const fn heap(&self) -> &Arc<Heap> {
-        &self.heap
     }
 
     /// The segment, for as long as the world lives.
