@@ -27,6 +27,8 @@ mod collective;
 mod endpoint;
 pub mod env;
 mod error;
+#[cfg(feature = "verbs")]
+pub mod hca;
 mod liveness;
 mod memory;
 mod patience;
