@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
-use crate::{check, icount, loom, miri, mutants, no_std, setup, unit};
+use crate::{check, icount, loom, miri, mutants, no_std, setup, unit, vm};
 
 /// One command that proves something.
 struct Rung {
@@ -14,7 +14,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 7] = [
+const RUNGS: [Rung; 8] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
@@ -30,6 +30,7 @@ const RUNGS: [Rung; 7] = [
         proves: "instructions per operation",
         run: |shell| icount::run(shell, false),
     },
+    Rung { name: "vm", proves: "real libibverbs, in a virtual machine", run: vm::run },
 ];
 
 /// One rung that was climbed.

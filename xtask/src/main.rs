@@ -16,6 +16,7 @@ mod source;
 mod stop;
 mod tidy;
 mod unit;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,8 @@ enum Command {
     Mutants,
     /// The core's tests under Miri.
     Miri,
+    /// Real libibverbs on the kernel's soft RDMA devices, in a virtual machine.
+    Vm,
     /// Instructions per operation, held to the limits in `benches/icount.toml`.
     Icount {
         /// Print one JSON object instead of the table.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),
+        Command::Vm => vm::run(&shell),
         Command::Icount { json } => icount::run(&shell, json),
     };
     match result {

@@ -24,10 +24,24 @@ pub(crate) enum Tool {
     Miri,
     /// Valgrind, for callgrind.
     Valgrind,
+    /// QEMU, the machine of `cargo xtask vm`.
+    Qemu,
+    /// CMake, for the bindings of libibverbs.
+    Cmake,
+    /// Clang's library, for the same.
+    Libclang,
 }
 
-const TOOLS: [Tool; 5] =
-    [Tool::Rustfmt, Tool::Clippy, Tool::BareTarget, Tool::Miri, Tool::Valgrind];
+const TOOLS: [Tool; 8] = [
+    Tool::Rustfmt,
+    Tool::Clippy,
+    Tool::BareTarget,
+    Tool::Miri,
+    Tool::Valgrind,
+    Tool::Qemu,
+    Tool::Cmake,
+    Tool::Libclang,
+];
 
 /// `cargo xtask setup`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
@@ -62,6 +76,9 @@ impl Tool {
             Self::BareTarget => "the x86_64-unknown-none target",
             Self::Miri => "miri",
             Self::Valgrind => "valgrind",
+            Self::Qemu => "qemu",
+            Self::Cmake => "cmake",
+            Self::Libclang => "libclang",
         }
     }
 
@@ -80,6 +97,15 @@ impl Tool {
                         .is_some_and(|root| root.join("lib/rustlib/src/rust/library").is_dir())
             }
             Self::Valgrind => shell.answers("valgrind", "--version"),
+            Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
+            Self::Cmake => shell.answers("cmake", "--version"),
+            Self::Libclang => {
+                // `ls` also fails when only some of the places are there, so each is looked at.
+                let places = ["/usr/lib/llvm-*/lib/libclang.so*", "/usr/lib64/libclang.so*"];
+                let is_there =
+                    |place| shell.step("sh", "-c").arg(format!("ls {place}")).output().is_ok();
+                std::env::var_os("LIBCLANG_PATH").is_some() || places.into_iter().any(is_there)
+            }
         }
     }
 
@@ -95,6 +121,9 @@ impl Tool {
                 rustup(&format!("toolchain install nightly --profile minimal {parts}"))
             }),
             Self::Valgrind => install_package(shell, "valgrind"),
+            Self::Qemu => install_package(shell, "qemu-system-x86"),
+            Self::Cmake => install_package(shell, "cmake"),
+            Self::Libclang => install_package(shell, "libclang-dev"),
         }
     }
 
@@ -106,6 +135,9 @@ impl Tool {
             Self::BareTarget => format!("run `rustup target add {BARE_TARGET}`"),
             Self::Miri => "run `rustup toolchain install nightly --component miri rust-src`".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
+            Self::Qemu => "install the package qemu-system-x86 as root".into(),
+            Self::Cmake => "install the package cmake as root".into(),
+            Self::Libclang => "install the package libclang-dev as root".into(),
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Finding a device, and the port and the global identifier to use of it.
 
 use core::ffi::{CStr, c_int};
+use core::fmt;
 use core::mem;
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::Ipv6Addr;
 use core::slice;
 
 use rdma_mummy_sys as ibv;
 use strait_core::hca::Atomics;
 
+use super::OpenError;
 use super::owned::Owned;
-use super::{OpenError, cm};
 
 /// `IBV_LINK_LAYER_ETHERNET`, which the header has in an enumeration without a name.
 const ETHERNET: u8 = 2;
@@ -41,8 +42,20 @@ pub(super) enum Link {
     InfiniBand { gid: [u8; 16] },
     /// RoCE: the global identifier at this index of the port's table leads there.
     Ethernet { gid: [u8; 16], index: u8 },
-    /// iWARP: TCP connections lead there.
-    Iwarp { ip: IpAddr },
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, gid) = match self {
+            Self::InfiniBand { gid } => ("InfiniBand", gid),
+            Self::Ethernet { gid, .. } => ("RoCE", gid),
+        };
+        let ip = Ipv6Addr::from(*gid);
+        match ip.to_ipv4_mapped() {
+            Some(ip) => write!(f, "{kind} at {ip}"),
+            None => write!(f, "{kind} at {ip}"),
+        }
+    }
 }
 
 impl Device {
@@ -68,15 +81,12 @@ impl Device {
         let name = name_of(device);
         // SAFETY: the list that the device is from is still held.
         let transport = unsafe { (*device).transport_type };
-        let iwarp = transport == ibv::ibv_transport_type::IBV_TRANSPORT_IWARP;
-        let context = if iwarp {
-            // A connection manager's connections are of the manager's own handle to the device.
-            cm::context_of(&name)?
-        } else {
-            // SAFETY: as above. The context is the first thing made of the device, and its owner lives longest.
-            unsafe {
-                Owned::new("opening it", ibv::ibv_open_device(device), ibv::ibv_close_device)?
-            }
+        if transport == ibv::ibv_transport_type::IBV_TRANSPORT_IWARP {
+            return Err(OpenError::Iwarp { name });
+        }
+        // SAFETY: as above. The context is the first thing made of the device, and its owner lives longest.
+        let context = unsafe {
+            Owned::new("opening it", ibv::ibv_open_device(device), ibv::ibv_close_device)?
         };
         // SAFETY: integers, for which zero is a value.
         let mut attributes: ibv::ibv_device_attr = unsafe { mem::zeroed() };
@@ -86,21 +96,12 @@ impl Device {
         }
         let mut ports = (1..=attributes.phys_port_cnt).filter_map(|number| {
             let attributes = query_port(&context, number)?;
-            let link = if iwarp {
-                Link::Iwarp { ip: cm::ip_of(&name, number)? }
-            } else {
-                link(&context, number, &attributes)?
-            };
+            let link = link(&context, number, &attributes)?;
             let (lid, message) = (attributes.lid, attributes.max_msg_sz);
             Some(Port { number, lid, mtu: attributes.active_mtu as u8, message, link })
         });
         let port = ports.next().ok_or_else(|| OpenError::NoPort { name: name.clone() })?;
         Ok(Self { context, name, attributes, port })
-    }
-
-    /// Whether connections go through the connection manager.
-    pub(super) fn is_iwarp(&self) -> bool {
-        matches!(self.port.link, Link::Iwarp { .. })
     }
 
     /// The device's atomics, as it says.

@@ -8,17 +8,17 @@ use rdma_mummy_sys::ibv_qp_state as state;
 use strait_core::hca::{Atomics, HcaError};
 
 use super::OpenError;
-use super::address::PairPlace;
+use super::address::Place;
 use super::device::{Device, Link};
 use super::error::checked;
 use super::owned::Owned;
 use super::window::Window;
 
-/// How long the device waits for an answer before it sends again: 4.096 µs · 2¹⁷, half a second. With seven tries a peer that
+/// How long the device waits for an answer before it sends again: 4.096 µs · 2¹⁷, half a second. With six tries a peer that
 /// connects a little late is no failure, and one that is gone is known after seconds.
 const TIMEOUT: u8 = 17;
-/// Tries before a peer counts as unreachable; 7 is the most.
-const RETRIES: u8 = 7;
+/// Tries before a peer counts as unreachable. 7 would be the most, but the kernel's soft RoCE takes it for always.
+const RETRIES: u8 = 6;
 /// How soon to try again when the peer has no receive posted: code of 0.64 ms.
 const NOT_READY_TIMER: u8 = 12;
 /// How often: 7 is for ever. A peer that is slow to post receives holds its senders back, and fails none.
@@ -122,10 +122,10 @@ impl End {
         let mut attributes = end.attributes(state::IBV_QPS_INIT);
         attributes.port_num = device.port.number;
         attributes.qp_access_flags = allowed(device).0;
-        let mut given = mask::IBV_QP_STATE | mask::IBV_QP_ACCESS_FLAGS;
-        if !device.is_iwarp() {
-            given |= mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT;
-        }
+        let given = mask::IBV_QP_STATE
+            | mask::IBV_QP_ACCESS_FLAGS
+            | mask::IBV_QP_PKEY_INDEX
+            | mask::IBV_QP_PORT;
         end.modify(&mut attributes, given)?;
         Ok(end)
     }
@@ -142,12 +142,11 @@ impl End {
     }
 
     /// Where a peer on InfiniBand or RoCE finds this end.
-    pub(super) fn place(&self, device: &Device, limits: Limits) -> PairPlace {
+    pub(super) fn place(&self, device: &Device, limits: Limits) -> Place {
         let gid = match device.port.link {
             Link::InfiniBand { gid } | Link::Ethernet { gid, .. } => gid,
-            Link::Iwarp { .. } => [0; 16],
         };
-        PairPlace {
+        Place {
             pair: self.number(),
             first_packet: self.first_packet,
             lid: device.port.lid,
@@ -162,7 +161,7 @@ impl End {
         &mut self,
         device: &Device,
         limits: Limits,
-        peer: &PairPlace,
+        peer: &Place,
     ) -> Result<(), HcaError> {
         let mut receiving = self.attributes(state::IBV_QPS_RTR);
         receiving.path_mtu = peer.mtu.min(device.port.mtu).into();
@@ -231,7 +230,7 @@ fn allowed(device: &Device) -> ibv::ibv_access_flags {
 }
 
 /// The way from `device` to `peer`.
-fn route(device: &Device, peer: &PairPlace) -> ibv::ibv_ah_attr {
+fn route(device: &Device, peer: &Place) -> ibv::ibv_ah_attr {
     // SAFETY: integers, for which zero is a value.
     let mut route: ibv::ibv_ah_attr = unsafe { mem::zeroed() };
     route.port_num = device.port.number;
@@ -240,7 +239,6 @@ fn route(device: &Device, peer: &PairPlace) -> ibv::ibv_ah_attr {
         Link::Ethernet { index, .. } => (true, index),
         // Within one subnet the LID is enough; the first half of a global identifier names the subnet.
         Link::InfiniBand { gid } => (gid[..8] != peer.gid[..8], 0),
-        Link::Iwarp { .. } => (false, 0),
     };
     if global {
         route.is_global = 1;

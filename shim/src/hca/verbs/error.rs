@@ -11,7 +11,7 @@ use strait_core::hca::{HcaError, PostError, WorkError};
 /// No device could be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The libraries of rdma-core are not there.
+    /// The library of rdma-core is not there.
     Library,
     /// The system has no RDMA device.
     NoDevice,
@@ -24,6 +24,11 @@ pub enum OpenError {
     },
     /// The device has no port that is up and has an address.
     NoPort {
+        /// Its name.
+        name: String,
+    },
+    /// The device is of a kind that connects only through a connection manager, which is not used yet.
+    Iwarp {
         /// Its name.
         name: String,
     },
@@ -54,7 +59,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Library => f.write_str(
-                "the libraries libibverbs.so.1 and librdmacm.so.1 are not there: install rdma-core",
+                "the library libibverbs.so.1 is not there: install rdma-core",
             ),
             Self::NoDevice => f.write_str(
                 "this system has no RDMA device, or this process may not open /dev/infiniband/uverbs*",
@@ -69,6 +74,9 @@ impl fmt::Display for OpenError {
                 f,
                 "the RDMA device {name} has no port that is up and has an address (see `rdma link`)"
             ),
+            Self::Iwarp { name } => {
+                write!(f, "the RDMA device {name} is iWARP, which this version does not use")
+            }
             Self::LockedMemory { limit, needed } => write!(
                 f,
                 "this process may lock {limit} bytes of memory, and {needed} are going to be registered with the \

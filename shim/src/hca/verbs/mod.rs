@@ -1,8 +1,7 @@
-//! The device of rdma-core: InfiniBand, RoCE and iWARP through libibverbs.
+//! The device of rdma-core: InfiniBand and RoCE through libibverbs.
 //!
 //! One protection domain, one completion queue and one shared receive queue for a device; a reliable queue pair for each
-//! connection. InfiniBand and RoCE connect by hand with the addresses that the embedder exchanges, iWARP through the
-//! connection manager. Registered memory is kept out of children ([`ibv_fork_init`]), so that a fork takes nothing from under
+//! connection, connected by hand with the addresses that the embedder exchanges. Registered memory is kept out of children ([`ibv_fork_init`]), so that a fork takes nothing from under
 //! the device.
 //!
 //! The libraries are looked for when the first device is opened, not when the program is linked: one that was built with
@@ -11,7 +10,6 @@
 //! [`ibv_fork_init`]: https://man7.org/linux/man-pages/man3/ibv_fork_init.3.html
 
 mod address;
-mod cm;
 mod device;
 mod end;
 mod error;
@@ -21,6 +19,7 @@ mod request;
 mod tests;
 mod window;
 
+use core::fmt;
 use core::mem;
 use core::ptr::{self, NonNull};
 use std::collections::{HashMap, VecDeque};
@@ -94,7 +93,6 @@ pub struct Verbs {
     taken: VecDeque<Completion>,
     capabilities: Capabilities,
     limits: Limits,
-    read_pieces: u32,
     connections: u32,
     random: u32,
 }
@@ -163,7 +161,6 @@ impl Verbs {
             reads: u8::try_from(reads).unwrap_or(0).max(1),
         };
         let mut verbs = Self {
-            read_pieces: limits.pieces,
             capabilities: Capabilities {
                 inline: 0,
                 pieces: limits.pieces,
@@ -172,7 +169,7 @@ impl Verbs {
                 receives,
                 message: device.port.message.into(),
                 atomics: device.atomics(),
-                immediate: !device.is_iwarp(),
+                immediate: true,
             },
             ends: Vec::new(),
             regions: HashMap::new(),
@@ -205,6 +202,12 @@ impl Verbs {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.device.name
+    }
+
+    /// What its port is connected to, and who it is there, in words.
+    #[must_use]
+    pub fn link(&self) -> impl fmt::Display + use<> {
+        self.device.port.link
     }
 
     /// Makes a queue pair to learn how much goes inline, and whether pairs can be made at all.
@@ -329,7 +332,7 @@ impl Hca for Verbs {
         let random = self.random.wrapping_add(index.wrapping_mul(0x9E37_79B9));
         // SAFETY: ends are dropped before what they are made of.
         let end = unsafe { End::new(&self.device, self.shared(), self.limits, peer, random)? };
-        let address = Place::Pair(end.place(&self.device, self.limits)).pack();
+        let address = end.place(&self.device, self.limits).pack();
         let connection = Connection(index);
         self.pairs.insert(end.number(), connection);
         self.ends.push(Some(end));
@@ -346,7 +349,7 @@ impl Hca for Verbs {
         let end = end.ok_or(unknown)?;
         match (end.readiness, Place::parse(address)) {
             (State::Ready, _) => {}
-            (State::Open, Some(Place::Pair(place))) => {
+            (State::Open, Some(place)) => {
                 end.join(&self.device, self.limits, &place)?;
             }
             _ => return Err(HcaError::Unreachable { peer: end.peer }),
@@ -377,7 +380,7 @@ impl Hca for Verbs {
             State::Broken => return Err(PostError::Broken),
             State::Ready => {}
         }
-        let mut pieces = Pieces::new(request, &self.capabilities, self.read_pieces)?;
+        let mut pieces = Pieces::new(request, &self.capabilities)?;
         if end.window.len() >= self.limits.depth {
             return Err(PostError::Full);
         }
@@ -452,11 +455,7 @@ impl Verbs {
             // The library lets peers write only what the device may write for its own.
             (access.local_write || access.remote_write || atomic, may::IBV_ACCESS_LOCAL_WRITE),
             (access.remote_read, may::IBV_ACCESS_REMOTE_READ),
-            // On iWARP the answer to a read comes as a peer's write.
-            (
-                access.remote_write || access.local_write && self.device.is_iwarp(),
-                may::IBV_ACCESS_REMOTE_WRITE,
-            ),
+            (access.remote_write, may::IBV_ACCESS_REMOTE_WRITE),
             (atomic, may::IBV_ACCESS_REMOTE_ATOMIC),
         ];
         let set = wanted.into_iter().filter(|(set, _)| *set);

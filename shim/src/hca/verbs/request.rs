@@ -21,24 +21,20 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// The pieces of `operation`, if the device takes so many and so much.
-    pub(super) fn new(
-        request: &WorkRequest<'_>,
-        device: &Capabilities,
-        read_pieces: u32,
-    ) -> Result<Self, PostError> {
-        let (pieces, limit) = match &request.operation {
-            Operation::Write { from, .. } | Operation::Send { from } => (*from, device.pieces),
-            Operation::WriteImmediate { from, .. } if device.immediate => (*from, device.pieces),
-            Operation::Read { into, .. } => (*into, read_pieces),
+    pub(super) fn new(request: &WorkRequest<'_>, device: &Capabilities) -> Result<Self, PostError> {
+        let pieces = match &request.operation {
+            Operation::Write { from, .. } | Operation::Send { from } => *from,
+            Operation::WriteImmediate { from, .. } if device.immediate => *from,
+            Operation::Read { into, .. } => *into,
             Operation::CompareAndSwap { result, .. } | Operation::FetchAndAdd { result, .. }
                 if device.atomics != Atomics::None =>
             {
-                (core::slice::from_ref(result), 1)
+                core::slice::from_ref(result)
             }
             _ => return Err(PostError::Unsupported),
         };
-        if pieces.len() > (limit as usize).min(PIECES) {
-            return Err(PostError::Pieces { found: pieces.len(), limit });
+        if pieces.len() > (device.pieces as usize).min(PIECES) {
+            return Err(PostError::Pieces { found: pieces.len(), limit: device.pieces });
         }
         let length = pieces.iter().map(|piece| u64::from(piece.length)).sum();
         let limit = if goes_inline(request) { device.inline.into() } else { device.message };

@@ -1,5 +1,6 @@
 //! `strait info`: what is usable here, what not, and why; and the numbers in force.
 
+mod ibverbs;
 mod probes;
 
 use core::error::Error;
@@ -49,6 +50,7 @@ impl Info {
         let mut facts = version();
         facts.extend(probes::transport());
         facts.extend(probes::hardware());
+        facts.extend(ibverbs::devices());
         facts.extend(thresholds());
         facts.extend(variables());
         if self.json {

@@ -1,0 +1,72 @@
+//! Real libibverbs, in a small virtual machine with the kernel's soft RDMA drivers: `cargo xtask vm`.
+//!
+//! Nothing is installed for the guest and no rights are needed: Debian's packages are downloaded once and unpacked, QEMU
+//! emulates the processor. Everything is kept in `target/vm`.
+
+mod image;
+mod machine;
+mod packages;
+
+use std::path::PathBuf;
+
+use machine::Task;
+
+use crate::setup::{self, Tool};
+use crate::shell::{self, Shell};
+use crate::stop::{Absence, Stop};
+
+/// Soft RoCE.
+const DEVICE: &str = "rxe";
+/// What is tried on it.
+const SCRIPT: &str = "/user/strait-unit --include-ignored --test-threads=1 hca::verbs";
+
+/// `cargo xtask vm`.
+pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        let what = "the guest is made of Linux packages for x86-64".to_owned();
+        return Err(Stop::NotRun(Absence { what, remedy: None }));
+    }
+    for tool in [Tool::Qemu, Tool::Cmake, Tool::Libclang] {
+        setup::need(shell, tool)?;
+    }
+    let folder = shell.target().join("vm");
+    let packages = packages::fetch(shell, &folder.join("packages"))?;
+    let image = image::build(shell, &folder, &packages)?;
+    let programs = [("strait-unit", unit_tests(shell)?)];
+    let task = Task { device: DEVICE, script: SCRIPT, programs: &programs };
+    let said = machine::boot(shell, &folder, &image, &task)?;
+    match passed(&said) {
+        0 => return Err(Stop::Failed(format!("no test ran; the guest said:\n{said}"))),
+        passed => eprintln!("vm: {DEVICE}: {passed} tests passed"),
+    }
+    Ok(())
+}
+
+/// The unit tests of the library, with the device of libibverbs.
+fn unit_tests(shell: &Shell) -> Result<PathBuf, Stop> {
+    let arguments = "test --quiet -p strait --features verbs --lib --no-run --message-format json";
+    let messages = shell.cargo(arguments).stdout()?;
+    let mut made = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
+    // The one that is run, not linked.
+    made.rfind(|path| path.extension().is_none())
+        .ok_or_else(|| Stop::Failed("cargo made no unit tests of strait".into()))
+}
+
+/// How many tests the guest's programs say have passed.
+fn passed(said: &str) -> u32 {
+    let results = said.lines().filter_map(|line| line.split_once("test result: ok. "));
+    results.filter_map(|(_, rest)| rest.split_whitespace().next()?.parse::<u32>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_passed_is_counted() {
+        let said = "test result: ok. 9 passed; 0 failed\n\
+                    [    8.9] test result: ok. 2 passed; 0 failed\n\
+                    test result: FAILED. 3 passed; 1 failed\n";
+        assert_eq!(passed(said), 11);
+    }
+}
