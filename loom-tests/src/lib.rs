@@ -58,7 +58,7 @@ fn explore(builder: &loom::model::Builder, scenario: impl Fn() + Send + Sync + '
 /// Runs `scenario` many times on real threads; a few times under Miri, which is slow.
 #[cfg(not(strait_loom))]
 pub fn model(scenario: impl Fn() + Send + Sync + 'static) {
-    for _ in 0..if cfg!(miri) { 8 } else { 500 } {
+    for _ in 0..if cfg!(miri) { 3 } else { 500 } {
         scenario();
     }
 }

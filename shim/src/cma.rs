@@ -20,8 +20,7 @@ type Words = [u64; 4];
 #[derive(Debug)]
 pub(crate) struct Cma {
     peers: Vec<Peer>,
-    /// Our own witness. Its address is published; it stays as long as this value.
-    _witness: Box<Words>,
+    _witness: Witness,
     /// Jobs to go until one is refused, as a kernel would that changes its mind.
     #[cfg(test)]
     pub(crate) refuse_after: Option<u32>,
@@ -38,12 +37,9 @@ enum Peer {
 impl Cma {
     /// The ways of `rank`, whose witness is published.
     pub(crate) fn new(segment: &Segment, rank: u32) -> Self {
-        let liveness = &segment.rank_block(rank).liveness;
-        let witness = Box::new(words(liveness, rank));
-        liveness.set_witness(core::ptr::from_ref(&*witness).addr() as u64);
         Self {
             peers: (0..segment.ranks()).map(|_| Peer::Unknown).collect(),
-            _witness: witness,
+            _witness: Witness::publish(&segment.rank_block(rank).liveness, rank),
             #[cfg(test)]
             refuse_after: None,
         }
@@ -79,7 +75,8 @@ impl Cma {
     fn prove(&mut self, segment: &Segment, peer: u32) -> Result<libc::pid_t, Refused> {
         let known = &mut self.peers[peer as usize];
         if let Peer::Unknown = *known {
-            *known = find(&segment.rank_block(peer).liveness, peer);
+            let found = find(&segment.rank_block(peer).liveness, peer);
+            *known = found.map_or(Peer::Refused, Peer::Proven);
         }
         match *known {
             Peer::Proven(pid) => Ok(pid),
@@ -88,20 +85,38 @@ impl Cma {
     }
 }
 
-fn words(liveness: &Liveness, rank: u32) -> Words {
-    let (pid, started) = liveness.process();
+/// This process's own witness. Its address is published; it stays as long as this value.
+#[derive(Debug)]
+pub(crate) struct Witness(#[allow(dead_code, reason = "peers read it")] Box<Words>);
+
+impl Witness {
+    /// The witness of `rank`, whose process `liveness` names, published there.
+    pub(crate) fn publish(liveness: &Liveness, rank: u32) -> Self {
+        Self::publish_as(liveness, liveness.process(), rank)
+    }
+
+    /// The witness of `rank`, this process, published before `liveness` names the process.
+    pub(crate) fn publish_as(liveness: &Liveness, process: (u32, u64), rank: u32) -> Self {
+        let words = Box::new(words(process, rank));
+        liveness.set_witness(core::ptr::from_ref(&*words).addr() as u64);
+        Self(words)
+    }
+}
+
+fn words((pid, started): (u32, u64), rank: u32) -> Words {
     [u64::from_le_bytes(*b"STRAITvm"), u64::from(pid), started, u64::from(rank)]
 }
 
-fn find(liveness: &Liveness, rank: u32) -> Peer {
-    let expected = words(liveness, rank);
-    let Ok(pid) = libc::pid_t::try_from(liveness.process().0) else { return Peer::Refused };
+/// The process that is `rank`, proven by a look at its witness; `None` when the kernel or the witness says otherwise.
+pub(crate) fn find(liveness: &Liveness, rank: u32) -> Option<libc::pid_t> {
+    let expected = words(liveness.process(), rank);
+    let pid = libc::pid_t::try_from(liveness.process().0).ok()?;
     let mut found = [0_u64; 4];
     let length = size_of::<Words>();
     let local = libc::iovec { iov_base: found.as_mut_ptr().cast(), iov_len: length };
     // SAFETY: `found` has room for what is read.
     let read = unsafe { transfer(pid, Direction::Read, &[local], liveness.witness(), length) };
-    if read == Some(length) && found == expected { Peer::Proven(pid) } else { Peer::Refused }
+    (read == Some(length) && found == expected).then_some(pid)
 }
 
 /// The job's own memory from `done` bytes on: how many of `parts` it takes, and their length together.

@@ -1,4 +1,4 @@
-//! Every environment variable of Strait, in one table.
+//! Every environment variable of Strait, in one table; and those of PMI-1, which is how other launchers speak to us.
 //!
 //! Absent on purpose: reading the environment anywhere else, and variables that change what a message means.
 
@@ -10,7 +10,7 @@ use strait_core::lmt::Transfer;
 use strait_core::progress::Tuning;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
-/// One `STRAIT_*` variable.
+/// One variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
     /// Its name in the environment.
@@ -47,10 +47,10 @@ pub(crate) const SIZE: Variable = Variable {
     default: "set by `strait run`",
 };
 
-/// The processors that the ranks of the job share.
+/// The processors that the ranks of a node share.
 pub(crate) const CPUS: Variable = Variable {
     name: "STRAIT_CPUS",
-    meaning: "processors that the job's ranks share: decides how long a waiting rank spins",
+    meaning: "processors that the ranks of a node share: decides how long a waiting rank spins",
     expected: "a number of at least 1",
     default: "set by `strait run`; otherwise what this process may use",
 };
@@ -71,6 +71,14 @@ pub(crate) const EAGER_MAX: Variable = Variable {
     default: "16384",
 };
 
+/// What the unexpected messages of one peer may take.
+pub(crate) const UNEXPECTED_MAX: Variable = Variable {
+    name: "STRAIT_UNEXPECTED_MAX",
+    meaning: "memory for messages of one peer that nobody waits for, bytes; beyond it the peer keeps them",
+    expected: "a number of bytes",
+    default: "4194304",
+};
+
 /// How longer messages travel.
 pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
@@ -79,10 +87,46 @@ pub(crate) const LMT: Variable = Variable {
     default: "cma_shared",
 };
 
-/// The table of all variables, as `strait info` prints it.
-pub const VARIABLES: &[Variable] = &[BOOT_FD, RANK, SIZE, CPUS, FASTBOX_MAX, EAGER_MAX, LMT];
+/// The descriptor of the socket to a launcher that speaks PMI-1.
+pub(crate) const PMI_FD: Variable = Variable {
+    name: "PMI_FD",
+    meaning: "descriptor of the socket over which the launcher speaks PMI-1",
+    expected: "the number of an open descriptor, 3 or more",
+    default: "set by launchers",
+};
 
-/// The processors that the job's ranks share. A rank cannot count them itself: it may be bound to one.
+/// The rank of this process, as such a launcher says it.
+pub(crate) const PMI_RANK: Variable = Variable {
+    name: "PMI_RANK",
+    meaning: "rank of this process",
+    expected: "a number from 0, less than PMI_SIZE",
+    default: "set by launchers",
+};
+
+/// The number of ranks of the job, as such a launcher says it.
+pub(crate) const PMI_SIZE: Variable = Variable {
+    name: "PMI_SIZE",
+    meaning: "ranks in the job",
+    expected: "a number of at least 1",
+    default: "set by launchers",
+};
+
+/// The table of all variables, as `strait info` prints it.
+pub const VARIABLES: &[Variable] = &[
+    BOOT_FD,
+    RANK,
+    SIZE,
+    CPUS,
+    FASTBOX_MAX,
+    EAGER_MAX,
+    UNEXPECTED_MAX,
+    LMT,
+    PMI_FD,
+    PMI_RANK,
+    PMI_SIZE,
+];
+
+/// The processors that the ranks of a node share. A rank cannot count them itself: it may be bound to one.
 ///
 /// # Errors
 ///
@@ -100,10 +144,12 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let eager_max = EAGER_MAX.read(|_: &usize| true)?;
+    let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: eager_max.unwrap_or(default.eager_max),
+        unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
     })
 }
@@ -185,6 +231,7 @@ mod tests {
     fn the_table_states_the_defaults_and_limits_that_hold() {
         assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
         assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
+        assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));
@@ -193,7 +240,8 @@ mod tests {
     #[test]
     fn the_table_names_each_variable_once() {
         for (at, variable) in VARIABLES.iter().enumerate() {
-            assert!(variable.name.starts_with("STRAIT_"));
+            let owner = ["STRAIT_", "PMI_"].iter().find(|owner| variable.name.starts_with(**owner));
+            assert!(owner.is_some(), "{}", variable.name);
             assert!(VARIABLES[..at].iter().all(|earlier| earlier.name != variable.name));
         }
     }

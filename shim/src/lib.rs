@@ -27,10 +27,10 @@ mod collective;
 mod endpoint;
 pub mod env;
 mod error;
-#[cfg(feature = "verbs")]
 pub mod hca;
 mod liveness;
 mod memory;
+mod nodes;
 mod patience;
 mod request;
 mod segment;
@@ -41,10 +41,11 @@ mod world;
 pub use collective::{CollectiveError, Group, Number, Op};
 pub use endpoint::Endpoint;
 pub use error::Error;
+pub use nodes::Nodes;
 pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
-pub use strait_core::progress::{Fault, Status, Tuning};
+pub use strait_core::progress::{Fault, Held, Status, Tuning};
 pub use world::World;
 
 /// A process of a job, from 0.

@@ -2,10 +2,11 @@
 //!
 //! Two sources. The liveness word of each rank in the segment, which its owner and the launcher write; and a pidfd
 //! of the process behind it, which no kill can keep from telling the truth. Where there is no pidfd to be had
-//! (another process namespace, no descriptors left) the word alone decides: the launcher keeps it true.
+//! (another process namespace, no descriptors left) the word alone decides: our launcher keeps it true.
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -57,7 +58,11 @@ impl Watch {
             match liveness.state() {
                 Life::Unborn => {}
                 Life::Alive if matches!(peer, Peer::Unknown) => {
-                    *peer = open(liveness, &mut self.exhausted);
+                    match open(liveness, &mut self.exhausted) {
+                        Some(watched) => *peer = watched,
+                        // Gone before anybody looked: found below, with the next look.
+                        None => mark_dead(liveness),
+                    }
                 }
                 Life::Alive => {}
                 Life::Finished => *peer = Peer::Ended,
@@ -87,19 +92,65 @@ impl Watch {
 }
 
 /// Opens the process that `liveness` names. Its start time is compared *after* the opening: equal, the descriptor is
-/// that process and none that took over its number.
-fn open(liveness: &Liveness, exhausted: &mut bool) -> Peer {
+/// that process and none that took over its number. `None`: there is no process of that number where it would be.
+fn open(liveness: &Liveness, exhausted: &mut bool) -> Option<Peer> {
     let (pid, started) = liveness.process();
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| !*exhausted) else {
-        return Peer::Word;
+        return Some(Peer::Word);
     };
-    match pidfd_open(pid, PidfdFlags::empty()) {
+    Some(match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(pidfd) if start_time(&pid.to_string()) == Some(started) => Peer::Process(pidfd),
+        Err(Errno::SRCH) if is_ours(liveness.namespace()) => return None,
         Ok(_) => Peer::Word,
         Err(error) => {
             *exhausted |= matches!(error, Errno::MFILE | Errno::NFILE);
             Peer::Word
         }
+    })
+}
+
+/// Whether numbers from `namespace` mean the same processes here. Not known is no.
+fn is_ours(namespace: u64) -> bool {
+    namespace != 0 && namespace == self::namespace()
+}
+
+/// The number of this process's namespace of process numbers; 0 where the system does not say.
+fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// Says that the rank whose `liveness` it is is this process, and alive.
+pub(crate) fn attach_self(liveness: &Liveness) {
+    // Without /proc there is no start time; zero matches no process, and the word decides alone.
+    let started = start_time("self").unwrap_or(0);
+    liveness.set_namespace(namespace());
+    liveness.attach(std::process::id(), started);
+}
+
+/// Says the same of the process `pid`, which has the same namespace and may die before it can say so itself.
+pub(crate) fn attach_other(liveness: &Liveness, pid: u32) {
+    if let Some(started) = start_time(&pid.to_string()) {
+        liveness.set_namespace(namespace());
+        liveness.attach(pid, started);
+    }
+}
+
+/// Whether the process behind `liveness` has left or is gone. Asks the kernel: off the fast path.
+pub(crate) fn has_ended(liveness: &Liveness) -> bool {
+    match liveness.state() {
+        Life::Unborn => false,
+        Life::Dead | Life::Finished => true,
+        Life::Alive => match open(liveness, &mut false) {
+            None => true,
+            Some(Peer::Process(pidfd)) => {
+                let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+                matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+            }
+            Some(_) => {
+                let (pid, started) = liveness.process();
+                start_time(&pid.to_string()) != Some(started)
+            }
+        },
     }
 }
 
@@ -196,6 +247,23 @@ mod tests {
         assert!(watch.check(&segment, 0).is_empty(), "its end says nothing about rank 1");
         segment.rank_block(1).liveness.end(Life::Dead);
         assert_eq!(watch.check(&segment, 0), [1], "the word does");
+    }
+
+    #[test]
+    fn a_peer_that_was_gone_before_the_first_look_is_dead() {
+        let map = map(3);
+        let segment = map.segment();
+        let mut peer = process();
+        attach_other(&segment.rank_block(1).liveness, peer.id());
+        segment.rank_block(2).liveness.set_namespace(u64::MAX);
+        attach(&segment, 2, &peer);
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        let mut watch = Watch::new(3);
+        let found = [watch.check(&segment, 0), watch.check(&segment, 0)].concat();
+        assert_eq!(found, [1], "a number from elsewhere says nothing");
+        assert_eq!(segment.rank_block(1).liveness.state(), Life::Dead);
+        assert_eq!(segment.rank_block(2).liveness.state(), Life::Alive);
     }
 
     #[test]

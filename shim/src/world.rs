@@ -6,19 +6,22 @@ use std::sync::Arc;
 
 use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
-    Engine, Gone, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
+    Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
 };
 use strait_core::wire::Key;
 
-use crate::boot;
+use crate::boot::{self, BootError, InProcess, KeyValueStore};
 use crate::cma::Cma;
 use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
+use crate::nodes::Nodes;
 use crate::patience::{Glance, Pass, Patience, Spin};
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
+
+mod job;
 
 /// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
 const JOBS_PER_PROGRESS: u32 = 4;
@@ -39,6 +42,9 @@ pub struct World {
     scopes: core::cell::Cell<u32>,
     rank: Rank,
     size: u32,
+    node: u32,
+    nodes: Nodes,
+    store: RefCell<Box<dyn KeyValueStore>>,
     spin: Spin,
     glance: core::cell::Cell<Glance>,
     sleep: Sleep,
@@ -58,7 +64,8 @@ impl fmt::Debug for World {
 }
 
 impl World {
-    /// Joins the job that this process was started for by `strait run`. Once per process.
+    /// Joins the job that this process was started for, by `strait run` or by another launcher that speaks PMI-1, such as
+    /// MPICH's `mpiexec.hydra`. Once per process. Under another launcher all ranks join together: this waits for them.
     ///
     /// # Errors
     ///
@@ -70,8 +77,8 @@ impl World {
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let membership = boot::join()?;
-        Self::new(Arc::new(membership.map), membership.rank, cpus, tuning)
+        let boot::Membership { rank, nodes, map, store } = boot::join()?;
+        Self::new(Arc::new(map), rank, nodes, store, cpus, tuning)
     }
 
     /// A job of `ranks` ranks inside this process, one world for each, to be used by a thread each: for tests, and
@@ -90,33 +97,65 @@ impl World {
     ///
     /// As [`World::in_process`].
     pub fn in_process_with(config: Config) -> Result<Vec<Self>, Error> {
+        Self::in_process_on(config, &Nodes::one(config.ranks))
+    }
+
+    /// As [`World::in_process_with`], as if the ranks were on these nodes.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::in_process`].
+    ///
+    /// # Panics
+    ///
+    /// When `config` and `nodes` have different numbers of ranks.
+    pub fn in_process_on(config: Config, nodes: &Nodes) -> Result<Vec<Self>, Error> {
+        assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
         let tuning = crate::env::tuning()?;
-        let map = Arc::new(SegmentMap::create(config, boot::nonce()?)?);
+        let nonce = boot::nonce()?;
+        let maps = (0..nodes.count().max(1))
+            .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
-        let start_time = liveness::start_time("self").unwrap_or(0);
+        let store = InProcess::new(config.ranks);
         (0..config.ranks)
             .map(|rank| {
-                let block = map.segment();
-                block.rank_block(rank).liveness.attach(std::process::id(), start_time);
-                Self::new(Arc::clone(&map), rank, cpus, tuning)
+                let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
+                liveness::attach_self(&map.segment().rank_block(rank).liveness);
+                let store = Box::new(store.clone());
+                Self::new(Arc::clone(map), rank, nodes.clone(), store, cpus, tuning)
             })
             .collect()
     }
 
-    fn new(map: Arc<SegmentMap>, rank: Rank, cpus: usize, tuning: Tuning) -> Result<Self, Error> {
+    fn new(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        nodes: Nodes,
+        store: Box<dyn KeyValueStore>,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
         let segment = map.segment();
         let size = segment.ranks();
+        let node = nodes.node_of(rank).unwrap_or(0);
+        let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
+        let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
+        (0..size).filter(elsewhere).for_each(|rank| engine.set_unreachable(rank));
         Ok(Self {
-            engine: UnsafeCell::new(Engine::new(SystemMemory, segment, rank, tuning)?),
+            engine: UnsafeCell::new(engine),
             watch: UnsafeCell::new(Watch::new(size)),
             cma: UnsafeCell::new(Cma::new(&segment, rank)),
             scopes: core::cell::Cell::new(0),
             rank,
             size,
-            spin: Spin::new(size, cpus),
+            node,
+            spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
             glance: core::cell::Cell::new(Glance::new()),
             sleep: Sleep::register(),
             meetings: RefCell::default(),
+            store: RefCell::new(store),
+            nodes,
             map,
         })
     }
@@ -135,11 +174,29 @@ impl World {
         self.size
     }
 
+    /// Private memory that messages take which nobody has received yet, of all sources together, and the most it has been.
+    /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.engine().held()
+    }
+
     /// The world's endpoint: context 0.
     #[inline]
     #[must_use]
     pub const fn endpoint(&self) -> Endpoint<'_> {
         Endpoint::new(self, 0)
+    }
+
+    /// The numbers in force.
+    #[must_use]
+    pub fn tuning(&self) -> Tuning {
+        self.engine().tuning()
+    }
+
+    /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
+    pub fn retune(&self, tuning: Tuning) {
+        self.engine().retune(tuning);
     }
 
     /// Leaves the job: waits until everything that was sent has been handed over, then says so to the peers.
@@ -164,7 +221,9 @@ impl World {
             meeting.leave();
         }
         self.end(Life::Finished);
-        flushed
+        flushed?;
+        self.store.borrow_mut().finalize().map_err(BootError::Store)?;
+        Ok(())
     }
 
     /// Says how this rank ends, to sleepers too.

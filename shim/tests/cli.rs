@@ -185,6 +185,17 @@ fn halo_has_every_kind_of_calls_for_each_tile() {
 }
 
 #[test]
+fn tune_prints_a_crossover_for_each_setting() {
+    let stdout = strait(&["tune", "--samples=2", "--json"]).expect_success();
+    let rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let found = rows.iter().filter(|row| row["tune"].is_string());
+    let found: Vec<&Value> = found.map(|row| &row["variable"]).collect();
+    assert_eq!(found, ["STRAIT_FASTBOX_MAX", "STRAIT_EAGER_MAX"]);
+    let people = strait(&["tune", "--samples=2"]).expect_success();
+    assert!(people.contains("export STRAIT_EAGER_MAX="), "{people}");
+}
+
+#[test]
 fn depth_goes_to_ten_thousand_for_each_queue() {
     let rows = strait(&[&["bench", "depth"], &LITTLE[..]].concat()).rows();
     let variants: BTreeSet<&str> = rows

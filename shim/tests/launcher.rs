@@ -322,7 +322,7 @@ fn too_few_descriptors_are_an_error_with_the_numbers() {
     shell.args(["-c", &format!("ulimit -n 100; exec {strait} run -n 64 true")]);
     let ended = Ended::of(&mut shell);
     assert_eq!(ended.code(), Some(1));
-    assert!(ended.stderr.contains("192 open descriptors"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("257 open descriptors"), "{}", ended.stderr);
     assert!(ended.stderr.contains("limit is 100"), "{}", ended.stderr);
 }
 

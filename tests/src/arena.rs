@@ -23,6 +23,12 @@ pub struct Arena {
 }
 
 impl Arena {
+    /// The numbers of the engines: nobody here moves anything between two processes.
+    #[must_use]
+    pub fn tuning() -> Tuning {
+        Tuning { transfer: Transfer::Cells, ..Tuning::default() }
+    }
+
     /// An empty segment of this shape.
     ///
     /// # Panics
@@ -64,8 +70,16 @@ impl Arena {
     /// When there is no memory.
     #[must_use]
     pub fn engine(&self, rank: u32, ledger: &Ledger) -> Engine<Ledger> {
-        // Nobody here moves anything between two processes.
-        let tuning = Tuning { transfer: Transfer::Cells, ..Tuning::default() };
+        self.engine_with(rank, ledger, Self::tuning())
+    }
+
+    /// As [`Arena::engine`], with other numbers.
+    ///
+    /// # Panics
+    ///
+    /// When there is no memory.
+    #[must_use]
+    pub fn engine_with(&self, rank: u32, ledger: &Ledger, tuning: Tuning) -> Engine<Ledger> {
         let engine = Engine::new(ledger.clone(), self.segment, rank, tuning);
         engine.expect("memory for an engine")
     }

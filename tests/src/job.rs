@@ -40,6 +40,7 @@ const SHOWN: usize = 4000;
 pub struct Ranks {
     name: &'static str,
     config: Config,
+    nodes: u32,
     limit: Duration,
     deaths: Vec<u32>,
     variables: Vec<(&'static str, String)>,
@@ -61,13 +62,19 @@ impl Ranks {
     #[must_use]
     pub fn new(ranks: u32, name: &'static str) -> Self {
         let config = Config::new(ranks);
-        Self { name, config, limit: LIMIT, deaths: Vec::new(), variables: Vec::new() }
+        Self { name, config, nodes: 1, limit: LIMIT, deaths: Vec::new(), variables: Vec::new() }
     }
 
     /// With a segment of another shape.
     #[must_use]
     pub fn shaped(self, config: Config) -> Self {
         Self { config, ..self }
+    }
+
+    /// As if on `nodes` nodes.
+    #[must_use]
+    pub fn on_nodes(self, nodes: u32) -> Self {
+        Self { nodes, ..self }
     }
 
     /// With an environment variable set in every rank.
@@ -134,6 +141,7 @@ impl Ranks {
         let select = ["--exact", self.name, "--nocapture", "--include-ignored"];
         let mut launch = Launch::new(self.config.ranks, "sh");
         launch.config = self.config;
+        launch.nodes = self.nodes;
         launch.args = words.into_iter().chain(select.map(AsRef::as_ref)).map(Into::into).collect();
         launch.keep_going = !self.deaths.is_empty();
         launch.env = vec![(BODY.into(), self.name.into()), (DIRECTORY.into(), directory.into())];

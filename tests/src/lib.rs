@@ -2,16 +2,23 @@
 //! compared with.
 
 mod arena;
+pub mod conformance;
+mod engines;
+pub mod fuzz;
 mod job;
 mod model;
 pub mod payload;
+mod segment;
+pub mod sim;
 mod threads;
 pub mod traffic;
 
 pub use arena::{Arena, Ledger, NONCE};
+pub use engines::Engines;
 pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
 pub use model::{Model, explain};
-pub use threads::{in_one_thread, threads};
+pub use segment::segment;
+pub use threads::{in_one_thread, threads, threads_on};
 
 /// Shapes of segments in which every way of running out of room is taken soon.
 pub mod shape {

@@ -8,8 +8,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
 
-use strait::World;
 use strait::boot::Config;
+use strait::{Nodes, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -20,9 +20,18 @@ const LIMIT: Duration = Duration::from_secs(60);
 ///
 /// When a rank fails, or the job takes more than a minute.
 pub fn threads(config: Config, body: impl Fn(World) + Send + Sync + 'static) {
+    threads_on(config, &Nodes::one(config.ranks), body);
+}
+
+/// As [`threads`], as if the ranks were on these nodes.
+///
+/// # Panics
+///
+/// As [`threads`].
+pub fn threads_on(config: Config, nodes: &Nodes, body: impl Fn(World) + Send + Sync + 'static) {
     let body = Arc::new(body);
     let (says, heard) = mpsc::channel();
-    for world in World::in_process_with(config).expect("memory for the job") {
+    for world in World::in_process_on(config, nodes).expect("memory for the job") {
         let (says, body) = (says.clone(), Arc::clone(&body));
         thread::spawn(move || {
             let rank = world.rank();

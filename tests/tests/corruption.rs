@@ -1,116 +1,20 @@
 //! What no correct rank writes: whoever reads it gets an error, or waits; nothing crashes, and no byte outside of a
 //! buffer is touched.
 
+use core::iter::repeat_with;
 use core::mem::offset_of;
-use core::ptr::NonNull;
 
 use strait::Error;
 use strait::boot::Config;
 use strait_core::layout::{Corrupt, DESCRIPTORS_PER_RANK, PAGE, RankBlock};
-use strait_core::matching::{ANY_SOURCE, ANY_TAG, Pattern};
-use strait_core::progress::{
-    Cursor, Engine, Gone, Owner, Part, ProgressError, Received, RequestId, Sent,
-};
+use strait_core::progress::{Owner, ProgressError};
 use strait_core::wire::Key;
-use strait_tests::{Arena, Ledger, Ranks, shape};
-
-/// Bytes before and behind each buffer that must stay as they are.
-const GUARD: usize = 64;
-
-/// A buffer between guards.
-struct Guarded(Vec<u8>);
-
-impl Guarded {
-    fn new(length: usize) -> Self {
-        Self(vec![0xa5; GUARD + length + GUARD])
-    }
-
-    fn cursor(&mut self) -> Cursor {
-        let length = self.0.len() - 2 * GUARD;
-        let base = NonNull::from(&mut self.0[GUARD..]).cast();
-        // SAFETY: the vector is neither moved, touched nor dropped before its engine has been (see `Job`).
-        unsafe { Cursor::contiguous(Part { base, length }) }
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        let end = self.0.len() - GUARD;
-        let untouched = self.0[..GUARD].iter().chain(&self.0[end..]).all(|byte| *byte == 0xa5);
-        assert!(untouched || std::thread::panicking(), "written beyond a buffer");
-    }
-}
-
-/// Engines on one thread over a segment that anything may be written into. Fields are dropped in their order.
-struct Job {
-    engines: Vec<Engine<Ledger>>,
-    buffers: Vec<Guarded>,
-    arena: Arena,
-}
-
-impl Job {
-    fn new(config: Config) -> Self {
-        let (arena, ledger) = (Arena::new(config), Ledger::default());
-        let engines = (0..config.ranks).map(|rank| arena.engine(rank, &ledger)).collect();
-        Self { engines, buffers: Vec::new(), arena }
-    }
-
-    fn buffer(&mut self, length: usize) -> Cursor {
-        self.buffers.push(Guarded::new(length));
-        self.buffers.last_mut().expect("just pushed").cursor()
-    }
-
-    /// Begins a send. An error is as good as a success here.
-    fn send(&mut self, from: usize, to: u32, tag: u32, length: usize) -> Option<RequestId> {
-        let data = self.buffer(length);
-        // SAFETY: the buffer outlives the engine.
-        let sent = unsafe { self.engines[from].isend(to, Key::new(0, tag), data, Owner(1)) };
-        while let Some(peer) = self.engines[from].poll_want() {
-            self.engines[from].fastbox_backed(peer, true);
-        }
-        match sent {
-            Ok(Sent::Pending(id)) => Some(id),
-            Ok(Sent::Done) | Err(_) => None,
-        }
-    }
-
-    fn receive(&mut self, at: usize, source: u32, tag: u32, length: usize) -> Option<RequestId> {
-        let buffer = self.buffer(length);
-        let pattern = Pattern { context: 0, source, tag };
-        // SAFETY: the buffer outlives the engine.
-        match unsafe { self.engines[at].irecv(pattern, buffer, Owner(1)) } {
-            Ok(Received::Pending(id)) => Some(id),
-            Ok(Received::Done(_)) | Err(_) => None,
-        }
-    }
-
-    fn offset_of<T>(&self, place: *const T) -> usize {
-        place.addr() - self.arena.base().addr().get()
-    }
-
-    fn word(&self, offset: usize) -> u32 {
-        // SAFETY: callers pass offsets of words inside the segment, and no engine is inside a call.
-        unsafe { self.arena.base().add(offset).cast::<u32>().read() }
-    }
-
-    /// Offset of the control block of `rank`; its receive queue's head comes first, then the tail.
-    fn block(&self, rank: u32) -> usize {
-        self.offset_of(self.arena.segment().rank_block(rank))
-    }
-
-    /// Offset of the cell that is first in the queue of `rank`; the link comes first, then the description.
-    fn first_cell(&self, rank: u32) -> usize {
-        use strait_core::shm::CellArena;
-        let segment = self.arena.segment();
-        let index = segment.parse(self.word(self.block(rank))).expect("a cell").expect("a message");
-        self.offset_of(segment.cell(index).as_ptr())
-    }
-}
+use strait_tests::{Arena, Engines, Ranks, fuzz, shape};
 
 /// Rank 0 has sent one message to rank 1. `scribble` says where to write what; rank 1 must then find what `expected`
 /// accepts, and find it again.
-fn damaged(scribble: impl Fn(&Job) -> (usize, Vec<u8>), expected: fn(Corrupt) -> bool) {
-    let mut job = Job::new(Config::new(2));
+fn damaged(scribble: impl Fn(&Engines) -> (usize, Vec<u8>), expected: fn(Corrupt) -> bool) {
+    let mut job = Engines::new(Config::new(2));
     job.send(0, 1, 0, 5000);
     let (offset, bytes) = scribble(&job);
     job.arena.scribble(offset, &bytes);
@@ -140,7 +44,7 @@ fn a_cell_that_nobody_sent_is_an_error() {
 
 #[test]
 fn a_description_that_cannot_be_is_an_error() {
-    let at = |offset: usize| move |job: &Job| job.first_cell(1) + 8 + offset;
+    let at = |offset: usize| move |job: &Engines| job.first_cell(1) + 8 + offset;
     let (sequence, total, source, length, kind) = (at(0), at(16), at(24), at(28), at(32));
     damaged(
         |job| (sequence(job), 6_u64.to_ne_bytes().to_vec()),
@@ -165,7 +69,7 @@ fn a_description_that_cannot_be_is_an_error() {
 
 #[test]
 fn a_tail_that_leads_nowhere_is_the_sender_s_error() {
-    let mut job = Job::new(Config::new(2));
+    let mut job = Engines::new(Config::new(2));
     job.arena.scribble(job.block(1) + 4, &9999_u32.to_ne_bytes());
     let data = job.buffer(5000);
     // SAFETY: the buffer outlives the engine.
@@ -177,7 +81,7 @@ fn a_tail_that_leads_nowhere_is_the_sender_s_error() {
 #[test]
 fn cells_that_come_back_from_nowhere_are_an_error() {
     for returned in [9999_u32, 200, 1] {
-        let mut job = Job::new(Config { cells_per_rank: 2, ..Config::new(200) });
+        let mut job = Engines::new(Config { cells_per_rank: 2, ..Config::new(200) });
         // Cell 1 is home, cell 200 another rank's.
         job.arena
             .scribble(job.block(0) + offset_of!(RankBlock, free_queue), &returned.to_ne_bytes());
@@ -193,78 +97,34 @@ fn cells_that_come_back_from_nowhere_are_an_error() {
     }
 }
 
-/// Random traffic, and now and then a random word somewhere.
-fn scribbled_over(seed: u64) {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let config =
-        if rng.bool() { shape::tiny(3, 2) } else { Config { cells_per_rank: 4, ..Config::new(3) } };
-    let mut job = Job::new(config);
-    let mut pending: Vec<(usize, RequestId)> = Vec::new();
-    let quiet = rng.usize(0..60);
-    for step in 0..150 {
-        let (one, other) = (rng.usize(0..3), rng.u32(0..3));
-        let length = [0, 8, 48, 600, 1024, 9000][rng.usize(0..6)];
-        match rng.u8(0..8) {
-            0..=2 => {
-                pending.extend(job.send(one, other, rng.u32(0..3), length).map(|id| (one, id)));
-            }
-            3..=4 => {
-                let source = if rng.bool() { other } else { ANY_SOURCE };
-                let tag = if rng.bool() { ANY_TAG } else { rng.u32(0..3) };
-                pending.extend(job.receive(one, source, tag, length).map(|id| (one, id)));
-            }
-            5 if !pending.is_empty() => {
-                let (rank, id) = pending.swap_remove(rng.usize(0..pending.len()));
-                if job.engines[rank].test(id).is_none() {
-                    let _ = job.engines[rank].detach(id);
-                }
-            }
-            _ => drop(job.engines[one].progress()),
-        }
-        if step >= quiet {
-            scribble_somewhere(&job, &mut rng);
-        }
-        if step == 140 {
-            let _ = job.engines[0].peer_gone(1, Gone::Failed);
-        }
+#[test]
+fn garbage_anywhere_crashes_nobody() {
+    let mut rng = fastrand::Rng::with_seed(0);
+    for _ in 0..1000 {
+        let input: Vec<u8> = repeat_with(|| rng.u8(..)).take(2000).collect();
+        fuzz::engines(&input);
     }
 }
 
-/// Writes a word where it hurts: control blocks, descriptions of cells, lines of fastboxes and batons.
-fn scribble_somewhere(job: &Job, rng: &mut fastrand::Rng) {
-    let segment = job.arena.segment();
-    let plan = *segment.plan();
-    let offset = match rng.u8(0..4) {
-        0 => job.block(rng.u32(0..3)) + rng.usize(0..48) * 4,
-        1 => {
-            use strait_core::shm::CellArena;
-            let index = segment.parse(rng.u32(1..=plan.cells())).expect("a cell").expect("not nil");
-            job.offset_of(segment.cell(index).as_ptr()) + rng.usize(0..12) * 4
-        }
-        2 => {
-            let (start, _) = plan.pair_range(rng.u32(0..3), rng.u32(0..3));
-            start + rng.usize(0..64) * 4
-        }
-        _ => {
-            let first = job.block(0);
-            first + rng.usize(0..(job.arena.length() - first) / 4) * 4
-        }
-    };
-    let old = job.word(offset);
-    let value = match rng.u8(0..6) {
-        0 => rng.u32(..),
-        1 => rng.u32(0..16),
-        2 => u32::MAX,
-        3 => old.wrapping_add(1),
-        4 => old ^ 1 << rng.u32(0..32),
-        _ => old.swap_bytes(),
-    };
-    job.arena.scribble(offset, &value.to_ne_bytes());
+#[test]
+fn garbage_packets_are_parsed_or_refused() {
+    let mut rng = fastrand::Rng::with_seed(0);
+    for _ in 0..1000 {
+        let input: Vec<u8> = repeat_with(|| rng.u8(..)).take(200).collect();
+        fuzz::packets(&input);
+    }
 }
 
+/// What the fuzzer starts from, and whatever it once found wrong, again without a fuzzer.
 #[test]
-fn garbage_anywhere_crashes_nobody() {
-    (0..1000).for_each(scribbled_over);
+fn the_corpus_of_the_fuzzer_passes() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus");
+    for (target, run) in fuzz::TARGETS {
+        let inputs = std::fs::read_dir(format!("{corpus}/{target}")).expect("a corpus");
+        let inputs: Vec<_> = inputs.map(|input| input.expect("an input").path()).collect();
+        assert!(!inputs.is_empty(), "no corpus for {target}");
+        inputs.iter().for_each(|input| run(&std::fs::read(input).expect("an input")));
+    }
 }
 
 /// Where this process has the segment of its job mapped.

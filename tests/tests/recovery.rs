@@ -9,10 +9,10 @@ use std::thread;
 
 use strait::boot::Config;
 use strait::{Endpoint, Error, Fault, Request, World};
-use strait_core::layout::{CellIndex, Life, Segment};
+use strait_core::layout::{CellIndex, Life};
 use strait_core::shm::{Cell, CellArena, CellHead};
 use strait_core::wire::{FIRST_SEQUENCE, Key, Kind};
-use strait_tests::{Ranks, die, payload, report};
+use strait_tests::{Ranks, die, payload, report, segment};
 
 /// Whose queue it is.
 const CONSUMER: u32 = 0;
@@ -31,23 +31,6 @@ enum Killed {
     BeforeSwap,
     AfterSwap,
     AfterLink,
-}
-
-/// The segment of this process's world.
-fn segment(world: &World) -> Segment {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("what this process has mapped");
-    let line = maps.lines().find(|line| line.contains("/memfd:strait")).expect("a segment");
-    let (from, rest) = line.split_once('-').expect("a range");
-    let (to, _) = rest.split_once(' ').expect("a range");
-    let [from, to] = [from, to].map(|end| usize::from_str_radix(end, 16).expect("an address"));
-    let base =
-        NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(from)).expect("an address");
-    // SAFETY: a mapping of this length, which lasts as long as the world. The nonce, at byte 16 of the header
-    // (docs/layout.md), is written once and before the segment is handed out.
-    unsafe {
-        let nonce = base.add(16).cast::<u64>().read();
-        Segment::attach(base, to - from, nonce, world.rank()).expect("the segment of the world")
-    }
 }
 
 /// Sends one message more, after `sent` others, and dies on the way.

@@ -18,7 +18,8 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
 
 fn formatting(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Rustfmt)?;
-    shell.cargo("fmt --all --check").run()
+    shell.cargo("fmt --all --check").run()?;
+    shell.cargo("fmt --manifest-path fuzz/Cargo.toml --check").run()
 }
 
 fn lints(shell: &Shell) -> Result<(), Stop> {

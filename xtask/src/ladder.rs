@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
-use crate::{check, icount, loom, miri, mutants, no_std, setup, unit, vm};
+use crate::{check, fuzz, icount, loom, miri, mutants, no_std, sanitize, setup, unit, vm};
 
 /// One command that proves something.
 struct Rung {
@@ -14,7 +14,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 8] = [
+const RUNGS: [Rung; 10] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
@@ -25,6 +25,12 @@ const RUNGS: [Rung; 8] = [
     },
     Rung { name: "mutants", proves: "every memory ordering is needed", run: mutants::run },
     Rung { name: "miri", proves: "the core has no undefined behaviour", run: miri::run },
+    Rung { name: "sanitize", proves: "no memory errors, no races", run: sanitize::run },
+    Rung {
+        name: "fuzz",
+        proves: "no bytes of another process's do harm",
+        run: |shell| fuzz::run(shell, fuzz::SECONDS),
+    },
     Rung {
         name: "icount",
         proves: "instructions per operation",

@@ -4,12 +4,14 @@
 //! passes, fails, or says loudly what this machine lacks for it. Nothing here is part of what ships.
 
 mod check;
+mod fuzz;
 mod icount;
 mod ladder;
 mod loom;
 mod miri;
 mod mutants;
 mod no_std;
+mod sanitize;
 mod setup;
 mod shell;
 mod source;
@@ -54,8 +56,16 @@ enum Command {
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
     Mutants,
-    /// The core's tests under Miri.
+    /// The core's tests and the models of its algorithms under Miri.
     Miri,
+    /// The native tests under the address and the thread sanitizer.
+    Sanitize,
+    /// Any bytes in the place of what another process writes.
+    Fuzz {
+        /// How long each target runs.
+        #[arg(long, default_value_t = fuzz::SECONDS)]
+        seconds: u32,
+    },
     /// Real libibverbs on the kernel's soft RDMA devices, in a virtual machine.
     Vm,
     /// Instructions per operation, held to the limits in `benches/icount.toml`.
@@ -79,6 +89,8 @@ fn main() -> ExitCode {
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),
+        Command::Sanitize => sanitize::run(&shell),
+        Command::Fuzz { seconds } => fuzz::run(&shell, seconds),
         Command::Vm => vm::run(&shell),
         Command::Icount { json } => icount::run(&shell, json),
     };

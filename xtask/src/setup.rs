@@ -20,8 +20,12 @@ pub(crate) enum Tool {
     Clippy,
     /// The compiled `core` for [`BARE_TARGET`].
     BareTarget,
-    /// Miri and the library sources that it interprets, of the nightly toolchain.
+    /// The nightly toolchain with the library sources, for the sanitizers.
+    Nightly,
+    /// Miri, of the nightly toolchain.
     Miri,
+    /// A C++ compiler, for libFuzzer.
+    Cpp,
     /// Valgrind, for callgrind.
     Valgrind,
     /// QEMU, the machine of `cargo xtask vm`.
@@ -32,11 +36,13 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 10] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
+    Tool::Nightly,
     Tool::Miri,
+    Tool::Cpp,
     Tool::Valgrind,
     Tool::Qemu,
     Tool::Cmake,
@@ -74,7 +80,9 @@ impl Tool {
             Self::Rustfmt => "rustfmt",
             Self::Clippy => "clippy",
             Self::BareTarget => "the x86_64-unknown-none target",
+            Self::Nightly => "the nightly toolchain with rust-src",
             Self::Miri => "miri",
+            Self::Cpp => "a C++ compiler",
             Self::Valgrind => "valgrind",
             Self::Qemu => "qemu",
             Self::Cmake => "cmake",
@@ -91,11 +99,13 @@ impl Tool {
                     root.join("lib/rustlib").join(BARE_TARGET).join("lib").is_dir()
                 })
             }
+            Self::Nightly => sysroot(shell.step("rustup", "run nightly rustc --print sysroot"))
+                .is_some_and(|root| root.join("lib/rustlib/src/rust/library").is_dir()),
             Self::Miri => {
-                shell.answers("rustup", "run nightly cargo miri --version")
-                    && sysroot(shell.step("rustup", "run nightly rustc --print sysroot"))
-                        .is_some_and(|root| root.join("lib/rustlib/src/rust/library").is_dir())
+                Self::Nightly.is_present(shell)
+                    && shell.answers("rustup", "run nightly cargo miri --version")
             }
+            Self::Cpp => shell.answers("c++", "--version"),
             Self::Valgrind => shell.answers("valgrind", "--version"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
@@ -115,11 +125,13 @@ impl Tool {
             Self::Rustfmt => rustup("component add rustfmt"),
             Self::Clippy => rustup("component add clippy"),
             Self::BareTarget => rustup(&format!("target add {BARE_TARGET}")),
-            Self::Miri => rustup("component add --toolchain nightly miri rust-src").or_else(|_| {
-                // No nightly yet, or one without Miri: rustup looks for the newest that has both.
-                let parts = "--component miri --component rust-src";
-                rustup(&format!("toolchain install nightly --profile minimal {parts}"))
-            }),
+            // One toolchain serves both, so the newest that has all parts is looked for.
+            Self::Nightly | Self::Miri => rustup("component add --toolchain nightly miri rust-src")
+                .or_else(|_| {
+                    let parts = "--component miri --component rust-src";
+                    rustup(&format!("toolchain install nightly --profile minimal {parts}"))
+                }),
+            Self::Cpp => install_package(shell, "g++"),
             Self::Valgrind => install_package(shell, "valgrind"),
             Self::Qemu => install_package(shell, "qemu-system-x86"),
             Self::Cmake => install_package(shell, "cmake"),
@@ -133,7 +145,10 @@ impl Tool {
             Self::Rustfmt => "run `rustup component add rustfmt`".into(),
             Self::Clippy => "run `rustup component add clippy`".into(),
             Self::BareTarget => format!("run `rustup target add {BARE_TARGET}`"),
-            Self::Miri => "run `rustup toolchain install nightly --component miri rust-src`".into(),
+            Self::Nightly | Self::Miri => {
+                "run `rustup toolchain install nightly --component miri rust-src`".into()
+            }
+            Self::Cpp => "install the package g++ as root".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
             Self::Qemu => "install the package qemu-system-x86 as root".into(),
             Self::Cmake => "install the package cmake as root".into(),

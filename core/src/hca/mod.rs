@@ -9,8 +9,9 @@
 //! - Work requests of one connection start in the order of their posting, and their completions are reported in it. Writes
 //!   and sends of one connection also take effect at the peer in it. A read or an atomic may be overtaken by *later*
 //!   writes unless they are fenced ([`WorkRequest::fenced`]).
-//! - Within one write nothing is said about order: its last byte may be there before its first. What must come last is a
-//!   later request.
+//! - Within one write nothing is said about order: its last byte may be there before its first, unless
+//!   [`Capabilities::ordered_bytes`] says otherwise. What must come last is a later request. An aligned word of 8 bytes is
+//!   there whole or not at all.
 //! - Between connections there is no order at all.
 //! - The atomics of a device are atomic among themselves. Against the CPU's only where [`Atomics::Coherent`] says so.
 //! - A request that fails breaks its connection: it completes with its reason, what was posted after it with
@@ -141,6 +142,9 @@ pub struct Capabilities {
     pub atomics: Atomics,
     /// Whether a write can carry an immediate.
     pub immediate: bool,
+    /// Whether the last 8 bytes of a write, where they are an aligned word, are there only when all others are. No
+    /// standard promises it.
+    pub ordered_bytes: bool,
 }
 
 /// The atomics of a device, and what they are atomic with.

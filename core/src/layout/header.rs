@@ -5,7 +5,7 @@ use core::fmt;
 use memoffset::offset_of;
 use static_assertions::{const_assert, const_assert_eq};
 
-use super::{Config, Plan, PlanError};
+use super::{Config, Plan, PlanError, golden};
 
 /// `STRAIT` and two control bytes, little-endian: no text file and no zeroed page begins like this.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
@@ -39,6 +39,18 @@ pub struct Header {
     fastbox_lines: u32,
     baton_lines: u32,
 }
+
+golden::structure!(Header {
+    magic,
+    layout_version,
+    ranks,
+    nonce,
+    total_bytes,
+    cells_per_rank,
+    cell_payload,
+    fastbox_lines,
+    baton_lines
+});
 
 const_assert_eq!(size_of::<Header>(), 48);
 const_assert_eq!(offset_of!(Header, layout_version), 8);

@@ -6,6 +6,7 @@
 //!
 //! `docs/layout.md` draws the map and gives its size as a function of ranks and active pairs.
 
+pub(crate) mod golden;
 mod header;
 mod index;
 mod plan;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{Header, PAGE, RankBlock};
-use crate::shm::{BarrierSlot, Cell, Descriptor, Line};
+use crate::shm::{BarrierSlot, Cell, Descriptor, Flow, Line};
 use crate::sync::CACHE_LINE;
 
 /// Barrier slots in a segment: groups that can have barriers on shared words at a time. Further ones use messages.
@@ -16,7 +16,7 @@ pub const DESCRIPTORS_PER_RANK: u32 = 64;
 /// The numbers that fix a segment's shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// Ranks on this node, at least 1.
+    /// Ranks of the job, at least 1. Those of other nodes have their places too, with no memory behind them.
     pub ranks: u32,
     /// Cells that each rank owns, at least 2.
     pub cells_per_rank: u32,
@@ -49,6 +49,8 @@ pub struct Plan {
     config: Config,
     rank_blocks: usize,
     barriers: usize,
+    flows: usize,
+    flow_stride: usize,
     descriptors: usize,
     cells: usize,
     cell_stride: usize,
@@ -93,9 +95,11 @@ impl Plan {
 
         let rank_blocks = size_of::<Header>().next_multiple_of(PAGE);
         let barriers = ranks.checked_mul(size_of::<RankBlock>())?.checked_add(rank_blocks)?;
-        let descriptors = barriers
-            .checked_add(BARRIER_SLOTS as usize * size_of::<BarrierSlot>())?
-            .checked_next_multiple_of(PAGE)?;
+        let flows = barriers.checked_add(BARRIER_SLOTS as usize * size_of::<BarrierSlot>())?;
+        let flow_stride =
+            ranks.checked_mul(size_of::<Flow>())?.checked_next_multiple_of(CACHE_LINE)?;
+        let descriptors =
+            ranks.checked_mul(flow_stride)?.checked_add(flows)?.checked_next_multiple_of(PAGE)?;
         let cells = ranks
             .checked_mul(DESCRIPTORS_PER_RANK as usize * size_of::<Descriptor>())?
             .checked_add(descriptors)?
@@ -112,6 +116,8 @@ impl Plan {
             config,
             rank_blocks,
             barriers,
+            flows,
+            flow_stride,
             descriptors,
             cells,
             cell_stride,
@@ -133,7 +139,26 @@ impl Plan {
         self.total
     }
 
-    /// Bytes from the start that must be backed by memory before any rank starts. The rest, the blocks of the pairs,
+    /// Bytes from the start that must be backed by memory whoever is on the node: header, rank blocks, barrier slots.
+    #[must_use]
+    pub const fn common_bytes(&self) -> usize {
+        self.flows
+    }
+
+    /// Offset and length of what only `rank` and those who talk to it use: its flows, its descriptors, its cells. To be
+    /// backed by memory on its node.
+    #[must_use]
+    pub const fn own_ranges(&self, rank: u32) -> [(usize, usize); 3] {
+        let Config { cells_per_rank, .. } = self.config;
+        let descriptors = self.descriptor(rank, 0);
+        [
+            (self.flow(rank, 0), self.flow_stride),
+            (descriptors, self.descriptor(rank + 1, 0) - descriptors),
+            (self.cell(rank * cells_per_rank), cells_per_rank as usize * self.cell_stride),
+        ]
+    }
+
+    /// Bytes from the start that must be backed by memory before any rank starts, when all are on one node. The rest, the blocks of the pairs,
     /// is backed one at a time when the pair first talks ([`Plan::pair_range`]).
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
@@ -163,6 +188,13 @@ impl Plan {
     /// Offset of the barrier slot `slot`, which is less than [`BARRIER_SLOTS`].
     pub(super) const fn barrier_slot(&self, slot: u32) -> usize {
         self.barriers + slot as usize * size_of::<BarrierSlot>()
+    }
+
+    /// Offset of what `destination` tells `source` about its messages; each is less than `ranks`.
+    #[inline(always)]
+    pub(super) const fn flow(&self, source: u32, destination: u32) -> usize {
+        // What one source looks at lies together.
+        self.flows + source as usize * self.flow_stride + destination as usize * size_of::<Flow>()
     }
 
     /// Offset of descriptor `number` of `rank`; each is less than there are.
@@ -256,7 +288,9 @@ mod tests {
             let plan = Plan::new(Config::new(ranks)).unwrap();
             assert!(plan.rank_block(0) >= size_of::<Header>());
             assert!(plan.rank_block(ranks) <= plan.barrier_slot(0));
-            assert!(plan.barrier_slot(BARRIER_SLOTS) <= plan.descriptor(0, 0));
+            assert!(plan.barrier_slot(BARRIER_SLOTS) <= plan.flow(0, 0));
+            assert!(plan.flow(0, ranks) <= plan.flow(1, 0));
+            assert!(plan.flow(ranks, 0) <= plan.descriptor(0, 0));
             assert!(plan.descriptor(ranks, 0) <= plan.cell(0));
             assert!(plan.cell(plan.cells()) <= plan.resident_bytes());
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());

@@ -1,5 +1,6 @@
 //! What one rank owns in the segment besides its cells.
 
+use super::golden;
 use crate::shm::{Doorbell, FreeQueue, Hand, RecvQueue};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
@@ -25,6 +26,8 @@ pub struct RankBlock {
     pub doorbell: CacheLine<Doorbell>,
 }
 
+golden::structure!(RankBlock { recv_queue, free_queue, liveness, doorbell });
+
 #[cfg(not(strait_loom))]
 const _: () = {
     use memoffset::offset_of;
@@ -48,7 +51,10 @@ pub struct Liveness {
     /// The cell that the rank is putting into a queue. Here, because its line is the owner's own while the rank lives.
     pub hand: Hand,
     witness: AtomicU64,
+    namespace: AtomicU64,
 }
+
+golden::structure!(Liveness { state, pid, start_time, hand, witness, namespace });
 
 /// The stages of a rank's life, in their only order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -73,6 +79,7 @@ impl Liveness {
             start_time: AtomicU64::new(0),
             hand: Hand::empty(),
             witness: AtomicU64::new(0),
+            namespace: AtomicU64::new(0),
         }
     }
 
@@ -83,6 +90,18 @@ impl Liveness {
         self.start_time.store(start_time, Relaxed);
         // ORDER life/1: Release, pairs with life/2: who sees `Alive` sees whose life it is.
         self.state.store(Life::Alive as u32, order("life/1", Release));
+    }
+
+    /// Says which set of process numbers the rank's number belongs to, as the number of its process namespace. Said before
+    /// [`Liveness::attach`]. Zero, the state without it: nobody knows.
+    pub fn set_namespace(&self, namespace: u64) {
+        self.namespace.store(namespace, Relaxed);
+    }
+
+    /// What [`Liveness::set_namespace`] said, valid once the rank is [`Life::Alive`].
+    #[must_use]
+    pub fn namespace(&self) -> u64 {
+        self.namespace.load(Relaxed)
     }
 
     /// Says where in this rank's memory a number lies that no other process has there: who reads it through the process

@@ -6,7 +6,7 @@ use super::{
     AttachError, BARRIER_SLOTS, CellIndex, Config, Corrupt, DESCRIPTORS_PER_RANK, Header, Plan,
     RankBlock,
 };
-use crate::shm::{BarrierSlot, Baton, Cell, CellArena, Descriptor, DoorbellPtr, FastboxPtr};
+use crate::shm::{BarrierSlot, Baton, Cell, CellArena, Descriptor, DoorbellPtr, FastboxPtr, Flow};
 use crate::sync::{AtomicU32, CACHE_LINE};
 
 /// A mapped segment. Copies are views of the same memory.
@@ -111,6 +111,20 @@ impl Segment {
         }
         // SAFETY: the plan puts this many slots inside the mapping, 64-aligned.
         Some(unsafe { self.base.add(self.plan.barrier_slot(slot)).cast() })
+    }
+
+    /// What `destination` tells `source` about messages that nobody waits for.
+    ///
+    /// # Panics
+    ///
+    /// When either is no rank of this segment.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self, source: u32, destination: u32) -> &Flow {
+        assert!(source < self.ranks() && destination < self.ranks());
+        // SAFETY: the plan puts the words of each pair of ranks inside the mapping, 8-aligned; they are atomics for which
+        // any bytes are valid.
+        unsafe { self.base.add(self.plan.flow(source, destination)).cast::<Flow>().as_ref() }
     }
 
     /// Descriptor `number` of `rank`.

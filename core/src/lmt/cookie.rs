@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::Span;
-use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
+use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, golden};
 
 /// The sender's description of an announced message (`[Nemesis07]` §3.2): the payload of an RTS packet.
 ///
@@ -25,6 +25,8 @@ pub struct SendCookie {
     /// Which use of the descriptor this is; not zero.
     pub generation: u32,
 }
+
+golden::structure!(SendCookie { total, address, place, generation });
 
 static_assertions::const_assert_eq!(size_of::<SendCookie>(), SendCookie::LENGTH);
 static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);

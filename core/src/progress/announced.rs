@@ -1,6 +1,8 @@
 //! Large messages on their way out: from the announcement to the end.
 
-use super::peer::{Outbox, Pushed};
+use core::ptr::NonNull;
+
+use super::peer::Pushed;
 use super::request::{Owned, Request};
 use super::send::CellPart;
 use super::{Cursor, Engine, Outcome, Part, ProgressError, StillClaimed};
@@ -90,26 +92,10 @@ impl<M: Memory + Clone> Engine<M> {
         number: u32,
     ) -> Result<Pushed, Corrupt> {
         let Some(outbound) = self.senders.get(number) else { return Ok(Pushed::Whole) };
-        let cookie = outbound.half.cookie();
-        let length = SendCookie::LENGTH;
-        let peer = &mut self.peers[destination as usize];
-        let mut sent = false;
-        if peer.outbox == Outbox::Open {
-            // No older send waits.
-            peer.open();
-            // SAFETY: the cookie fits one line, so `send_lines` asks once, for all of it.
-            sent = peer.send_lines(Kind::Rts, key, length, |to, _| unsafe { cookie.write(to) })?;
-            peer.next_out += u64::from(sent);
-            if sent {
-                self.notify(destination);
-            }
-        }
-        if !sent {
-            let part = CellPart { kind: Kind::Rts, key, total: length as u64, length };
-            // SAFETY: a cell has room for a cookie.
-            sent = self.put_cell(destination, part, |to| unsafe { cookie.write(to) })?;
-        }
-        if !sent {
+        let mut cookie = [0; SendCookie::LENGTH];
+        // SAFETY: the array has the length of a cookie.
+        unsafe { outbound.half.cookie().write(NonNull::from(&mut cookie).cast()) };
+        if !self.push_control(destination, Kind::Rts, key, &cookie)? {
             return Ok(Pushed::Blocked);
         }
         if let Some(outbound) = self.senders.get_mut(number) {

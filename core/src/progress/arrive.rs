@@ -12,20 +12,36 @@ use crate::lmt::SendCookie;
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
 use crate::shm::{Cell, CellHead, FastboxReceiver};
-use crate::wire::{Key, Kind};
+use crate::wire::{Key, Kind, Offer};
 
-/// An unexpected message, copied out of its cells.
+/// An unexpected message: copied out of its cells, or kept by its sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) envelope: Envelope,
     /// Its place in the unexpected queue.
     pub(super) handle: u32,
-    pub(super) payload: Option<Owned>,
-    /// Set when the message was announced and is still where it was.
-    pub(super) announced: Option<SendCookie>,
+    pub(super) body: Body,
     pub(super) total: usize,
     /// Bytes of it that are here.
     pub(super) arrived: usize,
+}
+
+/// Where the data of an unexpected message are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Body {
+    /// In memory of the engine; `None` when there are none.
+    Here(Option<Owned>),
+    /// Where they were.
+    There(Kept),
+}
+
+/// How a sender told of a message that it kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kept {
+    /// By an RTS: it is large.
+    Announced(SendCookie),
+    /// By an offer: we had no room for it.
+    Offered(Offer),
 }
 
 impl<M: Memory + Clone> Engine<M> {
@@ -68,7 +84,7 @@ impl<M: Memory + Clone> Engine<M> {
             let max = self.tuning.fastbox_max as u64;
             return Err(Corrupt::Length { found: length as u64, max }.into());
         }
-        if kind != Kind::Eager && kind != Kind::Rts {
+        if !matches!(kind, Kind::Eager | Kind::Rts | Kind::Offer | Kind::Called) {
             return Err(Corrupt::Kind { found: kind as u8 }.into());
         }
         let message = peer.lines_of_next(by_baton);
@@ -123,8 +139,9 @@ impl<M: Memory + Clone> Engine<M> {
         let kind = Kind::parse(head.kind)?;
         let whole = length == head.total;
         let fits = match kind {
-            Kind::Eager | Kind::Rts => whole,
+            Kind::Eager | Kind::Rts | Kind::Offer => whole,
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
+            Kind::Called => length <= head.total,
             Kind::Data => length > 0,
         };
         let total =
@@ -145,15 +162,22 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn deliver(&mut self, packet: Packet) -> Result<(), ProgressError> {
-        match packet.kind {
-            Kind::Eager | Kind::EagerFirst => {}
+        let target = match packet.kind {
+            Kind::Eager | Kind::EagerFirst => match self.posted.take(&packet.envelope) {
+                Some(id) => self.meet(id, &packet),
+                None => self.keep_unexpected(&packet)?,
+            },
+            Kind::Called => self.take_called(&packet)?,
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
-            Kind::Rts => return self.take_rts(&packet),
             Kind::Data => return Ok(self.take_data(&packet)?),
-        }
-        let target = match self.posted.take(&packet.envelope) {
-            Some(id) => self.begin_receive(id, &packet),
-            None => self.keep_unexpected(&packet)?,
+            Kind::Rts => {
+                let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
+                return Ok(self.take_news(&packet.envelope, Kept::Announced(cookie))?);
+            }
+            Kind::Offer => {
+                let offer = Offer::parse(packet.head_of_payload()?)?;
+                return Ok(self.take_news(&packet.envelope, Kept::Offered(offer))?);
+            }
         };
         if !packet.completes() {
             let left = packet.total - packet.length;
@@ -162,15 +186,38 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(())
     }
 
-    /// The first packet of a message meets its receive.
-    fn begin_receive(&mut self, id: u32, packet: &Packet) -> Target {
-        let Some(request) = self.request_mut(id) else { return Target::Nobody };
-        if let Request::Posted { buffer, .. } = request {
-            let mut buffer = *buffer;
-            let capacity = buffer.remaining();
-            packet.scatter_to(&mut buffer);
-            let Envelope { source, tag, .. } = packet.envelope;
-            let total = packet.total;
+    /// News of a message that its sender kept: it meets its receive, or waits for it. All or nothing.
+    fn take_news(&mut self, envelope: &Envelope, kept: Kept) -> Result<(), OutOfMemory> {
+        self.receivers.reserve()?;
+        self.calls.reserve()?;
+        let Some(id) = self.posted.take(envelope) else {
+            let total = match kept {
+                Kept::Announced(cookie) => cookie.total as usize,
+                Kept::Offered(offer) => offer.total,
+            };
+            let (envelope, body) = (*envelope, Body::There(kept));
+            return self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 }).map(drop);
+        };
+        match self.request(id) {
+            Some(Request::Posted { buffer, .. }) => self.ask_for(id, envelope, kept, buffer),
+            _ => Ok(()),
+        }
+    }
+
+    /// The first packet of a message meets its posted receive.
+    fn meet(&mut self, id: u32, packet: &Packet) -> Target {
+        match self.request(id) {
+            Some(Request::Posted { buffer, .. }) => self.begin_receive(id, buffer, packet),
+            _ => Target::Nobody,
+        }
+    }
+
+    /// The first packet of a message goes to its receive.
+    pub(super) fn begin_receive(&mut self, id: u32, mut buffer: Cursor, packet: &Packet) -> Target {
+        let Envelope { source, tag, .. } = packet.envelope;
+        let (total, capacity) = (packet.total, buffer.remaining());
+        packet.scatter_to(&mut buffer);
+        if let Some(request) = self.request_mut(id) {
             *request = if packet.completes() {
                 Request::Done(outcome(source, tag, total, capacity))
             } else {
@@ -192,11 +239,13 @@ impl<M: Memory + Clone> Engine<M> {
         let kept = self.enlist(Message {
             envelope: packet.envelope,
             handle: 0,
-            payload,
-            announced: None,
+            body: Body::Here(payload),
             total: packet.total,
             arrived: packet.length,
         });
+        if kept.is_ok() {
+            self.hold(packet.envelope.source, packet.total);
+        }
         match (kept, payload) {
             (Ok(message), Some(owned)) => {
                 let part = super::Part { base: owned.base, length: owned.length };
@@ -256,7 +305,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             Target::Message(number) => {
                 let Some(message) = self.messages.get_mut(number) else { return Ok(()) };
-                if let Some(Owned { base, length }) = message.payload {
+                if let Body::Here(Some(Owned { base, length })) = message.body {
                     // SAFETY: `arrived` bytes are inside the message's own memory, and `left` of it were free.
                     unsafe {
                         let rest = super::Part {

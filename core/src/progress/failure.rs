@@ -1,5 +1,6 @@
 //! What becomes of operations with a peer that is gone.
 
+use super::arrive::{Body, Message};
 use super::peer::{Peer, Target};
 use super::request::Request;
 use super::{Engine, Fault, Gone, ProgressError};
@@ -44,11 +45,19 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Target::Nobody) | None => {}
         }
         self.fail_posted_for(rank, fault);
+        self.fail_offers_to(rank, Err(fault));
         self.fail_senders_to(rank, Err(fault));
+        self.fail_calls_to(rank, fault);
         self.fail_receivers_from(rank, fault);
-        self.forget_announced_by(rank);
+        self.forget_kept_by(rank);
         self.cells.reclaim(&self.segment, rank)?;
         Ok(true)
+    }
+
+    /// Says that `rank` is on another node to which no way leads. Operations with it fail to start. To be said before the
+    /// first operation.
+    pub fn set_unreachable(&mut self, rank: u32) {
+        self.peers[rank as usize].gone = Some(Gone::Unreachable);
     }
 
     /// How `rank` went, if it did.
@@ -98,10 +107,18 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Drops an unexpected message whose rest will never come.
     pub(super) fn forget_message(&mut self, number: u32) {
-        if let Some(message) = self.messages.remove(number) {
-            self.unexpected.remove(message.handle);
-            if let Some(owned) = message.payload {
-                self.release(owned);
+        if let Some(Message { body: Body::Here(Some(owned)), .. }) = self.take_unexpected(number) {
+            self.release(owned);
+        }
+    }
+
+    /// Drops news of messages that a rank that is gone had kept: their data went with it.
+    fn forget_kept_by(&mut self, rank: u32) {
+        let mut from = 0;
+        while let Some((number, message)) = self.messages.next_from(from) {
+            from = number + 1;
+            if matches!(message.body, Body::There(_)) && message.envelope.source == rank {
+                self.forget_message(number);
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Large messages on their way in: from the meeting of announcement and receive to the end.
 
-use super::arrive::Message;
 use super::packet::Packet;
 use super::receive::outcome;
 use super::request::Request;
@@ -23,28 +22,6 @@ pub(super) struct Inbound {
 }
 
 impl<M: Memory + Clone> Engine<M> {
-    /// An announcement arrived: it meets its receive, or waits for it. All or nothing.
-    pub(super) fn take_rts(&mut self, packet: &Packet) -> Result<(), ProgressError> {
-        let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
-        self.receivers.reserve()?;
-        let envelope = packet.envelope;
-        let Some(id) = self.posted.take(&envelope) else {
-            self.enlist(Message {
-                envelope,
-                handle: 0,
-                payload: None,
-                announced: Some(cookie),
-                total: cookie.total as usize,
-                arrived: 0,
-            })?;
-            return Ok(());
-        };
-        if let Some(Request::Posted { buffer, .. }) = self.request(id) {
-            self.start_recv(id, &envelope, cookie, buffer)?;
-        }
-        Ok(())
-    }
-
     /// Opens the transfer of an announced message to the receive `id`.
     pub(super) fn start_recv(
         &mut self,
@@ -133,17 +110,6 @@ impl<M: Memory + Clone> Engine<M> {
             self.receivers.remove(number);
             if let Some(id) = request {
                 self.fail(id, fault);
-            }
-        }
-    }
-
-    /// Forgets announcements of a rank that is gone: their data went with it.
-    pub(super) fn forget_announced_by(&mut self, rank: u32) {
-        let mut from = 0;
-        while let Some((number, message)) = self.messages.next_from(from) {
-            from = number + 1;
-            if message.announced.is_some() && message.envelope.source == rank {
-                self.forget_message(number);
             }
         }
     }

@@ -14,10 +14,13 @@
 mod announced;
 mod arrive;
 mod bypass;
+mod called;
 mod cells;
 mod cursor;
 mod failure;
 mod granted;
+mod held;
+mod offered;
 mod packet;
 mod peer;
 mod receive;
@@ -27,6 +30,7 @@ mod transfer;
 
 pub use bypass::{Bypass, Want};
 pub use cursor::{Cursor, Part};
+pub use held::Held;
 pub use peer::Gone;
 pub use receive::Received;
 pub use request::{
@@ -38,8 +42,10 @@ use crate::layout::{CellIndex, Segment};
 use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
+use crate::wire::FASTBOX_LENGTH_MAX;
 use announced::{Descriptors, Outbound};
-use arrive::Message;
+use arrive::{Body, Message};
+use called::Call;
 use cells::CellPool;
 use granted::Inbound;
 use peer::{Outbox, Peer};
@@ -48,19 +54,33 @@ use request::{Entry, Request};
 /// Numbers that a user may tune.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Tuning {
-    /// Longest message that goes through a fastbox, bytes; at most [`crate::wire::FASTBOX_LENGTH_MAX`]. Zero shuts the
+    /// Longest message that goes through a fastbox, bytes; more than [`FASTBOX_LENGTH_MAX`] is as good as that. Zero shuts the
     /// fastboxes.
     pub fastbox_max: usize,
     /// Longest message that is copied through fastbox and cells, bytes. A longer one stays where it is until its receive is
     /// there.
     pub eager_max: usize,
+    /// Private memory that one peer's unexpected messages may take, bytes. Beyond it the peer keeps its messages until their
+    /// receives are there; what it had handed over by then still comes.
+    pub unexpected_max: usize,
     /// How messages beyond `eager_max` travel.
     pub transfer: Transfer,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { fastbox_max: 1024, eager_max: 16 * 1024, transfer: Transfer::CmaShared }
+        Self {
+            fastbox_max: 1024,
+            eager_max: 16 * 1024,
+            unexpected_max: 4 << 20,
+            transfer: Transfer::CmaShared,
+        }
+    }
+}
+
+impl Tuning {
+    fn within_limits(self) -> Self {
+        Self { fastbox_max: self.fastbox_max.min(FASTBOX_LENGTH_MAX), ..self }
     }
 }
 
@@ -76,6 +96,9 @@ pub struct Engine<M: Memory + Clone> {
     cells: CellPool<M>,
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
+    held: Held,
+    /// Receives that met offered messages.
+    calls: Slab<Call, M>,
     /// Large messages that were announced or are about to be.
     senders: Slab<Outbound, M>,
     /// Large messages that met their receives.
@@ -85,7 +108,7 @@ pub struct Engine<M: Memory + Clone> {
     reads_first: bool,
     /// Peers whose fastbox to us is open.
     inboxes: RankList<M>,
-    /// Peers with sends that wait for cells.
+    /// Peers with sends that wait for cells, or to be called for.
     blocked: RankList<M>,
     /// Peers to whom a fastbox is wanted.
     wanted: RankList<M>,
@@ -120,6 +143,8 @@ impl<M: Memory + Clone> Engine<M> {
             cells: CellPool::new(memory.clone(), &segment, rank)?,
             requests: Slab::new(memory.clone()),
             messages: Slab::new(memory.clone()),
+            held: Held::default(),
+            calls: Slab::new(memory.clone()),
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
@@ -132,7 +157,7 @@ impl<M: Memory + Clone> Engine<M> {
             stopped: false,
             segment,
             rank,
-            tuning,
+            tuning: tuning.within_limits(),
             memory,
         })
     }
@@ -154,6 +179,11 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub const fn tuning(&self) -> Tuning {
         self.tuning
+    }
+
+    /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
+    pub fn retune(&mut self, tuning: Tuning) {
+        self.tuning = tuning.within_limits();
     }
 
     /// Moves everything that can move without waiting, and says whether anything did.
@@ -241,7 +271,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// True when no message that was sent, or is arriving, needs this rank any more.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
-        self.blocked.is_empty() && self.no_transfers()
+        self.blocked.is_empty() && self.calls.is_empty() && self.no_transfers()
     }
 }
 
@@ -252,7 +282,10 @@ impl<M: Memory + Clone> Drop for Engine<M> {
             Request::Sending { detached, .. } => detached,
             _ => None,
         });
-        let unreceived = self.messages.iter().filter_map(|(_, message)| message.payload);
+        let unreceived = self.messages.iter().filter_map(|(_, message)| match message.body {
+            Body::Here(payload) => payload,
+            Body::There(_) => None,
+        });
         let announced = self.senders.iter().filter_map(|(_, outbound)| outbound.owned);
         kept.chain(unreceived).chain(announced).for_each(|owned| self.release(owned));
     }

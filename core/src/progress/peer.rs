@@ -34,6 +34,16 @@ pub(super) struct Peer {
     pub(super) may_write: bool,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: Waiting,
+    /// Sends to the peer that were offered and not called for yet.
+    pub(super) offers: u32,
+    /// Number of the last offer to the peer.
+    pub(super) last_offer: u32,
+    /// Receives that met offers of the peer, oldest first; the first one's message has been called for.
+    pub(super) calls: Waiting,
+    /// Bytes of private memory in the peer's unexpected messages.
+    pub(super) held: usize,
+    /// Whether the peer was told to keep its messages.
+    pub(super) full: bool,
     /// Where the rest of the message goes that the peer is in the middle of sending.
     pub(super) arriving: Option<Arriving>,
 }
@@ -58,6 +68,11 @@ impl Peer {
             may_read: true,
             may_write: true,
             waiting: Waiting::default(),
+            offers: 0,
+            last_offer: 0,
+            calls: Waiting::default(),
+            held: 0,
+            full: false,
             arriving: None,
         }
     }
@@ -104,10 +119,13 @@ impl Peer {
         self.next_in += 1;
     }
 
-    /// Opens the short ways out: the peer looks there, and no older send waits.
+    /// Opens the short ways out: the peer looks there, and no older send waits. A peer that was told to keep its messages
+    /// does not get the baton, by which it would go on without a look.
     pub(super) fn open(&mut self) {
         self.short_ways = true;
-        self.baton.open();
+        if !self.full {
+            self.baton.open();
+        }
     }
 
     /// Shuts the short ways out until [`Peer::open`].
@@ -140,9 +158,11 @@ pub enum Gone {
     Failed,
     /// It left in good order.
     Finished,
+    /// It is on another node, and no way leads there.
+    Unreachable,
 }
 
-/// A list of requests, linked through them.
+/// A list of requests, or of calls, linked through them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waiting {
     pub(super) ends: Option<(u32, u32)>,
@@ -174,6 +194,8 @@ pub(super) enum Pushed {
     Whole,
     /// There is no room now; `Outgoing::sent` says how far it came.
     Blocked,
+    /// The receiver has no room: the message was offered and stays here.
+    Offered,
 }
 
 impl Outgoing {

@@ -1,10 +1,9 @@
 //! Receiving: operations that ask for a message.
 
-use super::arrive::Message;
+use super::arrive::{Body, Kept};
 use super::peer::Target;
 use super::request::{Entry, Request};
 use super::{Cursor, Engine, Fault, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
-use crate::lmt::SendCookie;
 use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
 use crate::memory::Memory;
 
@@ -101,6 +100,7 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Request::Sending { .. }) => return self.detach_send(id.0),
             Some(Request::Announced { sender }) => self.detach_sender(sender)?,
             Some(Request::Granted { receiver }) => self.detach_receiver(receiver)?,
+            Some(Request::Calling { call }) => self.detach_call(call),
             Some(Request::Posted { handle, .. }) => {
                 self.posted.cancel(handle);
             }
@@ -144,17 +144,17 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(message) = self.messages.get(number).copied() else {
             return Ok(Received::Done(Err(Fault::Cancelled)));
         };
-        if let Some(cookie) = message.announced {
-            return self.receive_announced(number, &message, cookie, buffer, owner);
-        }
+        let payload = match message.body {
+            Body::Here(payload) => payload,
+            Body::There(kept) => return self.receive_kept(number, kept, buffer, owner),
+        };
         let Envelope { source, tag, .. } = message.envelope;
         let capacity = buffer.remaining();
         let whole = message.arrived == message.total;
         let request = Request::Receiving { buffer, capacity, source, tag, total: message.total };
         let id = if whole { None } else { Some(self.requests.insert(Entry { owner, request })?) };
-        self.unexpected.remove(message.handle);
-        self.messages.remove(number);
-        if let Some(owned) = message.payload {
+        self.take_unexpected(number);
+        if let Some(owned) = payload {
             // SAFETY: the message's own memory holds `arrived` bytes and is no user buffer.
             unsafe { buffer.scatter(owned.base, message.arrived) };
             self.release(owned);
@@ -172,23 +172,23 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(Received::Pending(RequestId(id)))
     }
 
-    /// A receive meets a message that was announced before it.
-    fn receive_announced(
+    /// A receive meets a message that its sender has kept.
+    fn receive_kept(
         &mut self,
         number: u32,
-        message: &Message,
-        cookie: SendCookie,
+        kept: Kept,
         buffer: Cursor,
         owner: Owner,
     ) -> Result<Received, StartError> {
         let request = Request::Done(Err(Fault::Cancelled));
         let id = self.requests.insert(Entry { owner, request })?;
-        if let Err(error) = self.start_recv(id, &message.envelope, cookie, buffer) {
+        let envelope = self.messages.get(number).map(|message| message.envelope);
+        let asked = envelope.map(|envelope| self.ask_for(id, &envelope, kept, buffer));
+        if let Some(Err(error)) = asked {
             self.requests.remove(id);
             return Err(error.into());
         }
-        self.unexpected.remove(message.handle);
-        self.messages.remove(number);
+        self.take_unexpected(number);
         Ok(Received::Pending(RequestId(id)))
     }
 

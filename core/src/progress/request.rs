@@ -52,6 +52,11 @@ pub enum Fault {
         /// The peer.
         rank: u32,
     },
+    /// The peer is on another node, and no way leads there.
+    Unreachable {
+        /// The peer.
+        rank: u32,
+    },
     /// The operation was cancelled.
     Cancelled,
 }
@@ -81,6 +86,11 @@ impl fmt::Display for Fault {
             Self::PeerFinished { rank } => {
                 write!(f, "rank {rank} has left the job and communicates no more")
             }
+            Self::Unreachable { rank } => write!(
+                f,
+                "rank {rank} is on another node, and there is no network channel yet: start all ranks on \
+                 one node"
+            ),
             Self::Cancelled => f.write_str("the operation was cancelled"),
         }
     }
@@ -210,8 +220,20 @@ pub(super) struct Outgoing {
     /// Bytes handed over so far; zero also means that no packet left yet.
     pub(super) sent: usize,
     pub(super) data: Cursor,
-    /// The large message that this is to announce; then nothing else of it is sent here.
-    pub(super) announces: Option<u32>,
+    pub(super) stage: Stage,
+}
+
+/// What the next packet of a message has to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// Its data, or an offer when the receiver has no room for them.
+    Eager,
+    /// The RTS of the large message `sender`; nothing else of it is sent here.
+    Announce { sender: u32 },
+    /// None: it was offered, and waits until `destination` calls for offer `number`.
+    Offered { destination: u32, number: u32 },
+    /// Its data, which the receiver called for.
+    Called,
 }
 
 /// An operation under way, and who answers for it.
@@ -229,7 +251,7 @@ pub struct Owner(pub u32);
 /// What an operation under way waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
-    /// A send that waits for cells, in its destination's list.
+    /// A send that waits for cells, in its destination's list, or to be called for.
     Sending {
         message: Outgoing,
         next: Option<u32>,
@@ -244,6 +266,8 @@ pub(super) enum Request {
     Announced { sender: u32 },
     /// A receive that met an announced message.
     Granted { receiver: u32 },
+    /// A receive that met an offered message.
+    Calling { call: u32 },
     /// Over; kept until asked for.
     Done(Outcome),
 }

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::peer::{Outbox, Peer, Pushed};
-use super::request::{Entry, Outgoing, Owned, Request};
+use super::request::{Entry, Outgoing, Owned, Request, Stage};
 use super::{
     Cursor, Engine, Fault, Gone, Outcome, Owner, RequestId, StartError, Status, StillClaimed,
 };
@@ -69,10 +69,12 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn send_medium(&mut self, destination: u32, key: Key, payload: &[u8]) -> bool {
         let fastbox_max = self.tuning.fastbox_max;
-        let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
-        if !peer.short_ways || payload.len() > fastbox_max || key.tag() > TAG_MAX {
+        let Some(peer) = self.peers.get(destination as usize) else { return false };
+        let closed = !peer.short_ways || payload.len() > fastbox_max || key.tag() > TAG_MAX;
+        if closed || self.is_told_to_keep(destination) {
             return false;
         }
+        let peer = &mut self.peers[destination as usize];
         let mut from = payload.as_ptr();
         let fill = |to: NonNull<u8>, piece| {
             // SAFETY: `send` asks for consecutive pieces of `payload.len()` bytes in all, each at most a line's, and gives
@@ -124,14 +126,22 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // Fallible work first: once a packet has left, there must be a place for the rest.
         self.requests.reserve()?;
-        let announces = self.pre_send(destination, key, data)?;
-        let mut message = Outgoing { key, total: data.remaining(), sent: 0, data, announces };
-        if self.peers[destination as usize].waiting.ends.is_some()
-            || self.push(destination, &mut message)? == Pushed::Blocked
+        let announced = self.pre_send(destination, key, data)?;
+        let stage = announced.map_or(Stage::Eager, |sender| Stage::Announce { sender });
+        let mut message = Outgoing { key, total: data.remaining(), sent: 0, data, stage };
+        let offered = stage == Stage::Eager && self.must_offer(destination, message.total);
+        if offered
+            || self.peers[destination as usize].waiting.ends.is_some()
+            || self.push(destination, None, &mut message)? == Pushed::Blocked
         {
-            return Ok(Sent::Pending(self.wait_for_cells(destination, message, owner)?));
+            let id = self.wait_for_cells(destination, message, owner)?;
+            if offered {
+                // The receiver is to know of it now. Corruption is met again, and reported, by progress.
+                let _ = self.push_waiting(destination);
+            }
+            return Ok(Sent::Pending(RequestId(id)));
         }
-        let Some(sender) = announces else { return Ok(Sent::Done) };
+        let Some(sender) = announced else { return Ok(Sent::Done) };
         let id = self.requests.insert(Entry { owner, request: Request::Announced { sender } })?;
         self.answer_for(sender, id);
         Ok(Sent::Pending(RequestId(id)))
@@ -147,7 +157,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(Request::Sending { mut message, detached: None, .. }) = self.request(id) else {
             return Ok(());
         };
-        if let Some(sender) = message.announces {
+        if let Stage::Announce { sender } = message.stage {
             return self.detach_sender(sender);
         }
         let length = message.left().max(1);
@@ -166,12 +176,13 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(())
     }
 
-    /// Goes on with the sends that wait for cells, each peer's in order.
+    /// Goes on with the sends that wait for cells, each peer's in order, and with those that were called for.
     pub(super) fn push_blocked(&mut self) -> Result<bool, Corrupt> {
         let mut moved = false;
         let mut place = 0;
         while place < self.blocked.len() {
             let destination = self.blocked.get(place);
+            moved |= self.take_call(destination);
             moved |= self.push_waiting(destination)?;
             // A list that ran empty has left its place to another.
             if place < self.blocked.len() && self.blocked.get(place) == destination {
@@ -186,46 +197,61 @@ impl<M: Memory + Clone> Engine<M> {
         while let Some((first, _)) = self.peers[destination as usize].waiting.ends {
             let Some(Request::Sending { message, .. }) = self.request(first) else { break };
             let (mut message, before) = (message, message.sent);
-            let pushed = self.push(destination, &mut message)?;
-            moved |= pushed == Pushed::Whole || message.sent != before;
-            if pushed == Pushed::Blocked {
-                if let Some(Request::Sending { message: kept, .. }) = self.request_mut(first) {
-                    *kept = message;
-                }
-                // The attempt opened them.
-                self.peers[destination as usize].shut();
-                break;
+            let pushed = self.push(destination, Some(first), &mut message)?;
+            moved |= pushed != Pushed::Blocked || message.sent != before;
+            if let Some(Request::Sending { message: kept, .. }) = self.request_mut(first) {
+                *kept = message;
             }
-            let status =
-                Status { source: destination, tag: message.key.tag(), bytes: message.total };
-            self.finish_first_waiting(destination, Ok(status));
+            let (tag, bytes) = (message.key.tag(), message.total);
+            match pushed {
+                Pushed::Blocked => {
+                    // The attempt opened them.
+                    self.peers[destination as usize].shut();
+                    break;
+                }
+                Pushed::Offered => drop(self.leave_line(destination)),
+                Pushed::Whole => {
+                    let status = Status { source: destination, tag, bytes };
+                    self.finish_first_waiting(destination, Ok(status));
+                }
+            }
         }
         Ok(moved)
     }
 
     /// Ends the oldest send that waits for `destination`.
     pub(super) fn finish_first_waiting(&mut self, destination: u32, outcome: Outcome) {
-        let Some((first, last)) = self.peers[destination as usize].waiting.ends else { return };
-        let Some(Request::Sending { message, next, detached }) = self.request(first) else {
-            return;
-        };
-        self.peers[destination as usize].waiting.ends = next.map(|next| (next, last));
-        if next.is_none() {
+        let Some(first) = self.leave_line(destination) else { return };
+        let Some(Request::Sending { message, .. }) = self.request(first) else { return };
+        match message.stage {
+            Stage::Announce { sender } => self.finish_announcing(first, sender, outcome),
+            _ => self.end_send(first, outcome),
+        }
+    }
+
+    /// Takes the oldest send out of the list of those that wait for cells.
+    fn leave_line(&mut self, destination: u32) -> Option<u32> {
+        let (first, last) = self.peers[destination as usize].waiting.ends?;
+        let Some(Request::Sending { next, .. }) = self.request(first) else { return None };
+        let peer = &mut self.peers[destination as usize];
+        peer.waiting.ends = next.map(|next| (next, last));
+        if next.is_none() && peer.offers == 0 {
             self.blocked.remove(destination);
         }
-        if let Some(sender) = message.announces {
-            self.finish_announcing(first, sender, outcome);
-            return;
-        }
-        match detached {
-            None => {
-                if let Some(request) = self.request_mut(first) {
+        Some(first)
+    }
+
+    /// Ends a send that is in no list.
+    pub(super) fn end_send(&mut self, id: u32, outcome: Outcome) {
+        match self.request(id) {
+            Some(Request::Sending { detached: Some(owned), .. }) => {
+                self.requests.remove(id);
+                self.release(owned);
+            }
+            _ => {
+                if let Some(request) = self.request_mut(id) {
                     *request = Request::Done(outcome);
                 }
-            }
-            Some(owned) => {
-                self.requests.remove(first);
-                self.release(owned);
             }
         }
     }
@@ -261,12 +287,18 @@ impl<M: Memory + Clone> Engine<M> {
         destination: u32,
         message: Outgoing,
         owner: Owner,
-    ) -> Result<RequestId, OutOfMemory> {
+    ) -> Result<u32, OutOfMemory> {
         let request = Request::Sending { message, next: None, detached: None };
         let id = self.requests.insert(Entry { owner, request })?;
-        if let Some(sender) = message.announces {
+        if let Stage::Announce { sender } = message.stage {
             self.answer_for(sender, id);
         }
+        self.line_up(destination, id);
+        Ok(id)
+    }
+
+    /// Puts a send behind those that wait for cells.
+    pub(super) fn line_up(&mut self, destination: u32, id: u32) {
         let peer = &mut self.peers[destination as usize];
         // Later messages must not overtake this one through the fastbox.
         peer.shut();
@@ -277,15 +309,30 @@ impl<M: Memory + Clone> Engine<M> {
         {
             *next = Some(id);
         }
+        if let Some(Request::Sending { next, .. }) = self.request_mut(id) {
+            *next = None;
+        }
         self.blocked.insert(destination);
-        Ok(RequestId(id))
     }
 
     /// Hands over as much of a message as there is room for. Its destination is not gone and no other send waits
-    /// before it.
-    fn push(&mut self, destination: u32, message: &mut Outgoing) -> Result<Pushed, Corrupt> {
-        if let Some(sender) = message.announces {
-            return self.push_rts(destination, message.key, sender);
+    /// before it. Without the `id` of a request it is not to be offered.
+    fn push(
+        &mut self,
+        destination: u32,
+        id: Option<u32>,
+        message: &mut Outgoing,
+    ) -> Result<Pushed, Corrupt> {
+        match (message.stage, id) {
+            (Stage::Announce { sender }, _) => {
+                return self.push_rts(destination, message.key, sender);
+            }
+            (Stage::Eager, Some(id))
+                if message.sent == 0 && self.must_offer(destination, message.total) =>
+            {
+                return self.push_offer(destination, id, message);
+            }
+            _ => {}
         }
         if message.sent == 0 && self.push_through_fastbox(destination, message)? {
             return Ok(Pushed::Whole);
@@ -297,6 +344,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             let length = message.left().min(room);
             let kind = match (message.sent, length == message.total) {
+                (0, _) if message.stage == Stage::Called => Kind::Called,
                 (0, true) => Kind::Eager,
                 (0, false) => Kind::EagerFirst,
                 _ => Kind::EagerMore,
@@ -372,17 +420,19 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // No older send waits.
         peer.open();
+        let kind = if message.stage == Stage::Called { Kind::Called } else { Kind::Eager };
         let Outgoing { key, total, data, .. } = message;
         let fill = |to, piece| {
             // SAFETY: `send_lines` gives `piece` writable bytes in the segment, where no user buffer lies.
             unsafe { data.gather(to, piece) };
         };
-        let sent = peer.send_lines(Kind::Eager, *key, *total, fill)?;
+        let sent = peer.send_lines(kind, *key, *total, fill)?;
         if sent {
             peer.next_out += 1;
             message.sent = message.total;
             self.notify(destination);
         }
+        self.shut_if_told_to_keep(destination);
         Ok(sent)
     }
 }
@@ -422,6 +472,7 @@ impl Gone {
         match self {
             Self::Failed => Fault::PeerFailed { rank },
             Self::Finished => Fault::PeerFinished { rank },
+            Self::Unreachable => Fault::Unreachable { rank },
         }
     }
 }

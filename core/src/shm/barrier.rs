@@ -12,6 +12,7 @@
 //! to pass the time until `is_over` is up to the caller.
 //! Absent on purpose: a wait, a reset, the slot of a group of which a member died: its words stay as they are.
 
+use crate::layout::golden;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU64, CacheLine, order};
 
@@ -36,6 +37,8 @@ pub struct BarrierSlot {
     signal: CacheLine<AtomicU64>,
     flags: [CacheLine<AtomicU64>; FLAGS],
 }
+
+golden::structure!(BarrierSlot { key, left, count, signal, flags });
 
 #[cfg(not(strait_loom))]
 const _: () = {

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use crate::layout::{CellIndex, Corrupt};
+use crate::layout::{CellIndex, Corrupt, golden};
 use crate::sync::{AtomicU32, UnsafeCell};
 
 /// One cell's header line. The payload, [`crate::layout::Config::cell_payload`] bytes, follows it.
@@ -44,6 +44,9 @@ impl CellHead {
     /// Flag: from the next packet on, the source also uses its fastbox to this destination.
     pub const FASTBOX_OPEN: u8 = 1;
 }
+
+golden::structure!(Cell { next, head });
+golden::structure!(CellHead { sequence, key, total, source, length, kind, flags, reserved });
 
 #[cfg(not(strait_loom))]
 const _: () = {

@@ -12,7 +12,7 @@
 //! Source: `[Nemesis07]` §3.2 lets one side or both take part in a transfer, by turns that are fixed beforehand; handing
 //! the turns out by a shared counter is ours.
 
-use crate::layout::Corrupt;
+use crate::layout::{Corrupt, golden};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU64, order};
 
@@ -40,6 +40,8 @@ pub struct Chunks {
     /// Grains that are where they belong.
     done: AtomicU64,
 }
+
+golden::structure!(Chunks { claimed, done });
 
 impl Chunks {
     /// Counters that no transfer uses, for models and tests: in a segment, zeroed memory is already such.

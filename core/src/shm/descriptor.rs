@@ -8,6 +8,7 @@
 
 use super::Chunks;
 use super::chunks::Grains;
+use crate::layout::golden;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 
@@ -25,6 +26,8 @@ pub struct Descriptor {
     /// The receiver's answer.
     pub grant: CacheLine<Grant>,
 }
+
+golden::structure!(Descriptor { chunks, grant });
 
 #[cfg(not(strait_loom))]
 const _: () = {
@@ -51,6 +54,8 @@ pub struct Grant {
     refused_first: AtomicU32,
     refused_count: AtomicU32,
 }
+
+golden::structure!(Grant { open, handle, address, length, moves, refused_first, refused_count });
 
 /// What a receiver answers: the receive cookie.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

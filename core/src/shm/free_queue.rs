@@ -8,7 +8,7 @@
 //! Returners: any local process. Taker: the owner, one thread. `push` is lock-free; `take` is wait-free.
 //! ABA cannot happen: nobody pops single cells.
 
-use crate::layout::{CellIndex, Corrupt};
+use crate::layout::{CellIndex, Corrupt, golden};
 use crate::shm::CellArena;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, CacheLine, order};
@@ -19,6 +19,8 @@ use crate::sync::{AtomicU32, CacheLine, order};
 pub struct FreeQueue {
     top: CacheLine<AtomicU32>,
 }
+
+golden::structure!(FreeQueue { top });
 
 impl FreeQueue {
     /// An empty stack, for models and tests: in a segment, zeroed memory is already one.

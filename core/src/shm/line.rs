@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::copy_short;
+use crate::layout::golden;
 use crate::sync::{AtomicU64, CACHE_LINE, UnsafeCell};
 use crate::wire::Key;
 
@@ -30,6 +31,8 @@ pub struct Line {
 }
 
 const BODY: usize = CACHE_LINE - size_of::<u64>();
+
+golden::structure!(Line { header, body });
 
 #[cfg(not(strait_loom))]
 const _: () = {

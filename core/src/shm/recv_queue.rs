@@ -5,7 +5,7 @@
 //! its link it reports the queue as empty, and finds the cell when it looks again.
 //! Absent on purpose: a length, a timeout, allocation, any pointer.
 
-use crate::layout::{CellIndex, Corrupt};
+use crate::layout::{CellIndex, Corrupt, golden};
 use crate::shm::CellArena;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, CacheLine, order};
@@ -27,6 +27,8 @@ pub struct RecvQueue {
     /// The consumer's own head: while the queue is not empty, the consumer leaves the producers' line alone.
     shadow: CacheLine<AtomicU32>,
 }
+
+golden::structure!(RecvQueue { head, tail, shadow });
 
 #[cfg(not(strait_loom))]
 const _: () = {

@@ -4,6 +4,10 @@
 //! (source, destination) pair is its sequence number, which both paths share: a receiver takes the packet whose
 //! number comes next, wherever it lies (`[Nemesis07]` §3.1).
 
+mod offer;
+
+pub use offer::Offer;
+
 use crate::layout::Corrupt;
 
 /// What a packet is. At most 16 kinds: four bits of a fastbox header.
@@ -22,6 +26,11 @@ pub enum Kind {
     /// A piece of an announced message that nobody could move in one copy. Its key is a [`TransferKey`], its total length
     /// the place of the piece in the message.
     Data = 4,
+    /// The announcement of a message that its sender keeps because the receiver has no room for it. Takes part in matching
+    /// like the first packet of a message; its payload is an [`Offer`].
+    Offer = 5,
+    /// The first part, or all, of an offered message that its receiver called for.
+    Called = 6,
 }
 
 impl Kind {
@@ -38,6 +47,8 @@ impl Kind {
             2 => Ok(Self::EagerMore),
             3 => Ok(Self::Rts),
             4 => Ok(Self::Data),
+            5 => Ok(Self::Offer),
+            6 => Ok(Self::Called),
             found => Err(Corrupt::Kind { found }),
         }
     }

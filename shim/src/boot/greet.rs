@@ -49,13 +49,11 @@ impl Greeter {
     ///
     /// What goes wrong here is the rank's trouble, and it hears of it: by a refusal, or by the closed socket.
     pub(super) fn answer(&mut self, map: &SegmentMap, nonce: u64) -> Greeted {
-        let mut bytes = [0; Hello::BYTES + 1];
-        let received = match rustix::net::recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
-            Err(Errno::INTR | Errno::AGAIN) => return Greeted::Open,
-            Err(_) | Ok((_, 0)) => return Greeted::Closed,
-            Ok((_, received)) => received.min(bytes.len()),
+        let hello = match receive_hello(&self.socket) {
+            Ok(hello) => hello,
+            Err(socket) => return socket,
         };
-        let verdict = match Hello::parse(&bytes[..received]) {
+        let verdict = match hello {
             Ok(hello) => self.judge(&hello).map(|()| hello.pid),
             Err(Malformed::Protocol { .. }) => Err(Refusal::Protocol { launcher: PROTOCOL }),
             Err(_) => return Greeted::Closed,
@@ -89,8 +87,22 @@ impl Greeter {
     }
 }
 
+/// The greeting that waits on `socket`; without one, what is known of the socket.
+pub(super) fn receive_hello(socket: &OwnedFd) -> Result<Result<Hello, Malformed>, Greeted> {
+    let mut bytes = [0; Hello::BYTES + 1];
+    match rustix::net::recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
+        Err(Errno::INTR | Errno::AGAIN) => Err(Greeted::Open),
+        Err(_) | Ok((_, 0)) => Err(Greeted::Closed),
+        Ok((_, received)) => Ok(Hello::parse(&bytes[..received.min(Hello::BYTES + 1)])),
+    }
+}
+
 /// Sends one reply, with a descriptor if there is one to send. A rank that does not read is not waited for.
-fn send(socket: &OwnedFd, reply: &Reply, file: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+pub(super) fn send(
+    socket: &OwnedFd,
+    reply: &Reply,
+    file: Option<BorrowedFd<'_>>,
+) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files = file.as_slice();

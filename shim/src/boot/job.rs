@@ -11,8 +11,10 @@ use rustix::process::Signal;
 use super::greet::Greeted;
 use super::launch::{LaunchError, os};
 use super::outcome::Outcome;
+use super::pmi::server::{Said, Space};
 use super::rank::Rank;
 use crate::liveness;
+use crate::nodes::Nodes;
 use crate::segment::SegmentMap;
 use crate::sleep;
 
@@ -22,8 +24,11 @@ const GRACE: Duration = Duration::from_secs(2);
 /// A started job. Dropped, it kills and reaps every rank that still runs.
 #[derive(Debug)]
 pub struct Job {
-    map: SegmentMap,
+    /// The segment of each node.
+    maps: Vec<SegmentMap>,
+    nodes: Nodes,
     nonce: u64,
+    space: Space,
     ranks: Vec<Rank>,
     keep_going: bool,
     signals: Option<OwnedFd>,
@@ -47,13 +52,16 @@ enum Source {
     Signals,
     Exit(usize),
     Boot(usize),
+    Pmi(usize),
     Output(usize, usize),
 }
 
 impl Job {
-    pub(super) fn new(map: SegmentMap, nonce: u64, keep_going: bool) -> Self {
+    pub(super) fn new(maps: Vec<SegmentMap>, nodes: Nodes, nonce: u64, keep_going: bool) -> Self {
         Self {
-            map,
+            space: Space::new(&nodes),
+            maps,
+            nodes,
             nonce,
             ranks: Vec::new(),
             keep_going,
@@ -64,14 +72,16 @@ impl Job {
         }
     }
 
-    /// The launcher's view of the segment.
+    /// The launcher's view of the first segment.
     #[cfg(test)]
     pub(super) fn segment(&self) -> strait_core::layout::Segment {
-        self.map.segment()
+        self.maps[0].segment()
     }
 
-    pub(super) fn add(&mut self, rank: Rank) {
+    /// Adds the next rank, with the launcher's end of its PMI socket.
+    pub(super) fn add(&mut self, rank: Rank, pmi: OwnedFd) {
         self.ranks.push(rank);
+        self.space.add(pmi);
     }
 
     /// The process number of `rank`; `None` once it has ended, or when there is no such rank.
@@ -134,6 +144,9 @@ impl Job {
             if let Some(greeter) = &rank.greeter {
                 watch(Source::Boot(at), greeter.socket().as_fd());
             }
+            if let Some(socket) = self.space.socket(at as u32) {
+                watch(Source::Pmi(at), socket.as_fd());
+            }
             watch(Source::Exit(at), rank.pidfd().as_fd());
         }
         let timeout = match self.ending {
@@ -156,11 +169,17 @@ impl Job {
             Source::Signals => self.forward(),
             Source::Exit(at) => return self.reap(at),
             Source::Boot(at) => {
+                let map = &self.maps[self.nodes.node_of(at as u32).unwrap_or(0) as usize];
                 let greeter = &mut self.ranks[at].greeter;
                 if let Some(desk) = greeter
-                    && desk.answer(&self.map, self.nonce) == Greeted::Closed
+                    && desk.answer(map, self.nonce) == Greeted::Closed
                 {
                     *greeter = None;
+                }
+            }
+            Source::Pmi(at) => {
+                if self.space.hear(at as u32) == Said::Abort {
+                    self.abort(at);
                 }
             }
             Source::Output(at, pipe) => {
@@ -196,19 +215,37 @@ impl Job {
     /// Takes in the end of a rank, tells its peers, and ends the job if the rank failed.
     fn reap(&mut self, at: usize) -> Result<(), LaunchError> {
         let Some(exit) = self.ranks[at].reap()? else { return Ok(()) };
-        let segment = self.map.segment();
-        liveness::mark_dead(&segment.rank_block(exit.rank).liveness);
-        // Who lies down at this moment may miss it, and learns of the end when its sleep does.
-        (0..segment.ranks()).for_each(|rank| sleep::wake(&segment.rank_block(rank).doorbell));
+        self.space.leave(exit.rank);
+        // On every node: ranks of other nodes must learn of it, too.
+        for map in &self.maps {
+            let segment = map.segment();
+            liveness::mark_dead(&segment.rank_block(exit.rank).liveness);
+            // Who lies down at this moment may miss it, and learns of the end when its sleep does.
+            (0..segment.ranks()).for_each(|rank| sleep::wake(&segment.rank_block(rank).doorbell));
+        }
         if !exit.status.success() {
             self.first_failure.get_or_insert(exit.rank);
-            let others_run = self.ranks.iter().any(Rank::is_running);
-            if others_run && !self.keep_going && self.ending == Ending::No {
-                self.signal(Signal::TERM);
-                self.ending = Ending::Asked(Instant::now() + GRACE);
+            if !self.keep_going {
+                self.end_others();
             }
         }
         Ok(())
+    }
+
+    /// A rank wants the job to end. It has failed, and ends itself: so the code is its own.
+    fn abort(&mut self, at: usize) {
+        self.first_failure.get_or_insert(at as u32);
+        self.end_others();
+    }
+
+    /// Asks all that run to end, but for the rank that failed first.
+    fn end_others(&mut self) {
+        let others = |rank: &&Rank| Some(rank.number()) != self.first_failure && rank.is_running();
+        let mut others = self.ranks.iter().filter(others).peekable();
+        if self.ending == Ending::No && others.peek().is_some() {
+            others.for_each(|rank| rank.signal(Signal::TERM));
+            self.ending = Ending::Asked(Instant::now() + GRACE);
+        }
     }
 
     fn kill_when_overdue(&mut self) {

@@ -1,6 +1,5 @@
-//! The rank's side of the boot exchange.
+//! How a process joins its job: at our launcher, or together with the ranks of its node under somebody else's.
 
-use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -13,55 +12,101 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketType,
 };
 
-use super::message::{Hello, Refusal, Reply};
-use crate::env::{self, EnvError};
+use super::meet::meet;
+use super::message::{Hello, Reply};
+use super::pmi::{self, client::Client, mapping};
+use super::store::KeyValueStore;
+use super::{BootError, share};
+use crate::env;
 use crate::liveness;
-use crate::segment::{SegmentError, SegmentMap};
+use crate::nodes::Nodes;
+use crate::segment::SegmentMap;
 
 /// How long the launcher may take to answer. It answers at once unless it was stopped.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = share::PATIENCE;
 
 /// A process's place in a job.
 #[derive(Debug)]
 pub(crate) struct Membership {
     /// Its rank.
     pub(crate) rank: u32,
-    /// The segment of the job, in which this rank is alive now.
+    /// Where all ranks are.
+    pub(crate) nodes: Nodes,
+    /// The segment of this node, in which this rank is alive now.
     pub(crate) map: SegmentMap,
+    /// What the ranks say to each other before they can send messages.
+    pub(crate) store: Box<dyn KeyValueStore>,
 }
 
 /// Joins the job that this process was started for. Once per process.
+///
+/// Under `strait run` no rank waits for another. Under another launcher all ranks of the job join together, as in
+/// `MPI_INIT`: this waits until every rank has come.
 ///
 /// # Errors
 ///
 /// [`BootError`]: this process was not started by a launcher, or the two do not agree.
 pub(crate) fn join() -> Result<Membership, BootError> {
-    static JOINED: AtomicBool = AtomicBool::new(false);
-
-    let place = Place::from_env()?;
-    if JOINED.swap(true, Ordering::Relaxed) {
-        return Err(BootError::Twice);
+    let (ours, pmi) = (Place::from_env()?, pmi::client::Place::from_env()?);
+    if ours.is_none() && pmi.is_none() {
+        return Err(BootError::NotStarted);
     }
+    once()?;
+    let Some(place) = ours else {
+        let place = pmi.ok_or(BootError::NotStarted)?;
+        // SAFETY: the launcher made the socket for this process to own, and `once` lets one caller take it.
+        let socket = unsafe { place.take() }?;
+        return join_by_pmi(socket, place.rank, place.size);
+    };
     inspect(place.fd)?;
-    // SAFETY: `inspect` found an open socket; the launcher made it for this process to own, and the flag above lets
-    // one caller take it.
+    // SAFETY: `inspect` found an open socket; the launcher made it for this process to own, and `once` lets one caller
+    // take it.
     let socket = unsafe { OwnedFd::from_raw_fd(place.fd) };
-    join_over(&socket, place.rank, place.size, PATIENCE)
+    let pmi = pmi.ok_or(BootError::Unset { variable: env::PMI_FD.name })?;
+    // SAFETY: as above.
+    let (store, nodes) = connect(unsafe { pmi.take() }?, place.size)?;
+    let map = join_over(&socket, place.rank, place.size, PATIENCE)?;
+    Ok(Membership { rank: place.rank, nodes, map, store })
+}
+
+/// Lets one caller take the launcher's sockets, ever.
+pub(super) fn once() -> Result<(), BootError> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::Relaxed) { Err(BootError::Twice) } else { Ok(()) }
+}
+
+/// Joins over the PMI socket of a launcher that knows nothing of Strait.
+pub(super) fn join_by_pmi(socket: OwnedFd, rank: u32, size: u32) -> Result<Membership, BootError> {
+    let (mut store, nodes) = connect(socket, size)?;
+    let map = meet(store.as_mut(), rank, &nodes)?;
+    Ok(Membership { rank, nodes, map, store })
+}
+
+/// The key-value store of the job, and where its ranks are.
+fn connect(socket: OwnedFd, size: u32) -> Result<(Box<dyn KeyValueStore>, Nodes), BootError> {
+    let mut client = Client::new(socket)?;
+    let mapping = client.mapping()?.ok_or(BootError::NoMapping)?;
+    let nodes = mapping::parse(&mapping, size).map_err(BootError::Mapping)?;
+    Ok((Box::new(client), nodes))
 }
 
 /// What the environment says of this process.
-struct Place {
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Place {
     fd: RawFd,
-    rank: u32,
-    size: u32,
+    pub(super) rank: u32,
+    pub(super) size: u32,
 }
 
 impl Place {
-    fn from_env() -> Result<Self, BootError> {
-        let fd = env::BOOT_FD.read(|&fd: &RawFd| fd > 2)?.ok_or(BootError::NotStarted)?;
-        let size = env::SIZE.read(|&size: &u32| size > 0)?.ok_or(BootError::NotStarted)?;
-        let rank = env::RANK.read(|&rank: &u32| rank < size)?.ok_or(BootError::NotStarted)?;
-        Ok(Self { fd, rank, size })
+    /// `None` when no launcher of ours started this process.
+    pub(super) fn from_env() -> Result<Option<Self>, BootError> {
+        let Some(fd) = env::BOOT_FD.read(|&fd: &RawFd| fd > 2)? else { return Ok(None) };
+        let size = env::SIZE.read(|&size: &u32| size > 0)?;
+        let size = size.ok_or(BootError::Unset { variable: env::SIZE.name })?;
+        let rank = env::RANK.read(|&rank: &u32| rank < size)?;
+        let rank = rank.ok_or(BootError::Unset { variable: env::RANK.name })?;
+        Ok(Some(Self { fd, rank, size }))
     }
 }
 
@@ -83,31 +128,39 @@ fn join_over(
     rank: u32,
     size: u32,
     patience: Duration,
-) -> Result<Membership, BootError> {
+) -> Result<SegmentMap, BootError> {
     let pid = std::process::id();
     let hello = Hello::new(rank, pid).encode();
     rustix::net::send(socket, &hello, SendFlags::NOSIGNAL).map_err(gone_or(BootError::Socket))?;
     await_answer(socket, patience)?;
     let (reply, file) = receive(socket)?;
-    let (nonce, length, ranks) = match reply {
+    adopt(&reply, file, rank, size)
+}
+
+/// Maps the segment that came with `reply`, and says that this rank is alive in it.
+pub(super) fn adopt(
+    reply: &Reply,
+    file: Option<OwnedFd>,
+    rank: u32,
+    size: u32,
+) -> Result<SegmentMap, BootError> {
+    let (nonce, length, ranks) = match *reply {
         Reply::Welcome { nonce, length, ranks } => (nonce, length, ranks),
         Reply::Refused(refusal) => return Err(BootError::Refused(refusal)),
     };
     if ranks != size {
         return Err(BootError::Size { environment: size, launcher: ranks });
     }
-    let file = file.ok_or(BootError::NoSegment)?;
+    let file = file.ok_or(BootError::NoDescriptor)?;
     let map = SegmentMap::attach(file, nonce, rank).map_err(BootError::Segment)?;
     if map.length() as u64 != length || map.segment().ranks() != ranks {
         return Err(BootError::OtherSegment { length: map.length() as u64, expected: length });
     }
-    // Without /proc there is no start time; zero matches no process, and the liveness word decides alone.
-    let started = liveness::start_time("self").unwrap_or(0);
-    map.segment().rank_block(rank).liveness.attach(pid, started);
-    Ok(Membership { rank, map })
+    liveness::attach_self(&map.segment().rank_block(rank).liveness);
+    Ok(map)
 }
 
-fn await_answer(socket: &OwnedFd, patience: Duration) -> Result<(), BootError> {
+pub(super) fn await_answer(socket: &OwnedFd, patience: Duration) -> Result<(), BootError> {
     let timeout = Timespec::try_from(patience).unwrap_or_default();
     let mut fds = [PollFd::new(socket, PollFlags::IN)];
     match rustix::io::retry_on_intr(|| poll(&mut fds, Some(&timeout))) {
@@ -118,7 +171,7 @@ fn await_answer(socket: &OwnedFd, patience: Duration) -> Result<(), BootError> {
 }
 
 /// Receives the answer and the descriptor that came with it.
-fn receive(socket: &OwnedFd) -> Result<(Reply, Option<OwnedFd>), BootError> {
+pub(super) fn receive(socket: &OwnedFd) -> Result<(Reply, Option<OwnedFd>), BootError> {
     let mut bytes = [0; Reply::BYTES + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -148,120 +201,6 @@ fn gone_or(other: fn(Errno) -> BootError) -> impl FnOnce(Errno) -> BootError {
     move |error| match error {
         Errno::PIPE | Errno::CONNRESET => BootError::LauncherGone,
         error => other(error),
-    }
-}
-
-/// Why this process could not join its job.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum BootError {
-    /// No launcher started this process.
-    NotStarted,
-    /// The environment has a value that the launcher does not set.
-    Environment(EnvError),
-    /// The descriptor is no socket of a launcher.
-    NotASocket {
-        /// Its number.
-        fd: i32,
-        /// What the kernel said, if it knew the descriptor at all.
-        error: Option<Errno>,
-    },
-    /// The socket to the launcher failed.
-    Socket(Errno),
-    /// The launcher closed the socket: it has ended.
-    LauncherGone,
-    /// The launcher did not answer.
-    Silent {
-        /// How long this process waited.
-        seconds: u64,
-    },
-    /// The launcher's answer cannot be read.
-    Malformed {
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The launcher does not take this process in.
-    Refused(Refusal),
-    /// The environment and the launcher name different numbers of ranks.
-    Size {
-        /// What `STRAIT_SIZE` says.
-        environment: u32,
-        /// What the launcher says.
-        launcher: u32,
-    },
-    /// No segment came with the launcher's answer.
-    NoSegment,
-    /// The segment that came is not the one announced.
-    OtherSegment {
-        /// Its length, bytes.
-        length: u64,
-        /// The length announced, bytes.
-        expected: u64,
-    },
-    /// The segment cannot be used.
-    Segment(SegmentError),
-    /// This process has joined, or tried to, before.
-    Twice,
-}
-
-impl fmt::Display for BootError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotStarted => f.write_str(
-                "this process is no rank of a job: start the program with \
-                 `strait run -n N PROGRAM`",
-            ),
-            Self::Environment(error) => error.fmt(f),
-            Self::NotASocket { fd, error } => {
-                write!(f, "descriptor {fd} (STRAIT_BOOT_FD) is not the launcher's socket")?;
-                if let Some(error) = error {
-                    write!(f, ": {error}")?;
-                }
-                f.write_str(
-                    "; a rank is the process that `strait run` started, and a script that stands \
-                     between the two must leave that descriptor open",
-                )
-            }
-            Self::Socket(error) => write!(f, "the socket to the launcher failed: {error}"),
-            Self::LauncherGone => f.write_str("the launcher ended before it answered"),
-            Self::Silent { seconds } => {
-                write!(f, "the launcher did not answer for {seconds} s: was it stopped?")
-            }
-            Self::Malformed { what } => write!(f, "the launcher's answer makes no sense: {what}"),
-            Self::Refused(refusal) => write!(f, "the launcher refused this process: {refusal}"),
-            Self::Size { environment, launcher } => {
-                write!(f, "STRAIT_SIZE says {environment} ranks, the launcher {launcher}")
-            }
-            Self::NoSegment => f.write_str(
-                "the launcher's answer came without its segment: is this process out of \
-                 descriptors (ulimit -n)?",
-            ),
-            Self::OtherSegment { length, expected } => {
-                write!(f, "the segment has {length} bytes, the launcher announced {expected}")
-            }
-            Self::Segment(error) => error.fmt(f),
-            Self::Twice => f.write_str(
-                "this process has joined its job, or tried to, before: join once and share the \
-                 result",
-            ),
-        }
-    }
-}
-
-impl core::error::Error for BootError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Environment(error) => Some(error),
-            Self::Socket(error) | Self::NotASocket { error: Some(error), .. } => Some(error),
-            Self::Segment(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<EnvError> for BootError {
-    fn from(error: EnvError) -> Self {
-        Self::Environment(error)
     }
 }
 

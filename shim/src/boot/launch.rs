@@ -13,7 +13,9 @@ use strait_core::layout::Config;
 
 use super::greet::{Greeter, socket_pair};
 use super::job::Job;
+use super::pmi;
 use super::rank::Rank;
+use crate::nodes::Nodes;
 use crate::segment::{self, SegmentError, SegmentMap};
 use crate::{env, topology};
 
@@ -31,6 +33,9 @@ use crate::{env, topology};
 pub struct Launch {
     /// Number of ranks, and the shape of the segment they share.
     pub config: Config,
+    /// Nodes to act as: the ranks are dealt out in consecutive blocks ([`Nodes::blocks`]), each with a segment of its own,
+    /// as if the blocks were on different machines.
+    pub nodes: u32,
     /// The program: a path, or a name to be looked up in `PATH`.
     pub program: OsString,
     /// Its arguments.
@@ -50,6 +55,7 @@ impl Launch {
     pub fn new(ranks: u32, program: impl Into<OsString>) -> Self {
         Self {
             config: Config::new(ranks),
+            nodes: 1,
             program: program.into(),
             args: Vec::new(),
             bind: false,
@@ -59,7 +65,7 @@ impl Launch {
         }
     }
 
-    /// Makes the segment and starts the ranks. They wait in their boot exchange until [`Job::wait`] is called.
+    /// Makes the segments and starts the ranks. They wait in their boot exchange until [`Job::wait`] is called.
     ///
     /// Rank 0 reads the launcher's standard input, the others read nothing. Each rank leads a process group of its
     /// own, which ends with it; only rank 0 stays in the launcher's when that input is a terminal. The kernel kills
@@ -76,18 +82,25 @@ impl Launch {
             Vec::new()
         };
         let file_limit = raise_file_limit(self.descriptors())?;
+        let (ranks, nodes) = (self.config.ranks, self.nodes);
+        let nodes = Nodes::blocks(ranks, nodes).ok_or(LaunchError::Nodes { ranks, nodes })?;
         let nonce = segment::nonce().map_err(LaunchError::Segment)?;
-        let map = SegmentMap::create(self.config, nonce).map_err(LaunchError::Segment)?;
-        let mut job = Job::new(map, nonce, self.keep_going);
-        for rank in 0..self.config.ranks {
+        let maps = (0..nodes.count())
+            .map(|node| SegmentMap::create_on(self.config, nonce, &nodes, node))
+            .collect::<Result<_, _>>()
+            .map_err(LaunchError::Segment)?;
+        let mut job = Job::new(maps, nodes, nonce, self.keep_going);
+        for rank in 0..ranks {
             let (ours, theirs) = socket_pair().map_err(os("making a socket"))?;
+            let (pmi_ours, pmi_theirs) =
+                pmi::server::socket_pair().map_err(os("making a socket"))?;
             let setup = ChildSetup {
-                socket: theirs.as_raw_fd(),
+                sockets: [theirs.as_raw_fd(), pmi_theirs.as_raw_fd()],
                 launcher: rustix::process::getpid(),
                 cpu: cpus.get(rank as usize % cpus.len().max(1)).copied(),
                 file_limit,
             };
-            let (mut command, own_group) = self.command(rank, &theirs);
+            let (mut command, own_group) = self.command(rank, &theirs, &pmi_theirs);
             // SAFETY: `apply` makes system calls on copies of integers and nothing else; it allocates nothing.
             unsafe { command.pre_exec(move || setup.apply()) };
             let process = command.spawn().map_err(|error| LaunchError::Program {
@@ -95,21 +108,26 @@ impl Launch {
                 rank,
                 error,
             })?;
-            job.add(Rank::new(process, Greeter::new(ours, rank), rank, own_group)?);
+            job.add(Rank::new(process, Greeter::new(ours, rank), rank, own_group)?, pmi_ours);
         }
         Ok(job)
     }
 
     /// The command of one rank, and whether it leads a process group.
-    fn command(&self, rank: u32, socket: &OwnedFd) -> (Command, bool) {
+    fn command(&self, rank: u32, socket: &OwnedFd, pmi: &OwnedFd) -> (Command, bool) {
+        // Virtual nodes share this machine's processors.
+        let cpus = (topology::allowed_cpu_count() / self.nodes as usize).max(1);
         let mut command = Command::new(&self.program);
         command
             .args(&self.args)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env(env::RANK.name, rank.to_string())
             .env(env::SIZE.name, self.config.ranks.to_string())
-            .env(env::CPUS.name, topology::allowed_cpu_count().to_string())
-            .env(env::BOOT_FD.name, socket.as_raw_fd().to_string());
+            .env(env::CPUS.name, cpus.to_string())
+            .env(env::BOOT_FD.name, socket.as_raw_fd().to_string())
+            .env(env::PMI_RANK.name, rank.to_string())
+            .env(env::PMI_SIZE.name, self.config.ranks.to_string())
+            .env(env::PMI_FD.name, pmi.as_raw_fd().to_string());
         if self.label {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
@@ -124,18 +142,18 @@ impl Launch {
         (command, own_group)
     }
 
-    /// Descriptors that the launcher has open when all ranks run: socket, pidfd and two pipes for each, and a few
-    /// for itself and for a start under way.
+    /// Descriptors that the launcher has open when all ranks run: two sockets, pidfd and two pipes for each, a segment for
+    /// each node, and a few for itself and for a start under way.
     fn descriptors(&self) -> u64 {
-        let each = if self.label { 4 } else { 2 };
-        u64::from(self.config.ranks) * each + 64
+        let each = if self.label { 5 } else { 3 };
+        u64::from(self.config.ranks) * each + u64::from(self.nodes) + 64
     }
 }
 
 /// What a rank's process does to itself between `fork` and `exec`.
 #[derive(Clone, Copy)]
 struct ChildSetup {
-    socket: RawFd,
+    sockets: [RawFd; 2],
     launcher: Pid,
     cpu: Option<usize>,
     file_limit: Option<Rlimit>,
@@ -148,9 +166,11 @@ impl ChildSetup {
         if getppid() != Some(self.launcher) {
             return Err(Errno::SRCH.into());
         }
-        // SAFETY: the descriptor is this process's copy of the socket, open until `exec` and after it.
-        let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
-        rustix::io::fcntl_setfd(socket, FdFlags::empty())?;
+        for socket in self.sockets {
+            // SAFETY: the descriptor is this process's copy of the socket, open until `exec` and after it.
+            let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+            rustix::io::fcntl_setfd(socket, FdFlags::empty())?;
+        }
         if let Some(limit) = self.file_limit {
             setrlimit(Resource::Nofile, limit)?;
         }
@@ -192,6 +212,13 @@ pub enum LaunchError {
     },
     /// The segment cannot be made.
     Segment(SegmentError),
+    /// Some node would have no rank.
+    Nodes {
+        /// Ranks asked for.
+        ranks: u32,
+        /// Nodes asked for.
+        nodes: u32,
+    },
     /// The processors that may be used are not known.
     Cpus(io::Error),
     /// The launcher may not open as many descriptors as the job needs.
@@ -234,6 +261,13 @@ impl fmt::Display for LaunchError {
                 }
             }
             Self::Segment(error) => error.fmt(f),
+            Self::Nodes { ranks: 0, .. } => f.write_str("a job needs at least 1 rank"),
+            Self::Nodes { ranks, nodes } => {
+                write!(
+                    f,
+                    "{ranks} ranks cannot fill {nodes} nodes: each node needs at least 1 rank"
+                )
+            }
             Self::Cpus(error) => write!(f, "cannot learn which processors may be used: {error}"),
             Self::Descriptors { need, limit } => write!(
                 f,
@@ -256,7 +290,7 @@ impl core::error::Error for LaunchError {
             }
             Self::Segment(error) => Some(error),
             Self::Os { error, .. } => Some(error),
-            Self::Descriptors { .. } => None,
+            Self::Descriptors { .. } | Self::Nodes { .. } => None,
         }
     }
 }

@@ -9,7 +9,7 @@ const MAGIC: [u8; 8] = *b"strait\x0b\x07";
 
 /// Version of this exchange. Magic and version stay where they are in all versions, so that two versions can always
 /// tell each other so.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 
 /// What a rank says first.
 ///
@@ -20,19 +20,24 @@ pub(super) const PROTOCOL: u32 = 1;
 /// |     12 |    4 | layout version   |
 /// |     16 |    4 | rank             |
 /// |     20 |    4 | pid              |
+/// |     24 |    8 | nonce            |
+///
+/// The nonce shows that a rank who came through a public door ([`super::share`]) was told of it in the job's key-value
+/// store; over the launcher's own socket it is zero.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Hello {
     pub(super) layout: u32,
     pub(super) rank: u32,
     pub(super) pid: u32,
+    pub(super) nonce: u64,
 }
 
 impl Hello {
-    pub(super) const BYTES: usize = 24;
+    pub(super) const BYTES: usize = 32;
 
-    /// The greeting of process `pid` of this version, as `rank`.
+    /// The greeting of process `pid` of this version, as `rank`, to the launcher.
     pub(super) fn new(rank: u32, pid: u32) -> Self {
-        Self { layout: LAYOUT_VERSION, rank, pid }
+        Self { layout: LAYOUT_VERSION, rank, pid, nonce: 0 }
     }
 
     pub(super) fn encode(&self) -> [u8; Self::BYTES] {
@@ -41,16 +46,18 @@ impl Hello {
         for (at, field) in [PROTOCOL, self.layout, self.rank, self.pid].into_iter().enumerate() {
             bytes[8 + 4 * at..][..4].copy_from_slice(&field.to_le_bytes());
         }
+        bytes[24..].copy_from_slice(&self.nonce.to_le_bytes());
         bytes
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let fields = Fields::new(bytes, Self::BYTES)?;
-        Ok(Self { layout: fields.u32(12), rank: fields.u32(16), pid: fields.u32(20) })
+        let (layout, rank, pid) = (fields.u32(12), fields.u32(16), fields.u32(20));
+        Ok(Self { layout, rank, pid, nonce: fields.u64(24) })
     }
 }
 
-/// What the launcher answers. A welcome comes with the descriptor of the segment.
+/// What the launcher answers, or the rank that shares a descriptor. A welcome comes with the descriptor.
 ///
 /// | offset | size | field            | welcome           | refusal              |
 /// |-------:|-----:|------------------|-------------------|----------------------|
@@ -91,6 +98,8 @@ pub enum Refusal {
         /// That process.
         pid: u32,
     },
+    /// The process does not know the nonce of what it asks for, or its rank has no share in it.
+    Stranger,
 }
 
 impl Reply {
@@ -103,6 +112,7 @@ impl Reply {
             Self::Refused(Refusal::Layout { launcher }) => (2, 0, 0, launcher),
             Self::Refused(Refusal::Rank { expected }) => (3, 0, 0, expected),
             Self::Refused(Refusal::Taken { pid }) => (4, 0, 0, pid),
+            Self::Refused(Refusal::Stranger) => (5, 0, 0, 0),
         };
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -128,6 +138,7 @@ impl Reply {
             2 => Self::Refused(Refusal::Layout { launcher: detail }),
             3 => Self::Refused(Refusal::Rank { expected: detail }),
             4 => Self::Refused(Refusal::Taken { pid: detail }),
+            5 => Self::Refused(Refusal::Stranger),
             kind => return Err(Malformed::Kind { found: kind }),
         })
     }
@@ -155,6 +166,10 @@ impl fmt::Display for Refusal {
                 f,
                 "process {pid} has joined as this rank already: a rank is one process, which \
                  joins once"
+            ),
+            Self::Stranger => f.write_str(
+                "it shares with ranks of its own job alone: this process asked for another rank's \
+                 share, or with another job's nonce",
             ),
         }
     }
@@ -232,6 +247,7 @@ mod tests {
             Reply::Refused(Refusal::Layout { launcher: 8 }),
             Reply::Refused(Refusal::Rank { expected: 7 }),
             Reply::Refused(Refusal::Taken { pid: 6 }),
+            Reply::Refused(Refusal::Stranger),
         ] {
             assert_eq!(Reply::parse(&reply.encode()), Ok(reply));
         }
@@ -239,8 +255,9 @@ mod tests {
 
     #[test]
     fn the_bytes_are_fixed() {
-        let hello = Hello { layout: 2, rank: 3, pid: 0x0405 };
-        let expected = b"strait\x0b\x07\x01\0\0\0\x02\0\0\0\x03\0\0\0\x05\x04\0\0";
+        let hello = Hello { layout: 2, rank: 3, pid: 0x0405, nonce: 6 };
+        let expected =
+            b"strait\x0b\x07\x02\0\0\0\x02\0\0\0\x03\0\0\0\x05\x04\0\0\x06\0\0\0\0\0\0\0";
         assert_eq!(&hello.encode(), expected);
     }
 
@@ -256,14 +273,14 @@ mod tests {
         kind[12] = 200;
         assert_eq!(Reply::parse(&kind), Err(Malformed::Kind { found: 200 }));
         let mut version = good;
-        version[8] = 2;
+        version[8] = 3;
         for later in [&version[..], &version[..20], &[version, version].concat()] {
             assert_eq!(
                 Reply::parse(later),
-                Ok(Reply::Refused(Refusal::Protocol { launcher: 2 })),
+                Ok(Reply::Refused(Refusal::Protocol { launcher: 3 })),
                 "a later launcher is told from a broken one"
             );
-            assert_eq!(Hello::parse(later), Err(Malformed::Protocol { found: 2 }));
+            assert_eq!(Hello::parse(later), Err(Malformed::Protocol { found: 3 }));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! How ranks start and find each other: the launcher, and the exchange by which a rank joins.
+//! How ranks start and find each other: launchers, and the exchanges by which a rank joins.
 //!
-//! The launcher makes the segment, starts the ranks with one end of a socket pair each, and answers:
+//! Our own launcher makes the segments, one for each node, starts the ranks with one end of a socket pair each, and answers:
 //!
 //! ```text
 //! rank                                     launcher
@@ -11,24 +11,41 @@
 //!  | maps, checks the nonce, says `Alive`      |
 //! ```
 //!
-//! The socket has no name and carries records, so nobody else can answer and no message comes in pieces. Nothing
-//! of the exchange is on any path after the start.
+//! The socket has no name and carries records, so nobody else can answer and no message comes in pieces.
+//!
+//! Every launcher that we know, ours too, gives each rank a second socket and answers there as a key-value store
+//! ([`pmi`]). Under a launcher that knows nothing of Strait the ranks do the rest themselves: the first rank of each node
+//! makes the node's segment ([`meet`]) and hands it to the others as our launcher would ([`share`]). The same way any other
+//! descriptor comes to all ranks of a job on one host.
+//!
+//! Nothing of all this is on any path after the start.
 
+mod error;
 mod greet;
 mod job;
 mod join;
 mod label;
 mod launch;
+mod meet;
 mod message;
 mod outcome;
+mod pmi;
 mod rank;
+mod share;
+mod start;
+mod store;
 
+pub use error::BootError;
 pub use job::Job;
-pub use join::BootError;
-pub(crate) use join::join;
+pub(crate) use join::{Membership, join};
 pub use launch::{Launch, LaunchError};
 pub use message::Refusal;
 pub use outcome::{Outcome, RankExit};
+pub use pmi::mapping::MappingError;
+pub(crate) use share::share;
+pub use start::{Launcher, Start};
+pub use store::StoreError;
+pub(crate) use store::{InProcess, KeyValueStore};
 
 pub use crate::segment::SegmentError;
 pub(crate) use crate::segment::nonce;

@@ -21,7 +21,7 @@ pub(crate) enum Meeting {
     /// They have not met yet: the first barrier agrees on a place.
     #[default]
     Nowhere,
-    /// There was no slot.
+    /// There was no slot, or they are on several nodes.
     Messages,
     /// At words in the segment.
     Slot(Place),
@@ -43,6 +43,10 @@ impl Meeting {
             _ if team.count() == 1 => Ok(()),
             Self::Slot(place) => place.barrier(team),
             Self::Messages => team.disseminate(),
+            Self::Nowhere if !team.is_on_one_node() => {
+                self.by_messages();
+                team.disseminate()
+            }
             Self::Nowhere => agree(team, way).map(|meeting| *self = meeting),
         };
         met.map_err(|error| team.blame(error))

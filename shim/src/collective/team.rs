@@ -89,6 +89,12 @@ impl<'a> Team<'a> {
             .map(move |p| self.members.rank(p))
     }
 
+    /// True when all members are on one node, and so can meet in its segment.
+    pub(super) fn is_on_one_node(self) -> bool {
+        let own = Some(self.world.node());
+        self.others().all(|rank| self.world.node_of(rank) == own)
+    }
+
     /// Why the group will not come together any more, if so: one died, or all others left.
     pub(super) fn loss(&self) -> Option<Fault> {
         let engine = self.world.engine();
@@ -97,6 +103,7 @@ impl<'a> Team<'a> {
         for rank in self.others() {
             match engine.gone(rank) {
                 Some(Gone::Failed) => return Some(Fault::PeerFailed { rank }),
+                Some(Gone::Unreachable) => return Some(Fault::Unreachable { rank }),
                 Some(Gone::Finished) => {
                     left += 1;
                     all_left = Some(Fault::PeerFinished { rank });

@@ -5,20 +5,16 @@
 
 use std::fs;
 
-use strait_core::layout::Plan;
+use strait_core::layout::Config;
 
 use super::SegmentError;
 
-/// Refuses a plan that needs more than there is. Where the system does not say how much there is, nothing is refused.
-pub(super) fn check(plan: &Plan) -> Result<(), SegmentError> {
-    let need = plan.resident_bytes() as u64;
+/// Refuses a segment that needs more than there is. Where the system does not say how much there is, nothing is refused.
+pub(super) fn check(config: Config, need: u64) -> Result<(), SegmentError> {
     match bytes() {
-        Some(available) if need > available => Err(SegmentError::NoMemory {
-            config: *plan.config(),
-            need,
-            available: Some(available),
-            error: None,
-        }),
+        Some(available) if need > available => {
+            Err(SegmentError::NoMemory { config, need, available: Some(available), error: None })
+        }
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 //! A memfd has no name, so nothing is left behind whatever kills the job. It is sealed at its length: no peer can
 //! shorten it under a reader. The kernel backs its pages on first touch, and a touch that finds no memory is a
 //! SIGBUS; therefore every page is reserved with `fallocate` *before* it is touched, where the lack is an error:
-//! the control blocks and cells by [`SegmentMap::create`], the fastboxes pair by pair by
+//! the control blocks and cells by [`SegmentMap::create_on`], the fastboxes pair by pair by
 //! [`SegmentMap::back_fastbox`].
 
 mod available;
@@ -20,6 +20,8 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 use strait_core::layout::{Config, Plan, Segment};
 
+use crate::nodes::Nodes;
+
 /// A segment mapped into this process, unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct SegmentMap {
@@ -33,28 +35,45 @@ pub(crate) struct SegmentMap {
 unsafe impl Sync for SegmentMap {}
 
 impl SegmentMap {
-    /// Makes an empty segment for the job that drew `nonce`, all of it reserved but the fastboxes.
+    /// Makes an empty segment for the ranks on `node` of the job that drew `nonce`. All that they need is reserved but the
+    /// fastboxes; ranks on other nodes have their places too, but no memory behind them.
     ///
     /// # Errors
     ///
     /// [`SegmentError`], with the bytes needed and the bytes there are when memory is short.
-    pub(crate) fn create(config: Config, nonce: u64) -> Result<Self, SegmentError> {
+    pub(crate) fn create_on(
+        config: Config,
+        nonce: u64,
+        nodes: &Nodes,
+        node: u32,
+    ) -> Result<Self, SegmentError> {
         let plan = Plan::new(config)?;
-        available::check(&plan)?;
+        let own = nodes.ranks_on(node).flat_map(|rank| plan.own_ranges(rank));
+        let ranges: Vec<_> = core::iter::once((0, plan.common_bytes())).chain(own).collect();
+        let need = ranges.iter().map(|(_, length)| *length as u64).sum();
+        available::check(config, need)?;
         let file = new_memfd()?;
         rustix::fs::ftruncate(&file, plan.total_bytes() as u64).map_err(os("sizing its memory"))?;
-        reserve(&file, 0, plan.resident_bytes()).map_err(|error| SegmentError::NoMemory {
-            config,
-            need: plan.resident_bytes() as u64,
-            available: available::bytes(),
-            error: Some(error),
-        })?;
+        for (offset, length) in ranges {
+            reserve(&file, offset, length).map_err(|error| SegmentError::NoMemory {
+                config,
+                need,
+                available: available::bytes(),
+                error: Some(error),
+            })?;
+        }
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(os("sealing its memory"))?;
         let mapping = Mapping::new(&file, plan.total_bytes())?;
         // SAFETY: a mapping is page-aligned and lives as long as `self`; the file is new, so it is zero and ours.
         let segment = unsafe { Segment::format(mapping.base, plan, nonce) };
         Ok(Self { file, segment, mapping })
+    }
+
+    /// As [`SegmentMap::create_on`], with all ranks on one node.
+    #[cfg(test)]
+    pub(crate) fn create(config: Config, nonce: u64) -> Result<Self, SegmentError> {
+        Self::create_on(config, nonce, &Nodes::one(config.ranks), 0)
     }
 
     /// Maps the segment `file` that came from the launcher of the job with this `nonce`, as `rank`.
@@ -124,7 +143,7 @@ pub(crate) fn nonce() -> Result<u64, SegmentError> {
 
 /// An empty anonymous file, closed on exec. The seal against execution is newer than some kernels; some systems
 /// insist on it and some do not know it.
-fn new_memfd() -> Result<OwnedFd, SegmentError> {
+pub(crate) fn new_memfd() -> Result<OwnedFd, SegmentError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match rustix::fs::memfd_create("strait", flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => rustix::fs::memfd_create("strait", flags),
@@ -134,29 +153,29 @@ fn new_memfd() -> Result<OwnedFd, SegmentError> {
 }
 
 /// Backs a range of `file` with memory. A signal may interrupt a long reservation, which then starts again.
-fn reserve(file: &OwnedFd, offset: usize, length: usize) -> Result<(), Errno> {
+pub(crate) fn reserve(file: &OwnedFd, offset: usize, length: usize) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| {
         rustix::fs::fallocate(file, FallocateFlags::empty(), offset as u64, length as u64)
     })
 }
 
 /// Names the step that failed.
-fn os(step: &'static str) -> impl FnOnce(Errno) -> SegmentError {
+pub(crate) fn os(step: &'static str) -> impl FnOnce(Errno) -> SegmentError {
     move |error| SegmentError::Os { step, error }
 }
 
 /// A shared mapping of a whole file.
 #[derive(Debug)]
-struct Mapping {
-    base: NonNull<u8>,
-    length: usize,
+pub(crate) struct Mapping {
+    pub(crate) base: NonNull<u8>,
+    pub(crate) length: usize,
 }
 
 // SAFETY: a mapping belongs to the process, not to the thread that made it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    fn new(file: &OwnedFd, length: usize) -> Result<Self, SegmentError> {
+    pub(crate) fn new(file: &OwnedFd, length: usize) -> Result<Self, SegmentError> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses an address that nothing of ours uses.
         let address = unsafe {

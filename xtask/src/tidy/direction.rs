@@ -6,11 +6,12 @@ use toml::{Table, Value};
 
 use super::{Finding, Repository};
 
-/// Every package of the workspace, and those that it may depend on.
-const MAY_USE: [(&str, &[&str]); 6] = [
+/// Every package of the repository, and those that it may depend on.
+const MAY_USE: [(&str, &[&str]); 7] = [
     ("strait-core", &[]),
     ("strait", &["strait-core"]),
     ("strait-tests", &["strait", "strait-core"]),
+    ("strait-fuzz", &["strait-tests"]),
     ("strait-loom-tests", &["strait-core"]),
     ("strait-benches", &["strait", "strait-core"]),
     ("xtask", &[]),

@@ -18,7 +18,11 @@ use crate::stop::{Absence, Stop};
 /// Soft RoCE.
 const DEVICE: &str = "rxe";
 /// What is tried on it.
-const SCRIPT: &str = "/user/strait-unit --include-ignored --test-threads=1 hca::verbs";
+const SCRIPT: &str = "
+    cd /tmp
+    /user/unit --include-ignored --test-threads=1 hca::verbs || exit
+    /user/conformance --include-ignored --test-threads=1
+";
 
 /// `cargo xtask vm`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
@@ -32,7 +36,10 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let folder = shell.target().join("vm");
     let packages = packages::fetch(shell, &folder.join("packages"))?;
     let image = image::build(shell, &folder, &packages)?;
-    let programs = [("strait-unit", unit_tests(shell)?)];
+    let programs = [
+        ("unit", tests(shell, "-p strait --lib")?),
+        ("conformance", tests(shell, "-p strait-tests --test verbs")?),
+    ];
     let task = Task { device: DEVICE, script: SCRIPT, programs: &programs };
     let said = machine::boot(shell, &folder, &image, &task)?;
     match passed(&said) {
@@ -42,14 +49,14 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The unit tests of the library, with the device of libibverbs.
-fn unit_tests(shell: &Shell) -> Result<PathBuf, Stop> {
-    let arguments = "test --quiet -p strait --features verbs --lib --no-run --message-format json";
-    let messages = shell.cargo(arguments).stdout()?;
+/// One program of tests, with the device of libibverbs.
+fn tests(shell: &Shell, which: &str) -> Result<PathBuf, Stop> {
+    let arguments = format!("test --quiet --features verbs {which} --no-run --message-format json");
+    let messages = shell.cargo(&arguments).stdout()?;
     let mut made = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
     // The one that is run, not linked.
     made.rfind(|path| path.extension().is_none())
-        .ok_or_else(|| Stop::Failed("cargo made no unit tests of strait".into()))
+        .ok_or_else(|| Stop::Failed(format!("`cargo {arguments}` made no program")))
 }
 
 /// How many tests the guest's programs say have passed.

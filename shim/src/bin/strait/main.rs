@@ -6,6 +6,7 @@ mod info;
 mod payload;
 mod ranks;
 mod run;
+mod tune;
 
 use core::error::Error;
 use std::io::{self, Write};
@@ -27,6 +28,7 @@ enum Command {
     Demo(demo::Demo),
     Bench(bench::Bench),
     Info(info::Info),
+    Tune(tune::Tune),
     #[command(name = "__rank", hide = true)]
     Rank(ranks::Rank),
 }
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Some(Command::Demo(demo)) => demo.execute(),
         Some(Command::Bench(bench)) => bench.execute(),
         Some(Command::Info(info)) => info.execute(),
+        Some(Command::Tune(tune)) => tune.execute(),
         Some(Command::Rank(rank)) => rank.execute(),
         None => demo::Demo::default().execute(),
     };

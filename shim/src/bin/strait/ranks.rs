@@ -15,6 +15,7 @@ use crate::bench::Bench;
 use crate::bench::lane::Scratch;
 use crate::bench::stage::Stage;
 use crate::demo::Demo;
+use crate::tune::Tune;
 
 /// Be one rank of a bench or the demo
 #[derive(Args, Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct Rank {
 enum Work {
     Bench(Bench),
     Demo(Demo),
+    Tune(Tune),
 }
 
 impl Rank {
@@ -39,6 +41,7 @@ impl Rank {
         match self.work {
             Work::Bench(bench) => bench.run(&stage)?,
             Work::Demo(demo) => demo.run(&stage)?,
+            Work::Tune(tune) => tune.run(&stage)?,
         }
         world.finalize()?;
         Ok(ExitCode::SUCCESS)

@@ -19,6 +19,10 @@ pub(crate) struct Run {
     /// Number of ranks
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
+    /// Act as this many nodes: ranks in consecutive blocks, each block with shared memory of its own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: u32,
     /// Bind each rank to a processor of its own, as far as there are enough
     #[arg(long)]
     bind: bool,
@@ -69,6 +73,7 @@ impl Run {
         let program = words.next().unwrap_or_default();
         Launch {
             config,
+            nodes: self.nodes,
             args: words.collect(),
             bind: self.bind,
             label: self.label,

@@ -1,7 +1,9 @@
 //! Both sides of the exchange in one process, over a real socket pair.
 
 use super::*;
+use crate::boot::Refusal;
 use crate::boot::greet::{Greeted, Greeter, socket_pair};
+use crate::segment::SegmentError;
 use std::thread;
 use strait_core::layout::{AttachError, Config, Life};
 
@@ -14,7 +16,7 @@ fn map() -> SegmentMap {
 }
 
 /// Joins as `rank` of `size` with a launcher that holds the desk of rank 1 and says the job drew `nonce`.
-fn exchange(rank: u32, size: u32, nonce: u64) -> (SegmentMap, Result<Membership, BootError>) {
+fn exchange(rank: u32, size: u32, nonce: u64) -> (SegmentMap, Result<SegmentMap, BootError>) {
     let map = map();
     let (ours, theirs) = socket_pair().unwrap();
     let joined = thread::scope(|scope| {
@@ -30,14 +32,15 @@ fn exchange(rank: u32, size: u32, nonce: u64) -> (SegmentMap, Result<Membership,
 #[test]
 fn a_rank_joins_and_is_alive() {
     let (map, joined) = exchange(1, 2, NONCE);
-    let member = joined.unwrap();
-    assert_eq!((member.rank, member.map.segment().ranks()), (1, 2));
+    assert_eq!(joined.unwrap().segment().ranks(), 2);
     let segment = map.segment();
     let liveness = &segment.rank_block(1).liveness;
     assert_eq!(liveness.state(), Life::Alive);
-    let started = liveness::start_time("self").unwrap();
-    assert_eq!(liveness.process(), (std::process::id(), started));
-    assert_eq!(map.segment().rank_block(0).liveness.state(), Life::Unborn);
+    let other = &segment.rank_block(0).liveness;
+    assert_eq!(other.state(), Life::Unborn);
+    crate::liveness::attach_self(other);
+    assert_eq!(liveness.process(), other.process());
+    assert_eq!(liveness.process().0, std::process::id());
 }
 
 #[test]
@@ -131,5 +134,6 @@ fn a_descriptor_that_is_no_launcher_s_socket_is_an_error() {
 fn a_process_that_nobody_started_is_told_how() {
     let error = join().unwrap_err();
     assert!(matches!(error, BootError::NotStarted), "{error:?}");
-    assert!(error.to_string().contains("strait run -n N PROGRAM"));
+    let text = error.to_string();
+    assert!(text.contains("strait run -n N PROGRAM") && text.contains("mpiexec.hydra"), "{text}");
 }

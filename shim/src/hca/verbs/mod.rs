@@ -22,11 +22,15 @@ mod window;
 use core::fmt;
 use core::mem;
 use core::ptr::{self, NonNull};
+use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::ibv_access_flags as may;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use strait_core::hca::{
@@ -34,6 +38,7 @@ use strait_core::hca::{
     PostError, Readiness, Region, WorkRequest,
 };
 
+use super::cq::{EventDriven, Events};
 use address::Place;
 use device::Device;
 use end::{End, Limits, Shared, State};
@@ -83,6 +88,8 @@ pub struct Verbs {
     receives: Owned<ibv::ibv_srq>,
     completions: Owned<ibv::ibv_cq>,
     events: Owned<ibv::ibv_comp_channel>,
+    /// The channel's descriptor, for those who wait on it.
+    bell: Arc<OwnedFd>,
     domain: Owned<ibv::ibv_pd>,
     device: Device,
 
@@ -136,9 +143,10 @@ impl Verbs {
             )?;
             (domain, events)
         };
-        rustix::io::ioctl_fionbio(channel_fd(&events), true).map_err(|error| {
-            OpenError::System { what: "making the channel non-blocking", error: error.into() }
-        })?;
+        let system = |what| move |error: Errno| OpenError::System { what, error: error.into() };
+        let channel = channel_fd(&events);
+        rustix::io::ioctl_fionbio(channel, true).map_err(system("making the channel patient"))?;
+        let bell = fcntl_dupfd_cloexec(channel, 0).map_err(system("sharing the channel"))?;
         let entries = (connections * depth + receives).cast_signed();
         // SAFETY: as above; a queue without a context of its own.
         let completions = unsafe {
@@ -170,12 +178,15 @@ impl Verbs {
                 message: device.port.message.into(),
                 atomics: device.atomics(),
                 immediate: true,
+                // Most devices do it so, and none says it.
+                ordered_bytes: false,
             },
             ends: Vec::new(),
             regions: HashMap::new(),
             receives: shared,
             completions,
             events,
+            bell: Arc::new(bell),
             domain,
             slots: Slots::new(receives),
             pairs: HashMap::new(),
@@ -463,10 +474,28 @@ impl Verbs {
     }
 }
 
-/// Readable when an armed device has a completion.
-impl AsFd for Verbs {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        channel_fd(&self.events)
+impl EventDriven for Verbs {
+    type Events = VerbsEvents;
+
+    fn events(&self) -> VerbsEvents {
+        VerbsEvents(Arc::clone(&self.bell))
+    }
+}
+
+/// Where a device announces what it was armed for.
+#[derive(Clone, Debug)]
+pub struct VerbsEvents(Arc<OwnedFd>);
+
+impl Events for VerbsEvents {
+    fn wait(&self, longest: Duration) -> Result<bool, HcaError> {
+        let longest = Timespec::try_from(longest).ok();
+        let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
+        match poll(&mut descriptors, longest.as_ref()) {
+            // The event stays until the device is armed again.
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(HcaError::Device { code: error.raw_os_error() }),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use strait::Tuning;
-use strait::boot::Config;
+use strait::boot::{Config, Launcher, Start};
 use strait::env::{self, VARIABLES};
 use strait_core::layout::{LAYOUT_VERSION, Plan};
 
@@ -48,6 +48,7 @@ impl Fact {
 impl Info {
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         let mut facts = version();
+        facts.extend(start());
         facts.extend(probes::transport());
         facts.extend(probes::hardware());
         facts.extend(ibverbs::devices());
@@ -72,17 +73,44 @@ fn version() -> Vec<Fact> {
     ]
 }
 
+/// How this very process was started: of interest under a launcher.
+fn start() -> Vec<Fact> {
+    let fact = |name, value: String, note: &str| Fact::new("start", name, value, note);
+    match Start::ask() {
+        Ok(None) => vec![fact("launcher", "none".into(), "this process is no rank of a job")],
+        Ok(Some(Start { launcher, rank, nodes })) => {
+            let (name, note) = match launcher {
+                Launcher::Strait => ("strait run", "it makes the segments"),
+                _ => ("PMI-1", "another launcher: the first rank of each node makes its segment"),
+            };
+            let on = nodes.node_of(rank).unwrap_or(0).to_string();
+            vec![
+                fact("launcher", name.into(), note),
+                fact("rank", rank.to_string(), ""),
+                fact("node", on, "of this rank"),
+                fact("nodes", nodes.to_string(), "ranks of one node share memory"),
+            ]
+        }
+        Err(error) => vec![fact("launcher", "unusable".into(), &error.to_string())],
+    }
+}
+
 /// The numbers that decide which way a message takes, and what it costs in memory.
 fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
     let Config { cells_per_rank, cell_payload, fastbox_lines, .. } = Config::new(2);
     let mut facts = match env::tuning() {
-        Ok(Tuning { fastbox_max, eager_max, transfer }) => vec![
+        Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer }) => vec![
             fact("fastbox_max", format!("{fastbox_max} B"), "longest message by baton or fastbox"),
             fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
+            fact(
+                "unexpected_max",
+                format!("{unexpected_max} B"),
+                "of one peer; beyond it the peer keeps its messages",
+            ),
             fact("transfer", transfer.name().into(), "of longer messages"),
         ],
-        Err(error) => ["fastbox_max", "eager_max", "transfer"]
+        Err(error) => ["fastbox_max", "eager_max", "unexpected_max", "transfer"]
             .map(|name| fact(name, "unusable".into(), &error.to_string()))
             .into(),
     };

@@ -1,0 +1,154 @@
+//! The golden table of all that lies in a segment: whatever moves, a test says so.
+//!
+//! The asserts beside a structure say why a field lies where it does; the table says where every field lies, so that none
+//! moves unnoticed between two versions that think they fit each other.
+
+/// Enters a structure of the segment, or a packet's, in the golden table: where each of its fields lies.
+macro_rules! structure {
+    ($name:ident { $($field:ident),+ $(,)? }) => {
+        #[cfg(all(test, not(strait_loom)))]
+        impl crate::layout::golden::Structure for $name {
+            // A pattern names every field, so the table does, too.
+            const NAME: &'static str = {
+                let _every_field = |$name { $($field: _),+ }: &$name| ();
+                stringify!($name)
+            };
+
+
+            fn fields() -> impl IntoIterator<Item = crate::layout::golden::Field> {
+                [$((stringify!($field), memoffset::span_of!($name, $field))),+]
+            }
+        }
+    };
+}
+pub(crate) use structure;
+
+/// A field's name, and the bytes that it takes.
+#[cfg(all(test, not(strait_loom)))]
+pub(crate) type Field = (&'static str, core::ops::Range<usize>);
+
+/// What [`structure!`] enters.
+#[cfg(all(test, not(strait_loom)))]
+pub(crate) trait Structure: Sized {
+    const NAME: &'static str;
+
+    fn fields() -> impl IntoIterator<Item = Field>;
+}
+
+#[cfg(all(test, not(strait_loom)))]
+mod tests {
+    use core::fmt::Write as _;
+    use std::string::String;
+    use std::{format, fs};
+
+    use super::*;
+    use crate::layout::{
+        BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, Header, LAYOUT_VERSION, Liveness, Plan,
+        RankBlock,
+    };
+    use crate::lmt::SendCookie;
+    use crate::shm::{
+        BarrierSlot, Cell, CellHead, Chunks, Descriptor, FreeQueue, Grant, Line, RecvQueue,
+    };
+    use crate::sync::CacheLine;
+    use crate::wire::{HeaderWord, Key, Kind, TransferKey};
+
+    const COMMAND: &str = "STRAIT_GOLDEN=write cargo test -p strait-core golden";
+
+    #[test]
+    fn the_layout_is_the_one_that_was_agreed_on() {
+        let found = table();
+        if std::env::var_os("STRAIT_GOLDEN").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/layout/layout.golden");
+            fs::write(path, found).expect("the golden table can be written");
+            return;
+        }
+        let agreed = include_str!("layout.golden");
+        let only_in = |one: &str, other: &str, sign| {
+            let missing = one.lines().filter(|line| !other.lines().any(|known| known == *line));
+            missing.map(|line| format!("{sign} {line}\n")).collect::<String>()
+        };
+        assert!(
+            found == agreed,
+            "what lies in a segment has changed:\n{}{}\
+             If that is meant, count LAYOUT_VERSION up (core/src/layout/header.rs), change docs/layout.md, and write \
+             the table anew by `{COMMAND}`.",
+            only_in(agreed, &found, '-'),
+            only_in(&found, agreed, '+'),
+        );
+    }
+
+    fn table() -> String {
+        let mut text = format!("layout version {LAYOUT_VERSION}\n");
+        structure::<Header>(&mut text);
+        structure::<RankBlock>(&mut text);
+        structure::<RecvQueue>(&mut text);
+        structure::<FreeQueue>(&mut text);
+        structure::<Liveness>(&mut text);
+        structure::<BarrierSlot>(&mut text);
+        structure::<Descriptor>(&mut text);
+        structure::<Chunks>(&mut text);
+        structure::<Grant>(&mut text);
+        structure::<Cell>(&mut text);
+        structure::<CellHead>(&mut text);
+        structure::<Line>(&mut text);
+        structure::<SendCookie>(&mut text);
+        words(&mut text);
+        map(&mut text, Config::new(2));
+        map(&mut text, Config { fastbox_lines: 1, baton_lines: 0, ..Config::new(3) });
+        text
+    }
+
+    fn structure<T: Structure>(text: &mut String) {
+        let (name, size, align) = (T::NAME, size_of::<T>(), align_of::<T>());
+        let _ = writeln!(text, "\n{name}: {size} bytes, aligned to {align}");
+        for (field, bytes) in T::fields() {
+            let _ = writeln!(text, "{name}.{field}: {}, {} bytes", bytes.start, bytes.len());
+        }
+    }
+
+    /// The bits of the words that are packed by hand.
+    fn words(text: &mut String) {
+        let _ = writeln!(text);
+        for kind in 0..16 {
+            let Ok(kind) = Kind::parse(kind) else { continue };
+            let header = HeaderWord::new(0x1234_5678_9abc, kind, 0xdef).0;
+            let _ = writeln!(text, "header word, {kind:?}: {header:#018x}");
+        }
+        let key = Key::new(0x1234_5678, 0x9abc_def0).0;
+        let _ = writeln!(text, "key: {key:#018x}");
+        let transfer = TransferKey { handle: 0x1234_5678, generation: 0x9abc_def0 }.pack().0;
+        let _ = writeln!(text, "transfer key: {transfer:#018x}");
+        let _ = writeln!(text, "fastbox credit: {} bytes", size_of::<CacheLine<u64>>());
+    }
+
+    /// Where the parts of a segment begin.
+    fn map(text: &mut String, config: Config) {
+        let plan = Plan::new(config).expect("a possible shape");
+        let last = config.ranks - 1;
+        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, baton_lines } = config;
+        let _ = writeln!(
+            text,
+            "\nsegment of {ranks} ranks, {cells_per_rank} cells of {cell_payload} bytes, {fastbox_lines} fastbox \
+             lines, {baton_lines} baton lines: {} bytes, {} of them resident",
+            plan.total_bytes(),
+            plan.resident_bytes(),
+        );
+        let (slot, number) = (BARRIER_SLOTS - 1, DESCRIPTORS_PER_RANK - 1);
+        let parts = [
+            ("first rank block", plan.rank_block(0)),
+            ("last rank block", plan.rank_block(last)),
+            ("first barrier slot", plan.barrier_slot(0)),
+            ("last barrier slot", plan.barrier_slot(slot)),
+            ("first descriptor", plan.descriptor(0, 0)),
+            ("last descriptor", plan.descriptor(last, number)),
+            ("first cell", plan.cell(0)),
+            ("last cell", plan.cell(plan.cells() - 1)),
+            ("first pair block", plan.pair_range(0, 0).0),
+            ("last pair block", plan.pair_range(last, last).0),
+        ];
+        for (part, offset) in parts {
+            let _ = writeln!(text, "{part} of {ranks} ranks: {offset}");
+        }
+    }
+}

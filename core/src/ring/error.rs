@@ -1,0 +1,70 @@
+//! How a link fails.
+
+use core::fmt;
+
+use super::config::Config;
+use crate::hca::{HcaError, PostError, WorkError};
+
+/// A link failed. Links to other peers are not concerned.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LinkError {
+    /// The rank at the other side.
+    pub peer: u32,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a link failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The device could not make, connect or close the connection, or register memory.
+    Device(HcaError),
+    /// The device refused a request.
+    Refused(PostError),
+    /// A request failed.
+    Failed(WorkError),
+    /// The link is not connected yet.
+    NotConnected,
+    /// A link of this shape cannot be made.
+    Config(Config),
+    /// The peer's end has another shape, or what it says of itself is no [`Card`](super::Card).
+    Mismatch,
+    /// The peer wrote a number that no correct peer writes.
+    Corrupt {
+        /// What the number should say.
+        what: &'static str,
+        /// The number.
+        found: u64,
+        /// The most that it can be.
+        most: u64,
+    },
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the RDMA channel to rank {}: ", self.peer)?;
+        match self.cause {
+            Cause::Device(error) => error.fmt(f),
+            Cause::Refused(error) => write!(f, "a request was refused: {error}"),
+            Cause::Failed(error) => write!(
+                f,
+                "a request failed: {error}; nothing more can be sent to this rank or received from it"
+            ),
+            Cause::NotConnected => f.write_str("not connected yet"),
+            Cause::Config(Config { chunk, slots, .. }) => write!(
+                f,
+                "{slots} chunks of {chunk} bytes are no ring: it takes a multiple of 8 bytes for a chunk, and at most 1 GiB \
+                 for all"
+            ),
+            Cause::Mismatch => f.write_str(
+                "the peer's end has another design, chunk size or number of chunks; all ranks need the same settings",
+            ),
+            Cause::Corrupt { what, found, most } => {
+                write!(f, "{what} is {found}, and can be {most} at most: the peer is not a correct one")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LinkError {}

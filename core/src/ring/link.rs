@@ -1,0 +1,233 @@
+//! One connection of the channel.
+
+use super::basic::Basic;
+use super::card::Card;
+use super::config::{Config, Design, Lent};
+use super::error::{Cause, LinkError};
+use super::poster::{Operations, Poster};
+use crate::hca::{Completion, Connection, Hca, Readiness, Remote, WorkError};
+use crate::progress::{Cursor, Part};
+
+/// A pipe of bytes to one peer, and one back.
+///
+/// The device's completions are the embedder's to poll; those of [`Link::connection`] go to [`Link::handle`]. Once a link has
+/// failed, every call says why.
+#[derive(Debug)]
+pub struct Link {
+    peer: u32,
+    config: Config,
+    lent: Lent,
+    connection: Connection,
+    /// From the time that the connection is ready.
+    ends: Option<(Poster, Ends)>,
+    broken: Option<Cause>,
+}
+
+/// Both ends of a link's streams, in its design.
+#[derive(Debug)]
+enum Ends {
+    Basic(Basic),
+}
+
+impl Link {
+    /// Makes this side's end of a link to `peer`. The card is for the peer, whose own comes back to [`Link::connect`].
+    ///
+    /// # Safety
+    ///
+    /// The memory lent has [`Config::bytes`] bytes, which are valid, aligned to a cache line, registered for everything, and used
+    /// by nothing else until the link is finalized.
+    ///
+    /// # Errors
+    ///
+    /// [`Cause::Config`] for a shape that cannot be, [`Cause::Device`] when the device has no connection left.
+    ///
+    /// # Source
+    ///
+    /// `[RdmaChannel04]` §3.2, §4.2.
+    pub unsafe fn init<H: Hca>(
+        hca: &mut H,
+        peer: u32,
+        config: Config,
+        lent: Lent,
+    ) -> Result<(Self, Card), LinkError> {
+        let fault = |cause| LinkError { peer, cause };
+        if !config.is_valid() {
+            return Err(fault(Cause::Config(config)));
+        }
+        // SAFETY: by the contract.
+        unsafe { lent.base.write_bytes(0, config.bytes()) };
+        let (connection, address) = hca.open(peer).map_err(|error| fault(Cause::Device(error)))?;
+        let card = Card::new(&address, &config, &lent);
+        Ok((Self { peer, config, lent, connection, ends: None, broken: None }, card))
+    }
+
+    /// Connects to the peer's end. Called again until it is [`Readiness::Ready`].
+    ///
+    /// # Errors
+    ///
+    /// [`Cause::Mismatch`] when the peer's end has another shape, [`Cause::Device`] when it cannot be reached.
+    pub fn connect<H: Hca>(&mut self, hca: &mut H, card: &Card) -> Result<Readiness, LinkError> {
+        let Some(far) = card.memory(&self.config) else {
+            return Err(self.failed(Cause::Mismatch));
+        };
+        if self.ends.is_some() {
+            return Ok(Readiness::Ready);
+        }
+        let readiness = hca
+            .connect(self.connection, &card.address())
+            .map_err(|error| self.failed(Cause::Device(error)))?;
+        if readiness == Readiness::Ready {
+            self.ends = Some(self.begin(hca, far));
+        }
+        Ok(readiness)
+    }
+
+    fn begin<H: Hca>(&self, hca: &H, far: Remote) -> (Poster, Ends) {
+        let (ends, marks) = match self.config.design {
+            Design::Basic => {
+                (Ends::Basic(Basic::new(&self.config)), self.config.ring_bytes() as u64)
+            }
+        };
+        (Poster::new(self.connection, self.lent, far, &hca.capabilities(), marks), ends)
+    }
+
+    /// Puts bytes into the pipe: as many as it takes now, in their order. Returns how many; the rest is put again later.
+    ///
+    /// # Safety
+    ///
+    /// The parts are valid for reads and lie outside the memory lent.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] when the link has failed. A full pipe is none: it takes 0 bytes.
+    ///
+    /// # Source
+    ///
+    /// `[RdmaChannel04]` §3.2, `put`.
+    pub unsafe fn put<H: Hca>(&mut self, hca: &mut H, from: &[Part]) -> Result<usize, LinkError> {
+        // SAFETY: by the contract, for as long as this call takes.
+        let from = unsafe { Cursor::parts(from) };
+        self.with(|poster, ends| match ends {
+            Ends::Basic(basic) => basic.put(poster, hca, from),
+        })
+    }
+
+    /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many.
+    ///
+    /// # Safety
+    ///
+    /// The parts are valid for writes and lie outside the memory lent.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] when the link has failed and all that had arrived is delivered. An empty pipe is none: it gives 0 bytes.
+    ///
+    /// # Source
+    ///
+    /// `[RdmaChannel04]` §3.2, `get`.
+    pub unsafe fn get<H: Hca>(&mut self, hca: &mut H, into: &[Part]) -> Result<usize, LinkError> {
+        // SAFETY: by the contract, for as long as this call takes.
+        let into = unsafe { Cursor::parts(into) };
+        let Some((poster, ends)) = &mut self.ends else {
+            return Err(self.failed(self.broken.unwrap_or(Cause::NotConnected)));
+        };
+        let got = match ends {
+            Ends::Basic(basic) => basic.get(poster, into),
+        };
+        // What has arrived is delivered, even if nothing more will.
+        let progress = self.progress(hca);
+        match got {
+            Ok(0) => progress.map(|()| 0),
+            Ok(bytes) => Ok(bytes),
+            Err(cause) => Err(self.breaks(cause)),
+        }
+    }
+
+    /// Hands to the device what it refused before. To be called while a peer may wait for it, even if this rank has nothing to put
+    /// or get.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] when the link has failed.
+    pub fn progress<H: Hca>(&mut self, hca: &mut H) -> Result<(), LinkError> {
+        self.with(|poster, ends| match ends {
+            Ends::Basic(basic) => basic.progress(poster, hca),
+        })
+    }
+
+    /// Takes in a completion of this link's connection.
+    pub fn handle(&mut self, completion: &Completion) {
+        if let Some((poster, _)) = &mut self.ends
+            && let Err(cause) = poster.handle(completion)
+        {
+            self.broken.get_or_insert(cause);
+        }
+    }
+
+    /// Ends the link because the embedder knows that the peer is gone.
+    pub fn fail(&mut self, why: WorkError) {
+        self.broken.get_or_insert(Cause::Failed(why));
+    }
+
+    /// As [`Link::progress`]. True: everything that was put is in the peer's memory, and the link can be finalized without loss.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] when the link has failed.
+    pub fn drain<H: Hca>(&mut self, hca: &mut H) -> Result<bool, LinkError> {
+        self.with(|poster, ends| match ends {
+            Ends::Basic(basic) => basic.drain(poster, hca),
+        })
+    }
+
+    /// Takes the link down. What was put and has not arrived is lost, so [`Link::drain`] it first. From now on the memory
+    /// lent is the embedder's again.
+    ///
+    /// # Errors
+    ///
+    /// [`Cause::Device`] when the device does not close the connection.
+    pub fn finalize<H: Hca>(self, hca: &mut H) -> Result<(), LinkError> {
+        let peer = self.peer;
+        hca.close(self.connection).map_err(|error| LinkError { peer, cause: Cause::Device(error) })
+    }
+
+    /// The device's name for this end.
+    #[must_use]
+    pub const fn connection(&self) -> Connection {
+        self.connection
+    }
+
+    /// The rank at the other side.
+    #[must_use]
+    pub const fn peer(&self) -> u32 {
+        self.peer
+    }
+
+    /// What the link has asked of the device.
+    #[must_use]
+    pub fn operations(&self) -> Operations {
+        self.ends.as_ref().map_or_else(Operations::default, |(poster, _)| poster.operations)
+    }
+
+    /// Does something with the ends of a link that works, and remembers if it fails.
+    fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut Poster, &mut Ends) -> Result<R, Cause>,
+    ) -> Result<R, LinkError> {
+        let result = match (self.broken, &mut self.ends) {
+            (Some(cause), _) => Err(cause),
+            (None, None) => return Err(self.failed(Cause::NotConnected)),
+            (None, Some((poster, ends))) => act(poster, ends),
+        };
+        result.map_err(|cause| self.breaks(cause))
+    }
+
+    fn breaks(&mut self, cause: Cause) -> LinkError {
+        self.broken.get_or_insert(cause);
+        self.failed(cause)
+    }
+
+    const fn failed(&self, cause: Cause) -> LinkError {
+        LinkError { peer: self.peer, cause }
+    }
+}

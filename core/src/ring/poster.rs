@@ -1,0 +1,204 @@
+//! Posting the requests of one link, and remembering how far they are.
+
+use core::ptr::NonNull;
+
+use super::config::{Lent, REQUESTS, word};
+use super::error::Cause;
+use crate::hca::{
+    Capabilities, Completion, Connection, Hca, Operation, Piece, PostError, Remote, WorkRequest,
+};
+
+/// How many requests of each kind a link has posted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Operations {
+    /// Writes that carry bytes of the stream.
+    pub data: u64,
+    /// Writes of a flag, where it cannot travel with its bytes.
+    pub flags: u64,
+    /// Writes of a pointer or counter: head, tail, credit, acknowledgement.
+    pub pointers: u64,
+    /// Reads.
+    pub reads: u64,
+}
+
+impl Operations {
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.data + self.flags + self.pointers + self.reads
+    }
+}
+
+/// One connection, the memory at both of its ends, and the requests between them.
+///
+/// Requests are done in the order of posting, so one number says which are. A *mark* is the position in the stream that the
+/// requests so far have carried; it comes back in the completions, and says which bytes of the staging memory are the link's
+/// again.
+#[derive(Debug)]
+pub(super) struct Poster {
+    connection: Connection,
+    near: Lent,
+    far: Remote,
+    inline: usize,
+    /// Requests under way, at most.
+    limit: u64,
+    /// Marks without a completion asked for, at most.
+    step: u64,
+    posted: u64,
+    done: u64,
+    mark: u64,
+    /// Whether to ask for the completion of the next request.
+    ask: bool,
+    /// As `posted`, up to the last request whose completion was asked for.
+    asked: u64,
+    asked_mark: u64,
+    done_mark: u64,
+    pub(super) operations: Operations,
+}
+
+impl Poster {
+    /// The requests of a new connection. Of a ring of `ring` marks at most a quarter is without a completion asked for.
+    pub(super) fn new(
+        connection: Connection,
+        near: Lent,
+        far: Remote,
+        capabilities: &Capabilities,
+        ring: u64,
+    ) -> Self {
+        Self {
+            connection,
+            near,
+            far,
+            inline: capabilities.inline as usize,
+            limit: u64::from(capabilities.depth).clamp(1, REQUESTS as u64),
+            step: (ring / 4).max(1),
+            posted: 0,
+            done: 0,
+            mark: 0,
+            ask: false,
+            asked: 0,
+            asked_mark: 0,
+            done_mark: 0,
+            operations: Operations::default(),
+        }
+    }
+
+    /// The position in the stream up to which all requests are done.
+    pub(super) const fn done_mark(&self) -> u64 {
+        self.done_mark
+    }
+
+    /// Whether every request is done. One more word is written where the last requests have no completion of their own: `value`
+    /// to `to`, which is what the peer has there.
+    pub(super) fn drain<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        value: u64,
+        to: usize,
+    ) -> Result<bool, Cause> {
+        if self.asked < self.posted {
+            self.ask = true;
+            self.write_word(hca, value, to)?;
+        }
+        Ok(self.done == self.posted)
+    }
+
+    /// This side's memory at `offset`.
+    pub(super) fn at(&self, offset: usize) -> NonNull<u8> {
+        // SAFETY: offsets come from `config` and lie within the memory lent.
+        unsafe { self.near.base.add(offset) }
+    }
+
+    /// Writes `length` bytes at `from` of this side's memory to `to` of the peer's. False: not now.
+    ///
+    /// # Safety
+    ///
+    /// The bytes do not change before `done_mark` reaches `mark`, the position that the stream has with them.
+    pub(super) unsafe fn write<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        (from, to): (usize, usize),
+        length: usize,
+        mark: u64,
+    ) -> Result<bool, Cause> {
+        let piece = Piece { base: self.at(from), length: length as u32, key: self.near.local_key };
+        let inline = length <= self.inline;
+        let operation = Operation::Write { from: &[piece], to: self.there(to) };
+        // SAFETY: the bytes lie in the memory lent, which is registered; that they do not change is the caller's contract.
+        let posted = unsafe { self.post(hca, operation, inline, mark) }?;
+        self.operations.data += u64::from(posted);
+        Ok(posted)
+    }
+
+    /// Writes `value` to the word at `to` of the peer's memory. False: not now.
+    pub(super) fn write_word<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        value: u64,
+        to: usize,
+    ) -> Result<bool, Cause> {
+        if self.is_full() {
+            return Ok(false);
+        }
+        let source = self.at(word(self.posted)).cast::<u64>();
+        // SAFETY: the word lies in the memory lent, is aligned, and its last request is done: fewer than `REQUESTS` are not.
+        unsafe { source.write(value) };
+        let piece = Piece { base: source.cast(), length: 8, key: self.near.local_key };
+        let operation = Operation::Write { from: &[piece], to: self.there(to) };
+        // SAFETY: as above; the word is written again only when this request is done.
+        let posted = unsafe { self.post(hca, operation, 8 <= self.inline, self.mark) }?;
+        self.operations.pointers += u64::from(posted);
+        Ok(posted)
+    }
+
+    /// Takes in the end of a request.
+    pub(super) fn handle(&mut self, completion: &Completion) -> Result<(), Cause> {
+        completion.result.map_err(Cause::Failed)?;
+        let behind = |now: u64, low: u32| now + u64::from(low.wrapping_sub(now as u32));
+        self.done = behind(self.done, (completion.id >> 32) as u32);
+        self.done_mark = behind(self.done_mark, completion.id as u32);
+        Ok(())
+    }
+
+    const fn is_full(&self) -> bool {
+        self.posted - self.done >= self.limit
+    }
+
+    const fn there(&self, offset: usize) -> Remote {
+        Remote { address: self.far.address + offset as u64, key: self.far.key }
+    }
+
+    /// Posts one request. Its completion is asked for when it is time to: a quarter of the queue or of the ring is without one.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Hca::post`].
+    unsafe fn post<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        operation: Operation<'_>,
+        inline: bool,
+        mark: u64,
+    ) -> Result<bool, Cause> {
+        if self.is_full() {
+            return Ok(false);
+        }
+        let number = self.posted + 1;
+        let signaled = self.ask
+            || number - self.asked >= self.limit.div_ceil(4)
+            || mark - self.asked_mark >= self.step;
+        let id = number << 32 | mark & u64::from(u32::MAX);
+        let request = WorkRequest { id, operation, signaled, inline, fenced: false };
+        // SAFETY: by the contract.
+        match unsafe { hca.post(self.connection, &request) } {
+            Ok(()) => {}
+            Err(PostError::Full) => return Ok(false),
+            Err(error) => return Err(Cause::Refused(error)),
+        }
+        (self.posted, self.mark) = (number, mark);
+        if signaled {
+            (self.asked, self.asked_mark, self.ask) = (number, mark, false);
+        }
+        Ok(true)
+    }
+}

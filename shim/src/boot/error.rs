@@ -1,0 +1,216 @@
+//! Why a process could not join its job.
+
+use core::fmt;
+
+use rustix::io::Errno;
+
+use super::message::Refusal;
+use super::pmi::mapping::MappingError;
+use super::store::StoreError;
+use crate::env::EnvError;
+use crate::segment::SegmentError;
+
+/// Why this process could not join its job.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BootError {
+    /// No launcher started this process.
+    NotStarted,
+    /// The environment lacks a variable that launchers set.
+    Unset {
+        /// Its name.
+        variable: &'static str,
+    },
+    /// The environment has a value that the launcher does not set.
+    Environment(EnvError),
+    /// The descriptor is no socket of a launcher.
+    NotASocket {
+        /// Its number.
+        fd: i32,
+        /// What the kernel said, if it knew the descriptor at all.
+        error: Option<Errno>,
+    },
+    /// The socket to the launcher failed.
+    Socket(Errno),
+    /// The launcher closed the socket: it has ended.
+    LauncherGone,
+    /// The launcher did not answer.
+    Silent {
+        /// How long this process waited.
+        seconds: u64,
+    },
+    /// The launcher's answer cannot be read.
+    Malformed {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The launcher does not take this process in.
+    Refused(Refusal),
+    /// The environment and the launcher name different numbers of ranks.
+    Size {
+        /// What `STRAIT_SIZE` says.
+        environment: u32,
+        /// What the launcher says.
+        launcher: u32,
+    },
+    /// No descriptor came with the answer.
+    NoDescriptor,
+    /// The segment that came is not the one announced.
+    OtherSegment {
+        /// Its length, bytes.
+        length: u64,
+        /// The length announced, bytes.
+        expected: u64,
+    },
+    /// The segment cannot be used.
+    Segment(SegmentError),
+    /// The descriptor is no socket of a PMI-1 launcher.
+    NotPmi {
+        /// Its number.
+        fd: i32,
+        /// What the kernel said.
+        error: Errno,
+    },
+    /// The job's key-value store failed.
+    Store(StoreError),
+    /// The launcher does not say which rank is on which node.
+    NoMapping,
+    /// What it says of that cannot be read.
+    Mapping(MappingError),
+    /// What this rank was to share could not be made.
+    NotMade {
+        /// What it was to share.
+        name: String,
+        /// Why.
+        what: String,
+    },
+    /// The rank that was to share a descriptor did not offer it.
+    NotOffered {
+        /// What it was to share.
+        name: String,
+    },
+    /// The rank that offered a descriptor has stopped doing so.
+    Withdrawn {
+        /// What it offered.
+        name: String,
+    },
+    /// The socket at which a rank of this job should listen belongs to somebody else.
+    OtherUser {
+        /// The number in the socket's name.
+        socket: u64,
+    },
+    /// Ranks did not fetch what this rank shares with them.
+    Absent {
+        /// The ranks.
+        ranks: Vec<u32>,
+        /// How long this process waited.
+        seconds: u64,
+    },
+    /// This process has joined, or tried to, before.
+    Twice,
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted => f.write_str(
+                "this process is no rank of a job: start the program with \
+                 `strait run -n N PROGRAM`, or by a launcher that speaks PMI-1, such as MPICH's \
+                 mpiexec.hydra",
+            ),
+            Self::Unset { variable } => write!(
+                f,
+                "environment variable {variable} is not set: the launcher sets it together with the \
+                 others, and whatever stands between the two must pass on all of them"
+            ),
+            Self::Environment(error) => error.fmt(f),
+            Self::NotASocket { fd, error } => {
+                write!(f, "descriptor {fd} (STRAIT_BOOT_FD) is not the launcher's socket")?;
+                if let Some(error) = error {
+                    write!(f, ": {error}")?;
+                }
+                f.write_str(
+                    "; a rank is the process that `strait run` started, and a script that stands \
+                     between the two must leave that descriptor open",
+                )
+            }
+            Self::Socket(error) => write!(f, "the socket to the launcher failed: {error}"),
+            Self::LauncherGone => f.write_str("the launcher ended before it answered"),
+            Self::Silent { seconds } => {
+                write!(f, "the launcher did not answer for {seconds} s: was it stopped?")
+            }
+            Self::Malformed { what } => write!(f, "the launcher's answer makes no sense: {what}"),
+            Self::Refused(refusal) => write!(f, "the launcher refused this process: {refusal}"),
+            Self::Size { environment, launcher } => {
+                write!(f, "STRAIT_SIZE says {environment} ranks, the launcher {launcher}")
+            }
+            Self::NoDescriptor => f.write_str(
+                "the answer came without its descriptor: is this process out of descriptors (ulimit -n)?",
+            ),
+            Self::OtherSegment { length, expected } => {
+                write!(f, "the segment has {length} bytes, the launcher announced {expected}")
+            }
+            Self::Segment(error) => error.fmt(f),
+            Self::NotPmi { fd, error } => write!(
+                f,
+                "descriptor {fd} (PMI_FD) is not the launcher's socket: {error}; a rank is the process that the \
+                 launcher started, and a script that stands between the two must leave that descriptor open"
+            ),
+            Self::Store(error) => error.fmt(f),
+            Self::NoMapping => f.write_str(
+                "the launcher does not say which rank is on which node (PMI_process_mapping): use \
+                 `strait run`, MPICH's mpiexec.hydra, or `srun --mpi=pmi2`",
+            ),
+            Self::Mapping(error) => error.fmt(f),
+            Self::NotMade { name, what } => write!(f, "cannot make {name} to share it: {what}"),
+            Self::NotOffered { name } => write!(
+                f,
+                "no rank offers {name}: the rank that was to share it failed; see its message"
+            ),
+            Self::Withdrawn { name } => write!(
+                f,
+                "the rank that offered {name} listens no more: it has ended, it has served all its \
+                 ranks, or it runs on another host"
+            ),
+            Self::OtherUser { socket } => write!(
+                f,
+                "the socket strait-{socket:016x} belongs to another user: nothing is taken from there"
+            ),
+            Self::Absent { ranks, seconds } => write!(
+                f,
+                "ranks {ranks:?} did not come to fetch what this rank shares with them for {seconds} s: have they \
+                 died, or were they stopped?"
+            ),
+            Self::Twice => f.write_str(
+                "this process has joined its job, or tried to, before: join once and share the \
+                 result",
+            ),
+        }
+    }
+}
+
+impl core::error::Error for BootError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Environment(error) => Some(error),
+            Self::Socket(error) | Self::NotASocket { error: Some(error), .. } => Some(error),
+            Self::Segment(error) => Some(error),
+            Self::Store(error) => Some(error),
+            Self::Mapping(error) => Some(error),
+            Self::NotPmi { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<EnvError> for BootError {
+    fn from(error: EnvError) -> Self {
+        Self::Environment(error)
+    }
+}
+
+impl From<StoreError> for BootError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

@@ -1,0 +1,204 @@
+//! The launcher's side of PMI-1: the key-value space of a job, and the desk of each rank.
+//!
+//! Nothing here waits. An answer that a rank does not take ends its connection.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use super::{Line, Lines, mapping};
+use crate::nodes::Nodes;
+
+const SPACE: &str = "strait";
+
+/// Limits that ranks are told, bytes, with the zero that ends a string in C.
+const KEY_MAX: usize = 64;
+const VALUE_MAX: usize = 1024;
+
+/// A pair of connected sockets, launcher's and rank's, both closed on exec.
+pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+}
+
+/// The keys and values of a job, and its barrier.
+#[derive(Debug)]
+pub(crate) struct Space {
+    values: HashMap<String, String>,
+    desks: Vec<Desk>,
+}
+
+/// One rank's connection.
+#[derive(Debug)]
+struct Desk {
+    socket: Option<OwnedFd>,
+    lines: Lines,
+    waits: bool,
+    /// Ended or finalized: it comes to no barrier any more.
+    left: bool,
+}
+
+/// What the job must do about a rank's words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Said {
+    /// Nothing.
+    Answered,
+    /// End the job: the rank ends itself, with the code that it wants the job to have.
+    Abort,
+}
+
+impl Space {
+    /// The space of a job whose ranks lie on `nodes`.
+    pub(crate) fn new(nodes: &Nodes) -> Self {
+        let values = [(mapping::KEY.to_owned(), mapping::format(nodes))].into();
+        Self { values, desks: Vec::new() }
+    }
+
+    /// Opens the desk of the next rank.
+    pub(crate) fn add(&mut self, socket: OwnedFd) {
+        self.desks.push(Desk {
+            socket: Some(socket),
+            lines: Lines::default(),
+            waits: false,
+            left: false,
+        });
+    }
+
+    /// The socket of `rank`, as long as it is open.
+    pub(crate) fn socket(&self, rank: u32) -> Option<&OwnedFd> {
+        self.desks.get(rank as usize)?.socket.as_ref()
+    }
+
+    /// Takes in what `rank` has said, and answers.
+    pub(crate) fn hear(&mut self, rank: u32) -> Said {
+        let desk = &mut self.desks[rank as usize];
+        let Some(socket) = &desk.socket else { return Said::Answered };
+        let mut bytes = [0; 4096];
+        match rustix::net::recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR | Errno::AGAIN) => return Said::Answered,
+            Ok((_, received @ 1..)) => desk.lines.push(&bytes[..received]),
+            Ok(_) | Err(_) => {
+                self.leave(rank);
+                return Said::Answered;
+            }
+        }
+        let mut said = Said::Answered;
+        while let Some(line) = self.desks[rank as usize].lines.next() {
+            if self.obey(rank, Line(&line)) == Said::Abort {
+                said = Said::Abort;
+            }
+        }
+        if self.desks[rank as usize].lines.is_overlong() {
+            self.leave(rank);
+        }
+        said
+    }
+
+    /// `rank` has ended: it says nothing more, and who waits for it at the barrier waits in vain.
+    pub(crate) fn leave(&mut self, rank: u32) {
+        let desk = &mut self.desks[rank as usize];
+        desk.socket = None;
+        desk.waits = false;
+        desk.left = true;
+        self.open_barrier();
+    }
+
+    fn obey(&mut self, rank: u32, line: Line<'_>) -> Said {
+        let ranks = self.desks.len();
+        let answer = match line.get("cmd").or_else(|| line.get("mcmd")) {
+            Some("init") if line.number("pmi_version") == Some(1) => {
+                "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1".to_owned()
+            }
+            Some("init") => "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1".to_owned(),
+            Some("get_maxes") => {
+                format!(
+                    "cmd=maxes rc=0 kvsname_max=256 keylen_max={KEY_MAX} vallen_max={VALUE_MAX}"
+                )
+            }
+            Some("get_my_kvsname") => format!("cmd=my_kvsname rc=0 kvsname={SPACE}"),
+            Some("get_universe_size") => format!("cmd=universe_size rc=0 size={ranks}"),
+            Some("get_appnum") => "cmd=appnum rc=0 appnum=0".to_owned(),
+            Some("put") => match self.put(line) {
+                Ok(()) => "cmd=put_result rc=0 msg=success".to_owned(),
+                Err(why) => format!("cmd=put_result rc=-1 msg={why}"),
+            },
+            Some("get") => self.get(line),
+            Some("barrier_in") => {
+                self.desks[rank as usize].waits = true;
+                self.open_barrier();
+                return Said::Answered;
+            }
+            Some("finalize") => {
+                self.say(rank, "cmd=finalize_ack rc=0");
+                self.desks[rank as usize].left = true;
+                self.open_barrier();
+                return Said::Answered;
+            }
+            Some("abort") => return Said::Abort,
+            Some(other) => format!("cmd={other}_result rc=-1 msg=not_supported"),
+            // A field of a command that we do not know.
+            None => return Said::Answered,
+        };
+        self.say(rank, &answer);
+        Said::Answered
+    }
+
+    fn put(&mut self, line: Line<'_>) -> Result<(), &'static str> {
+        if line.get("kvsname") != Some(SPACE) {
+            return Err("no_such_kvs");
+        }
+        let (Some(key), value) = (line.get("key"), line.get("value").unwrap_or_default()) else {
+            return Err("no_key");
+        };
+        if key.len() >= KEY_MAX {
+            return Err("key_too_long");
+        }
+        if value.len() >= VALUE_MAX {
+            return Err("value_too_long");
+        }
+        if self.values.contains_key(key) {
+            return Err("duplicate_key");
+        }
+        self.values.insert(key.into(), value.into());
+        Ok(())
+    }
+
+    fn get(&self, line: Line<'_>) -> String {
+        let key = line.get("key").filter(|_| line.get("kvsname") == Some(SPACE));
+        match key.and_then(|key| self.values.get(key)) {
+            Some(value) => format!("cmd=get_result rc=0 msg=success value={value}"),
+            None => "cmd=get_result rc=-1 msg=key_not_found value=unknown".to_owned(),
+        }
+    }
+
+    /// Lets everybody go when all have come, and tells those who wait when somebody can come no more.
+    fn open_barrier(&mut self) {
+        let lost = self.desks.iter().position(|desk| desk.left);
+        if lost.is_none() && !self.desks.iter().all(|desk| desk.waits) {
+            return;
+        }
+        let answer = lost.map_or_else(
+            || "cmd=barrier_out rc=0".to_owned(),
+            |rank| format!("cmd=barrier_out rc=-1 msg=rank_{rank}_has_ended"),
+        );
+        for rank in 0..self.desks.len() {
+            if core::mem::take(&mut self.desks[rank].waits) {
+                self.say(rank as u32, &answer);
+            }
+        }
+    }
+
+    fn say(&mut self, rank: u32, answer: &str) {
+        let desk = &mut self.desks[rank as usize];
+        let Some(socket) = &desk.socket else { return };
+        let line = format!("{answer}\n");
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        if rustix::net::send(socket, line.as_bytes(), flags) != Ok(line.len()) {
+            desk.socket = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

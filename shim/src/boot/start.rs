@@ -1,0 +1,55 @@
+//! How this process was started, for people who ask.
+
+use std::os::fd::OwnedFd;
+
+use super::BootError;
+use super::join::{Place, once};
+use super::pmi::{self, client::Client, mapping};
+use super::store::KeyValueStore;
+use crate::nodes::Nodes;
+
+/// Who started this process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Launcher {
+    /// `strait run`, or a program that uses [`super::Launch`].
+    Strait,
+    /// Another launcher that speaks PMI-1: hydra and its relatives, or Slurm's `pmi2` plugin.
+    Pmi,
+}
+
+/// This process's place in a job that it does not join.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Who started it.
+    pub launcher: Launcher,
+    /// Its rank.
+    pub rank: u32,
+    /// Where all ranks are.
+    pub nodes: Nodes,
+}
+
+impl Start {
+    /// Asks the environment, and the launcher for the nodes. `None`: nobody started this process as a rank. To the launcher
+    /// this process has come and left, so it cannot join any more.
+    ///
+    /// # Errors
+    ///
+    /// [`BootError`]: it was started as a rank, but the launcher does not answer as it should.
+    pub fn ask() -> Result<Option<Self>, BootError> {
+        let ours = Place::from_env()?.map(|place| (Launcher::Strait, place.rank, place.size));
+        let Some(pmi) = pmi::client::Place::from_env()? else { return Ok(None) };
+        let (launcher, rank, size) = ours.unwrap_or((Launcher::Pmi, pmi.rank, pmi.size));
+        once()?;
+        // SAFETY: the launcher made the socket for this process to own, and `once` lets one caller take it.
+        let nodes = nodes(unsafe { pmi.take() }?, size)?;
+        Ok(Some(Self { launcher, rank, nodes }))
+    }
+}
+
+fn nodes(socket: OwnedFd, size: u32) -> Result<Nodes, BootError> {
+    let mut client = Client::new(socket)?;
+    let mapping = client.mapping();
+    client.finalize()?;
+    mapping::parse(&mapping?.ok_or(BootError::NoMapping)?, size).map_err(BootError::Mapping)
+}

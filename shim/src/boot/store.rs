@@ -1,0 +1,148 @@
+//! The key-value store of a job: what its ranks say to each other before they can send messages.
+
+use core::fmt;
+use std::collections::HashMap;
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+/// A store that every rank of a job can write to and read from.
+///
+/// What a rank put is found by all once all have passed the same [`KeyValueStore::fence`]. A key is put once.
+pub(crate) trait KeyValueStore: fmt::Debug + Send {
+    /// Keeps `value` under `key`, which is made of letters, digits, `-`, `_` and `.`.
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError>;
+
+    /// What was put under `key`.
+    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Waits until every rank of the job has come here, however long that takes.
+    fn fence(&mut self) -> Result<(), StoreError>;
+
+    /// Tells the launcher that this rank ends in good order. Once is enough, twice is the same; then the store is shut.
+    fn finalize(&mut self) -> Result<(), StoreError>;
+
+    /// Tells the launcher to end the job with `code`. It goes as far as it can: nobody waits for an answer.
+    fn abort(&mut self, code: i32);
+}
+
+/// The store of a job inside one process.
+#[derive(Clone, Debug)]
+pub(crate) struct InProcess {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    values: Mutex<HashMap<String, Vec<u8>>>,
+    barrier: Barrier,
+}
+
+impl InProcess {
+    /// The store of `ranks` ranks, each of which gets a clone.
+    pub(crate) fn new(ranks: u32) -> Self {
+        let barrier = Barrier::new(ranks as usize);
+        Self { shared: Arc::new(Shared { values: Mutex::default(), barrier }) }
+    }
+}
+
+impl KeyValueStore for InProcess {
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        let mut values = self.shared.values.lock().unwrap_or_else(PoisonError::into_inner);
+        values.insert(key.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let values = self.shared.values.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(values.get(key).cloned())
+    }
+
+    fn fence(&mut self) -> Result<(), StoreError> {
+        self.shared.barrier.wait();
+        Ok(())
+    }
+
+    fn finalize(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn abort(&mut self, _: i32) {}
+}
+
+/// Why the key-value store did not do what it was asked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The socket to the launcher failed.
+    Socket {
+        /// What was asked.
+        command: &'static str,
+        /// What the kernel said.
+        error: Errno,
+    },
+    /// The launcher closed the socket: it has ended, or did not understand.
+    Closed {
+        /// What was asked.
+        command: &'static str,
+    },
+    /// The launcher's answer cannot be read.
+    Malformed {
+        /// What was asked.
+        command: &'static str,
+        /// The answer.
+        answer: String,
+    },
+    /// The launcher said no.
+    Refused {
+        /// What was asked.
+        command: &'static str,
+        /// The launcher's words.
+        answer: String,
+    },
+    /// The key is longer than the launcher takes, or has characters that it cannot carry.
+    Key {
+        /// The key.
+        key: String,
+        /// Longest key, bytes.
+        max: usize,
+    },
+    /// The store was shut by [`crate::World::finalize`].
+    Shut,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket { command, error } => {
+                write!(f, "the launcher's PMI socket failed at {command}: {error}")
+            }
+            Self::Closed { command } => write!(
+                f,
+                "the launcher closed its PMI socket at {command}: it has ended, or does not speak PMI-1"
+            ),
+            Self::Malformed { command, answer } => {
+                write!(f, "the launcher's answer to PMI {command} makes no sense: {answer:?}")
+            }
+            Self::Refused { command, answer } => {
+                write!(f, "the launcher refused PMI {command}: {answer}")
+            }
+            Self::Key { key, max } => write!(
+                f,
+                "the key {key:?} of {} bytes cannot be stored: the launcher takes keys of at most {max} bytes, of \
+                 letters, digits, `-`, `_` and `.`",
+                key.len()
+            ),
+            Self::Shut => f.write_str("the key-value store is shut: this rank has left the job"),
+        }
+    }
+}
+
+impl core::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Socket { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

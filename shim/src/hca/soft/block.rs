@@ -1,0 +1,386 @@
+//! What one rank's device keeps in the fabric.
+//!
+//! Only the owner writes its block, but for four things that peers do to it: they take receives, complete them, break
+//! connections, and hold the two locks. Zeroed memory is a device that has not attached.
+
+use strait_core::hca::{Access, Address};
+use strait_core::layout::Liveness;
+use strait_core::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use strait_core::sync::{AtomicU32, AtomicU64, CacheLine, fence};
+
+use super::lock::Lock;
+
+/// What every address of this kind of device begins with.
+const KIND: &[u8; 8] = b"STRsoft\x01";
+
+/// Regions that a device registers at a time.
+pub(super) const REGIONS: u32 = 1024;
+
+/// Connections that a device has at a time.
+pub(super) const CONNECTIONS: u32 = 1024;
+
+/// Receives that are posted and not completed.
+pub(super) const RECEIVES: u32 = 1024;
+
+/// The device of one rank, as its peers see it.
+///
+/// | offset | size  | field         | written by                                             |
+/// |-------:|------:|---------------|--------------------------------------------------------|
+/// |      0 |    64 | `liveness`    | owner                                                  |
+/// |     64 |    64 | `access`      | owner                                                  |
+/// |    128 |    64 | `atomics`     | whoever does an atomic on the owner's memory           |
+/// |    192 |    64 | `event`       | owner, whoever completes something of the owner's      |
+/// |    256 |    64 | `receives`    | `posted` owner; `lock` and `taken` whoever sends       |
+/// |    320 | 32768 | `regions`     | owner                                                  |
+/// |  33088 | 32768 | `connections` | owner; its peer breaks it                              |
+/// |  65856 | 32768 | `slots`       | owner; while one is taken, who took it                 |
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Block {
+    /// Which process the device is in, and whether it is still there.
+    pub(super) liveness: CacheLine<Liveness>,
+    /// The remote region that this device reads or writes just now.
+    pub(super) access: CacheLine<Claim>,
+    /// Held for each atomic on this rank's memory.
+    pub(super) atomics: CacheLine<Lock>,
+    /// Armed by the owner, rung by who completes something.
+    pub(super) event: CacheLine<AtomicU32>,
+    /// Which receives are posted, and which are taken.
+    pub(super) receives: CacheLine<Receives>,
+    pub(super) regions: [RegionEntry; REGIONS as usize],
+    pub(super) connections: [End; CONNECTIONS as usize],
+    pub(super) slots: [Slot; RECEIVES as usize],
+}
+
+const _: () = {
+    assert!(size_of::<Block>() == 98_624, "docs/decisions/soft-hca.md says so");
+    assert!(core::mem::offset_of!(Block, regions) == 320);
+    assert!(core::mem::offset_of!(Block, connections) == 33_088);
+    assert!(core::mem::offset_of!(Block, slots) == 65_856);
+};
+
+/// The two ends of the queue of posted receives: counts that only grow, and wrap.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Receives {
+    /// Held by who takes a receive.
+    pub(super) lock: Lock,
+    /// Receives that the owner has posted.
+    pub(super) posted: AtomicU32,
+    /// Receives that senders have taken.
+    pub(super) taken: AtomicU32,
+}
+
+impl Receives {
+    /// Takes the first posted slot, for a message on the owner's `connection`. A taker that died between its two stores left
+    /// a slot that is taken already. Under the lock.
+    pub(super) fn take(&self, slots: &[Slot], by: u32, connection: u32) -> Option<(u32, Lent)> {
+        let posted = self.posted.load(Acquire);
+        for _ in 0..RECEIVES {
+            let taken = self.taken.load(Relaxed);
+            if taken == posted {
+                return None;
+            }
+            let slot = taken % RECEIVES;
+            let lent = slots[slot as usize].take(by, connection);
+            self.taken.store(taken.wrapping_add(1), Relaxed);
+            if let Some(lent) = lent {
+                return Some((slot, lent));
+            }
+        }
+        None
+    }
+}
+
+/// The piece of a posted receive: base, length and local key, as the owner wrote them.
+pub(super) type Lent = (u64, u32, u32);
+
+/// Which region of which rank a device reaches into: the reason for that rank to wait before it gives the region back.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(super) struct Claim(AtomicU64);
+
+impl Claim {
+    const fn word(rank: u32, key: u32) -> u64 {
+        ((rank as u64 + 1) << 32) | key as u64
+    }
+
+    /// Says that the region of `rank` with this remote key is about to be reached. Whether the key is good is asked
+    /// *after* this.
+    pub(super) fn set(&self, rank: u32, key: u32) {
+        self.0.store(Self::word(rank, key), Relaxed);
+        // Pairs with the fence in `RegionEntry::revoke`: either we see the key revoked, or the owner sees our claim. It
+        // also keeps one request's stores to the peer's memory before the next one's.
+        fence(SeqCst);
+    }
+
+    /// Says that it is done.
+    pub(super) fn clear(&self) {
+        self.0.store(0, Release);
+    }
+
+    /// True while the region of `rank` with this key may be in use.
+    pub(super) fn is_on(&self, rank: u32, key: u32) -> bool {
+        self.0.load(Acquire) == Self::word(rank, key)
+    }
+}
+
+/// One registered region. The key is zero while there is none.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct RegionEntry {
+    key: AtomicU32,
+    access: AtomicU32,
+    base: AtomicU64,
+    length: AtomicU64,
+    _reserved: AtomicU64,
+}
+
+impl RegionEntry {
+    /// Opens the region to peers that have its key.
+    pub(super) fn publish(&self, key: u32, access: Access, base: u64, length: u64) {
+        self.access.store(access_bits(access), Relaxed);
+        self.base.store(base, Relaxed);
+        self.length.store(length, Relaxed);
+        // Release, pairs with `get`: who finds the key finds what it opens.
+        self.key.store(key, Release);
+    }
+
+    /// Shuts the region. Who still reaches into it says so in its claim.
+    pub(super) fn revoke(&self) {
+        self.key.store(0, Relaxed);
+        // Pairs with the fence in `Claim::set`.
+        fence(SeqCst);
+    }
+
+    /// Access, base and length of the region with this key, if it is the entry's.
+    pub(super) fn get(&self, key: u32) -> Option<(Access, u64, u64)> {
+        if key == 0 || self.key.load(Acquire) != key {
+            return None;
+        }
+        let access = access_from(self.access.load(Relaxed));
+        Some((access, self.base.load(Relaxed), self.length.load(Relaxed)))
+    }
+}
+
+const fn access_bits(access: Access) -> u32 {
+    access.local_write as u32
+        | (access.remote_read as u32) << 1
+        | (access.remote_write as u32) << 2
+        | (access.remote_atomic as u32) << 3
+}
+
+const fn access_from(bits: u32) -> Access {
+    Access {
+        local_write: bits & 1 != 0,
+        remote_read: bits & 2 != 0,
+        remote_write: bits & 4 != 0,
+        remote_atomic: bits & 8 != 0,
+    }
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct End {
+    /// Generation and stage in one word, so that nobody breaks a later connection for an earlier one.
+    state: AtomicU64,
+    peer: AtomicU64,
+    peer_generation: AtomicU64,
+    _reserved: AtomicU64,
+}
+
+/// How far one end of a connection is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    Closed,
+    Open,
+    Connected,
+    Broken,
+}
+
+/// Which end of which connection: what an address says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct EndId {
+    pub(super) rank: u32,
+    pub(super) index: u32,
+    pub(super) generation: u32,
+}
+
+impl EndId {
+    /// The end as peers get to know it.
+    ///
+    /// | offset | size | field        |
+    /// |-------:|-----:|--------------|
+    /// |      0 |    8 | `STRsoft`    |
+    /// |      8 |    8 | nonce        |
+    /// |     16 |    4 | rank         |
+    /// |     20 |    4 | index        |
+    /// |     24 |    4 | generation   |
+    pub(super) fn to_address(self, nonce: u64) -> Address {
+        let mut address = Address([0; Address::LENGTH]);
+        address.0[..8].copy_from_slice(KIND);
+        address.0[8..16].copy_from_slice(&nonce.to_le_bytes());
+        address.0[16..20].copy_from_slice(&self.rank.to_le_bytes());
+        address.0[20..24].copy_from_slice(&self.index.to_le_bytes());
+        address.0[24..28].copy_from_slice(&self.generation.to_le_bytes());
+        address
+    }
+
+    /// The end with this address; `None` when it is none of the fabric with this nonce.
+    pub(super) fn from_address(address: &Address, nonce: u64) -> Option<Self> {
+        let word = |at: usize| {
+            let bytes = address.0[at..at + 4].try_into().unwrap_or_default();
+            u32::from_le_bytes(bytes)
+        };
+        let (rank, index, generation) = (word(16), word(20), word(24));
+        let is_ours = address.0.starts_with(KIND)
+            && address.0[8..16] == nonce.to_le_bytes()
+            && index < CONNECTIONS;
+        is_ours.then_some(Self { rank, index, generation })
+    }
+}
+
+impl End {
+    const fn word(generation: u32, stage: Stage) -> u64 {
+        (generation as u64) << 32 | stage as u64
+    }
+
+    pub(super) fn set(&self, generation: u32, stage: Stage) {
+        // Release, pairs with `stage`: who finds an end connected finds to whom.
+        self.state.store(Self::word(generation, stage), Release);
+    }
+
+    /// Says which end the other one is. Before [`Stage::Connected`].
+    pub(super) fn set_peer(&self, peer: EndId) {
+        self.peer.store((peer.rank as u64) << 32 | peer.index as u64, Relaxed);
+        self.peer_generation.store(peer.generation.into(), Relaxed);
+    }
+
+    /// Whether the other end is this one.
+    pub(super) fn is_peer(&self, peer: EndId) -> bool {
+        self.peer.load(Relaxed) == (u64::from(peer.rank) << 32 | u64::from(peer.index))
+            && self.peer_generation.load(Relaxed) == u64::from(peer.generation)
+    }
+
+    /// The stage of the connection of this generation; closed when the end has another one.
+    pub(super) fn stage(&self, generation: u32) -> Stage {
+        let word = self.state.load(Acquire);
+        if (word >> 32) as u32 != generation {
+            return Stage::Closed;
+        }
+        match word as u32 {
+            1 => Stage::Open,
+            2 => Stage::Connected,
+            3 => Stage::Broken,
+            _ => Stage::Closed,
+        }
+    }
+
+    /// Breaks the connection of this generation, if it is still there.
+    pub(super) fn shatter(&self, generation: u32) {
+        let connected = Self::word(generation, Stage::Connected);
+        let broken = Self::word(generation, Stage::Broken);
+        let _ = self.state.compare_exchange(connected, broken, Release, Relaxed);
+    }
+}
+
+/// One posted receive.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Slot {
+    /// What the slot is for; in the upper half who took it.
+    state: AtomicU64,
+    base: AtomicU64,
+    /// Length and local key of the piece; afterwards length and immediate of the message.
+    words: [AtomicU32; 2],
+    /// How it ended, and the owner's end of the connection it came by.
+    outcome: AtomicU32,
+    connection: AtomicU32,
+}
+
+/// What a slot is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Use {
+    Free,
+    Posted,
+    Taken { by: u32 },
+    Done,
+}
+
+/// How a receive ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Arrival {
+    Message,
+    Immediate,
+    TooLong,
+    BadPiece,
+    Cut,
+}
+
+impl Slot {
+    /// Posts a piece.
+    pub(super) fn post(&self, base: u64, length: u32, key: u32) {
+        self.base.store(base, Relaxed);
+        self.words[0].store(length, Relaxed);
+        self.words[1].store(key, Relaxed);
+        // Release, pairs with `state`.
+        self.state.store(1, Release);
+    }
+
+    /// Takes the posted piece for a message on the owner's `connection`: base, length and local key. Under the queue's lock.
+    pub(super) fn take(&self, by: u32, connection: u32) -> Option<Lent> {
+        if self.state() != Use::Posted {
+            return None;
+        }
+        let piece =
+            (self.base.load(Relaxed), self.words[0].load(Relaxed), self.words[1].load(Relaxed));
+        self.connection.store(connection, Relaxed);
+        // Release, pairs with `state`: should the taker die, its connection is known.
+        self.state.store(u64::from(by) << 32 | 2, Release);
+        Some(piece)
+    }
+
+    /// Says how the receive ended.
+    pub(super) fn complete(&self, arrival: Arrival, length: u32, immediate: u32) {
+        self.words[0].store(length, Relaxed);
+        self.words[1].store(immediate, Relaxed);
+        self.outcome.store(arrival as u32, Relaxed);
+        // Release, pairs with `state`: the outcome is there, and before it the message.
+        self.state.store(3, Release);
+    }
+
+    pub(super) fn state(&self) -> Use {
+        let word = self.state.load(Acquire);
+        match word as u32 {
+            1 => Use::Posted,
+            2 => Use::Taken { by: (word >> 32) as u32 },
+            3 => Use::Done,
+            _ => Use::Free,
+        }
+    }
+
+    /// The owner's connection by which it was taken. `None` for what no device writes.
+    pub(super) fn connection(&self) -> Option<u32> {
+        let connection = self.connection.load(Relaxed);
+        (connection < CONNECTIONS).then_some(connection)
+    }
+
+    /// How it ended, length and immediate. `None` for what no device writes.
+    pub(super) fn outcome(&self) -> Option<(Arrival, u32, u32)> {
+        let arrival = match self.outcome.load(Relaxed) {
+            0 => Arrival::Message,
+            1 => Arrival::Immediate,
+            2 => Arrival::TooLong,
+            3 => Arrival::BadPiece,
+            4 => Arrival::Cut,
+            _ => return None,
+        };
+        Some((arrival, self.words[0].load(Relaxed), self.words[1].load(Relaxed)))
+    }
+
+    /// Gives the slot back to its owner.
+    pub(super) fn free(&self) {
+        self.state.store(0, Relaxed);
+    }
+}

@@ -1,0 +1,311 @@
+//! Carrying out one request: into the peer's memory, without the peer.
+
+use core::ops::Deref;
+
+use strait_core::hca::{Access, Remote, WorkError};
+use strait_core::layout::Life;
+
+use super::Shared;
+use super::block::{Arrival, Block, EndId, Stage};
+use super::regions::{index, lies_in, remote};
+use super::work::{Change, Verb, Work};
+use crate::liveness::mark_dead;
+
+/// The other end of a connection, found and proven.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Far {
+    pub(super) end: EndId,
+    /// The process, known to be the peer's.
+    pub(super) pid: libc::pid_t,
+}
+
+/// What came of a try.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Tried {
+    /// It is done, or it failed.
+    Ended(Result<(), WorkError>),
+    /// The peer has no receive posted.
+    NotReady,
+}
+
+impl Shared {
+    /// Tries one request over the connection from our end `near` to `far`.
+    pub(super) fn carry_out(&self, near: EndId, far: &Far, work: &Work) -> Tried {
+        let regions = self.regions();
+        let reach = match self.reach(near, far) {
+            Ok(reach) => reach,
+            Err(error) => return Tried::Ended(Err(error)),
+        };
+        if !work.keyed().iter().all(|piece| regions.covers(piece, work.verb.fetches())) {
+            return Tried::Ended(Err(WorkError::LocalAccess));
+        }
+        let outcome = match work.verb {
+            Verb::Write { to, immediate: None } => reach.write(work, to),
+            Verb::Write { to, immediate: Some(immediate) } => {
+                let Some(taken) = reach.take_receive() else { return reach.is_not_ready() };
+                let written = reach.write(work, to);
+                let arrival = if written.is_ok() { Arrival::Immediate } else { Arrival::Cut };
+                taken.complete(arrival, work.length as u32, immediate);
+                written
+            }
+            Verb::Read { from } => reach.read(work, from),
+            Verb::Send => {
+                let Some(taken) = reach.take_receive() else { return reach.is_not_ready() };
+                reach.send(work, &taken)
+            }
+            Verb::Atomic { target, change } => reach.atomic(work, target, change),
+        };
+        Tried::Ended(outcome)
+    }
+
+    /// The way to the peer, while the connection holds.
+    fn reach(&self, near: EndId, far: &Far) -> Result<Reach<'_>, WorkError> {
+        let own = self.block();
+        let block = self.fabric.block(far.end.rank).ok_or(WorkError::Unreachable)?;
+        if own.connections[near.index as usize].stage(near.generation) != Stage::Connected {
+            return Err(WorkError::Flushed);
+        }
+        if block.liveness.state() != Life::Alive {
+            return Err(WorkError::Unreachable);
+        }
+        match block.connections[far.end.index as usize].stage(far.end.generation) {
+            Stage::Connected => Ok(Reach { shared: self, own, block, far: *far }),
+            Stage::Broken => Err(WorkError::Flushed),
+            Stage::Closed | Stage::Open => Err(WorkError::Unreachable),
+        }
+    }
+}
+
+/// A way to the peer's memory.
+#[derive(Clone, Copy, Debug)]
+struct Reach<'a> {
+    shared: &'a Shared,
+    own: &'a Block,
+    /// The peer's.
+    block: &'a Block,
+    far: Far,
+}
+
+/// A receive of the peer's that is ours to fill.
+struct Taken<'a> {
+    reach: Reach<'a>,
+    slot: u32,
+    base: u64,
+    length: u32,
+    local_key: u32,
+}
+
+impl Taken<'_> {
+    fn complete(&self, arrival: Arrival, length: u32, immediate: u32) {
+        let Reach { shared, block, .. } = self.reach;
+        block.slots[self.slot as usize].complete(arrival, length, immediate);
+        shared.ring(block);
+    }
+}
+
+impl<'a> Reach<'a> {
+    /// Claims the peer's memory for one access, if the key opens it for that.
+    fn claim(
+        self,
+        at: Remote,
+        length: u64,
+        allows: impl FnOnce(Access) -> bool,
+    ) -> Result<Claimed<'a>, WorkError> {
+        self.own.access.set(self.far.end.rank, at.key);
+        let claimed = Claimed(self);
+        let entry = self.block.regions[index(at.key)].get(at.key);
+        let (access, base, whole) = entry.ok_or(WorkError::RemoteAccess)?;
+        if allows(access) && lies_in(at.address, length, base, whole) {
+            Ok(claimed)
+        } else {
+            Err(WorkError::RemoteAccess)
+        }
+    }
+
+    /// Whether the peer is still there, where no data says so: its witness is.
+    fn find(self) -> Result<(), WorkError> {
+        let mut word = 0_u64;
+        let part = libc::iovec { iov_base: core::ptr::from_mut(&mut word).cast(), iov_len: 8 };
+        self.transfer(Direction::Read, &mut [part], self.block.liveness.witness())
+    }
+
+    /// No receive is posted: by a peer that is there, or by one that is not.
+    fn is_not_ready(self) -> Tried {
+        self.find().map_or_else(|error| Tried::Ended(Err(error)), |()| Tried::NotReady)
+    }
+
+    fn write(self, work: &Work, to: Remote) -> Result<(), WorkError> {
+        if work.length == 0 {
+            return self.find();
+        }
+        self.claim(to, work.length, |access| access.remote_write)?.put(work, to.address)
+    }
+
+    fn read(self, work: &Work, from: Remote) -> Result<(), WorkError> {
+        if work.length == 0 {
+            return self.find();
+        }
+        self.claim(from, work.length, |access| access.remote_read)?.get(work, from.address)
+    }
+
+    fn send(self, work: &Work, taken: &Taken<'_>) -> Result<(), WorkError> {
+        let (arrival, outcome) = self.fill(work, taken);
+        taken.complete(arrival, work.length as u32, 0);
+        outcome
+    }
+
+    fn fill(self, work: &Work, taken: &Taken<'_>) -> (Arrival, Result<(), WorkError>) {
+        if work.length > taken.length.into() {
+            return (Arrival::TooLong, Err(WorkError::Length));
+        }
+        if work.length == 0 {
+            return (Arrival::Message, self.find());
+        }
+        let place = Remote { address: taken.base, key: remote(taken.local_key) };
+        match self.claim(place, taken.length.into(), |access| access.local_write) {
+            Ok(claimed) => match claimed.put(work, taken.base) {
+                Ok(()) => (Arrival::Message, Ok(())),
+                Err(error) => (Arrival::Cut, Err(error)),
+            },
+            Err(error) => (Arrival::BadPiece, Err(error)),
+        }
+    }
+
+    /// Loads and stores the peer's word under the peer's lock: atomic with other devices, and with nothing else.
+    fn atomic(self, work: &Work, target: Remote, change: Change) -> Result<(), WorkError> {
+        let claimed = self.claim(target, 8, |access| access.remote_atomic)?;
+        if !target.address.is_multiple_of(8) {
+            return Err(WorkError::RemoteAccess);
+        }
+        let fabric = &self.shared.fabric;
+        let _locked = self.block.atomics.acquire(self.shared.rank, |rank| fabric.liveness(rank));
+        let mut old = 0_u64;
+        claimed.word(Direction::Read, &mut old, target.address)?;
+        if let Some(mut new) = change.of(old) {
+            claimed.word(Direction::Write, &mut new, target.address)?;
+        }
+        let (parts, _) = work.parts();
+        let result: *mut u64 = parts[0].iov_base.cast();
+        // SAFETY: 8 bytes that the poster lent, in a region of this process that is still registered (looked up before).
+        unsafe { result.write_unaligned(old) };
+        Ok(())
+    }
+
+    /// Moves all of `parts`, in as many calls as the kernel wants.
+    fn transfer(
+        self,
+        direction: Direction,
+        parts: &mut [libc::iovec],
+        mut address: u64,
+    ) -> Result<(), WorkError> {
+        let pid = self.far.pid;
+        loop {
+            let length: usize = parts.iter().map(|part| part.iov_len).sum();
+            if length == 0 {
+                return Ok(());
+            }
+            let (first, count) = (parts.as_ptr(), parts.len() as libc::c_ulong);
+            let place = core::ptr::without_provenance_mut(address as usize);
+            let far = libc::iovec { iov_base: place, iov_len: length };
+            // SAFETY: our parts were lent to the device for this; the kernel checks both sides' addresses.
+            let moved = unsafe {
+                match direction {
+                    Direction::Read => {
+                        libc::process_vm_readv(pid, first, count, &raw const far, 1, 0)
+                    }
+                    Direction::Write => {
+                        libc::process_vm_writev(pid, first, count, &raw const far, 1, 0)
+                    }
+                }
+            };
+            let Ok(moved) = usize::try_from(moved) else { return Err(self.last_error()) };
+            if moved == 0 {
+                return Err(WorkError::RemoteAccess);
+            }
+            address += moved as u64;
+            advance(parts, moved);
+        }
+    }
+
+    /// Why the kernel did not move anything.
+    fn last_error(self) -> WorkError {
+        let error = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        match error {
+            libc::EFAULT => WorkError::RemoteAccess,
+            libc::ESRCH => {
+                // Said to all, since its number may be another's soon.
+                mark_dead(&self.block.liveness);
+                WorkError::Unreachable
+            }
+            libc::EPERM => WorkError::Unreachable,
+            other => WorkError::Device { code: other.unsigned_abs() },
+        }
+    }
+
+    /// Takes the receive that the peer posted first.
+    fn take_receive(self) -> Option<Taken<'a>> {
+        let receives = &self.block.receives;
+        let fabric = &self.shared.fabric;
+        let me = self.shared.rank;
+        let _locked = receives.lock.acquire(me, |rank| fabric.liveness(rank));
+        receives.take(&self.block.slots, me, self.far.end.index).map(
+            |(slot, (base, length, local_key))| Taken {
+                reach: self,
+                slot,
+                base,
+                length,
+                local_key,
+            },
+        )
+    }
+}
+
+/// The right to one access of the peer's memory. While it lasts, the peer does not give the region back.
+struct Claimed<'a>(Reach<'a>);
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        self.0.own.access.clear();
+    }
+}
+
+impl<'a> Deref for Claimed<'a> {
+    type Target = Reach<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Direction {
+    Read,
+    Write,
+}
+
+impl Claimed<'_> {
+    fn put(&self, work: &Work, address: u64) -> Result<(), WorkError> {
+        let (mut parts, count) = work.parts();
+        self.transfer(Direction::Write, &mut parts[..count], address)
+    }
+
+    fn get(&self, work: &Work, address: u64) -> Result<(), WorkError> {
+        let (mut parts, count) = work.parts();
+        self.transfer(Direction::Read, &mut parts[..count], address)
+    }
+
+    fn word(&self, direction: Direction, word: &mut u64, address: u64) -> Result<(), WorkError> {
+        let base = core::ptr::from_mut(word).cast();
+        self.transfer(direction, &mut [libc::iovec { iov_base: base, iov_len: 8 }], address)
+    }
+}
+
+/// Takes `moved` bytes off the front of `parts`.
+fn advance(parts: &mut [libc::iovec], mut moved: usize) {
+    for part in parts {
+        let step = moved.min(part.iov_len);
+        part.iov_base = part.iov_base.wrapping_byte_add(step);
+        part.iov_len -= step;
+        moved -= step;
+    }
+}

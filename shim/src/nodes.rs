@@ -1,0 +1,122 @@
+//! Which rank runs on which node.
+
+use core::fmt;
+use std::collections::HashMap;
+
+use crate::Rank;
+
+/// The nodes of a job and their ranks. Nodes are numbered from 0 in the order of their first ranks, so every rank finds
+/// the same numbers whatever the launcher calls its nodes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Nodes {
+    /// The node of each rank.
+    of: Box<[u32]>,
+    count: u32,
+}
+
+impl Nodes {
+    /// All of `ranks` ranks on one node.
+    #[must_use]
+    pub fn one(ranks: u32) -> Self {
+        Self { of: (0..ranks).map(|_| 0).collect(), count: ranks.min(1) }
+    }
+
+    /// `ranks` ranks on `nodes` nodes, in consecutive blocks as equal as they can be, the longer ones first. `None` when a
+    /// node would be empty.
+    #[must_use]
+    pub fn blocks(ranks: u32, nodes: u32) -> Option<Self> {
+        if nodes == 0 || nodes > ranks {
+            return None;
+        }
+        let (length, longer) = (ranks / nodes, ranks % nodes);
+        let sizes = (0..nodes).map(|node| length + u32::from(node < longer));
+        let of = (0..nodes).zip(sizes).flat_map(|(node, size)| (0..size).map(move |_| node));
+        Some(Self { of: of.collect(), count: nodes })
+    }
+
+    /// The ranks whose nodes have these names, rank by rank.
+    #[must_use]
+    pub fn named(names: impl IntoIterator<Item = u64>) -> Self {
+        let mut numbers = HashMap::new();
+        let mut number = |name| {
+            let next = numbers.len() as u32;
+            *numbers.entry(name).or_insert(next)
+        };
+        let of = names.into_iter().map(&mut number).collect();
+        Self { of, count: numbers.len() as u32 }
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Number of ranks on all nodes.
+    #[must_use]
+    pub const fn ranks(&self) -> u32 {
+        self.of.len() as u32
+    }
+
+    /// The node of `rank`; `None` for a rank that does not exist.
+    #[must_use]
+    pub fn node_of(&self, rank: Rank) -> Option<u32> {
+        self.of.get(rank as usize).copied()
+    }
+
+    /// The ranks on `node`, in ascending order.
+    pub fn ranks_on(&self, node: u32) -> impl Iterator<Item = Rank> {
+        (0..).zip(&self.of).filter(move |(_, of)| **of == node).map(|(rank, _)| rank)
+    }
+
+    /// The first rank on `node`: it makes the node's segment, and speaks for the node where one rank has to.
+    #[must_use]
+    pub fn leader(&self, node: u32) -> Option<Rank> {
+        self.ranks_on(node).next()
+    }
+}
+
+/// Ranks and nodes in few words: `4 ranks on 2 nodes: 0-1, 2-3`.
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        let (ranks, nodes) = (self.ranks(), self.count);
+        write!(f, "{ranks} rank{} on {nodes} node{}: ", plural(ranks), plural(nodes))?;
+        for node in 0..nodes {
+            let ranks: Vec<_> = self.ranks_on(node).collect();
+            let run = |run: &[u32]| match run {
+                [first, .., last] => format!("{first}-{last}"),
+                run => run.iter().map(ToString::to_string).collect(),
+            };
+            let runs: Vec<_> = ranks.chunk_by(|one, next| one + 1 == *next).map(run).collect();
+            write!(f, "{}{}", if node == 0 { "" } else { ", " }, runs.join("+"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_consecutive_and_as_equal_as_can_be() {
+        let nodes = Nodes::blocks(5, 2).unwrap();
+        assert_eq!(nodes.to_string(), "5 ranks on 2 nodes: 0-2, 3-4");
+        assert_eq!(
+            (nodes.node_of(2), nodes.node_of(3), nodes.node_of(5)),
+            (Some(0), Some(1), None)
+        );
+        assert_eq!((nodes.leader(0), nodes.leader(1), nodes.leader(2)), (Some(0), Some(3), None));
+        assert_eq!(Nodes::blocks(4, 1), Some(Nodes::one(4)));
+        assert_eq!(Nodes::blocks(3, 3).unwrap().to_string(), "3 ranks on 3 nodes: 0, 1, 2");
+        assert_eq!((Nodes::blocks(3, 4), Nodes::blocks(3, 0)), (None, None));
+    }
+
+    #[test]
+    fn names_become_numbers_in_the_order_of_first_ranks() {
+        let nodes = Nodes::named([7, 7, 3, 7]);
+        assert_eq!(nodes.to_string(), "4 ranks on 2 nodes: 0-1+3, 2");
+        assert_eq!(nodes.ranks_on(0).collect::<Vec<_>>(), [0, 1, 3]);
+    }
+}

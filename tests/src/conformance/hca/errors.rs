@@ -1,0 +1,357 @@
+//! Requests that cannot be done: what they report, what they break, and what they leave whole.
+
+use core::ptr::NonNull;
+
+use strait_core::hca::{
+    Access, Atomics, Connection, Done, Hca, Operation, Piece, PostError, Remote, WorkError,
+};
+
+use super::side::{Buffer, Far, Side, pattern, request};
+use super::{Applicable, Party};
+
+const BYTES: usize = 256;
+
+/// One request that must fail, with what it fails.
+fn fails<P: Party>(side: &mut Side<'_, P>, operation: Option<(Operation<'_>, WorkError)>) {
+    let (link, other) = (side.connect(), side.connect());
+    let (buffer, far) = side.shared(8);
+    if let Some((operation, expected)) = operation {
+        let id = side.new_id();
+        side.post(link, &request(id, operation));
+        let error = side.failed(link, id);
+        let unexplained = expected == WorkError::LocalAccess && !side.habits().explains;
+        let as_good = unexplained && error == WorkError::Flushed;
+        assert!(error == expected || as_good, "{error:?} from {operation:?}");
+    }
+    side.meet();
+    is_broken(side, link, &buffer, far);
+    // Another connection between the same two is none the worse.
+    if side.is_first() {
+        buffer.put(0, &[7; 8]);
+        let from = [buffer.whole()];
+        assert_eq!(
+            side.perform(other, Operation::Write { from: &from, to: far.at(0) }),
+            Done::Write
+        );
+        side.meet();
+    } else {
+        side.meet();
+        assert_eq!(buffer.get(0, 8), [7; 8]);
+    }
+    side.meet();
+    side.free(buffer);
+    side.close(link);
+    side.close(other);
+}
+
+/// What is posted on a broken connection is refused, or flushed; at the end that did not break it, it may also find nobody.
+fn is_broken<P: Party>(side: &mut Side<'_, P>, link: Connection, buffer: &Buffer, far: Far) {
+    let from = [buffer.whole()];
+    let id = side.new_id();
+    match side.try_post(link, &request(id, Operation::Write { from: &from, to: far.at(0) })) {
+        Err(PostError::Broken) => {}
+        Err(other) => panic!("a broken connection refuses by saying {other:?}"),
+        Ok(()) => match side.failed(link, id) {
+            WorkError::Flushed => {}
+            WorkError::Unreachable if !side.is_first() => {}
+            other => panic!("what is posted later is flushed, not {other:?}"),
+        },
+    }
+    side.meet();
+    assert_eq!(buffer.get(0, 8), [0; 8], "nothing takes effect any more");
+    side.meet();
+}
+
+/// A region of the second's with this access, which must stay as it is; the first breaks a connection with each request.
+fn each_fails<P: Party>(
+    side: &mut Side<'_, P>,
+    access: Access,
+    requests: impl Fn(&Buffer, Far) -> Vec<(Request, WorkError)>,
+) {
+    let target = side.buffer(BYTES, access);
+    if !side.is_first() {
+        target.put(0, &pattern(1, BYTES));
+    }
+    let far = side.swap(&target.region);
+    let own = side.buffer(BYTES, Access::ALL);
+    // Both count the requests; the first makes them.
+    let requests = requests(&own, far);
+    for (request, error) in &requests {
+        let operation = side.is_first().then(|| (request.operation(), *error));
+        fails(side, operation);
+    }
+    if !side.is_first() {
+        assert_eq!(target.get(0, BYTES), pattern(1, BYTES), "nothing was written");
+    }
+    side.meet();
+    side.free(own);
+    side.free(target);
+}
+
+/// A request with its piece.
+struct Request {
+    piece: [Piece; 1],
+    kind: Kind,
+    at: Remote,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Write,
+    Read,
+    Add,
+}
+
+impl Request {
+    fn operation(&self) -> Operation<'_> {
+        match self.kind {
+            Kind::Write => Operation::Write { from: &self.piece, to: self.at },
+            Kind::Read => Operation::Read { into: &self.piece, from: self.at },
+            Kind::Add => {
+                Operation::FetchAndAdd { result: self.piece[0], target: self.at, addend: 1 }
+            }
+        }
+    }
+}
+
+/// The kinds of requests that the device has.
+fn kinds<P: Party>(side: &mut Side<'_, P>) -> Vec<Kind> {
+    let mut kinds = vec![Kind::Write, Kind::Read];
+    if side.capabilities().atomics != Atomics::None {
+        kinds.push(Kind::Add);
+    }
+    kinds
+}
+
+/// 8 bytes to or from there, by each kind, fails with a remote access error.
+fn by_each(kinds: &[Kind], own: &Buffer, at: Remote) -> Vec<(Request, WorkError)> {
+    let request = |kind: &Kind| Request { piece: [own.piece(0, 8)], kind: *kind, at };
+    kinds.iter().map(|kind| (request(kind), WorkError::RemoteAccess)).collect()
+}
+
+pub(super) fn a_bad_remote_key_breaks<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    let kinds = kinds(side);
+    each_fails(side, Access::ALL, |own, far| {
+        let bad = |key| Remote { key, ..far.at(0) };
+        let mut all = by_each(&kinds, own, bad(far.key ^ 0x5a5a_0000));
+        all.extend(by_each(&kinds[..1], own, bad(far.key ^ 1)));
+        all.extend(by_each(&kinds[..1], own, bad(0)));
+        all
+    });
+    Ok(())
+}
+
+pub(super) fn a_revoked_key_breaks<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    let kinds = kinds(side);
+    let revoked = side.buffer(BYTES, Access::ALL);
+    let far = side.swap(&revoked.region);
+    side.device().deregister(revoked.region).expect("deregistering");
+    // The same memory again: it is there, and the old key does not open it.
+    // SAFETY: memory of a buffer, which `free` gives back.
+    let again = unsafe {
+        side.device().register(revoked.whole().base, BYTES, Access::ALL).expect("registering")
+    };
+    assert_ne!(again.remote_key, revoked.region.remote_key);
+    side.meet();
+    each_fails(side, Access::ALL, |own, _| by_each(&kinds, own, far.at(0)));
+    assert_eq!(revoked.get(0, BYTES), [0; BYTES]);
+    side.free(revoked.registered_as(again));
+    Ok(())
+}
+
+pub(super) fn a_place_out_of_range_breaks<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    let kinds = kinds(side);
+    each_fails(side, Access::ALL, |own, far| {
+        let end = far.length as usize;
+        let mut all = by_each(&kinds, own, far.at(end));
+        all.extend(by_each(&kinds[..2], own, far.at(end - 7)));
+        all.extend(by_each(&kinds[..2], own, far.at(0_usize.wrapping_sub(8))));
+        all.extend(by_each(&kinds[..1], own, Remote { address: u64::MAX - 3, key: far.key }));
+        all
+    });
+    Ok(())
+}
+
+pub(super) fn rights_are_needed<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    let kinds = kinds(side);
+    for (allowed, access) in [
+        // Remote writes and atomics need the local write, which real devices insist on.
+        (Some(Kind::Write), Access { remote_write: true, ..Access::LOCAL }),
+        (Some(Kind::Read), Access { remote_read: true, ..Access::LOCAL }),
+        (None, Access::LOCAL),
+    ] {
+        let is_allowed = |kind: &&Kind| allowed.is_none_or(|allowed| allowed as u8 != **kind as u8);
+        let refused: Vec<Kind> = kinds.iter().filter(is_allowed).copied().collect();
+        each_fails(side, access, |own, far| by_each(&refused, own, far.at(0)));
+    }
+    Ok(())
+}
+
+pub(super) fn local_mistakes_break<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    let readable = side.buffer(BYTES, Access::LOCAL_READ);
+    let read_only = readable.piece(0, 8);
+    each_fails(side, Access::ALL, |own, far| {
+        let piece = own.piece(0, 8);
+        let wrong_key = Piece { key: piece.key ^ 0x5a5a_0000, ..piece };
+        let beyond = own.piece(BYTES - 8, 8);
+        let base = NonNull::new(beyond.base.as_ptr().wrapping_add(1)).expect("no null");
+        let beyond = Piece { base, ..beyond };
+        let all = [
+            (wrong_key, Kind::Write),
+            (wrong_key, Kind::Read),
+            (beyond, Kind::Write),
+            (beyond, Kind::Read),
+            (read_only, Kind::Read),
+        ];
+        let request = |(piece, kind)| Request { piece: [piece], kind, at: far.at(0) };
+        all.map(|one| (request(one), WorkError::LocalAccess)).into()
+    });
+    side.free(readable);
+    Ok(())
+}
+
+/// Good requests, then a bad one, then good ones: the first take effect, the last do not.
+pub(super) fn what_came_after_is_flushed<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    const AROUND: usize = 3;
+    let link = side.connect();
+    let (buffer, far) = side.shared(64);
+    if side.is_first() {
+        buffer.put(0, &[9; 8]);
+        let from = [buffer.piece(0, 8)];
+        let mut posted = Vec::new();
+        for at in 0..=2 * AROUND {
+            let bad = at == AROUND;
+            let to = if bad { Remote { key: !far.key, ..far.at(0) } } else { far.at(at * 8) };
+            let id = side.new_id();
+            match side.try_post(link, &request(id, Operation::Write { from: &from, to })) {
+                Ok(()) => posted.push((at, id)),
+                // A device that is so fast has broken the connection already.
+                Err(PostError::Broken) if at > AROUND => {}
+                Err(error) => panic!("request {at}: {error}"),
+            }
+        }
+        for (at, id) in posted {
+            match at {
+                0..AROUND => assert_eq!(side.done(link, id), Done::Write),
+                AROUND => assert_eq!(side.failed(link, id), WorkError::RemoteAccess),
+                _ => assert_eq!(side.failed(link, id), WorkError::Flushed),
+            }
+        }
+        side.meet();
+    } else {
+        side.meet();
+        assert_eq!(buffer.get(0, AROUND * 8), [9; AROUND * 8]);
+        assert_eq!(buffer.get(AROUND * 8, (AROUND + 1) * 8), [0; (AROUND + 1) * 8]);
+    }
+    side.meet();
+    side.free(buffer);
+    side.close(link);
+    Ok(())
+}
+
+pub(super) fn a_message_too_long_breaks<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    let link = side.connect();
+    let (buffer, _) = side.shared(64);
+    if side.is_first() {
+        side.meet();
+        buffer.put(0, &[5; 64]);
+        let id = side.new_id();
+        let from = [buffer.piece(0, 33)];
+        side.post(link, &request(id, Operation::Send { from: &from }));
+        // What a sender is told differs between devices.
+        assert_ne!(side.failed(link, id), WorkError::Flushed);
+    } else {
+        let id = side.receive(buffer.piece(0, 32));
+        side.meet();
+        let error = side.failed(link, id);
+        let as_good = !side.habits().explains && matches!(error, WorkError::Device { .. });
+        assert!(error == WorkError::Length || as_good, "{error:?}");
+        assert_eq!(buffer.get(32, 32), [0; 32], "nothing beyond the piece");
+    }
+    side.meet();
+    side.free(buffer);
+    side.close(link);
+    Ok(())
+}
+
+pub(super) fn nobody_receives<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    if !side.habits().gives_up {
+        return Err("the device never gives up on a receive");
+    }
+    let link = side.connect();
+    let buffer = side.buffer(64, Access::LOCAL);
+    if side.is_first() {
+        let ids = [side.new_id(), side.new_id()];
+        let from = [buffer.whole()];
+        for id in ids {
+            side.post(link, &request(id, Operation::Send { from: &from }));
+        }
+        assert_eq!(side.failed(link, ids[0]), WorkError::NotReady);
+        assert_eq!(side.failed(link, ids[1]), WorkError::Flushed);
+    }
+    side.meet();
+    side.free(buffer);
+    side.close(link);
+    Ok(())
+}
+
+pub(super) fn a_closed_connection_is_gone<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    let link = side.connect();
+    let (buffer, far) = side.shared(8);
+    if side.is_first() {
+        side.meet();
+        let from = [buffer.whole()];
+        let id = side.new_id();
+        match side.try_post(link, &request(id, Operation::Write { from: &from, to: far.at(0) })) {
+            Err(PostError::Broken) => {}
+            Err(other) => panic!("{other:?}"),
+            Ok(()) => {
+                let error = side.failed(link, id);
+                assert!(matches!(error, WorkError::Unreachable | WorkError::Flushed), "{error:?}");
+            }
+        }
+        side.close(link);
+    } else {
+        side.close(link);
+        let refused = side.try_post(link, &request(1, Operation::Send { from: &[] }));
+        assert_eq!(refused, Err(PostError::NotConnected));
+        side.meet();
+    }
+    side.meet();
+    side.free(buffer);
+    Ok(())
+}
+
+/// The second dies. It does not return from this.
+pub(super) fn the_dead_are_unreachable<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    if !side.habits().mortal {
+        return Err("these parties cannot be killed");
+    }
+    let (link, other) = (side.connect(), side.connect());
+    let (buffer, far) = side.shared(64);
+    if !side.is_first() {
+        side.party().die();
+        unreachable!("the dead do nothing");
+    }
+    // Its death takes effect at some time: until then it is written to.
+    let from = [buffer.whole()];
+    let error = loop {
+        let id = side.new_id();
+        side.post(link, &request(id, Operation::Write { from: &from, to: far.at(0) }));
+        let completion = side.complete();
+        assert_eq!(completion.id, id);
+        if let Err(error) = completion.result {
+            break error;
+        }
+    };
+    // Its memory may go before its connections do.
+    assert!(matches!(error, WorkError::Unreachable | WorkError::RemoteAccess), "{error:?}");
+    let id = side.new_id();
+    side.post(other, &request(id, Operation::Send { from: &from }));
+    assert_eq!(side.failed(other, id), WorkError::Unreachable);
+    side.close(link);
+    side.close(other);
+    side.free(buffer);
+    side.be_alone();
+    Ok(())
+}

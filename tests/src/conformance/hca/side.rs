@@ -1,0 +1,327 @@
+//! One party's view of a check: memory, connections, completions, and meeting the other.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::alloc;
+
+use strait_core::hca::{
+    Access, Address, Capabilities, Completion, Connection, Done, Hca, Operation, Piece, PostError,
+    Readiness, Region, Remote, WorkError, WorkRequest,
+};
+
+use super::{Habits, Party};
+
+/// Registered memory of this party.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    base: NonNull<u8>,
+    length: usize,
+    pub(super) region: Region,
+}
+
+/// A region of the other party.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Far {
+    pub(super) base: u64,
+    pub(super) length: u64,
+    pub(super) key: u32,
+}
+
+impl Far {
+    pub(super) const fn at(&self, offset: usize) -> Remote {
+        Remote { address: self.base.wrapping_add(offset as u64), key: self.key }
+    }
+}
+
+/// One party in a check.
+pub(super) struct Side<'a, P: Party> {
+    party: &'a mut P,
+    check: &'static str,
+    next_id: u64,
+    /// Taken from the device, and not asked for yet.
+    taken: Vec<Completion>,
+    alone: bool,
+}
+
+/// A request that is signaled, neither inline nor fenced.
+pub(super) const fn request(id: u64, operation: Operation<'_>) -> WorkRequest<'_> {
+    WorkRequest { id, operation, signaled: true, inline: false, fenced: false }
+}
+
+/// Bytes that tell their place.
+pub(super) fn pattern(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251 + seed * 97 + 1) as u8).collect()
+}
+
+impl Buffer {
+    const fn layout(length: usize) -> Layout {
+        // At least a line, so that the size is not zero.
+        match Layout::from_size_align(length + 64, 64) {
+            Ok(layout) => layout,
+            Err(_) => panic!("a buffer of a possible length"),
+        }
+    }
+
+    /// Part of it, for this party's own requests.
+    pub(super) fn piece(&self, offset: usize, length: usize) -> Piece {
+        assert!(offset + length <= self.length);
+        // SAFETY: in bounds.
+        let base = unsafe { self.base.add(offset) };
+        Piece { base, length: length as u32, key: self.region.local_key }
+    }
+
+    /// All of it.
+    pub(super) fn whole(&self) -> Piece {
+        self.piece(0, self.length)
+    }
+
+    /// The same memory under another registration.
+    pub(super) fn registered_as(self, region: Region) -> Self {
+        Self { region, ..self }
+    }
+
+    /// Fills it from `offset` on.
+    pub(super) fn put(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.length);
+        for (at, byte) in bytes.iter().enumerate() {
+            // SAFETY: in bounds. Volatile, since a device may look.
+            unsafe { self.base.add(offset + at).write_volatile(*byte) };
+        }
+    }
+
+    /// What is there now.
+    pub(super) fn get(&self, offset: usize, length: usize) -> Vec<u8> {
+        assert!(offset + length <= self.length);
+        // SAFETY: in bounds. Volatile, since a device may write.
+        (0..length).map(|at| unsafe { self.base.add(offset + at).read_volatile() }).collect()
+    }
+
+    /// The word at a multiple of 8.
+    pub(super) fn word(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.get(offset, 8).try_into().expect("8 bytes"))
+    }
+
+    /// One byte at a time is watched: devices promise no more.
+    pub(super) fn byte(&self, offset: usize) -> u8 {
+        self.get(offset, 1)[0]
+    }
+}
+
+impl<'a, P: Party> Side<'a, P> {
+    pub(super) fn new(party: &'a mut P) -> Self {
+        Self { party, check: "", next_id: 1, taken: Vec::new(), alone: false }
+    }
+
+    /// Both parties begin this check.
+    pub(super) fn begin(&mut self, check: &'static str) {
+        self.check = check;
+        let theirs = self.party.exchange(check.as_bytes());
+        assert_eq!(theirs, check.as_bytes(), "the parties run the same checks in the same order");
+    }
+
+    /// Both parties end it, and nothing is left over.
+    pub(super) fn end(&mut self) {
+        if !self.alone {
+            self.meet();
+        }
+        let mut left = [nothing(); 4];
+        let count = self.device().poll(&mut left).expect("polling");
+        assert_eq!(&left[..count], &[], "{}: completions that nobody asked for", self.check);
+        assert_eq!(self.taken, [], "{}: completions that nobody asked for", self.check);
+    }
+
+    /// The one that begins; the other is its target.
+    pub(super) fn is_first(&self) -> bool {
+        self.party.rank() == 0
+    }
+
+    pub(super) fn rank(&self) -> u32 {
+        self.party.rank()
+    }
+
+    pub(super) fn party(&mut self) -> &mut P {
+        self.party
+    }
+
+    pub(super) fn device(&mut self) -> &mut P::Device {
+        self.party.device()
+    }
+
+    pub(super) fn capabilities(&mut self) -> Capabilities {
+        self.device().capabilities()
+    }
+
+    pub(super) fn habits(&self) -> Habits {
+        self.party.habits()
+    }
+
+    /// Both wait for each other.
+    pub(super) fn meet(&mut self) {
+        self.party.exchange(&[]);
+    }
+
+    /// Registered memory, all zero.
+    pub(super) fn buffer(&mut self, length: usize, access: Access) -> Buffer {
+        // SAFETY: not of size zero.
+        let base = NonNull::new(unsafe { alloc::alloc_zeroed(Buffer::layout(length)) });
+        let base = base.expect("memory");
+        // SAFETY: given back by `free` after deregistration, or never.
+        let region = unsafe { self.device().register(base, length, access) };
+        Buffer { base, length, region: region.expect("registering") }
+    }
+
+    pub(super) fn free(&mut self, buffer: Buffer) {
+        self.device().deregister(buffer.region).expect("deregistering");
+        // SAFETY: from `buffer`, with this layout; no device reaches it any more.
+        unsafe { alloc::dealloc(buffer.base.as_ptr(), Buffer::layout(buffer.length)) };
+    }
+
+    /// Tells the other of this region, and learns of theirs.
+    pub(super) fn swap(&mut self, region: &Region) -> Far {
+        let mut mine = [0; 20];
+        mine[..8].copy_from_slice(&region.base.to_le_bytes());
+        mine[8..16].copy_from_slice(&region.length.to_le_bytes());
+        mine[16..].copy_from_slice(&region.remote_key.to_le_bytes());
+        let theirs = self.party.exchange(&mine);
+        Far {
+            base: u64::from_le_bytes(theirs[..8].try_into().expect("8 bytes")),
+            length: u64::from_le_bytes(theirs[8..16].try_into().expect("8 bytes")),
+            key: u32::from_le_bytes(theirs[16..].try_into().expect("4 bytes")),
+        }
+    }
+
+    /// Memory that the other may do everything to, and theirs.
+    pub(super) fn shared(&mut self, length: usize) -> (Buffer, Far) {
+        let buffer = self.buffer(length, Access::ALL);
+        let far = self.swap(&buffer.region);
+        (buffer, far)
+    }
+
+    /// A connection between the two, ready on both sides.
+    pub(super) fn connect(&mut self) -> Connection {
+        let peer = 1 - self.party.rank();
+        let (connection, address) = self.device().open(peer).expect("opening");
+        let theirs = self.party.exchange(&address.0);
+        let theirs = Address(theirs.try_into().expect("an address"));
+        self.make_ready(&[(connection, theirs)]);
+        self.meet();
+        connection
+    }
+
+    /// A connection of this party with itself: both ends.
+    pub(super) fn connect_to_itself(&mut self) -> (Connection, Connection) {
+        let me = self.party.rank();
+        let (one, to_one) = self.device().open(me).expect("opening");
+        let (other, to_other) = self.device().open(me).expect("opening");
+        self.make_ready(&[(one, to_other), (other, to_one)]);
+        (one, other)
+    }
+
+    fn make_ready(&mut self, ends: &[(Connection, Address)]) {
+        let mut ready = vec![false; ends.len()];
+        while ready.contains(&false) {
+            for ((connection, address), ready) in ends.iter().zip(&mut ready) {
+                let state = self.device().connect(*connection, address).expect("connecting");
+                *ready = state == Readiness::Ready;
+            }
+            self.party.pause();
+        }
+    }
+
+    pub(super) fn close(&mut self, connection: Connection) {
+        self.device().close(connection).expect("closing");
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// Posts, and takes completions while there is no room.
+    pub(super) fn post(&mut self, connection: Connection, request: &WorkRequest<'_>) {
+        loop {
+            match self.try_post(connection, request) {
+                Err(PostError::Full) => self.look(),
+                other => return other.unwrap_or_else(|error| panic!("{}: {error}", self.check)),
+            }
+        }
+    }
+
+    pub(super) fn try_post(
+        &mut self,
+        connection: Connection,
+        request: &WorkRequest<'_>,
+    ) -> Result<(), PostError> {
+        // SAFETY: the checks lend memory of buffers, and leave it alone until they have the completion.
+        unsafe { self.device().post(connection, request) }
+    }
+
+    /// Posts a receive, and says under which id.
+    pub(super) fn receive(&mut self, piece: Piece) -> u64 {
+        let id = self.new_id();
+        // SAFETY: as in `try_post`.
+        unsafe { self.device().post_receive(id, piece) }.expect("posting a receive");
+        id
+    }
+
+    /// Takes what has completed.
+    pub(super) fn look(&mut self) {
+        let mut some = [nothing(); 8];
+        let count = self.device().poll(&mut some).expect("polling");
+        self.taken.extend(&some[..count]);
+        if count == 0 {
+            self.party.pause();
+        }
+    }
+
+    /// True when something has completed that nobody has asked for yet.
+    pub(super) const fn has_taken(&self) -> bool {
+        !self.taken.is_empty()
+    }
+
+    /// The other is dead: nobody to meet.
+    pub(super) const fn be_alone(&mut self) {
+        self.alone = true;
+    }
+
+    /// The next completion.
+    pub(super) fn complete(&mut self) -> Completion {
+        while self.taken.is_empty() {
+            self.look();
+        }
+        self.taken.remove(0)
+    }
+
+    /// The next completion is that of `id`, a success on this connection.
+    pub(super) fn done(&mut self, connection: Connection, id: u64) -> Done {
+        let completion = self.complete();
+        let context = (self.check, completion);
+        assert_eq!((completion.id, completion.connection), (id, connection), "{context:?}");
+        completion.result.unwrap_or_else(|error| panic!("{}: request {id}: {error}", self.check))
+    }
+
+    /// The next completion is that of `id`, and a failure.
+    pub(super) fn failed(&mut self, connection: Connection, id: u64) -> WorkError {
+        let completion = self.complete();
+        let context = (self.check, completion);
+        assert_eq!((completion.id, completion.connection), (id, connection), "{context:?}");
+        completion.result.expect_err("it cannot have been done")
+    }
+
+    /// Posts one operation, and waits until it is done.
+    pub(super) fn perform(&mut self, connection: Connection, operation: Operation<'_>) -> Done {
+        let id = self.new_id();
+        self.post(connection, &request(id, operation));
+        self.done(connection, id)
+    }
+}
+
+/// Room for a completion.
+pub(super) const fn nothing() -> Completion {
+    Completion { id: 0, connection: Connection(u32::MAX), result: Err(WorkError::Flushed) }
+}
+
+/// A place in this party's own buffer, as its own device reaches it over a connection to itself.
+pub(super) fn place(buffer: &Buffer, offset: usize) -> Remote {
+    Remote { address: buffer.region.base + offset as u64, key: buffer.region.remote_key }
+}

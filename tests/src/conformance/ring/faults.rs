@@ -1,0 +1,67 @@
+//! A link that fails: an error that names the peer, for both sides, and no harm to others.
+
+use strait_core::hca::WorkError;
+
+use super::mesh::{Mesh, Rig};
+use super::streams::{Stream, Traffic};
+
+/// Plays traffic until some of it has moved, lets `strike` break the link between two ranks, and plays on until every stream has
+/// ended.
+///
+/// A side that has nothing to say to its peer learns of the failure as it would from an embedder that watches its peers.
+///
+/// # Panics
+///
+/// When a stream between others does not end whole, or one between these two ends in neither way.
+pub fn break_one<R: Rig>(
+    mesh: &mut Mesh<R>,
+    traffic: &mut Traffic,
+    (a, b): (u32, u32),
+    turns: u32,
+    strike: impl FnOnce(&mut Mesh<R>),
+) {
+    for _ in 0..turns {
+        traffic.turn(mesh);
+    }
+    strike(mesh);
+    play_on(mesh, traffic, &[(a, b), (b, a)]);
+}
+
+/// As [`break_one`], when `strike` ends the rank `lost`.
+///
+/// # Panics
+///
+/// When a stream between the others does not end whole, or one with this rank in neither way.
+pub fn lose_one<R: Rig>(
+    mesh: &mut Mesh<R>,
+    traffic: &mut Traffic,
+    lost: u32,
+    turns: u32,
+    strike: impl FnOnce(&mut Mesh<R>),
+) {
+    for _ in 0..turns {
+        traffic.turn(mesh);
+    }
+    strike(mesh);
+    let others = (0..mesh.nodes.len() as u32).filter(|rank| *rank != lost);
+    let ways: Vec<_> = others.flat_map(|other| [(other, lost), (lost, other)]).collect();
+    play_on(mesh, traffic, &ways);
+}
+
+/// Plays until every stream has ended; those of `ways` may fail.
+fn play_on<R: Rig>(mesh: &mut Mesh<R>, traffic: &mut Traffic, ways: &[(u32, u32)]) {
+    while !traffic.streams.iter().all(Stream::has_ended) {
+        traffic.turn(mesh);
+        if traffic.is_quiet() {
+            for (rank, peer) in ways {
+                mesh.end(*rank, *peer).0.fail(WorkError::Unreachable);
+            }
+        }
+    }
+    for stream in &traffic.streams {
+        stream.assert_right();
+        let concerned = ways.contains(&stream.way);
+        assert!(concerned || stream.is_whole(), "{:?} was harmed", stream.way);
+        assert!(concerned || stream.put_error.is_none() && stream.get_error.is_none());
+    }
+}

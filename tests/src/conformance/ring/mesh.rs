@@ -1,0 +1,178 @@
+//! Some ranks, each with a link to each other one.
+
+use core::ptr::NonNull;
+
+use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
+use strait_core::progress::Part;
+use strait_core::ring::{Card, Config, Lent, Link, LinkError};
+
+use super::block::Block;
+
+/// Devices of several ranks, all driven by one thread.
+pub trait Rig {
+    /// The device of a rank.
+    type Device: Hca;
+
+    /// The device of `rank`.
+    fn device(&self, rank: u32) -> Self::Device;
+
+    /// Lets something happen on the devices. False: there is nothing that will happen by itself.
+    fn pass(&self) -> bool;
+}
+
+/// The ranks of a rig, connected.
+#[derive(Debug)]
+pub struct Mesh<R: Rig> {
+    /// The devices.
+    pub rig: R,
+    /// The ranks.
+    pub nodes: Vec<Node<R::Device>>,
+}
+
+/// One rank.
+#[derive(Debug)]
+pub struct Node<H> {
+    /// Its device.
+    pub device: H,
+    /// Its link to each rank but itself.
+    pub links: Vec<Option<Side>>,
+}
+
+/// One end of a link, with the memory lent to it.
+#[derive(Debug)]
+pub struct Side {
+    /// The end.
+    pub link: Link,
+    /// The region of its memory.
+    pub region: Region,
+    card: Card,
+    _memory: Block,
+}
+
+impl<R: Rig> Mesh<R> {
+    /// Links between each two of `ranks` ranks, all connected.
+    ///
+    /// # Panics
+    ///
+    /// When that fails.
+    pub fn new(rig: R, ranks: u32, config: Config) -> Self {
+        let node = |rank| {
+            let mut device = rig.device(rank);
+            let mut side = |peer| (peer != rank).then(|| Side::new(&mut device, peer, config));
+            let links = (0..ranks).map(&mut side).collect();
+            Node { device, links }
+        };
+        let nodes = (0..ranks).map(node).collect();
+        let mut mesh = Self { rig, nodes };
+        while !mesh.connect() {
+            let _ = mesh.rig.pass();
+        }
+        mesh
+    }
+
+    /// Connects what is not connected yet. True: everything is.
+    fn connect(&mut self) -> bool {
+        let mut ready = true;
+        for rank in 0..self.nodes.len() {
+            for peer in (0..self.nodes.len()).filter(|peer| *peer != rank) {
+                let card = self.nodes[peer].links[rank].as_ref().unwrap().card;
+                let Node { device, links } = &mut self.nodes[rank];
+                let link = &mut links[peer].as_mut().unwrap().link;
+                ready &= link.connect(device, &card).unwrap() == Readiness::Ready;
+            }
+        }
+        ready
+    }
+
+    /// The end at `rank` of the link between two ranks, and its device.
+    pub fn end(&mut self, rank: u32, peer: u32) -> (&mut Link, &mut R::Device) {
+        let Node { device, links } = &mut self.nodes[rank as usize];
+        (&mut links[peer as usize].as_mut().unwrap().link, device)
+    }
+
+    /// Puts bytes, in parts of these lengths.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Link::put`].
+    pub fn put(
+        &mut self,
+        way: (u32, u32),
+        bytes: &[u8],
+        cuts: &[usize],
+    ) -> Result<usize, LinkError> {
+        let (link, device) = self.end(way.0, way.1);
+        // SAFETY: the bytes lie in a vector of the caller's.
+        unsafe { link.put(device, &parts(NonNull::from(bytes), cuts)) }
+    }
+
+    /// Gets bytes, into parts of these lengths.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Link::get`].
+    pub fn get(
+        &mut self,
+        way: (u32, u32),
+        bytes: &mut [u8],
+        cuts: &[usize],
+    ) -> Result<usize, LinkError> {
+        let (link, device) = self.end(way.1, way.0);
+        // SAFETY: the bytes lie in a vector of the caller's, who lends it for writing.
+        unsafe { link.get(device, &parts(NonNull::from(bytes), cuts)) }
+    }
+
+    /// Takes a rank's completions to its links.
+    ///
+    /// # Panics
+    ///
+    /// When the device fails.
+    pub fn poll(&mut self, rank: u32) -> bool {
+        let Node { device, links } = &mut self.nodes[rank as usize];
+        let nothing = Completion { id: 0, connection: Connection(0), result: Ok(Done::Write) };
+        let mut completions = [nothing; 8];
+        let count = device.poll(&mut completions).unwrap();
+        for completion in &completions[..count] {
+            let mut links = links.iter_mut().flatten().map(|side| &mut side.link);
+            let link = links.find(|link| link.connection() == completion.connection);
+            link.unwrap().handle(completion);
+        }
+        count > 0
+    }
+}
+
+impl Side {
+    fn new<H: Hca>(device: &mut H, peer: u32, config: Config) -> Self {
+        let memory = Block::new(config.bytes());
+        // SAFETY: the block lives as long as the side, and nobody but the link and its peer reaches it.
+        let region = unsafe { device.register(memory.base(), memory.length(), Access::ALL) };
+        let region = region.unwrap();
+        let lent = Lent {
+            base: memory.base(),
+            local_key: region.local_key,
+            remote_key: region.remote_key,
+        };
+        // SAFETY: as above.
+        let (link, card) = unsafe { Link::init(device, peer, config, lent) }.unwrap();
+        Self { link, region, card, _memory: memory }
+    }
+}
+
+/// `bytes` in parts of these lengths, and what is left in one more.
+fn parts(bytes: NonNull<[u8]>, cuts: &[usize]) -> Vec<Part> {
+    let mut at = 0;
+    let mut part = |length| {
+        // SAFETY: the parts so far are no longer than the bytes.
+        let base = unsafe { bytes.cast::<u8>().add(at) };
+        at += length;
+        Part { base, length }
+    };
+    let mut left = bytes.len();
+    let mut parts = Vec::with_capacity(cuts.len() + 1);
+    for cut in cuts {
+        parts.push(part(left.min(*cut)));
+        left -= left.min(*cut);
+    }
+    parts.push(part(left));
+    parts
+}

@@ -1,0 +1,11 @@
+//! The RDMA channel over any device: whatever the design, bytes come out as they went in.
+//!
+//! [`Mesh`] connects some ranks of a [`Rig`] in one thread; [`streams`] and [`faults`] are the scenarios.
+
+mod block;
+pub mod faults;
+mod mesh;
+pub mod streams;
+
+pub use block::Block;
+pub use mesh::{Mesh, Rig};

@@ -1,0 +1,184 @@
+//! Random traffic in all directions at once, and what must come of it.
+
+use fastrand::Rng;
+use strait_core::ring::LinkError;
+
+use super::mesh::{Mesh, Rig};
+use crate::payload;
+
+/// The bytes from one rank to another.
+#[derive(Debug)]
+pub struct Stream {
+    /// Source and destination.
+    pub way: (u32, u32),
+    bytes: Vec<u8>,
+    put: usize,
+    got: Vec<u8>,
+    received: usize,
+    /// How the source's end failed.
+    pub put_error: Option<LinkError>,
+    /// How the destination's end failed.
+    pub get_error: Option<LinkError>,
+}
+
+/// Streams between each two ranks of a mesh, played in an order drawn from a seed.
+#[derive(Debug)]
+pub struct Traffic {
+    /// The streams, by source and destination.
+    pub streams: Vec<Stream>,
+    rng: Rng,
+    /// Longest `put` or `get`, bytes.
+    longest: usize,
+    /// Turns in which nothing happened, in a row.
+    quiet: u32,
+}
+
+impl Stream {
+    /// Whether nothing more is to be put or got.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let put = self.put == self.bytes.len() || self.put_error.is_some();
+        put && (self.received == self.bytes.len() || self.get_error.is_some())
+    }
+
+    /// Whether all of it has arrived.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.received == self.bytes.len()
+    }
+
+    /// Asserts that what has arrived is the beginning of what was put.
+    pub(super) fn assert_right(&self) {
+        assert!(self.received <= self.put, "{:?}: more came out than went in", self.way);
+        let different = (0..self.received).find(|at| self.got[*at] != self.bytes[*at]);
+        assert_eq!(different, None, "{:?}: a byte differs", self.way);
+    }
+}
+
+impl Traffic {
+    /// A stream of up to `most` bytes each way, in calls of up to `longest` bytes.
+    #[must_use]
+    pub fn drawn(seed: u64, ranks: u32, most: usize, longest: usize) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let ways = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
+        let stream = |way: (u32, u32)| {
+            let length = rng.usize(..=most);
+            Stream {
+                way,
+                bytes: payload::of(u64::from(way.0 << 16 | way.1), length),
+                put: 0,
+                got: vec![0; length],
+                received: 0,
+                put_error: None,
+                get_error: None,
+            }
+        };
+        let streams = ways.filter(|(from, to)| from != to).map(stream).collect();
+        Self { streams, rng, longest, quiet: 0 }
+    }
+
+    /// Plays until every stream has ended, then drains the links that have not failed.
+    ///
+    /// # Panics
+    ///
+    /// When a byte is not what it should be, or nothing happens any more.
+    pub fn play<R: Rig>(&mut self, mesh: &mut Mesh<R>) {
+        while !self.streams.iter().all(Stream::has_ended) {
+            self.turn(mesh);
+        }
+        self.streams.iter().for_each(Stream::assert_right);
+    }
+
+    /// Lets every link that has not failed bring the last of its bytes over.
+    ///
+    /// # Panics
+    ///
+    /// When that never ends, or a link fails that had not.
+    pub fn drain<R: Rig>(&mut self, mesh: &mut Mesh<R>) {
+        self.quiet = 0;
+        loop {
+            let mut done = true;
+            for Stream { way, put_error, .. } in &self.streams {
+                let (link, device) = mesh.end(way.0, way.1);
+                done &= put_error.is_some() || link.drain(device).unwrap();
+            }
+            if done {
+                return;
+            }
+            let ranks = mesh.nodes.len() as u32;
+            let polled = (0..ranks).map(|rank| mesh.poll(rank)).filter(|polled| *polled).count();
+            self.count(mesh.rig.pass() || polled > 0);
+        }
+    }
+
+    /// One thing that somebody does.
+    ///
+    /// # Panics
+    ///
+    /// When nothing has happened for too long.
+    pub fn turn<R: Rig>(&mut self, mesh: &mut Mesh<R>) {
+        let moved = match self.rng.u32(..8) {
+            0 | 1 => self.put(mesh),
+            2 | 3 => self.get(mesh),
+            4 => mesh.poll(self.rng.u32(..mesh.nodes.len() as u32)),
+            _ => (0..self.rng.u32(..6)).fold(false, |passed, _| mesh.rig.pass() || passed),
+        };
+        self.count(moved);
+    }
+
+    fn put<R: Rig>(&mut self, mesh: &mut Mesh<R>) -> bool {
+        let (length, cuts) = self.draw();
+        let stream = self.rng.choice(&mut self.streams).unwrap();
+        let end = stream.bytes.len().min(stream.put + length);
+        match mesh.put(stream.way, &stream.bytes[stream.put..end], &cuts) {
+            Ok(bytes) => {
+                stream.put += bytes;
+                bytes > 0
+            }
+            Err(error) => {
+                assert_eq!(error.peer, stream.way.1, "an error names its peer");
+                stream.put_error.replace(error).is_none()
+            }
+        }
+    }
+
+    fn get<R: Rig>(&mut self, mesh: &mut Mesh<R>) -> bool {
+        let (length, cuts) = self.draw();
+        let stream = self.rng.choice(&mut self.streams).unwrap();
+        let end = stream.got.len().min(stream.received + length);
+        match mesh.get(stream.way, &mut stream.got[stream.received..end], &cuts) {
+            Ok(bytes) => {
+                stream.received += bytes;
+                bytes > 0
+            }
+            Err(error) => {
+                assert_eq!(error.peer, stream.way.0, "an error names its peer");
+                stream.get_error.replace(error).is_none()
+            }
+        }
+    }
+
+    /// A length, and the lengths of the parts that it comes in.
+    fn draw(&mut self) -> (usize, Vec<usize>) {
+        let longest = if self.rng.bool() { self.longest } else { self.longest.min(64) };
+        let length = self.rng.usize(..=longest);
+        let cuts = (0..self.rng.usize(..3)).map(|_| self.rng.usize(..=length)).collect();
+        (length, cuts)
+    }
+
+    fn count(&mut self, moved: bool) {
+        self.quiet = if moved { 0 } else { self.quiet + 1 };
+        assert!(self.quiet < 20_000, "nothing happens any more: {:#?}", self.state());
+    }
+
+    /// True when nothing has happened for some time.
+    #[must_use]
+    pub const fn is_quiet(&self) -> bool {
+        self.quiet > 2_000
+    }
+
+    fn state(&self) -> Vec<((u32, u32), usize, usize, usize)> {
+        let state = |s: &Stream| (s.way, s.bytes.len(), s.put, s.received);
+        self.streams.iter().map(state).collect()
+    }
+}

@@ -1,0 +1,196 @@
+//! What a fuzzer runs: a function of any bytes, which must not panic, hang, or touch memory that is not its own.
+//!
+//! The folder `fuzz/` makes programs of them for libFuzzer; the tests run them on a fixed corpus and on random bytes.
+
+use arbitrary::{Result, Unstructured};
+use strait_core::layout::{CellIndex, Config, Header, Plan, Segment};
+use strait_core::lmt::{Refused, SendCookie, Transfer};
+use strait_core::matching::{ANY_SOURCE, ANY_TAG};
+use strait_core::progress::{Gone, RequestId, Tuning};
+use strait_core::shm::CellArena as _;
+use strait_core::wire::{HeaderWord, Key, TransferKey};
+
+use crate::arena::NONCE;
+use crate::{Arena, Engines, shape};
+
+/// What a fuzzer drives: any bytes.
+pub type Target = fn(&[u8]);
+
+/// The targets, by the names of their corpora.
+pub const TARGETS: [(&str, Target); 2] = [("packets", packets), ("engines", engines)];
+
+/// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.
+pub fn packets(input: &[u8]) {
+    let mut input = Unstructured::new(input);
+    words(&mut input).expect("there are bytes without end");
+    header(&mut input).expect("there are bytes without end");
+}
+
+fn words(input: &mut Unstructured<'_>) -> Result<()> {
+    let (word, sequence): (u64, u64) = input.arbitrary()?;
+    // The word of some message, or one that is near it.
+    let word = if input.arbitrary()? { word } else { sequence << 16 | word & 0xffff };
+    if let Some(found) = HeaderWord(word).of_message(sequence)
+        && let Ok(kind) = found.kind()
+    {
+        assert_eq!(HeaderWord::new(sequence, kind, found.length()), HeaderWord(word));
+    }
+
+    let key = Key(word);
+    assert_eq!(Key::new(key.context(), key.tag()), key);
+    assert_eq!(TransferKey::unpack(key).pack(), key);
+
+    let (raw, cells) = input.arbitrary()?;
+    if let Ok(index) = CellIndex::parse(raw, cells) {
+        assert_eq!(index.map_or(0, CellIndex::raw), raw);
+        assert!(raw <= cells);
+    }
+
+    let packet: [u8; SendCookie::LENGTH] = input.arbitrary()?;
+    if let Ok(cookie) = SendCookie::parse(&packet) {
+        let SendCookie { total, address, place, generation } = cookie;
+        let fields = [&total.to_ne_bytes()[..], &address.to_ne_bytes(), &place.to_ne_bytes()];
+        assert_eq!(fields.concat(), packet[..20]);
+        assert_eq!(generation.to_ne_bytes(), packet[20..]);
+        assert!(total <= isize::MAX as u64);
+        // There is a descriptor of that number.
+        let arena = Arena::new(shape::tiny(1, 1));
+        let _ = arena.segment().descriptor(0, place);
+    }
+    Ok(())
+}
+
+/// A header with some bytes exchanged: whoever accepts it finds everything inside the segment.
+fn header(input: &mut Unstructured<'_>) -> Result<()> {
+    let arena = Arena::new(shape::tiny(2, 2));
+    for _ in 0..input.int_in_range(0..=8)? {
+        let offset = input.int_in_range(0..=size_of::<Header>() - 1)?;
+        arena.scribble(offset, &[input.arbitrary()?]);
+    }
+    let mapped = input.int_in_range(0..=arena.length())?;
+    let (nonce, rank) = (NONCE, input.int_in_range(0..=3)?);
+    // SAFETY: the arena is page-aligned, and longer than what is said to be mapped; nobody else uses it.
+    if let Ok(segment) = unsafe { Segment::attach(arena.base(), mapped, nonce, rank) } {
+        let plan = *segment.plan();
+        let (last, length) = plan.pair_range(segment.ranks() - 1, segment.ranks() - 1);
+        assert!(rank < segment.ranks() && last + length <= mapped);
+        assert_eq!(Plan::new(*plan.config()), Ok(plan));
+    }
+    Ok(())
+}
+
+/// Ranks of [`engines`].
+const RANKS: u32 = 3;
+
+/// Steps after which the engines are left alone: enough for every kind of damage to meet every kind of operation.
+const STEPS: usize = 400;
+
+/// Traffic between engines in a segment that holds garbage, and is written into between two steps.
+pub fn engines(input: &[u8]) {
+    let mut input = Unstructured::new(input);
+    under_fire(&mut input).expect("there are bytes without end");
+}
+
+fn under_fire(input: &mut Unstructured<'_>) -> Result<()> {
+    let mut job = job(input)?;
+    let mut pending: Vec<(usize, RequestId)> = Vec::new();
+    for _ in 0..STEPS {
+        if input.is_empty() {
+            break;
+        }
+        let (one, other) = (input.choose_index(RANKS as usize)?, rank(input)?);
+        let length = *input.choose(&[0, 8, 48, 600, 1024, 9000, 40_000])?;
+        match input.int_in_range(0..=11)? {
+            0..=2 => {
+                let id = job.send(one, other, input.int_in_range(0..=2)?, length);
+                pending.extend(id.map(|id| (one, id)));
+            }
+            3..=4 => {
+                let source = if input.arbitrary()? { other } else { ANY_SOURCE };
+                let tag = if input.arbitrary()? { ANY_TAG } else { input.int_in_range(0..=2)? };
+                pending.extend(job.receive(one, source, tag, length).map(|id| (one, id)));
+            }
+            5 if !pending.is_empty() => {
+                let (rank, id) = pending.swap_remove(input.choose_index(pending.len())?);
+                if job.engines[rank].test(id).is_none() {
+                    let _ = job.engines[rank].detach(id);
+                }
+            }
+            6 => job.transfer(one, if input.ratio(7, 8)? { Ok(()) } else { Err(Refused) }),
+            7 if input.ratio(1, 16)? => {
+                let how = if input.arbitrary()? { Gone::Failed } else { Gone::Finished };
+                let _ = job.engines[one].peer_gone(other, how);
+            }
+            8..=9 => scribble(&job, input)?,
+            _ => drop(job.engines[one].progress()),
+        }
+    }
+    Ok(())
+}
+
+/// A job of some shape, with garbage in some part of its segment or with none.
+fn job(input: &mut Unstructured<'_>) -> Result<Engines> {
+    let shapes = [
+        shape::tiny(RANKS, 2),
+        shape::tiny(RANKS, 20),
+        Config { cells_per_rank: 4, ..Config::new(RANKS) },
+    ];
+    let tuning = Tuning {
+        transfer: *input.choose(&Transfer::ALL)?,
+        unexpected_max: *input.choose(&[0, 2000, Tuning::default().unexpected_max])?,
+        ..Tuning::default()
+    };
+    let job = Engines::tuned(*input.choose(&shapes)?, tuning);
+    if input.ratio(1, 4)? {
+        let mut garbage = fastrand::Rng::with_seed(input.arbitrary()?);
+        let first = job.block(0);
+        let words = (job.arena.length() - first) / 4;
+        let from = input.choose_index(words)?;
+        for word in from..words.min(from + input.int_in_range(1..=4096)?) {
+            let value = [garbage.u32(..), garbage.u32(0..16), 0][garbage.usize(0..3)];
+            job.arena.scribble(first + word * 4, &value.to_ne_bytes());
+        }
+    }
+    Ok(job)
+}
+
+fn rank(input: &mut Unstructured<'_>) -> Result<u32> {
+    input.int_in_range(0..=RANKS - 1)
+}
+
+/// Writes a word where it hurts: control blocks, descriptions of cells, descriptors, lines of fastboxes and batons.
+fn scribble(job: &Engines, input: &mut Unstructured<'_>) -> Result<()> {
+    let segment = job.arena.segment();
+    let plan = *segment.plan();
+    let offset = match input.int_in_range(0..=4)? {
+        0 => job.block(rank(input)?) + input.choose_index(48)? * 4,
+        1 => {
+            let index = segment.parse(input.int_in_range(1..=plan.cells())?);
+            let index = index.expect("a cell").expect("not nil");
+            job.offset_of(segment.cell(index).as_ptr()) + input.choose_index(12)? * 4
+        }
+        2 => {
+            let (start, _) = plan.pair_range(rank(input)?, rank(input)?);
+            start + input.choose_index(64)? * 4
+        }
+        3 => {
+            let descriptor = segment.descriptor(rank(input)?, input.int_in_range(0..=3)?);
+            job.offset_of::<strait_core::shm::Descriptor>(descriptor) + input.choose_index(32)? * 4
+        }
+        _ => {
+            let first = job.block(0);
+            first + input.choose_index((job.arena.length() - first) / 4)? * 4
+        }
+    };
+    let old = job.word(offset);
+    let value = match input.int_in_range(0..=5)? {
+        0 => input.arbitrary()?,
+        1 => input.int_in_range(0..=15)?,
+        2 => u32::MAX,
+        3 => old.wrapping_add(1),
+        4 => old ^ 1 << input.int_in_range(0..=31_u32)?,
+        _ => old.swap_bytes(),
+    };
+    job.arena.scribble(offset, &value.to_ne_bytes());
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! One side's end of a connection.
+
+use std::collections::VecDeque;
+
+use strait_core::hca::WorkError;
+
+use super::request::{Request, Stage};
+
+/// An end, and what was posted on it.
+#[derive(Debug)]
+pub(super) struct End {
+    /// The rank at the other side.
+    pub(super) peer: u32,
+    pub(super) state: Standing,
+    pub(super) queue: VecDeque<Request>,
+    /// Requests posted so far.
+    pub(super) posted: u64,
+    /// Requests whose place in the queue is free again: up to the last one whose completion was polled.
+    pub(super) freed: u64,
+    /// Fails the request that starts next.
+    pub(super) fault: Option<WorkError>,
+    /// How often the first request has tried to start in vain.
+    pub(super) tries: u32,
+    /// Whether a step is among the events.
+    pub(super) stepping: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Standing {
+    /// Not yet connected.
+    Open,
+    /// Connected to this end of the peer's.
+    Connected(u32),
+    /// A request failed.
+    Broken,
+    Closed,
+}
+
+/// What an end can do next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// Start the request at this place of the queue.
+    Start(usize),
+    /// Move a run of the one at this place.
+    Carry(usize),
+}
+
+impl End {
+    pub(super) const fn new(peer: u32) -> Self {
+        Self {
+            peer,
+            state: Standing::Open,
+            queue: VecDeque::new(),
+            posted: 0,
+            freed: 0,
+            fault: None,
+            tries: 0,
+            stepping: false,
+        }
+    }
+
+    /// All that may happen next, and when: requests start in the order of posting, writes land one after the other, and a
+    /// write may pass the reads before it unless it is fenced.
+    pub(super) fn steps(&self, reads_max: u32) -> Vec<(u64, Step)> {
+        let (mut steps, mut writes, mut reads) = (Vec::new(), 0, 0);
+        for (place, request) in self.queue.iter().enumerate() {
+            match &request.stage {
+                Stage::Landed(_) => {}
+                Stage::Failed(_) => break,
+                Stage::Moving(moving) => {
+                    steps.push((moving.not_before, Step::Carry(place)));
+                    *if request.is_write() { &mut writes } else { &mut reads } += 1;
+                }
+                Stage::Posted => {
+                    let waits = writes > 0
+                        || request.fenced && reads > 0
+                        || !request.is_write() && reads >= reads_max;
+                    if !waits {
+                        steps.push((0, Step::Start(place)));
+                    }
+                    break;
+                }
+            }
+        }
+        steps
+    }
+}

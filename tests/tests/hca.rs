@@ -1,0 +1,181 @@
+//! The software HCA passes the suite that every device has to pass: two threads, and two processes.
+
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::panic::catch_unwind;
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use strait::World;
+use strait::hca::cq::{EventDriven, Events};
+use strait::hca::soft::{Fabric, Mode, SoftHca, TimeModel};
+use strait_tests::Ranks;
+use strait_tests::conformance::hca::{Habits, Line, Outcome, Party, Pipe, pipes, run};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A party on a thread of its own.
+struct ThreadParty {
+    device: SoftHca,
+    pipe: Pipe,
+}
+
+impl Party for ThreadParty {
+    type Device = SoftHca;
+
+    fn rank(&self) -> u32 {
+        self.device.rank()
+    }
+
+    fn device(&mut self) -> &mut SoftHca {
+        &mut self.device
+    }
+
+    fn exchange(&mut self, mine: &[u8]) -> Vec<u8> {
+        self.pipe.exchange(mine)
+    }
+
+    fn wait_for_event(&mut self) -> bool {
+        wait(&self.device)
+    }
+}
+
+/// Sleeps until the event has come, however often the sleep ends before it.
+fn wait(device: &SoftHca) -> bool {
+    let events = device.events();
+    while !events.wait(Duration::from_secs(1)).expect("waiting") {}
+    true
+}
+
+/// Runs the suite on two threads; what each check came to.
+fn on_threads(modes: [Mode; 2]) -> Vec<Line> {
+    let fabric = Fabric::create(2).expect("a fabric");
+    let (says, heard) = mpsc::channel();
+    for (rank, (mode, pipe)) in (0..).zip(modes.into_iter().zip(pipes())) {
+        let fabric: OwnedFd = fabric.try_clone().expect("a descriptor");
+        let says = says.clone();
+        thread::spawn(move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                let device = SoftHca::attach(&fabric, rank, mode).expect("a device");
+                let mut lines = Vec::new();
+                run(&mut ThreadParty { device, pipe }, |line| lines.push(*line));
+                lines
+            }));
+            // Nobody listens any more when the other failed first.
+            let _ = says.send(ended.ok());
+        });
+    }
+    let [one, two] = [(); 2].map(|()| {
+        let ended = heard.recv_timeout(LIMIT).expect("the parties hang");
+        ended.expect("a check failed")
+    });
+    assert_eq!(one.len(), two.len());
+    one
+}
+
+fn all_hold_but(lines: &[Line], names: &[&str]) {
+    let others: Vec<_> =
+        lines.iter().filter(|line| line.outcome != Outcome::Holds).map(|line| line.name).collect();
+    assert_eq!(others, names);
+    assert!(lines.len() > 20, "{lines:?}");
+}
+
+#[test]
+fn inline_on_two_threads() {
+    all_hold_but(&on_threads([Mode::Inline; 2]), &["the_dead_are_unreachable"]);
+}
+
+#[test]
+fn engines_on_two_threads() {
+    let engine = Mode::Engine(TimeModel::INFINIBAND_2004);
+    all_hold_but(&on_threads([engine; 2]), &["the_dead_are_unreachable"]);
+}
+
+#[test]
+fn an_engine_and_an_inline_device() {
+    let modes = [Mode::Engine(TimeModel::NONE), Mode::Inline];
+    all_hold_but(&on_threads(modes), &["the_dead_are_unreachable"]);
+}
+
+/// Names the fabric's descriptor to the ranks of a job.
+const FABRIC: &str = "STRAIT_TEST_FABRIC";
+
+const TAG: u32 = 1;
+
+/// A party that is a process.
+struct Process<'a> {
+    world: &'a World,
+    device: SoftHca,
+}
+
+impl Party for Process<'_> {
+    type Device = SoftHca;
+
+    fn rank(&self) -> u32 {
+        self.world.rank()
+    }
+
+    fn device(&mut self) -> &mut SoftHca {
+        &mut self.device
+    }
+
+    fn exchange(&mut self, mine: &[u8]) -> Vec<u8> {
+        let (endpoint, peer) = (self.world.endpoint(), 1 - self.world.rank());
+        let mut theirs = vec![0; 1024];
+        let status = endpoint.sendrecv(mine, peer, TAG, &mut theirs, peer, TAG).expect("the peer");
+        theirs.truncate(status.bytes);
+        theirs
+    }
+
+    fn wait_for_event(&mut self) -> bool {
+        wait(&self.device)
+    }
+
+    fn die(&mut self) {
+        strait_tests::die();
+    }
+
+    fn habits(&self) -> Habits {
+        Habits { mortal: true, ..Habits::default() }
+    }
+}
+
+/// A fabric that the processes started from here inherit. In a rank: the one inherited.
+fn inherited_fabric() -> OwnedFd {
+    if let Ok(number) = std::env::var(FABRIC) {
+        let number = number.parse().expect("a descriptor");
+        // SAFETY: the test runner left it open for this rank, and nobody else takes it.
+        return unsafe { OwnedFd::from_raw_fd(number) };
+    }
+    let fabric = Fabric::create(2).expect("a fabric");
+    fcntl_setfd(&fabric, FdFlags::empty()).expect("to be inherited");
+    fabric
+}
+
+/// Runs the suite in two processes, of which the second dies in the end.
+fn in_processes(name: &'static str, mode: Mode) {
+    let fabric = inherited_fabric();
+    let job = Ranks::new(2, name).with(FABRIC, fabric.as_raw_fd()).with_deaths(&[1]);
+    let ended = job.run(|world| {
+        let device = SoftHca::attach(&fabric, world.rank(), mode).expect("a device");
+        let mut party = Process { world: &world, device };
+        run(&mut party, |line| {
+            println!("{line}");
+            assert_eq!(line.outcome, Outcome::Holds, "{line}");
+        });
+    });
+    assert!(ended.stdout[0].contains("the_dead_are_unreachable"), "{:?}", ended.stdout);
+}
+
+#[test]
+fn inline_in_two_processes() {
+    in_processes("inline_in_two_processes", Mode::Inline);
+}
+
+#[test]
+fn engines_in_two_processes() {
+    let mode = Mode::Engine(TimeModel::INFINIBAND_2004);
+    in_processes("engines_in_two_processes", mode);
+}

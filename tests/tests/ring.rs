@@ -1,0 +1,116 @@
+//! The RDMA channel over the simulated fabric, thousands of seeds for each design.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::{catch_unwind, resume_unwind};
+
+use fastrand::Rng;
+use strait_core::hca::{Connection, WorkError};
+use strait_core::ring::{Config, Design};
+use strait_tests::conformance::ring::faults::{break_one, lose_one};
+use strait_tests::conformance::ring::streams::Traffic;
+use strait_tests::conformance::ring::{Mesh, Rig};
+use strait_tests::sim::{Device, Fabric, Model};
+
+struct Simulated(Fabric);
+
+impl Rig for Simulated {
+    type Device = Device;
+
+    fn device(&self, rank: u32) -> Device {
+        self.0.device(rank)
+    }
+
+    fn pass(&self) -> bool {
+        self.0.advance()
+    }
+}
+
+/// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_SEED`.
+fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
+    let one = std::env::var("STRAIT_SEED").ok().map(|seed| seed.parse().expect("a number"));
+    for design in Design::ALL {
+        for seed in one.map_or(0..seeds, |seed| seed..seed + 1) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| scenario(seed, design))) {
+                eprintln!("{} fails; play it again with STRAIT_SEED={seed}", design.name());
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// A small ring of a shape drawn from the seed, between `ranks` ranks.
+fn mesh(seed: u64, design: Design, ranks: u32) -> Mesh<Simulated> {
+    let mut rng = Rng::with_seed(!seed);
+    let config = Config { design, chunk: 8 * rng.u32(1..32), slots: rng.u32(1..9) };
+    Mesh::new(Simulated(Fabric::new(seed, ranks, Model::drawn(seed))), ranks, config)
+}
+
+#[test]
+fn bytes_come_out_as_they_went_in() {
+    for_each_seed(1500, |seed, design| {
+        let mut mesh = mesh(seed, design, 2);
+        let mut traffic = Traffic::drawn(seed, 2, 4000, 600);
+        traffic.play(&mut mesh);
+        traffic.drain(&mut mesh);
+    });
+}
+
+#[test]
+fn many_links_do_not_disturb_each_other() {
+    for_each_seed(60, |seed, design| {
+        let mut mesh = mesh(seed, design, 5);
+        let mut traffic = Traffic::drawn(seed, 5, 1000, 200);
+        traffic.play(&mut mesh);
+        traffic.drain(&mut mesh);
+    });
+}
+
+/// Breaks the link between ranks 0 and 1 of three.
+fn broken(
+    seed: u64,
+    design: Design,
+    strike: impl FnOnce(&mut Mesh<Simulated>, &mut Rng),
+) -> Traffic {
+    let mut rng = Rng::with_seed(seed ^ 0xfa11);
+    let mut mesh = mesh(seed, design, 3);
+    let mut traffic = Traffic::drawn(seed, 3, 4000, 600);
+    let turns = rng.u32(..2000);
+    break_one(&mut mesh, &mut traffic, (0, 1), turns, |mesh| strike(mesh, &mut rng));
+    traffic
+}
+
+fn connection(mesh: &mut Mesh<Simulated>, rank: u32, peer: u32) -> Connection {
+    mesh.end(rank, peer).0.connection()
+}
+
+#[test]
+fn a_request_that_fails_ends_its_link() {
+    for_each_seed(200, |seed, design| {
+        broken(seed, design, |mesh, rng| {
+            let errors = [WorkError::LocalAccess, WorkError::Device { code: 7 }];
+            let at = connection(mesh, 0, 1);
+            mesh.rig.0.fail(0, at, *rng.choice(&errors).unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_revoked_key_ends_its_link() {
+    for_each_seed(200, |seed, design| {
+        broken(seed, design, |mesh, _| {
+            let key = mesh.nodes[0].links[1].as_ref().unwrap().region.local_key;
+            mesh.rig.0.revoke(0, key);
+        });
+    });
+}
+
+#[test]
+fn a_peer_that_dies_ends_its_links() {
+    for_each_seed(200, |seed, design| {
+        let mut rng = Rng::with_seed(seed ^ 0xdead);
+        let mut mesh = mesh(seed, design, 3);
+        let mut traffic = Traffic::drawn(seed, 3, 4000, 600);
+        let turns = rng.u32(..2000);
+        lose_one(&mut mesh, &mut traffic, 1, turns, |mesh| mesh.rig.0.kill(1));
+    });
+}

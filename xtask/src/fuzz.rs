@@ -1,0 +1,118 @@
+//! libFuzzer under the address sanitizer, on whatever another process may have written.
+//!
+//! The targets are functions of the crate `strait-tests`, which its tests run on the corpus; `fuzz/` makes programs of
+//! them. What a run finds worth keeping lies in `target/fuzz/corpus` and serves the next; an input that breaks something
+//! is reduced to a file in `target/fuzz/found`, and belongs into `fuzz/corpus` with the cure.
+
+use std::path::Path;
+
+use crate::sanitize::HOST;
+use crate::setup::{self, Tool};
+use crate::shell::{self, Shell};
+use crate::stop::{self, Stop};
+
+/// The programs of `fuzz/`.
+const TARGETS: [&str; 2] = ["packets", "engines"];
+
+/// Time for each target in the ladder, seconds.
+pub(crate) const SECONDS: u32 = 25;
+
+/// What makes a program tell libFuzzer which way it went: the flags of cargo-fuzz.
+const FLAGS: &str = "-Zsanitizer=address --cfg fuzzing -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// `cargo xtask fuzz`.
+pub(crate) fn run(shell: &Shell, seconds: u32) -> Result<(), Stop> {
+    setup::need(shell, Tool::Nightly)?;
+    setup::need(shell, Tool::Cpp)?;
+    let programs = build(shell)?;
+    let fuzzed = TARGETS.map(|target| {
+        let program = programs.iter().find(|(name, _)| name == target);
+        let program = program.ok_or_else(|| Stop::Failed(format!("fuzz/ makes no {target}")));
+        (target, program.and_then(|(_, program)| fuzz(shell, target, program, seconds)))
+    });
+    stop::all(fuzzed.into())
+}
+
+fn build(shell: &Shell) -> Result<Vec<(String, std::path::PathBuf)>, Stop> {
+    let arguments = "run nightly cargo build --release --manifest-path fuzz/Cargo.toml --locked \
+                     --quiet --message-format json --target";
+    let messages = shell
+        .step("rustup", arguments)
+        .arg(HOST)
+        .env("RUSTFLAGS", FLAGS)
+        .env("CARGO_TARGET_DIR", shell.target().join("fuzz"))
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
+        .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
+        .env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true")
+        .stdout()?;
+    Ok(shell::artifacts(&messages))
+}
+
+fn fuzz(shell: &Shell, target: &str, program: &Path, seconds: u32) -> Result<(), Stop> {
+    let (kept, found) = (folder(shell, "corpus", target)?, folder(shell, "found", target)?);
+    // An input that takes longer than the limit counts as an endless loop.
+    let limits = "-timeout=10 -rss_limit_mb=4096 -max_len=4096 -verbosity=0 -print_final_stats=1";
+    let output = shell
+        .step(program, limits)
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-artifact_prefix={}/", found.display()))
+        .arg(&kept)
+        .arg(shell.root().join("fuzz/corpus").join(target))
+        .output()
+        .map_err(|stop| explain(stop, &found))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let inputs = executed(&said).unwrap_or(0);
+    if inputs == 0 {
+        return Err(Stop::Failed(format!("{target} ran on no input:\n{said}")));
+    }
+    eprintln!("fuzz: {target}: {inputs} inputs in {seconds} s, nothing found");
+    Ok(())
+}
+
+fn explain(stop: Stop, found: &Path) -> Stop {
+    match stop {
+        Stop::Failed(why) => Stop::Failed(format!(
+            "{why}\nthe input is in {}: run the program above on the file to see it again",
+            found.display()
+        )),
+        absent => absent,
+    }
+}
+
+/// A folder of this target's under `target/fuzz`.
+fn folder(shell: &Shell, kind: &str, target: &str) -> Result<std::path::PathBuf, Stop> {
+    let folder = shell.target().join("fuzz").join(kind).join(target);
+    std::fs::create_dir_all(&folder).map_err(|error| Stop::io(&folder, &error))?;
+    Ok(folder)
+}
+
+/// The number of inputs in libFuzzer's closing statistics.
+fn executed(said: &str) -> Option<u64> {
+    let line = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    line?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_inputs_is_found() {
+        let said = "Done 7 runs\nstat::number_of_executed_units: 1234\nstat::peak_rss_mb: 50\n";
+        assert_eq!(executed(said), Some(1234));
+        assert_eq!(executed("Done 7 runs"), None);
+    }
+
+    #[test]
+    fn every_target_of_the_tests_is_a_program() {
+        let manifest = Shell::new(false).read("fuzz/Cargo.toml").expect("a manifest");
+        let library = Shell::new(false).read("tests/src/fuzz.rs").expect("the targets");
+        for target in TARGETS {
+            assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
+            assert!(library.contains(&format!("(\"{target}\", {target})")), "{target}");
+        }
+        assert!(library.contains(&format!("[(&str, fn(&[u8])); {}]", TARGETS.len())));
+    }
+}
