@@ -3,12 +3,18 @@
 //! Whether the kernel lets us is known from trying, and only from trying: containers and security modules forbid it in ways
 //! that nothing announces. Worse, where process namespaces differ the number of a peer may be another process's. So the
 //! first job with a peer reads the peer's *witness*, a few words that no other process has in that place.
+//!
+//! A kernel that forbids it from the start is nothing to speak of: `strait info` tells. One that changes its mind in the middle
+//! is, so the first refusal after that says so on standard error, once for each peer.
 
 use core::ptr::NonNull;
+use std::io::{self, Write};
 
 use strait_core::layout::{Liveness, Segment};
 use strait_core::lmt::{Direction, Job, Refused};
 use strait_core::progress::Part;
+
+use crate::liveness;
 
 /// Most parts of a buffer that one call takes.
 const PARTS: usize = 64;
@@ -19,6 +25,7 @@ type Words = [u64; 4];
 /// The ways into the peers' memories.
 #[derive(Debug)]
 pub(crate) struct Cma {
+    rank: u32,
     peers: Vec<Peer>,
     _witness: Witness,
     /// Jobs to go until one is refused, as a kernel would that changes its mind.
@@ -38,6 +45,7 @@ impl Cma {
     /// The ways of `rank`, whose witness is published.
     pub(crate) fn new(segment: &Segment, rank: u32) -> Self {
         Self {
+            rank,
             peers: (0..segment.ranks()).map(|_| Peer::Unknown).collect(),
             _witness: Witness::publish(&segment.rank_block(rank).liveness, rank),
             #[cfg(test)]
@@ -56,17 +64,32 @@ impl Cma {
             *left = left.checked_sub(1).ok_or(Refused)?;
         }
         let pid = self.prove(segment, job.peer)?;
+        let moved = self.carry(pid, job);
+        if let Err(error) = moved {
+            self.peers[job.peer as usize] = Peer::Refused;
+            // What a dying peer cannot give is no fault of the kernel's, and its end is told elsewhere.
+            if !liveness::has_ended(&segment.rank_block(job.peer).liveness) {
+                let text = refusal(self.rank, job, pid, &error);
+                // There may be nobody to read it, which is no reason to fail.
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
+            return Err(Refused);
+        }
+        Ok(())
+    }
+
+    /// Moves all of a job.
+    fn carry(&self, pid: libc::pid_t, job: &Job) -> io::Result<()> {
         let mut done = 0;
         while done < job.length {
             let mut local = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
             let (count, length) = gather(job, done, &mut local);
             if length == 0 {
-                return Err(Refused);
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let remote = job.remote.wrapping_add(done as u64);
             // SAFETY: the job's own part lies in a buffer that the engine has claimed for it.
-            let moved = unsafe { transfer(pid, job.direction, &local[..count], remote, length) };
-            done += moved.ok_or(Refused)?;
+            done += unsafe { transfer(pid, job.direction, &local[..count], remote, length) }?;
         }
         Ok(())
     }
@@ -92,31 +115,42 @@ pub(crate) struct Witness(#[allow(dead_code, reason = "peers read it")] Box<Word
 impl Witness {
     /// The witness of `rank`, whose process `liveness` names, published there.
     pub(crate) fn publish(liveness: &Liveness, rank: u32) -> Self {
-        Self::publish_as(liveness, liveness.process(), rank)
-    }
-
-    /// The witness of `rank`, this process, published before `liveness` names the process.
-    pub(crate) fn publish_as(liveness: &Liveness, process: (u32, u64), rank: u32) -> Self {
-        let words = Box::new(words(process, rank));
+        let words = Box::new(words(liveness, rank));
         liveness.set_witness(core::ptr::from_ref(&*words).addr() as u64);
         Self(words)
     }
 }
 
-fn words((pid, started): (u32, u64), rank: u32) -> Words {
+fn words(liveness: &Liveness, rank: u32) -> Words {
+    let (pid, started) = liveness.process();
     [u64::from_le_bytes(*b"STRAITvm"), u64::from(pid), started, u64::from(rank)]
 }
 
 /// The process that is `rank`, proven by a look at its witness; `None` when the kernel or the witness says otherwise.
 pub(crate) fn find(liveness: &Liveness, rank: u32) -> Option<libc::pid_t> {
-    let expected = words(liveness.process(), rank);
+    let expected = words(liveness, rank);
     let pid = libc::pid_t::try_from(liveness.process().0).ok()?;
     let mut found = [0_u64; 4];
     let length = size_of::<Words>();
     let local = libc::iovec { iov_base: found.as_mut_ptr().cast(), iov_len: length };
     // SAFETY: `found` has room for what is read.
     let read = unsafe { transfer(pid, Direction::Read, &[local], liveness.witness(), length) };
-    (read == Some(length) && found == expected).then_some(pid)
+    (read.is_ok_and(|read| read == length) && found == expected).then_some(pid)
+}
+
+/// What is said when the kernel takes back what it allowed.
+fn refusal(rank: u32, job: &Job, pid: libc::pid_t, error: &io::Error) -> String {
+    let call = match job.direction {
+        Direction::Read => "process_vm_readv",
+        Direction::Write => "process_vm_writev",
+    };
+    format!(
+        "strait: rank {rank}: {call} to rank {} (process {pid}) is refused, although a first read worked: {error}; \
+         most likely a seccomp filter, kernel.yama.ptrace_scope, or a change of credentials or namespaces. Large \
+         messages with this rank go through shared memory from here on; nothing is lost. STRAIT_LMT=copy_ring does \
+         so from the start",
+        job.peer
+    )
 }
 
 /// The job's own memory from `done` bytes on: how many of `parts` it takes, and their length together.
@@ -143,8 +177,9 @@ unsafe fn transfer(
     local: &[libc::iovec],
     remote: u64,
     length: usize,
-) -> Option<usize> {
-    let address = core::ptr::without_provenance_mut(usize::try_from(remote).ok()?);
+) -> io::Result<usize> {
+    let address = usize::try_from(remote).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let address = core::ptr::without_provenance_mut(address);
     let remote = libc::iovec { iov_base: address, iov_len: length };
     let (first, count) = (local.as_ptr(), local.len() as libc::c_ulong);
     // SAFETY: by the contract for our memory; the kernel checks the address in the other process.
@@ -154,7 +189,11 @@ unsafe fn transfer(
             Direction::Write => libc::process_vm_writev(pid, first, count, &raw const remote, 1, 0),
         }
     };
-    usize::try_from(moved).ok().filter(|moved| *moved > 0)
+    match usize::try_from(moved) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(moved) => Ok(moved),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

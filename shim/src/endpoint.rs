@@ -221,8 +221,7 @@ impl<'world> Endpoint<'world> {
     unsafe fn send_slow(&self, data: Cursor, destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
-        let sent = unsafe { self.world.engine().isend(destination, key, data, BLOCKING) }?;
-        self.world.serve_wants();
+        let sent = unsafe { self.world.isend(destination, key, data, BLOCKING) }?;
         match sent {
             Sent::Done => Ok(()),
             Sent::Pending(id) => self.world.wait(id)?.map(drop).map_err(Error::from),

@@ -83,8 +83,8 @@ pub(crate) const UNEXPECTED_MAX: Variable = Variable {
 pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
     meaning: "how messages above STRAIT_EAGER_MAX travel",
-    expected: "cma_shared, cma or cells",
-    default: "cma_shared",
+    expected: "auto, cma_shared, cma, copy_ring or copy_ring_nt",
+    default: "auto",
 };
 
 /// The descriptor of the socket to a launcher that speaks PMI-1.

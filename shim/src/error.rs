@@ -19,7 +19,7 @@ pub enum Error {
     Boot(BootError),
     /// A variable of the environment has no usable value.
     Environment(EnvError),
-    /// The shared memory of an in-process world could not be made.
+    /// There is not the shared memory for an in-process world, or for what was to be allocated in it.
     Segment(SegmentError),
     /// The operation did not begin; nothing was changed.
     Start(StartError),

@@ -21,6 +21,7 @@
 //!
 //! Threads, signal handlers, allocator hooks: none. Progress is made inside calls.
 
+mod alloc;
 pub mod boot;
 mod cma;
 mod collective;
@@ -38,6 +39,7 @@ mod sleep;
 pub mod topology;
 mod world;
 
+pub use alloc::SharedMemory;
 pub use collective::{CollectiveError, Group, Number, Op};
 pub use endpoint::Endpoint;
 pub use error::Error;

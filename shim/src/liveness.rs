@@ -148,7 +148,8 @@ pub(crate) fn has_ended(liveness: &Liveness) -> bool {
             }
             Some(_) => {
                 let (pid, started) = liveness.process();
-                start_time(&pid.to_string()) != Some(started)
+                let is_known = started != 0 && is_ours(liveness.namespace());
+                is_known && start_time(&pid.to_string()) != Some(started)
             }
         },
     }

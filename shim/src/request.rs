@@ -164,8 +164,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let key = Key::new(self.endpoint.context(), tag);
         let bytes = data.remaining();
         // SAFETY: by the contract, and the engine's claim ends with the scope.
-        let sent = unsafe { self.world().engine().isend(destination, key, data, self.owner) }?;
-        self.world().serve_wants();
+        let sent = unsafe { self.world().isend(destination, key, data, self.owner) }?;
         Ok(match sent {
             Sent::Done => self.finished(Ok(Status { source: destination, tag, bytes })),
             Sent::Pending(id) => self.pending(id),

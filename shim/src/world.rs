@@ -3,10 +3,12 @@
 use core::cell::{RefCell, RefMut, UnsafeCell};
 use core::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Segment};
 use strait_core::progress::{
-    Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, SentShort, Tuning,
+    Cursor, Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, Sent, SentShort,
+    StartError, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -17,7 +19,7 @@ use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
 use crate::nodes::Nodes;
 use crate::patience::{Glance, Pass, Patience, Spin};
-use crate::segment::SegmentMap;
+use crate::segment::{Heap, SegmentMap};
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
 
@@ -50,6 +52,9 @@ pub struct World {
     sleep: Sleep,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
+    /// From when the engine's time is counted.
+    begin: Instant,
+    heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
 
@@ -154,6 +159,8 @@ impl World {
             glance: core::cell::Cell::new(Glance::new()),
             sleep: Sleep::register(),
             meetings: RefCell::default(),
+            begin: Instant::now(),
+            heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
             store: RefCell::new(store),
             nodes,
             map,
@@ -221,9 +228,9 @@ impl World {
             meeting.leave();
         }
         self.end(Life::Finished);
+        let told = self.store.borrow_mut().finalize();
         flushed?;
-        self.store.borrow_mut().finalize().map_err(BootError::Store)?;
-        Ok(())
+        Ok(told.map_err(BootError::Store)?)
     }
 
     /// Says how this rank ends, to sleepers too.
@@ -272,6 +279,29 @@ impl World {
         }
     }
 
+    /// Begins to send, after the copy ring is backed if the message is the first that wants it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::isend`].
+    pub(crate) unsafe fn isend(
+        &self,
+        destination: Rank,
+        key: Key,
+        data: Cursor,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
+        let engine = self.engine();
+        if engine.wants_ring(destination, data.remaining()) {
+            let backed = self.map.back_ring(self.rank, destination).is_ok();
+            engine.ring_backed(destination, backed);
+        }
+        // SAFETY: by the contract.
+        let sent = unsafe { engine.isend(destination, key, data, owner) };
+        self.serve_wants();
+        sent
+    }
+
     /// Backs the fastboxes that the engine wants, and wakes whom it wants awake.
     pub(crate) fn serve_wants(&self) {
         while let Some(peer) = self.engine().poll_want() {
@@ -306,6 +336,11 @@ impl World {
         self.meetings.borrow_mut()
     }
 
+    /// This rank's heap.
+    pub(crate) const fn heap(&self) -> &Arc<Heap> {
+        &self.heap
+    }
+
     /// The segment, for as long as the world lives.
     #[inline(always)]
     pub(crate) fn segment(&self) -> Segment {
@@ -314,6 +349,10 @@ impl World {
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
     pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
+        if self.engine().wants_time() {
+            // Over 500 years fit.
+            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
+        }
         let moved = self.engine().progress();
         let carried = self.move_large();
         self.serve_wants();

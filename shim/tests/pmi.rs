@@ -106,16 +106,19 @@ fn a_missing_key_is_an_answer_and_a_bad_one_too() {
 
 #[test]
 fn an_abort_ends_the_job_with_its_code() {
-    for options in [&["-n", "3"][..], &["-n", "3", "--keep-going"]] {
-        let output = ranks(
-            options,
-            r#"hello
-               test $PMI_RANK = 1 && { echo cmd=abort exitcode=7 >&$PMI_FD; sleep 0.1; exit 7; }
-               barrier"#,
-        );
-        assert_eq!(output.status.code(), Some(7), "{output:?}");
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(text.contains("rank 1") && text.contains("the job was ended"), "{text}");
+    // Some end themselves with a code of their own, some wait to be ended.
+    for then in ["exit 3", "exit 0", "sleep 1000"] {
+        for options in [&["-n", "3"][..], &["-n", "3", "--keep-going"], &["-n", "2"]] {
+            let script = format!(
+                "hello
+                 test $PMI_RANK = 1 && {{ echo cmd=abort exitcode=7 >&$PMI_FD; {then}; }}
+                 barrier; sleep 1000"
+            );
+            let output = ranks(options, &script);
+            assert_eq!(output.status.code(), Some(7), "{then}: {output:?}");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(text.contains("rank 1 ") && text.contains("aborted the job"), "{text}");
+        }
     }
 }
 

@@ -14,6 +14,9 @@ use strait_core::progress::{Engine, Tuning};
 /// The nonce of every arena.
 pub const NONCE: u64 = 0x5eed;
 
+/// Most bytes of a heap in an arena, which has memory behind all of it.
+const HEAP_MOST: u64 = 256 << 10;
+
 /// A formatted segment. It must outlive its engines.
 #[derive(Debug)]
 pub struct Arena {
@@ -26,7 +29,7 @@ impl Arena {
     /// The numbers of the engines: nobody here moves anything between two processes.
     #[must_use]
     pub fn tuning() -> Tuning {
-        Tuning { transfer: Transfer::Cells, ..Tuning::default() }
+        Tuning { transfer: Transfer::CopyRing, ..Tuning::default() }
     }
 
     /// An empty segment of this shape.
@@ -36,7 +39,8 @@ impl Arena {
     /// When there is no such shape, or no memory.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let plan = Plan::new(config).expect("a possible shape");
+        let heap_bytes = config.heap_bytes.min(HEAP_MOST);
+        let plan = Plan::new(Config { heap_bytes, ..config }).expect("a possible shape");
         let layout = Layout::from_size_align(plan.total_bytes(), PAGE).expect("a possible size");
         // SAFETY: a segment has at least a header, so the size is not zero.
         let base = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).expect("memory");

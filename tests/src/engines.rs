@@ -51,7 +51,7 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// The engines of a job of this shape, whose large messages go through cells.
+    /// The engines of a job of this shape, whose large messages go through copy rings.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::tuned(config, Arena::tuning())
@@ -61,8 +61,12 @@ impl Engines {
     #[must_use]
     pub fn tuned(config: Config, tuning: Tuning) -> Self {
         let (arena, ledger) = (Arena::new(config), Ledger::default());
-        let engines =
-            (0..config.ranks).map(|rank| arena.engine_with(rank, &ledger, tuning)).collect();
+        let engine = |rank| {
+            let mut engine = arena.engine_with(rank, &ledger, tuning);
+            (0..config.ranks).for_each(|peer| engine.ring_backed(peer, true));
+            engine
+        };
+        let engines = (0..config.ranks).map(engine).collect();
         Self { engines, buffers: Vec::new(), arena }
     }
 

@@ -8,7 +8,7 @@ use strait_core::lmt::{Refused, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 use strait_core::progress::{Gone, RequestId, Tuning};
 use strait_core::shm::CellArena as _;
-use strait_core::wire::{HeaderWord, Key, TransferKey};
+use strait_core::wire::{HeaderWord, Key};
 
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
@@ -38,7 +38,6 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
 
     let key = Key(word);
     assert_eq!(Key::new(key.context(), key.tag()), key);
-    assert_eq!(TransferKey::unpack(key).pack(), key);
 
     let (raw, cells) = input.arbitrary()?;
     if let Ok(index) = CellIndex::parse(raw, cells) {
@@ -48,10 +47,10 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
 
     let packet: [u8; SendCookie::LENGTH] = input.arbitrary()?;
     if let Ok(cookie) = SendCookie::parse(&packet) {
-        let SendCookie { total, address, place, generation } = cookie;
+        let SendCookie { total, address, place, generation, writes, reserved } = cookie;
         let fields = [&total.to_ne_bytes()[..], &address.to_ne_bytes(), &place.to_ne_bytes()];
         assert_eq!(fields.concat(), packet[..20]);
-        assert_eq!(generation.to_ne_bytes(), packet[20..]);
+        assert_eq!([generation, writes, reserved].map(u32::to_ne_bytes).concat(), packet[20..]);
         assert!(total <= isize::MAX as u64);
         // There is a descriptor of that number.
         let arena = Arena::new(shape::tiny(1, 1));
@@ -72,8 +71,11 @@ fn header(input: &mut Unstructured<'_>) -> Result<()> {
     // SAFETY: the arena is page-aligned, and longer than what is said to be mapped; nobody else uses it.
     if let Ok(segment) = unsafe { Segment::attach(arena.base(), mapped, nonce, rank) } {
         let plan = *segment.plan();
-        let (last, length) = plan.pair_range(segment.ranks() - 1, segment.ranks() - 1);
-        assert!(rank < segment.ranks() && last + length <= mapped);
+        let last = segment.ranks() - 1;
+        assert!(rank <= last);
+        for (start, length) in [plan.pair_range(last, last), plan.ring_range(last, last)] {
+            assert!(start + length <= mapped);
+        }
         assert_eq!(Plan::new(*plan.config()), Ok(plan));
     }
     Ok(())
@@ -133,7 +135,7 @@ fn job(input: &mut Unstructured<'_>) -> Result<Engines> {
     let shapes = [
         shape::tiny(RANKS, 2),
         shape::tiny(RANKS, 20),
-        Config { cells_per_rank: 4, ..Config::new(RANKS) },
+        Config { cells_per_rank: 4, ring_granules: 9, ..Config::new(RANKS) },
     ];
     let tuning = Tuning {
         transfer: *input.choose(&Transfer::ALL)?,
@@ -158,11 +160,12 @@ fn rank(input: &mut Unstructured<'_>) -> Result<u32> {
     input.int_in_range(0..=RANKS - 1)
 }
 
-/// Writes a word where it hurts: control blocks, descriptions of cells, descriptors, lines of fastboxes and batons.
+/// Writes a word where it hurts: control blocks, descriptions of cells, descriptors, lines of fastboxes and batons,
+/// heads of granules.
 fn scribble(job: &Engines, input: &mut Unstructured<'_>) -> Result<()> {
     let segment = job.arena.segment();
     let plan = *segment.plan();
-    let offset = match input.int_in_range(0..=4)? {
+    let offset = match input.int_in_range(0..=5)? {
         0 => job.block(rank(input)?) + input.choose_index(48)? * 4,
         1 => {
             let index = segment.parse(input.int_in_range(1..=plan.cells())?);
@@ -176,6 +179,10 @@ fn scribble(job: &Engines, input: &mut Unstructured<'_>) -> Result<()> {
         3 => {
             let descriptor = segment.descriptor(rank(input)?, input.int_in_range(0..=3)?);
             job.offset_of::<strait_core::shm::Descriptor>(descriptor) + input.choose_index(32)? * 4
+        }
+        4 => {
+            let (start, _) = plan.ring_range(rank(input)?, rank(input)?);
+            start + input.choose_index(16 * 10)? * 4
         }
         _ => {
             let first = job.block(0);

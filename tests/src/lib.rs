@@ -24,7 +24,7 @@ pub use threads::{in_one_thread, threads, threads_on};
 pub mod shape {
     use strait::boot::Config;
 
-    /// Two cells of the smallest size, and a fastbox and a baton of `lines` lines.
+    /// Two cells of the smallest size, a fastbox and a baton of `lines` lines, and copy rings of 4 pages.
     #[must_use]
     pub const fn tiny(ranks: u32, lines: u32) -> Config {
         Config {
@@ -32,6 +32,7 @@ pub mod shape {
             cell_payload: 1024,
             fastbox_lines: lines,
             baton_lines: lines,
+            ring_granules: 4,
             ..Config::new(ranks)
         }
     }

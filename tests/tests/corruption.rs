@@ -81,7 +81,8 @@ fn a_tail_that_leads_nowhere_is_the_sender_s_error() {
 #[test]
 fn cells_that_come_back_from_nowhere_are_an_error() {
     for returned in [9999_u32, 200, 1] {
-        let mut job = Engines::new(Config { cells_per_rank: 2, ..Config::new(200) });
+        let mut job =
+            Engines::new(Config { cells_per_rank: 2, ring_granules: 0, ..Config::new(200) });
         // Cell 1 is home, cell 200 another rank's.
         job.arena
             .scribble(job.block(0) + offset_of!(RankBlock, free_queue), &returned.to_ne_bytes());

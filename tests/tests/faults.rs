@@ -178,9 +178,10 @@ fn a_message_that_breaks_off_is_no_message() {
             die();
         });
     };
-    // Through cells, of which a rank has too few for the whole message: by one copy, a receiver that was quick could
+    // Through cells, of which a rank has too few for the whole message: announced, a receiver that was quick could
     // have all of it before the sender dies.
-    let job = Ranks::new(4, "a_message_that_breaks_off_is_no_message").with("STRAIT_LMT", "cells");
+    let config = Config { ring_granules: 0, ..Config::new(4) };
+    let job = Ranks::new(4, "a_message_that_breaks_off_is_no_message").shaped(config);
     while_it_dies_in(job, before, |world| {
         let mut bytes = vec![0_u8; LONG];
         if world.rank() == 0 {

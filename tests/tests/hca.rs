@@ -10,26 +10,32 @@ use std::thread;
 use rustix::io::{FdFlags, fcntl_setfd};
 use strait::World;
 use strait::hca::cq::{EventDriven, Events};
-use strait::hca::soft::{Fabric, Mode, SoftHca, TimeModel};
+use strait::hca::soft::{Fabric, Mode, SoftEvents, SoftHca, TimeModel};
+use strait_core::hca::Hca;
+use strait_core::hca::fault::{Faults, Faulty};
+use strait_core::hca::trace::{Event, Traced};
 use strait_tests::Ranks;
 use strait_tests::conformance::hca::{Habits, Line, Outcome, Party, Pipe, pipes, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A party on a thread of its own.
-struct ThreadParty {
-    device: SoftHca,
+struct Thread<D> {
+    rank: u32,
+    device: D,
+    /// Where the device's events come in, if they can be relied on.
+    events: Option<SoftEvents>,
     pipe: Pipe,
 }
 
-impl Party for ThreadParty {
-    type Device = SoftHca;
+impl<D: Hca> Party for Thread<D> {
+    type Device = D;
 
     fn rank(&self) -> u32 {
-        self.device.rank()
+        self.rank
     }
 
-    fn device(&mut self) -> &mut SoftHca {
+    fn device(&mut self) -> &mut D {
         &mut self.device
     }
 
@@ -38,19 +44,29 @@ impl Party for ThreadParty {
     }
 
     fn wait_for_event(&mut self) -> bool {
-        wait(&self.device)
+        self.events.as_ref().is_some_and(wait)
     }
 }
 
 /// Sleeps until the event has come, however often the sleep ends before it.
-fn wait(device: &SoftHca) -> bool {
-    let events = device.events();
+fn wait(events: &SoftEvents) -> bool {
     while !events.wait(Duration::from_secs(1)).expect("waiting") {}
     true
 }
 
-/// Runs the suite on two threads; what each check came to.
+/// Runs the suite on two threads with the devices as they are; what each check came to.
 fn on_threads(modes: [Mode; 2]) -> Vec<Line> {
+    on_threads_with(modes, |device| {
+        let events = device.events();
+        (device, Some(events))
+    })
+}
+
+/// The same with something around the devices.
+fn on_threads_with<D: Hca>(
+    modes: [Mode; 2],
+    wrap: impl Fn(SoftHca) -> (D, Option<SoftEvents>) + Copy + Send + 'static,
+) -> Vec<Line> {
     let fabric = Fabric::create(2).expect("a fabric");
     let (says, heard) = mpsc::channel();
     for (rank, (mode, pipe)) in (0..).zip(modes.into_iter().zip(pipes())) {
@@ -58,9 +74,10 @@ fn on_threads(modes: [Mode; 2]) -> Vec<Line> {
         let says = says.clone();
         thread::spawn(move || {
             let ended = catch_unwind(AssertUnwindSafe(|| {
-                let device = SoftHca::attach(&fabric, rank, mode).expect("a device");
+                let (device, events) =
+                    wrap(SoftHca::attach(&fabric, rank, mode).expect("a device"));
                 let mut lines = Vec::new();
-                run(&mut ThreadParty { device, pipe }, |line| lines.push(*line));
+                run(&mut Thread { rank, device, events, pipe }, |line| lines.push(*line));
                 lines
             }));
             // Nobody listens any more when the other failed first.
@@ -99,6 +116,17 @@ fn an_engine_and_an_inline_device() {
     all_hold_but(&on_threads(modes), &["the_dead_are_unreachable"]);
 }
 
+/// Around a device whose completions are late, and which is traced, everything holds that does not need events.
+#[test]
+fn late_completions_keep_every_promise() {
+    let faults = Faults { seed: 7, delay: 300_000, delay_polls: 20, ..Faults::default() };
+    let lines = on_threads_with([Mode::Inline, Mode::Engine(TimeModel::NONE)], move |device| {
+        let lengths = |event: &Event| assert!(!event.to_string().is_empty());
+        (Traced::new(Faulty::new(device, faults), lengths), None)
+    });
+    all_hold_but(&lines, &["an_armed_device_wakes", "the_dead_are_unreachable"]);
+}
+
 /// Names the fabric's descriptor to the ranks of a job.
 const FABRIC: &str = "STRAIT_TEST_FABRIC";
 
@@ -130,7 +158,7 @@ impl Party for Process<'_> {
     }
 
     fn wait_for_event(&mut self) -> bool {
-        wait(&self.device)
+        wait(&self.device.events())
     }
 
     fn die(&mut self) {

@@ -102,8 +102,18 @@ fn the_receiver_copies() {
 }
 
 #[test]
-fn cells_carry() {
-    exchange_by("cells_carry", "cells");
+fn the_copy_ring_carries() {
+    exchange_by("the_copy_ring_carries", "copy_ring");
+}
+
+#[test]
+fn the_copy_ring_carries_round_the_caches() {
+    exchange_by("the_copy_ring_carries_round_the_caches", "copy_ring_nt");
+}
+
+#[test]
+fn the_fastest_is_found() {
+    exchange_by("the_fastest_is_found", "auto");
 }
 
 #[test]

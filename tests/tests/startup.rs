@@ -135,6 +135,28 @@ fn a_working_run_says_nothing() {
     }
 }
 
+#[test]
+fn an_abort_ends_the_job_with_its_code() {
+    let mut launch = Launch::new(3, std::env::current_exe().unwrap());
+    launch.args = ["--exact", "abort_the_job", "--ignored"].map(Into::into).to_vec();
+    let outcome = launch.spawn().unwrap().wait().unwrap();
+    assert_eq!(outcome.code(), 7, "{outcome}");
+    assert_eq!(outcome.first_failure().map(|first| first.rank), Some(1));
+    assert!(outcome.to_string().ends_with("aborted the job with code 7"), "{outcome}");
+}
+
+#[test]
+#[ignore = "a rank of `an_abort_ends_the_job_with_its_code`"]
+fn abort_the_job() {
+    let world = World::init().unwrap();
+    if world.rank() == 1 {
+        world.abort(7);
+    }
+    let told = world.endpoint().recv(&mut [0_u8], 1, 0);
+    assert!(told.is_err(), "who aborts is dead for its peers");
+    std::thread::sleep(core::time::Duration::from_secs(60));
+}
+
 /// A launcher that a test kills. It says who its ranks are.
 #[test]
 #[ignore = "the process that `a_killed_launcher_takes_its_ranks_along` starts"]

@@ -1,7 +1,9 @@
 //! libibverbs passes the suite that every device has to pass: two threads, and two processes. They take one device each where
-//! there are two.
+//! there are two. And its atomics are not the processor's.
 
 use core::panic::AssertUnwindSafe;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::panic::catch_unwind;
 use std::sync::mpsc;
@@ -10,6 +12,10 @@ use std::thread;
 use strait::World;
 use strait::hca::cq::{EventDriven as _, Events as _};
 use strait::hca::verbs::{Config, Verbs};
+use strait_core::hca::{
+    Access, Atomics, Completion, Connection, Done, Hca as _, Operation, Piece, Readiness, Region,
+    Remote, WorkRequest,
+};
 use strait_tests::Ranks;
 use strait_tests::conformance::hca::{Habits, Line, Party, Pipe, pipes, run};
 
@@ -112,4 +118,64 @@ fn in_two_processes() {
         run(&mut member, |line| println!("{line}"));
     });
     assert!(ended.stdout[0].contains("the_dead_are_unreachable"), "{:?}", ended.stdout);
+}
+
+/// The premise of `[HybridLock09]`: one word must not be changed by the device's atomics and the processor's at a time, or
+/// updates are lost.
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn atomics_of_the_device_are_not_the_processors() {
+    /// Additions by the device until one is lost. One in a hundred was, when this was written.
+    const ENOUGH: u64 = 50_000;
+    let (mut one, mut two) = (open(0), open(1));
+    assert_eq!(two.capabilities().atomics, Atomics::Hca);
+    let (from, to_one) = one.open(1).expect("an end");
+    let (to, to_two) = two.open(0).expect("an end");
+    for (device, end, peer) in [(&mut one, from, &to_two), (&mut two, to, &to_one)] {
+        assert_eq!(device.connect(end, peer), Ok(Readiness::Ready));
+    }
+    let (word, result) = (AtomicU64::new(0), AtomicU64::new(0));
+    let target = register(&mut two, &word);
+    let own = register(&mut one, &result);
+    let target = Remote { address: target.base, key: target.remote_key };
+    let result = Piece { base: NonNull::from(&result).cast(), length: 8, key: own.local_key };
+
+    let stop = AtomicBool::new(false);
+    let (by_device, by_processor) = thread::scope(|scope| {
+        let adder = scope.spawn(|| {
+            let mut added = 0_u64;
+            while !stop.load(Relaxed) {
+                word.fetch_add(1, Relaxed);
+                added += 1;
+            }
+            added
+        });
+        for id in 0..ENOUGH {
+            let operation = Operation::FetchAndAdd { result, target, addend: 1 };
+            add(
+                &mut one,
+                from,
+                WorkRequest { id, operation, signaled: true, inline: false, fenced: false },
+            );
+        }
+        stop.store(true, Relaxed);
+        (ENOUGH, adder.join().expect("the adder does not panic"))
+    });
+    let left = word.load(Relaxed);
+    println!("{by_device} by the device, {by_processor} by the processor, {left} are left");
+    assert!(left < by_device + by_processor, "no update was lost: are the atomics coherent?");
+}
+
+/// One word as memory of the device. It outlives the device's use of it: nothing is under way when the test ends.
+fn register(device: &mut Verbs, word: &AtomicU64) -> Region {
+    // SAFETY: an atomic, which may be changed behind the borrow; what is asked of the device is done when the word goes.
+    unsafe { device.register(NonNull::from(word).cast(), 8, Access::ALL) }.expect("a region")
+}
+
+fn add(device: &mut Verbs, connection: Connection, request: WorkRequest<'_>) {
+    // SAFETY: the result is an atomic that only the device touches.
+    unsafe { device.post(connection, &request) }.expect("room for one request");
+    let mut done = [Completion { id: 0, connection, result: Ok(Done::Write) }];
+    while device.poll(&mut done).expect("a device") == 0 {}
+    assert_eq!((done[0].id, done[0].result), (request.id, Ok(Done::Atomic)));
 }

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
-use crate::{check, fuzz, icount, loom, miri, mutants, no_std, sanitize, setup, unit, vm};
+use crate::{
+    check, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit, vm,
+};
 
 /// One command that proves something.
 struct Rung {
@@ -14,9 +16,14 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 10] = [
+const RUNGS: [Rung; 11] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
+    Rung {
+        name: "launchers",
+        proves: "programs start under launchers that know nothing of Strait",
+        run: launchers::run,
+    },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
     Rung {
         name: "loom",

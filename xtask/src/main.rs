@@ -7,6 +7,7 @@ mod check;
 mod fuzz;
 mod icount;
 mod ladder;
+mod launchers;
 mod loom;
 mod miri;
 mod mutants;
@@ -50,6 +51,8 @@ enum Command {
     Tidy,
     /// Every native test of the workspace, and the examples in its documentation.
     Unit,
+    /// Programs under launchers that know nothing of Strait.
+    Launchers,
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Explore the interleavings of every atomic algorithm.
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(&shell),
         Command::Tidy => tidy::run(&shell),
         Command::Unit => unit::run(&shell),
+        Command::Launchers => launchers::run(&shell),
         Command::NoStd => no_std::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),

@@ -22,7 +22,7 @@ struct Sanitizer {
 
 const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
-    tests: &["-p strait-core -p strait -p strait-tests --lib --tests"],
+    tests: &["-p strait-core -p strait -p strait-tests --lib --tests --examples"],
     left_out: &[
         (
             "leaks",
@@ -66,7 +66,8 @@ impl Sanitizer {
     fn test(&self, shell: &Shell, tests: &str) -> Result<(), Stop> {
         let Self { name, options: (variable, options), .. } = *self;
         let std = if self.with_std { "-Zbuild-std" } else { "" };
-        let arguments = format!("run nightly cargo test --quiet --target {HOST} {std} {tests}");
+        let arguments =
+            format!("run nightly cargo test --quiet --no-fail-fast --target {HOST} {std} {tests}");
         // Through the C library, so that the sanitizer sees memory come and go.
         let flags = format!("-Zsanitizer={name} --cfg rustix_use_libc");
         shell

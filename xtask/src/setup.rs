@@ -28,6 +28,8 @@ pub(crate) enum Tool {
     Cpp,
     /// Valgrind, for callgrind.
     Valgrind,
+    /// MPICH's launcher, `mpiexec.hydra`.
+    Hydra,
     /// QEMU, the machine of `cargo xtask vm`.
     Qemu,
     /// CMake, for the bindings of libibverbs.
@@ -36,7 +38,7 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 10] = [
+const TOOLS: [Tool; 11] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
@@ -44,6 +46,7 @@ const TOOLS: [Tool; 10] = [
     Tool::Miri,
     Tool::Cpp,
     Tool::Valgrind,
+    Tool::Hydra,
     Tool::Qemu,
     Tool::Cmake,
     Tool::Libclang,
@@ -84,6 +87,7 @@ impl Tool {
             Self::Miri => "miri",
             Self::Cpp => "a C++ compiler",
             Self::Valgrind => "valgrind",
+            Self::Hydra => "mpiexec.hydra",
             Self::Qemu => "qemu",
             Self::Cmake => "cmake",
             Self::Libclang => "libclang",
@@ -107,6 +111,7 @@ impl Tool {
             }
             Self::Cpp => shell.answers("c++", "--version"),
             Self::Valgrind => shell.answers("valgrind", "--version"),
+            Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
             Self::Libclang => {
@@ -133,6 +138,7 @@ impl Tool {
                 }),
             Self::Cpp => install_package(shell, "g++"),
             Self::Valgrind => install_package(shell, "valgrind"),
+            Self::Hydra => install_package(shell, "mpich"),
             Self::Qemu => install_package(shell, "qemu-system-x86"),
             Self::Cmake => install_package(shell, "cmake"),
             Self::Libclang => install_package(shell, "libclang-dev"),
@@ -150,6 +156,7 @@ impl Tool {
             }
             Self::Cpp => "install the package g++ as root".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
+            Self::Hydra => "install the package mpich as root".into(),
             Self::Qemu => "install the package qemu-system-x86 as root".into(),
             Self::Cmake => "install the package cmake as root".into(),
             Self::Libclang => "install the package libclang-dev as root".into(),

@@ -1,25 +1,29 @@
 //! The HCA: the few verbs of an RDMA device that Strait is built on (`[RdmaChannel04]` §2).
 //!
 //! [`Hca`] is what the ring channel, windows and network locks are written against. Devices are in the `strait` crate (a
-//! software HCA, and libibverbs); Wrappers go around any of them. One conformance suite holds them all to
-//! what is said here.
+//! software HCA, and libibverbs). Wrappers go around any of them: [`fault`] makes things go wrong, [`trace`] tells what
+//! happens. One conformance suite holds them all to what is said here.
 //!
 //! # What a device guarantees
 //!
 //! - Work requests of one connection start in the order of their posting, and their completions are reported in it. Writes
-//!   and sends of one connection also take effect at the peer in it. A read or an atomic may be overtaken by *later*
-//!   writes unless they are fenced ([`WorkRequest::fenced`]).
+//!   and sends of one connection also take effect at the peer in it. A read or an atomic sees what was written before on
+//!   its connection; it may be overtaken by *later* writes and sends unless they are fenced ([`WorkRequest::fenced`]).
 //! - Within one write nothing is said about order: its last byte may be there before its first, unless
 //!   [`Capabilities::ordered_bytes`] says otherwise. What must come last is a later request. An aligned word of 8 bytes is
 //!   there whole or not at all.
 //! - Between connections there is no order at all.
 //! - The atomics of a device are atomic among themselves. Against the CPU's only where [`Atomics::Coherent`] says so.
 //! - A request that fails breaks its connection: it completes with its reason, what was posted after it with
-//!   [`WorkError::Flushed`], and nothing else of it takes effect.
+//!   [`WorkError::Flushed`], and nothing else of it takes effect. A later post is refused ([`PostError::Broken`]) or
+//!   flushed. So it is at the peer's end, which may also find nobody there ([`WorkError::Unreachable`]). Other connections
+//!   and posted receives stay as they are.
 //!
 //! Absent on purpose: completion queues as objects (a device has one), unreliable transports, callbacks, waiting.
 
 mod error;
+pub mod fault;
+pub mod trace;
 mod work;
 
 pub use error::{HcaError, PostError, WorkError};
@@ -132,7 +136,8 @@ pub struct Capabilities {
     pub pieces: u32,
     /// Reads and atomics that are under way on one connection at a time; more wait their turn in the device.
     pub reads: u32,
-    /// Work requests that are posted and not completed, per connection.
+    /// Work requests per connection that are posted and not known to be done, that is, whose completion or that of a later
+    /// one was not polled. One more is [`PostError::Full`].
     pub depth: u32,
     /// Receives that are posted and not completed.
     pub receives: u32,

@@ -48,10 +48,11 @@ mod tests {
     };
     use crate::lmt::SendCookie;
     use crate::shm::{
-        BarrierSlot, Cell, CellHead, Chunks, Descriptor, FreeQueue, Grant, Line, RecvQueue,
+        BarrierSlot, Cell, CellHead, Chunks, Descriptor, Flow, FreeQueue, Grant, GranuleHead, Line,
+        RecvQueue,
     };
     use crate::sync::CacheLine;
-    use crate::wire::{HeaderWord, Key, Kind, TransferKey};
+    use crate::wire::{HeaderWord, Key, Kind};
 
     const COMMAND: &str = "STRAIT_GOLDEN=write cargo test -p strait-core golden";
 
@@ -86,16 +87,19 @@ mod tests {
         structure::<FreeQueue>(&mut text);
         structure::<Liveness>(&mut text);
         structure::<BarrierSlot>(&mut text);
+        structure::<Flow>(&mut text);
         structure::<Descriptor>(&mut text);
         structure::<Chunks>(&mut text);
         structure::<Grant>(&mut text);
         structure::<Cell>(&mut text);
         structure::<CellHead>(&mut text);
         structure::<Line>(&mut text);
+        structure::<GranuleHead>(&mut text);
         structure::<SendCookie>(&mut text);
         words(&mut text);
         map(&mut text, Config::new(2));
-        map(&mut text, Config { fastbox_lines: 1, baton_lines: 0, ..Config::new(3) });
+        let least = Config { fastbox_lines: 1, baton_lines: 0, ring_granules: 0, ..Config::new(3) };
+        map(&mut text, least);
         text
     }
 
@@ -117,8 +121,6 @@ mod tests {
         }
         let key = Key::new(0x1234_5678, 0x9abc_def0).0;
         let _ = writeln!(text, "key: {key:#018x}");
-        let transfer = TransferKey { handle: 0x1234_5678, generation: 0x9abc_def0 }.pack().0;
-        let _ = writeln!(text, "transfer key: {transfer:#018x}");
         let _ = writeln!(text, "fastbox credit: {} bytes", size_of::<CacheLine<u64>>());
     }
 
@@ -126,26 +128,27 @@ mod tests {
     fn map(text: &mut String, config: Config) {
         let plan = Plan::new(config).expect("a possible shape");
         let last = config.ranks - 1;
-        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, baton_lines } = config;
-        let _ = writeln!(
-            text,
-            "\nsegment of {ranks} ranks, {cells_per_rank} cells of {cell_payload} bytes, {fastbox_lines} fastbox \
-             lines, {baton_lines} baton lines: {} bytes, {} of them resident",
-            plan.total_bytes(),
-            plan.resident_bytes(),
-        );
+        let (ranks, total, resident) = (config.ranks, plan.total_bytes(), plan.resident_bytes());
+        let _ = writeln!(text, "\n{config:?}\n{total} bytes, {resident} of them resident");
         let (slot, number) = (BARRIER_SLOTS - 1, DESCRIPTORS_PER_RANK - 1);
         let parts = [
             ("first rank block", plan.rank_block(0)),
             ("last rank block", plan.rank_block(last)),
             ("first barrier slot", plan.barrier_slot(0)),
             ("last barrier slot", plan.barrier_slot(slot)),
+            ("first flow", plan.flow(0, 0)),
+            ("last flow", plan.flow(last, last)),
             ("first descriptor", plan.descriptor(0, 0)),
             ("last descriptor", plan.descriptor(last, number)),
             ("first cell", plan.cell(0)),
             ("last cell", plan.cell(plan.cells() - 1)),
             ("first pair block", plan.pair_range(0, 0).0),
             ("last pair block", plan.pair_range(last, last).0),
+            ("first copy ring", plan.ring_range(0, 0).0),
+            ("last copy ring", plan.ring_range(last, last).0),
+            ("granules in a copy ring", plan.ring_bytes_offset()),
+            ("first heap", plan.heap_range(0).0),
+            ("last heap", plan.heap_range(last).0),
         ];
         for (part, offset) in parts {
             let _ = writeln!(text, "{part} of {ranks} ranks: {offset}");

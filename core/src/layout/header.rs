@@ -11,7 +11,7 @@ use super::{Config, Plan, PlanError, golden};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
 
 /// Version of everything that lies in the segment. Processes with different versions refuse each other.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 
 /// The header, written once by whoever makes the segment and only read afterwards.
 ///
@@ -26,6 +26,9 @@ pub const LAYOUT_VERSION: u32 = 1;
 /// |     36 |    4 | `cell_payload`   | [`Config`], bytes                         |
 /// |     40 |    4 | `fastbox_lines`  | [`Config`]                                |
 /// |     44 |    4 | `baton_lines`    | [`Config`]                                |
+/// |     48 |    4 | `ring_granules`  | [`Config`]                                |
+/// |     52 |    4 | `reserved`       | zero                                      |
+/// |     56 |    8 | `heap_bytes`     | [`Config`]                                |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct Header {
@@ -38,6 +41,9 @@ pub struct Header {
     cell_payload: u32,
     fastbox_lines: u32,
     baton_lines: u32,
+    ring_granules: u32,
+    reserved: u32,
+    heap_bytes: u64,
 }
 
 golden::structure!(Header {
@@ -49,10 +55,13 @@ golden::structure!(Header {
     cells_per_rank,
     cell_payload,
     fastbox_lines,
-    baton_lines
+    baton_lines,
+    ring_granules,
+    reserved,
+    heap_bytes
 });
 
-const_assert_eq!(size_of::<Header>(), 48);
+const_assert_eq!(size_of::<Header>(), 64);
 const_assert_eq!(offset_of!(Header, layout_version), 8);
 const_assert_eq!(offset_of!(Header, nonce), 16);
 const_assert_eq!(offset_of!(Header, fastbox_lines), 40);
@@ -73,6 +82,9 @@ impl Header {
             cell_payload: config.cell_payload,
             fastbox_lines: config.fastbox_lines,
             baton_lines: config.baton_lines,
+            ring_granules: config.ring_granules,
+            reserved: 0,
+            heap_bytes: config.heap_bytes,
         }
     }
 
@@ -100,6 +112,8 @@ impl Header {
             cell_payload: self.cell_payload,
             fastbox_lines: self.fastbox_lines,
             baton_lines: self.baton_lines,
+            ring_granules: self.ring_granules,
+            heap_bytes: self.heap_bytes,
         })
         .map_err(AttachError::Plan)?;
         if plan.total_bytes() as u64 != self.total_bytes || plan.total_bytes() > mapped {

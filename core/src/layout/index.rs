@@ -78,6 +78,15 @@ pub enum Corrupt {
         /// The slot's number.
         found: u32,
     },
+    /// Bytes that are said to lie in a rank's heap, and do not.
+    Heap {
+        /// Where they begin, bytes from the heap's start.
+        found: u64,
+        /// Their number.
+        length: u64,
+        /// Bytes of the heap.
+        heap: u64,
+    },
     /// A fastbox credit that says the receiver consumed more than was sent.
     Credit {
         /// Lines consumed, as the receiver wrote it.
@@ -106,6 +115,9 @@ impl fmt::Display for Corrupt {
             ),
             Self::BarrierSlot { found } => {
                 write!(f, "barrier slot {found} does not belong to the group that was sent there")
+            }
+            Self::Heap { found, length, heap } => {
+                write!(f, "{length} bytes at {found} do not lie in a heap of {heap} bytes")
             }
             Self::Credit { found, sent } => {
                 write!(f, "fastbox credit {found} is not within the {sent} lines sent")

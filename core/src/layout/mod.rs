@@ -15,7 +15,7 @@ mod segment;
 
 pub use header::{AttachError, Header, LAYOUT_VERSION, MAGIC};
 pub use index::{CellIndex, Corrupt};
-pub use plan::{BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, Plan, PlanError};
+pub use plan::{BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, HUGE_PAGE, Plan, PlanError};
 pub use rank_block::{Life, Liveness, RankBlock};
 pub use segment::Segment;
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{Header, PAGE, RankBlock};
-use crate::shm::{BarrierSlot, Cell, Descriptor, Flow, Line};
+use crate::shm::{BarrierSlot, Cell, Descriptor, Flow, GRANULE, GranuleHead, Line};
 use crate::sync::CACHE_LINE;
 
 /// Barrier slots in a segment: groups that can have barriers on shared words at a time. Further ones use messages.
@@ -12,6 +12,9 @@ pub const BARRIER_SLOTS: u32 = 32;
 /// Large messages that one rank can have on their way at a time, each with a descriptor of its own. More go through
 /// cells. A window of 64 is what benchmarks keep open, and costs two pages.
 pub const DESCRIPTORS_PER_RANK: u32 = 64;
+
+/// Where a heap begins is a multiple of it, so that huge pages can lie behind it, bytes.
+pub const HUGE_PAGE: usize = 2 << 20;
 
 /// The numbers that fix a segment's shape.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,11 +29,17 @@ pub struct Config {
     pub fastbox_lines: u32,
     /// Lines in the baton of a pair; 0 goes without.
     pub baton_lines: u32,
+    /// Granules of [`GRANULE`] bytes in the copy ring of one ordered pair; 0 goes without.
+    pub ring_granules: u32,
+    /// Most bytes that one rank can have in its heap at a time, a multiple of [`PAGE`]; 0 goes without. Address space, no
+    /// memory: that is backed as it is allocated.
+    pub heap_bytes: u64,
 }
 
 impl Config {
     /// The defaults for `ranks` ranks: 64 cells of 16 KiB each, which stay in the first two cache levels of both sides;
-    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes.
+    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes; for each ordered pair that exchanges large
+    /// messages a copy ring of 1 MiB, which is more than the second cache level keeps; room for 4 GiB in each heap.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
         Self {
@@ -39,6 +48,8 @@ impl Config {
             cell_payload: 16 * 1024,
             fastbox_lines: 53,
             baton_lines: 20,
+            ring_granules: 256,
+            heap_bytes: 4 << 30,
         }
     }
 }
@@ -56,6 +67,10 @@ pub struct Plan {
     cell_stride: usize,
     pairs: usize,
     pair_stride: usize,
+    rings: usize,
+    ring_stride: usize,
+    heaps: usize,
+    heap_stride: usize,
     total: usize,
 }
 
@@ -66,7 +81,7 @@ impl Plan {
     ///
     /// [`PlanError`] when a number is out of its range or the segment would not fit the address space.
     pub fn new(config: Config) -> Result<Self, PlanError> {
-        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, .. } = config;
+        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = config;
         if ranks == 0 {
             return Err(PlanError::NoRanks);
         }
@@ -78,6 +93,9 @@ impl Plan {
         }
         if fastbox_lines == 0 {
             return Err(PlanError::NoFastboxLines);
+        }
+        if !heap_bytes.is_multiple_of(PAGE as u64) {
+            return Err(PlanError::HeapBytes { found: heap_bytes });
         }
         Self::lay_out(config).ok_or(PlanError::TooLarge { config })
     }
@@ -92,6 +110,11 @@ impl Plan {
             .checked_mul(size_of::<Line>())?
             .checked_add(2 * CACHE_LINE)?
             .checked_next_multiple_of(PAGE)?;
+
+        let ring_stride = match config.ring_granules as usize {
+            0 => 0,
+            granules => ring_bytes_offset(granules)?.checked_add(granules.checked_mul(GRANULE)?)?,
+        };
 
         let rank_blocks = size_of::<Header>().next_multiple_of(PAGE);
         let barriers = ranks.checked_mul(size_of::<RankBlock>())?.checked_add(rank_blocks)?;
@@ -109,8 +132,15 @@ impl Plan {
             .checked_mul(cell_stride)?
             .checked_add(cells)?
             .checked_next_multiple_of(PAGE)?;
-        let total =
-            (ranks.checked_mul(ranks + 1)? / 2).checked_mul(pair_stride)?.checked_add(pairs)?;
+        let pair_count = ranks.checked_mul(ranks.checked_add(1)?)? / 2;
+        let rings = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
+        let behind = pair_count.checked_mul(2)?.checked_mul(ring_stride)?.checked_add(rings)?;
+        let heap_stride = usize::try_from(config.heap_bytes).ok()?;
+        let heaps = match heap_stride {
+            0 => behind,
+            _ => behind.checked_next_multiple_of(HUGE_PAGE)?,
+        };
+        let total = ranks.checked_mul(heap_stride)?.checked_add(heaps)?;
         isize::try_from(total).ok()?;
         Some(Self {
             config,
@@ -123,6 +153,10 @@ impl Plan {
             cell_stride,
             pairs,
             pair_stride,
+            rings,
+            ring_stride,
+            heaps,
+            heap_stride,
             total,
         })
     }
@@ -158,8 +192,9 @@ impl Plan {
         ]
     }
 
-    /// Bytes from the start that must be backed by memory before any rank starts, when all are on one node. The rest, the blocks of the pairs,
-    /// is backed one at a time when the pair first talks ([`Plan::pair_range`]).
+    /// Bytes from the start that must be backed by memory before any rank starts, when all are on one node. The rest is
+    /// backed on first use: the blocks of the pairs ([`Plan::pair_range`]) and the copy rings ([`Plan::ring_range`]), and what
+    /// lies in a heap when it is allocated ([`Plan::heap_range`]).
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
         self.pairs
@@ -169,6 +204,12 @@ impl Plan {
     #[must_use]
     pub const fn bytes_with_active_pairs(&self, pairs: usize) -> usize {
         self.pairs + pairs * self.pair_stride
+    }
+
+    /// Bytes of the copy ring from one rank to another, backed when large messages first go that way.
+    #[must_use]
+    pub const fn ring_bytes(&self) -> usize {
+        self.ring_stride
     }
 
     /// Number of cells in the segment.
@@ -222,10 +263,53 @@ impl Plan {
     /// | `fastbox_lines`  | the other fastbox                                 |
     #[must_use]
     pub const fn pair_range(&self, a: u32, b: u32) -> (usize, usize) {
-        let (low, high) = if a < b { (a as usize, b as usize) } else { (b as usize, a as usize) };
-        let pair = high * (high + 1) / 2 + low;
-        (self.pairs + pair * self.pair_stride, self.pair_stride)
+        (self.pairs + pair_number(a, b) * self.pair_stride, self.pair_stride)
     }
+
+    /// Offset and length of the copy ring from `source` to `destination`: the range that must be backed by memory before
+    /// either touches it. Whole pages; none where the segment has no copy rings.
+    ///
+    /// | bytes                  | what                                                   |
+    /// |------------------------|--------------------------------------------------------|
+    /// | 64                     | position up to which the receiver has emptied the ring |
+    /// | 64 · `ring_granules`   | the heads of the granules, up to the next page         |
+    /// | 4096 · `ring_granules` | the granules                                           |
+    #[must_use]
+    pub const fn ring_range(&self, source: u32, destination: u32) -> (usize, usize) {
+        let number = 2 * pair_number(source, destination) + (source > destination) as usize;
+        (self.rings + number * self.ring_stride, self.ring_stride)
+    }
+
+    /// Offset and length of the heap of `rank`: memory that its user allocates, and that peers copy from and to without the
+    /// kernel's help. What is allocated must be backed by memory before anybody touches it.
+    #[must_use]
+    pub const fn heap_range(&self, rank: u32) -> (usize, usize) {
+        (self.heaps + rank as usize * self.heap_stride, self.heap_stride)
+    }
+
+    /// Offset of the first heap, a multiple of [`HUGE_PAGE`] where there are heaps.
+    #[must_use]
+    pub const fn heaps(&self) -> usize {
+        self.heaps
+    }
+
+    /// Offset of the granules in a ring.
+    pub(super) const fn ring_bytes_offset(&self) -> usize {
+        self.ring_stride - self.config.ring_granules as usize * GRANULE
+    }
+}
+
+/// Pairs are numbered so that those among the first ranks come first.
+const fn pair_number(a: u32, b: u32) -> usize {
+    let (low, high) = if a < b { (a as usize, b as usize) } else { (b as usize, a as usize) };
+    high * (high + 1) / 2 + low
+}
+
+fn ring_bytes_offset(granules: usize) -> Option<usize> {
+    granules
+        .checked_mul(size_of::<GranuleHead>())?
+        .checked_add(CACHE_LINE)?
+        .checked_next_multiple_of(PAGE)
 }
 
 /// Why a segment cannot be laid out.
@@ -246,6 +330,11 @@ pub enum PlanError {
     },
     /// A fastbox of no lines.
     NoFastboxLines,
+    /// The length of a heap is no multiple of 4096 bytes.
+    HeapBytes {
+        /// Bytes asked for.
+        found: u64,
+    },
     /// Offsets would overflow.
     TooLarge {
         /// The shape asked for.
@@ -267,10 +356,14 @@ impl fmt::Display for PlanError {
                 )
             }
             Self::NoFastboxLines => f.write_str("a fastbox needs at least 1 line"),
+            Self::HeapBytes { found } => {
+                write!(f, "a heap of {found} bytes is not a multiple of {PAGE}")
+            }
             Self::TooLarge { config } => write!(
                 f,
-                "a segment of {} ranks with {} cells of {} bytes each does not fit the address space",
-                config.ranks, config.cells_per_rank, config.cell_payload
+                "a segment of {} ranks with {} cells of {} bytes and a heap of {} bytes each does not fit the address \
+                 space",
+                config.ranks, config.cells_per_rank, config.cell_payload, config.heap_bytes
             ),
         }
     }
@@ -296,8 +389,26 @@ mod tests {
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
             let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
+            assert_eq!(last + length, plan.ring_range(0, 0).0);
+            let (last, length) = plan.ring_range(ranks - 1, ranks - 1);
+            // Nobody sends to itself this way: the second ring of its block is room for nothing.
+            assert!(last + 2 * length <= plan.heaps() && plan.heaps().is_multiple_of(HUGE_PAGE));
+            if ranks > 1 {
+                let [(up, length), (down, _)] = [plan.ring_range(0, 1), plan.ring_range(1, 0)];
+                assert_eq!(up + length, down);
+            }
+            assert_eq!(plan.heap_range(0).0, plan.heaps());
+            let (last, length) = plan.heap_range(ranks - 1);
             assert_eq!(last + length, plan.total_bytes());
         }
+    }
+
+    #[test]
+    fn a_segment_without_heaps_ends_with_its_rings() {
+        let plan = Plan::new(Config { heap_bytes: 0, ..Config::new(3) }).unwrap();
+        let (last, length) = plan.ring_range(2, 2);
+        let end = last + 2 * length;
+        assert_eq!((plan.total_bytes(), plan.heap_range(2)), (end, (end, 0)));
     }
 
     /// The formula of `docs/layout.md`, in numbers: what a user's node pays.
@@ -306,6 +417,7 @@ mod tests {
         let two = Plan::new(Config::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_150_400);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
+        assert_eq!(two.ring_bytes(), 1_069_056);
     }
 
     #[test]
@@ -320,6 +432,12 @@ mod tests {
             Plan::new(Config { cell_payload: 1000, ..base }),
             Err(PlanError::CellPayload { found: 1000 })
         );
+        assert_eq!(
+            Plan::new(Config { heap_bytes: 5000, ..base }),
+            Err(PlanError::HeapBytes { found: 5000 })
+        );
+        let endless = Config { heap_bytes: 1 << 63, ..base };
+        assert_eq!(Plan::new(endless), Err(PlanError::TooLarge { config: endless }));
         let huge = Config { ranks: u32::MAX, ..base };
         assert_eq!(Plan::new(huge), Err(PlanError::TooLarge { config: huge }));
     }

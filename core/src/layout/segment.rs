@@ -6,7 +6,9 @@ use super::{
     AttachError, BARRIER_SLOTS, CellIndex, Config, Corrupt, DESCRIPTORS_PER_RANK, Header, Plan,
     RankBlock,
 };
-use crate::shm::{BarrierSlot, Baton, Cell, CellArena, Descriptor, DoorbellPtr, FastboxPtr, Flow};
+use crate::shm::{
+    BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr, Flow,
+};
 use crate::sync::{AtomicU32, CACHE_LINE};
 
 /// A mapped segment. Copies are views of the same memory.
@@ -203,6 +205,82 @@ impl Segment {
         let count = if rank == peer { 0 } else { self.plan.config().baton_lines };
         // SAFETY: the plan puts the baton behind the two credit lines of the pair's block, 64-aligned.
         unsafe { Baton::new(self.pair(rank, peer).add(2 * CACHE_LINE).cast(), count, rank > peer) }
+    }
+
+    /// The copy ring from `source` to `destination`, and its granules. `None`: the segment has none. The range of the ring
+    /// ([`Plan::ring_range`]) must be backed by memory before anything in it is touched.
+    ///
+    /// # Panics
+    ///
+    /// When either is no rank of this segment.
+    #[must_use]
+    pub fn copy_ring(&self, source: u32, destination: u32) -> Option<(CopyRingPtr, NonNull<u8>)> {
+        assert!(source < self.ranks() && destination < self.ranks());
+        let count = self.plan.config().ring_granules;
+        if count == 0 {
+            return None;
+        }
+        let (offset, _) = self.plan.ring_range(source, destination);
+        // SAFETY: the plan puts word, heads and granules of each ordered pair inside the mapping, aligned to their sizes.
+        unsafe {
+            let ring = self.base.add(offset);
+            let heads = ring.add(CACHE_LINE).cast();
+            let granules = ring.add(self.plan.ring_bytes_offset());
+            Some((CopyRingPtr::new(ring.cast(), heads, count), granules))
+        }
+    }
+
+    /// Where the heap of `rank` begins, and its length.
+    ///
+    /// # Panics
+    ///
+    /// When `rank` is no rank of this segment.
+    #[must_use]
+    pub fn heap(&self, rank: u32) -> (NonNull<u8>, usize) {
+        assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
+        let (offset, length) = self.plan.heap_range(rank);
+        // SAFETY: the plan puts the heaps of ranks below `ranks` inside the mapping.
+        (unsafe { self.base.add(offset) }, length)
+    }
+
+    /// How far behind the start of the heap of `rank` the `length` bytes at `address` lie; `None` when not all of them lie
+    /// in it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Segment::heap`].
+    #[inline]
+    #[must_use]
+    pub fn heap_offset(&self, rank: u32, address: NonNull<u8>, length: usize) -> Option<u64> {
+        let (heap, bytes) = self.heap(rank);
+        let offset = address.addr().get().checked_sub(heap.addr().get())?;
+        let end = offset.checked_add(length)?;
+        (end <= bytes).then_some(offset as u64)
+    }
+
+    /// The place `offset` bytes behind the start of the heap of `rank`, where a peer said that `length` bytes lie.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Heap`] when not all of them lie in it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Segment::heap`].
+    pub fn heap_place(
+        &self,
+        rank: u32,
+        offset: u64,
+        length: usize,
+    ) -> Result<NonNull<u8>, Corrupt> {
+        let (heap, bytes) = self.heap(rank);
+        let end = offset.checked_add(length as u64).filter(|end| *end <= bytes as u64);
+        if end.is_none() {
+            let (length, heap) = (length as u64, bytes as u64);
+            return Err(Corrupt::Heap { found: offset, length, heap });
+        }
+        // SAFETY: inside the heap, by the check, whose length fits the address space.
+        Ok(unsafe { heap.add(offset as usize) })
     }
 
     fn pair(&self, a: u32, b: u32) -> NonNull<u8> {

@@ -10,30 +10,36 @@ use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, golden};
 /// | offset | size | field        | meaning                                        |
 /// |-------:|-----:|--------------|------------------------------------------------|
 /// |      0 |    8 | `total`      | length of the message, bytes                   |
-/// |      8 |    8 | `address`    | where it lies in the sender; zero: in parts    |
+/// |      8 |    8 | `address`    | where it lies in the sender; zero: not to be read |
 /// |     16 |    4 | `place`      | the sender's descriptor for it                 |
 /// |     20 |    4 | `generation` | which use of that descriptor this is; not zero |
+/// |     24 |    4 | `writes`     | 1 when the sender may write to the receiver's memory |
+/// |     28 |    4 | `reserved`   | zero                                           |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct SendCookie {
     /// Length of the message, bytes.
     pub total: u64,
-    /// Its address in the sender's memory; zero when it lies in several parts.
+    /// Its address in the sender's memory; zero when it lies in several parts, or is not to be read there.
     pub address: u64,
     /// Number of the sender's descriptor.
     pub place: u32,
     /// Which use of the descriptor this is; not zero.
     pub generation: u32,
+    /// Not zero when the sender may write to the receiver's memory.
+    pub writes: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-golden::structure!(SendCookie { total, address, place, generation });
+golden::structure!(SendCookie { total, address, place, generation, writes, reserved });
 
 static_assertions::const_assert_eq!(size_of::<SendCookie>(), SendCookie::LENGTH);
 static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);
 
 impl SendCookie {
     /// Bytes in a packet: they fit the one line of a fastbox.
-    pub const LENGTH: usize = 24;
+    pub const LENGTH: usize = 32;
 
     /// Writes the cookie.
     ///

@@ -18,42 +18,72 @@
 //!
 //! The two halves are values that neither allocate, wait nor copy between processes: they hand out [`Job`]s, which the
 //! embedder carries out with whatever the system has (`process_vm_readv` and `process_vm_writev`). A side that cannot
-//! leaves its grains to the other; when neither can, the sender puts them into cells.
+//! leaves its grains to the other. What neither moves that way, or is not to, the sender streams through the pair's
+//! [copy ring](crate::shm::CopyRingSender). Which way a message takes is its sender's choice.
 
+mod choice;
 mod cookie;
 mod receiver;
 mod sender;
 
+pub use choice::{CANDIDATES, CLASSES};
+pub(crate) use choice::{Choice, Chosen};
 pub use cookie::SendCookie;
 pub use receiver::Receiver;
+pub(crate) use sender::Piece;
 pub use sender::Sender;
 
 use crate::layout::Corrupt;
 use crate::progress::Cursor;
-use crate::shm::{GRAINS_MAX, Grains};
+use crate::shm::{GRAINS_MAX, Grains, Stores};
 
 /// How large messages travel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Transfer {
+    /// By whichever of [`CANDIDATES`] was fastest lately, for each peer and class of lengths.
+    Auto,
     /// By one copy that both sides make together.
     CmaShared,
     /// By one copy that the receiver makes.
     Cma,
-    /// Through cells, like short ones.
-    Cells,
+    /// Through the copy ring, by stores that stay in the cache.
+    CopyRing,
+    /// Through the copy ring, by stores round the caches.
+    CopyRingStreamed,
 }
 
 impl Transfer {
-    /// All of them, the preferred first.
-    pub const ALL: [Self; 3] = [Self::CmaShared, Self::Cma, Self::Cells];
+    /// All of them, the default first.
+    pub const ALL: [Self; 5] =
+        [Self::Auto, Self::CmaShared, Self::Cma, Self::CopyRing, Self::CopyRingStreamed];
 
     /// The name in tables and settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::CmaShared => "cma_shared",
             Self::Cma => "cma",
-            Self::Cells => "cells",
+            Self::CopyRing => "copy_ring",
+            Self::CopyRingStreamed => "copy_ring_nt",
+        }
+    }
+
+    /// Whether the receiver may read the sender's memory.
+    const fn reads(self) -> bool {
+        matches!(self, Self::CmaShared | Self::Cma)
+    }
+
+    /// Whether the sender may write to the receiver's memory.
+    const fn writes(self) -> bool {
+        matches!(self, Self::CmaShared)
+    }
+
+    /// How the sender fills the copy ring.
+    pub(crate) const fn stores(self) -> Stores {
+        match self {
+            Self::CopyRingStreamed => Stores::NonTemporal,
+            _ => Stores::Cached,
         }
     }
 }

@@ -21,15 +21,9 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Prepares to receive the message that `peer` announced with `cookie`, as much as `buffer` has room for. `reads`: this
-    /// side may read the peer's memory; `lends`: the peer may write to this side's.
-    pub(crate) fn pre_recv(
-        peer: u32,
-        cookie: SendCookie,
-        buffer: Cursor,
-        reads: bool,
-        lends: bool,
-    ) -> Self {
+    /// Prepares to receive the message that `peer` announced with `cookie`, as much as `buffer` has room for. `reads`: to read
+    /// the peer's memory is worth a try.
+    pub(crate) fn pre_recv(peer: u32, cookie: SendCookie, buffer: Cursor, reads: bool) -> Self {
         // The cookie's total was checked when it was parsed.
         let length = buffer.remaining().min(cookie.total as usize);
         Self {
@@ -38,12 +32,13 @@ impl Receiver {
             buffer,
             span: Span { length },
             reads: reads && cookie.address != 0,
-            lent: lends && buffer.address().is_some(),
+            lent: cookie.writes != 0 && buffer.address().is_some(),
             dropped: false,
         }
     }
 
-    /// Tells the sender that the receive is there; from now on both sides may move. The data packets will bear `handle`.
+    /// Tells the sender that the receive is there; from now on both sides may move. Chunks in the copy ring will bear
+    /// `handle`.
     pub(crate) fn start_recv(&self, descriptor: &Descriptor, handle: u32) {
         let address = self.buffer.address().filter(|_| self.lent);
         let cookie = ReceiveCookie {
@@ -91,7 +86,7 @@ impl Receiver {
         descriptor.grant.refuse(grains);
     }
 
-    /// Checks a piece that came by packet. Returns where it belongs, or `None` when nobody wants it, and the number of
+    /// Checks a piece that came through the copy ring. Returns where it belongs, or `None` when nobody wants it, and the number of
     /// grains that it completes.
     pub(crate) fn place(
         &self,

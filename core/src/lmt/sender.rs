@@ -1,6 +1,6 @@
 //! The sender's half of a large message.
 
-use super::{Direction, JOB_LEAST, JOB_MOST, Job, SendCookie, Span, Ticket};
+use super::{Direction, JOB_LEAST, JOB_MOST, Job, SendCookie, Span, Ticket, Transfer};
 use crate::layout::Corrupt;
 use crate::progress::Cursor;
 use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
@@ -16,14 +16,15 @@ pub struct Sender {
     /// Place in the message of the first byte of `data`.
     base: usize,
     answer: Option<Answer>,
+    transfer: Transfer,
     /// Whether writing to the peer's memory is worth a try.
     may_write: bool,
     /// The receiver reads no more: its rest is ours.
     alone: bool,
     withdrawn: bool,
-    /// Bytes that we claimed and that go by packets.
-    packets: Bytes,
-    /// Bytes that the receiver claimed and left to us: they go by packets, too.
+    /// Bytes that we claimed and that go through the copy ring.
+    ours: Bytes,
+    /// Bytes that the receiver claimed and left to us: they go the same way.
     left: Bytes,
 }
 
@@ -54,13 +55,11 @@ impl From<(usize, usize)> for Bytes {
     }
 }
 
-/// A piece of a message for a packet.
+/// A piece of a message for the copy ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     /// The receiver's name of the transfer.
     pub(crate) handle: u32,
-    /// Its generation.
-    pub(crate) generation: u32,
     /// Place in the message.
     pub(crate) offset: usize,
     /// Bytes left to send from there; not zero.
@@ -70,13 +69,12 @@ pub(crate) struct Piece {
 }
 
 impl Sender {
-    /// Prepares a message of `total` bytes for `peer`, in the sender's descriptor `place`, whose last use was another
-    /// generation and is over. Returns what the RTS has to say.
+    /// Prepares a message for `peer`, in the sender's descriptor `place`, whose last use was another generation and is over.
+    /// `may_write`: to write to the peer's memory is worth a try.
     pub(crate) fn pre_send(
-        peer: u32,
-        place: u32,
-        generation: u32,
+        (peer, place, generation): (u32, u32, u32),
         data: Cursor,
+        transfer: Transfer,
         may_write: bool,
         descriptor: &Descriptor,
     ) -> Self {
@@ -90,10 +88,11 @@ impl Sender {
             data,
             base: 0,
             answer: None,
-            may_write,
+            transfer,
+            may_write: may_write && transfer.writes(),
             alone: false,
             withdrawn: false,
-            packets: Bytes::default(),
+            ours: Bytes::default(),
             left: Bytes::default(),
         }
     }
@@ -101,12 +100,15 @@ impl Sender {
     /// What the RTS says.
     pub(crate) fn cookie(&self) -> SendCookie {
         // A message that has been withdrawn already is not to be read where it was.
-        let address = if self.withdrawn { None } else { self.data.address() };
+        let readable = self.transfer.reads() && !self.withdrawn;
+        let address = self.data.address().filter(|_| readable);
         SendCookie {
             total: self.total as u64,
             address: address.unwrap_or(0),
             place: self.place,
             generation: self.generation,
+            writes: u32::from(self.may_write),
+            reserved: 0,
         }
     }
 
@@ -161,43 +163,50 @@ impl Sender {
         }))
     }
 
-    /// Takes the result of a job that failed: its grains go by packets.
+    /// Takes the result of a job that failed: its grains go through the copy ring.
     pub(crate) fn refused(&mut self, grains: Grains) -> Result<(), Corrupt> {
         self.may_write = false;
         if let Some(Answer { span, .. }) = self.answer {
-            self.packets = span.bytes(grains)?.into();
+            self.ours = span.bytes(grains)?.into();
         }
         Ok(())
     }
 
-    /// What the next packet should carry, if packets are needed.
-    pub(crate) fn packet(&mut self, descriptor: &Descriptor) -> Result<Option<Piece>, Corrupt> {
+    /// What goes through the copy ring next, if anything does.
+    pub(crate) fn piece(&mut self, descriptor: &Descriptor) -> Result<Option<Piece>, Corrupt> {
         let Some(Answer { handle, span, .. }) = self.answer else { return Ok(None) };
-        if self.packets.is_empty() && self.left.is_empty() {
-            // While the receiver reads, packets would only take its time.
+        if self.ours.is_empty() && self.left.is_empty() {
+            // While the receiver reads, the ring would only take its time.
             if self.writes() || !self.alone {
                 return Ok(None);
             }
-            let Some(grains) = descriptor.chunks.claim(self.share(span)) else { return Ok(None) };
-            self.packets = span.bytes(grains)?.into();
+            // Nobody else claims: all that is left.
+            let all = Claim { least: span.grains(), most: span.grains(), ..self.share(span) };
+            let Some(grains) = descriptor.chunks.claim(all) else { return Ok(None) };
+            self.ours = span.bytes(grains)?.into();
         }
-        let Bytes { first: offset, end } = *self.next_packets();
+        let Bytes { first: offset, end } = *self.next_bytes();
         Ok(Some(Piece {
             handle,
-            generation: self.generation,
             offset,
             length: end - offset,
             data: self.data.after(offset - self.base),
         }))
     }
 
-    /// Says that the next `length` bytes of the packets have left.
-    pub(crate) fn packet_left(&mut self, length: usize) {
-        self.next_packets().first += length;
+    /// Says that the next `length` bytes of the piece have left.
+    pub(crate) fn piece_left(&mut self, length: usize) {
+        self.next_bytes().first += length;
     }
 
-    fn next_packets(&mut self) -> &mut Bytes {
-        if self.packets.is_empty() { &mut self.left } else { &mut self.packets }
+    fn next_bytes(&mut self) -> &mut Bytes {
+        if self.ours.is_empty() { &mut self.left } else { &mut self.ours }
+    }
+
+    /// The bytes from `offset` on, if they are sure to go through the copy ring once the receive is there, which it is not yet.
+    pub(crate) fn ahead(&self, offset: usize) -> Option<Cursor> {
+        let sure = self.answer.is_none() && !self.transfer.reads() && !self.withdrawn;
+        (sure && offset < self.total).then(|| self.data.after(offset))
     }
 
     /// Takes the sender's memory away from the receiver. True when the receiver is out of it; otherwise ask again.
@@ -217,7 +226,7 @@ impl Sender {
     /// Place in the message and number of the bytes that this side may still need.
     pub(crate) fn rest(&self, descriptor: &Descriptor) -> (usize, usize) {
         let claimed = descriptor.chunks.withdraw(self.generation) as usize * super::GRAIN;
-        let unsent = [self.packets, self.left].into_iter().filter(|bytes| !bytes.is_empty());
+        let unsent = [self.ours, self.left].into_iter().filter(|bytes| !bytes.is_empty());
         let from = unsent.fold(claimed, |from, bytes| from.min(bytes.first));
         let from = from.clamp(self.base, self.total);
         (from, self.total - from)
@@ -242,6 +251,16 @@ impl Sender {
     /// Number of the descriptor.
     pub(crate) const fn place(&self) -> u32 {
         self.place
+    }
+
+    /// Which use of the descriptor this is.
+    pub(crate) const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// How the message travels.
+    pub(crate) const fn transfer(&self) -> Transfer {
+        self.transfer
     }
 
     /// Length of the message, bytes.

@@ -4,12 +4,12 @@ use core::ptr::NonNull;
 
 use super::peer::Pushed;
 use super::request::{Owned, Request};
-use super::send::CellPart;
+use super::ring::{Outlet, Stream};
 use super::{Cursor, Engine, Outcome, Part, ProgressError, StillClaimed};
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
-use crate::lmt::{SendCookie, Sender, Span, Transfer};
+use crate::lmt::{Chosen, SendCookie, Sender, Span, Transfer};
 use crate::memory::{Memory, OutOfMemory, Table};
-use crate::wire::{Key, Kind, TransferKey};
+use crate::wire::{Key, Kind};
 
 /// An announced message, and who waits for its end.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,9 @@ pub(super) struct Outbound {
     tag: u32,
     /// Set once the RTS has left.
     announced: bool,
+    /// What [`Transfer::Auto`] chose, and when the receive was there; `None` for what is not measured.
+    chosen: Option<Chosen>,
+    met: u64,
     /// The engine's own copy of what was left when the user took the buffer back.
     pub(super) owned: Option<Owned>,
 }
@@ -60,8 +63,9 @@ impl<M: Memory + Clone> Descriptors<M> {
 
 impl<M: Memory + Clone> Engine<M> {
     /// Prepares to announce a message, if that is how a message of this length travels to `destination`. `None`: it goes
-    /// through cells. So does one that finds all descriptors taken: it may have to overtake their messages' receives.
-    /// And so does a message to this rank itself, which nobody else could receive meanwhile.
+    /// through cells. So does one that finds all descriptors taken: it may have to overtake their messages' receives. So does
+    /// a message to this rank itself, which nobody else could receive meanwhile, and one to a peer to whom there is no copy
+    /// ring: nothing else may be left for it when the kernel forbids the one copy.
     pub(super) fn pre_send(
         &mut self,
         destination: u32,
@@ -70,17 +74,33 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<Option<u32>, OutOfMemory> {
         let total = data.remaining();
         let large = total > self.tuning.eager_max && Span::fits(total);
-        if !large || self.tuning.transfer == Transfer::Cells || destination == self.rank {
+        let peer = &mut self.peers[destination as usize];
+        if !large || !matches!(peer.outlet, Outlet::Open(_)) || destination == self.rank {
             return Ok(None);
         }
         self.senders.reserve()?;
         let Some((place, generation)) = self.descriptors.take() else { return Ok(None) };
-        let may_write = self.tuning.transfer == Transfer::CmaShared
-            && self.peers[destination as usize].may_write;
+        let (transfer, chosen) = match self.tuning.transfer {
+            // The receiver could not read it, and the sender alone is slower than the ring.
+            Transfer::Auto if data.address().is_none() => (peer.choice.ring(total), None),
+            Transfer::Auto => {
+                let (transfer, chosen) = peer.choice.choose(total);
+                (transfer, Some(chosen))
+            }
+            transfer => (transfer, None),
+        };
         let descriptor = self.segment.descriptor(self.rank, place);
-        let half = Sender::pre_send(destination, place, generation, data, may_write, descriptor);
-        let outbound =
-            Outbound { half, request: None, tag: key.tag(), announced: false, owned: None };
+        let (may_write, to) = (peer.may_write, (destination, place, generation));
+        let half = Sender::pre_send(to, data, transfer, may_write, descriptor);
+        let outbound = Outbound {
+            half,
+            request: None,
+            tag: key.tag(),
+            announced: false,
+            chosen,
+            met: 0,
+            owned: None,
+        };
         self.senders.insert(outbound).map(Some)
     }
 
@@ -110,8 +130,11 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
         let descriptor = segment.descriptor(self.rank, outbound.half.place());
         let mut moved = outbound.half.start_send(descriptor)?;
+        if moved {
+            outbound.met = self.now;
+        }
         moved |= outbound.half.handle_cookie(descriptor)?;
-        moved |= self.push_packets(number)?;
+        moved |= self.push_chunks(number)?;
         let Some(outbound) = self.senders.get(number) else { return Ok(moved) };
         if outbound.half.post_send(descriptor)? {
             let (source, bytes) = (outbound.half.peer(), outbound.half.total());
@@ -121,32 +144,30 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(moved)
     }
 
-    /// Sends what neither side could move in one copy, as far as there are cells.
-    fn push_packets(&mut self, number: u32) -> Result<bool, Corrupt> {
+    /// Puts what goes through the copy ring there, as far as there is room; before its receive is there, one chunk more.
+    fn push_chunks(&mut self, number: u32) -> Result<bool, Corrupt> {
         let segment = self.segment;
-        let room = segment.plan().config().cell_payload as usize;
         let mut moved = false;
         loop {
             let Some(outbound) = self.senders.get_mut(number) else { return Ok(moved) };
-            let descriptor = segment.descriptor(self.rank, outbound.half.place());
-            let destination = outbound.half.peer();
-            let Some(piece) = outbound.half.packet(descriptor)? else { return Ok(moved) };
-            if !self.has_fair_share(destination)? {
-                return Ok(moved);
-            }
-            let length = piece.length.min(room);
-            let key = TransferKey { handle: piece.handle, generation: piece.generation };
-            let (total, mut data) = (piece.offset as u64, piece.data);
-            let part = CellPart { kind: Kind::Data, key: key.pack(), total, length };
-            // SAFETY: `put_cell` gives the payload of a cell, which has room for `length` bytes and lies where no user
-            // buffer does; the data are claimed by this transfer.
-            let fill = |to| unsafe { data.gather(to, length) };
-            if !self.put_cell(destination, part, fill)? {
-                return Ok(moved);
-            }
-            if let Some(outbound) = self.senders.get_mut(number) {
-                outbound.half.packet_left(length);
-            }
+            let half = &mut outbound.half;
+            let destination = half.peer();
+            let peer = &mut self.peers[destination as usize];
+            let Outlet::Open(ring) = &mut peer.outlet else { return Ok(moved) };
+            let total = half.total();
+            let transfer = match half.transfer() {
+                transfer @ (Transfer::CopyRing | Transfer::CopyRingStreamed) => transfer,
+                _ => peer.choice.ring(total),
+            };
+            let owner = (half.place(), half.generation());
+            let stream = Stream { owner, total, stores: transfer.stores() };
+            let descriptor = segment.descriptor(self.rank, half.place());
+            let Some(piece) = half.piece(descriptor)? else {
+                return Ok(moved | ring.prepare(stream, |offset| half.ahead(offset))?);
+            };
+            let Some(length) = ring.put(stream, &piece)? else { return Ok(moved) };
+            half.piece_left(length);
+            self.notify(destination);
             moved = true;
         }
     }
@@ -155,6 +176,11 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn finish_sender(&mut self, number: u32, outcome: Outcome) {
         let Some(outbound) = self.senders.remove(number) else { return };
         self.descriptors.put_back(outbound.half.place());
+        if let Some(chosen) = outbound.chosen {
+            let bytes = if outcome.is_ok() { outbound.half.total() } else { 0 };
+            let choice = &mut self.peers[outbound.half.peer() as usize].choice;
+            choice.ended(chosen, bytes, outbound.met, self.now);
+        }
         if let Some(request) = outbound.request.and_then(|id| self.request_mut(id)) {
             *request = Request::Done(outcome);
         }

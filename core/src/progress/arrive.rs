@@ -91,7 +91,7 @@ impl<M: Memory + Clone> Engine<M> {
         let key = message.key();
         let envelope = Envelope { context: key.context(), source, tag: key.tag() };
         let payload = Payload::Lines(message);
-        self.deliver(Packet { envelope, key, kind, total: length, length, payload })?;
+        self.deliver(Packet { envelope, kind, total: length, length, payload })?;
         self.peers[source as usize].release_next(by_baton, length);
         Ok(true)
     }
@@ -142,7 +142,6 @@ impl<M: Memory + Clone> Engine<M> {
             Kind::Eager | Kind::Rts | Kind::Offer => whole,
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
             Kind::Called => length <= head.total,
-            Kind::Data => length > 0,
         };
         let total =
             usize::try_from(head.total).ok().filter(|total| isize::try_from(*total).is_ok());
@@ -152,7 +151,6 @@ impl<M: Memory + Clone> Engine<M> {
         let key = Key(head.key);
         Ok(Packet {
             envelope: Envelope { context: key.context(), source: head.source, tag: key.tag() },
-            key,
             kind,
             total,
             length: head.length as usize,
@@ -169,7 +167,6 @@ impl<M: Memory + Clone> Engine<M> {
             },
             Kind::Called => self.take_called(&packet)?,
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
-            Kind::Data => return Ok(self.take_data(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
                 return Ok(self.take_news(&packet.envelope, Kept::Announced(cookie))?);

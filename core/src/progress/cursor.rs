@@ -2,6 +2,8 @@
 
 use core::ptr::NonNull;
 
+use crate::shm::{Stores, copy_bulk};
+
 /// One contiguous part of a buffer. Same layout as POSIX `struct iovec`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -91,9 +93,19 @@ impl Cursor {
     ///
     /// `destination` is valid for writes of `length` bytes and does not overlap the buffer.
     pub unsafe fn gather(&mut self, destination: NonNull<u8>, length: usize) {
+        // SAFETY: by the contract.
+        unsafe { self.gather_by(Stores::Cached, destination, length) };
+    }
+
+    /// As [`Cursor::gather`], by stores of a kind.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Cursor::gather`].
+    pub unsafe fn gather_by(&mut self, stores: Stores, destination: NonNull<u8>, length: usize) {
         self.walk(length, |part, done, piece| {
             // SAFETY: `walk` gives pieces of the buffer, and together no more than `length` bytes.
-            unsafe { part.copy_to_nonoverlapping(destination.add(done), piece) };
+            unsafe { copy_bulk(part.as_ptr(), destination.add(done).as_ptr(), piece, stores) };
         });
     }
 

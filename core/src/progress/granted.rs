@@ -1,14 +1,12 @@
 //! Large messages on their way in: from the meeting of announcement and receive to the end.
 
-use super::packet::Packet;
 use super::receive::outcome;
 use super::request::Request;
+use super::ring::Emptying;
 use super::{Cursor, Engine, Fault, ProgressError, StillClaimed};
-use crate::layout::Corrupt;
-use crate::lmt::{Receiver, SendCookie, Transfer};
+use crate::lmt::{Receiver, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
-use crate::wire::TransferKey;
 
 /// An announced message that met its receive.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +29,14 @@ impl<M: Memory + Clone> Engine<M> {
         buffer: Cursor,
     ) -> Result<(), OutOfMemory> {
         let Envelope { source, tag, .. } = *envelope;
-        let reads = self.peers[source as usize].may_read;
-        let lends = self.tuning.transfer == Transfer::CmaShared;
-        let reads = reads && self.tuning.transfer != Transfer::Cells;
-        let half = Receiver::pre_recv(source, cookie, buffer, reads, lends);
+        let (segment, rank) = (self.segment, self.rank);
+        let peer = &mut self.peers[source as usize];
+        if peer.inlet.is_none() {
+            // Who announces has backed it.
+            peer.inlet = Emptying::open(&segment, source, rank);
+        }
+        let reads = peer.may_read;
+        let half = Receiver::pre_recv(source, cookie, buffer, reads);
         let (total, capacity) = (cookie.total as usize, buffer.remaining());
         let number =
             self.receivers.insert(Inbound { half, request: Some(id), tag, total, capacity })?;
@@ -46,13 +48,15 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(())
     }
 
-    /// Looks whether the message `number` is complete.
+    /// Takes what came for the message `number`, and looks whether it is complete.
     pub(super) fn advance_receiver(&mut self, number: u32) -> Result<bool, ProgressError> {
         let Some(inbound) = self.receivers.get(number) else { return Ok(false) };
+        let moved = self.poll_ring(inbound.half.peer())?;
+        let Some(inbound) = self.receivers.get(number) else { return Ok(moved) };
         let half = &inbound.half;
         let descriptor = self.segment.descriptor(half.peer(), half.descriptor());
         if !half.post_recv(descriptor)? {
-            return Ok(false);
+            return Ok(moved);
         }
         let Inbound { request, tag, total, capacity, .. } = *inbound;
         let source = half.peer();
@@ -61,27 +65,6 @@ impl<M: Memory + Clone> Engine<M> {
             *request = Request::Done(outcome(source, tag, total, capacity));
         }
         Ok(true)
-    }
-
-    /// A piece of a message arrived that neither side could move in one copy.
-    pub(super) fn take_data(&mut self, packet: &Packet) -> Result<(), Corrupt> {
-        let source = packet.envelope.source;
-        let TransferKey { handle, generation } = TransferKey::unpack(packet.key);
-        let known = self.receivers.get(handle).filter(|inbound| inbound.half.peer() == source);
-        let Some(inbound) = known else {
-            return Err(Corrupt::Length { found: u64::from(handle), max: 0 });
-        };
-        let (to, completed) = inbound.half.place(generation, packet.total as u64, packet.length)?;
-        if let Some(mut to) = to {
-            packet.scatter_to(&mut to);
-        }
-        let segment = self.segment;
-        let descriptor = segment.descriptor(source, inbound.half.descriptor());
-        if completed > 0 {
-            descriptor.chunks.finish(completed);
-            self.notify(source);
-        }
-        Ok(())
     }
 
     /// Ends the claim of a receive whose message is on its way: what has not come is let go.

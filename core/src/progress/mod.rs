@@ -25,6 +25,7 @@ mod packet;
 mod peer;
 mod receive;
 mod request;
+mod ring;
 mod send;
 mod transfer;
 
@@ -73,7 +74,7 @@ impl Default for Tuning {
             fastbox_max: 1024,
             eager_max: 16 * 1024,
             unexpected_max: 4 << 20,
-            transfer: Transfer::CmaShared,
+            transfer: Transfer::Auto,
         }
     }
 }
@@ -104,6 +105,8 @@ pub struct Engine<M: Memory + Clone> {
     /// Large messages that met their receives.
     receivers: Slab<Inbound, M>,
     descriptors: Descriptors<M>,
+    /// Nanoseconds, as they were told last.
+    now: u64,
     /// Whether the next job is sought among the receivers first.
     reads_first: bool,
     /// Peers whose fastbox to us is open.
@@ -148,6 +151,7 @@ impl<M: Memory + Clone> Engine<M> {
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
+            now: 0,
             reads_first: false,
             inboxes: list()?,
             blocked: list()?,

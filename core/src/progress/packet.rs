@@ -6,15 +6,14 @@ use super::Cursor;
 use crate::layout::Corrupt;
 use crate::matching::Envelope;
 use crate::shm::LineMessage;
-use crate::wire::{Key, Kind};
+use crate::wire::Kind;
 
 /// A packet as it was found, its numbers checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub(super) envelope: Envelope,
-    pub(super) key: Key,
     pub(super) kind: Kind,
-    /// Length of the whole message, bytes; of [`Kind::Data`], the place of the packet in the message.
+    /// Length of the whole message, bytes; of [`Kind::Rts`], of the packet.
     pub(super) total: usize,
     /// Length of this packet's payload, bytes.
     pub(super) length: usize,

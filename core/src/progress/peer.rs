@@ -1,7 +1,9 @@
 //! What one rank knows of another.
 
 use super::request::Outgoing;
+use super::ring::{Emptying, Outlet};
 use crate::layout::Segment;
+use crate::lmt::Choice;
 use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage};
 use crate::wire::{FIRST_SEQUENCE, KindLength};
 
@@ -32,6 +34,12 @@ pub(super) struct Peer {
     pub(super) may_read: bool,
     /// Whether moving data to the peer's memory is worth a try.
     pub(super) may_write: bool,
+    /// Our end of the copy ring to the peer.
+    pub(super) outlet: Outlet,
+    /// Our end of the copy ring from the peer; found when the peer announces its first message.
+    pub(super) inlet: Option<Emptying>,
+    /// Which transfer large messages to the peer take.
+    pub(super) choice: Choice,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: Waiting,
     /// Sends to the peer that were offered and not called for yet.
@@ -67,6 +75,9 @@ impl Peer {
             gone: None,
             may_read: true,
             may_write: true,
+            outlet: Outlet::Unopened,
+            inlet: None,
+            choice: Choice::default(),
             waiting: Waiting::default(),
             offers: 0,
             last_offer: 0,

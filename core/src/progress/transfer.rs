@@ -2,7 +2,7 @@
 
 use super::{Engine, ProgressError};
 use crate::layout::Corrupt;
-use crate::lmt::{Direction, Job, Refused};
+use crate::lmt::{Direction, Job, Refused, Transfer};
 use crate::memory::Memory;
 
 impl<M: Memory + Clone> Engine<M> {
@@ -27,6 +27,19 @@ impl<M: Memory + Clone> Engine<M> {
             moved |= self.advance_receiver(number)?;
         }
         Ok(moved)
+    }
+
+    /// True when [`Engine::tell_time`] is worth its cost.
+    #[inline(always)]
+    #[must_use]
+    pub fn wants_time(&self) -> bool {
+        !self.senders.is_empty() && self.tuning.transfer == Transfer::Auto
+    }
+
+    /// Says what time it is, in nanoseconds from any one moment, so that transfers can be compared.
+    #[inline(always)]
+    pub const fn tell_time(&mut self, nanoseconds: u64) {
+        self.now = nanoseconds;
     }
 
     /// A piece of a large message that this side should move now. It is claimed: move it at once, before any other call,

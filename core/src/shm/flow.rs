@@ -9,6 +9,7 @@
 //! Absent on purpose: a count of bytes. The sender's short path has no time for one, and what it hands over before it looks
 //! is bounded by the shared memory that it has: lines of one fastbox and its own cells.
 
+use crate::layout::golden;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::wire::Offer;
@@ -27,6 +28,8 @@ pub struct Flow {
     full: AtomicU32,
     reserved: u32,
 }
+
+golden::structure!(Flow { called, full, reserved });
 
 #[cfg(not(strait_loom))]
 const _: () = {

@@ -5,6 +5,7 @@ mod baton;
 mod cell;
 mod chunks;
 mod copy;
+mod copy_ring;
 mod descriptor;
 mod doorbell;
 mod fastbox;
@@ -18,7 +19,10 @@ pub use barrier::{Barrier, BarrierSlot, FLAGS, Way};
 pub use baton::Baton;
 pub use cell::{Cell, CellArena, CellHead};
 pub use chunks::{Chunks, Claim, GRAINS_MAX, Grains};
-pub use copy::{copy_piece, copy_short};
+pub use copy::{Stores, copy_bulk, copy_piece, copy_short};
+pub use copy_ring::{
+    CopyRingPtr, CopyRingReceiver, CopyRingSender, GRANULE, GranuleHead, Granules, RingChunk,
+};
 pub use descriptor::{Descriptor, Grant, ReceiveCookie};
 pub use doorbell::{Doorbell, DoorbellPtr};
 pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};

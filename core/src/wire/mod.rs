@@ -23,14 +23,11 @@ pub enum Kind {
     /// The announcement of a message that stays where it is until its receive is there (`[Nemesis07]` §3.2). Takes part in
     /// matching like the first packet of a message; its payload is a [`crate::lmt::SendCookie`].
     Rts = 3,
-    /// A piece of an announced message that nobody could move in one copy. Its key is a [`TransferKey`], its total length
-    /// the place of the piece in the message.
-    Data = 4,
     /// The announcement of a message that its sender keeps because the receiver has no room for it. Takes part in matching
     /// like the first packet of a message; its payload is an [`Offer`].
-    Offer = 5,
+    Offer = 4,
     /// The first part, or all, of an offered message that its receiver called for.
-    Called = 6,
+    Called = 5,
 }
 
 impl Kind {
@@ -46,9 +43,8 @@ impl Kind {
             1 => Ok(Self::EagerFirst),
             2 => Ok(Self::EagerMore),
             3 => Ok(Self::Rts),
-            4 => Ok(Self::Data),
-            5 => Ok(Self::Offer),
-            6 => Ok(Self::Called),
+            4 => Ok(Self::Offer),
+            5 => Ok(Self::Called),
             found => Err(Corrupt::Kind { found }),
         }
     }
@@ -128,29 +124,6 @@ impl KindLength {
     #[inline(always)]
     pub const fn kind(self) -> Result<Kind, Corrupt> {
         Kind::parse((self.0 >> LENGTH_BITS) as u8)
-    }
-}
-
-/// What the key of a [`Kind::Data`] packet says: which transfer of its receiver it belongs to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TransferKey {
-    /// The receiver's name of the transfer.
-    pub handle: u32,
-    /// Generation of the sender's descriptor, which tells an old transfer from a new one of the same name.
-    pub generation: u32,
-}
-
-impl TransferKey {
-    /// As a key.
-    #[must_use]
-    pub const fn pack(self) -> Key {
-        Key::new(self.generation, self.handle)
-    }
-
-    /// From a key.
-    #[must_use]
-    pub const fn unpack(key: Key) -> Self {
-        Self { handle: key.tag(), generation: key.context() }
     }
 }
 

@@ -35,6 +35,7 @@ pub struct Job {
     interrupted: bool,
     ending: Ending,
     first_failure: Option<u32>,
+    aborted: Option<u8>,
 }
 
 /// Whether the job is being ended because a rank failed.
@@ -69,6 +70,7 @@ impl Job {
             interrupted: false,
             ending: Ending::No,
             first_failure: None,
+            aborted: None,
         }
     }
 
@@ -120,7 +122,8 @@ impl Job {
         }
         let exits = self.ranks.iter().filter_map(Rank::exit).collect();
         let others_ended = self.ending != Ending::No;
-        Ok(Outcome { exits, first_failure: self.first_failure, others_ended })
+        let Self { first_failure, aborted, .. } = *self;
+        Ok(Outcome { exits, first_failure, aborted, others_ended })
     }
 
     /// What there is to do, waited for.
@@ -178,8 +181,8 @@ impl Job {
                 }
             }
             Source::Pmi(at) => {
-                if self.space.hear(at as u32) == Said::Abort {
-                    self.abort(at);
+                if let Said::Abort { code } = self.space.hear(at as u32) {
+                    self.abort(at, code);
                 }
             }
             Source::Output(at, pipe) => {
@@ -225,25 +228,28 @@ impl Job {
         }
         if !exit.status.success() {
             self.first_failure.get_or_insert(exit.rank);
-            if !self.keep_going {
-                self.end_others();
+            let others_run = self.ranks.iter().any(Rank::is_running);
+            if others_run && !self.keep_going {
+                self.end();
             }
         }
         Ok(())
     }
 
-    /// A rank wants the job to end. It has failed, and ends itself: so the code is its own.
-    fn abort(&mut self, at: usize) {
-        self.first_failure.get_or_insert(at as u32);
-        self.end_others();
+    /// A rank wants the job to end, whatever others want. Which code it ends with itself does not count.
+    fn abort(&mut self, at: usize, code: i32) {
+        if self.first_failure.is_none() {
+            self.first_failure = Some(at as u32);
+            // An aborted job has failed.
+            self.aborted = Some(u8::try_from(code).unwrap_or(u8::MAX).max(1));
+        }
+        self.end();
     }
 
-    /// Asks all that run to end, but for the rank that failed first.
-    fn end_others(&mut self) {
-        let others = |rank: &&Rank| Some(rank.number()) != self.first_failure && rank.is_running();
-        let mut others = self.ranks.iter().filter(others).peekable();
-        if self.ending == Ending::No && others.peek().is_some() {
-            others.for_each(|rank| rank.signal(Signal::TERM));
+    /// Asks all that run to end.
+    fn end(&mut self) {
+        if self.ending == Ending::No {
+            self.signal(Signal::TERM);
             self.ending = Ending::Asked(Instant::now() + GRACE);
         }
     }

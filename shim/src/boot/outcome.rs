@@ -35,6 +35,8 @@ impl fmt::Display for RankExit {
 pub struct Outcome {
     pub(super) exits: Vec<RankExit>,
     pub(super) first_failure: Option<u32>,
+    /// The code with which the rank that failed first asked for the job's end.
+    pub(super) aborted: Option<u8>,
     pub(super) others_ended: bool,
 }
 
@@ -57,10 +59,10 @@ impl Outcome {
         self.exits.get(self.first_failure? as usize)
     }
 
-    /// The exit code of the job: 0, or that of the rank that failed first.
+    /// The exit code of the job: 0, that of the rank that failed first, or what it asked for when it ended the job.
     #[must_use]
     pub fn code(&self) -> u8 {
-        self.first_failure().map_or(0, RankExit::code)
+        self.aborted.unwrap_or_else(|| self.first_failure().map_or(0, RankExit::code))
     }
 }
 
@@ -70,6 +72,10 @@ impl fmt::Display for Outcome {
         let Some(first) = self.first_failure() else {
             return write!(f, "all {} ranks ended well", self.exits.len());
         };
+        if let Some(code) = self.aborted {
+            let RankExit { rank, pid, .. } = first;
+            return write!(f, "rank {rank} (process {pid}) aborted the job with code {code}");
+        }
         first.fmt(f)?;
         if self.others_ended {
             return f.write_str("; the job was ended");
@@ -92,7 +98,8 @@ mod tests {
             pid: 100 + rank,
             status: ExitStatus::from_raw(raw),
         };
-        Outcome { exits: (0..).zip(raw).map(exit).collect(), first_failure, others_ended }
+        let exits = (0..).zip(raw).map(exit).collect();
+        Outcome { exits, first_failure, aborted: None, others_ended }
     }
 
     #[test]
@@ -100,6 +107,13 @@ mod tests {
         assert_eq!(outcome(&[0, 0], None, false).code(), 0);
         assert_eq!(outcome(&[1 << 8, 7 << 8], Some(1), false).code(), 7);
         assert_eq!(outcome(&[0, 9], Some(1), false).code(), 137);
+    }
+
+    #[test]
+    fn who_aborts_chooses_the_code() {
+        let aborted = Outcome { aborted: Some(5), ..outcome(&[0, 15], Some(1), true) };
+        assert_eq!((aborted.code(), aborted.success()), (5, false));
+        assert_eq!(aborted.to_string(), "rank 1 (process 101) aborted the job with code 5");
     }
 
     #[test]

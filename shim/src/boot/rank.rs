@@ -64,10 +64,6 @@ impl Rank {
         &self.pidfd
     }
 
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
     pub(super) fn pid(&self) -> u32 {
         self.process.id()
     }

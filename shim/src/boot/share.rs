@@ -108,7 +108,7 @@ impl Door {
             // From the last to the first, so that the others keep their places.
             for place in ready.into_iter().rev() {
                 let Some(caller) = place else {
-                    callers.extend(self.let_in());
+                    callers.extend(self.let_in()?);
                     continue;
                 };
                 let (socket, pid) = callers.swap_remove(caller);
@@ -129,10 +129,15 @@ impl Door {
     }
 
     /// The next caller, if it belongs to our user.
-    fn let_in(&self) -> Option<(OwnedFd, u32)> {
-        let caller = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC).ok()?;
-        let pid = same_user(&caller)?;
-        Some((caller, pid))
+    fn let_in(&self) -> Result<Option<(OwnedFd, u32)>, BootError> {
+        match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+            Ok(caller) => Ok(same_user(&caller).map(|pid| (caller, pid))),
+            // It would knock for ever, and nobody could open.
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                Err(BootError::Socket(error))
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// Who is it, and may it have what we offer? `None`: nobody who speaks our language.

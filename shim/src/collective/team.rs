@@ -171,10 +171,9 @@ impl<'a> Team<'a> {
             return Ok(None);
         }
         // SAFETY: each caller ends the operation before its borrow of `data` does.
-        let sent = unsafe {
-            self.world.engine().isend(rank, key, Cursor::contiguous(part_of(data)), BLOCKING)
-        }?;
-        self.world.serve_wants();
+        let data = unsafe { Cursor::contiguous(part_of(data)) };
+        // SAFETY: as above.
+        let sent = unsafe { self.world.isend(rank, key, data, BLOCKING) }?;
         Ok(match sent {
             Sent::Done => None,
             Sent::Pending(id) => Some(id),

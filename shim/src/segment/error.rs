@@ -22,6 +22,24 @@ pub enum SegmentError {
         /// What the kernel said; `None` when it was not even asked.
         error: Option<Errno>,
     },
+    /// A rank's heap has no room left for so much at one place.
+    HeapFull {
+        /// Bytes asked for.
+        need: u64,
+        /// Bytes that are free, in one piece or several.
+        free: u64,
+        /// Bytes of the heap.
+        heap: u64,
+    },
+    /// There is room in the heap, and no memory behind it.
+    NoHeapMemory {
+        /// Bytes asked for.
+        need: u64,
+        /// Bytes that are free, where the system says.
+        available: Option<u64>,
+        /// What the kernel said; `None` when it was not even asked.
+        error: Option<Errno>,
+    },
     /// The file could be shortened while it is mapped, which would kill its readers.
     NotSealed,
     /// It is not the segment of this job.
@@ -40,18 +58,26 @@ impl fmt::Display for SegmentError {
         match self {
             Self::Plan(error) => error.fmt(f),
             Self::NoMemory { config, need, available, error } => {
-                write!(f, "shared memory is short: {} needed", Mebibytes(*need))?;
-                if let Some(available) = available {
-                    write!(f, ", {} available", Mebibytes(*available))?;
-                }
-                if let Some(error) = error {
-                    write!(f, " ({error})")?;
-                }
+                short(f, *need, *available, *error)?;
                 write!(
                     f,
                     "; {} ranks have {} cells of {} bytes each: use fewer or smaller cells, fewer \
                      ranks, or raise the memory limit of the container",
                     config.ranks, config.cells_per_rank, config.cell_payload
+                )
+            }
+            Self::HeapFull { need, free, heap } => write!(
+                f,
+                "no room for {} in this rank's heap of {}, of which {} are free: allocate less, or start the job with \
+                 larger heaps (strait run --heap-bytes)",
+                Mebibytes(*need),
+                Mebibytes(*heap),
+                Mebibytes(*free)
+            ),
+            Self::NoHeapMemory { need, available, error } => {
+                short(f, *need, *available, *error)?;
+                f.write_str(
+                    " for this rank's heap: allocate less, or raise the memory limit of the container",
                 )
             }
             Self::NotSealed => f.write_str(
@@ -64,13 +90,35 @@ impl fmt::Display for SegmentError {
     }
 }
 
+/// The bytes needed, the bytes there are, and what the kernel said.
+fn short(
+    f: &mut fmt::Formatter<'_>,
+    need: u64,
+    available: Option<u64>,
+    error: Option<Errno>,
+) -> fmt::Result {
+    write!(f, "shared memory is short: {} needed", Mebibytes(need))?;
+    if let Some(available) = available {
+        write!(f, ", {} available", Mebibytes(available))?;
+    }
+    if let Some(error) = error {
+        write!(f, " ({error})")?;
+    }
+    Ok(())
+}
+
 impl core::error::Error for SegmentError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Plan(error) => Some(error),
             Self::Attach(error) => Some(error),
-            Self::NoMemory { error: Some(error), .. } | Self::Os { error, .. } => Some(error),
-            Self::NoMemory { error: None, .. } | Self::NotSealed => None,
+            Self::NoMemory { error: Some(error), .. }
+            | Self::NoHeapMemory { error: Some(error), .. }
+            | Self::Os { error, .. } => Some(error),
+            Self::NoMemory { error: None, .. }
+            | Self::NoHeapMemory { error: None, .. }
+            | Self::HeapFull { .. }
+            | Self::NotSealed => None,
         }
     }
 }

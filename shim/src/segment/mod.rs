@@ -3,22 +3,26 @@
 //! A memfd has no name, so nothing is left behind whatever kills the job. It is sealed at its length: no peer can
 //! shorten it under a reader. The kernel backs its pages on first touch, and a touch that finds no memory is a
 //! SIGBUS; therefore every page is reserved with `fallocate` *before* it is touched, where the lack is an error:
-//! the control blocks and cells by [`SegmentMap::create_on`], the fastboxes pair by pair by
-//! [`SegmentMap::back_fastbox`].
+//! the control blocks and cells by [`SegmentMap::create_on`], fastboxes and copy rings pair by pair by
+//! [`SegmentMap::back_fastbox`] and [`SegmentMap::back_ring`], what a rank allocates by [`SegmentMap::back_heap`].
 
 mod available;
 mod error;
+mod heap;
+mod mapping;
 
 pub use error::SegmentError;
+pub(crate) use heap::Heap;
+pub(crate) use mapping::Mapping;
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
-use strait_core::layout::{Config, Plan, Segment};
+use strait_core::layout::{Config, HUGE_PAGE, Plan, Segment};
 
 use crate::nodes::Nodes;
 
@@ -65,6 +69,7 @@ impl SegmentMap {
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(os("sealing its memory"))?;
         let mapping = Mapping::new(&file, plan.total_bytes())?;
+        mapping.dump(plan.heaps()..plan.total_bytes(), false);
         // SAFETY: a mapping is page-aligned and lives as long as `self`; the file is new, so it is zero and ours.
         let segment = unsafe { Segment::format(mapping.base, plan, nonce) };
         Ok(Self { file, segment, mapping })
@@ -92,6 +97,7 @@ impl SegmentMap {
         // SAFETY: a mapping is page-aligned and lives as long as `self`, its file cannot shrink, and whoever holds
         // the descriptor got it through the boot exchange, that is, through this crate.
         let segment = unsafe { Segment::attach(mapping.base, length, nonce, rank) }?;
+        mapping.dump(segment.plan().heaps()..length, false);
         Ok(Self { file, segment, mapping })
     }
 
@@ -112,14 +118,66 @@ impl SegmentMap {
     ///
     /// There is no memory for it: the pair must keep to the receive queue.
     pub(crate) fn back_fastbox(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
+        self.back(self.segment.plan().pair_range(source, destination))
+    }
+
+    /// Reserves the memory of the copy ring from `source` to `destination`, likewise.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it: large messages must keep to the cells.
+    pub(crate) fn back_ring(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
+        self.back(self.segment.plan().ring_range(source, destination))
+    }
+
+    fn back(&self, (offset, length): (usize, usize)) -> Result<(), SegmentError> {
         let plan = self.segment.plan();
-        let (offset, length) = plan.pair_range(source, destination);
         reserve(&self.file, offset, length).map_err(|error| SegmentError::NoMemory {
             config: *plan.config(),
             need: length as u64,
             available: available::bytes(),
             error: Some(error),
         })
+    }
+
+    /// Reserves memory for a part of a heap, whole pages, and asks for huge ones where there is room for any.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError::NoHeapMemory`]: there is none.
+    fn back_heap(&self, part: &Range<usize>) -> Result<(), SegmentError> {
+        let (need, available) = (part.len() as u64, available::bytes());
+        let short = |error| SegmentError::NoHeapMemory { need, available, error };
+        if available.is_some_and(|available| need > available) {
+            return Err(short(None));
+        }
+        reserve(&self.file, part.start, part.len()).map_err(|error| short(Some(error)))?;
+        self.mapping.dump(part.clone(), true);
+        if part.len() >= HUGE_PAGE {
+            self.mapping.make_huge(part.clone());
+        }
+        Ok(())
+    }
+
+    /// Gives the memory of a part of a heap back to the system; what is touched there before it is backed again is zero.
+    fn unback_heap(&self, part: &Range<usize>) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let (start, length) = (part.start as u64, part.len() as u64);
+        let freed =
+            rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, start, length));
+        debug_assert!(freed.is_ok(), "fallocate: {freed:?}");
+        self.mapping.dump(part.clone(), false);
+    }
+
+    /// The byte at an offset of the mapping.
+    fn place(&self, offset: usize) -> NonNull<u8> {
+        self.mapping.place(offset)
+    }
+
+    /// Memory that the kernel has backed, bytes.
+    #[cfg(test)]
+    fn backed_bytes(&self) -> usize {
+        usize::try_from(rustix::fs::fstat(&self.file).unwrap().st_blocks).unwrap() * 512
     }
 
     /// The file behind the segment, to be handed to another rank.
@@ -162,37 +220,6 @@ pub(crate) fn reserve(file: &OwnedFd, offset: usize, length: usize) -> Result<()
 /// Names the step that failed.
 pub(crate) fn os(step: &'static str) -> impl FnOnce(Errno) -> SegmentError {
     move |error| SegmentError::Os { step, error }
-}
-
-/// A shared mapping of a whole file.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    pub(crate) base: NonNull<u8>,
-    pub(crate) length: usize,
-}
-
-// SAFETY: a mapping belongs to the process, not to the thread that made it.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    pub(crate) fn new(file: &OwnedFd, length: usize) -> Result<Self, SegmentError> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses an address that nothing of ours uses.
-        let address = unsafe {
-            rustix::mm::mmap(core::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)
-        };
-        let address = address.map_err(os("mapping it"))?;
-        let base = NonNull::new(address.cast()).ok_or(Errno::NOMEM).map_err(os("mapping it"))?;
-        Ok(Self { base, length })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and `SegmentMap::segment` forbids views that outlive us.
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.length) };
-        debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
-    }
 }
 
 #[cfg(test)]

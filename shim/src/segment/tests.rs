@@ -11,11 +11,6 @@ fn duplicate(map: &SegmentMap) -> OwnedFd {
     map.fd().try_clone_to_owned().unwrap()
 }
 
-/// Memory that the kernel has backed, bytes.
-fn backed(map: &SegmentMap) -> usize {
-    usize::try_from(rustix::fs::fstat(map.fd()).unwrap().st_blocks).unwrap() * 512
-}
-
 #[test]
 fn two_mappings_show_the_same_memory() {
     let made = SegmentMap::create(small(), NONCE).unwrap();
@@ -33,10 +28,10 @@ fn two_mappings_show_the_same_memory() {
 fn what_is_touched_is_backed_first() {
     let map = SegmentMap::create(small(), NONCE).unwrap();
     let plan = *map.segment().plan();
-    assert_eq!(backed(&map), plan.resident_bytes());
+    assert_eq!(map.backed_bytes(), plan.resident_bytes());
     map.back_fastbox(0, 1).unwrap();
     map.back_fastbox(0, 1).unwrap();
-    assert_eq!(backed(&map), plan.bytes_with_active_pairs(1));
+    assert_eq!(map.backed_bytes(), plan.bytes_with_active_pairs(1));
 }
 
 #[test]

@@ -138,15 +138,15 @@ fn measure(stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
     let before = cacheline::probe(stage)?;
     for bytes in MEASURED {
         let latency = latency::of(stage, EFFORT, bytes)?;
-        let bandwidth = bandwidth_of(stage, EFFORT, bytes)?;
+        let bandwidth = bandwidth_of(stage, EFFORT, bytes, false)?;
         if let Some((Latency { one_way, against }, bandwidth)) = latency.zip(bandwidth) {
             let ratio = against.map(|(_, ratio)| stats::ratio(ratio.p50));
             report.line([
                 stats::bytes(bytes),
-                way(bytes).into(),
+                way(stage, bytes).into(),
                 stats::time(one_way.p50),
                 ratio.unwrap_or_default(),
-                format!("{:.2} GB/s", bandwidth.p50),
+                format!("{:.2} GB/s", bandwidth.rate.p50),
             ]);
         }
         report.step();

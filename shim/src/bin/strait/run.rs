@@ -41,6 +41,9 @@ pub(crate) struct Run {
     /// Lines of 64 bytes in a fastbox [default: 53]
     #[arg(long, value_name = "N")]
     fastbox_lines: Option<u32>,
+    /// Most memory that each rank can allocate in the segment, a multiple of 4096 bytes [default: 4294967296]
+    #[arg(long, value_name = "BYTES")]
+    heap_bytes: Option<u64>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     #[arg(value_names = ["PROGRAM", "ARGS"])]
@@ -66,6 +69,7 @@ impl Run {
             cells_per_rank: self.cells.unwrap_or(defaults.cells_per_rank),
             cell_payload: self.cell_bytes.unwrap_or(defaults.cell_payload),
             fastbox_lines: self.fastbox_lines.unwrap_or(defaults.fastbox_lines),
+            heap_bytes: self.heap_bytes.unwrap_or(defaults.heap_bytes),
             ..defaults
         };
         let mut words = self.program.into_iter();

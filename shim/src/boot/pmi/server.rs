@@ -44,8 +44,8 @@ struct Desk {
 pub(crate) enum Said {
     /// Nothing.
     Answered,
-    /// End the job: the rank ends itself, with the code that it wants the job to have.
-    Abort,
+    /// End the job with this code.
+    Abort { code: i32 },
 }
 
 impl Space {
@@ -85,8 +85,8 @@ impl Space {
         }
         let mut said = Said::Answered;
         while let Some(line) = self.desks[rank as usize].lines.next() {
-            if self.obey(rank, Line(&line)) == Said::Abort {
-                said = Said::Abort;
+            if let abort @ Said::Abort { .. } = self.obey(rank, Line(&line)) {
+                said = abort;
             }
         }
         if self.desks[rank as usize].lines.is_overlong() {
@@ -135,7 +135,9 @@ impl Space {
                 self.open_barrier();
                 return Said::Answered;
             }
-            Some("abort") => return Said::Abort,
+            Some("abort") => {
+                return Said::Abort { code: line.number("exitcode").unwrap_or(1) };
+            }
             Some(other) => format!("cmd={other}_result rc=-1 msg=not_supported"),
             // A field of a command that we do not know.
             None => return Said::Answered,

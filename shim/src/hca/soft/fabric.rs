@@ -167,8 +167,6 @@ pub enum FabricError {
         /// The rank.
         rank: u32,
     },
-    /// The kernel does not say when this process was started.
-    NoProcess,
     /// The kernel refused the device thread.
     NoThread,
     /// The anonymous file failed.
@@ -193,9 +191,6 @@ impl fmt::Display for FabricError {
                     f,
                     "rank {rank} has, or had, a device on this fabric: each rank attaches once"
                 )
-            }
-            Self::NoProcess => {
-                f.write_str("the start time of this process cannot be read: is /proc mounted?")
             }
             Self::NoThread => f.write_str("the system refuses the thread of the software device"),
             Self::File(ref error) => error.fmt(f),

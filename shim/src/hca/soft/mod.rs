@@ -44,7 +44,7 @@ use work::Work;
 
 use super::cq::EventDriven;
 use crate::cma::{Witness, find};
-use crate::liveness::{has_ended, start_time};
+use crate::liveness::{attach_self, has_ended};
 
 pub use event::SoftEvents;
 pub use fabric::{Fabric, FabricError};
@@ -173,9 +173,8 @@ impl SoftHca {
         if block.liveness.state() != Life::Unborn {
             return Err(FabricError::Taken { rank });
         }
-        let started = start_time("self").ok_or(FabricError::NoProcess)?;
-        let pid = std::process::id();
-        let witness = Witness::publish_as(&block.liveness, (pid, started), rank);
+        attach_self(&block.liveness);
+        let witness = Witness::publish(&block.liveness, rank);
         let salt = crate::segment::nonce()? as u32;
         let model = match mode {
             Mode::Inline => TimeModel::NONE,
@@ -192,7 +191,6 @@ impl SoftHca {
             ended: Condvar::new(),
         });
         let engine = matches!(mode, Mode::Engine(_)).then(|| Engine::start(&shared)).transpose()?;
-        shared.block().liveness.attach(pid, started);
         Ok(Self {
             shared,
             engine,

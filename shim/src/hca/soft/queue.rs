@@ -317,3 +317,6 @@ impl Queues {
         count
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,8 @@
 //! The receives that this device has posted, and what became of them.
 
+use core::time::Duration;
+use std::time::Instant;
+
 use strait_core::hca::{Completion, Connection, Done, HcaError, Piece, PostError, WorkError};
 use strait_core::sync::Ordering::Release;
 
@@ -7,8 +10,8 @@ use super::block::{Arrival, Block, RECEIVES, Use};
 use super::fabric::Fabric;
 use crate::liveness::has_ended;
 
-/// Looks at a receive that a peer is filling between two questions whether the peer still lives.
-const LOOKS_PER_QUESTION: u32 = 4096;
+/// Time between two questions whether the peer that fills a receive still lives.
+const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// What the owner of the receives knows of them. Their ids are nobody else's concern.
 #[derive(Debug)]
@@ -17,12 +20,12 @@ pub(super) struct Posted {
     /// Receives ever posted, and of them those that were reported; both wrap.
     posted: u32,
     reported: u32,
-    looks: u32,
+    asked: Option<Instant>,
 }
 
 impl Posted {
     pub(super) fn new() -> Self {
-        Self { ids: vec![(0, 0); RECEIVES as usize].into(), posted: 0, reported: 0, looks: 0 }
+        Self { ids: vec![(0, 0); RECEIVES as usize].into(), posted: 0, reported: 0, asked: None }
     }
 
     /// Posts a piece for any peer.
@@ -64,9 +67,7 @@ impl Posted {
                 }
             }
             Use::Taken { by } => {
-                self.looks = self.looks.wrapping_add(1);
-                let asks = self.looks.is_multiple_of(LOOKS_PER_QUESTION);
-                if !(asks && fabric.liveness(by).is_none_or(has_ended)) {
+                if !self.is_dead(by, fabric) {
                     return Ok(None);
                 }
                 // Its taker died over it.
@@ -78,5 +79,15 @@ impl Posted {
         slot.free();
         self.reported = self.reported.wrapping_add(1);
         Ok(Some(Completion { id, connection, result }))
+    }
+
+    /// Whether `rank`, who fills a receive, is known to be dead. Not always asked.
+    fn is_dead(&mut self, rank: u32, fabric: &Fabric) -> bool {
+        let now = Instant::now();
+        if self.asked.is_some_and(|last| now - last < ASK_EVERY) {
+            return false;
+        }
+        self.asked = Some(now);
+        fabric.liveness(rank).is_none_or(has_ended)
     }
 }

@@ -1,6 +1,11 @@
 //! What the conformance suite cannot reach: files that are no fabric, ranks that are none, addresses of other fabrics.
 
+use core::time::Duration;
+
+use strait_core::hca::{Done, Operation, Remote, WorkError};
+
 use super::*;
+use crate::hca::cq::{self, Events};
 
 fn refused(file: &OwnedFd, rank: u32) -> FabricError {
     SoftHca::attach(file, rank, Mode::Inline).map(|_| ()).unwrap_err()
@@ -50,7 +55,7 @@ fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
     let mut child =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let liveness = Liveness::unborn();
-    liveness.attach(child.id(), start_time(&child.id().to_string()).unwrap());
+    crate::liveness::attach_other(&liveness, child.id());
     let lock = lock::Lock::default();
     core::mem::forget(lock.acquire(7, |_| None));
     let taken = core::sync::atomic::AtomicBool::new(false);
@@ -69,4 +74,187 @@ fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
     });
     assert!(taken.load(order));
     drop(lock.acquire(1, |_| None));
+}
+
+/// Two devices, connected, with 64 bytes each that everybody may write.
+struct Pair {
+    file: OwnedFd,
+    devices: [SoftHca; 2],
+    links: [Connection; 2],
+    regions: [Region; 2],
+    _memory: Box<[[u64; 8]; 2]>,
+}
+
+impl Pair {
+    fn new(mode: Mode) -> Self {
+        let file = Fabric::create(3).unwrap();
+        let mut devices = [0, 1].map(|rank| SoftHca::attach(&file, rank, mode).unwrap());
+        let mut memory = Box::new([[0; 8]; 2]);
+        let [one, other] = &mut devices;
+        let ((link, to_one), (back, to_other)) = (one.open(1).unwrap(), other.open(0).unwrap());
+        one.connect(link, &to_other).unwrap();
+        assert_eq!(other.connect(back, &to_one), Ok(Readiness::Ready));
+        let bases = [NonNull::from(&mut memory[0]).cast(), NonNull::from(&mut memory[1]).cast()];
+        // SAFETY: the memory is dropped after the devices.
+        let regions = unsafe {
+            [one.register(bases[0], 64, Access::ALL), other.register(bases[1], 64, Access::ALL)]
+        };
+        let regions = regions.map(Result::unwrap);
+        Self { file, devices, links: [link, back], regions, _memory: memory }
+    }
+
+    fn piece(&self, side: usize) -> Piece {
+        let base = core::ptr::with_exposed_provenance_mut(self.regions[side].base as usize);
+        Piece { base: NonNull::new(base).unwrap(), length: 8, key: self.regions[side].local_key }
+    }
+
+    /// Posts by one side. It is a success or it is refused.
+    fn post(&mut self, side: usize, id: u64, operation: Operation<'_>) -> Result<(), PostError> {
+        let request = WorkRequest { id, operation, signaled: true, inline: false, fenced: false };
+        // SAFETY: pieces of the pair's memory, which nobody else touches.
+        unsafe { self.devices[side].post(self.links[side], &request) }
+    }
+
+    fn poll(&mut self, side: usize) -> Result<Vec<Completion>, HcaError> {
+        let mut some = [nothing(); 16];
+        let count = self.devices[side].poll(&mut some)?;
+        Ok(some[..count].to_vec())
+    }
+
+    /// As [`cq::wait`], but must be woken.
+    fn be_woken(&mut self, side: usize) -> Completion {
+        const LONGER_THAN_ANY_DELAY: Duration = Duration::from_secs(60);
+        loop {
+            self.devices[side].arm().unwrap();
+            if let Some(completion) = self.poll_one(side) {
+                return completion;
+            }
+            let woken = self.devices[side].events().wait(LONGER_THAN_ANY_DELAY);
+            assert_eq!(woken, Ok(true), "nobody has rung");
+        }
+    }
+
+    fn poll_one(&mut self, side: usize) -> Option<Completion> {
+        let mut some = [nothing()];
+        (self.devices[side].poll(&mut some).unwrap() == 1).then_some(some[0])
+    }
+
+    fn wait(&mut self, side: usize) -> Completion {
+        let mut some = [nothing()];
+        assert_eq!(cq::wait(&mut self.devices[side], &mut some), Ok(1));
+        some[0]
+    }
+}
+
+fn nothing() -> Completion {
+    Completion { id: 0, connection: Connection(0), result: Err(WorkError::Flushed) }
+}
+
+/// A rank took the receive and died over it: the receive comes back.
+#[test]
+fn a_receive_that_a_dead_rank_took_comes_back() {
+    let mut pair = Pair::new(Mode::Inline);
+    let piece = pair.piece(1);
+    for id in [7, 8] {
+        // SAFETY: as in `Pair::post`.
+        unsafe { pair.devices[1].post_receive(id, piece) }.unwrap();
+    }
+    let fabric = Fabric::attach(&pair.file).unwrap();
+    let (block, third) = (fabric.block(1).unwrap(), fabric.block(2).unwrap());
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    crate::liveness::attach_other(&third.liveness, child.id());
+    child.wait().unwrap();
+    // Between its two stores: the slot is taken, the count says it is not.
+    block.slots[0].take(2, pair.links[1].0).unwrap();
+    let from = [pair.piece(0)];
+    pair.post(0, 1, Operation::Send { from: &from }).unwrap();
+    assert_eq!(pair.wait(0).result, Ok(Done::Send));
+    assert_eq!(
+        pair.wait(1),
+        Completion { id: 7, connection: pair.links[1], result: Err(WorkError::Flushed) }
+    );
+    let second = pair.wait(1);
+    assert_eq!((second.id, second.result), (8, Ok(Done::Receive { length: 8 })));
+}
+
+/// Whoever waits is woken by what comes from elsewhere, and by what its own thread has done.
+#[test]
+fn a_sleeper_is_woken() {
+    const TURNS: u64 = 1000;
+    let model = TimeModel { write: Duration::from_micros(200), ..TimeModel::NONE };
+    for mode in [Mode::Inline, Mode::Engine(model)] {
+        let mut pair = Pair::new(mode);
+        for turn in 0..TURNS {
+            let (from, piece) = ([pair.piece(0)], pair.piece(1));
+            // SAFETY: as in `Pair::post`.
+            unsafe { pair.devices[1].post_receive(turn, piece) }.unwrap();
+            pair.post(0, turn, Operation::Send { from: &from }).unwrap();
+            let (sent, came) = (pair.be_woken(0), pair.be_woken(1));
+            assert_eq!((sent.id, sent.result), (turn, Ok(Done::Send)));
+            assert_eq!((came.id, came.result), (turn, Ok(Done::Receive { length: 8 })));
+        }
+    }
+}
+
+/// Whatever stands in the fabric, nobody panics, and nobody waits for what cannot come.
+#[test]
+fn a_damaged_fabric_harms_nobody() {
+    for seed in 0..300 {
+        let mut pair = Pair::new(Mode::Inline);
+        let mut chance = Chance(seed);
+        let fabric = Fabric::attach(&pair.file).unwrap();
+        // Where the few entries in use are, and anywhere.
+        for _ in 0..40 {
+            scribble(&fabric, &mut chance);
+            let (from, piece, far) = ([pair.piece(0)], pair.piece(1), pair.regions[1]);
+            let to = Remote { address: far.base, key: far.remote_key };
+            let result = pair.piece(0);
+            // SAFETY: as in `Pair::post`; refusals are fine.
+            let _ = unsafe { pair.devices[1].post_receive(1, piece) };
+            let operation = match chance.below(4) {
+                0 => Operation::Write { from: &from, to },
+                1 => Operation::Read { into: &from, from: to },
+                2 => Operation::Send { from: &from },
+                _ => Operation::FetchAndAdd { result, target: to, addend: 1 },
+            };
+            let _ = pair.post(0, 1, operation);
+            let _ = (pair.poll(0), pair.poll(1));
+        }
+    }
+}
+
+/// Numbers like chance's, the same for a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word ^ (word >> 27)
+    }
+
+    fn below(&mut self, limit: u64) -> usize {
+        (self.next() % limit) as usize
+    }
+}
+
+/// Writes a word into the second rank's block: near the beginning of one of its tables, or anywhere behind the first lines.
+/// Not where addresses in the peer stand, which are trusted, and not the locks, which anybody could hold for ever.
+fn scribble(fabric: &Fabric, chance: &mut Chance) {
+    use strait_core::sync::AtomicU32;
+    use strait_core::sync::Ordering::Relaxed;
+
+    let block = fabric.block(1).unwrap();
+    let word: *const Block = block;
+    let starts =
+        [260, 264, 320, 324, 33_088, 33_092, 33_096, 65_856, 65_872, 65_876, 65_880, 65_884];
+    let offset = starts[chance.below(starts.len() as u64)];
+    // SAFETY: inside the block, a multiple of 4, and atomics alone.
+    let word = unsafe { &*word.byte_add(offset).cast::<AtomicU32>() };
+    let value = match chance.below(3) {
+        0 => chance.below(5) as u32,
+        1 => chance.next() as u32,
+        _ => word.load(Relaxed).wrapping_add(1),
+    };
+    word.store(value, Relaxed);
 }

@@ -10,35 +10,30 @@
 //! [`ibv_fork_init`]: https://man7.org/linux/man-pages/man3/ibv_fork_init.3.html
 
 mod address;
+mod config;
 mod device;
 mod end;
 mod error;
+mod events;
 mod owned;
 mod request;
-#[cfg(test)]
-mod tests;
 mod window;
 
 use core::fmt;
 use core::mem;
 use core::ptr::{self, NonNull};
-use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::ibv_access_flags as may;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use rustix::process::{Resource, getrlimit};
-use rustix::thread::{CapabilitySet, capabilities};
 use strait_core::hca::{
     Access, Address, Atomics, Capabilities, Completion, Connection, Hca, HcaError, Piece,
     PostError, Readiness, Region, WorkRequest,
 };
 
-use super::cq::{EventDriven, Events};
 use address::Place;
 use device::Device;
 use end::{End, Limits, Shared, State};
@@ -46,7 +41,9 @@ use owned::Owned;
 use request::{PIECES, Pieces};
 use window::{Request, Slots};
 
+pub use config::Config;
 pub use error::OpenError;
+pub use events::VerbsEvents;
 
 /// Inline lengths to ask for, best first: a device says only yes or no.
 const INLINE: [u32; 4] = [256, 128, 64, 0];
@@ -56,27 +53,6 @@ const READS: i32 = 16;
 const RECEIVE: u64 = 1 << 63;
 /// Completions that are taken from the library at a time.
 const BATCH: usize = 16;
-
-/// How to open a device.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The device's name, as `ibv_devices` has it. `None`: the first that can be used.
-    pub device: Option<String>,
-    /// Connections at a time, at most. Room for their completions is taken at once.
-    pub connections: u32,
-    /// Requests under way on each.
-    pub depth: u32,
-    /// Receives that are posted, for all of them together.
-    pub receives: u32,
-    /// Bytes that will be registered: the system is asked at once whether it allows so much.
-    pub memory: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { device: None, connections: 64, depth: 128, receives: 512, memory: 0 }
-    }
-}
 
 /// An open RDMA device.
 pub struct Verbs {
@@ -114,7 +90,7 @@ impl Verbs {
     ///
     /// [`OpenError`] says what is missing: the libraries, a device, a port that is up, the right to lock memory.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
-        may_lock(config.memory)?;
+        config::may_lock(config.memory)?;
         // Before any memory is registered. A refusal means that somebody else in this process has registered some; kernels
         // since 5.12 keep registered memory whole by themselves.
         // SAFETY: no argument, and any thread may call it.
@@ -144,7 +120,7 @@ impl Verbs {
             (domain, events)
         };
         let system = |what| move |error: Errno| OpenError::System { what, error: error.into() };
-        let channel = channel_fd(&events);
+        let channel = events::descriptor(&events);
         rustix::io::ioctl_fionbio(channel, true).map_err(system("making the channel patient"))?;
         let bell = fcntl_dupfd_cloexec(channel, 0).map_err(system("sharing the channel"))?;
         let entries = (connections * depth + receives).cast_signed();
@@ -440,25 +416,13 @@ impl Hca for Verbs {
     }
 
     fn arm(&mut self) -> Result<(), HcaError> {
-        self.forget_events();
+        events::forget(&self.events);
         // SAFETY: the queue is live.
         error::checked(unsafe { ibv::ibv_req_notify_cq(self.completions.as_ptr(), 0) })
     }
 }
 
 impl Verbs {
-    /// Takes the events that are there: they told of completions that the caller has seen, or is about to look for.
-    fn forget_events(&mut self) {
-        let (mut queue, mut context) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the channel is live and does not block; the one queue that it serves is ours.
-        unsafe {
-            while ibv::ibv_get_cq_event(self.events.as_ptr(), &raw mut queue, &raw mut context) == 0
-            {
-                ibv::ibv_ack_cq_events(queue, 1);
-            }
-        }
-    }
-
     /// The library's flags for `access`.
     fn flags(&self, access: Access) -> may {
         let atomic = access.remote_atomic && self.capabilities.atomics != Atomics::None;
@@ -471,48 +435,6 @@ impl Verbs {
         ];
         let set = wanted.into_iter().filter(|(set, _)| *set);
         set.fold(may(0), |flags, (_, flag)| flags | flag)
-    }
-}
-
-impl EventDriven for Verbs {
-    type Events = VerbsEvents;
-
-    fn events(&self) -> VerbsEvents {
-        VerbsEvents(Arc::clone(&self.bell))
-    }
-}
-
-/// Where a device announces what it was armed for.
-#[derive(Clone, Debug)]
-pub struct VerbsEvents(Arc<OwnedFd>);
-
-impl Events for VerbsEvents {
-    fn wait(&self, longest: Duration) -> Result<bool, HcaError> {
-        let longest = Timespec::try_from(longest).ok();
-        let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
-        match poll(&mut descriptors, longest.as_ref()) {
-            // The event stays until the device is armed again.
-            Ok(count) => Ok(count > 0),
-            Err(Errno::INTR) => Ok(false),
-            Err(error) => Err(HcaError::Device { code: error.raw_os_error() }),
-        }
-    }
-}
-
-fn channel_fd(events: &Owned<ibv::ibv_comp_channel>) -> BorrowedFd<'_> {
-    // SAFETY: the channel is live as long as its owner is borrowed, and its descriptor open.
-    unsafe { BorrowedFd::borrow_raw((*events.as_ptr()).fd) }
-}
-
-/// May this process lock so much memory?
-fn may_lock(needed: u64) -> Result<(), OpenError> {
-    let privileged =
-        capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
-    match getrlimit(Resource::Memlock).current {
-        Some(limit) if limit < needed && !privileged => {
-            Err(OpenError::LockedMemory { limit, needed })
-        }
-        _ => Ok(()),
     }
 }
 

@@ -2,13 +2,14 @@
 
 use core::error::Error;
 
-use strait::{Endpoint, Request};
+use strait::{Endpoint, Request, Transfer};
 
+use super::one_copy::OneCopy;
 use super::report::{Report, Row};
-use super::sampling::{Batch, Effort, measure};
+use super::sampling::{Batch, Effort, Sample, measure};
 use super::stage::{Stage, TAG};
 use super::stats::{self, Summary, sum};
-use super::way;
+use super::{each, way};
 use crate::payload::{self, Mismatch};
 
 /// Messages under way at once, at most.
@@ -101,34 +102,73 @@ impl Batch for Windows<'_> {
     }
 }
 
-/// Measures messages of `bytes` bytes: GB/s of all pairs together; for rank 0.
+/// GB/s of all pairs together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bandwidth {
+    pub(crate) rate: Summary,
+    /// What the kernel alone does, by one `process_vm_readv` for each message, and the ratio, sample by sample; `None` where
+    /// it was not measured.
+    pub(crate) against: Option<(Summary, Summary)>,
+}
+
+/// Measures messages of `bytes` bytes; for rank 0. With `against`, beside the kernel's own copy.
 pub(crate) fn of(
     stage: &Stage<'_>,
     effort: Effort,
     bytes: usize,
-) -> Result<Option<Summary>, Box<dyn Error>> {
+    against: bool,
+) -> Result<Option<Bandwidth>, Box<dyn Error>> {
     let mut windows = Windows::new(stage, bytes);
-    let samples = measure(stage, effort, None, &mut windows)?;
+    let mut one_copy = match against {
+        true => OneCopy::new(stage, bytes, windows.messages())?,
+        false => None,
+    };
+    let bare = one_copy.as_mut().map(|one_copy| -> &mut dyn Batch { one_copy });
+    let samples = measure(stage, effort, bare, &mut windows)?;
     let round = (windows.messages() * bytes) as f64;
     // Bytes in a nanosecond are gigabytes in a second.
-    let rates: Vec<f64> = samples.iter().map(|sample| round / sample.work).collect();
-    Ok(Summary::of_gains(&sum(&stage.gather(&rates, stage.pairs())?)))
+    let gains = |gain: fn(&Sample) -> f64, unit: f64| -> Result<Option<Summary>, strait::Error> {
+        let rates: Vec<f64> = samples.iter().map(|sample| unit * gain(sample)).collect();
+        Ok(Summary::of_gains(&sum(&stage.gather(&rates, stage.pairs())?)))
+    };
+    let rate = gains(|sample| 1.0 / sample.work, round)?;
+    let bare = gains(|sample| 1.0 / sample.bare, round)?;
+    let ratio = gains(|sample| sample.bare / sample.work, 1.0 / f64::from(stage.pairs()))?;
+    let against = bare.zip(ratio).filter(|_| one_copy.is_some());
+    Ok(rate.map(|rate| Bandwidth { rate, against }))
 }
 
 pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],
+    transfers: &[Transfer],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    report.columns(&["bandwidth", "way", "min GB/s", "p50 GB/s", "p99 GB/s"]);
+    let columns =
+        ["bandwidth", "way", "min GB/s", "p50 GB/s", "p99 GB/s", "readv alone", "× readv"];
+    report.columns(&columns);
     for &bytes in sizes {
-        if let Some(rate) = of(stage, effort, bytes)? {
-            report.row(Row::new("bandwidth", bytes, "bandwidth", "GB/s", rate))?;
-            let [min, p50, p99] = [rate.min, rate.p50, rate.p99].map(|rate| format!("{rate:.2}"));
-            report.line([stats::bytes(bytes), way(bytes).into(), min, p50, p99]);
+        for transfer in each(stage, transfers) {
+            if let Some(Bandwidth { rate, against }) = of(stage, effort, bytes, true)? {
+                let row = |metric, unit, figures| {
+                    let row = Row::new("bandwidth", bytes, metric, unit, figures);
+                    transfer.map_or(row.clone(), |transfer| row.of_variant(transfer.name()))
+                };
+                report.row(row("bandwidth", "GB/s", rate))?;
+                let (mut alone, mut times) = Default::default();
+                if let Some((readv, ratio)) = against {
+                    report.row(row("readv", "GB/s", readv))?;
+                    report.row(row("ratio", "x", ratio))?;
+                    (alone, times) = (format!("{:.2}", readv.p50), stats::ratio(ratio.p50));
+                }
+                let [min, p50, p99] =
+                    [rate.min, rate.p50, rate.p99].map(|rate| format!("{rate:.2}"));
+                let size = stats::bytes(bytes);
+                report.line([size, way(stage, bytes).into(), min, p50, p99, alone, times]);
+            }
+            report.step();
         }
-        report.step();
     }
     Ok(())
 }

@@ -162,7 +162,7 @@ impl Batch for SlotStream {
 
 /// Looks until `done`.
 #[inline(always)]
-fn spin_until<const PAUSE: bool>(mut done: impl FnMut() -> bool) {
+pub(super) fn spin_until<const PAUSE: bool>(mut done: impl FnMut() -> bool) {
     let mut looks = 0;
     while !done() {
         looks += 1;

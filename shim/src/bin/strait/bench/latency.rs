@@ -2,14 +2,14 @@
 
 use core::error::Error;
 
-use strait::Endpoint;
+use strait::{Endpoint, Transfer};
 
 use super::cacheline::{Bounce, HandOver};
 use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, measure};
 use super::stage::{Stage, TAG};
 use super::stats::{self, Summary, time};
-use super::way;
+use super::{each, way};
 use crate::payload::{self, Mismatch};
 
 /// A message there and back. A round is both.
@@ -87,23 +87,38 @@ pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],
+    transfers: &[Transfer],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
     report.columns(&["latency", "way", "min", "p50", "p99", "bare line", "× line"]);
-    for &bytes in sizes {
+    let steps =
+        sizes.iter().flat_map(|bytes| each(stage, transfers).map(|transfer| (*bytes, transfer)));
+    for (bytes, transfer) in steps {
         let measured = of(stage, effort, bytes)?;
         if let Some(Latency { one_way, against }) = measured {
-            report.row(Row::new("latency", bytes, "latency", "ns", one_way))?;
+            let row = |metric, unit, figures| {
+                let row = Row::new("latency", bytes, metric, unit, figures);
+                transfer.map_or(row.clone(), |transfer| row.of_variant(transfer.name()))
+            };
+            report.row(row("latency", "ns", one_way))?;
             if let Some((line, ratio)) = against {
-                report.row(Row::new("latency", bytes, "line", "ns", line))?;
-                report.row(Row::new("latency", bytes, "ratio", "x", ratio))?;
+                report.row(row("line", "ns", line))?;
+                report.row(row("ratio", "x", ratio))?;
             }
             let (line, ratio) = against.map_or_else(Default::default, |(line, ratio)| {
                 (time(line.p50), stats::ratio(ratio.p50))
             });
             let Summary { min, p50, p99, .. } = one_way;
             let size = stats::bytes(bytes);
-            report.line([size, way(bytes).into(), time(min), time(p50), time(p99), line, ratio]);
+            report.line([
+                size,
+                way(stage, bytes).into(),
+                time(min),
+                time(p50),
+                time(p99),
+                line,
+                ratio,
+            ]);
         }
         report.step();
     }

@@ -7,6 +7,7 @@ mod depth;
 mod halo;
 pub(crate) mod lane;
 pub(crate) mod latency;
+mod one_copy;
 mod rate;
 pub(crate) mod report;
 pub(crate) mod sampling;
@@ -25,7 +26,7 @@ pub(crate) use bandwidth::of as bandwidth_of;
 use report::Report;
 use sampling::Effort;
 use stage::Stage;
-use strait::topology;
+use strait::{Transfer, Tuning, topology};
 
 use crate::ranks;
 
@@ -68,6 +69,9 @@ struct Options {
     /// Sizes of messages, such as 8,1K,64K,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
     bytes: Vec<usize>,
+    /// How messages above STRAIT_EAGER_MAX travel: `all`, or names such as copy_ring,cma [default: STRAIT_LMT]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_transfer)]
+    transfer: Vec<Transfers>,
     #[command(flatten)]
     common: Common,
 }
@@ -121,9 +125,9 @@ impl Bench {
     pub(crate) fn run(&self, stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
         let common = self.kind.common();
         let effort = common.effort();
-        let sizes = self.kind.sizes();
+        let (sizes, transfers) = (self.kind.sizes(), self.kind.transfers());
         let steps = match self.kind {
-            Kind::Latency(_) | Kind::Bandwidth(_) => sizes.len(),
+            Kind::Latency(_) | Kind::Bandwidth(_) => sizes.len() * transfers.len().max(1),
             Kind::Rate(_) => 2 * sizes.len(),
             Kind::Barrier(_) => barrier::STEPS,
             Kind::Halo(_) => halo::STEPS * sizes.len(),
@@ -133,8 +137,8 @@ impl Bench {
         let mut report = Report::new(stage, common.json, steps);
         let before = cacheline::probe(stage)?;
         match self.kind {
-            Kind::Latency(_) => latency::run(stage, effort, &sizes, &mut report)?,
-            Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, &mut report)?,
+            Kind::Latency(_) => latency::run(stage, effort, &sizes, &transfers, &mut report)?,
+            Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, &transfers, &mut report)?,
             Kind::Rate(_) => rate::run(stage, effort, &sizes, &mut report)?,
             Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
             Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
@@ -157,6 +161,16 @@ impl Kind {
         }
     }
 
+    /// The transfers that were asked for.
+    fn transfers(&self) -> Vec<Transfer> {
+        let (Self::Latency(options) | Self::Bandwidth(options)) = self else { return Vec::new() };
+        let named = options.transfer.iter().flat_map(|transfers| match transfers {
+            Transfers::All => Transfer::ALL.to_vec(),
+            Transfers::One(transfer) => vec![*transfer],
+        });
+        named.collect()
+    }
+
     /// The sizes that were asked for, or else those that show the most.
     fn sizes(&self) -> Vec<usize> {
         match self {
@@ -175,12 +189,41 @@ impl Kind {
     }
 }
 
+/// Some transfers by one word.
+#[derive(Clone, Copy, Debug)]
+enum Transfers {
+    All,
+    One(Transfer),
+}
+
+/// Has large messages take each of `transfers` in turn, on every rank; or that of the environment, when there are none.
+fn each(stage: &Stage<'_>, transfers: &[Transfer]) -> impl Iterator<Item = Option<Transfer>> {
+    let (world, count) = (stage.endpoint.world(), transfers.len().max(1));
+    (0..count).map(move |number| {
+        let transfer = transfers.get(number).copied();
+        if let Some(transfer) = transfer {
+            world.retune(Tuning { transfer, ..world.tuning() });
+        }
+        transfer
+    })
+}
+
 /// The way that messages of `bytes` bytes take.
-pub(crate) fn way(bytes: usize) -> &'static str {
-    match strait::env::tuning() {
-        Ok(tuning) if bytes <= tuning.fastbox_max && tuning.fastbox_max > 0 => "fastbox",
-        Ok(tuning) if bytes > tuning.eager_max => tuning.transfer.name(),
+pub(crate) fn way(stage: &Stage<'_>, bytes: usize) -> &'static str {
+    let tuning = stage.endpoint.world().tuning();
+    match bytes {
+        _ if bytes <= tuning.fastbox_max && tuning.fastbox_max > 0 => "fastbox",
+        _ if bytes > tuning.eager_max => tuning.transfer.name(),
         _ => "cells",
+    }
+}
+
+fn parse_transfer(text: &str) -> Result<Transfers, String> {
+    let named = Transfer::ALL.into_iter().find(|transfer| transfer.name() == text);
+    match named {
+        Some(transfer) => Ok(Transfers::One(transfer)),
+        None if text == "all" => Ok(Transfers::All),
+        None => Err(format!("expected all, {}", Transfer::ALL.map(Transfer::name).join(", "))),
     }
 }
 

@@ -97,7 +97,9 @@ fn who_waits_for_a_rank_that_has_ended_is_told() {
 #[test]
 fn an_abort_ends_the_job() {
     let (mut space, mut ends) = space(1);
-    assert_eq!(say(&mut space, &mut ends[0], 0, "cmd=abort exitcode=3\n"), Said::Abort);
+    let said = say(&mut space, &mut ends[0], 0, "cmd=abort exitcode=3\n");
+    assert_eq!(said, Said::Abort { code: 3 });
+    assert_eq!(say(&mut space, &mut ends[0], 0, "cmd=abort\n"), Said::Abort { code: 1 });
 }
 
 #[test]

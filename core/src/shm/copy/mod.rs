@@ -1,4 +1,8 @@
-//! Copies that are too short for a call to `memcpy`.
+//! Copies that `memcpy` does not serve: those too short for a call, here, and those round the caches.
+
+mod bulk;
+
+pub use bulk::{Stores, copy_bulk};
 
 /// Copies `length` bytes, at most 48, without a loop or a call: overlapping loads and stores of a fixed size.
 ///

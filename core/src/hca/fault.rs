@@ -1,0 +1,308 @@
+//! A device with faults: any device, and what goes wrong with it by the seed.
+//!
+//! A request that shall fail is made impossible before it is posted, and its reason replaced when it is reported. So the
+//! device below does the rest: it breaks the connection on both sides, flushes, and keeps the order.
+//!
+//! Absent on purpose: faults that no device has, such as a write that says it is done and is not.
+
+use core::ptr::NonNull;
+
+use super::{
+    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Operation, Piece,
+    PostError, Readiness, Region, Remote, WorkError, WorkRequest,
+};
+
+/// Completions that are held back at a time.
+const HELD: usize = 64;
+
+/// Requests that are doomed at a time. One more is spared.
+const DOOMED: usize = 64;
+
+/// What goes wrong, and how often.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Faults {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// Requests of a million that get lost as often as the device tries: [`WorkError::Unreachable`].
+    pub lose: u32,
+    /// Requests of a million that fail with [`Faults::error`].
+    pub fail: u32,
+    /// How they fail.
+    pub error: Option<WorkError>,
+    /// The request, counted from 0 over all connections, at which the connection breaks, whatever chance says.
+    pub break_at: Option<u64>,
+    /// Posts of a million that are refused as if the queue were full.
+    pub refuse: u32,
+    /// Completions of a million that are held back, with those that come after them.
+    pub delay: u32,
+    /// For how many polls at most.
+    pub delay_polls: u32,
+}
+
+/// A device with faults.
+#[derive(Debug)]
+pub struct Faulty<H> {
+    inner: H,
+    faults: Faults,
+    random: Random,
+    posted: u64,
+    doomed: [Option<Doom>; DOOMED],
+    held: Held,
+}
+
+/// A request that cannot be done, and what shall be said of it.
+#[derive(Clone, Copy, Debug)]
+struct Doom {
+    connection: Connection,
+    id: u64,
+    error: WorkError,
+}
+
+impl<H: Hca> Faulty<H> {
+    /// `inner` with these faults.
+    #[must_use]
+    pub const fn new(inner: H, faults: Faults) -> Self {
+        let random = Random(faults.seed);
+        Self { inner, faults, random, posted: 0, doomed: [None; DOOMED], held: Held::new() }
+    }
+
+    /// The device below.
+    pub const fn inner(&mut self) -> &mut H {
+        &mut self.inner
+    }
+
+    /// How the next request that is posted fails, if it does.
+    fn fate(&mut self) -> Option<WorkError> {
+        let number = self.posted;
+        let Faults { lose, fail, error, break_at, .. } = self.faults;
+        let (lost, failed) = (self.random.happens(lose), self.random.happens(fail));
+        if lost || break_at == Some(number) {
+            return Some(WorkError::Unreachable);
+        }
+        failed.then_some(error.unwrap_or(WorkError::Device { code: 0 }))
+    }
+
+    /// The completion as the embedder shall see it.
+    fn revise(&mut self, completion: Completion) -> Completion {
+        let is_it =
+            |doom: &Doom| (doom.connection, doom.id) == (completion.connection, completion.id);
+        if completion.result.is_ok() {
+            return completion;
+        }
+        let Some(slot) = self.doomed.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it))
+        else {
+            return completion;
+        };
+        match slot.take() {
+            // Flushed by an earlier failure: that is what it is, then.
+            Some(doom) if completion.result != Err(WorkError::Flushed) => {
+                Completion { result: Err(doom.error), ..completion }
+            }
+            _ => completion,
+        }
+    }
+}
+
+/// A byte to write where nothing can be written.
+static NOTHING: u8 = 0;
+
+/// A place that no region has.
+const NOWHERE: Remote = Remote { address: 0, key: 0 };
+
+/// The operation made impossible; `None` for one that needs nothing of anybody.
+fn spoil<'a>(operation: Operation<'a>, byte: &'a [Piece]) -> Option<Operation<'a>> {
+    let is_empty = |pieces: &[Piece]| pieces.iter().all(|piece| piece.length == 0);
+    Some(match operation {
+        Operation::Write { from, .. }
+        | Operation::WriteImmediate { from, .. }
+        | Operation::Send { from } => match is_empty(from) {
+            false => Operation::Write { from, to: NOWHERE },
+            true if byte.is_empty() => return None,
+            true => Operation::Write { from: byte, to: NOWHERE },
+        },
+        Operation::Read { into, .. } if is_empty(into) => return None,
+        Operation::Read { into, .. } => Operation::Read { into, from: NOWHERE },
+        Operation::CompareAndSwap { result, expected, desired, .. } => {
+            Operation::CompareAndSwap { result, target: NOWHERE, expected, desired }
+        }
+        Operation::FetchAndAdd { result, addend, .. } => {
+            Operation::FetchAndAdd { result, target: NOWHERE, addend }
+        }
+    })
+}
+
+impl<H: Hca> Hca for Faulty<H> {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    unsafe fn register(
+        &mut self,
+        base: NonNull<u8>,
+        length: usize,
+        access: Access,
+    ) -> Result<Region, HcaError> {
+        // SAFETY: by our caller's contract.
+        unsafe { self.inner.register(base, length, access) }
+    }
+
+    fn deregister(&mut self, region: Region) -> Result<(), HcaError> {
+        self.inner.deregister(region)
+    }
+
+    fn open(&mut self, peer: u32) -> Result<(Connection, Address), HcaError> {
+        self.inner.open(peer)
+    }
+
+    fn connect(
+        &mut self,
+        connection: Connection,
+        address: &Address,
+    ) -> Result<Readiness, HcaError> {
+        self.inner.connect(connection, address)
+    }
+
+    fn close(&mut self, connection: Connection) -> Result<(), HcaError> {
+        for slot in &mut self.doomed {
+            if slot.is_some_and(|doom| doom.connection == connection) {
+                *slot = None;
+            }
+        }
+        self.inner.close(connection)
+    }
+
+    unsafe fn post(
+        &mut self,
+        connection: Connection,
+        request: &WorkRequest<'_>,
+    ) -> Result<(), PostError> {
+        if self.random.happens(self.faults.refuse) {
+            return Err(PostError::Full);
+        }
+        let byte = [Piece { base: NonNull::from(&NOTHING), length: 1, key: 0 }];
+        let byte = if self.inner.capabilities().inline > 0 { &byte[..] } else { &[] };
+        let doomed = self.fate().and_then(|error| {
+            let room = self.doomed.iter().position(Option::is_none)?;
+            Some((room, error, spoil(request.operation, byte)?))
+        });
+        let Some((room, error, operation)) = doomed else {
+            // SAFETY: by our caller's contract.
+            unsafe { self.inner.post(connection, request) }?;
+            self.posted += 1;
+            return Ok(());
+        };
+        let inline = match operation {
+            Operation::Write { from, .. } if core::ptr::eq(from, byte) => true,
+            _ => request.inline,
+        };
+        let impossible = WorkRequest { operation, inline, ..*request };
+        // SAFETY: the same pieces as in our caller's contract, or a byte that is always there.
+        unsafe { self.inner.post(connection, &impossible) }?;
+        self.posted += 1;
+        self.doomed[room] = Some(Doom { connection, id: request.id, error });
+        Ok(())
+    }
+
+    unsafe fn post_receive(&mut self, id: u64, piece: Piece) -> Result<(), PostError> {
+        // SAFETY: by our caller's contract.
+        unsafe { self.inner.post_receive(id, piece) }
+    }
+
+    fn poll(&mut self, into: &mut [Completion]) -> Result<usize, HcaError> {
+        while let Some(room) = self.held.room() {
+            let mut one = [room];
+            if self.inner.poll(&mut one)? == 0 {
+                break;
+            }
+            let completion = self.revise(one[0]);
+            let delayed = self.random.happens(self.faults.delay);
+            let polls = if delayed { self.random.up_to(self.faults.delay_polls) } else { 0 };
+            self.held.put(completion, polls);
+        }
+        let mut count = 0;
+        for place in into {
+            let Some(completion) = self.held.take() else { break };
+            *place = completion;
+            count += 1;
+        }
+        self.held.pass();
+        Ok(count)
+    }
+
+    /// What is held back is not announced again when it is let go.
+    fn arm(&mut self) -> Result<(), HcaError> {
+        self.inner.arm()
+    }
+}
+
+/// Completions in their order, each with the polls that it is still held back.
+#[derive(Debug)]
+struct Held {
+    ring: [(Completion, u32); HELD],
+    first: usize,
+    count: usize,
+}
+
+/// Room for a completion.
+const EMPTY: Completion =
+    Completion { id: 0, connection: Connection(0), result: Err(WorkError::Flushed) };
+
+impl Held {
+    const fn new() -> Self {
+        Self { ring: [(EMPTY, 0); HELD], first: 0, count: 0 }
+    }
+
+    /// An empty completion, if another one can be held.
+    fn room(&self) -> Option<Completion> {
+        (self.count < HELD).then_some(EMPTY)
+    }
+
+    /// Holds one more.
+    fn put(&mut self, completion: Completion, polls: u32) {
+        self.ring[(self.first + self.count) % HELD] = (completion, polls);
+        self.count += 1;
+    }
+
+    /// The first, if its time has come.
+    fn take(&mut self) -> Option<Completion> {
+        let (completion, polls) = self.ring[self.first];
+        if self.count == 0 || polls > 0 {
+            return None;
+        }
+        self.first = (self.first + 1) % HELD;
+        self.count -= 1;
+        Some(completion)
+    }
+
+    /// One poll has passed.
+    fn pass(&mut self) {
+        if self.count > 0 {
+            let (_, polls) = &mut self.ring[self.first];
+            *polls = polls.saturating_sub(1);
+        }
+    }
+}
+
+/// Numbers that look like chance and are the same for the same seed (Steele, Lea and Flood's `SplitMix64`).
+#[derive(Clone, Copy, Debug)]
+struct Random(u64);
+
+impl Random {
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    /// Whether something happens that happens so many times of a million.
+    const fn happens(&mut self, of_a_million: u32) -> bool {
+        of_a_million > 0 && self.next() % 1_000_000 < of_a_million as u64
+    }
+
+    /// A number from 0 to `most`.
+    const fn up_to(&mut self, most: u32) -> u32 {
+        (self.next() % (most as u64 + 1)) as u32
+    }
+}

@@ -1,0 +1,102 @@
+//! Copies of pages and more into memory that another core reads next.
+
+/// How a copy stores what it copies.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stores {
+    /// Into this core's cache. Fast where the cores share a cache.
+    Cached,
+    /// Round the caches, whole lines at a time: no line has to be fetched from the core that had it last. Fast where the
+    /// cores are far from each other.
+    NonTemporal,
+}
+
+/// Copies `length` bytes; what was stored is published by any later store that releases.
+///
+/// # Safety
+///
+/// `source` is valid for reads and `destination` for writes of `length` bytes, and the two do not overlap.
+pub unsafe fn copy_bulk(source: *const u8, destination: *mut u8, length: usize, stores: Stores) {
+    // SAFETY: by the contract.
+    unsafe {
+        match stores {
+            Stores::Cached => source.copy_to_nonoverlapping(destination, length),
+            Stores::NonTemporal => stream(source, destination, length),
+        }
+    }
+}
+
+/// Copies by non-temporal stores of 16 bytes, which every processor of this architecture has. Wider ones were no faster:
+/// lines leave the core whole either way.
+///
+/// # Safety
+///
+/// As for [`copy_bulk`].
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+unsafe fn stream(source: *const u8, destination: *mut u8, length: usize) {
+    use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+
+    const LINE: usize = crate::sync::CACHE_LINE;
+    const VECTOR: usize = size_of::<__m128i>();
+
+    let head = destination.align_offset(LINE).min(length);
+    let lines = (length - head) / LINE;
+    let body = head + lines * LINE;
+    // SAFETY: head, lines and tail are consecutive parts of `length` bytes; the lines of the destination are aligned.
+    unsafe {
+        source.copy_to_nonoverlapping(destination, head);
+        for line in 0..lines {
+            let at = head + line * LINE;
+            let from = source.add(at).cast::<__m128i>();
+            let to = destination.add(at).cast::<__m128i>();
+            // All loads come before the stores, so that the line leaves in one go.
+            let vectors: [__m128i; LINE / VECTOR] =
+                core::array::from_fn(|number| _mm_loadu_si128(from.add(number)));
+            for (number, vector) in vectors.into_iter().enumerate() {
+                _mm_stream_si128(to.add(number), vector);
+            }
+        }
+        source.add(body).copy_to_nonoverlapping(destination.add(body), length - body);
+        // Non-temporal stores are outside the order that a release keeps.
+        _mm_sfence();
+    }
+}
+
+/// Where there are no such stores: copies through the cache.
+///
+/// # Safety
+///
+/// As for [`copy_bulk`].
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
+unsafe fn stream(source: *const u8, destination: *mut u8, length: usize) {
+    // SAFETY: by the contract.
+    unsafe { source.copy_to_nonoverlapping(destination, length) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_at_every_alignment_is_copied_whole_and_nothing_beyond_it() {
+        let source: [u8; 300] = core::array::from_fn(|at| (at * 7 + 1) as u8);
+        for stores in [Stores::Cached, Stores::NonTemporal] {
+            for (from, to) in [(0, 0), (1, 0), (0, 1), (3, 17), (16, 63)] {
+                for length in 0..=220 {
+                    let mut destination = [0xee_u8; 300];
+                    // SAFETY: both arrays are long enough and distinct.
+                    unsafe {
+                        copy_bulk(
+                            source.as_ptr().add(from),
+                            destination.as_mut_ptr().add(to),
+                            length,
+                            stores,
+                        );
+                    }
+                    assert_eq!(destination[to..to + length], source[from..from + length]);
+                    let (before, after) = (&destination[..to], &destination[to + length..]);
+                    assert!(before.iter().chain(after).all(|byte| *byte == 0xee), "{length}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The memory of one rank's heap: which of it is taken, and what lies behind it.
+//!
+//! The book is private to the rank; the segment holds the bytes and nothing else. What is taken is backed by memory first,
+//! in whole pages, and given back to the system when it is freed. From [`HUGE_PAGE`] on it is taken in whole huge pages, and
+//! the kernel is asked to make them so, which it may refuse.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use range_alloc::RangeAllocator;
+use strait_core::layout::{HUGE_PAGE, PAGE};
+
+use super::{SegmentError, SegmentMap};
+
+/// The heap of one rank.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    map: Arc<SegmentMap>,
+    /// What nobody has taken, in bytes from the segment's start.
+    free: Mutex<RangeAllocator<usize>>,
+}
+
+impl Heap {
+    /// The heap of `rank`, of which nothing is taken yet.
+    pub(crate) fn new(map: Arc<SegmentMap>, rank: u32) -> Self {
+        let (start, length) = map.segment().plan().heap_range(rank);
+        Self { map, free: Mutex::new(RangeAllocator::new(start..start + length)) }
+    }
+
+    /// Takes memory for `bytes` bytes, not zero, and backs it: zeroed, and aligned to a page.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError::HeapFull`] when there is no room, [`SegmentError::NoHeapMemory`] when there is no memory.
+    pub(crate) fn take(&self, bytes: usize) -> Result<Range<usize>, SegmentError> {
+        let unit = if bytes < HUGE_PAGE { PAGE } else { HUGE_PAGE };
+        let taken = {
+            let mut free = self.free();
+            let heap = free.initial_range().len();
+            let length = bytes.checked_next_multiple_of(unit).filter(|length| *length <= heap);
+            let taken = length.and_then(|length| free.allocate_range_aligned(length, unit).ok());
+            taken.ok_or_else(|| SegmentError::HeapFull {
+                need: bytes as u64,
+                free: free.total_available() as u64,
+                heap: heap as u64,
+            })?
+        };
+        self.map.back_heap(&taken).inspect_err(|_| self.give_back(taken.clone()))?;
+        Ok(taken)
+    }
+
+    /// Gives back what [`Heap::take`] gave. Nobody uses it any more.
+    pub(crate) fn give_back(&self, taken: Range<usize>) {
+        self.map.unback_heap(&taken);
+        self.free().free_range(taken);
+    }
+
+    /// The first byte of something that was taken.
+    pub(crate) fn place(&self, taken: &Range<usize>) -> NonNull<u8> {
+        self.map.place(taken.start)
+    }
+
+    fn free(&self) -> MutexGuard<'_, RangeAllocator<usize>> {
+        // The book is whole between any two calls.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strait_core::layout::Config;
+
+    use super::*;
+
+    fn heap(heap_bytes: usize) -> Heap {
+        let config = Config { cells_per_rank: 2, heap_bytes: heap_bytes as u64, ..Config::new(2) };
+        Heap::new(Arc::new(SegmentMap::create(config, 0x5eed).unwrap()), 1)
+    }
+
+    /// The formula of `docs/layout.md`, as the kernel counts.
+    #[test]
+    fn what_is_taken_is_backed_and_what_is_given_back_is_not() {
+        let heap = heap(64 * HUGE_PAGE);
+        let plan = *heap.map.segment().plan();
+        let allocated = || heap.map.backed_bytes() - plan.bytes_with_active_pairs(0);
+        let small = heap.take(5000).unwrap();
+        assert_eq!((small.len(), allocated()), (2 * PAGE, 2 * PAGE));
+        let large = heap.take(HUGE_PAGE + 1).unwrap();
+        assert_eq!((large.len(), allocated()), (2 * HUGE_PAGE, 2 * PAGE + 2 * HUGE_PAGE));
+        assert!(heap.place(&large).addr().get().is_multiple_of(HUGE_PAGE));
+        let (start, length) = plan.heap_range(1);
+        assert!(start <= small.start && small.end <= large.start && large.end <= start + length);
+        heap.give_back(small);
+        heap.give_back(large);
+        assert_eq!(allocated(), 0);
+    }
+
+    #[test]
+    fn memory_that_is_taken_again_is_zero_again() {
+        let heap = heap(4 * PAGE);
+        for _ in 0..3 {
+            let taken = heap.take(4 * PAGE).unwrap();
+            let memory = NonNull::slice_from_raw_parts(heap.place(&taken), taken.len());
+            // SAFETY: the memory was taken and is nobody else's.
+            let memory: &mut [u8] = unsafe { &mut *memory.as_ptr() };
+            assert!(memory.iter().all(|byte| *byte == 0));
+            memory.fill(7);
+            heap.give_back(taken);
+        }
+    }
+
+    #[test]
+    fn a_full_heap_says_how_much_is_left_of_it() {
+        let heap = heap(4 * HUGE_PAGE);
+        let parts = [(); 3].map(|()| heap.take(HUGE_PAGE).unwrap());
+        let error = heap.take(2 * HUGE_PAGE).unwrap_err();
+        let text = "no room for 4 MiB in this rank's heap of 8 MiB, of which 2 MiB are free: allocate less, or \
+                    start the job with larger heaps (strait run --heap-bytes)";
+        assert_eq!(error.to_string(), text);
+        assert!(heap.take(usize::MAX).is_err());
+        parts.into_iter().for_each(|part| heap.give_back(part));
+        assert_eq!(heap.take(4 * HUGE_PAGE).unwrap().len(), 4 * HUGE_PAGE);
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_an_error_before_it_is_touched() {
+        let heap = heap(1 << 45);
+        let error = heap.take(1 << 45).unwrap_err();
+        assert!(matches!(error, SegmentError::NoHeapMemory { .. }), "{error:?}");
+        assert!(error.to_string().contains("MiB available"), "{error}");
+        // The room is still there.
+        assert!(heap.take(1).is_ok());
+    }
+}

@@ -1,0 +1,84 @@
+//! A kernel that forbids one process to reach into another: from the start, or all of a sudden.
+
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+use std::io::{IoSlice, IoSliceMut};
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use strait::World;
+use strait_tests::{Ranks, payload};
+
+const LENGTH: usize = 700_001;
+
+/// Numbers of `process_vm_readv` and `process_vm_writev`, and EPERM.
+const CALLS: [i64; 2] = if cfg!(target_arch = "x86_64") { [310, 311] } else { [270, 271] };
+const NOT_PERMITTED: u32 = 1;
+
+/// From here on the kernel forbids this process to reach into others.
+fn forbid() {
+    let rules: BTreeMap<_, _> = CALLS.into_iter().map(|call| (call, Vec::new())).collect();
+    let (allow, refuse) = (SeccompAction::Allow, SeccompAction::Errno(NOT_PERMITTED));
+    let filter = SeccompFilter::new(rules, allow, refuse, ARCH.try_into().unwrap()).unwrap();
+    seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+}
+
+/// Both ranks send and receive at once, `count` times; in parts if `parts` says so.
+fn exchange(world: &World, count: u64, parts: bool) {
+    let (endpoint, peer) = (world.endpoint(), 1 - world.rank());
+    for id in 0..count {
+        let (out, mut arrived) = (payload::of(id, LENGTH), vec![0xee; LENGTH]);
+        let (head, tail) = out.split_at(10_007);
+        let (first, second) = arrived.split_at_mut(300_001);
+        let sources = [IoSlice::new(head), IoSlice::new(tail)];
+        let mut targets = [IoSliceMut::new(first), IoSliceMut::new(second)];
+        if parts {
+            endpoint.scope(|scope| {
+                let receive = scope.irecv_vectored(&mut targets, peer, 0).unwrap();
+                scope.isend_vectored(&sources, peer, 0).unwrap().wait().unwrap();
+                receive.wait().unwrap();
+            });
+        } else {
+            endpoint.sendrecv(&out, peer, 0, &mut arrived, peer, 0).unwrap();
+        }
+        assert_eq!(payload::first_difference(id, &arrived), None, "message {id}");
+    }
+}
+
+#[test]
+fn what_is_forbidden_from_the_start_is_not_spoken_of() {
+    for transfer in ["auto", "cma_shared", "cma"] {
+        let name = "what_is_forbidden_from_the_start_is_not_spoken_of";
+        let ended = Ranks::new(2, name).with("STRAIT_LMT", transfer).run(|world| {
+            forbid();
+            exchange(&world, 12, false);
+            exchange(&world, 3, true);
+            world.finalize().unwrap();
+        });
+        assert_eq!(ended.stderr, ["", ""], "{transfer}");
+    }
+}
+
+#[test]
+fn what_is_forbidden_in_the_middle_is_said_once_and_nothing_is_lost() {
+    for (transfer, said) in [("cma_shared", [1, 1]), ("cma", [1, 1]), ("copy_ring", [0, 0])] {
+        let name = "what_is_forbidden_in_the_middle_is_said_once_and_nothing_is_lost";
+        let ended = Ranks::new(2, name).with("STRAIT_LMT", transfer).run(|world| {
+            exchange(&world, 3, false);
+            forbid();
+            exchange(&world, 12, false);
+            exchange(&world, 3, true);
+            world.finalize().unwrap();
+        });
+        for (rank, said) in said.into_iter().enumerate() {
+            let text = &ended.stderr[rank];
+            let lines: Vec<_> = text.lines().collect();
+            assert_eq!(lines.len(), said, "{transfer}: {text}");
+            for line in lines {
+                let peer = format!("to rank {}", 1 - rank);
+                for word in ["process_vm_", &peer, "refused", "seccomp", "copy_ring"] {
+                    assert!(line.contains(word), "{word:?} is not in {line}");
+                }
+            }
+        }
+    }
+}
