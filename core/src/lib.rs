@@ -14,6 +14,7 @@ pub mod lmt;
 pub mod matching;
 pub mod memory;
 pub mod progress;
+pub mod regcache;
 pub mod ring;
 pub mod shm;
 pub mod sync;

@@ -43,6 +43,7 @@ pub use alloc::SharedMemory;
 pub use collective::{CollectiveError, Group, Number, Op};
 pub use endpoint::Endpoint;
 pub use error::Error;
+pub use memory::SystemMemory;
 pub use nodes::Nodes;
 pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;

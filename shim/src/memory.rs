@@ -1,13 +1,13 @@
-//! The engine's private memory: the system allocator.
+//! Private memory from the system allocator.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use strait_core::memory::Memory;
 
-/// Memory from the process's global allocator.
+/// Memory from the process's global allocator, for what the core keeps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemMemory;
+pub struct SystemMemory;
 
 // SAFETY: the global allocator gives what the trait demands.
 unsafe impl Memory for SystemMemory {

@@ -1,6 +1,7 @@
 //! Which rank runs on which node.
 
 use core::fmt;
+use core::hash::Hash;
 use std::collections::HashMap;
 
 use crate::Rank;
@@ -36,7 +37,7 @@ impl Nodes {
 
     /// The ranks whose nodes have these names, rank by rank.
     #[must_use]
-    pub fn named(names: impl IntoIterator<Item = u64>) -> Self {
+    pub fn named<T: Eq + Hash>(names: impl IntoIterator<Item = T>) -> Self {
         let mut numbers = HashMap::new();
         let mut number = |name| {
             let next = numbers.len() as u32;

@@ -1,6 +1,8 @@
-//! The processors that this process may use.
+//! The processors that this process may use, and the host that they are of.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -22,6 +24,13 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 #[must_use]
 pub fn allowed_cpu_count() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
+}
+
+/// A name for the host: the same for two processes that can hand each other a descriptor, that is, one kernel and one network.
+pub(crate) fn host() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = fs::metadata("/proc/self/ns/net").map_or(0, |network| network.ino());
+    format!("{}-{network}", boot.trim())
 }
 
 /// Binds the calling thread to processor `cpu`. Threads that it starts from now on inherit the binding.

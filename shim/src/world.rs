@@ -5,7 +5,7 @@ use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use strait_core::layout::{Config, Life, Segment};
+use strait_core::layout::{Config, Life, Plan, Segment};
 use strait_core::progress::{
     Cursor, Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, Sent, SentShort,
     StartError, Tuning,
@@ -19,7 +19,7 @@ use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
 use crate::nodes::Nodes;
 use crate::patience::{Glance, Pass, Patience, Spin};
-use crate::segment::{Heap, SegmentMap};
+use crate::segment::{Heap, SegmentError, SegmentMap};
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
 
@@ -102,6 +102,8 @@ impl World {
     ///
     /// As [`World::in_process`].
     pub fn in_process_with(config: Config) -> Result<Vec<Self>, Error> {
+        // Before memory is taken for so many ranks.
+        Plan::new(config).map_err(SegmentError::from)?;
         Self::in_process_on(config, &Nodes::one(config.ranks))
     }
 

@@ -147,6 +147,25 @@ fn nonsense_does_no_harm() {
 }
 
 #[test]
+fn info_says_how_it_was_started() {
+    let info = format!("exec {} info --json", env!("CARGO_BIN_EXE_strait"));
+    let output = ranks(&["-n", "3", "--nodes", "2"], &info);
+    assert_well(&output);
+    let said = lines(&output);
+    for (name, value, ranks) in [
+        ("launcher", "strait run", 3),
+        ("node", "0", 2),
+        ("node", "1", 1),
+        ("rank", "2", 1),
+        ("nodes", "3 ranks on 2 nodes: 0-1, 2", 3),
+    ] {
+        let fact = format!(r#""section":"start","name":"{name}","value":"{value}""#);
+        let found = said.iter().filter(|line| line.contains(&fact)).count();
+        assert_eq!(found, ranks, "{fact}: {said:?}");
+    }
+}
+
+#[test]
 fn more_nodes_than_ranks_are_refused() {
     let output = ranks(&["-n", "2", "--nodes", "3"], "true");
     assert_eq!(output.status.code(), Some(1));

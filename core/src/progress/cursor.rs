@@ -75,6 +75,12 @@ impl Cursor {
             .then(|| self.part.base.addr().get() as u64)
     }
 
+    /// The first piece of what is left, as long as it is contiguous; `None` at the end.
+    #[must_use]
+    pub fn first(mut self) -> Option<Part> {
+        self.skip_empty().then_some(self.part)
+    }
+
     /// The place `length` bytes further on, or the end if that is nearer.
     #[must_use]
     pub fn after(mut self, length: usize) -> Self {
@@ -126,20 +132,7 @@ impl Cursor {
     #[inline]
     fn walk(&mut self, length: usize, mut each: impl FnMut(NonNull<u8>, usize, usize)) {
         let mut done = 0;
-        while done < length {
-            if self.part.length == 0 {
-                if self.further_count == 0 {
-                    return;
-                }
-                // SAFETY: the parts are valid by the contract of `parts`; the pointer stays within their slice or one
-                // past its end.
-                unsafe {
-                    self.part = self.further.read();
-                    self.further = self.further.add(1);
-                }
-                self.further_count -= 1;
-                continue;
-            }
+        while done < length && self.skip_empty() {
             let piece = self.part.length.min(length - done);
             each(self.part.base, done, piece);
             // SAFETY: `piece` is within the part.
@@ -147,6 +140,23 @@ impl Cursor {
             self.part.length -= piece;
             done += piece;
         }
+    }
+
+    /// Goes on to the next part that is not empty, if this one is. False at the end.
+    #[inline]
+    fn skip_empty(&mut self) -> bool {
+        while self.part.length == 0 {
+            if self.further_count == 0 {
+                return false;
+            }
+            // SAFETY: the parts are valid by the contract of `parts`; the pointer stays within their slice or one past its end.
+            unsafe {
+                self.part = self.further.read();
+                self.further = self.further.add(1);
+            }
+            self.further_count -= 1;
+        }
+        true
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Cause {
     Failed(WorkError),
     /// The link is not connected yet.
     NotConnected,
+    /// A call names another buffer than the one before it, which the device is still working on.
+    AnotherBuffer,
     /// A link of this shape cannot be made.
     Config(Config),
     /// The peer's end has another shape, or what it says of itself is no [`Card`](super::Card).
@@ -52,10 +54,14 @@ impl fmt::Display for LinkError {
                 "a request failed: {error}; nothing more can be sent to this rank or received from it"
             ),
             Cause::NotConnected => f.write_str("not connected yet"),
+            Cause::AnotherBuffer => f.write_str(
+                "a call names another buffer than the one that is being transferred; until its bytes are counted, each call \
+                 begins with the same buffer",
+            ),
             Cause::Config(Config { chunk, slots, .. }) => write!(
                 f,
-                "{slots} chunks of {chunk} bytes are no ring: it takes a multiple of 8 bytes for a chunk, and at most 1 GiB \
-                 for all"
+                "{slots} chunks of {chunk} bytes are no ring: a chunk is a multiple of 8 bytes, at least 24, and all together \
+                 are at most 1 GiB"
             ),
             Cause::Mismatch => f.write_str(
                 "the peer's end has another design, chunk size or number of chunks; all ranks need the same settings",

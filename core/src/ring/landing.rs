@@ -13,8 +13,8 @@ use crate::sync::{AtomicU64, UnsafeCell, order};
 ///
 /// | offset | size | field    | meaning                                        |
 /// |-------:|-----:|----------|------------------------------------------------|
-/// |      0 |   24 | `head`   | [`Head`]                                       |
-/// |     24 |    8 | `flag`   | number of the message that has landed, from 1  |
+/// |      0 |   16 | `head`   | [`Head`]                                       |
+/// |     16 |    8 | `flag`   | number of the message that has landed, from 1  |
 ///
 /// The flag is at the bottom, in one place whatever the length (*bottom fill*, `[RdmaChannel04]` §4.3), so it is never taken
 /// from a payload, and an older flag there is a smaller number. Zeroed memory is a place where nothing has landed.
@@ -35,8 +35,6 @@ pub struct Head {
     pub kind: u32,
     /// How many messages the sender of this one has consumed: a credit that travels along.
     pub credit: u64,
-    /// How many large messages it has fetched.
-    pub fetched: u64,
 }
 
 #[cfg(not(strait_loom))]
@@ -44,8 +42,8 @@ const _: () = {
     use memoffset::offset_of;
     use static_assertions::const_assert_eq;
 
-    const_assert_eq!(size_of::<Landing>(), 32);
-    const_assert_eq!(offset_of!(Landing, flag), 24);
+    const_assert_eq!(size_of::<Landing>(), 24);
+    const_assert_eq!(offset_of!(Landing, flag), 16);
     const_assert_eq!(align_of::<Landing>(), 8);
 };
 

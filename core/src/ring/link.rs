@@ -5,6 +5,10 @@ use super::card::Card;
 use super::config::{Config, Design, Lent};
 use super::error::{Cause, LinkError};
 use super::poster::{Operations, Poster};
+use super::rendezvous_write::RendezvousWrite;
+use super::slot::Slots;
+use super::zero_copy::ZeroCopy;
+use super::{piggyback, pipeline};
 use crate::hca::{Completion, Connection, Hca, Readiness, Remote, WorkError};
 use crate::progress::{Cursor, Part};
 
@@ -27,6 +31,10 @@ pub struct Link {
 #[derive(Debug)]
 enum Ends {
     Basic(Basic),
+    Piggyback(Slots),
+    Pipeline(Slots),
+    ZeroCopy(ZeroCopy),
+    RendezvousWrite(RendezvousWrite),
 }
 
 impl Link {
@@ -83,40 +91,54 @@ impl Link {
     }
 
     fn begin<H: Hca>(&self, hca: &H, far: Remote) -> (Poster, Ends) {
-        let (ends, marks) = match self.config.design {
-            Design::Basic => {
-                (Ends::Basic(Basic::new(&self.config)), self.config.ring_bytes() as u64)
+        let config = &self.config;
+        let (ends, marks) = match config.design {
+            Design::Basic => (Ends::Basic(Basic::new(config)), config.ring_bytes() as u64),
+            Design::Piggyback => (Ends::Piggyback(Slots::new(config)), config.slots.into()),
+            Design::Pipeline => (Ends::Pipeline(Slots::new(config)), config.slots.into()),
+            Design::ZeroCopy => (Ends::ZeroCopy(ZeroCopy::new(config)), config.slots.into()),
+            Design::RendezvousWrite => {
+                (Ends::RendezvousWrite(RendezvousWrite::new(config)), config.slots.into())
             }
         };
         (Poster::new(self.connection, self.lent, far, &hca.capabilities(), marks), ends)
     }
 
-    /// Puts bytes into the pipe: as many as it takes now, in their order. Returns how many; the rest is put again later.
+    /// Puts bytes into the pipe: as many as it takes now, in their order. Returns how many; the rest is put again later, and
+    /// begins with the same part.
     ///
     /// # Safety
     ///
-    /// The parts are valid for reads and lie outside the memory lent.
+    /// The parts are valid for reads and lie outside the memory lent. A large part stays so after the call, until it is counted
+    /// in what a call returns or the link is finalized.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed. A full pipe is none: it takes 0 bytes.
+    /// [`LinkError`] when the link has failed, or the call does not go on where the last one ended. A full pipe is none: it takes 0
+    /// bytes.
     ///
     /// # Source
     ///
     /// `[RdmaChannel04]` §3.2, `put`.
     pub unsafe fn put<H: Hca>(&mut self, hca: &mut H, from: &[Part]) -> Result<usize, LinkError> {
         // SAFETY: by the contract, for as long as this call takes.
-        let from = unsafe { Cursor::parts(from) };
+        let cursor = unsafe { Cursor::parts(from) };
         self.with(|poster, ends| match ends {
-            Ends::Basic(basic) => basic.put(poster, hca, from),
+            Ends::Basic(basic) => basic.put(poster, hca, cursor),
+            Ends::Piggyback(slots) => piggyback::put(slots, poster, hca, cursor),
+            Ends::Pipeline(slots) => pipeline::put(slots, poster, hca, cursor),
+            Ends::ZeroCopy(zero_copy) => zero_copy.put(poster, hca, from),
+            Ends::RendezvousWrite(rendezvous) => rendezvous.put(poster, hca, from),
         })
     }
 
-    /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many.
+    /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many; what a next call names begins with
+    /// the part where they end.
     ///
     /// # Safety
     ///
-    /// The parts are valid for writes and lie outside the memory lent.
+    /// The parts are valid for writes and lie outside the memory lent. A part into which large bytes are on their way stays so
+    /// after the call, and nobody else touches it, until they are counted in what a call returns or the link is finalized.
     ///
     /// # Errors
     ///
@@ -127,12 +149,15 @@ impl Link {
     /// `[RdmaChannel04]` §3.2, `get`.
     pub unsafe fn get<H: Hca>(&mut self, hca: &mut H, into: &[Part]) -> Result<usize, LinkError> {
         // SAFETY: by the contract, for as long as this call takes.
-        let into = unsafe { Cursor::parts(into) };
+        let mut into = unsafe { Cursor::parts(into) };
         let Some((poster, ends)) = &mut self.ends else {
             return Err(self.failed(self.broken.unwrap_or(Cause::NotConnected)));
         };
         let got = match ends {
             Ends::Basic(basic) => basic.get(poster, into),
+            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.get(poster, &mut into),
+            Ends::ZeroCopy(zero_copy) => zero_copy.get(poster, hca, into),
+            Ends::RendezvousWrite(rendezvous) => rendezvous.get(poster, hca, into),
         };
         // What has arrived is delivered, even if nothing more will.
         let progress = self.progress(hca);
@@ -152,6 +177,9 @@ impl Link {
     pub fn progress<H: Hca>(&mut self, hca: &mut H) -> Result<(), LinkError> {
         self.with(|poster, ends| match ends {
             Ends::Basic(basic) => basic.progress(poster, hca),
+            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.progress(poster, hca),
+            Ends::ZeroCopy(zero_copy) => zero_copy.progress(poster, hca),
+            Ends::RendezvousWrite(rendezvous) => rendezvous.progress(poster, hca),
         })
     }
 
@@ -177,6 +205,9 @@ impl Link {
     pub fn drain<H: Hca>(&mut self, hca: &mut H) -> Result<bool, LinkError> {
         self.with(|poster, ends| match ends {
             Ends::Basic(basic) => basic.drain(poster, hca),
+            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.drain(poster, hca),
+            Ends::ZeroCopy(zero_copy) => zero_copy.drain(poster, hca),
+            Ends::RendezvousWrite(rendezvous) => rendezvous.drain(poster, hca),
         })
     }
 
@@ -188,7 +219,14 @@ impl Link {
     /// [`Cause::Device`] when the device does not close the connection.
     pub fn finalize<H: Hca>(self, hca: &mut H) -> Result<(), LinkError> {
         let peer = self.peer;
-        hca.close(self.connection).map_err(|error| LinkError { peer, cause: Cause::Device(error) })
+        let fault = |cause| LinkError { peer, cause };
+        hca.close(self.connection).map_err(|error| fault(Cause::Device(error)))?;
+        let released = match self.ends {
+            Some((_, Ends::ZeroCopy(zero_copy))) => zero_copy.finalize(hca),
+            Some((_, Ends::RendezvousWrite(rendezvous))) => rendezvous.finalize(hca),
+            _ => Ok(()),
+        };
+        released.map_err(fault)
     }
 
     /// The device's name for this end.

@@ -4,8 +4,10 @@
 //! [`Link::finalize`]. `put` and `get` take the bytes of several parts and say how many they took or delivered, from none to
 //! all: nothing here waits. Bytes come out in the order in which they went in.
 //!
-//! Each [`Design`] of the paper is a file. What they share: [`Landing`] and [`Counter`], the memory that the peer's device
-//! writes; `poster`, which posts requests and remembers how far they are; [`Config`], what lies where.
+//! Each [`Design`] of the paper is a file: `basic`, `piggyback`, `pipeline`, `zero_copy`, and `rendezvous_write`, which the
+//! paper compares with. What they share: [`Landing`] and [`Counter`], the memory that the peer's device writes; `slot` and
+//! `credit`, the ring of all but the first; `large`, users' memory under transfer; `poster`, which posts requests and remembers
+//! how far they are; [`Config`], what lies where.
 //!
 //! The memory comes from the embedder, registered; nothing here allocates. Both sides use the same layout.
 //! Absent on purpose: messages and matching, which are above; time-outs; a thread.
@@ -13,10 +15,17 @@
 mod basic;
 mod card;
 mod config;
+mod credit;
 mod error;
 mod landing;
+mod large;
 mod link;
+mod piggyback;
+mod pipeline;
 mod poster;
+mod rendezvous_write;
+mod slot;
+mod zero_copy;
 
 pub use card::Card;
 pub use config::{Config, Design, Lent};

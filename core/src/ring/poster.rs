@@ -40,6 +40,8 @@ pub(super) struct Poster {
     near: Lent,
     far: Remote,
     inline: usize,
+    message: u64,
+    ordered_bytes: bool,
     /// Requests under way, at most.
     limit: u64,
     /// Marks without a completion asked for, at most.
@@ -47,8 +49,8 @@ pub(super) struct Poster {
     posted: u64,
     done: u64,
     mark: u64,
-    /// Whether to ask for the completion of the next request.
-    ask: bool,
+    /// Completions are asked for up to this request.
+    wanted: u64,
     /// As `posted`, up to the last request whose completion was asked for.
     asked: u64,
     asked_mark: u64,
@@ -70,17 +72,45 @@ impl Poster {
             near,
             far,
             inline: capabilities.inline as usize,
+            message: capabilities.message,
+            ordered_bytes: capabilities.ordered_bytes,
             limit: u64::from(capabilities.depth).clamp(1, REQUESTS as u64),
             step: (ring / 4).max(1),
             posted: 0,
             done: 0,
             mark: 0,
-            ask: false,
+            wanted: 0,
             asked: 0,
             asked_mark: 0,
             done_mark: 0,
             operations: Operations::default(),
         }
+    }
+
+    /// Whether one write can carry bytes and the flag that announces them.
+    pub(super) const fn ordered_bytes(&self) -> bool {
+        self.ordered_bytes
+    }
+
+    /// Most bytes of one request.
+    pub(super) fn longest(&self) -> usize {
+        self.message.min(1 << 30) as usize
+    }
+
+    /// Whether request `number` is done.
+    pub(super) const fn is_done(&self, number: u64) -> bool {
+        self.done >= number
+    }
+
+    /// Asks for the completions of the next requests. The number of the last of them.
+    pub(super) const fn ask(&mut self, requests: u64) -> u64 {
+        self.wanted = self.posted + requests;
+        self.wanted
+    }
+
+    /// The position in the stream that the requests so far have carried.
+    pub(super) const fn mark(&self) -> u64 {
+        self.mark
     }
 
     /// The position in the stream up to which all requests are done.
@@ -97,7 +127,7 @@ impl Poster {
         to: usize,
     ) -> Result<bool, Cause> {
         if self.asked < self.posted {
-            self.ask = true;
+            self.ask(1);
             self.write_word(hca, value, to)?;
         }
         Ok(self.done == self.posted)
@@ -128,6 +158,50 @@ impl Poster {
         let posted = unsafe { self.post(hca, operation, inline, mark) }?;
         self.operations.data += u64::from(posted);
         Ok(posted)
+    }
+
+    /// Writes the flag that lies at `from`, as [`Poster::write`] does.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Poster::write`].
+    pub(super) unsafe fn write_flag<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        ways: (usize, usize),
+        mark: u64,
+    ) -> Result<bool, Cause> {
+        // SAFETY: by the contract.
+        let posted = unsafe { self.write(hca, ways, size_of::<u64>(), mark) }?;
+        self.operations.data -= u64::from(posted);
+        self.operations.flags += u64::from(posted);
+        Ok(posted)
+    }
+
+    /// Writes a user's memory straight to the peer's, or reads it from there. The number of the request; `None`: not now.
+    ///
+    /// # Safety
+    ///
+    /// The piece is registered, and valid for the device until the request is done.
+    pub(super) unsafe fn transfer<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        piece: Piece,
+        remote: Remote,
+        reads: bool,
+    ) -> Result<Option<u64>, Cause> {
+        let pieces = [piece];
+        let operation = if reads {
+            Operation::Read { into: &pieces, from: remote }
+        } else {
+            Operation::Write { from: &pieces, to: remote }
+        };
+        let number = self.ask(1);
+        // SAFETY: by the contract.
+        let posted = unsafe { self.post(hca, operation, false, self.mark) }?;
+        self.operations.data += u64::from(posted && !reads);
+        self.operations.reads += u64::from(posted && reads);
+        Ok(posted.then_some(number))
     }
 
     /// Writes `value` to the word at `to` of the peer's memory. False: not now.
@@ -184,7 +258,7 @@ impl Poster {
             return Ok(false);
         }
         let number = self.posted + 1;
-        let signaled = self.ask
+        let signaled = number <= self.wanted
             || number - self.asked >= self.limit.div_ceil(4)
             || mark - self.asked_mark >= self.step;
         let id = number << 32 | mark & u64::from(u32::MAX);
@@ -197,7 +271,7 @@ impl Poster {
         }
         (self.posted, self.mark) = (number, mark);
         if signaled {
-            (self.asked, self.asked_mark, self.ask) = (number, mark, false);
+            (self.asked, self.asked_mark) = (number, mark);
         }
         Ok(true)
     }

@@ -73,9 +73,7 @@ pub enum BootError {
     },
     /// The job's key-value store failed.
     Store(StoreError),
-    /// The launcher does not say which rank is on which node.
-    NoMapping,
-    /// What it says of that cannot be read.
+    /// What the launcher says of nodes cannot be read.
     Mapping(MappingError),
     /// What this rank was to share could not be made.
     NotMade {
@@ -157,10 +155,6 @@ impl fmt::Display for BootError {
                  launcher started, and a script that stands between the two must leave that descriptor open"
             ),
             Self::Store(error) => error.fmt(f),
-            Self::NoMapping => f.write_str(
-                "the launcher does not say which rank is on which node (PMI_process_mapping): use \
-                 `strait run`, MPICH's mpiexec.hydra, or `srun --mpi=pmi2`",
-            ),
             Self::Mapping(error) => error.fmt(f),
             Self::NotMade { name, what } => write!(f, "cannot make {name} to share it: {what}"),
             Self::NotOffered { name } => write!(

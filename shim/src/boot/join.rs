@@ -17,10 +17,9 @@ use super::message::{Hello, Reply};
 use super::pmi::{self, client::Client, mapping};
 use super::store::KeyValueStore;
 use super::{BootError, share};
-use crate::env;
-use crate::liveness;
 use crate::nodes::Nodes;
 use crate::segment::SegmentMap;
+use crate::{env, liveness, topology};
 
 /// How long the launcher may take to answer. It answers at once unless it was stopped.
 const PATIENCE: Duration = share::PATIENCE;
@@ -64,7 +63,7 @@ pub(crate) fn join() -> Result<Membership, BootError> {
     let socket = unsafe { OwnedFd::from_raw_fd(place.fd) };
     let pmi = pmi.ok_or(BootError::Unset { variable: env::PMI_FD.name })?;
     // SAFETY: as above.
-    let (store, nodes) = connect(unsafe { pmi.take() }?, place.size)?;
+    let (store, nodes) = connect(unsafe { pmi.take() }?, place.rank, place.size)?;
     let map = join_over(&socket, place.rank, place.size, PATIENCE)?;
     Ok(Membership { rank: place.rank, nodes, map, store })
 }
@@ -77,17 +76,32 @@ pub(super) fn once() -> Result<(), BootError> {
 
 /// Joins over the PMI socket of a launcher that knows nothing of Strait.
 pub(super) fn join_by_pmi(socket: OwnedFd, rank: u32, size: u32) -> Result<Membership, BootError> {
-    let (mut store, nodes) = connect(socket, size)?;
+    let (mut store, nodes) = connect(socket, rank, size)?;
     let map = meet(store.as_mut(), rank, &nodes)?;
     Ok(Membership { rank, nodes, map, store })
 }
 
-/// The key-value store of the job, and where its ranks are.
-fn connect(socket: OwnedFd, size: u32) -> Result<(Box<dyn KeyValueStore>, Nodes), BootError> {
+/// The key-value store of the job, and where its ranks are. Some launchers do not say that: then every rank of the job has to
+/// come, and say which host it is on.
+pub(super) fn connect(
+    socket: OwnedFd,
+    rank: u32,
+    size: u32,
+) -> Result<(Box<dyn KeyValueStore>, Nodes), BootError> {
     let mut client = Client::new(socket)?;
-    let mapping = client.mapping()?.ok_or(BootError::NoMapping)?;
-    let nodes = mapping::parse(&mapping, size).map_err(BootError::Mapping)?;
+    let nodes = match client.mapping()? {
+        Some(mapping) => mapping::parse(&mapping, size).map_err(BootError::Mapping)?,
+        None => by_host(&mut client, rank, size)?,
+    };
     Ok((Box::new(client), nodes))
+}
+
+fn by_host(store: &mut dyn KeyValueStore, rank: u32, size: u32) -> Result<Nodes, BootError> {
+    let key = |rank| format!("strait-host-{rank}");
+    store.put(&key(rank), topology::host().as_bytes())?;
+    store.fence()?;
+    let hosts: Result<Vec<_>, _> = (0..size).map(|rank| store.get(&key(rank))).collect();
+    Ok(Nodes::named(hosts?))
 }
 
 /// What the environment says of this process.

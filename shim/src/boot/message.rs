@@ -22,7 +22,7 @@ pub(super) const PROTOCOL: u32 = 2;
 /// |     20 |    4 | pid              |
 /// |     24 |    8 | nonce            |
 ///
-/// The nonce shows that a rank who came through a public door ([`super::share`]) was told of it in the job's key-value
+/// The nonce shows that a rank who came through a public door ([`super::share::Door`]) was told of it in the job's key-value
 /// store; over the launcher's own socket it is zero.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Hello {

@@ -14,8 +14,8 @@
 //! The socket has no name and carries records, so nobody else can answer and no message comes in pieces.
 //!
 //! Every launcher that we know, ours too, gives each rank a second socket and answers there as a key-value store
-//! ([`pmi`]). Under a launcher that knows nothing of Strait the ranks do the rest themselves: the first rank of each node
-//! makes the node's segment ([`meet`]) and hands it to the others as our launcher would ([`share`]). The same way any other
+//! (`pmi`). Under a launcher that knows nothing of Strait the ranks do the rest themselves: the first rank of each node
+//! makes the node's segment (`meet`) and hands it to the others as our launcher would (`share`). The same way any other
 //! descriptor comes to all ranks of a job on one host.
 //!
 //! Nothing of all this is on any path after the start.

@@ -1,11 +1,8 @@
 //! How this process was started, for people who ask.
 
-use std::os::fd::OwnedFd;
-
 use super::BootError;
-use super::join::{Place, once};
-use super::pmi::{self, client::Client, mapping};
-use super::store::KeyValueStore;
+use super::join::{Place, connect, once};
+use super::pmi;
 use crate::nodes::Nodes;
 
 /// Who started this process.
@@ -42,14 +39,8 @@ impl Start {
         let (launcher, rank, size) = ours.unwrap_or((Launcher::Pmi, pmi.rank, pmi.size));
         once()?;
         // SAFETY: the launcher made the socket for this process to own, and `once` lets one caller take it.
-        let nodes = nodes(unsafe { pmi.take() }?, size)?;
+        let (mut store, nodes) = connect(unsafe { pmi.take() }?, rank, size)?;
+        store.finalize()?;
         Ok(Some(Self { launcher, rank, nodes }))
     }
-}
-
-fn nodes(socket: OwnedFd, size: u32) -> Result<Nodes, BootError> {
-    let mut client = Client::new(socket)?;
-    let mapping = client.mapping();
-    client.finalize()?;
-    mapping::parse(&mapping?.ok_or(BootError::NoMapping)?, size).map_err(BootError::Mapping)
 }

@@ -35,6 +35,8 @@ pub struct Model {
     pub report: Range<u64>,
     /// Of a hundred requests this many are refused for now.
     pub refuse: u32,
+    /// Whether the order within a write that the capabilities may promise is kept. To show that it is needed.
+    pub faithful: bool,
 }
 
 impl Model {
@@ -60,6 +62,7 @@ impl Model {
             read: slowest..4 * slowest,
             report: 1..*rng.choice(&[2, 100]).unwrap(),
             refuse: *rng.choice(&[0, 0, 10, 50]).unwrap(),
+            faithful: true,
         }
     }
 }
@@ -324,7 +327,8 @@ impl State {
         cuts.dedup();
         let mut runs: Vec<_> = cuts.windows(2).map(|cut| (cut[0], cut[1] - cut[0])).collect();
         let ends_in_word = words > 0 && last + 8 == length;
-        let promised = usize::from(self.model.capabilities.ordered_bytes && ends_in_word);
+        let ordered = self.model.capabilities.ordered_bytes && self.model.faithful;
+        let promised = usize::from(ordered && ends_in_word);
         let free = runs.len().saturating_sub(promised);
         self.rng.shuffle(&mut runs[..free]);
         runs.reverse();

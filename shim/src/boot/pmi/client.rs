@@ -97,7 +97,7 @@ impl Client {
 
     /// What the launcher says of the nodes, in its own words; `None` when it says nothing.
     pub(crate) fn mapping(&mut self) -> Result<Option<String>, StoreError> {
-        self.get_word(mapping::KEY)
+        Ok(self.get_word(mapping::KEY)?.filter(|mapping| !mapping.is_empty()))
     }
 
     fn put_word(&mut self, key: &str, value: &str) -> Result<(), StoreError> {

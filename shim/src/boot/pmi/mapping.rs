@@ -1,7 +1,16 @@
 //! `PMI_process_mapping`: which rank is on which node, as launchers say it.
 //!
-//! `(vector,(0,2,4),(2,1,3))` reads: from node 0 on 2 nodes with 4 ranks each, then from node 2 on 1 node with 3 ranks.
-//! When there are more ranks than that, the vector begins again: `(vector,(0,2,1))` deals ranks out to two nodes in turn.
+//! ```text
+//! mapping = "(vector" 1*("," (block / repeat)) ")"
+//! block   = number / "(" number "," number "," number ")"
+//! repeat  = "[" block *("," block) "]x" number
+//! ```
+//!
+//! The block `(2,3,4)` is the 3 nodes from node 2 on with 4 ranks each, the block `2` is one rank on node 2; ranks are dealt out
+//! in order. When there are more ranks than that, the vector begins again. Hydra writes bare numbers and repeats from its
+//! version 5 on.
+//!
+//! Source: MPICH, `mpl_rankmap.c`.
 
 use core::fmt;
 
@@ -12,27 +21,72 @@ pub(crate) const KEY: &str = "PMI_process_mapping";
 
 /// Reads the mapping of `ranks` ranks.
 pub(crate) fn parse(text: &str, ranks: u32) -> Result<Nodes, MappingError> {
-    let bad = || MappingError { text: text.into() };
-    let blocks = blocks(text).ok_or_else(bad)?;
-    let of_block = |&[first, nodes, each]: &[u32; 3]| {
+    let repeats = repeats(text).ok_or_else(|| MappingError { text: text.into() })?;
+    let blocks = repeats.iter().cycle().flat_map(|Repeat { blocks, times }| {
+        // Their product may be beyond all numbers, but no more than `ranks` are taken.
+        (0..*times).flat_map(move |_| blocks)
+    });
+    let nodes = blocks.flat_map(|&[first, nodes, each]| {
         (0..nodes).flat_map(move |node| (0..each).map(move |_| u64::from(first) + u64::from(node)))
-    };
-    let dealt = blocks.iter().cycle().flat_map(of_block).take(ranks as usize);
-    Ok(Nodes::named(dealt))
+    });
+    Ok(Nodes::named(nodes.take(ranks as usize)))
 }
 
-/// The blocks of the vector, none of which is empty; at least one.
-fn blocks(text: &str) -> Option<Vec<[u32; 3]>> {
+/// First node, nodes, ranks on each. Not empty.
+type Block = [u32; 3];
+
+/// Some blocks, at least one, and how often; at least once.
+struct Repeat {
+    blocks: Vec<Block>,
+    times: u32,
+}
+
+/// What is in the vector: at least one.
+fn repeats(text: &str) -> Option<Vec<Repeat>> {
     let text: String = text.chars().filter(|c| !c.is_ascii_whitespace() && *c != '"').collect();
-    let list = text.strip_prefix("(vector,(")?.strip_suffix("))")?;
-    list.split("),(").map(block).collect()
+    let mut rest = text.strip_prefix("(vector")?.strip_suffix(')')?;
+    let mut repeats = Vec::new();
+    while let Some(list) = rest.strip_prefix(',') {
+        let (repeat, behind) = repeat(list)?;
+        repeats.push(repeat);
+        rest = behind;
+    }
+    (rest.is_empty() && !repeats.is_empty()).then_some(repeats)
 }
 
-fn block(text: &str) -> Option<[u32; 3]> {
-    let mut numbers = text.split(',').map(str::parse);
-    let block = [numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?];
-    let [_, nodes, each] = block;
-    (numbers.next().is_none() && nodes > 0 && each > 0).then_some(block)
+/// The repeat or the block at the beginning of `text`, and what is behind it.
+fn repeat(text: &str) -> Option<(Repeat, &str)> {
+    let Some(open) = text.strip_prefix('[') else {
+        let (block, behind) = block(text)?;
+        return Some((Repeat { blocks: vec![block], times: 1 }, behind));
+    };
+    let (first, mut rest) = block(open)?;
+    let mut blocks = vec![first];
+    while let Some(list) = rest.strip_prefix(',') {
+        let (block, behind) = block(list)?;
+        blocks.push(block);
+        rest = behind;
+    }
+    let (times, behind) = number(rest.strip_prefix("]x")?)?;
+    (times > 0).then_some((Repeat { blocks, times }, behind))
+}
+
+fn block(text: &str) -> Option<(Block, &str)> {
+    let Some(open) = text.strip_prefix('(') else {
+        let (node, behind) = number(text)?;
+        return Some(([node, 1, 1], behind));
+    };
+    let (first, rest) = number(open)?;
+    let (nodes, rest) = number(rest.strip_prefix(',')?)?;
+    let (each, rest) = number(rest.strip_prefix(',')?)?;
+    let behind = rest.strip_prefix(')')?;
+    (nodes > 0 && each > 0).then_some(([first, nodes, each], behind))
+}
+
+fn number(text: &str) -> Option<(u32, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, behind) = text.split_at(end);
+    Some((digits.parse().ok()?, behind))
 }
 
 /// Writes a mapping of consecutive blocks, such as [`Nodes::blocks`] makes.
@@ -78,6 +132,12 @@ mod tests {
     fn blocks_are_dealt_out_in_order() {
         assert_eq!(said("(vector,(0,1,4))", 4), "4 ranks on 1 node: 0-3");
         assert_eq!(said("(vector,(0,2,4),(2,1,3))", 11), "11 ranks on 3 nodes: 0-3, 4-7, 8-10");
+        assert_eq!(said("(vector,(0,2,2),0)", 5), "5 ranks on 2 nodes: 0-1+4, 2-3");
+        assert_eq!(said("(vector,[(0,2,1)]x2,0)", 5), "5 ranks on 2 nodes: 0+2+4, 1+3");
+        assert_eq!(said("(vector,[(0,1,2),1]x2)", 6), "6 ranks on 2 nodes: 0-1+3-4, 2+5");
+        assert_eq!(said("(vector,[0]x4294967295,1)", 2), "2 ranks on 1 node: 0-1");
+        assert_eq!(said("(vector,0)", 1), "1 rank on 1 node: 0");
+        assert_eq!(said("(vector,3,1,(3,1,2))", 4), "4 ranks on 2 nodes: 0+2-3, 1");
         assert_eq!(said("(vector,(5,1,2),(0,1,1))", 3), "3 ranks on 2 nodes: 0-1, 2");
     }
 
@@ -110,6 +170,17 @@ mod tests {
             "(vector,(0,1,1)",
             "(matrix,(0,1,1))",
             "(vector,(0,1,1)(1,1,1))",
+            "(vector,0,)",
+            "(vector,,0)",
+            "(vector,0,(0,1,1)",
+            "(vector,(0,1,1),x)",
+            "(vector0)",
+            "(vector,[0,1]x0)",
+            "(vector,[]x2)",
+            "(vector,[0]2)",
+            "(vector,[0,1)",
+            "(vector,[[0]x2]x2)",
+            "(vector,99999999999)",
         ] {
             let error = parse(text, 2).unwrap_err().to_string();
             assert!(error.contains(&format!("{text:?}")), "{error}");

@@ -10,6 +10,7 @@ pub(crate) mod latency;
 mod one_copy;
 mod rate;
 pub(crate) mod report;
+mod ring;
 pub(crate) mod sampling;
 pub(crate) mod stage;
 pub(crate) mod stats;
@@ -60,6 +61,8 @@ enum Kind {
     Halo(Tiles),
     /// One message matched while up to 10,000 receives or messages wait
     Depth(Common),
+    /// The designs of the RDMA channel over the software HCA, beside its bare writes; two ranks
+    Ring(Options),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -132,6 +135,7 @@ impl Bench {
             Kind::Barrier(_) => barrier::STEPS,
             Kind::Halo(_) => halo::STEPS * sizes.len(),
             Kind::Depth(_) => depth::STEPS,
+            Kind::Ring(_) => ring::steps(sizes.len()),
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -143,6 +147,7 @@ impl Bench {
             Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
             Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
             Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
+            Kind::Ring(_) => ring::run(stage, effort, &sizes, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -153,9 +158,10 @@ impl Bench {
 impl Kind {
     const fn common(&self) -> Common {
         match self {
-            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options) => {
-                options.common
-            }
+            Self::Latency(options)
+            | Self::Bandwidth(options)
+            | Self::Rate(options)
+            | Self::Ring(options) => options.common,
             Self::Halo(tiles) => tiles.common,
             Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
         }
@@ -174,7 +180,10 @@ impl Kind {
     /// The sizes that were asked for, or else those that show the most.
     fn sizes(&self) -> Vec<usize> {
         match self {
-            Self::Latency(options) | Self::Bandwidth(options) | Self::Rate(options)
+            Self::Latency(options)
+            | Self::Bandwidth(options)
+            | Self::Rate(options)
+            | Self::Ring(options)
                 if !options.bytes.is_empty() =>
             {
                 options.bytes.clone()
@@ -184,6 +193,7 @@ impl Kind {
             Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
             Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
+            Self::Ring(_) => vec![8, 1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
             Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
         }
     }

@@ -119,11 +119,8 @@ fn a_rank_that_does_not_listen_is_hung_up_on_and_not_waited_for() {
     }
 }
 
-/// Ranks that know nothing but a PMI-1 socket, on two nodes: they join, and leave twice.
-#[test]
-fn ranks_join_by_pmi_alone() {
-    let nodes = Nodes::blocks(5, 2).unwrap();
-    let mut space = Space::new(&nodes);
+/// Ranks that know nothing but a PMI-1 socket join, exchange something, and leave twice.
+fn join_by_pmi_alone(mut space: Space, nodes: &Nodes) {
     thread::scope(|scope| {
         let ranks: Vec<_> = (0..5)
             .map(|rank| {
@@ -143,10 +140,26 @@ fn ranks_join_by_pmi_alone() {
         serve(&mut space, 5);
         for (rank, joined) in (0..).zip(ranks) {
             let (found, next) = joined.join().unwrap();
-            assert_eq!(found, nodes);
+            assert_eq!(found, *nodes);
             assert_eq!(next, Some(vec![(rank + 1) % 5; 3000]));
         }
     });
+}
+
+#[test]
+fn ranks_join_by_pmi_alone() {
+    let nodes = Nodes::blocks(5, 2).unwrap();
+    join_by_pmi_alone(Space::new(&nodes), &nodes);
+}
+
+#[test]
+fn ranks_find_their_nodes_where_nobody_says_them() {
+    for said in [None, Some(String::new())] {
+        let mut space = Space::new(&Nodes::one(5));
+        space.values.remove(mapping::KEY);
+        space.values.extend(said.map(|said| (mapping::KEY.to_owned(), said)));
+        join_by_pmi_alone(space, &Nodes::one(5));
+    }
 }
 
 /// Answers until all ranks have hung up.

@@ -1,0 +1,191 @@
+//! The registration cache: memory stays registered after its use, in case it is used again (`[RdmaChannel04]` §5).
+//!
+//! [`Cached`] goes around any [`Hca`]: `register` answers from the cache where it can, `deregister` only ends the use. Which
+//! registrations stay is decided by [`Cache`], which asks nobody anything: by last use, within limits of number and bytes. One
+//! in use is never given up.
+//!
+//! Memory that a program unmaps, or that is mapped anew, has to be *invalidated* first: by [`Cached::invalidate`], or through a
+//! [`Watch`] that the embedder's own hooks fill. After that no use is answered from what was registered before.
+//! Absent on purpose: hooks into an allocator or the system; rounding to pages.
+
+mod cache;
+#[cfg(test)]
+mod tests;
+
+pub use cache::{Cache, Counts, Limits};
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use crate::hca::{
+    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Piece, PostError,
+    Readiness, Region, WorkRequest,
+};
+use crate::memory::{Memory, OutOfMemory};
+
+/// Where the embedder reports memory that is not what it was.
+pub trait Watch {
+    /// The next report: address of the first byte and length, bytes. Asked before each registration until there is none.
+    fn next(&mut self) -> Option<(u64, u64)>;
+}
+
+/// Nobody watches: all invalidation is explicit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn next(&mut self) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+/// A device whose registrations are kept.
+pub struct Cached<H, W, M: Memory> {
+    hca: H,
+    watch: W,
+    cache: Cache<M>,
+}
+
+impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
+    /// A cache in front of `hca`.
+    ///
+    /// # Safety
+    ///
+    /// Memory that was registered through the cache is invalidated before it is unmapped, whether it is deregistered or not.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: `memory` does not hold as many entries as the limits say.
+    pub unsafe fn new(hca: H, watch: W, memory: M, limits: Limits) -> Result<Self, OutOfMemory> {
+        Ok(Self { hca, watch, cache: Cache::new(memory, limits)? })
+    }
+
+    /// Forgets what is registered of `length` bytes at `address`. What is in use is deregistered at the end of its use.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Hca::deregister`]. The cache has forgotten the memory nevertheless.
+    pub fn invalidate(&mut self, address: u64, length: u64) -> Result<(), HcaError> {
+        let mut result = Ok(());
+        while let Some(region) = self.cache.invalidate(address, length) {
+            result = result.and(self.hca.deregister(region));
+        }
+        result
+    }
+
+    /// Deregisters everything that is not in use.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Hca::deregister`].
+    pub fn clear(&mut self) -> Result<(), HcaError> {
+        let mut result = Ok(());
+        while let Some(region) = self.cache.evict() {
+            result = result.and(self.hca.deregister(region));
+        }
+        result
+    }
+
+    /// What the cache has done.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.cache.counts()
+    }
+
+    /// The device.
+    pub const fn hca(&mut self) -> &mut H {
+        &mut self.hca
+    }
+}
+
+impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
+    fn capabilities(&self) -> Capabilities {
+        self.hca.capabilities()
+    }
+
+    unsafe fn register(
+        &mut self,
+        base: NonNull<u8>,
+        length: usize,
+        access: Access,
+    ) -> Result<Region, HcaError> {
+        while let Some((address, length)) = self.watch.next() {
+            self.invalidate(address, length)?;
+        }
+        let address = base.addr().get() as u64;
+        if let Some(region) = self.cache.find(address, length as u64, access) {
+            return Ok(region);
+        }
+        let access = self.cache.rights(address, length as u64, access);
+        while let Some(region) = self.cache.make_room(length as u64) {
+            self.hca.deregister(region)?;
+        }
+        let region = loop {
+            // SAFETY: by the contract, and by that of `new` for as long as the region stays in the cache.
+            match unsafe { self.hca.register(base, length, access) } {
+                Ok(region) => break region,
+                Err(HcaError::Memory { bytes }) => match self.cache.evict() {
+                    Some(region) => self.hca.deregister(region)?,
+                    None => return Err(HcaError::Memory { bytes }),
+                },
+                Err(error) => return Err(error),
+            }
+        };
+        while let Some(region) = self.cache.superseded(&region, access) {
+            self.hca.deregister(region)?;
+        }
+        self.cache.insert(region, access);
+        Ok(region)
+    }
+
+    fn deregister(&mut self, region: Region) -> Result<(), HcaError> {
+        match self.cache.release(&region) {
+            Some(region) => self.hca.deregister(region),
+            None => Ok(()),
+        }
+    }
+
+    fn open(&mut self, peer: u32) -> Result<(Connection, Address), HcaError> {
+        self.hca.open(peer)
+    }
+
+    fn connect(
+        &mut self,
+        connection: Connection,
+        address: &Address,
+    ) -> Result<Readiness, HcaError> {
+        self.hca.connect(connection, address)
+    }
+
+    fn close(&mut self, connection: Connection) -> Result<(), HcaError> {
+        self.hca.close(connection)
+    }
+
+    unsafe fn post(
+        &mut self,
+        connection: Connection,
+        request: &WorkRequest<'_>,
+    ) -> Result<(), PostError> {
+        // SAFETY: by the contract.
+        unsafe { self.hca.post(connection, request) }
+    }
+
+    unsafe fn post_receive(&mut self, id: u64, piece: Piece) -> Result<(), PostError> {
+        // SAFETY: by the contract.
+        unsafe { self.hca.post_receive(id, piece) }
+    }
+
+    fn poll(&mut self, into: &mut [Completion]) -> Result<usize, HcaError> {
+        self.hca.poll(into)
+    }
+
+    fn arm(&mut self) -> Result<(), HcaError> {
+        self.hca.arm()
+    }
+}
+
+impl<H: fmt::Debug, W, M: Memory> fmt::Debug for Cached<H, W, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cached").field("hca", &self.hca).field("cache", &self.cache).finish()
+    }
+}

@@ -1,0 +1,26 @@
+//! The pipeline design: each chunk leaves as soon as it is copied, while the next one is (`[RdmaChannel04]` §4.4).
+
+use super::error::Cause;
+use super::poster::Poster;
+use super::slot::{Kind, Slots};
+use crate::hca::Hca;
+use crate::progress::Cursor;
+
+/// Takes bytes as far as there is room.
+pub(super) fn put<H: Hca>(
+    slots: &mut Slots,
+    poster: &mut Poster,
+    hca: &mut H,
+    mut from: Cursor,
+) -> Result<usize, Cause> {
+    let mut taken = 0;
+    for _ in 0..slots.room(poster)? {
+        if from.remaining() == 0 {
+            break;
+        }
+        taken += slots.fill(poster, Kind::Data, &mut from);
+        slots.progress(poster, hca)?;
+    }
+    slots.progress(poster, hca)?;
+    Ok(taken)
+}

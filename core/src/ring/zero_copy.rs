@@ -1,0 +1,223 @@
+//! The zero-copy design: the receiver reads large parts straight into its user's buffer (`[RdmaChannel04]` §5).
+//!
+//! Small parts go through slots. For a large one the sender registers the user's memory and puts its address into a slot.
+//! The receiver, when its user's buffer is there, registers that, reads, and writes an acknowledgement: a counter, which waits
+//! behind no slot. `put` counts the part when it is acknowledged, `get` as its reads are done.
+
+use super::config::{Config, FETCHED};
+use super::error::Cause;
+use super::landing::Counter;
+use super::large::{Held, announce, split};
+use super::pipeline;
+use super::poster::Poster;
+use super::slot::{Kind, Slots, corrupt};
+use crate::hca::{Access, Hca, HcaError, Remote};
+use crate::progress::{Cursor, Part};
+
+/// One link's two streams.
+#[derive(Debug)]
+pub(super) struct ZeroCopy {
+    slots: Slots,
+    large: usize,
+    /// The part that the peer is to read, and the number of parts so far.
+    offered: Option<Held>,
+    offers: u64,
+    /// The read under way, and its request.
+    reading: Option<(Held, u64)>,
+    /// Bytes read of the announcement in front.
+    offset: u64,
+    /// The peer's parts that are read whole, and of them those that it knows of.
+    fetched: u64,
+    told: u64,
+}
+
+impl ZeroCopy {
+    pub(super) const fn new(config: &Config) -> Self {
+        Self {
+            slots: Slots::new(config),
+            large: config.large as usize,
+            offered: None,
+            offers: 0,
+            reading: None,
+            offset: 0,
+            fetched: 0,
+            told: 0,
+        }
+    }
+
+    /// Takes small parts as far as there is room, and a large one when the peer has it.
+    pub(super) fn put<H: Hca>(
+        &mut self,
+        poster: &mut Poster,
+        hca: &mut H,
+        from: &[Part],
+    ) -> Result<usize, Cause> {
+        self.progress(poster, hca)?;
+        if let Some(held) = self.offered {
+            held.check(from.iter().find(|part| part.length > 0).copied())?;
+            if !self.is_fetched(poster)? {
+                return Ok(0);
+            }
+            held.release(hca)?;
+            self.offered = None;
+            return Ok(held.part.length);
+        }
+        let (small, large) = split(from, self.large);
+        // SAFETY: the parts are valid while `Link::put` runs.
+        let cursor = unsafe { Cursor::parts(small) };
+        let before = cursor.remaining();
+        let mut taken = pipeline::put(&mut self.slots, poster, hca, cursor)?;
+        if let Some(part) = large
+            && taken == before
+            && !self.offer(poster, hca, part)?
+        {
+            // The system registers no more: through the slots, like a small one.
+            // SAFETY: as above.
+            let cursor = unsafe { Cursor::contiguous(part) };
+            taken += pipeline::put(&mut self.slots, poster, hca, cursor)?;
+        }
+        Ok(taken)
+    }
+
+    /// Announces a large part, if there is room. False: its memory cannot be registered.
+    fn offer<H: Hca>(
+        &mut self,
+        poster: &mut Poster,
+        hca: &mut H,
+        part: Part,
+    ) -> Result<bool, Cause> {
+        if self.slots.room(poster)? == 0 {
+            return Ok(true);
+        }
+        let access = Access { remote_read: true, ..Access::LOCAL_READ };
+        // SAFETY: the part is valid until it is counted (contract of `Link::put`), and released then or in `finalize`.
+        let Some(held) = (unsafe { Held::new(hca, part, poster.longest(), access) })? else {
+            return Ok(false);
+        };
+        announce(&mut self.slots, poster, &held.announcement());
+        self.offers += 1;
+        self.offered = Some(held);
+        self.slots.progress(poster, hca)?;
+        Ok(true)
+    }
+
+    /// Whether the peer has read the part offered last.
+    fn is_fetched(&self, poster: &Poster) -> Result<bool, Cause> {
+        // SAFETY: the word lies in the memory lent, aligned, and the peer's device writes it whole.
+        let found = unsafe { poster.at(FETCHED).cast::<Counter>().as_ref() }.read();
+        if found > self.offers {
+            return Err(corrupt("the number of parts that were read", found, self.offers));
+        }
+        Ok(found == self.offers)
+    }
+
+    /// Delivers what has arrived, and begins to read what has been announced.
+    pub(super) fn get<H: Hca>(
+        &mut self,
+        poster: &mut Poster,
+        hca: &mut H,
+        mut into: Cursor,
+    ) -> Result<usize, Cause> {
+        let mut got = 0;
+        loop {
+            if let Some((held, request)) = self.reading {
+                held.check(into.first())?;
+                if !poster.is_done(request) || into.first().is_none() {
+                    return Ok(got);
+                }
+                held.release(hca)?;
+                self.reading = None;
+                self.offset += held.part.length as u64;
+                got += held.part.length;
+                into = into.after(held.part.length);
+            }
+            let Some(front) = self.slots.front(poster)? else { return Ok(got) };
+            let bytes = match front.kind {
+                Kind::Data => self.slots.get(poster, &mut into)?,
+                Kind::Large => {
+                    let announced = front.announcement()?;
+                    match announced.length.checked_sub(self.offset) {
+                        Some(0) => self.finish(),
+                        Some(left) => {
+                            let at = announced.remote();
+                            let address = at.address.wrapping_add(self.offset);
+                            let from = Remote { address, ..at };
+                            if !self.read(poster, hca, into.first(), from, left)? {
+                                return Ok(got);
+                            }
+                        }
+                        None => {
+                            let what = "the length of an announcement";
+                            return Err(corrupt(what, announced.length, u64::MAX));
+                        }
+                    }
+                    continue;
+                }
+                Kind::Done => return Err(corrupt("the kind of a message", 2, 1)),
+            };
+            got += bytes;
+            if bytes == 0 && into.first().is_none() {
+                return Ok(got);
+            }
+        }
+    }
+
+    /// The announcement in front is read whole.
+    const fn finish(&mut self) {
+        self.slots.consume();
+        self.offset = 0;
+        self.fetched += 1;
+    }
+
+    /// Begins to read up to `left` bytes into `part`. False: not now.
+    fn read<H: Hca>(
+        &mut self,
+        poster: &mut Poster,
+        hca: &mut H,
+        part: Option<Part>,
+        from: Remote,
+        left: u64,
+    ) -> Result<bool, Cause> {
+        let Some(part) = part else { return Ok(false) };
+        let most = poster.longest().min(usize::try_from(left).unwrap_or(usize::MAX));
+        // SAFETY: the part is valid until it is counted (contract of `Link::get`), and released then or in `finalize`.
+        let held = unsafe { Held::new(hca, part, most, Access::LOCAL) }?
+            .ok_or(Cause::Device(HcaError::Memory { bytes: part.length as u64 }))?;
+        // SAFETY: as above.
+        let posted = unsafe { poster.transfer(hca, held.piece(), from, true) };
+        if let Ok(Some(request)) = posted {
+            self.reading = Some((held, request));
+        } else {
+            held.release(hca)?;
+        }
+        posted.map(|request| request.is_some())
+    }
+
+    /// Hands to the device what it has not got yet: slots, credit, acknowledgement.
+    pub(super) fn progress<H: Hca>(
+        &mut self,
+        poster: &mut Poster,
+        hca: &mut H,
+    ) -> Result<(), Cause> {
+        if self.told < self.fetched && poster.write_word(hca, self.fetched, FETCHED)? {
+            self.told = self.fetched;
+        }
+        self.slots.progress(poster, hca)
+    }
+
+    /// As [`ZeroCopy::progress`]. True: the peer has all of it.
+    pub(super) fn drain<H: Hca>(
+        &mut self,
+        poster: &mut Poster,
+        hca: &mut H,
+    ) -> Result<bool, Cause> {
+        self.progress(poster, hca)?;
+        Ok(self.told == self.fetched && self.slots.drain(poster, hca)?)
+    }
+
+    /// Gives back what is registered; the connection is closed.
+    pub(super) fn finalize<H: Hca>(self, hca: &mut H) -> Result<(), Cause> {
+        let reading = self.reading.map(|(held, _)| held);
+        self.offered.into_iter().chain(reading).try_for_each(|held| held.release(hca))
+    }
+}
