@@ -21,7 +21,9 @@ const DEVICE: &str = "rxe";
 const SCRIPT: &str = "
     cd /tmp
     /user/strait info | grep rxe || exit 98
-    /user/verbs --include-ignored --test-threads=1 --nocapture
+    /user/verbs --include-ignored --test-threads=1 --nocapture || exit
+    /user/ring --include-ignored --test-threads=1 --nocapture || exit
+    /user/strait demo
 ";
 
 /// `cargo xtask vm`.
@@ -41,6 +43,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let programs = [
         ("strait", program(shell, "build -p strait --bin strait")?),
         ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
+        ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
     ];
     let task = Task { device: DEVICE, script: SCRIPT, programs: &programs };
     let said = machine::boot(shell, &folder, &image, &task)?;

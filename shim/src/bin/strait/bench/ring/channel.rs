@@ -197,7 +197,8 @@ pub(super) struct Messages<'p, 'a, 'world> {
 
 impl<'p, 'a, 'world> Messages<'p, 'a, 'world> {
     pub(super) fn new(pipe: &'p mut Pipe<'a, 'world>, bytes: usize, window: bool) -> Self {
-        let window = window.then_some((4 << 20) / bytes.max(1)).map(|window| window.clamp(1, WINDOW));
+        let window =
+            window.then_some((4 << 20) / bytes.max(1)).map(|window| window.clamp(1, WINDOW));
         Self { pipe, out: vec![0; bytes], arrived: vec![0; bytes], window, count: 0 }
     }
 

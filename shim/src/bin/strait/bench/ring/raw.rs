@@ -56,7 +56,8 @@ impl<'a, 'world> Raw<'a, 'world> {
         let own = [region.base as u32, (region.base >> 32) as u32, region.remote_key];
         let [low, high, key] = swap(stage, own)?;
         let far = Remote { address: u64::from(low) | u64::from(high) << 32, key };
-        let window = window.then_some((4 << 20) / bytes.max(1)).map(|window| window.clamp(1, WINDOW));
+        let window =
+            window.then_some((4 << 20) / bytes.max(1)).map(|window| window.clamp(1, WINDOW));
         stage.barrier()?;
         let [sent, posted, done, awaited] = [0; 4];
         Ok(Self {
