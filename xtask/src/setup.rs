@@ -204,7 +204,7 @@ fn absence(tool: Tool, problem: &str) -> Absence {
 }
 
 /// Does an installer's complaint mean that the network cannot be reached?
-fn is_offline(complaint: &str) -> bool {
+pub(crate) fn is_offline(complaint: &str) -> bool {
     const SIGNS: [&str; 9] = [
         "could not download",
         "error sending request",

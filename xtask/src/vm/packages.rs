@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::setup::is_offline;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 
@@ -32,11 +33,18 @@ pub(super) fn fetch(shell: &Shell, folder: &Path) -> Result<Packages, Stop> {
         return Err(absent("this is no Debian system, whose packages the guest is made of", None));
     }
     eprintln!("vm: downloading the guest's packages");
-    download(shell, folder).or_else(|_| {
+    let fetched = download(shell, folder).or_else(|_| {
         // The lists of packages may be missing or old.
-        refresh(shell)?;
+        shell.step("apt-get", "update --quiet").output()?;
         download(shell, folder)
-    })?;
+    });
+    if let Err(Stop::Failed(why)) = fetched {
+        let remedy = (!is_offline(&why)).then_some("run `apt-get update` as root, then again");
+        // The first complaint is the cause of the others.
+        let why = why.lines().find(|line| line.starts_with("E: ")).unwrap_or(&why);
+        return Err(absent(&format!("the guest's packages cannot be downloaded: {why}"), remedy));
+    }
+    fetched?;
     found(folder).ok_or_else(|| Stop::Failed("apt-get left no packages".into()))
 }
 
@@ -87,26 +95,14 @@ fn newest_kernel(shell: &Shell) -> Result<String, Stop> {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     let names = listed.lines().filter_map(|line| line.split_whitespace().next());
     let newest = names.max_by_key(|name| version(name));
-    newest.map(str::to_owned).ok_or_else(|| {
-        absent("the package lists have no kernel 6.12", Some("run `apt-get update` as root"))
-    })
+    newest
+        .map(str::to_owned)
+        .ok_or_else(|| Stop::Failed("the package lists have no kernel 6.12".into()))
 }
 
 /// The numbers in a package's name, which order its versions.
 fn version(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
-}
-
-fn refresh(shell: &Shell) -> Result<(), Stop> {
-    let update = shell.step("apt-get", "update --quiet").output();
-    update.map(drop).map_err(|stop| match stop {
-        Stop::Failed(why) => {
-            let why = why.lines().collect::<Vec<_>>().join(": ");
-            let what = format!("the guest's packages cannot be downloaded: {why}");
-            absent(&what, None)
-        }
-        stop @ Stop::NotRun(_) => stop,
-    })
 }
 
 fn absent(what: &str, remedy: Option<&str>) -> Stop {

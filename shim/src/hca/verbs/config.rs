@@ -30,10 +30,26 @@ impl Default for Config {
 pub(super) fn may_lock(needed: u64) -> Result<(), OpenError> {
     let privileged =
         capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
-    match getrlimit(Resource::Memlock).current {
-        Some(limit) if limit < needed && !privileged => {
-            Err(OpenError::LockedMemory { limit, needed })
-        }
+    allows(getrlimit(Resource::Memlock).current.filter(|_| !privileged), needed)
+}
+
+fn allows(limit: Option<u64>, needed: u64) -> Result<(), OpenError> {
+    match limit {
+        Some(limit) if limit < needed => Err(OpenError::LockedMemory { limit, needed }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_less_is_named() {
+        assert!(allows(None, u64::MAX).is_ok());
+        assert!(allows(Some(8 << 20), 8 << 20).is_ok());
+        let error = allows(Some(65536), 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("65536") && error.contains("1048576"), "{error}");
+        assert!(error.contains("ulimit -l"), "{error}");
     }
 }
