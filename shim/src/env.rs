@@ -10,6 +10,8 @@ use strait_core::lmt::Transfer;
 use strait_core::progress::Tuning;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
+use crate::hca::soft::Mode;
+
 /// One variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -111,6 +113,14 @@ pub(crate) const PMI_SIZE: Variable = Variable {
     default: "set by launchers",
 };
 
+/// The RDMA device between virtual nodes.
+pub(crate) const HCA: Variable = Variable {
+    name: "STRAIT_HCA",
+    meaning: "software RDMA device: who moves the data, the poster or a thread",
+    expected: "soft-inline or soft-engine",
+    default: "soft-inline; strait bench hca measures both",
+};
+
 /// The table of all variables, as `strait info` prints it.
 pub const VARIABLES: &[Variable] = &[
     BOOT_FD,
@@ -121,6 +131,7 @@ pub const VARIABLES: &[Variable] = &[
     EAGER_MAX,
     UNEXPECTED_MAX,
     LMT,
+    HCA,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,
@@ -152,6 +163,17 @@ pub fn tuning() -> Result<Tuning, EnvError> {
         unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
     })
+}
+
+/// The software device that was asked for.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no device.
+pub fn hca() -> Result<Option<Mode>, EnvError> {
+    let mode = |name: &str| Mode::ALL.into_iter().find(|mode| mode.name() == name);
+    let name = HCA.read(|name: &String| mode(name).is_some())?;
+    Ok(name.and_then(|name| mode(&name)))
 }
 
 fn transfer(name: &str) -> Option<Transfer> {
@@ -233,6 +255,8 @@ mod tests {
         assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
         assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
+        assert!(Mode::ALL.iter().all(|mode| HCA.expected.contains(mode.name())));
+        assert!(HCA.default.starts_with(Mode::default().name()));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));
     }

@@ -80,7 +80,12 @@ impl Ended {
             let found: BTreeSet<&str> =
                 row.as_object().unwrap().keys().map(String::as_str).collect();
             assert_eq!(found, BTreeSet::from(KEYS), "{row}");
-            assert_eq!((&row["transport"], &row["nodes"]), (&"shm".into(), &1.into()), "{row}");
+            let is_device = row["bench"] == "hca";
+            assert_eq!(
+                (row["transport"] == "shm", &row["nodes"]),
+                (!is_device, &1.into()),
+                "{row}"
+            );
             let [min, p50] = ["min", "p50"].map(|key| row[key].as_f64().unwrap());
             assert!(0.0 <= min && min <= p50, "{row}");
         }
@@ -219,6 +224,25 @@ fn depth_goes_to_ten_thousand_for_each_queue() {
 }
 
 #[test]
+fn the_bare_device_is_measured_in_each_mode() {
+    let rows = strait(&[&["bench", "hca", "--bytes=8,20K"], &LITTLE[..]].concat()).rows();
+    for device in ["soft-inline", "soft-engine"] {
+        for (variant, metric) in [
+            ("write", "latency"),
+            ("read", "latency"),
+            ("send", "latency"),
+            ("fetch-and-add", "latency"),
+            ("writes", "bandwidth"),
+        ] {
+            let is_it = |row: &Value| {
+                row["transport"] == device && row["variant"] == variant && row["metric"] == metric
+            };
+            assert!(rows.iter().any(is_it), "{device}, {variant}: {rows:?}");
+        }
+    }
+}
+
+#[test]
 fn every_bench_has_the_bare_line_before_and_after() {
     let rows = strait(&[&["bench", "rate"], &LITTLE[..]].concat()).rows();
     let bare: Vec<&Value> =
@@ -319,7 +343,14 @@ fn info_for_people_has_everything_too() {
     for name in strait::env::VARIABLES.iter().map(|variable| variable.name) {
         assert!(stdout.contains(name), "{name} is missing in {stdout}");
     }
-    for name in ["process_vm_readv", "huge pages", "ibverbs", "cell_payload", "segment layout"] {
+    for name in [
+        "process_vm_readv",
+        "huge pages, allocated",
+        "heap_bytes",
+        "ibverbs",
+        "cell_payload",
+        "segment layout",
+    ] {
         assert!(stdout.contains(name), "{name} is missing in {stdout}");
     }
 }

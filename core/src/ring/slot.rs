@@ -95,15 +95,17 @@ impl Place {
         const FLAG: usize = size_of::<u64>();
         let start = self.length - size_of::<Landing>() - length;
         let ways = |at: usize| (self.near + at, self.far + at);
-        // SAFETY, both: the image is filled again only when `mark` is done.
         if poster.ordered_bytes() {
             let whole = self.length - start;
+            // SAFETY: the image is filled again only when `mark` is done.
             return unsafe { poster.write(hca, ways(start), whole, mark) };
         }
         let body = self.length - FLAG - start;
         if !*half {
+            // SAFETY: as above.
             *half = unsafe { poster.write(hca, ways(start), body, poster.mark()) }?;
         }
+        // SAFETY: as above.
         if *half && unsafe { poster.write_flag(hca, ways(self.length - FLAG), mark) }? {
             *half = false;
             return Ok(true);

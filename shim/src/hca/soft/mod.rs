@@ -51,12 +51,27 @@ pub use fabric::{Fabric, FabricError};
 pub use time::TimeModel;
 
 /// Who does the work that is posted.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
     /// Whoever posts, when it posts; what has to wait is tried again when it polls.
+    #[default]
     Inline,
     /// A thread of the device, in the time that the model says.
     Engine(TimeModel),
+}
+
+impl Mode {
+    /// The modes that `STRAIT_HCA` can ask for.
+    pub const ALL: [Self; 2] = [Self::Inline, Self::Engine(TimeModel::INFINIBAND_2004)];
+
+    /// What `STRAIT_HCA` calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inline => "soft-inline",
+            Self::Engine(_) => "soft-engine",
+        }
+    }
 }
 
 /// The software HCA of one rank.

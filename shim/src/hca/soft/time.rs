@@ -18,8 +18,8 @@ impl TimeModel {
     pub const NONE: Self =
         Self { write: Duration::ZERO, read: Duration::ZERO, bytes_per_second: 0 };
 
-    /// The cards of `[RdmaChannel04]` §4.3: 5.9 µs and 870 MB/s for writes. The text gives no figure for a small read; 12.4 µs is
-    /// somewhat more than twice a write's way, which is what it goes.
+    /// The cards of `[RdmaChannel04]` §4.2.1: 5.9 µs and 870 MB/s for writes. Its text gives no figure for a small read;
+    /// 12.4 µs is somewhat more than twice a write's way, which is what it goes.
     pub const INFINIBAND_2004: Self = Self {
         write: Duration::from_nanos(5_900),
         read: Duration::from_nanos(12_400),

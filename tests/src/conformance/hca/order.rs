@@ -40,6 +40,33 @@ pub(super) fn completions_come_in_order<P: Party>(side: &mut Side<'_, P>) -> App
     Ok(())
 }
 
+/// The first writes words all of whose bytes are the same, and the second looks all the time.
+pub(super) fn a_word_is_never_seen_in_part<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    const TURNS: u8 = 200;
+    let link = side.connect();
+    let (buffer, far) = side.shared(16);
+    if side.is_first() {
+        for turn in 1..=TURNS {
+            buffer.put(0, &[turn; 8]);
+            let from = [buffer.piece(0, 8)];
+            side.perform(link, Operation::Write { from: &from, to: far.at(8) });
+        }
+    } else {
+        let mut last = 0;
+        while last < TURNS {
+            let [first, rest @ ..] = buffer.word_at_once(8).to_ne_bytes();
+            assert_eq!(rest, [first; 7], "a word in parts");
+            assert!(first >= last, "{first} after {last}");
+            last = first;
+            side.look();
+        }
+    }
+    side.meet();
+    side.free(buffer);
+    side.close(link);
+    Ok(())
+}
+
 /// Data, and then a flag in a write of its own, back and forth: who sees the flag sees the data.
 pub(super) fn a_flag_comes_after_its_data<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const TURNS: usize = 100;

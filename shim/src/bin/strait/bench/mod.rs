@@ -5,8 +5,10 @@ mod barrier;
 pub(crate) mod cacheline;
 mod depth;
 mod halo;
+mod hca;
 pub(crate) mod lane;
 pub(crate) mod latency;
+mod memory;
 mod one_copy;
 mod rate;
 pub(crate) mod report;
@@ -24,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 pub(crate) use bandwidth::of as bandwidth_of;
+pub(crate) use memory::Memory;
 use report::Report;
 use sampling::Effort;
 use stage::Stage;
@@ -52,7 +55,13 @@ enum Kind {
     /// Time of a message from call to call, one way: half a round trip
     Latency(Options),
     /// Bytes that get through, by windows of up to 64 messages in one direction
-    Bandwidth(Options),
+    Bandwidth {
+        #[command(flatten)]
+        options: Options,
+        /// Where the buffers lie
+        #[arg(long, value_enum, default_value_t)]
+        memory: Memory,
+    },
     /// Short messages that get through in one direction
     Rate(Options),
     /// Time of a barrier of all ranks, by each way that it can go
@@ -63,6 +72,8 @@ enum Kind {
     Depth(Common),
     /// The designs of the RDMA channel over the software HCA, beside its bare writes; two ranks
     Ring(Options),
+    /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
+    Hca(Options),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -130,24 +141,28 @@ impl Bench {
         let effort = common.effort();
         let (sizes, transfers) = (self.kind.sizes(), self.kind.transfers());
         let steps = match self.kind {
-            Kind::Latency(_) | Kind::Bandwidth(_) => sizes.len() * transfers.len().max(1),
+            Kind::Latency(_) | Kind::Bandwidth { .. } => sizes.len() * transfers.len().max(1),
             Kind::Rate(_) => 2 * sizes.len(),
             Kind::Barrier(_) => barrier::STEPS,
             Kind::Halo(_) => halo::STEPS * sizes.len(),
             Kind::Depth(_) => depth::STEPS,
             Kind::Ring(_) => ring::steps(sizes.len()),
+            Kind::Hca(_) => hca::steps(sizes.len())?,
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
         let before = cacheline::probe(stage)?;
         match self.kind {
             Kind::Latency(_) => latency::run(stage, effort, &sizes, &transfers, &mut report)?,
-            Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, &transfers, &mut report)?,
+            Kind::Bandwidth { memory, .. } => {
+                bandwidth::run(stage, effort, &sizes, &transfers, memory, &mut report)?;
+            }
             Kind::Rate(_) => rate::run(stage, effort, &sizes, &mut report)?,
             Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
             Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
             Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
             Kind::Ring(_) => ring::run(stage, effort, &sizes, &mut report)?,
+            Kind::Hca(_) => hca::run(stage, effort, &sizes, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -159,9 +174,10 @@ impl Kind {
     const fn common(&self) -> Common {
         match self {
             Self::Latency(options)
-            | Self::Bandwidth(options)
+            | Self::Bandwidth { options, .. }
             | Self::Rate(options)
-            | Self::Ring(options) => options.common,
+            | Self::Ring(options)
+            | Self::Hca(options) => options.common,
             Self::Halo(tiles) => tiles.common,
             Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
         }
@@ -169,7 +185,9 @@ impl Kind {
 
     /// The transfers that were asked for.
     fn transfers(&self) -> Vec<Transfer> {
-        let (Self::Latency(options) | Self::Bandwidth(options)) = self else { return Vec::new() };
+        let (Self::Latency(options) | Self::Bandwidth { options, .. }) = self else {
+            return Vec::new();
+        };
         let named = options.transfer.iter().flat_map(|transfers| match transfers {
             Transfers::All => Transfer::ALL.to_vec(),
             Transfers::One(transfer) => vec![*transfer],
@@ -181,9 +199,10 @@ impl Kind {
     fn sizes(&self) -> Vec<usize> {
         match self {
             Self::Latency(options)
-            | Self::Bandwidth(options)
+            | Self::Bandwidth { options, .. }
             | Self::Rate(options)
             | Self::Ring(options)
+            | Self::Hca(options)
                 if !options.bytes.is_empty() =>
             {
                 options.bytes.clone()
@@ -191,9 +210,10 @@ impl Kind {
             Self::Halo(tiles) if !tiles.tiles.is_empty() => tiles.tiles.clone(),
             Self::Halo(_) => (1..=10).map(|power| 1 << power).collect(),
             Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
-            Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
+            Self::Bandwidth { .. } => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
             Self::Ring(_) => vec![8, 1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
+            Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],
             Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
         }
     }

@@ -122,9 +122,7 @@ impl<'a, 'world> Pipe<'a, 'world> {
 
     /// Takes the link down, on both sides at once.
     pub(super) fn close(mut self) -> Result<(), Box<dyn Error>> {
-        while !self.link.drain(self.device)? {
-            self.poll()?;
-        }
+        self.settle()?;
         self.stage.barrier()?;
         self.link.finalize(self.device)?;
         Ok(self.memory.leave(self.device, self.region)?)
@@ -132,6 +130,14 @@ impl<'a, 'world> Pipe<'a, 'world> {
 
     pub(super) fn operations(&self) -> Operations {
         self.link.operations()
+    }
+
+    /// Waits until the partner has everything that was put.
+    fn settle(&mut self) -> Result<(), strait::Error> {
+        while !self.link.drain(self.device).map_err(|error| gone(self.stage, &error))? {
+            self.poll()?;
+        }
+        Ok(())
     }
 
     fn put_all(&mut self, bytes: &mut [u8]) -> Result<(), strait::Error> {
@@ -241,7 +247,8 @@ impl Batch for Messages<'_, '_, '_> {
                 None => self.pipe.put_all(&mut self.out)?,
             }
         }
-        Ok(())
+        // Nobody looks at the link until the next sample: what the device did not take yet would wait for that.
+        self.pipe.settle()
     }
 
     fn verify(&self, seed: u64) -> Result<(), Mismatch> {
