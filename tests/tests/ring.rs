@@ -137,3 +137,34 @@ fn a_flag_in_a_write_without_order_is_believed_too_soon() {
     });
     assert!(deceived.count() > 0, "bytes that land in any order went unnoticed");
 }
+
+/// Requests for a message of 8 bytes, when each is answered by one.
+fn requests_per_message(design: Design, ordered_bytes: bool) -> f64 {
+    const ROUNDS: u64 = 20;
+    let mut model = Model::drawn(1);
+    (model.capabilities.ordered_bytes, model.capabilities.depth, model.refuse) =
+        (ordered_bytes, 64, 0);
+    let config = Config { chunk: 64, slots: 8, ..Config::new(design) };
+    let mut mesh = Mesh::new(Simulated(Fabric::new(1, 2, model)), 2, config);
+    for round in 0..ROUNDS {
+        for way in [(0, 1), (1, 0)] {
+            let (out, mut into) = (round.to_ne_bytes(), [0; 8]);
+            assert_eq!(mesh.put(way, &out, &[]), Ok(8));
+            while mesh.get(way, &mut into, &[]) == Ok(0) {
+                assert!(mesh.rig.pass() | mesh.poll(0) | mesh.poll(1), "nothing happens");
+            }
+            assert_eq!(into, out);
+        }
+    }
+    let requests = [(0, 1), (1, 0)].map(|(rank, peer)| mesh.end(rank, peer).0.operations().total());
+    requests.iter().sum::<u64>() as f64 / (2 * ROUNDS) as f64
+}
+
+#[test]
+fn a_message_takes_as_many_requests_as_its_design_says() {
+    for design in Design::ALL {
+        let [one_write, two_writes] = if design == Design::Basic { [3.0; 2] } else { [1.0, 2.0] };
+        assert_eq!(requests_per_message(design, true), one_write, "{}", design.name());
+        assert_eq!(requests_per_message(design, false), two_writes, "{}", design.name());
+    }
+}
