@@ -25,13 +25,13 @@ impl Rig for Simulated {
     }
 }
 
-/// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_SEED`.
+/// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_TEST_SEED`.
 fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
-    let one = std::env::var("STRAIT_SEED").ok().map(|seed| seed.parse().expect("a number"));
+    let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for design in Design::ALL {
         for seed in one.map_or(0..seeds, |seed| seed..seed + 1) {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| scenario(seed, design))) {
-                eprintln!("{} fails; play it again with STRAIT_SEED={seed}", design.name());
+                eprintln!("{} fails; play it again with STRAIT_TEST_SEED={seed}", design.name());
                 resume_unwind(panic);
             }
         }
