@@ -1,6 +1,6 @@
 //! The barrier: who has left it knows all that was done before it, and slots go from group to group.
 
-use strait_core::shm::{Barrier, BarrierSlot, Way};
+use strait_core::shm::{Barrier, BarrierSlot, Ranks, Seats, Way};
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model, model_in_full, thread};
 
@@ -156,25 +156,80 @@ fn nobody_is_missing() {
     model(|| seen_after_the_join(Way::Signal));
 }
 
+/// The number of the slot.
+const SLOT: u32 = 3;
+
+/// One slot and the seats of up to three ranks, who all live.
+struct Place {
+    shared: Arc<Shared>,
+    seats: Vec<Seats>,
+}
+
+impl Place {
+    fn new(ranks: u32) -> Arc<Self> {
+        let seats = (0..ranks).map(|_| Seats::none()).collect();
+        Arc::new(Self { shared: Shared::new(0), seats })
+    }
+
+    fn slot(&self) -> &BarrierSlot {
+        &self.shared.slot
+    }
+
+    fn claim(&self, leader: u32) -> Option<u32> {
+        self.slot().claim(leader, &View { place: self, leader })
+    }
+
+    fn join(&self, rank: u32, number: u32) -> bool {
+        self.seats[rank as usize].take(SLOT);
+        let joined = self.slot().join(number);
+        if !joined {
+            self.seats[rank as usize].leave(SLOT);
+        }
+        joined
+    }
+}
+
+/// The ranks, as a leader sees them.
+struct View<'a> {
+    place: &'a Place,
+    leader: u32,
+}
+
+impl Ranks for View<'_> {
+    fn sit(&self) -> bool {
+        self.place.seats.iter().any(|seats| seats.has(SLOT))
+    }
+
+    fn lives(&self, _: u32) -> bool {
+        true
+    }
+
+    fn seat_leader(&self) {
+        self.place.seats[self.leader as usize].take(SLOT);
+    }
+}
+
 /// Both members of a group use its slot once more and leave. The leader of another group wants the slot meanwhile.
 fn handed_on(way: Way) {
-    let shared = Shared::new(2);
-    assert!(shared.slot.claim(1));
+    let place = Place::new(3);
+    let number = place.claim(0).expect("it is free");
+    assert!(place.join(1, number));
     let members: Vec<_> = (0..2)
-        .map(|place| {
-            let shared = Arc::clone(&shared);
+        .map(|rank| {
+            let place = Arc::clone(&place);
             thread::spawn(move || {
-                assert!(shared.slot.belongs_to(1));
-                let _ = Barrier::new(way, place, 2).enter(&shared.slot);
-                shared.slot.leave(2);
+                let _ = Barrier::new(way, rank, 2).enter(place.slot());
+                place.seats[rank as usize].leave(SLOT);
             })
         })
         .collect();
     let mut claimed = false;
     for _ in 0..2 {
-        claimed = claimed || shared.slot.claim(2);
+        // So that loom lets them leave before the look, and not only behind it.
+        thread::yield_now();
+        claimed = place.claim(2).is_some();
         if claimed {
-            found_clean(way, &shared.slot);
+            found_clean(way, place.slot());
             break;
         }
     }
@@ -182,10 +237,10 @@ fn handed_on(way: Way) {
         member.join().unwrap();
     }
     if !claimed {
-        assert!(shared.slot.claim(2), "a slot that all have left is not free");
-        found_clean(way, &shared.slot);
+        assert!(place.claim(2).is_some(), "a slot that all have left is not free");
+        found_clean(way, place.slot());
     }
-    assert!(shared.slot.belongs_to(2) && !shared.slot.claim(3));
+    assert_eq!(place.claim(1), None, "it is taken");
 }
 
 /// Nothing of the old group's stands in the slot: one of two members does not meet anybody, and both do.
@@ -199,22 +254,39 @@ fn found_clean(way: Way, slot: &BarrierSlot) {
 
 #[test]
 fn a_slot_is_handed_on_clean() {
-    model(|| handed_on(Way::Word));
-    model(|| handed_on(Way::Flags));
-    model(|| handed_on(Way::Signal));
+    model_in_full(|| handed_on(Way::Word));
+    model_in_full(|| handed_on(Way::Flags));
+    model_in_full(|| handed_on(Way::Signal));
 }
 
 #[test]
 fn one_of_two_groups_gets_the_slot() {
     model_in_full(|| {
-        let shared = Shared::new(0);
+        let place = Place::new(2);
         let other = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.slot.claim(1))
+            let place = Arc::clone(&place);
+            thread::spawn(move || place.claim(1).is_some())
         };
-        let ours = shared.slot.claim(2);
+        let ours = place.claim(0).is_some();
         let theirs = other.join().unwrap();
         assert_ne!(ours, theirs, "both or none got it");
-        assert!(shared.slot.belongs_to(if ours { 2 } else { 1 }));
+        assert_eq!(place.claim(0), None, "it is taken");
+    });
+}
+
+/// The leader has left before a member of its group came to join, and another leader wants the slot.
+#[test]
+fn who_joins_late_is_seen_or_told() {
+    model_in_full(|| {
+        let place = Place::new(3);
+        let number = place.claim(0).expect("it is free");
+        place.seats[0].leave(SLOT);
+        let late = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || place.join(1, number))
+        };
+        let claimed = place.claim(2).is_some();
+        let joined = late.join().unwrap();
+        assert!(!(claimed && joined), "two groups are in one slot");
     });
 }

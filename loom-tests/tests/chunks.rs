@@ -74,15 +74,15 @@ impl Shared {
 
     fn open(&self) {
         self.use_buffer();
-        let cookie = ReceiveCookie { handle: 3, address: 5, length: 7, moves: true };
+        let cookie = ReceiveCookie { handle: 3, address: 5, lies: 1, length: 7, moves: true };
         self.descriptor.grant.open(1, cookie);
     }
 
     /// Looks for the receiver's answer.
     fn is_open(&self) -> bool {
         let Some(answer) = self.descriptor.grant.answer(1) else { return false };
-        let ReceiveCookie { handle, address, length, moves } = answer;
-        assert_eq!((handle, address, length, moves), (3, 5, 7, true));
+        let ReceiveCookie { handle, address, lies, length, moves } = answer;
+        assert_eq!((handle, address, lies, length, moves), (3, 5, 1, 7, true));
         true
     }
 }

@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 use std::io::{self, Write};
 
 use strait_core::layout::{Liveness, Segment};
-use strait_core::lmt::{Direction, Job, Refused};
+use strait_core::lmt::{Direction, Job, Refused, Remote};
 use strait_core::progress::Part;
 
 use crate::liveness;
@@ -63,8 +63,9 @@ impl Cma {
         if let Some(left) = &mut self.refuse_after {
             *left = left.checked_sub(1).ok_or(Refused)?;
         }
+        let Remote::Private(remote) = job.remote else { return Err(Refused) };
         let pid = self.prove(segment, job.peer)?;
-        let moved = self.carry(pid, job);
+        let moved = self.carry(pid, job, remote);
         if let Err(error) = moved {
             self.peers[job.peer as usize] = Peer::Refused;
             // What a dying peer cannot give is no fault of the kernel's, and its end is told elsewhere.
@@ -79,7 +80,7 @@ impl Cma {
     }
 
     /// Moves all of a job.
-    fn carry(&self, pid: libc::pid_t, job: &Job) -> io::Result<()> {
+    fn carry(&self, pid: libc::pid_t, job: &Job, remote: u64) -> io::Result<()> {
         let mut done = 0;
         while done < job.length {
             let mut local = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
@@ -87,7 +88,7 @@ impl Cma {
             if length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let remote = job.remote.wrapping_add(done as u64);
+            let remote = remote.wrapping_add(done as u64);
             // SAFETY: the job's own part lies in a buffer that the engine has claimed for it.
             done += unsafe { transfer(pid, job.direction, &local[..count], remote, length) }?;
         }

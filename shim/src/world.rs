@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Plan, Segment};
 use strait_core::progress::{
-    Cursor, Engine, Gone, Held, Outcome, Owner, ProgressError, RequestId, Sent, SentShort,
-    StartError, Tuning,
+    Cursor, Engine, Gone, Outcome, Owner, ProgressError, RequestId, Sent, SentShort, StartError,
+    Tuning,
 };
 use strait_core::wire::Key;
 
@@ -183,13 +183,6 @@ impl World {
         self.size
     }
 
-    /// Private memory that messages take which nobody has received yet, of all sources together, and the most it has been.
-    /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
-    #[must_use]
-    pub fn held(&self) -> Held {
-        self.engine().held()
-    }
-
     /// The world's endpoint: context 0.
     #[inline]
     #[must_use]
@@ -227,7 +220,7 @@ impl World {
         }
         let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
         for (_, mut meeting) in self.meetings.take() {
-            meeting.leave();
+            meeting.leave(self);
         }
         self.end(Life::Finished);
         let told = self.store.borrow_mut().finalize();
@@ -351,23 +344,34 @@ impl World {
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
     pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
-        if self.engine().wants_time() {
-            // Over 500 years fit.
-            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
-        }
+        self.tell_time();
         let moved = self.engine().progress();
         let carried = self.move_large();
         self.serve_wants();
         Ok(moved? | carried?)
     }
 
+    /// Tells the engine the time, if it wants to know.
+    #[inline(always)]
+    fn tell_time(&self) {
+        if self.engine().wants_time() {
+            // Over 500 years fit.
+            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
+        }
+    }
+
     /// Moves pieces of large messages, few enough that the queues are not kept waiting.
     fn move_large(&self) -> Result<bool, ProgressError> {
         for number in 0..JOBS_PER_PROGRESS {
             let Some(job) = self.engine().poll_transfer()? else { return Ok(number > 0) };
-            // SAFETY: as in `engine`.
-            let cma = unsafe { &mut *self.cma.get() };
-            let result = cma.perform(&self.map.segment(), &job);
+            // SAFETY: the engine gave it just now.
+            let result = if unsafe { job.copy() } {
+                Ok(())
+            } else {
+                // SAFETY: as in `engine`.
+                unsafe { &mut *self.cma.get() }.perform(&self.map.segment(), &job)
+            };
+            self.tell_time();
             self.engine().transfer_done(&job, result)?;
         }
         Ok(true)

@@ -343,7 +343,14 @@ fn info_for_people_has_everything_too() {
     for name in strait::env::VARIABLES.iter().map(|variable| variable.name) {
         assert!(stdout.contains(name), "{name} is missing in {stdout}");
     }
-    for name in ["process_vm_readv", "huge pages", "ibverbs", "cell_payload", "segment layout"] {
+    for name in [
+        "process_vm_readv",
+        "huge pages, allocated",
+        "heap_bytes",
+        "ibverbs",
+        "cell_payload",
+        "segment layout",
+    ] {
         assert!(stdout.contains(name), "{name} is missing in {stdout}");
     }
 }

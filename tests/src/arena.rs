@@ -15,7 +15,7 @@ use strait_core::progress::{Engine, Tuning};
 pub const NONCE: u64 = 0x5eed;
 
 /// Most bytes of a heap in an arena, which has memory behind all of it.
-const HEAP_MOST: u64 = 256 << 10;
+const HEAP_MOST: u64 = 128 << 10;
 
 /// A formatted segment. It must outlive its engines.
 #[derive(Debug)]

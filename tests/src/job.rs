@@ -17,6 +17,8 @@ use std::{env, fs, io, panic, thread};
 use rustix::process::{Pid, Signal};
 use strait::World;
 use strait::boot::{Config, Launch, RankExit};
+#[cfg(debug_assertions)]
+use strait_core::sync::{Step, is_stopped, stop_at};
 use tempfile::TempDir;
 
 /// Names the test whose body a rank runs.
@@ -237,4 +239,16 @@ pub fn die() -> ! {
     rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
         .expect("SIGKILL to myself");
     unreachable!("SIGKILL cannot be survived");
+}
+
+/// Ends this process as `kill -9` does, when it next reaches `step`: not one store later.
+#[cfg(debug_assertions)]
+pub fn die_at(step: Step) {
+    thread::spawn(|| {
+        while !is_stopped() {
+            thread::yield_now();
+        }
+        die();
+    });
+    stop_at(step);
 }

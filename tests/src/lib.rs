@@ -15,6 +15,8 @@ pub mod traffic;
 
 pub use arena::{Arena, Ledger, NONCE};
 pub use engines::Engines;
+#[cfg(debug_assertions)]
+pub use job::die_at;
 pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
 pub use model::{Model, explain};
 pub use segment::segment;

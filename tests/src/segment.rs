@@ -13,10 +13,15 @@ use strait_core::layout::Segment;
 #[must_use]
 pub fn segment(world: &World) -> Segment {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("what this process has mapped");
-    let line = maps.lines().find(|line| line.contains("/memfd:strait")).expect("a segment");
-    let (from, rest) = line.split_once('-').expect("a range");
-    let (to, _) = rest.split_once(' ').expect("a range");
-    let [from, to] = [from, to].map(|end| usize::from_str_radix(end, 16).expect("an address"));
+    // Parts of it may be mapped with other properties: then it has several lines, one behind the other.
+    let range = |line: &str| {
+        let range = line.split(' ').next()?.split_once('-')?;
+        let [from, to] = [range.0, range.1].map(|end| usize::from_str_radix(end, 16).ok());
+        Some((from?, to?))
+    };
+    let lines = maps.lines().filter(|line| line.contains("/memfd:strait"));
+    let ranges: Vec<_> = lines.filter_map(range).collect();
+    let (from, to) = (ranges.first().expect("a segment").0, ranges.last().expect("a segment").1);
     let base =
         NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(from)).expect("an address");
     // SAFETY: a mapping of this length, which lasts as long as the world. The nonce, at byte 16 of the header

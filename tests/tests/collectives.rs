@@ -345,6 +345,37 @@ fn survive(name: &'static str, ranks: u32, again: impl Fn(&Group<'_>, u64) -> Re
     });
 }
 
+/// The dead rank was a member of a group in every slot, and led half of them. The survivors' next groups get slots.
+#[test]
+fn the_slots_of_the_dead_serve_the_next_groups() {
+    const VICTIM: u32 = 0;
+    let job = Ranks::new(4, "the_slots_of_the_dead_serve_the_next_groups");
+    job.with_deaths(&[VICTIM]).within(Duration::from_secs(30)).run(|world| {
+        let make = |context: u32, members: &[u32]| {
+            let group = world.endpoint().with_context(context).group(members).unwrap();
+            group.barrier().map(|()| group)
+        };
+        let has_slot = |group: &Group<'_>| format!("{group:?}").contains("Slot");
+        let orders = [[0, 1, 2, 3], [3, 2, 1, 0]];
+        let groups: Vec<_> =
+            (0..BARRIER_SLOTS).map(|n| make(n, &orders[n as usize % 2]).unwrap()).collect();
+        assert!(groups.iter().all(has_slot));
+        assert!(!has_slot(&make(90, &orders[0]).unwrap()), "all slots are taken");
+        if world.rank() == VICTIM {
+            die();
+        }
+        assert_eq!(groups[0].barrier().unwrap_err().gone_peer(), Some(VICTIM));
+        assert!(!has_slot(&make(91, &[1, 2, 3]).unwrap()), "the survivors have their seats");
+        drop(groups);
+        // Everybody has dropped them.
+        drop(make(92, &[1, 2, 3]).unwrap());
+        let next: Vec<_> = (0..BARRIER_SLOTS).map(|n| make(100 + n, &[1, 2, 3]).unwrap()).collect();
+        assert!(next.iter().all(has_slot), "a slot is lost");
+        drop(next);
+        world.finalize().unwrap();
+    });
+}
+
 #[test]
 fn a_death_ends_a_barrier_of_two() {
     survive("a_death_ends_a_barrier_of_two", 2, |group, _| group.barrier());

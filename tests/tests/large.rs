@@ -1,9 +1,10 @@
 //! Messages that are announced and moved by one copy.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 
 use strait::boot::Config;
-use strait::{ANY_SOURCE, Endpoint, Error, Fault, Request, World, wait_all};
+use strait::{ANY_SOURCE, Endpoint, Error, Fault, Request, Transfer, Tuning, World, wait_all};
 use strait_tests::{Ranks, die, in_one_thread, payload, shape};
 
 /// Lengths on both sides of each limit: eager, grain, job, and a prime far above.
@@ -12,6 +13,21 @@ const LENGTHS: [usize; 8] =
 
 /// One message of the middle range, for scenarios that are about something else.
 const LENGTH: usize = 700_001;
+
+/// As [`in_one_thread`], once for each transfer.
+fn by_each_transfer(config: Config, body: impl Fn(&[World]) + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    for transfer in Transfer::ALL {
+        println!("by {}", transfer.name());
+        let body = Arc::clone(&body);
+        in_one_thread(config, move |worlds| {
+            for world in worlds {
+                world.retune(Tuning { transfer, ..world.tuning() });
+            }
+            body(worlds);
+        });
+    }
+}
 
 /// Moves all ranks in turn until `request` is over.
 fn finish(worlds: &[World], mut request: Request<'_>) -> Result<strait::Status, Error> {
@@ -139,7 +155,7 @@ fn any_source_takes_announced_messages_of_all() {
 
 #[test]
 fn more_messages_than_descriptors_are_under_way() {
-    in_one_thread(Config::new(2), |worlds| {
+    by_each_transfer(Config::new(2), |worlds| {
         const COUNT: usize = 100;
         let length = 40_000;
         let out: Vec<_> = (0..COUNT as u64).map(|id| payload::of(id, length)).collect();
@@ -163,7 +179,7 @@ fn more_messages_than_descriptors_are_under_way() {
 
 #[test]
 fn buffers_in_parts_meet_on_either_side_or_both() {
-    in_one_thread(shape::tiny(2, 2), |worlds| {
+    by_each_transfer(shape::tiny(2, 2), |worlds| {
         let bytes = payload::of(1, LENGTH);
         for (cut_out, cut_in) in [(true, false), (false, true), (true, true)] {
             let cuts = |cut: bool| if cut { [7, 40_003] } else { [0, 0] };
@@ -208,7 +224,7 @@ fn expect(worlds: &[World], length: usize) {
 #[test]
 fn a_dropped_send_goes_on_from_a_copy() {
     for (name, moves) in [("before it is announced", 0), ("announced", 1)] {
-        in_one_thread(Config::new(2), move |worlds| {
+        by_each_transfer(Config::new(2), move |worlds| {
             let mut bytes = payload::of(1, LENGTH);
             worlds[0].endpoint().scope(|scope| {
                 drop(scope.isend(&bytes, 1, 0).unwrap());
@@ -224,9 +240,9 @@ fn a_dropped_send_goes_on_from_a_copy() {
 #[test]
 fn a_send_that_is_dropped_half_way_goes_on_from_a_copy() {
     // One call moves four jobs, so a message of many jobs is in the middle after one.
-    let length = 16 << 20;
+    let length = 8 << 20;
     for (sender_moves, receiver_moves) in [(0, 1), (1, 1), (2, 0), (0, 3)] {
-        in_one_thread(Config::new(2), move |worlds| {
+        by_each_transfer(Config::new(2), move |worlds| {
             let mut bytes = payload::of(1, length);
             let mut arrived = vec![0; length];
             worlds[1].endpoint().scope(|receives| {
@@ -248,8 +264,8 @@ fn a_send_that_is_dropped_half_way_goes_on_from_a_copy() {
 #[test]
 fn a_dropped_receive_is_written_no_more_and_its_sender_goes_on() {
     for moves in 0..4 {
-        in_one_thread(Config::new(2), move |worlds| {
-            let bytes = payload::of(1, 16 << 20);
+        by_each_transfer(Config::new(2), move |worlds| {
+            let bytes = payload::of(1, 8 << 20);
             let mut arrived = vec![0; bytes.len()];
             worlds[0].endpoint().scope(|sends| {
                 worlds[1].endpoint().scope(|receives| {
@@ -274,7 +290,7 @@ fn a_dropped_receive_is_written_no_more_and_its_sender_goes_on() {
 
 #[test]
 fn a_long_message_to_oneself_arrives() {
-    in_one_thread(Config::new(1), |worlds| {
+    by_each_transfer(Config::new(1), |worlds| {
         let (bytes, mut arrived) = (payload::of(4, LENGTH), vec![0; LENGTH]);
         worlds[0].endpoint().scope(|scope| {
             let send = scope.isend(&bytes, 0, 0).unwrap();
@@ -343,9 +359,18 @@ fn a_rank_dies_that_is_moving() {
 }
 
 #[test]
-fn a_rank_is_killed_at_any_moment_and_the_others_go_on() {
-    let name = "a_rank_is_killed_at_any_moment_and_the_others_go_on";
-    Ranks::new(3, name).with_deaths(&[2]).run(|world| {
+fn a_rank_dies_that_is_filling_and_emptying_rings() {
+    let name = "a_rank_dies_that_is_filling_and_emptying_rings";
+    for transfer in ["copy_ring", "copy_ring_nt"] {
+        Ranks::new(2, name).with_deaths(&[1]).with("STRAIT_LMT", transfer).run(|world| {
+            dies(&world, true, 3);
+        });
+    }
+}
+
+/// Everybody sends to everybody; rank 2 is killed at some step of it.
+fn killed_at_any_moment(name: &'static str, transfer: &str) {
+    Ranks::new(3, name).with_deaths(&[2]).with("STRAIT_LMT", transfer).run(|world| {
         let endpoint = world.endpoint();
         let bytes = payload::of(1, 2 << 20);
         if world.rank() == 2 {
@@ -354,7 +379,6 @@ fn a_rank_is_killed_at_any_moment_and_the_others_go_on() {
                 die();
             });
         }
-        // Everybody sends to everybody; rank 2 dies at some step of it.
         let mut gone = false;
         for round in 0..60_u32 {
             for peer in (0..3).filter(|peer| *peer != world.rank()) {
@@ -375,4 +399,14 @@ fn a_rank_is_killed_at_any_moment_and_the_others_go_on() {
         }
         world.finalize().unwrap();
     });
+}
+
+#[test]
+fn a_rank_is_killed_while_it_copies_and_the_others_go_on() {
+    killed_at_any_moment("a_rank_is_killed_while_it_copies_and_the_others_go_on", "cma_shared");
+}
+
+#[test]
+fn a_rank_is_killed_while_it_streams_and_the_others_go_on() {
+    killed_at_any_moment("a_rank_is_killed_while_it_streams_and_the_others_go_on", "copy_ring");
 }

@@ -22,7 +22,7 @@ struct Sanitizer {
 
 const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
-    tests: &["-p strait-core -p strait -p strait-tests --lib --tests --examples"],
+    tests: &["-p strait-core -p strait -p strait-tests"],
     left_out: &[
         (
             "leaks",
@@ -72,7 +72,8 @@ impl Sanitizer {
         let flags = format!("-Zsanitizer={name} --cfg rustix_use_libc");
         shell
             .step("rustup", &arguments)
-            .env("RUSTFLAGS", flags)
+            .env("RUSTFLAGS", &flags)
+            .env("RUSTDOCFLAGS", &flags)
             .env("CARGO_TARGET_DIR", shell.target().join(name))
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
             .env_default(variable, options)

@@ -52,7 +52,7 @@ mod tests {
         RecvQueue,
     };
     use crate::sync::CacheLine;
-    use crate::wire::{HeaderWord, Key, Kind};
+    use crate::wire::{HeaderWord, Key, Kind, Offer};
 
     const COMMAND: &str = "STRAIT_GOLDEN=write cargo test -p strait-core golden";
 
@@ -96,6 +96,7 @@ mod tests {
         structure::<Line>(&mut text);
         structure::<GranuleHead>(&mut text);
         structure::<SendCookie>(&mut text);
+        structure::<Offer>(&mut text);
         words(&mut text);
         map(&mut text, Config::new(2));
         let least = Config { fastbox_lines: 1, baton_lines: 0, ring_granules: 0, ..Config::new(3) };

@@ -78,6 +78,11 @@ pub enum Corrupt {
         /// The slot's number.
         found: u32,
     },
+    /// A buffer that is said to lie in a kind of memory that this version does not know.
+    Place {
+        /// The value found.
+        found: u32,
+    },
     /// Bytes that are said to lie in a rank's heap, and do not.
     Heap {
         /// Where they begin, bytes from the heap's start.
@@ -116,6 +121,7 @@ impl fmt::Display for Corrupt {
             Self::BarrierSlot { found } => {
                 write!(f, "barrier slot {found} does not belong to the group that was sent there")
             }
+            Self::Place { found } => write!(f, "memory of the kind {found} is unknown"),
             Self::Heap { found, length, heap } => {
                 write!(f, "{length} bytes at {found} do not lie in a heap of {heap} bytes")
             }

@@ -13,7 +13,7 @@ pub const BARRIER_SLOTS: u32 = 32;
 /// cells. A window of 64 is what benchmarks keep open, and costs two pages.
 pub const DESCRIPTORS_PER_RANK: u32 = 64;
 
-/// Where a heap begins is a multiple of it, so that huge pages can lie behind it, bytes.
+/// Where the heaps begin is a multiple of it, so that huge pages can lie behind them, bytes.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// The numbers that fix a segment's shape.
@@ -136,10 +136,9 @@ impl Plan {
         let rings = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
         let behind = pair_count.checked_mul(2)?.checked_mul(ring_stride)?.checked_add(rings)?;
         let heap_stride = usize::try_from(config.heap_bytes).ok()?;
-        let heaps = match heap_stride {
-            0 => behind,
-            _ => behind.checked_next_multiple_of(HUGE_PAGE)?,
-        };
+        // Smaller heaps have no use for huge pages.
+        let huge = heap_stride >= HUGE_PAGE;
+        let heaps = behind.checked_next_multiple_of(if huge { HUGE_PAGE } else { PAGE })?;
         let total = ranks.checked_mul(heap_stride)?.checked_add(heaps)?;
         isize::try_from(total).ok()?;
         Some(Self {
@@ -287,7 +286,7 @@ impl Plan {
         (self.heaps + rank as usize * self.heap_stride, self.heap_stride)
     }
 
-    /// Offset of the first heap, a multiple of [`HUGE_PAGE`] where there are heaps.
+    /// Offset of the first heap, a multiple of [`HUGE_PAGE`] where a heap has room for one.
     #[must_use]
     pub const fn heaps(&self) -> usize {
         self.heaps

@@ -1,7 +1,7 @@
 //! What one rank owns in the segment besides its cells.
 
 use super::golden;
-use crate::shm::{Doorbell, FreeQueue, Hand, RecvQueue};
+use crate::shm::{Doorbell, FreeQueue, Hand, RecvQueue, Seats};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 
@@ -52,9 +52,11 @@ pub struct Liveness {
     pub hand: Hand,
     witness: AtomicU64,
     namespace: AtomicU64,
+    /// The barrier slots that the rank uses.
+    pub seats: Seats,
 }
 
-golden::structure!(Liveness { state, pid, start_time, hand, witness, namespace });
+golden::structure!(Liveness { state, pid, start_time, hand, witness, namespace, seats });
 
 /// The stages of a rank's life, in their only order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -80,6 +82,7 @@ impl Liveness {
             hand: Hand::empty(),
             witness: AtomicU64::new(0),
             namespace: AtomicU64::new(0),
+            seats: Seats::none(),
         }
     }
 

@@ -13,10 +13,11 @@ pub const CANDIDATES: [Transfer; 3] =
     [Transfer::CopyRing, Transfer::CopyRingStreamed, Transfer::CmaShared];
 
 /// Longest message of each class but the last, bytes: messages of one class are alike in what is fastest for them.
-pub const CLASSES: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
+pub const CLASSES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// Measurements before the cost of a candidate is believed: the first ones touch memory that nothing touched before.
-const WARM_UP: u8 = 3;
+/// Measurements of a candidate that count, the newest: the middle one of three is its cost. A rank that loses its processor for
+/// a while spoils one of them, in either direction.
+const COUNTED: usize = 3;
 
 /// Runs between two trials of a candidate that was as good as the best.
 const SPACING: u64 = 64;
@@ -43,10 +44,12 @@ struct Class {
 /// What a candidate costs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
-    /// Nanoseconds of a mebibyte: the least seen, which grows slowly while it is not seen again.
-    cost: u32,
-    /// Measurements so far, up to [`WARM_UP`].
+    /// Nanoseconds of a mebibyte, as measured in the last runs.
+    measured: [u32; COUNTED],
+    /// How many of these there are.
     known: u8,
+    /// Number of the oldest.
+    oldest: u8,
     /// Runs until the next trial.
     wait: u32,
 }
@@ -89,7 +92,7 @@ impl Choice {
     pub(crate) fn ring(&self, length: usize) -> Transfer {
         let number = CLASSES.iter().take_while(|longest| length > **longest).count();
         let [cached, streamed, ..] = &self.classes[number].rates;
-        if streamed.known == WARM_UP && streamed.cost < cached.cost {
+        if streamed.is_known() && streamed.cost() < cached.cost() {
             Transfer::CopyRingStreamed
         } else {
             Transfer::CopyRing
@@ -126,7 +129,7 @@ impl Choice {
 impl Class {
     /// The candidate of the next run.
     fn next(&mut self) -> usize {
-        if let Some(unknown) = self.rates.iter().position(|rate| rate.known < WARM_UP) {
+        if let Some(unknown) = self.rates.iter().position(|rate| !rate.is_known()) {
             return unknown;
         }
         let best = self.best();
@@ -146,20 +149,36 @@ impl Class {
     /// The cheapest of those that were measured.
     fn best(&self) -> usize {
         let known = self.rates.iter().enumerate().filter(|(_, rate)| rate.known > 0);
-        known.min_by_key(|(_, rate)| rate.cost).map_or(0, |(number, _)| number)
+        known.min_by_key(|(_, rate)| rate.cost()).map_or(0, |(number, _)| number)
     }
 
     fn learn(&mut self, candidate: usize, cost: u32) {
+        self.rates[candidate].learn(cost);
+        let best = u64::from(self.rates[self.best()].cost().max(1));
         let rate = &mut self.rates[candidate];
-        rate.cost = match rate.known {
-            0 => cost,
-            _ if cost <= rate.cost => cost,
-            _ => rate.cost + (cost - rate.cost).div_ceil(4),
-        };
-        rate.known = (rate.known + 1).min(WARM_UP);
-        let (cost, best) = (u64::from(rate.cost), u64::from(self.rates[self.best()].cost.max(1)));
-        let wait = SPACING * cost / best;
-        self.rates[candidate].wait = u32::try_from(wait).unwrap_or(u32::MAX);
+        // What might be the best is tried again at once; otherwise the dearer, the later.
+        let promising = u64::from(cost) < best;
+        let wait = if promising { 0 } else { SPACING * u64::from(rate.cost()) / best };
+        rate.wait = u32::try_from(wait).unwrap_or(u32::MAX);
+    }
+}
+
+impl Rate {
+    const fn is_known(&self) -> bool {
+        self.known as usize == COUNTED
+    }
+
+    fn cost(&self) -> u32 {
+        let mut measured = self.measured;
+        let known = &mut measured[..usize::from(self.known)];
+        known.sort_unstable();
+        known.get(known.len() / 2).copied().unwrap_or(0)
+    }
+
+    fn learn(&mut self, cost: u32) {
+        self.measured[usize::from(self.oldest)] = cost;
+        self.oldest = (self.oldest + 1) % COUNTED as u8;
+        self.known = (self.known + 1).min(COUNTED as u8);
     }
 }
 
@@ -211,7 +230,7 @@ mod tests {
         for (number, (_, chosen)) in (1..).zip(chosen) {
             choice.ended(chosen, LENGTH, 1000, 1000 + 100 * number);
         }
-        assert_eq!(choice.classes[2].rates[0].cost, 100);
+        assert_eq!(choice.classes[3].rates[0].cost(), 100);
     }
 
     #[test]
@@ -219,6 +238,6 @@ mod tests {
         let mut choice = Choice::default();
         let (_, chosen) = choice.choose(LENGTH);
         choice.ended(chosen, 0, 0, 1000);
-        assert_eq!(choice.classes[2].rates[0].known, 0);
+        assert_eq!(choice.classes[3].rates[0].known, 0);
     }
 }

@@ -2,37 +2,37 @@
 
 use core::ptr::NonNull;
 
-use super::Span;
-use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, golden};
+use super::{Place, Remote, Span};
+use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, Segment, golden};
 
 /// The sender's description of an announced message (`[Nemesis07]` §3.2): the payload of an RTS packet.
 ///
 /// | offset | size | field        | meaning                                        |
 /// |-------:|-----:|--------------|------------------------------------------------|
 /// |      0 |    8 | `total`      | length of the message, bytes                   |
-/// |      8 |    8 | `address`    | where it lies in the sender; zero: not to be read |
+/// |      8 |    8 | `address`    | where it lies in the sender ([`Place`])        |
 /// |     16 |    4 | `place`      | the sender's descriptor for it                 |
 /// |     20 |    4 | `generation` | which use of that descriptor this is; not zero |
-/// |     24 |    4 | `writes`     | 1 when the sender may write to the receiver's memory |
-/// |     28 |    4 | `reserved`   | zero                                           |
+/// |     24 |    4 | `writes`     | bit 0: the sender may write to the receiver's memory; bit 1: to its heap |
+/// |     28 |    4 | `lies`       | what `address` means                           |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct SendCookie {
     /// Length of the message, bytes.
     pub total: u64,
-    /// Its address in the sender's memory; zero when it lies in several parts, or is not to be read there.
+    /// Where it lies in the sender's memory.
     pub address: u64,
     /// Number of the sender's descriptor.
     pub place: u32,
     /// Which use of the descriptor this is; not zero.
     pub generation: u32,
-    /// Not zero when the sender may write to the receiver's memory.
+    /// [`SendCookie::WRITES_PRIVATE`] and [`SendCookie::WRITES_HEAP`].
     pub writes: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// What `address` means.
+    pub lies: u32,
 }
 
-golden::structure!(SendCookie { total, address, place, generation, writes, reserved });
+golden::structure!(SendCookie { total, address, place, generation, writes, lies });
 
 static_assertions::const_assert_eq!(size_of::<SendCookie>(), SendCookie::LENGTH);
 static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);
@@ -40,6 +40,23 @@ static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);
 impl SendCookie {
     /// Bytes in a packet: they fit the one line of a fastbox.
     pub const LENGTH: usize = 32;
+
+    /// Bit of `writes`: the sender may write to the receiver's private memory.
+    pub const WRITES_PRIVATE: u32 = 1;
+
+    /// Bit of `writes`: the sender may write to the receiver's heap.
+    pub const WRITES_HEAP: u32 = 2;
+
+    /// Where the message lies in the memory of `source`, which announced it, and how to reach it.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Place`] and [`Corrupt::Heap`].
+    pub(crate) fn reach(&self, segment: &Segment, source: u32) -> Result<Option<Remote>, Corrupt> {
+        let place = Place::parse(self.address, self.lies)?;
+        // `parse` checked the length.
+        place.reach(segment, source, self.total as usize)
+    }
 
     /// Writes the cookie.
     ///

@@ -19,22 +19,25 @@
 //! The two halves are values that neither allocate, wait nor copy between processes: they hand out [`Job`]s, which the
 //! embedder carries out with whatever the system has (`process_vm_readv` and `process_vm_writev`). A side that cannot
 //! leaves its grains to the other. What neither moves that way, or is not to, the sender streams through the pair's
-//! [copy ring](crate::shm::CopyRingSender). Which way a message takes is its sender's choice.
+//! [copy ring](crate::shm::CopyRingSender). Which way a message takes is its sender's choice. But a buffer in a *heap*
+//! ([`Place::Heap`]) is mapped by both sides, so they copy from it or to it in place, whatever else they would do.
 
 mod choice;
 mod cookie;
+mod place;
 mod receiver;
 mod sender;
 
 pub use choice::{CANDIDATES, CLASSES};
 pub(crate) use choice::{Choice, Chosen};
 pub use cookie::SendCookie;
+pub use place::{Place, Remote};
 pub use receiver::Receiver;
 pub(crate) use sender::Piece;
 pub use sender::Sender;
 
 use crate::layout::Corrupt;
-use crate::progress::Cursor;
+use crate::progress::{Cursor, Part};
 use crate::shm::{GRAINS_MAX, Grains, Stores};
 
 /// How large messages travel.
@@ -67,6 +70,11 @@ impl Transfer {
             Self::CopyRing => "copy_ring",
             Self::CopyRingStreamed => "copy_ring_nt",
         }
+    }
+
+    /// Whether a buffer in a heap is copied from and to in place. Who asks for the copy ring gets it.
+    pub(crate) const fn uses_heaps(self) -> bool {
+        !matches!(self, Self::CopyRing | Self::CopyRingStreamed)
     }
 
     /// Whether the receiver may read the sender's memory.
@@ -106,11 +114,37 @@ pub struct Job {
     pub direction: Direction,
     /// Where the piece begins in this process.
     pub local: Cursor,
-    /// Where it begins in the peer's: a number that the peer gave, for the kernel to check.
-    pub remote: u64,
+    /// Where it begins in the peer's.
+    pub remote: Remote,
     /// Bytes to move. The peer's memory is contiguous.
     pub length: usize,
     pub(crate) ticket: Ticket,
+}
+
+impl Job {
+    /// Does the job by a copy, where that is all it takes. False: nothing was done, the system has to help.
+    ///
+    /// # Safety
+    ///
+    /// The engine gave the job, and no other call was made to it since.
+    #[must_use]
+    pub unsafe fn copy(&self) -> bool {
+        let Remote::Mapped(remote) = self.remote else { return false };
+        let mut done = 0;
+        self.local.pieces(self.length, |Part { base, length }| {
+            // SAFETY: the piece lies in a buffer of ours, and as many bytes in one of the peer's, both of which are claimed
+            // for this job. A peer may lie about its buffer, but not beyond its heap; so they may overlap.
+            unsafe {
+                let remote = remote.add(done);
+                match self.direction {
+                    Direction::Read => base.copy_from(remote, length),
+                    Direction::Write => base.copy_to(remote, length),
+                }
+            }
+            done += length;
+        });
+        true
+    }
 }
 
 /// Which way a job moves data.

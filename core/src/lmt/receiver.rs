@@ -1,6 +1,6 @@
 //! The receiver's half of a large message.
 
-use super::{Direction, JOB_LEAST, JOB_MOST, Job, SendCookie, Span, Ticket};
+use super::{Direction, JOB_LEAST, JOB_MOST, Job, Place, Remote, SendCookie, Span, Ticket};
 use crate::layout::Corrupt;
 use crate::progress::Cursor;
 use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
@@ -12,18 +12,24 @@ pub struct Receiver {
     cookie: SendCookie,
     buffer: Cursor,
     span: Span,
-    /// Whether reading the peer's memory is worth a try.
-    reads: bool,
-    /// Whether the peer may write to `buffer`.
-    lent: bool,
+    /// Where the message is read, as long as that is worth a try.
+    from: Option<Remote>,
+    /// Where the peer may write to `buffer`.
+    lent: Place,
     /// Nobody wants the message any more.
     dropped: bool,
 }
 
 impl Receiver {
-    /// Prepares to receive the message that `peer` announced with `cookie`, as much as `buffer` has room for. `reads`: to read
-    /// the peer's memory is worth a try.
-    pub(crate) fn pre_recv(peer: u32, cookie: SendCookie, buffer: Cursor, reads: bool) -> Self {
+    /// Prepares to receive the message that `peer` announced with `cookie`, as much as `buffer` has room for. It can be read
+    /// at `from`; `buffer` lies at `place`.
+    pub(crate) fn pre_recv(
+        peer: u32,
+        cookie: SendCookie,
+        from: Option<Remote>,
+        buffer: Cursor,
+        place: Place,
+    ) -> Self {
         // The cookie's total was checked when it was parsed.
         let length = buffer.remaining().min(cookie.total as usize);
         Self {
@@ -31,8 +37,14 @@ impl Receiver {
             cookie,
             buffer,
             span: Span { length },
-            reads: reads && cookie.address != 0,
-            lent: cookie.writes != 0 && buffer.address().is_some(),
+            from,
+            lent: match place {
+                Place::Private(_) if cookie.writes & SendCookie::WRITES_PRIVATE == 0 => {
+                    Place::Nowhere
+                }
+                Place::Heap(_) if cookie.writes & SendCookie::WRITES_HEAP == 0 => Place::Nowhere,
+                place => place,
+            },
             dropped: false,
         }
     }
@@ -40,13 +52,9 @@ impl Receiver {
     /// Tells the sender that the receive is there; from now on both sides may move. Chunks in the copy ring will bear
     /// `handle`.
     pub(crate) fn start_recv(&self, descriptor: &Descriptor, handle: u32) {
-        let address = self.buffer.address().filter(|_| self.lent);
-        let cookie = ReceiveCookie {
-            handle,
-            address: address.unwrap_or(0),
-            length: self.span.length as u64,
-            moves: self.reads,
-        };
+        let (address, lies) = self.lent.pack();
+        let length = self.span.length as u64;
+        let cookie = ReceiveCookie { handle, address, lies, length, moves: self.from.is_some() };
         descriptor.grant.open(self.cookie.generation, cookie);
     }
 
@@ -58,9 +66,7 @@ impl Receiver {
 
     /// Claims something to read from the sender's memory.
     pub(crate) fn claim(&self, descriptor: &Descriptor, half: u32) -> Result<Option<Job>, Corrupt> {
-        if !self.reads {
-            return Ok(None);
-        }
+        let Some(from) = self.from else { return Ok(None) };
         let claim = Claim {
             generation: self.cookie.generation,
             grains: self.span.grains(),
@@ -74,7 +80,7 @@ impl Receiver {
             peer: self.peer,
             direction: Direction::Read,
             local: self.buffer.after(begin),
-            remote: self.cookie.address.wrapping_add(begin as u64),
+            remote: from.after(begin),
             length: end - begin,
             ticket: Ticket { half, grains },
         }))
@@ -82,7 +88,7 @@ impl Receiver {
 
     /// Takes the result of a job that failed: the sender gets its grains, and moves the rest too.
     pub(crate) fn refused(&mut self, descriptor: &Descriptor, grains: Grains) {
-        self.reads = false;
+        self.from = None;
         descriptor.grant.refuse(grains);
     }
 
@@ -108,12 +114,12 @@ impl Receiver {
     /// otherwise ask again.
     pub(crate) fn close(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
         self.dropped = true;
-        self.reads = false;
+        self.from = None;
         let generation = self.cookie.generation;
         if let Some(rest) = descriptor.chunks.close(generation, self.span.grains()) {
             descriptor.chunks.finish(rest.count);
         }
-        Ok(!self.lent || self.post_recv(descriptor)?)
+        Ok(self.lent == Place::Nowhere || self.post_recv(descriptor)?)
     }
 
     /// The sender's rank.

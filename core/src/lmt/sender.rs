@@ -1,7 +1,9 @@
 //! The sender's half of a large message.
 
-use super::{Direction, JOB_LEAST, JOB_MOST, Job, SendCookie, Span, Ticket, Transfer};
-use crate::layout::Corrupt;
+use super::{
+    Direction, JOB_LEAST, JOB_MOST, Job, Place, Remote, SendCookie, Span, Ticket, Transfer,
+};
+use crate::layout::{Corrupt, Segment};
 use crate::progress::Cursor;
 use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
 
@@ -17,8 +19,12 @@ pub struct Sender {
     base: usize,
     answer: Option<Answer>,
     transfer: Transfer,
-    /// Whether writing to the peer's memory is worth a try.
+    /// Where the receiver may read the message.
+    lies: Place,
+    /// Whether writing to the peer's private memory is worth a try.
     may_write: bool,
+    /// Whether to write to the peer's heap.
+    uses_heaps: bool,
     /// The receiver reads no more: its rest is ours.
     alone: bool,
     withdrawn: bool,
@@ -32,7 +38,7 @@ pub struct Sender {
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     handle: u32,
-    address: u64,
+    to: Option<Remote>,
     span: Span,
 }
 
@@ -70,12 +76,14 @@ pub(crate) struct Piece {
 
 impl Sender {
     /// Prepares a message for `peer`, in the sender's descriptor `place`, whose last use was another generation and is over.
-    /// `may_write`: to write to the peer's memory is worth a try.
+    /// The message lies in `data`, and that at `lies`. `may_write`: to write to the peer's private memory is worth a try;
+    /// `uses_heaps`: what lies in a heap is read and written there.
     pub(crate) fn pre_send(
         (peer, place, generation): (u32, u32, u32),
-        data: Cursor,
+        (data, lies): (Cursor, Place),
         transfer: Transfer,
         may_write: bool,
+        uses_heaps: bool,
         descriptor: &Descriptor,
     ) -> Self {
         descriptor.grant.begin();
@@ -89,7 +97,12 @@ impl Sender {
             base: 0,
             answer: None,
             transfer,
+            lies: match lies {
+                Place::Private(_) if !transfer.reads() => Place::Nowhere,
+                lies => lies,
+            },
             may_write: may_write && transfer.writes(),
+            uses_heaps,
             alone: false,
             withdrawn: false,
             ours: Bytes::default(),
@@ -99,31 +112,36 @@ impl Sender {
 
     /// What the RTS says.
     pub(crate) fn cookie(&self) -> SendCookie {
-        // A message that has been withdrawn already is not to be read where it was.
-        let readable = self.transfer.reads() && !self.withdrawn;
-        let address = self.data.address().filter(|_| readable);
+        let (address, lies) = self.lies.pack();
+        let private = if self.may_write { SendCookie::WRITES_PRIVATE } else { 0 };
+        let heap = if self.uses_heaps { SendCookie::WRITES_HEAP } else { 0 };
         SendCookie {
             total: self.total as u64,
-            address: address.unwrap_or(0),
+            address,
             place: self.place,
             generation: self.generation,
-            writes: u32::from(self.may_write),
-            reserved: 0,
+            writes: private | heap,
+            lies,
         }
     }
 
     /// Looks for the receiver's answer. True when it has come just now.
-    pub(crate) fn start_send(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
+    pub(crate) fn start_send(
+        &mut self,
+        segment: &Segment,
+        descriptor: &Descriptor,
+    ) -> Result<bool, Corrupt> {
         if self.answer.is_some() {
             return Ok(false);
         }
         let Some(cookie) = descriptor.grant.answer(self.generation) else { return Ok(false) };
-        let ReceiveCookie { handle, address, length, moves } = cookie;
+        let ReceiveCookie { handle, address, lies, length, moves } = cookie;
         if length > self.total as u64 {
             return Err(Corrupt::Length { found: length, max: self.total as u64 });
         }
         let span = Span { length: length as usize };
-        self.answer = Some(Answer { handle, address, span });
+        let to = Place::parse(address, lies)?.reach(segment, self.peer, span.length)?;
+        self.answer = Some(Answer { handle, to, span });
         self.alone |= !moves;
         Ok(true)
     }
@@ -148,16 +166,14 @@ impl Sender {
 
     /// Claims something to write to the receiver's memory.
     pub(crate) fn claim(&self, descriptor: &Descriptor, half: u32) -> Result<Option<Job>, Corrupt> {
-        let Some(Answer { address, span, .. }) = self.answer.filter(|_| self.writes()) else {
-            return Ok(None);
-        };
+        let Some((to, span)) = self.writes() else { return Ok(None) };
         let Some(grains) = descriptor.chunks.claim(self.share(span)) else { return Ok(None) };
         let (begin, end) = span.bytes(grains)?;
         Ok(Some(Job {
             peer: self.peer,
             direction: Direction::Write,
             local: self.data.after(begin - self.base),
-            remote: address.wrapping_add(begin as u64),
+            remote: to.after(begin),
             length: end - begin,
             ticket: Ticket { half, grains },
         }))
@@ -177,7 +193,7 @@ impl Sender {
         let Some(Answer { handle, span, .. }) = self.answer else { return Ok(None) };
         if self.ours.is_empty() && self.left.is_empty() {
             // While the receiver reads, the ring would only take its time.
-            if self.writes() || !self.alone {
+            if self.writes().is_some() || !self.alone {
                 return Ok(None);
             }
             // Nobody else claims: all that is left.
@@ -205,7 +221,7 @@ impl Sender {
 
     /// The bytes from `offset` on, if they are sure to go through the copy ring once the receive is there, which it is not yet.
     pub(crate) fn ahead(&self, offset: usize) -> Option<Cursor> {
-        let sure = self.answer.is_none() && !self.transfer.reads() && !self.withdrawn;
+        let sure = self.answer.is_none() && self.lies == Place::Nowhere && !self.withdrawn;
         (sure && offset < self.total).then(|| self.data.after(offset))
     }
 
@@ -213,6 +229,8 @@ impl Sender {
     pub(crate) fn withdraw(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
         let claimed = descriptor.chunks.withdraw(self.generation);
         self.withdrawn = true;
+        // Should it not even be announced yet, it is not to be read where it was.
+        self.lies = Place::Nowhere;
         if self.alone || self.handle_cookie(descriptor)? {
             // A receiver that does not read, or has stopped, claims nothing.
             self.alone = true;
@@ -268,8 +286,16 @@ impl Sender {
         self.total
     }
 
-    fn writes(&self) -> bool {
-        self.may_write && self.answer.is_some_and(|answer| answer.address != 0)
+    /// True when the message went, or goes, to the receiver's heap: that says nothing of the transfer chosen for it.
+    pub(crate) const fn goes_to_heap(&self) -> bool {
+        matches!(self.answer, Some(Answer { to: Some(Remote::Mapped(_)), .. }))
+    }
+
+    /// Where we write to the receiver's memory, and how much there is to write in all.
+    fn writes(&self) -> Option<(Remote, Span)> {
+        let Answer { to, span, .. } = self.answer?;
+        let to = to.filter(|to| self.may_write || matches!(to, Remote::Mapped(_)))?;
+        Some((to, span))
     }
 
     const fn share(&self, span: Span) -> Claim {

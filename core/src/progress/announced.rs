@@ -7,8 +7,9 @@ use super::request::{Owned, Request};
 use super::ring::{Outlet, Stream};
 use super::{Cursor, Engine, Outcome, Part, ProgressError, StillClaimed};
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
-use crate::lmt::{Chosen, SendCookie, Sender, Span, Transfer};
+use crate::lmt::{Chosen, Place, SendCookie, Sender, Span, Transfer};
 use crate::memory::{Memory, OutOfMemory, Table};
+use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind};
 
 /// An announced message, and who waits for its end.
@@ -55,6 +56,10 @@ impl<M: Memory + Clone> Descriptors<M> {
         Some((place, *generation))
     }
 
+    pub(super) fn in_use(&self) -> usize {
+        self.free.len() - self.free_count
+    }
+
     fn put_back(&mut self, place: u32) {
         self.free[self.free_count] = place;
         self.free_count += 1;
@@ -80,9 +85,15 @@ impl<M: Memory + Clone> Engine<M> {
         }
         self.senders.reserve()?;
         let Some((place, generation)) = self.descriptors.take() else { return Ok(None) };
+        let uses_heaps = self.tuning.transfer.uses_heaps();
+        let lies = match Place::of(&data, &self.segment, self.rank) {
+            Place::Heap(_) if !uses_heaps => Place::Nowhere,
+            lies => lies,
+        };
         let (transfer, chosen) = match self.tuning.transfer {
-            // The receiver could not read it, and the sender alone is slower than the ring.
-            Transfer::Auto if data.address().is_none() => (peer.choice.ring(total), None),
+            // It is read where it is; should it be withdrawn, the rest goes through the ring. Or the receiver could not read
+            // it, and the sender alone is slower than the ring.
+            Transfer::Auto if !matches!(lies, Place::Private(_)) => (peer.choice.ring(total), None),
             Transfer::Auto => {
                 let (transfer, chosen) = peer.choice.choose(total);
                 (transfer, Some(chosen))
@@ -91,7 +102,8 @@ impl<M: Memory + Clone> Engine<M> {
         };
         let descriptor = self.segment.descriptor(self.rank, place);
         let (may_write, to) = (peer.may_write, (destination, place, generation));
-        let half = Sender::pre_send(to, data, transfer, may_write, descriptor);
+        let data = (data, lies);
+        let half = Sender::pre_send(to, data, transfer, may_write, uses_heaps, descriptor);
         let outbound = Outbound {
             half,
             request: None,
@@ -118,6 +130,7 @@ impl<M: Memory + Clone> Engine<M> {
         if !self.push_control(destination, Kind::Rts, key, &cookie)? {
             return Ok(Pushed::Blocked);
         }
+        reached(Step::RtsSent);
         if let Some(outbound) = self.senders.get_mut(number) {
             outbound.announced = true;
         }
@@ -129,7 +142,7 @@ impl<M: Memory + Clone> Engine<M> {
         let segment = self.segment;
         let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
         let descriptor = segment.descriptor(self.rank, outbound.half.place());
-        let mut moved = outbound.half.start_send(descriptor)?;
+        let mut moved = outbound.half.start_send(&segment, descriptor)?;
         if moved {
             outbound.met = self.now;
         }
@@ -177,7 +190,8 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(outbound) = self.senders.remove(number) else { return };
         self.descriptors.put_back(outbound.half.place());
         if let Some(chosen) = outbound.chosen {
-            let bytes = if outcome.is_ok() { outbound.half.total() } else { 0 };
+            let measured = outcome.is_ok() && !outbound.half.goes_to_heap();
+            let bytes = if measured { outbound.half.total() } else { 0 };
             let choice = &mut self.peers[outbound.half.peer() as usize].choice;
             choice.ended(chosen, bytes, outbound.met, self.now);
         }

@@ -12,6 +12,7 @@ use crate::lmt::SendCookie;
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
 use crate::shm::{Cell, CellHead, FastboxReceiver};
+use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind, Offer};
 
 /// An unexpected message: copied out of its cells, or kept by its sender.
@@ -119,6 +120,7 @@ impl<M: Memory + Clone> Engine<M> {
             peer.find_baton(&self.segment, self.rank, source);
             self.inboxes.insert(source);
         }
+        reached(Step::CellRead);
         let owner = self.segment.owner(cell);
         self.segment.rank_block(owner).free_queue.push(&self.segment, cell);
         // It may sleep for want of this very cell.
@@ -169,6 +171,7 @@ impl<M: Memory + Clone> Engine<M> {
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
+                cookie.reach(&self.segment, packet.envelope.source)?;
                 return Ok(self.take_news(&packet.envelope, Kept::Announced(cookie))?);
             }
             Kind::Offer => {
@@ -190,7 +193,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(id) = self.posted.take(envelope) else {
             let total = match kept {
                 Kept::Announced(cookie) => cookie.total as usize,
-                Kept::Offered(offer) => offer.total,
+                Kept::Offered(offer) => offer.total as usize,
             };
             let (envelope, body) = (*envelope, Body::There(kept));
             return self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 }).map(drop);

@@ -8,6 +8,7 @@ use super::{Cursor, Engine, Fault};
 use crate::layout::Corrupt;
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
+use crate::sync::{Step, reached};
 use crate::wire::{Kind, Offer};
 
 /// A receive whose message was offered.
@@ -67,6 +68,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     fn call(&mut self, source: u32, offer: Offer) {
         self.segment.flow(source, self.rank).call(offer);
+        reached(Step::Called);
         self.notify(source);
     }
 
@@ -78,8 +80,8 @@ impl<M: Memory + Clone> Engine<M> {
         let Some((first, last, call)) = first else {
             return Err(Corrupt::Kind { found: Kind::Called as u8 });
         };
-        if packet.total != call.offer.total {
-            let (found, max) = (packet.total as u64, call.offer.total as u64);
+        if packet.total as u64 != call.offer.total {
+            let (found, max) = (packet.total as u64, call.offer.total);
             return Err(Corrupt::Length { found, max });
         }
         self.calls.remove(first);

@@ -82,6 +82,11 @@ impl<M: Memory + Clone> CellPool<M> {
         self.whereabouts.iter().filter(|with| **with == destination).count()
     }
 
+    /// Number of cells that are with anybody, by the books.
+    pub(super) fn out(&self) -> usize {
+        self.whereabouts.iter().filter(|with| **with != HOME).count()
+    }
+
     /// Takes back the cells that are with a dead rank, as far as nobody can still write to them.
     ///
     /// A producer that swapped the dead rank's tail from one of our cells and has not linked yet will still write

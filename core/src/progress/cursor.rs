@@ -68,11 +68,10 @@ impl Cursor {
         bytes
     }
 
-    /// Address of what is left, when that is one contiguous piece and not empty.
+    /// What is left, when that is one contiguous piece and not empty.
     #[must_use]
-    pub fn address(&self) -> Option<u64> {
-        (self.further_count == 0 && self.part.length > 0)
-            .then(|| self.part.base.addr().get() as u64)
+    pub fn in_one_part(&self) -> Option<Part> {
+        (self.further_count == 0 && self.part.length > 0).then_some(self.part)
     }
 
     /// The first piece of what is left, as long as it is contiguous; `None` at the end.

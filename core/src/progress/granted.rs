@@ -4,9 +4,10 @@ use super::receive::outcome;
 use super::request::Request;
 use super::ring::Emptying;
 use super::{Cursor, Engine, Fault, ProgressError, StillClaimed};
-use crate::lmt::{Receiver, SendCookie};
+use crate::lmt::{Place, Receiver, Remote, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
+use crate::sync::{Step, reached};
 
 /// An announced message that met its receive.
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +36,16 @@ impl<M: Memory + Clone> Engine<M> {
             // Who announces has backed it.
             peer.inlet = Emptying::open(&segment, source, rank);
         }
-        let reads = peer.may_read;
-        let half = Receiver::pre_recv(source, cookie, buffer, reads);
+        // It was checked when it arrived.
+        let from = cookie.reach(&segment, source).ok().flatten();
+        let from = from.filter(|from| peer.may_read || matches!(from, Remote::Mapped(_)));
+        let place = Place::of(&buffer, &segment, rank);
+        let half = Receiver::pre_recv(source, cookie, from, buffer, place);
         let (total, capacity) = (cookie.total as usize, buffer.remaining());
         let number =
             self.receivers.insert(Inbound { half, request: Some(id), tag, total, capacity })?;
         half.start_recv(self.segment.descriptor(source, cookie.place), number);
+        reached(Step::Granted);
         self.notify(source);
         if let Some(request) = self.request_mut(id) {
             *request = Request::Granted { receiver: number };

@@ -20,6 +20,7 @@ mod cursor;
 mod failure;
 mod granted;
 mod held;
+mod in_use;
 mod offered;
 mod packet;
 mod peer;
@@ -32,6 +33,7 @@ mod transfer;
 pub use bypass::{Bypass, Want};
 pub use cursor::{Cursor, Part};
 pub use held::Held;
+pub use in_use::InUse;
 pub use peer::Gone;
 pub use receive::Received;
 pub use request::{

@@ -11,6 +11,7 @@ use super::send::CellPart;
 use super::{Engine, Outcome};
 use crate::layout::Corrupt;
 use crate::memory::Memory;
+use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind, Offer};
 
 impl<M: Memory + Clone> Engine<M> {
@@ -37,10 +38,11 @@ impl<M: Memory + Clone> Engine<M> {
         let peer = &mut self.peers[destination as usize];
         // Zeroed memory calls for number 0: no offer has it.
         let number = peer.last_offer.wrapping_add(1).max(1);
-        let offer = Offer { total: message.total, place, number };
+        let offer = Offer { total: message.total as u64, place, number };
         if !self.push_control(destination, Kind::Offer, message.key, &offer.pack())? {
             return Ok(Pushed::Blocked);
         }
+        reached(Step::OfferSent);
         let peer = &mut self.peers[destination as usize];
         peer.last_offer = number;
         peer.offers += 1;
@@ -95,6 +97,7 @@ impl<M: Memory + Clone> Engine<M> {
             return false;
         }
         message.stage = Stage::Called;
+        reached(Step::CallTaken);
         self.peers[destination as usize].offers -= 1;
         self.line_up(destination, place);
         true

@@ -11,6 +11,7 @@ use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
 use crate::shm::{Cell, CellHead, SHORT_MAX, copy_piece};
+use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind};
 
 /// What became of a send that began.
@@ -381,6 +382,7 @@ impl<M: Memory + Clone> Engine<M> {
         fill: impl FnOnce(NonNull<u8>),
     ) -> Result<bool, Corrupt> {
         let Some(cell) = self.cells.take(&self.segment, destination)? else { return Ok(false) };
+        reached(Step::CellTaken);
         let peer = &mut self.peers[destination as usize];
         let head = CellHead {
             sequence: peer.next_out,
@@ -404,6 +406,7 @@ impl<M: Memory + Clone> Engine<M> {
             self.cells.put_back(cell);
             return Err(corrupt);
         }
+        reached(Step::CellSent);
         peer.next_out += 1;
         self.notify(destination);
         Ok(true)

@@ -4,6 +4,7 @@ use super::{Engine, ProgressError};
 use crate::layout::Corrupt;
 use crate::lmt::{Direction, Job, Refused, Transfer};
 use crate::memory::Memory;
+use crate::sync::{Step, reached};
 
 impl<M: Memory + Clone> Engine<M> {
     /// True when no large message is under way.
@@ -56,10 +57,14 @@ impl<M: Memory + Clone> Engine<M> {
         // By turns, so that messages in one direction do not hold up those in the other.
         self.reads_first = !self.reads_first;
         let first = self.claim(self.reads_first)?;
-        Ok(match first {
+        let job = match first {
             None => self.claim(!self.reads_first)?,
             job => job,
-        })
+        };
+        if job.is_some() {
+            reached(Step::ChunkClaimed);
+        }
+        Ok(job)
     }
 
     /// The result of a job: all of it is where it belongs, or it could not be done. After one failure nothing of the kind
@@ -75,12 +80,16 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<(), ProgressError> {
         let (half, grains) = (job.ticket.half, job.ticket.grains);
         let segment = self.segment;
+        if result.is_ok() {
+            reached(Step::ChunkMoved);
+        }
         match job.direction {
             Direction::Write => {
                 let Some(outbound) = self.senders.get_mut(half) else { return Ok(()) };
                 if result.is_ok() {
                     let place = outbound.half.place();
                     segment.descriptor(self.rank, place).chunks.finish(grains.count);
+                    reached(Step::ChunkFinished);
                     self.advance_sender(half)?;
                 } else {
                     outbound.half.refused(grains)?;
@@ -92,6 +101,7 @@ impl<M: Memory + Clone> Engine<M> {
                 let descriptor = segment.descriptor(job.peer, inbound.half.descriptor());
                 if result.is_ok() {
                     descriptor.chunks.finish(grains.count);
+                    reached(Step::ChunkFinished);
                     self.advance_receiver(half)?;
                 } else {
                     inbound.half.refused(descriptor, grains);

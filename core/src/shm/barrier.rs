@@ -1,44 +1,44 @@
 //! Barriers on words that the ranks of a node share (`[Nemesis07]` §3.4).
 //!
-//! A slot is the memory of one group's barriers. The group's leader claims it by compare-and-swap keyed on context and
-//! group, and tells the others which one it got; whoever of the group leaves it last gives it back, zeroed. The paper's
+//! A slot is the memory of one group's barriers. The group's leader claims it and tells the others which one it got. Each
+//! member says in a word of its own that it has a *seat* there ([`Seats`]). So nobody has to be the last to leave: a slot
+//! is free when no living rank has a seat in it, and a member that was killed leaves its slot with its life. The paper's
 //! descendants let every rank look for the slot itself, and two ranks can then end in two slots, when one is given back
 //! between their looks.
 //!
-//! All counts are of 64 bits and only grow while a group holds the slot. So nothing is reset between barriers, and no
+//! All counts are of 64 bits and only grow while a group has seats. So nothing is reset between barriers, and no
 //! rank can take one barrier's end for the next one's. A rank that died is missing in every later barrier.
 //!
-//! Participants: the members of the group, one thread each. `enter`, `is_over`, `claim` and `leave` are wait-free; how
-//! to pass the time until `is_over` is up to the caller.
-//! Absent on purpose: a wait, a reset, the slot of a group of which a member died: its words stay as they are.
+//! Participants: the members of the group, one thread each. `enter`, `is_over`, `claim`, `join` and `leave` are
+//! wait-free; how to pass the time until `is_over` is up to the caller.
+//! Absent on purpose: a wait, a reset, a list of the members.
 
 use crate::layout::golden;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{AtomicU64, CacheLine, order};
+use crate::sync::{AtomicU64, CacheLine, Step, order, reached};
 
 /// Ranks that have a flag in a slot.
 pub const FLAGS: usize = 8;
 
-/// The words of one group's barriers. Zero: free.
+/// The words of one group's barriers.
 ///
-/// | offset | size | field    | written by                              |
-/// |-------:|-----:|----------|-----------------------------------------|
-/// |      0 |    8 | `key`    | leader; the last to leave               |
-/// |      8 |    8 | `left`   | members that leave                      |
-/// |     64 |   64 | `count`  | every member                            |
-/// |    128 |   64 | `signal` | whoever enters last                     |
-/// |    192 |  512 | `flags`  | one line each, its member               |
+/// | offset | size | field    | written by                 |
+/// |-------:|-----:|----------|----------------------------|
+/// |      0 |    8 | `claim`  | leaders, and those who join |
+/// |     64 |   64 | `count`  | every member               |
+/// |    128 |   64 | `signal` | whoever enters last        |
+/// |    192 |  512 | `flags`  | one line each, its member  |
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct BarrierSlot {
-    key: AtomicU64,
-    left: AtomicU64,
+    /// How often it was claimed (upper half), and who is claiming it now, plus one.
+    claim: AtomicU64,
     count: CacheLine<AtomicU64>,
     signal: CacheLine<AtomicU64>,
     flags: [CacheLine<AtomicU64>; FLAGS],
 }
 
-golden::structure!(BarrierSlot { key, left, count, signal, flags });
+golden::structure!(BarrierSlot { claim, count, signal, flags });
 
 #[cfg(not(strait_loom))]
 const _: () = {
@@ -58,43 +58,101 @@ impl BarrierSlot {
     #[must_use]
     pub fn empty() -> Self {
         Self {
-            key: AtomicU64::new(0),
-            left: AtomicU64::new(0),
+            claim: AtomicU64::new(0),
             count: CacheLine::default(),
             signal: CacheLine::default(),
             flags: core::array::from_fn(|_| CacheLine::default()),
         }
     }
 
-    /// Takes the slot for the group with this key, which is not zero, if it is free.
+    /// Takes the slot for a group that rank `leader` leads, if it is free, and a seat in it. Returns which claim of the slot
+    /// it is: what the other members need to join.
     #[must_use]
-    pub fn claim(&self, key: u64) -> bool {
-        debug_assert!(key != 0);
-        // ORDER barrier/1: Acquire, pairs with barrier/2: the words that its last group left are zero.
-        self.key.compare_exchange(0, key, order("barrier/1", Acquire), Relaxed).is_ok()
+    pub fn claim(&self, leader: u32, ranks: &impl Ranks) -> Option<u32> {
+        let found = self.claim.load(Relaxed);
+        let (number, claiming) = ((found >> 32) as u32, found as u32);
+        // Who was killed while it claimed has changed nothing that matters.
+        let busy = claiming.checked_sub(1).is_some_and(|rank| ranks.lives(rank));
+        if busy || ranks.sit() {
+            return None;
+        }
+        let number = number.wrapping_add(1);
+        let claimed = u64::from(number) << 32;
+        let locked = claimed | u64::from(leader + 1);
+        // ORDER barrier/1: Acquire, pairs with barrier/2: the seat of whoever claimed before is seen; and with barrier/11: the
+        //   seat of a member that joined before. The word has one order for all, so a member that joins later sees that it is
+        //   too late.
+        self.claim.compare_exchange(found, locked, order("barrier/1", Acquire), Relaxed).ok()?;
+        reached(Step::SlotClaimed);
+        if ranks.sit() {
+            self.claim.store(found & !u64::from(u32::MAX), Relaxed);
+            return None;
+        }
+        let words = [&self.count, &self.signal].into_iter().chain(&self.flags);
+        // The leader's message publishes the zeros.
+        words.for_each(|word| word.store(0, Relaxed));
+        ranks.seat_leader();
+        // ORDER barrier/2: Release, pairs with barrier/1: the leader's seat comes before the end of its claim.
+        self.claim.store(claimed, order("barrier/2", Release));
+        Some(number)
     }
 
-    /// True when the group with this key holds the slot: what a member finds that its leader sent here.
+    /// Says whether claim `number` still holds, for a member that has just taken its seat. If not, its leader has left, the
+    /// group has no barrier to come, and the member gives its seat up.
     #[must_use]
-    pub fn belongs_to(&self, key: u64) -> bool {
-        // Relaxed: the leader's message came after its claim.
-        self.key.load(Relaxed) == key
+    pub fn join(&self, number: u32) -> bool {
+        reached(Step::SeatTaken);
+        // ORDER barrier/11: Release, pairs with barrier/1: our seat comes before it. It changes nothing; it takes its place
+        //   among the claims.
+        let found = self.claim.fetch_add(0, order("barrier/11", Release));
+        (found >> 32) as u32 == number
+    }
+}
+
+/// What a leader has to know of the ranks, for one slot.
+pub trait Ranks {
+    /// True when a living rank has a seat in the slot ([`Seats::has`]).
+    fn sit(&self) -> bool;
+
+    /// True when `rank` may still run.
+    fn lives(&self, rank: u32) -> bool;
+
+    /// Takes a seat in the slot for the leader ([`Seats::take`]).
+    fn seat_leader(&self);
+}
+
+/// The slots in which one rank has a seat, a bit for each. Written by that rank alone; zeroed memory is none.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Seats(AtomicU64);
+
+impl Seats {
+    /// No seats, for models and tests: in a segment, zeroed memory already says so.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(AtomicU64::new(0))
     }
 
-    /// Says that one of `members` members uses the slot no more. The last one gives it back.
-    pub fn leave(&self, members: u32) {
-        // ORDER barrier/3: AcqRel, pairs with itself.
-        // Release: what this member did with the words comes before its leaving.
-        // Acquire: the last one's zeros come after everything the others did; else an old count could land on top.
-        if self.left.fetch_add(1, order("barrier/3", AcqRel)) + 1 < u64::from(members) {
-            return;
-        }
-        let words = [&self.left, &self.count, &self.signal];
-        for word in words.into_iter().chain(self.flags.iter().map(|flag| &flag.0)) {
-            word.store(0, Relaxed);
-        }
-        // ORDER barrier/2: Release, pairs with barrier/1: the zeros come before the slot is free.
-        self.key.store(0, order("barrier/2", Release));
+    /// Takes a seat in slot `slot`.
+    pub fn take(&self, slot: u32) {
+        // Relaxed: barrier/2 or barrier/11 publishes it.
+        self.0.store(self.0.load(Relaxed) | 1 << slot, Relaxed);
+    }
+
+    /// Gives the seat in slot `slot` up. The rank touches the slot's words no more.
+    pub fn leave(&self, slot: u32) {
+        let left = self.0.load(Relaxed) & !(1 << slot);
+        // ORDER barrier/3: Release, pairs with barrier/12: what this rank did with the words comes before the next group's
+        //   zeros; else an old count could land on top of them.
+        self.0.store(left, order("barrier/3", Release));
+        reached(Step::SeatLeft);
+    }
+
+    /// True when the rank has a seat in slot `slot`.
+    #[must_use]
+    pub fn has(&self, slot: u32) -> bool {
+        // ORDER barrier/12: Acquire, pairs with barrier/3.
+        self.0.load(order("barrier/12", Acquire)) & 1 << slot != 0
     }
 }
 
@@ -140,7 +198,7 @@ impl Barrier {
     pub fn enter(&mut self, slot: &BarrierSlot) -> bool {
         self.epoch += 1;
         let all = self.epoch * u64::from(self.members);
-        match self.way {
+        let over = match self.way {
             Way::Word => {
                 // ORDER barrier/4: Release, pairs with barrier/5: what this member did before the barrier is known to whoever
                 //   sees the count. Who comes last looks, too, and finds the line in its own cache.
@@ -163,7 +221,9 @@ impl Barrier {
                 }
                 last
             }
-        }
+        };
+        reached(Step::BarrierEntered);
+        over
     }
 
     /// True when every member has entered the barrier that this one entered last.
@@ -195,17 +255,58 @@ impl Barrier {
 
 #[cfg(all(test, not(strait_loom)))]
 mod tests {
+    use core::cell::Cell;
     use std::vec::Vec;
 
     use super::*;
 
+    /// Three ranks and one slot.
+    struct Three {
+        seats: [Seats; 3],
+        dead: Cell<[bool; 3]>,
+    }
+
+    /// The view of the leader.
+    struct View<'a>(&'a Three, u32);
+
+    impl Ranks for View<'_> {
+        fn sit(&self) -> bool {
+            (0..3).any(|rank| self.lives(rank) && self.0.seats[rank as usize].has(SLOT))
+        }
+
+        fn lives(&self, rank: u32) -> bool {
+            !self.0.dead.get()[rank as usize]
+        }
+
+        fn seat_leader(&self) {
+            self.0.seats[self.1 as usize].take(SLOT);
+        }
+    }
+
+    const SLOT: u32 = 5;
+
+    impl Three {
+        fn new() -> Self {
+            Self { seats: [(); 3].map(|()| Seats::none()), dead: Cell::default() }
+        }
+
+        /// Rank 0 claims for all.
+        fn claim(&self, slot: &BarrierSlot) -> Option<u32> {
+            let number = slot.claim(0, &View(self, 0))?;
+            for seats in &self.seats[1..] {
+                seats.take(SLOT);
+                assert!(slot.join(number));
+            }
+            Some(number)
+        }
+    }
+
     #[test]
     fn a_slot_goes_from_group_to_group() {
         for way in [Way::Word, Way::Flags, Way::Signal] {
-            let slot = BarrierSlot::empty();
-            for key in 1..4 {
-                assert!(slot.claim(key) && slot.belongs_to(key));
-                assert!(!slot.claim(9), "it is taken");
+            let (slot, ranks) = (BarrierSlot::empty(), Three::new());
+            for number in 1..4 {
+                assert_eq!(ranks.claim(&slot), Some(number));
                 let mut members = [0, 1, 2].map(|place| Barrier::new(way, place, 3));
                 for _ in 0..5 {
                     for entering in 0..3 {
@@ -217,13 +318,42 @@ mod tests {
                     }
                     assert!(members.iter_mut().all(|member| member.is_over(&slot)));
                 }
-                for _ in 0..3 {
-                    assert!(slot.belongs_to(key), "somebody has not left");
-                    slot.leave(3);
+                for seats in &ranks.seats {
+                    assert_eq!(ranks.claim(&slot), None, "somebody has not left");
+                    seats.leave(SLOT);
                 }
-                assert!(!slot.belongs_to(key));
             }
         }
+    }
+
+    #[test]
+    fn the_dead_have_no_seat() {
+        let (slot, ranks) = (BarrierSlot::empty(), Three::new());
+        assert_eq!(ranks.claim(&slot), Some(1));
+        ranks.seats[0].leave(SLOT);
+        ranks.seats[2].leave(SLOT);
+        assert_eq!(slot.claim(2, &View(&ranks, 2)), None, "rank 1 lives");
+        ranks.dead.set([false, true, false]);
+        assert_eq!(slot.claim(2, &View(&ranks, 2)), Some(2));
+    }
+
+    #[test]
+    fn who_was_killed_while_it_claimed_is_in_nobodys_way() {
+        let (slot, ranks) = (BarrierSlot::empty(), Three::new());
+        slot.claim.store(7 << 32 | 2, Relaxed);
+        assert_eq!(slot.claim(2, &View(&ranks, 2)), None, "rank 1 claims");
+        ranks.dead.set([false, true, false]);
+        assert_eq!(slot.claim(2, &View(&ranks, 2)), Some(8));
+    }
+
+    #[test]
+    fn who_joins_after_its_leader_has_left_is_told() {
+        let (slot, ranks) = (BarrierSlot::empty(), Three::new());
+        let number = slot.claim(0, &View(&ranks, 0)).unwrap();
+        ranks.seats[0].leave(SLOT);
+        assert!(slot.claim(2, &View(&ranks, 2)).is_some());
+        ranks.seats[1].take(SLOT);
+        assert!(!slot.join(number));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use core::ptr::NonNull;
 
 use super::line::{Line, LineMessage, lines_for, write_message, write_short};
 use crate::sync::Ordering::{Acquire, Release};
-use crate::sync::order;
+use crate::sync::{Step, order, reached};
 use crate::wire::{HeaderWord, Key, Kind, KindLength};
 
 /// One rank's end of the baton of a pair: private state.
@@ -106,9 +106,11 @@ impl Baton {
     fn pass(&mut self, header: HeaderWord) {
         // SAFETY: valid by the contract of `new`.
         let line = unsafe { self.lines.as_ref() };
+        reached(Step::BatonFilled);
         // ORDER baton/1: Release, pairs with the peer's baton/2: the payload comes before the header, and so do our
         // reads of the message before, whose lines we wrote over.
         line.header.store(header.0, order("baton/1", Release));
+        reached(Step::BatonPassed);
         self.state &= !HELD;
     }
 

@@ -15,7 +15,7 @@ use core::ptr::NonNull;
 
 use crate::layout::{Corrupt, golden};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
+use crate::sync::{AtomicU32, AtomicU64, CacheLine, Step, order, reached};
 
 /// Bytes of a granule: a page.
 pub const GRANULE: usize = 4096;
@@ -166,6 +166,7 @@ impl CopyRingSender {
         self.filled += u64::from(count);
         // ORDER copy_ring/1: Release, pairs with copy_ring/2: the bytes and what the head says of them come before its end.
         head.end.store(self.filled, order("copy_ring/1", Release));
+        reached(Step::RingFilled);
     }
 
     fn refill(&mut self) -> Result<(), Corrupt> {
@@ -237,6 +238,7 @@ impl CopyRingReceiver {
         // SAFETY: valid by the contract of `CopyRingPtr::new`.
         let word = unsafe { self.ring.emptied.as_ref() };
         // ORDER copy_ring/3: Release, pairs with copy_ring/4: our reads of the granules come before the word that frees them.
+        reached(Step::RingRead);
         word.store(self.emptied, order("copy_ring/3", Release));
     }
 }

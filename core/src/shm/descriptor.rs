@@ -53,17 +53,30 @@ pub struct Grant {
     /// First of the grains that the receiver could not move, and their number; both zero for none.
     refused_first: AtomicU32,
     refused_count: AtomicU32,
+    /// What `address` means.
+    lies: AtomicU32,
 }
 
-golden::structure!(Grant { open, handle, address, length, moves, refused_first, refused_count });
+golden::structure!(Grant {
+    open,
+    handle,
+    address,
+    length,
+    moves,
+    refused_first,
+    refused_count,
+    lies
+});
 
 /// What a receiver answers: the receive cookie.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReceiveCookie {
     /// Names the receive in data packets.
     pub handle: u32,
-    /// The buffer's address in the receiver's memory; zero when the sender may not or cannot write there.
+    /// Where the buffer lies in the receiver's memory ([`crate::lmt::Place`]).
     pub address: u64,
+    /// What `address` means.
+    pub lies: u32,
     /// Bytes wanted: all of the message, or as many as there is room for.
     pub length: u64,
     /// Whether the receiver moves grains itself.
@@ -83,6 +96,7 @@ impl Grant {
             moves: half(),
             refused_first: half(),
             refused_count: half(),
+            lies: half(),
         }
     }
 
@@ -96,6 +110,7 @@ impl Grant {
     pub fn open(&self, generation: u32, cookie: ReceiveCookie) {
         self.handle.store(cookie.handle, Relaxed);
         self.address.store(cookie.address, Relaxed);
+        self.lies.store(cookie.lies, Relaxed);
         self.length.store(cookie.length, Relaxed);
         self.moves.store(u32::from(cookie.moves), Relaxed);
         // ORDER grant/1: Release, pairs with grant/2: the cookie comes before the word that says it is there, and so does
@@ -114,6 +129,7 @@ impl Grant {
         Some(ReceiveCookie {
             handle: self.handle.load(Relaxed),
             address: self.address.load(Relaxed),
+            lies: self.lies.load(Relaxed),
             length: self.length.load(Relaxed),
             moves: self.moves.load(Relaxed) != 0,
         })

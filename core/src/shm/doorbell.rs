@@ -11,7 +11,7 @@
 use core::ptr::NonNull;
 
 use crate::sync::Ordering::{Relaxed, SeqCst};
-use crate::sync::{AtomicU32, light, order};
+use crate::sync::{AtomicU32, Step, light, order, reached};
 
 /// The owner looks by itself. Zeroed memory says so.
 const AWAKE: u32 = 0;
@@ -68,7 +68,11 @@ impl Doorbell {
     #[must_use]
     pub fn ring(&self) -> bool {
         // ORDER bell/5: Relaxed. It carries nothing: the owner looks everywhere when it wakes.
-        self.0.swap(AWAKE, order("bell/5", Relaxed)) == ASLEEP
+        let asleep = self.0.swap(AWAKE, order("bell/5", Relaxed)) == ASLEEP;
+        if asleep {
+            reached(Step::BellRung);
+        }
+        asleep
     }
 
     /// The futex word.

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use super::line::{Line, LineMessage, lines_for, step, write_message, write_short};
 use crate::layout::Corrupt;
 use crate::sync::Ordering::{Acquire, Release};
-use crate::sync::{AtomicU64, CacheLine, order};
+use crate::sync::{AtomicU64, CacheLine, Step, order, reached};
 use crate::wire::{HeaderWord, Key, Kind, KindLength};
 
 /// Where a fastbox lies.
@@ -84,10 +84,12 @@ impl FastboxSender {
         }
         // SAFETY: `next` points into the ring, valid by the contract of `FastboxPtr::new`; it is ours by credit.
         unsafe { write_short(self.next, key, payload) };
+        reached(Step::FastboxFilled);
         let header = HeaderWord::new(sequence, Kind::Eager, payload.len());
         // SAFETY: as above.
         // ORDER fastbox/1: Release, pairs with fastbox/2: the payload comes before the header that announces it.
         unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/1", Release));
+        reached(Step::FastboxSent);
         self.free -= 1;
         self.next = self.ring.next(self.next);
         true
@@ -117,10 +119,12 @@ impl FastboxSender {
         }
         // SAFETY: the ring is valid by the contract of `FastboxPtr::new`; `lines` lines of it are ours by credit.
         unsafe { write_message(self.next, |line| self.ring.next(line), key, length, fill) };
+        reached(Step::FastboxFilled);
         let header = HeaderWord::new(sequence, kind, length);
         // SAFETY: as above.
         // ORDER fastbox/5: Release, pairs with fastbox/2: every line of the message comes before its header.
         unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/5", Release));
+        reached(Step::FastboxSent);
         self.free -= lines;
         self.next = self.ring.after(self.next, lines);
         Ok(true)

@@ -15,7 +15,7 @@ mod line;
 pub mod recovery;
 mod recv_queue;
 
-pub use barrier::{Barrier, BarrierSlot, FLAGS, Way};
+pub use barrier::{Barrier, BarrierSlot, FLAGS, Ranks, Seats, Way};
 pub use baton::Baton;
 pub use cell::{Cell, CellArena, CellHead};
 pub use chunks::{Chunks, Claim, GRAINS_MAX, Grains};

@@ -29,7 +29,7 @@
 use super::{CellArena, RecvQueue};
 use crate::layout::{CellIndex, Corrupt};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicU64, order};
+use crate::sync::{AtomicU64, Step, order, reached};
 
 /// What a rank has in hand: the cell that it is putting into a queue, and whose queue it is. Zeroed memory is an empty
 /// hand.
@@ -59,7 +59,11 @@ impl Hand {
         cell: CellIndex,
     ) -> Result<(), Corrupt> {
         self.hold(arena, consumer, cell);
-        let appended = queue.swap(arena, cell).map(|last| queue.link(arena, last, cell));
+        reached(Step::CellHeld);
+        let last = queue.swap(arena, cell);
+        reached(Step::CellSwapped);
+        let appended = last.map(|last| queue.link(arena, last, cell));
+        reached(Step::CellLinked);
         self.open();
         appended
     }

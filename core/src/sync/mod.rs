@@ -11,12 +11,16 @@ mod cell;
 pub mod light;
 mod order;
 mod spin;
+mod step;
 
 pub use atomic::{AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
 pub use order::order;
 pub use spin::{finish_look, spin_hint};
+pub use step::{Step, reached};
+#[cfg(all(debug_assertions, not(strait_loom)))]
+pub use step::{is_stopped, stop_at};
 
 #[cfg(not(strait_loom))]
 pub use core::sync::atomic::fence;

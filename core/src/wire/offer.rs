@@ -1,6 +1,8 @@
 //! What an offer says.
 
-use crate::layout::Corrupt;
+use core::ptr::NonNull;
+
+use crate::layout::{Corrupt, golden};
 
 /// The description of a message that its sender keeps because the receiver has no room for it: the payload of a packet of
 /// kind [`super::Kind::Offer`].
@@ -11,14 +13,17 @@ use crate::layout::Corrupt;
 /// |      8 |    4 | `place`  | the sender's name of the message, for the call       |
 /// |     12 |    4 | `number` | which offer from this sender to this receiver; not 0 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(C)]
 pub struct Offer {
     /// Length of the message, bytes.
-    pub total: usize,
+    pub total: u64,
     /// The sender's name of the message.
     pub place: u32,
     /// Tells this use of the name from others; not zero.
     pub number: u32,
 }
+
+golden::structure!(Offer { total, place, number });
 
 impl Offer {
     /// Bytes in a packet: they fit the one line of a fastbox.
@@ -27,9 +32,10 @@ impl Offer {
     /// As the payload of a packet.
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
-        let total = self.total as u128;
-        let word = total | u128::from(self.place) << 64 | u128::from(self.number) << 96;
-        word.to_ne_bytes()
+        let mut packet = [0; Self::LENGTH];
+        // SAFETY: the array has the length of an offer, all of whose bytes are fields'; it need not be aligned.
+        unsafe { NonNull::from(&mut packet).cast::<Self>().write_unaligned(self) };
+        packet
     }
 
     /// Reads an offer that another process wrote.
@@ -38,16 +44,16 @@ impl Offer {
     ///
     /// [`Corrupt::Length`] for a length that no message has, or the number zero.
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
-        let word = u128::from_ne_bytes(packet);
-        let (total, number) = (word as u64, (word >> 96) as u32);
-        let length = usize::try_from(total).ok().filter(|total| isize::try_from(*total).is_ok());
-        match length {
-            Some(total) if number != 0 => Ok(Self { total, place: (word >> 64) as u32, number }),
-            _ => Err(Corrupt::Length { found: total, max: isize::MAX as u64 }),
+        // SAFETY: the array has the length of an offer, of which any bytes are valid.
+        let offer = unsafe { packet.as_ptr().cast::<Self>().read_unaligned() };
+        if offer.total > isize::MAX as u64 || offer.number == 0 {
+            return Err(Corrupt::Length { found: offer.total, max: isize::MAX as u64 });
         }
+        Ok(offer)
     }
 }
 
+static_assertions::const_assert_eq!(size_of::<Offer>(), Offer::LENGTH);
 static_assertions::const_assert!(Offer::LENGTH <= crate::shm::SHORT_MAX);
 
 #[cfg(test)]

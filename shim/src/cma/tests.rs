@@ -1,7 +1,7 @@
 //! A kernel that lets one process reach into another, or does not, or changes its mind.
 
 use super::*;
-use crate::World;
+use crate::{Transfer, Tuning, World};
 
 const LENGTH: usize = 700_017;
 
@@ -10,6 +10,15 @@ const LOOKS: u32 = 10_000;
 
 fn payload(seed: usize) -> Vec<u8> {
     (0..LENGTH).map(|at| (at * 31 + at / 251 + seed) as u8).collect()
+}
+
+/// Two ranks whose large messages go by one copy as long as they can.
+fn pair() -> Vec<World> {
+    let worlds = World::in_process(2).unwrap();
+    for world in &worlds {
+        world.retune(Tuning { transfer: Transfer::CmaShared, ..world.tuning() });
+    }
+    worlds
 }
 
 fn cma(world: &World) -> &mut Cma {
@@ -38,7 +47,7 @@ fn exchange(worlds: &[World], seed: usize, receiver_first: bool) {
 
 /// Two ranks of which each is refused after so many jobs.
 fn refused_after(reads: Option<u32>, writes: Option<u32>) {
-    let worlds = World::in_process(2).unwrap();
+    let worlds = pair();
     cma(&worlds[1]).refuse_after = reads;
     cma(&worlds[0]).refuse_after = writes;
     for seed in 0..3 {
@@ -58,7 +67,7 @@ fn a_message_arrives_whole_whoever_is_refused_and_when() {
 
 #[test]
 fn after_a_refusal_later_messages_do_not_try_again() {
-    let worlds = World::in_process(2).unwrap();
+    let worlds = pair();
     for world in &worlds {
         cma(world).refuse_after = Some(0);
     }
@@ -76,7 +85,7 @@ fn after_a_refusal_later_messages_do_not_try_again() {
 
 #[test]
 fn a_dropped_send_arrives_although_everything_is_refused() {
-    let worlds = World::in_process(2).unwrap();
+    let worlds = pair();
     for world in &worlds {
         cma(world).refuse_after = Some(1);
     }
@@ -99,7 +108,7 @@ fn a_dropped_send_arrives_although_everything_is_refused() {
 
 #[test]
 fn the_witness_of_another_rank_is_not_believed() {
-    let worlds = World::in_process(2).unwrap();
+    let worlds = pair();
     let segment = worlds[0].segment();
     let [ours, theirs] = [0, 1].map(|rank| &segment.rank_block(rank).liveness);
     assert!(find(theirs, 1).is_some());

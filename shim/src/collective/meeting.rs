@@ -2,12 +2,12 @@
 
 use core::ptr::NonNull;
 
-use strait_core::layout::{BARRIER_SLOTS, Corrupt};
-use strait_core::shm::{Barrier, BarrierSlot, Way};
+use strait_core::layout::{BARRIER_SLOTS, Corrupt, Life, Segment};
+use strait_core::shm::{Barrier, BarrierSlot, Ranks, Seats, Way};
 use strait_core::sync::spin_hint;
 
 use super::team::{Team, bytes_mut};
-use crate::{Error, World};
+use crate::{Error, Rank, World};
 
 /// Looks at the words before everything else is looked at, too: longer than a line takes between far processors.
 const LOOKS: u32 = 200;
@@ -31,8 +31,8 @@ pub(crate) enum Meeting {
 #[derive(Debug)]
 pub(crate) struct Place {
     slot: NonNull<BarrierSlot>,
+    number: u32,
     barrier: Barrier,
-    members: u32,
     until_progress: u32,
 }
 
@@ -57,11 +57,10 @@ impl Meeting {
         *self = Self::Messages;
     }
 
-    /// Leaves the slot, if there is one. The world that it was made in still has its segment.
-    pub(crate) fn leave(&mut self) {
-        if let Self::Slot(Place { slot, members, .. }) = core::mem::take(self) {
-            // SAFETY: by the contract above the segment is still mapped.
-            unsafe { slot.as_ref() }.leave(members);
+    /// Leaves the slot, if there is one. `world` is the one that it was made in.
+    pub(crate) fn leave(&mut self, world: &World) {
+        if let Self::Slot(Place { number, .. }) = core::mem::take(self) {
+            leave(world, number);
         }
     }
 }
@@ -76,30 +75,75 @@ fn agree(team: Team<'_>, way: Way) -> Result<Meeting, Error> {
         }
         bit *= 2;
     }
-    // One more than the slot's number; 0 is none.
-    let mut found = [0];
+    // One more than the slot's number, and which claim of it (upper half); 0 is none.
+    let mut found = [0_u64];
     if team.place == 0 {
-        found[0] = claim(team.world, team.key()).map_or(0, |slot| slot + 1);
+        let claimed = claim(team.world);
+        found[0] = claimed.map_or(0, |(slot, claim)| u64::from(claim) << 32 | u64::from(slot + 1));
+        if let Err(error) = team.broadcast(bytes_mut(&mut found), 0) {
+            claimed.into_iter().for_each(|(slot, _)| leave(team.world, slot));
+            return Err(error);
+        }
     } else {
         team.send(&[], team.place - bit)?;
+        team.broadcast(bytes_mut(&mut found), 0)?;
     }
-    team.broadcast(bytes_mut(&mut found), 0)?;
-    let Some(number) = found[0].checked_sub(1) else { return Ok(Meeting::Messages) };
+    let Some(number) = (found[0] as u32).checked_sub(1) else { return Ok(Meeting::Messages) };
     let slot = team.world.segment().barrier_slot(number);
-    // SAFETY: the world keeps its segment mapped.
-    let slot = slot.filter(|slot| unsafe { slot.as_ref() }.belongs_to(team.key()));
     let slot = slot.ok_or(Error::Corrupt(Corrupt::BarrierSlot { found: number }))?;
+    if team.place != 0 {
+        seats(&team.world.segment(), team.world.rank()).take(number);
+        // SAFETY: the world keeps its segment mapped.
+        if !unsafe { slot.as_ref() }.join((found[0] >> 32) as u32) {
+            leave(team.world, number);
+            return Ok(Meeting::Messages);
+        }
+    }
     let barrier = Barrier::new(way, team.place, team.count());
-    Ok(Meeting::Slot(Place { slot, barrier, members: team.count(), until_progress: 0 }))
+    Ok(Meeting::Slot(Place { slot, number, barrier, until_progress: 0 }))
 }
 
-/// A slot that is free now, if there is one.
-fn claim(world: &World, key: u64) -> Option<u32> {
-    let segment = world.segment();
-    (0..BARRIER_SLOTS).find(|number| {
+/// A slot that is free now, if there is one, and which claim of it this is.
+fn claim(world: &World) -> Option<(u32, u32)> {
+    let (segment, leader) = (world.segment(), world.rank());
+    (0..BARRIER_SLOTS).find_map(|number| {
+        let slot = segment.barrier_slot(number)?;
+        let others = Others { segment, leader, slot: number };
         // SAFETY: the world keeps its segment mapped.
-        segment.barrier_slot(*number).is_some_and(|slot| unsafe { slot.as_ref() }.claim(key))
+        Some((number, unsafe { slot.as_ref() }.claim(leader, &others)?))
     })
+}
+
+/// Gives up this rank's seat in a slot.
+fn leave(world: &World, slot: u32) {
+    seats(&world.segment(), world.rank()).leave(slot);
+}
+
+fn seats(segment: &Segment, rank: Rank) -> &Seats {
+    &segment.rank_block(rank).liveness.seats
+}
+
+/// The ranks of the node, as a leader that claims a slot sees them.
+struct Others {
+    segment: Segment,
+    leader: Rank,
+    slot: u32,
+}
+
+impl Ranks for Others {
+    fn sit(&self) -> bool {
+        (0..self.segment.ranks())
+            .any(|rank| seats(&self.segment, rank).has(self.slot) && self.lives(rank))
+    }
+
+    fn lives(&self, rank: Rank) -> bool {
+        // A number that is no rank was written by nobody who lives.
+        rank < self.segment.ranks() && self.segment.rank_block(rank).liveness.state() <= Life::Alive
+    }
+
+    fn seat_leader(&self) {
+        seats(&self.segment, self.leader).take(self.slot);
+    }
 }
 
 impl Place {

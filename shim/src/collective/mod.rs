@@ -222,7 +222,7 @@ impl Group<'_> {
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
-        self.meeting.get_mut().leave();
+        self.meeting.get_mut().leave(self.endpoint.world());
     }
 }
 

@@ -77,11 +77,6 @@ impl<'a> Team<'a> {
         self.members.count()
     }
 
-    /// What the group writes into its slot: not zero. Two groups of one context have the same once in 2^31.
-    pub(super) fn key(&self) -> u64 {
-        Key::new(self.context | INTERNAL, self.tag).0
-    }
-
     /// The other members.
     pub(super) fn others(self) -> impl Iterator<Item = Rank> {
         (0..self.count())

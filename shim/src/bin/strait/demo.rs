@@ -12,7 +12,7 @@ use crate::bench::latency::{self, Latency};
 use crate::bench::report::Report;
 use crate::bench::sampling::Effort;
 use crate::bench::stage::{Stage, TAG};
-use crate::bench::{bandwidth_of, stats, way};
+use crate::bench::{Memory, bandwidth_of, stats, way};
 use crate::payload;
 use crate::ranks;
 use crate::say;
@@ -138,7 +138,7 @@ fn measure(stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
     let before = cacheline::probe(stage)?;
     for bytes in MEASURED {
         let latency = latency::of(stage, EFFORT, bytes)?;
-        let bandwidth = bandwidth_of(stage, EFFORT, bytes, false)?;
+        let bandwidth = bandwidth_of(stage, EFFORT, bytes, Memory::Private, false)?;
         if let Some((Latency { one_way, against }, bandwidth)) = latency.zip(bandwidth) {
             let ratio = against.map(|(_, ratio)| stats::ratio(ratio.p50));
             report.line([

@@ -4,6 +4,7 @@ use core::error::Error;
 
 use strait::{Endpoint, Request, Transfer};
 
+use super::memory::{Buffer, Memory};
 use super::one_copy::OneCopy;
 use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, Sample, measure};
@@ -24,20 +25,25 @@ pub(crate) struct Windows<'world> {
     partner: u32,
     bytes: usize,
     window: usize,
-    out: Vec<u8>,
-    arrived: Vec<u8>,
+    out: Buffer,
+    arrived: Buffer,
     /// Whether this side receives.
     receives: bool,
 }
 
 impl<'world> Windows<'world> {
-    pub(crate) fn new(stage: &Stage<'world>, bytes: usize) -> Self {
+    pub(crate) fn new(
+        stage: &Stage<'world>,
+        bytes: usize,
+        memory: Memory,
+    ) -> Result<Self, strait::Error> {
         let window = (WINDOW_BYTES / bytes.max(1)).clamp(2, WINDOW);
         let receives = !stage.leads();
         let Stage { endpoint, partner, .. } = *stage;
         let [out, arrived] = if receives { [0, window * bytes] } else { [bytes, 0] };
-        let (out, arrived) = (vec![0; out], vec![0; arrived]);
-        Self { endpoint, partner, bytes, window, out, arrived, receives }
+        let world = endpoint.world();
+        let (out, arrived) = (memory.allocate(world, out)?, memory.allocate(world, arrived)?);
+        Ok(Self { endpoint, partner, bytes, window, out, arrived, receives })
     }
 
     /// Messages in a round.
@@ -49,7 +55,7 @@ impl<'world> Windows<'world> {
         self.endpoint.scope(|scope| {
             let mut requests = [const { None }; WINDOW];
             for request in &mut requests[..self.window] {
-                *request = Some(scope.isend(&self.out, self.partner, TAG)?);
+                *request = Some(scope.isend(&self.out[..], self.partner, TAG)?);
             }
             wait(&mut requests)
         })
@@ -106,21 +112,21 @@ impl Batch for Windows<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bandwidth {
     pub(crate) rate: Summary,
-    /// What the kernel alone does, by one `process_vm_readv` for each message, and the ratio, sample by sample; `None` where
-    /// it was not measured.
+    /// What the bare machine does ([`OneCopy`]), and the ratio, sample by sample; `None` where it was not measured.
     pub(crate) against: Option<(Summary, Summary)>,
 }
 
-/// Measures messages of `bytes` bytes; for rank 0. With `against`, beside the kernel's own copy.
+/// Measures messages of `bytes` bytes; for rank 0. With `against`, beside the bare machine.
 pub(crate) fn of(
     stage: &Stage<'_>,
     effort: Effort,
     bytes: usize,
+    memory: Memory,
     against: bool,
 ) -> Result<Option<Bandwidth>, Box<dyn Error>> {
-    let mut windows = Windows::new(stage, bytes);
+    let mut windows = Windows::new(stage, bytes, memory)?;
     let mut one_copy = match against {
-        true => OneCopy::new(stage, bytes, windows.messages())?,
+        true => OneCopy::new(stage, bytes, windows.messages(), memory)?,
         false => None,
     };
     let bare = one_copy.as_mut().map(|one_copy| -> &mut dyn Batch { one_copy });
@@ -143,24 +149,28 @@ pub(super) fn run(
     effort: Effort,
     sizes: &[usize],
     transfers: &[Transfer],
+    memory: Memory,
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    let columns =
-        ["bandwidth", "way", "min GB/s", "p50 GB/s", "p99 GB/s", "readv alone", "× readv"];
+    let (metric, alone, times) = match memory {
+        Memory::Private => ("readv", "readv alone", "× readv"),
+        Memory::Segment => ("memcpy", "memcpy alone", "× memcpy"),
+    };
+    let columns = ["bandwidth", "way", "min GB/s", "p50 GB/s", "p99 GB/s", alone, times];
     report.columns(&columns);
     for &bytes in sizes {
         for transfer in each(stage, transfers) {
-            if let Some(Bandwidth { rate, against }) = of(stage, effort, bytes, true)? {
+            if let Some(Bandwidth { rate, against }) = of(stage, effort, bytes, memory, true)? {
                 let row = |metric, unit, figures| {
                     let row = Row::new("bandwidth", bytes, metric, unit, figures);
                     transfer.map_or(row.clone(), |transfer| row.of_variant(transfer.name()))
                 };
                 report.row(row("bandwidth", "GB/s", rate))?;
                 let (mut alone, mut times) = Default::default();
-                if let Some((readv, ratio)) = against {
-                    report.row(row("readv", "GB/s", readv))?;
+                if let Some((bare, ratio)) = against {
+                    report.row(row(metric, "GB/s", bare))?;
                     report.row(row("ratio", "x", ratio))?;
-                    (alone, times) = (format!("{:.2}", readv.p50), stats::ratio(ratio.p50));
+                    (alone, times) = (format!("{:.2}", bare.p50), stats::ratio(ratio.p50));
                 }
                 let [min, p50, p99] =
                     [rate.min, rate.p50, rate.p99].map(|rate| format!("{rate:.2}"));

@@ -8,6 +8,7 @@ mod halo;
 mod hca;
 pub(crate) mod lane;
 pub(crate) mod latency;
+mod memory;
 mod one_copy;
 mod rate;
 pub(crate) mod report;
@@ -25,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 pub(crate) use bandwidth::of as bandwidth_of;
+pub(crate) use memory::Memory;
 use report::Report;
 use sampling::Effort;
 use stage::Stage;
@@ -53,7 +55,13 @@ enum Kind {
     /// Time of a message from call to call, one way: half a round trip
     Latency(Options),
     /// Bytes that get through, by windows of up to 64 messages in one direction
-    Bandwidth(Options),
+    Bandwidth {
+        #[command(flatten)]
+        options: Options,
+        /// Where the buffers lie
+        #[arg(long, value_enum, default_value_t)]
+        memory: Memory,
+    },
     /// Short messages that get through in one direction
     Rate(Options),
     /// Time of a barrier of all ranks, by each way that it can go
@@ -133,7 +141,7 @@ impl Bench {
         let effort = common.effort();
         let (sizes, transfers) = (self.kind.sizes(), self.kind.transfers());
         let steps = match self.kind {
-            Kind::Latency(_) | Kind::Bandwidth(_) => sizes.len() * transfers.len().max(1),
+            Kind::Latency(_) | Kind::Bandwidth { .. } => sizes.len() * transfers.len().max(1),
             Kind::Rate(_) => 2 * sizes.len(),
             Kind::Barrier(_) => barrier::STEPS,
             Kind::Halo(_) => halo::STEPS * sizes.len(),
@@ -146,7 +154,9 @@ impl Bench {
         let before = cacheline::probe(stage)?;
         match self.kind {
             Kind::Latency(_) => latency::run(stage, effort, &sizes, &transfers, &mut report)?,
-            Kind::Bandwidth(_) => bandwidth::run(stage, effort, &sizes, &transfers, &mut report)?,
+            Kind::Bandwidth { memory, .. } => {
+                bandwidth::run(stage, effort, &sizes, &transfers, memory, &mut report)?;
+            }
             Kind::Rate(_) => rate::run(stage, effort, &sizes, &mut report)?,
             Kind::Barrier(_) => barrier::run(stage, effort, &mut report)?,
             Kind::Halo(_) => halo::run(stage, effort, &sizes, &mut report)?,
@@ -164,7 +174,7 @@ impl Kind {
     const fn common(&self) -> Common {
         match self {
             Self::Latency(options)
-            | Self::Bandwidth(options)
+            | Self::Bandwidth { options, .. }
             | Self::Rate(options)
             | Self::Ring(options)
             | Self::Hca(options) => options.common,
@@ -175,7 +185,9 @@ impl Kind {
 
     /// The transfers that were asked for.
     fn transfers(&self) -> Vec<Transfer> {
-        let (Self::Latency(options) | Self::Bandwidth(options)) = self else { return Vec::new() };
+        let (Self::Latency(options) | Self::Bandwidth { options, .. }) = self else {
+            return Vec::new();
+        };
         let named = options.transfer.iter().flat_map(|transfers| match transfers {
             Transfers::All => Transfer::ALL.to_vec(),
             Transfers::One(transfer) => vec![*transfer],
@@ -187,7 +199,7 @@ impl Kind {
     fn sizes(&self) -> Vec<usize> {
         match self {
             Self::Latency(options)
-            | Self::Bandwidth(options)
+            | Self::Bandwidth { options, .. }
             | Self::Rate(options)
             | Self::Ring(options)
             | Self::Hca(options)
@@ -198,7 +210,7 @@ impl Kind {
             Self::Halo(tiles) if !tiles.tiles.is_empty() => tiles.tiles.clone(),
             Self::Halo(_) => (1..=10).map(|power| 1 << power).collect(),
             Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
-            Self::Bandwidth(_) => (12..=22).map(|power| 1 << power).collect(),
+            Self::Bandwidth { .. } => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
             Self::Ring(_) => vec![8, 1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
             Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],

@@ -1,4 +1,5 @@
-//! What the kernel alone does with a message: one `process_vm_readv` for each, and nothing of Strait but the buffers' sizes.
+//! What the bare machine does with a message: one `process_vm_readv` for each by the kernel alone, or, where both sides map
+//! the memory, one `memcpy`; and nothing of Strait but the buffers.
 
 use core::error::Error;
 use std::io;
@@ -7,6 +8,7 @@ use strait_core::sync::Ordering;
 
 use super::cacheline::spin_until;
 use super::lane::Lane;
+use super::memory::{self, Buffer, Memory};
 use super::sampling::Batch;
 use super::stage::{Stage, TAG};
 
@@ -17,10 +19,11 @@ pub(crate) struct OneCopy {
     turn: u64,
     bytes: usize,
     /// What the leader sends, again and again.
-    from: Vec<u8>,
+    from: Buffer,
     /// Room for a window at the follower.
-    to: Vec<u8>,
-    /// Process and address of the partner's `from`.
+    to: Buffer,
+    memory: Memory,
+    /// Process and address of the partner's `from`; in the segment, as this process maps it.
     partner: [u64; 2],
 }
 
@@ -31,18 +34,27 @@ impl OneCopy {
         stage: &Stage<'_>,
         bytes: usize,
         window: usize,
+        memory: Memory,
     ) -> Result<Option<Self>, Box<dyn Error>> {
         let Some(lane) = stage.lane else { return Ok(None) };
         let [from, to] = if stage.leads() { [bytes, 0] } else { [0, window * bytes] };
-        let (from, to) = (vec![1; from], vec![0; to]);
+        let world = stage.endpoint.world();
+        let (mut from, to) = (memory.allocate(world, from)?, memory.allocate(world, to)?);
+        from.fill(1);
+        let start = match memory {
+            Memory::Private => 0,
+            Memory::Segment => memory::segment_start()?,
+        };
         let swap = |own: [u64; 2]| -> Result<[u64; 2], strait::Error> {
             let mut theirs = [0; 2];
             stage.endpoint.sendrecv(&own, stage.partner, TAG, &mut theirs, stage.partner, TAG)?;
             Ok(theirs)
         };
-        let partner = swap([u64::from(std::process::id()), from.as_ptr().addr() as u64])?;
-        let mut own =
-            Self { lane, turn: lane.line.0.load(Ordering::Acquire), bytes, from, to, partner };
+        let offset = from.as_ptr().addr().wrapping_sub(start);
+        let [process, offset] = swap([u64::from(std::process::id()), offset as u64])?;
+        let partner = [process, offset.wrapping_add(start as u64)];
+        let turn = lane.line.0.load(Ordering::Acquire);
+        let mut own = Self { lane, turn, bytes, from, to, memory, partner };
         let works = stage.leads() || own.read_window().is_ok();
         let [theirs, _] = swap([u64::from(works), 0])?;
         Ok((works && theirs == 1 && bytes > 0).then_some(own))
@@ -55,6 +67,13 @@ impl OneCopy {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         for message in self.to.chunks_mut(self.bytes.max(1)) {
+            if self.memory == Memory::Segment {
+                let from = core::ptr::with_exposed_provenance::<u8>(address);
+                // SAFETY: the partner's buffer, in the segment that we map; its length is that of a message, and while the
+                // line says that it is our turn nobody writes there.
+                unsafe { message.as_mut_ptr().copy_from_nonoverlapping(from, message.len()) };
+                continue;
+            }
             let from = core::ptr::without_provenance_mut(address);
             let from = libc::iovec { iov_base: from, iov_len: message.len() };
             let to = libc::iovec { iov_base: message.as_mut_ptr().cast(), iov_len: message.len() };

@@ -6,6 +6,7 @@ use strait::Endpoint;
 
 use super::bandwidth::{WINDOW, Windows};
 use super::cacheline::{STREAM_ROUND, SlotStream};
+use super::memory::Memory;
 use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, measure};
 use super::stage::{Stage, TAG};
@@ -65,7 +66,7 @@ pub(super) fn run(
     for &bytes in sizes {
         let mut stream = Stream { endpoint, partner, data: vec![0; bytes], leads: stage.leads() };
         one(stage, effort, report, ("send, recv", bytes, WINDOW), &mut stream)?;
-        let mut windows = Windows::new(stage, bytes);
+        let mut windows = Windows::new(stage, bytes, Memory::Private)?;
         let messages = windows.messages();
         one(stage, effort, report, ("isend, irecv", bytes, messages), &mut windows)?;
     }

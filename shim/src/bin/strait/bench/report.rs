@@ -60,11 +60,6 @@ impl Row {
         }
     }
 
-    /// The same by another way than shared memory.
-    pub(crate) fn over(self, transport: &'static str) -> Self {
-        Self { transport, ..self }
-    }
-
     /// The same of another variant.
     pub(crate) fn of_variant(self, variant: impl Into<Cow<'static, str>>) -> Self {
         Self { variant: variant.into(), ..self }

@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use strait::Tuning;
 use strait::boot::{Config, Launcher, Start};
 use strait::env::{self, VARIABLES};
+use strait::{Transfer, Tuning};
 use strait_core::layout::{LAYOUT_VERSION, Plan};
+use strait_core::lmt::{CANDIDATES, CLASSES};
 
 use crate::say;
 
@@ -51,6 +52,7 @@ impl Info {
         facts.extend(probes::transport());
         facts.extend(probes::hardware());
         facts.extend(thresholds());
+        facts.extend(transfers());
         facts.extend(variables());
         if self.json {
             for fact in &facts {
@@ -96,7 +98,7 @@ fn start() -> Vec<Fact> {
 /// The numbers that decide which way a message takes, and what it costs in memory.
 fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
-    let Config { cells_per_rank, cell_payload, fastbox_lines, .. } = Config::new(2);
+    let Config { cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = Config::new(2);
     let mut facts = match env::tuning() {
         Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer }) => vec![
             fact("fastbox_max", format!("{fastbox_max} B"), "longest message by baton or fastbox"),
@@ -116,11 +118,61 @@ fn thresholds() -> Vec<Fact> {
         fact("fastbox_lines", fastbox_lines.to_string(), "lines of 64 bytes in a fastbox"),
         fact("cell_payload", format!("{cell_payload} B"), "longer messages take several cells"),
         fact("cells_per_rank", cells_per_rank.to_string(), "a sender without cells waits"),
+        fact(
+            "heap_bytes",
+            format!("{heap_bytes} B"),
+            "most that a rank can allocate in the segment",
+        ),
     ]);
     if let Ok(plan) = Plan::new(Config::new(2)) {
         let bytes = plan.bytes_with_active_pairs(1);
         facts.push(fact("segment", format!("{bytes} B"), "of a job of 2 ranks that talk"));
+        let bytes = plan.ring_bytes();
+        facts.push(fact(
+            "copy ring",
+            format!("{bytes} B"),
+            "of each direction that large messages go",
+        ));
     }
+    facts
+}
+
+/// Which transfers large messages can take, and which of them `auto` chooses from for which lengths.
+fn transfers() -> Vec<Fact> {
+    let fact = |name: String, value, note: &str| Fact::new("transfers", name, value, note);
+    let listed = |transfers: &[Transfer]| {
+        transfers.iter().map(|transfer| transfer.name()).collect::<Vec<_>>().join(", ")
+    };
+    let reads = probes::reads_memory();
+    let mut facts: Vec<_> = Transfer::ALL
+        .into_iter()
+        .map(|transfer| {
+            let (value, note) = match transfer {
+                Transfer::Auto => {
+                    ("usable", "the one that was fastest lately, for each peer and class")
+                }
+                Transfer::CmaShared if reads => {
+                    ("usable", "one copy that both sides make together")
+                }
+                Transfer::Cma if reads => ("usable", "one copy that the receiver makes"),
+                Transfer::CmaShared | Transfer::Cma => {
+                    ("blocked", "see process_vm_readv; goes through the copy ring instead")
+                }
+                Transfer::CopyRing => ("usable", "two copies at once, through the cache"),
+                Transfer::CopyRingStreamed => ("usable", "the same, copied in round the caches"),
+            };
+            fact(transfer.name().into(), value.into(), note)
+        })
+        .collect();
+    let mut above = env::tuning().map_or(0, |tuning| tuning.eager_max);
+    for up_to in CLASSES {
+        if up_to > above {
+            let class = format!("auto, {} to {} B", above + 1, up_to);
+            facts.push(fact(class, listed(&CANDIDATES), "measured, and each tried again at times"));
+            above = up_to;
+        }
+    }
+    facts.push(fact(format!("auto, from {} B", above + 1), listed(&CANDIDATES), "likewise"));
     facts
 }
 

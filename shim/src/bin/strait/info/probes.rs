@@ -8,6 +8,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::PidfdFlags;
 use rustix::thread::futex;
 use strait::topology;
+use strait_core::layout::HUGE_PAGE;
 
 use super::Fact;
 
@@ -50,6 +51,17 @@ pub(super) fn hardware() -> Vec<Fact> {
             chosen(&format!("{pages}/shmem_enabled")),
             "for shared segments",
         ),
+        match collapse() {
+            Ok(()) => {
+                fact("huge pages, allocated", "usable".into(), "`World::alloc` from 2 MiB on")
+            }
+            Err(error) => Fact::new(
+                "hardware",
+                "huge pages, allocated",
+                "not usable",
+                format!("{error}; `World::alloc` has small pages"),
+            ),
+        },
         ibverbs(),
     ]
 }
@@ -66,6 +78,18 @@ fn sealed_memfd() -> io::Result<()> {
     let file =
         rustix::fs::memfd_create("strait-info", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     Ok(rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?)
+}
+
+/// Asks for a huge page where memory is allocated in the segment, as the library does.
+fn collapse() -> io::Result<()> {
+    let world = strait::World::in_process(1).map_err(io::Error::other)?.remove(0);
+    let memory = world.alloc::<u8>(HUGE_PAGE).map_err(io::Error::other)?;
+    let start = memory.as_ptr().cast_mut().cast();
+    // SAFETY: within the allocation; the advice changes no byte.
+    match unsafe { libc::madvise(start, memory.len(), libc::MADV_COLLAPSE) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn pidfd() -> io::Result<()> {
@@ -145,6 +169,11 @@ fn ibverbs() -> Fact {
         [] => fact("none".into(), format!("{FOLDER} is empty")),
         names => fact(names.join(", "), "not used by this version".into()),
     }
+}
+
+/// Whether `process_vm_readv` works at all here.
+pub(super) fn reads_memory() -> bool {
+    read_own_memory().is_ok()
 }
 
 /// Reads 8 bytes of this process the way a peer's memory would be read.

@@ -1,0 +1,119 @@
+//! Places at which a test stops a rank for good, to kill it there.
+//!
+//! A death matters between two stores to shared memory, and no test can hit that gap by chance. So the gaps have names, and
+//! a rank that is to die in one stops there until it is killed. In a build without debug assertions, and under loom, a step
+//! is nothing.
+
+/// A gap between two stores that others can see: what has been done is in the name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+#[allow(missing_docs, reason = "the names say it; `ALL` has the table")]
+pub enum Step {
+    BatonFilled = 1,
+    BatonPassed,
+    FastboxFilled,
+    FastboxSent,
+    CellTaken,
+    CellHeld,
+    CellSwapped,
+    CellLinked,
+    CellSent,
+    CellRead,
+    BellRung,
+    RtsSent,
+    Granted,
+    ChunkClaimed,
+    ChunkMoved,
+    ChunkFinished,
+    RingFilled,
+    RingRead,
+    OfferSent,
+    Called,
+    CallTaken,
+    SlotClaimed,
+    SeatTaken,
+    BarrierEntered,
+    SeatLeft,
+}
+
+impl Step {
+    /// All of them, in the order of what they belong to: sending by baton, fastbox and cell; receiving from a cell; waking;
+    /// a large message; an offered one; a barrier.
+    pub const ALL: [Self; 25] = [
+        Self::BatonFilled,
+        Self::BatonPassed,
+        Self::FastboxFilled,
+        Self::FastboxSent,
+        Self::CellTaken,
+        Self::CellHeld,
+        Self::CellSwapped,
+        Self::CellLinked,
+        Self::CellSent,
+        Self::CellRead,
+        Self::BellRung,
+        Self::RtsSent,
+        Self::Granted,
+        Self::ChunkClaimed,
+        Self::ChunkMoved,
+        Self::ChunkFinished,
+        Self::RingFilled,
+        Self::RingRead,
+        Self::OfferSent,
+        Self::Called,
+        Self::CallTaken,
+        Self::SlotClaimed,
+        Self::SeatTaken,
+        Self::BarrierEntered,
+        Self::SeatLeft,
+    ];
+}
+
+/// The step `at` has been reached.
+#[inline(always)]
+#[cfg(not(all(debug_assertions, not(strait_loom))))]
+pub const fn reached(_at: Step) {}
+
+#[cfg(all(debug_assertions, not(strait_loom)))]
+pub use stopping::{is_stopped, reached, stop_at};
+
+#[cfg(all(debug_assertions, not(strait_loom)))]
+#[allow(clippy::disallowed_types, reason = "this is the facade")]
+mod stopping {
+    use core::sync::atomic::AtomicU32;
+    use core::sync::atomic::Ordering::Relaxed;
+
+    use super::Step;
+
+    /// The step to stop at; zero for none.
+    static WANTED: AtomicU32 = AtomicU32::new(0);
+
+    /// The step at which a thread stands still; zero for none.
+    static STOPPED: AtomicU32 = AtomicU32::new(0);
+
+    /// The step `at` has been reached: a thread that is to stop there does.
+    #[inline(always)]
+    pub fn reached(at: Step) {
+        if WANTED.load(Relaxed) == at as u32 {
+            stop(at);
+        }
+    }
+
+    #[cold]
+    fn stop(at: Step) -> ! {
+        STOPPED.store(at as u32, Relaxed);
+        loop {
+            crate::sync::spin_hint();
+        }
+    }
+
+    /// Has this process's next thread that reaches `step` stop there for good.
+    pub fn stop_at(step: Step) {
+        WANTED.store(step as u32, Relaxed);
+    }
+
+    /// True once a thread has stopped: all that it had stored can be seen, and nothing follows.
+    #[must_use]
+    pub fn is_stopped() -> bool {
+        STOPPED.load(Relaxed) != 0
+    }
+}

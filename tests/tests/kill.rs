@@ -1,0 +1,214 @@
+//! A rank killed at every named step ([`Step`]), in a job that does a bit of everything: the survivors are told, what they
+//! send each other arrives, and nothing is lost. A build without debug assertions has no steps, hence no such tests.
+#![cfg(debug_assertions)]
+
+use core::time::Duration;
+use std::thread;
+
+use strait::boot::Config;
+use strait::{Endpoint, Error, Fault, Request, Scope, World, wait_all};
+use strait_core::sync::Step;
+use strait_tests::{Ranks, die_at, payload, report};
+
+const RANKS: u32 = 4;
+
+/// The rank that is killed. It leads every other group.
+const VICTIM: u32 = 1;
+
+/// Rounds before it.
+const BEFORE: u64 = 3;
+
+/// Names the step to the ranks, as a number in [`Step::ALL`].
+const STEP: &str = "STRAIT_TEST_STEP";
+
+/// Tags of messages with the victim, among the survivors, and of their last ones.
+const TAG: u32 = 5;
+const SIDE: u32 = 6;
+const LAST: u32 = 7;
+
+/// Memory for unexpected messages: shorter messages than it go eagerly, longer ones are offered.
+const BUDGET: usize = 10_000;
+
+/// Messages that both of a pair send at once, by every way: one answered by the baton, some behind each other in the fastbox,
+/// by cells, large, and offered.
+const LENGTHS: [&[usize]; 5] =
+    [&[8], &[8, 8, 600, 8], &[3000, 9000], &[100_000, 70_000], &[12_000]];
+
+fn id(from: u32, number: u64) -> u64 {
+    u64::from(from) << 32 | number
+}
+
+/// Sends the victim, or as the victim a survivor, what it sends us, and checks that.
+fn exchange(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
+    for lengths in LENGTHS {
+        let data: Vec<_> = lengths.iter().map(|length| payload::of(id(me, 0), *length)).collect();
+        let mut rooms: Vec<_> = lengths.iter().map(|length| vec![0; *length]).collect();
+        if let [length] = lengths[..] {
+            // By turns, so that the answer goes where the question came.
+            let mut room = vec![0; length];
+            for _ in 0..3 {
+                if me == VICTIM {
+                    endpoint.recv(&mut room, peer, TAG)?;
+                }
+                endpoint.send(&data[0], peer, TAG)?;
+                if me != VICTIM {
+                    endpoint.recv(&mut room, peer, TAG)?;
+                }
+            }
+        }
+        endpoint.scope(|scope| {
+            let mut requests = Vec::new();
+            for data in &data {
+                requests.push(scope.isend(data, peer, TAG)?);
+            }
+            for room in &mut rooms {
+                requests.push(scope.irecv(room, peer, TAG)?);
+            }
+            wait_all(&mut requests)
+        })?;
+        for room in &rooms {
+            assert_eq!(payload::first_difference(id(peer, 0), room), None, "from {peer}");
+        }
+    }
+    Ok(())
+}
+
+/// All meet in a group of their own, led by the victim or by another.
+fn meet(world: &World, round: u64) -> Result<(), Error> {
+    let members = if round.is_multiple_of(2) { [VICTIM, 0, 2, 3] } else { [0, 2, VICTIM, 3] };
+    let context = u32::try_from(round % 1000).unwrap() + 1;
+    let group = world.endpoint().with_context(context).group(&members).unwrap();
+    group.barrier()?;
+    group.barrier()
+}
+
+/// One round of the victim's life.
+fn live(world: &World, round: u64, step: Step) -> Result<(), Error> {
+    for peer in (0..RANKS).filter(|peer| *peer != VICTIM) {
+        if step == Step::BellRung {
+            // They sleep.
+            thread::sleep(Duration::from_millis(5));
+        }
+        exchange(world.endpoint(), VICTIM, peer)?;
+    }
+    meet(world, round)
+}
+
+/// The victim goes on until it is killed, exactly there.
+fn live_and_die(world: &World, step: Step) -> ! {
+    (0..BEFORE).for_each(|round| live(world, round, step).unwrap());
+    die_at(step);
+    for round in BEFORE.. {
+        live(world, round, step).unwrap();
+    }
+    unreachable!("rounds do not end");
+}
+
+/// What the survivors have sent each other beside what they do with the victim.
+struct Beside<'scope> {
+    sends: Vec<Request<'scope>>,
+    sent: u64,
+}
+
+/// Goes on with the victim until it dies; every round begins with a message to each other survivor.
+fn survive<'scope>(
+    world: &'scope World,
+    scope: &'scope Scope<'scope, '_>,
+    data: &'scope [u8],
+) -> Beside<'scope> {
+    let (endpoint, me) = (world.endpoint(), world.rank());
+    let mut beside = Beside { sends: Vec::new(), sent: 0 };
+    for round in 0.. {
+        report(format_args!("round {round}"));
+        for other in survivors(me) {
+            beside.sends.push(scope.isend(data, other, SIDE).unwrap());
+        }
+        beside.sent += 1;
+        let outcome = exchange(endpoint, me, VICTIM).and_then(|()| meet(world, round));
+        if let Err(error) = outcome {
+            let died = matches!(error, Error::Fault(Fault::PeerFailed { rank: VICTIM }));
+            assert!(died, "{error:?}");
+            assert!(round >= BEFORE, "too early");
+            break;
+        }
+    }
+    beside
+}
+
+fn survivors(me: u32) -> impl Iterator<Item = u32> {
+    (0..RANKS).filter(move |rank| *rank != me && *rank != VICTIM)
+}
+
+/// The survivors receive all that they sent each other, meet, and find nothing lost.
+fn settle(world: &World, mut beside: Beside<'_>) {
+    let (endpoint, me) = (world.endpoint(), world.rank());
+    for other in survivors(me) {
+        let mut theirs = [0_u64];
+        endpoint.sendrecv(&[beside.sent], other, LAST, &mut theirs, other, LAST).unwrap();
+        for _ in 0..theirs[0] {
+            let mut room = [0; 2000];
+            endpoint.recv(&mut room, other, SIDE).unwrap();
+            assert_eq!(payload::first_difference(id(other, 1), &room), None, "from {other}");
+        }
+    }
+    wait_all(&mut beside.sends).unwrap();
+    let members: Vec<_> = (0..RANKS).filter(|rank| *rank != VICTIM).collect();
+    let group = endpoint.group(&members).unwrap();
+    group.barrier().unwrap();
+    assert!(format!("{group:?}").contains("Slot"), "no slot for the survivors");
+    let mut sum = [1_u32];
+    group.allreduce(&mut sum, strait::Op::Sum).unwrap();
+    assert_eq!(sum, [RANKS - 1]);
+    // What came from the victim before its death may be here, and is of no use.
+    while endpoint.iprobe(VICTIM, strait::ANY_TAG).is_ok_and(|found| found.is_some()) {
+        let mut room = vec![0_u8; 200_000];
+        endpoint.recv(&mut room, VICTIM, strait::ANY_TAG).unwrap();
+    }
+    group.barrier().unwrap();
+    endpoint.progress().unwrap();
+    let left = world.in_use().unwrap();
+    report(format_args!("{left:?}"));
+    assert_eq!((left.requests, left.transfers, left.descriptors), (0, 0, 0), "{left:?}");
+    // One cell, or two, may have been the last of the chain that the victim had begun (`CellPool::reclaim`).
+    assert!(left.cells <= 2, "{left:?}");
+}
+
+fn killed_at(name: &'static str, config: Config, step: usize) {
+    let job = Ranks::new(RANKS, name).shaped(config).with_deaths(&[VICTIM]);
+    let transfer = match Step::ALL[step] {
+        Step::RingFilled | Step::RingRead => "copy_ring",
+        _ => "cma_shared",
+    };
+    let job = job.with(STEP, step).with("STRAIT_UNEXPECTED_MAX", BUDGET);
+    let job = job.with("STRAIT_LMT", transfer);
+    job.within(Duration::from_secs(30)).run(|world| {
+        // Every rank enters the first of a test's jobs, whichever it belongs to.
+        let step: usize = std::env::var(STEP).unwrap().parse().unwrap();
+        let step = Step::ALL[step];
+        report(format_args!("{step:?}"));
+        if world.rank() == VICTIM {
+            live_and_die(&world, step);
+        }
+        let data = payload::of(id(world.rank(), 1), 2000);
+        world.endpoint().scope(|scope| {
+            let beside = survive(&world, scope, &data);
+            settle(&world, beside);
+        });
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn killed_at_every_step() {
+    (0..Step::ALL.len()).for_each(|step| {
+        killed_at("killed_at_every_step", Config::new(RANKS), step);
+    });
+}
+
+#[test]
+fn killed_at_every_step_with_little_room() {
+    let config = Config { cells_per_rank: 4, cell_payload: 4096, ..Config::new(RANKS) };
+    (0..Step::ALL.len()).for_each(|step| {
+        killed_at("killed_at_every_step_with_little_room", config, step);
+    });
+}
