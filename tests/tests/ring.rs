@@ -10,6 +10,7 @@ use strait_tests::conformance::ring::faults::{break_one, lose_one};
 use strait_tests::conformance::ring::streams::{Stream, Traffic};
 use strait_tests::conformance::ring::{Mesh, Rig};
 use strait_tests::sim::{Device, Fabric, Model};
+use strait_tests::traffic;
 
 struct Simulated(Fabric);
 
@@ -29,7 +30,7 @@ impl Rig for Simulated {
 fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
     let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for design in Design::ALL {
-        for seed in one.map_or(0..seeds, |seed| seed..seed + 1) {
+        for seed in one.map_or_else(|| traffic::seeds(0, seeds), |seed| seed..seed + 1) {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| scenario(seed, design))) {
                 eprintln!("{} fails; play it again with STRAIT_TEST_SEED={seed}", design.name());
                 resume_unwind(panic);
