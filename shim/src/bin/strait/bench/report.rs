@@ -60,6 +60,11 @@ impl Row {
         }
     }
 
+    /// The same over another transport than shared memory.
+    pub(crate) fn over(self, transport: &'static str) -> Self {
+        Self { transport, ..self }
+    }
+
     /// The same of another variant.
     pub(crate) fn of_variant(self, variant: impl Into<Cow<'static, str>>) -> Self {
         Self { variant: variant.into(), ..self }
