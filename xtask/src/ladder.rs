@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
-use crate::{check, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit};
+use crate::{
+    check, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit, vm,
+};
 
 /// One command that proves something.
 struct Rung {
@@ -14,7 +16,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 10] = [
+const RUNGS: [Rung; 11] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung {
@@ -41,6 +43,7 @@ const RUNGS: [Rung; 10] = [
         proves: "instructions per operation",
         run: |shell| icount::run(shell, false),
     },
+    Rung { name: "vm", proves: "real libibverbs, in a virtual machine", run: vm::run },
 ];
 
 /// One rung that was climbed.

@@ -19,6 +19,7 @@ mod source;
 mod stop;
 mod tidy;
 mod unit;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -68,6 +69,8 @@ enum Command {
         #[arg(long, default_value_t = fuzz::SECONDS)]
         seconds: u32,
     },
+    /// Real libibverbs on the kernel's soft RDMA devices, in a virtual machine.
+    Vm,
     /// Instructions per operation, held to the limits in `benches/icount.toml`.
     Icount {
         /// Print one JSON object instead of the table.
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Miri => miri::run(&shell),
         Command::Sanitize => sanitize::run(&shell),
         Command::Fuzz { seconds } => fuzz::run(&shell, seconds),
+        Command::Vm => vm::run(&shell),
         Command::Icount { json } => icount::run(&shell, json),
     };
     match result {

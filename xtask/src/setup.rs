@@ -30,9 +30,15 @@ pub(crate) enum Tool {
     Valgrind,
     /// MPICH's launcher, `mpiexec.hydra`.
     Hydra,
+    /// QEMU, the machine of `cargo xtask vm`.
+    Qemu,
+    /// CMake, for the bindings of libibverbs.
+    Cmake,
+    /// Clang's library, for the same.
+    Libclang,
 }
 
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 11] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
@@ -41,6 +47,9 @@ const TOOLS: [Tool; 8] = [
     Tool::Cpp,
     Tool::Valgrind,
     Tool::Hydra,
+    Tool::Qemu,
+    Tool::Cmake,
+    Tool::Libclang,
 ];
 
 /// `cargo xtask setup`.
@@ -79,6 +88,9 @@ impl Tool {
             Self::Cpp => "a C++ compiler",
             Self::Valgrind => "valgrind",
             Self::Hydra => "mpiexec.hydra",
+            Self::Qemu => "qemu",
+            Self::Cmake => "cmake",
+            Self::Libclang => "libclang",
         }
     }
 
@@ -100,6 +112,15 @@ impl Tool {
             Self::Cpp => shell.answers("c++", "--version"),
             Self::Valgrind => shell.answers("valgrind", "--version"),
             Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
+            Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
+            Self::Cmake => shell.answers("cmake", "--version"),
+            Self::Libclang => {
+                // `ls` also fails when only some of the places are there, so each is looked at.
+                let places = ["/usr/lib/llvm-*/lib/libclang.so*", "/usr/lib64/libclang.so*"];
+                let is_there =
+                    |place| shell.step("sh", "-c").arg(format!("ls {place}")).output().is_ok();
+                std::env::var_os("LIBCLANG_PATH").is_some() || places.into_iter().any(is_there)
+            }
         }
     }
 
@@ -118,6 +139,9 @@ impl Tool {
             Self::Cpp => install_package(shell, "g++"),
             Self::Valgrind => install_package(shell, "valgrind"),
             Self::Hydra => install_package(shell, "mpich"),
+            Self::Qemu => install_package(shell, "qemu-system-x86"),
+            Self::Cmake => install_package(shell, "cmake"),
+            Self::Libclang => install_package(shell, "libclang-dev"),
         }
     }
 
@@ -133,6 +157,9 @@ impl Tool {
             Self::Cpp => "install the package g++ as root".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
             Self::Hydra => "install the package mpich as root".into(),
+            Self::Qemu => "install the package qemu-system-x86 as root".into(),
+            Self::Cmake => "install the package cmake as root".into(),
+            Self::Libclang => "install the package libclang-dev as root".into(),
         }
     }
 }
@@ -177,7 +204,7 @@ fn absence(tool: Tool, problem: &str) -> Absence {
 }
 
 /// Does an installer's complaint mean that the network cannot be reached?
-fn is_offline(complaint: &str) -> bool {
+pub(crate) fn is_offline(complaint: &str) -> bool {
     const SIGNS: [&str; 9] = [
         "could not download",
         "error sending request",

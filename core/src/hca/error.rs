@@ -129,7 +129,8 @@ pub enum WorkError {
     Length,
     /// The peer had no receive posted for as long as the device tries.
     NotReady,
-    /// The peer does not answer.
+    /// The peer does not answer. One that dies may first be seen as [`WorkError::RemoteAccess`]: its memory goes, then its
+    /// connections.
     Unreachable,
     /// An earlier failure broke the connection before this request was done.
     Flushed,

@@ -2,3 +2,5 @@
 
 pub mod cq;
 pub mod soft;
+#[cfg(feature = "verbs")]
+pub mod verbs;

@@ -158,7 +158,8 @@ impl<H: Hca> Network<H> {
     pub(crate) fn drain(&mut self) -> bool {
         let device = &mut self.device;
         let lines = self.lines.iter_mut().flatten();
-        let busy = lines.filter_map(|line| (!line.link.drain(device).unwrap_or(true)).then_some(()));
+        let busy =
+            lines.filter_map(|line| (!line.link.drain(device).unwrap_or(true)).then_some(()));
         busy.count() == 0
     }
 

@@ -18,7 +18,10 @@ fn fails<P: Party>(side: &mut Side<'_, P>, operation: Option<(Operation<'_>, Wor
     if let Some((operation, expected)) = operation {
         let id = side.new_id();
         side.post(link, &request(id, operation));
-        assert_eq!(side.failed(link, id), expected, "{operation:?}");
+        let error = side.failed(link, id);
+        let unexplained = expected == WorkError::LocalAccess && !side.habits().explains;
+        let as_good = unexplained && error == WorkError::Flushed;
+        assert!(error == expected || as_good, "{error:?} from {operation:?}");
     }
     side.meet();
     is_broken(side, link, &buffer, far);
@@ -260,7 +263,9 @@ pub(super) fn a_message_too_long_breaks<P: Party>(side: &mut Side<'_, P>) -> App
     } else {
         let id = side.receive(buffer.piece(0, 32));
         side.meet();
-        assert_eq!(side.failed(link, id), WorkError::Length);
+        let error = side.failed(link, id);
+        let as_good = !side.habits().explains && matches!(error, WorkError::Device { .. });
+        assert!(error == WorkError::Length || as_good, "{error:?}");
         assert_eq!(buffer.get(32, 32), [0; 32], "nothing beyond the piece");
     }
     side.meet();
@@ -339,7 +344,8 @@ pub(super) fn the_dead_are_unreachable<P: Party>(side: &mut Side<'_, P>) -> Appl
             break error;
         }
     };
-    assert_eq!(error, WorkError::Unreachable);
+    // Its memory may go before its connections do.
+    assert!(matches!(error, WorkError::Unreachable | WorkError::RemoteAccess), "{error:?}");
     let id = side.new_id();
     side.post(other, &request(id, Operation::Send { from: &from }));
     assert_eq!(side.failed(other, id), WorkError::Unreachable);

@@ -62,6 +62,8 @@ pub struct Habits {
     pub patient: bool,
     /// And then the device gives up.
     pub gives_up: bool,
+    /// It says what is wrong with a rank's own piece, and not only that something is.
+    pub explains: bool,
     /// A rank can connect to itself.
     pub loops: bool,
     /// A party can be killed.
@@ -70,7 +72,7 @@ pub struct Habits {
 
 impl Default for Habits {
     fn default() -> Self {
-        Self { patient: true, gives_up: true, loops: true, mortal: false }
+        Self { patient: true, gives_up: true, explains: true, loops: true, mortal: false }
     }
 }
 

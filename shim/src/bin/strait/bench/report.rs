@@ -64,6 +64,11 @@ impl Row {
     pub(crate) fn of_variant(self, variant: impl Into<Cow<'static, str>>) -> Self {
         Self { variant: variant.into(), ..self }
     }
+
+    /// The same over another transport than shared memory.
+    pub(crate) fn over(self, transport: &'static str) -> Self {
+        Self { transport, ..self }
+    }
 }
 
 /// With as many digits as mean something.

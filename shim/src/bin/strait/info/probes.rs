@@ -62,7 +62,6 @@ pub(super) fn hardware() -> Vec<Fact> {
                 format!("{error}; `World::alloc` has small pages"),
             ),
         },
-        ibverbs(),
     ]
 }
 
@@ -154,21 +153,6 @@ fn chosen(path: &str) -> String {
     let Some(text) = read(path) else { return "not known".into() };
     let choice = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     choice.map_or_else(|| text.trim().to_owned(), |(choice, _)| choice.to_owned())
-}
-
-fn ibverbs() -> Fact {
-    const FOLDER: &str = "/sys/class/infiniband";
-    let fact = |value: String, note: String| Fact::new("hardware", "ibverbs", value, note);
-    let Ok(entries) = fs::read_dir(FOLDER) else {
-        return fact("none".into(), format!("{FOLDER} does not exist"));
-    };
-    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-    let mut names: Vec<String> = entries.flatten().map(name).collect();
-    names.sort();
-    match names.as_slice() {
-        [] => fact("none".into(), format!("{FOLDER} is empty")),
-        names => fact(names.join(", "), "not used by this version".into()),
-    }
 }
 
 /// Whether `process_vm_readv` works at all here.

@@ -1,0 +1,244 @@
+//! Finding a device, and the port and the global identifier to use of it.
+
+use core::ffi::{CStr, c_int};
+use core::fmt;
+use core::mem;
+use core::net::Ipv6Addr;
+use core::slice;
+
+use rdma_mummy_sys as ibv;
+use strait_core::hca::Atomics;
+
+use super::OpenError;
+use super::owned::Owned;
+
+/// `IBV_LINK_LAYER_ETHERNET`, which the header has in an enumeration without a name.
+const ETHERNET: u8 = 2;
+
+/// A device that was opened, and what it says of itself.
+pub(super) struct Device {
+    pub(super) context: Owned<ibv::ibv_context>,
+    pub(super) name: String,
+    pub(super) attributes: ibv::ibv_device_attr,
+    pub(super) port: Port,
+}
+
+/// The port of a device that is used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Port {
+    pub(super) number: u8,
+    pub(super) lid: u16,
+    /// Code of the longest packet.
+    pub(super) mtu: u8,
+    /// Longest message, bytes.
+    pub(super) message: u32,
+    pub(super) link: Link,
+}
+
+/// What the port is connected to, and who it is there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Link {
+    /// InfiniBand: the LID leads there.
+    InfiniBand { gid: [u8; 16] },
+    /// RoCE: the global identifier at this index of the port's table leads there.
+    Ethernet { gid: [u8; 16], index: u8 },
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, gid) = match self {
+            Self::InfiniBand { gid } => ("InfiniBand", gid),
+            Self::Ethernet { gid, .. } => ("RoCE", gid),
+        };
+        let ip = Ipv6Addr::from(*gid);
+        match ip.to_ipv4_mapped() {
+            Some(ip) => write!(f, "{kind} at {ip}"),
+            None => write!(f, "{kind} at {ip}"),
+        }
+    }
+}
+
+impl Device {
+    /// Opens the device of this name, or else the first that can be used.
+    pub(super) fn open(name: Option<&str>) -> Result<Self, OpenError> {
+        let list = List::new()?;
+        let wanted =
+            |device: &&*mut ibv::ibv_device| name.is_none_or(|name| name_of(**device) == name);
+        let mut why = None;
+        for device in list.devices().iter().filter(wanted) {
+            match Self::open_one(*device) {
+                Ok(device) => return Ok(device),
+                Err(error) => why = why.or(Some(error)),
+            }
+        }
+        Err(why.unwrap_or_else(|| match name {
+            Some(name) => OpenError::Unknown { name: name.to_owned(), found: list.names() },
+            None => OpenError::NoDevice,
+        }))
+    }
+
+    fn open_one(device: *mut ibv::ibv_device) -> Result<Self, OpenError> {
+        let name = name_of(device);
+        // SAFETY: the list that the device is from is still held.
+        let transport = unsafe { (*device).transport_type };
+        if transport == ibv::ibv_transport_type::IBV_TRANSPORT_IWARP {
+            return Err(OpenError::Iwarp { name });
+        }
+        // SAFETY: as above. The context is the first thing made of the device, and its owner lives longest.
+        let context = unsafe {
+            Owned::new("opening it", ibv::ibv_open_device(device), ibv::ibv_close_device)?
+        };
+        // SAFETY: integers, for which zero is a value.
+        let mut attributes: ibv::ibv_device_attr = unsafe { mem::zeroed() };
+        // SAFETY: the context is open, and the library writes a structure of this type.
+        if unsafe { ibv::ibv_query_device(context.as_ptr(), &raw mut attributes) } != 0 {
+            return Err(OpenError::last("asking for its limits"));
+        }
+        let mut ports = (1..=attributes.phys_port_cnt).filter_map(|number| {
+            let attributes = query_port(&context, number)?;
+            let link = link(&context, number, &attributes)?;
+            let (lid, message) = (attributes.lid, attributes.max_msg_sz);
+            Some(Port { number, lid, mtu: attributes.active_mtu as u8, message, link })
+        });
+        let port = ports.next().ok_or_else(|| OpenError::NoPort { name: name.clone() })?;
+        Ok(Self { context, name, attributes, port })
+    }
+
+    /// The device's atomics, as it says.
+    pub(super) fn atomics(&self) -> Atomics {
+        match self.attributes.atomic_cap {
+            ibv::ibv_atomic_cap::IBV_ATOMIC_HCA => Atomics::Hca,
+            ibv::ibv_atomic_cap::IBV_ATOMIC_GLOB => Atomics::Coherent,
+            _ => Atomics::None,
+        }
+    }
+}
+
+/// A port that is up.
+fn query_port(context: &Owned<ibv::ibv_context>, number: u8) -> Option<ibv::ibv_port_attr> {
+    // SAFETY: integers, for which zero is a value.
+    let mut port: ibv::ibv_port_attr = unsafe { mem::zeroed() };
+    // SAFETY: the context is open, and the library writes a structure of this type.
+    let asked = unsafe { ibv::ibv_query_port(context.as_ptr(), number, &raw mut port) };
+    (asked == 0 && port.state == ibv::ibv_port_state::IBV_PORT_ACTIVE).then_some(port)
+}
+
+fn link(
+    context: &Owned<ibv::ibv_context>,
+    port: u8,
+    attributes: &ibv::ibv_port_attr,
+) -> Option<Link> {
+    // SAFETY: integers, for which zero is a value.
+    let empty: ibv::ibv_gid_entry = unsafe { mem::zeroed() };
+    let mut table = vec![empty; usize::try_from(attributes.gid_tbl_len).unwrap_or(0).max(1)];
+    // SAFETY: the context is open, and the library writes at most so many entries.
+    let count =
+        unsafe { ibv::ibv_query_gid_table(context.as_ptr(), table.as_mut_ptr(), table.len(), 0) };
+    table.truncate(usize::try_from(count).unwrap_or(0));
+    let gids = table.iter().filter(|entry| entry.port_num == u32::from(port)).map(|entry| Gid {
+        index: entry.gid_index,
+        routable: entry.gid_type == ibv::IBV_GID_TYPE_ROCE_V2,
+        // SAFETY: all 16 bytes of the union are integers.
+        raw: unsafe { entry.gid.raw },
+    });
+    if attributes.link_layer == ETHERNET {
+        let Gid { index, raw, .. } = best(gids)?;
+        Some(Link::Ethernet { gid: raw, index: u8::try_from(index).ok()? })
+    } else {
+        let first = gids.min_by_key(|gid| gid.index)?;
+        Some(Link::InfiniBand { gid: first.raw })
+    }
+}
+
+/// One entry of a port's table of global identifiers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Gid {
+    index: u32,
+    /// RoCE version 2, which travels over UDP.
+    routable: bool,
+    raw: [u8; 16],
+}
+
+/// The entry that leads farthest: RoCE version 2 before 1, an IPv4 address before an IPv6 address, and one of the link alone
+/// last. The first of equals.
+fn best(gids: impl Iterator<Item = Gid>) -> Option<Gid> {
+    let rank = |gid: &Gid| {
+        let ip = Ipv6Addr::from(gid.raw);
+        let reach =
+            if ip.to_ipv4_mapped().is_some() { 2 } else { u8::from(!ip.is_unicast_link_local()) };
+        (gid.routable, reach, core::cmp::Reverse(gid.index))
+    };
+    gids.max_by_key(rank)
+}
+
+/// The devices of the system, as the library lists them.
+pub(super) struct List {
+    raw: *mut *mut ibv::ibv_device,
+    count: usize,
+}
+
+impl List {
+    pub(super) fn new() -> Result<Self, OpenError> {
+        // The library looks the same whether it is absent or refuses, but for the number.
+        let mut count: c_int = 0;
+        // SAFETY: the library writes one integer.
+        let raw = unsafe { ibv::ibv_get_device_list(&raw mut count) };
+        if raw.is_null() {
+            return Err(match super::error::errno() {
+                libc::EOPNOTSUPP => OpenError::Library,
+                // The kernel has no RDMA at all.
+                libc::ENOSYS => OpenError::NoDevice,
+                _ => OpenError::last("listing the RDMA devices"),
+            });
+        }
+        Ok(Self { raw, count: usize::try_from(count).unwrap_or(0) })
+    }
+
+    pub(super) fn devices(&self) -> &[*mut ibv::ibv_device] {
+        // SAFETY: the library returned a list of so many pointers, which stays until it is freed.
+        unsafe { slice::from_raw_parts(self.raw, self.count) }
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.devices().iter().map(|device| name_of(*device)).collect()
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: the list is the library's, and freed once.
+        unsafe { ibv::ibv_free_device_list(self.raw) };
+    }
+}
+
+/// The name of a device on a list that is held.
+pub(super) fn name_of(device: *mut ibv::ibv_device) -> String {
+    // SAFETY: the library keeps a string with the device.
+    let name = unsafe { CStr::from_ptr(ibv::ibv_get_device_name(device)) };
+    name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gid(index: u32, routable: bool, ip: &str) -> Gid {
+        Gid { index, routable, raw: ip.parse::<Ipv6Addr>().unwrap().octets() }
+    }
+
+    #[test]
+    fn the_identifier_that_leads_farthest_is_taken() {
+        let table = [
+            gid(0, false, "fe80::1"),
+            gid(1, true, "fe80::1"),
+            gid(2, false, "::ffff:10.9.0.1"),
+            gid(3, true, "2001:db8::1"),
+            gid(4, true, "::ffff:10.9.0.1"),
+            gid(5, true, "::ffff:10.9.0.2"),
+        ];
+        for (length, index) in [(6, 4), (4, 3), (3, 1), (1, 0)] {
+            assert_eq!(best(table[..length].iter().copied()), Some(table[index]));
+        }
+        assert_eq!(best(core::iter::empty()), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Work requests in the library's form, and its completions in ours.
+
+use core::mem::{self, MaybeUninit};
+
+use rdma_mummy_sys as ibv;
+use rdma_mummy_sys::ibv_send_flags as flag;
+use rdma_mummy_sys::ibv_wc_opcode as done;
+use rdma_mummy_sys::ibv_wr_opcode as code;
+use strait_core::hca::{
+    Atomics, Capabilities, Done, Operation, Piece, PostError, Remote, WorkRequest,
+};
+
+/// Pieces of one request at most, whatever the device could gather.
+pub(super) const PIECES: usize = 4;
+
+/// A request's pieces, as the library takes them.
+pub(super) struct Pieces {
+    list: [MaybeUninit<ibv::ibv_sge>; PIECES],
+    count: usize,
+}
+
+impl Pieces {
+    /// The pieces of `operation`, if the device takes so many and so much.
+    pub(super) fn new(request: &WorkRequest<'_>, device: &Capabilities) -> Result<Self, PostError> {
+        let pieces = match &request.operation {
+            Operation::Write { from, .. } | Operation::Send { from } => *from,
+            Operation::WriteImmediate { from, .. } if device.immediate => *from,
+            Operation::Read { into, .. } => *into,
+            Operation::CompareAndSwap { result, .. } | Operation::FetchAndAdd { result, .. }
+                if device.atomics != Atomics::None =>
+            {
+                core::slice::from_ref(result)
+            }
+            _ => return Err(PostError::Unsupported),
+        };
+        if pieces.len() > (device.pieces as usize).min(PIECES) {
+            return Err(PostError::Pieces { found: pieces.len(), limit: device.pieces });
+        }
+        let length = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+        let limit = if goes_inline(request) { device.inline.into() } else { device.message };
+        if length > limit {
+            return Err(PostError::Length { found: length, limit });
+        }
+        let mut list = [MaybeUninit::uninit(); PIECES];
+        for (place, piece) in list.iter_mut().zip(pieces) {
+            place.write(element(piece));
+        }
+        Ok(Self { list, count: pieces.len() })
+    }
+
+    /// `request` in the library's form, with `number` for its completion. It refers to `self`.
+    pub(super) fn request(&mut self, request: &WorkRequest<'_>, number: u64) -> ibv::ibv_send_wr {
+        // SAFETY: integers and pointers, for which zero is a value.
+        let mut raw: ibv::ibv_send_wr = unsafe { mem::zeroed() };
+        raw.wr_id = number;
+        raw.sg_list = self.list.as_mut_ptr().cast();
+        raw.num_sge = self.count as i32;
+        raw.send_flags = flags(request);
+        let plain = |to: Remote| ibv::rdma_t { remote_addr: to.address, rkey: to.key };
+        let atomic = |to: Remote, compare_add, swap| ibv::atomic_t {
+            remote_addr: to.address,
+            compare_add,
+            swap,
+            rkey: to.key,
+        };
+        raw.opcode = match request.operation {
+            Operation::Write { to, .. } => {
+                raw.wr.rdma = plain(to);
+                code::IBV_WR_RDMA_WRITE
+            }
+            Operation::WriteImmediate { to, immediate, .. } => {
+                raw.wr.rdma = plain(to);
+                raw.imm_data_invalidated_rkey_union.imm_data = immediate.to_be();
+                code::IBV_WR_RDMA_WRITE_WITH_IMM
+            }
+            Operation::Read { from, .. } => {
+                raw.wr.rdma = plain(from);
+                code::IBV_WR_RDMA_READ
+            }
+            Operation::Send { .. } => code::IBV_WR_SEND,
+            Operation::CompareAndSwap { target, expected, desired, .. } => {
+                raw.wr.atomic = atomic(target, expected, desired);
+                code::IBV_WR_ATOMIC_CMP_AND_SWP
+            }
+            Operation::FetchAndAdd { target, addend, .. } => {
+                raw.wr.atomic = atomic(target, addend, 0);
+                code::IBV_WR_ATOMIC_FETCH_AND_ADD
+            }
+        };
+        raw
+    }
+}
+
+/// One piece in the library's form.
+pub(super) fn element(piece: &Piece) -> ibv::ibv_sge {
+    let addr = piece.base.as_ptr().expose_provenance() as u64;
+    ibv::ibv_sge { addr, length: piece.length, lkey: piece.key }
+}
+
+/// Only what leads away from here can be taken at once.
+fn goes_inline(request: &WorkRequest<'_>) -> bool {
+    let leads_away = matches!(
+        request.operation,
+        Operation::Write { .. } | Operation::WriteImmediate { .. } | Operation::Send { .. }
+    );
+    request.inline && leads_away
+}
+
+fn flags(request: &WorkRequest<'_>) -> u32 {
+    let wanted = [
+        (request.signaled, flag::IBV_SEND_SIGNALED),
+        (goes_inline(request), flag::IBV_SEND_INLINE),
+        (request.fenced, flag::IBV_SEND_FENCE),
+    ];
+    wanted.into_iter().filter(|(set, _)| *set).fold(0, |flags, (_, one)| flags | one.0)
+}
+
+/// What a request or receive that succeeded did. `None` for what is never posted.
+pub(super) fn done(completion: &ibv::ibv_wc) -> Option<Done> {
+    let length = completion.byte_len;
+    Some(match completion.opcode {
+        done::IBV_WC_RDMA_WRITE => Done::Write,
+        done::IBV_WC_RDMA_READ => Done::Read,
+        done::IBV_WC_SEND => Done::Send,
+        done::IBV_WC_COMP_SWAP | done::IBV_WC_FETCH_ADD => Done::Atomic,
+        done::IBV_WC_RECV => Done::Receive { length },
+        done::IBV_WC_RECV_RDMA_WITH_IMM => {
+            // SAFETY: both readings of the union are 32 bits of any value.
+            let immediate = unsafe { completion.imm_data_invalidated_rkey_union.imm_data };
+            Done::Immediate { immediate: u32::from_be(immediate), length }
+        }
+        _ => return None,
+    })
+}

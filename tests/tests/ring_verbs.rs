@@ -1,0 +1,55 @@
+//! The RDMA channel over libibverbs: all ranks of a mesh in one thread, each with a device of its own where there are so many.
+
+use core::time::Duration;
+use std::sync::mpsc;
+use std::thread;
+
+use strait::hca::verbs::{Config as Opening, Verbs};
+use strait_core::regcache::{Cached, Limits, Unwatched};
+use strait_core::ring::{Config, Design};
+use strait_tests::Ledger;
+use strait_tests::conformance::ring::streams::Traffic;
+use strait_tests::conformance::ring::{Mesh, Rig};
+
+const LIMIT: Duration = Duration::from_secs(100);
+const RANKS: u32 = 3;
+
+struct Devices;
+
+impl Rig for Devices {
+    type Device = Cached<Verbs, Unwatched, Ledger>;
+
+    fn device(&self, rank: u32) -> Self::Device {
+        let names = Verbs::names().expect("devices");
+        let device = names.get(rank as usize % names.len().max(1)).cloned();
+        let device = Verbs::open(&Opening { device, ..Opening::default() }).expect("a device");
+        let limits = Limits { entries: 16, bytes: 1 << 20 };
+        // SAFETY: the mesh is dropped before the streams whose memory its devices register.
+        unsafe { Cached::new(device, Unwatched, Ledger::default(), limits) }.expect("memory")
+    }
+
+    /// The devices work by themselves, in their own time.
+    fn pass(&self) -> bool {
+        thread::sleep(Duration::from_micros(10));
+        false
+    }
+}
+
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn every_design_brings_the_bytes_over() {
+    let (says, heard) = mpsc::channel();
+    thread::spawn(move || {
+        for (seed, design) in (1..).zip(Design::ALL) {
+            let config = Config { design, chunk: 256, slots: 4, large: 1000 };
+            // Dropped after the mesh, whose devices have its memory registered.
+            let mut traffic = Traffic::drawn(seed, RANKS, 20_000, 5000);
+            let mut mesh = Mesh::new(Devices, RANKS, config);
+            traffic.play(&mut mesh);
+            traffic.drain(&mut mesh);
+            println!("{design:?} is through");
+        }
+        let _ = says.send(());
+    });
+    heard.recv_timeout(LIMIT).expect("the ranks hang, or one of them has failed");
+}

@@ -1,0 +1,186 @@
+//! libibverbs passes the suite that every device has to pass: two threads, and two processes. They take one device each where
+//! there are two. And its atomics are not the processor's.
+
+use core::panic::AssertUnwindSafe;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::sync::mpsc;
+use std::thread;
+
+use strait::World;
+use strait::hca::cq::{EventDriven as _, Events as _};
+use strait::hca::verbs::{Config, Verbs};
+use strait_core::hca::{
+    Access, Atomics, Completion, Connection, Done, Hca as _, Operation, Piece, Readiness, Region,
+    Remote, WorkRequest,
+};
+use strait_tests::Ranks;
+use strait_tests::conformance::hca::{Habits, Line, Party, Pipe, pipes, run};
+
+/// An emulated processor takes its time, and a device some to give up.
+const LIMIT: Duration = Duration::from_secs(100);
+
+const TAG: u32 = 1;
+
+/// The device of this rank.
+fn open(rank: u32) -> Verbs {
+    let names = Verbs::names().expect("devices");
+    let device = names.get(rank as usize % names.len().max(1)).cloned();
+    Verbs::open(&Config { device, ..Config::default() }).expect("a device")
+}
+
+/// A party, whose way beside the device is `exchange`.
+struct Member<E> {
+    rank: u32,
+    device: Verbs,
+    exchange: E,
+    mortal: bool,
+}
+
+impl<E: FnMut(&[u8]) -> Vec<u8>> Party for Member<E> {
+    type Device = Verbs;
+
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn device(&mut self) -> &mut Verbs {
+        &mut self.device
+    }
+
+    fn exchange(&mut self, mine: &[u8]) -> Vec<u8> {
+        (self.exchange)(mine)
+    }
+
+    fn wait_for_event(&mut self) -> bool {
+        let events = self.device.events();
+        while !events.wait(Duration::from_secs(1)).expect("waiting") {}
+        true
+    }
+
+    fn die(&mut self) {
+        strait_tests::die();
+    }
+
+    fn habits(&self) -> Habits {
+        // A sender waits for ever for a receive. Soft RoCE flushes a request whose own piece it cannot read, and calls a
+        // receive that is too short an error of the queue pair.
+        Habits { gives_up: false, explains: false, mortal: self.mortal, ..Habits::default() }
+    }
+}
+
+fn on_a_thread(rank: u32, pipe: &Pipe) -> Vec<Line> {
+    let exchange = |mine: &[u8]| pipe.exchange(mine);
+    let mut lines = Vec::new();
+    let mut member = Member { rank, device: open(rank), exchange, mortal: false };
+    run(&mut member, |line| {
+        println!("{rank}: {line}");
+        lines.push(*line);
+    });
+    lines
+}
+
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn on_two_threads() {
+    let (says, heard) = mpsc::channel();
+    for (rank, pipe) in (0..).zip(pipes()) {
+        let says = says.clone();
+        thread::spawn(move || {
+            // Nobody listens any more when the other failed first.
+            let _ = says.send(catch_unwind(AssertUnwindSafe(|| on_a_thread(rank, &pipe))).ok());
+        });
+    }
+    let [one, two] = [(); 2].map(|()| {
+        let ended = heard.recv_timeout(LIMIT).expect("the parties hang");
+        ended.expect("a check failed")
+    });
+    assert!(one.len() > 20 && one.len() == two.len(), "{one:?}");
+}
+
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn in_two_processes() {
+    let job = Ranks::new(2, "in_two_processes").within(LIMIT).with_deaths(&[1]);
+    let ended = job.run(|world: World| {
+        let (rank, peer) = (world.rank(), 1 - world.rank());
+        let exchange = |mine: &[u8]| {
+            let mut theirs = vec![0; 1024];
+            let endpoint = world.endpoint();
+            let status =
+                endpoint.sendrecv(mine, peer, TAG, &mut theirs, peer, TAG).expect("the peer");
+            theirs.truncate(status.bytes);
+            theirs
+        };
+        let mut member = Member { rank, device: open(rank), exchange, mortal: true };
+        run(&mut member, |line| println!("{line}"));
+    });
+    assert!(ended.stdout[0].contains("the_dead_are_unreachable"), "{:?}", ended.stdout);
+}
+
+/// The premise of `[HybridLock09]`: one word must not be changed by the device's atomics and the processor's at a time, or
+/// updates are lost.
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn atomics_of_the_device_are_not_the_processors() {
+    /// Rounds until an update is lost: a few, usually.
+    const ROUNDS: u32 = 400;
+    /// Additions by the device in one.
+    const ROUND: u64 = 500;
+    let (mut one, mut two) = (open(0), open(1));
+    assert_eq!(two.capabilities().atomics, Atomics::Hca);
+    let (from, to_one) = one.open(1).expect("an end");
+    let (to, to_two) = two.open(0).expect("an end");
+    for (device, end, peer) in [(&mut one, from, &to_two), (&mut two, to, &to_one)] {
+        assert_eq!(device.connect(end, peer), Ok(Readiness::Ready));
+    }
+    let (word, result) = (AtomicU64::new(0), AtomicU64::new(0));
+    let target = register(&mut two, &word);
+    let own = register(&mut one, &result);
+    let target = Remote { address: target.base, key: target.remote_key };
+    let result = Piece { base: NonNull::from(&result).cast(), length: 8, key: own.local_key };
+
+    let lost = (0..ROUNDS).any(|_| {
+        word.store(0, Relaxed);
+        let stop = AtomicBool::new(false);
+        let by_processor = thread::scope(|scope| {
+            let adder = scope.spawn(|| {
+                let mut added = 0;
+                while !stop.load(Relaxed) {
+                    word.fetch_add(1, Relaxed);
+                    added += 1;
+                }
+                added
+            });
+            for id in 0..ROUND {
+                let operation = Operation::FetchAndAdd { result, target, addend: 1 };
+                perform(&mut one, from, id, operation);
+            }
+            stop.store(true, Relaxed);
+            adder.join().expect("the adder does not panic")
+        });
+        let (made, left) = (ROUND + by_processor, word.load(Relaxed));
+        println!("{ROUND} by the device, {by_processor} by the processor, {left} are left");
+        left < made
+    });
+    assert!(lost, "no update was lost: are the atomics coherent?");
+}
+
+/// One word as memory of the device. It outlives the device's use of it: nothing is under way when the test ends.
+fn register(device: &mut Verbs, word: &AtomicU64) -> Region {
+    // SAFETY: an atomic, which may be changed behind the borrow; what is asked of the device is done when the word goes.
+    unsafe { device.register(NonNull::from(word).cast(), 8, Access::ALL) }.expect("a region")
+}
+
+fn perform(device: &mut Verbs, connection: Connection, id: u64, operation: Operation<'_>) {
+    let request = WorkRequest { id, operation, signaled: true, inline: false, fenced: false };
+    // SAFETY: the result is an atomic that only the device touches.
+    unsafe { device.post(connection, &request) }.expect("room for one request");
+    let mut done = [Completion { id: 0, connection, result: Ok(Done::Write) }];
+    while device.poll(&mut done).expect("a device") == 0 {
+        thread::yield_now();
+    }
+    assert_eq!((done[0].id, done[0].result), (id, Ok(Done::Atomic)));
+}

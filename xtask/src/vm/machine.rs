@@ -1,0 +1,124 @@
+//! One boot of the virtual machine: what goes in, what it said, how it ended.
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use wait_timeout::ChildExt as _;
+
+use super::image::{self, Image};
+use crate::shell::Shell;
+use crate::stop::Stop;
+
+/// A guest that hangs is ended after so long.
+const WATCHDOG: Duration = Duration::from_secs(240);
+/// How the guest announces its status; `init` says it.
+const STATUS: &str = "STRAIT-VM-EXIT:";
+/// Process 1 of the guest.
+const INIT: &str = include_str!("init");
+
+/// What a boot is to run.
+pub(super) struct Task<'a> {
+    /// The kind of the soft devices, as `rdma link add` has it.
+    pub(super) device: &'a str,
+    /// A shell script; its status is that of the boot.
+    pub(super) script: &'a str,
+    /// Programs, and their names in `/user`.
+    pub(super) programs: &'a [(&'a str, PathBuf)],
+}
+
+/// Boots, runs the task and gives what the guest said, if it ended well.
+pub(super) fn boot(
+    shell: &Shell,
+    folder: &Path,
+    image: &Image,
+    task: &Task<'_>,
+) -> Result<String, Stop> {
+    let initrd = initrd(shell, folder, image, task)?;
+    let path = folder.join(format!("{}.log", task.device));
+    let log = File::create(&path).map_err(|error| Stop::io(&path, &error))?;
+    // Emulated: the virtualisation of the host is not always there, and nothing here is about speed.
+    let arguments = "-accel tcg,thread=multi -machine q35 -cpu max -smp 2 -m 1024 -nodefaults \
+                     -no-user-config -nic none -display none -serial stdio -no-reboot \
+                     -device isa-debug-exit,iobase=0xf4,iosize=0x04";
+    let words = format!(
+        "console=ttyS0 quiet panic=-1 mitigations=off nokaslr nowatchdog tsc=reliable \
+         no_timer_check device={}",
+        task.device
+    );
+    let step = shell.step("qemu-system-x86_64", arguments);
+    let step = step.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&initrd);
+    let mut guest = step
+        .arg("-append")
+        .arg(words)
+        .spawn_into(log)
+        .map_err(|error| Stop::Failed(format!("the virtual machine did not start: {error}")))?;
+    let ended = guest.wait_timeout(WATCHDOG).map_err(|error| Stop::io(&path, &error))?;
+    if ended.is_none() {
+        let _ = guest.kill();
+        let _ = guest.wait();
+    }
+    let said = fs::read(&path).map_err(|error| Stop::io(&path, &error))?;
+    let said = String::from_utf8_lossy(&said).replace('\r', "");
+    let why = match (ended, status(&said)) {
+        (Some(_), Some(0)) => return Ok(said),
+        (Some(_), Some(status)) => format!("ended with status {status}"),
+        (Some(ended), None) => format!("ended without a status ({ended})"),
+        (None, _) => format!("was ended after {} seconds", WATCHDOG.as_secs()),
+    };
+    let device = task.device;
+    Err(Stop::Failed(format!("the guest with {device} {why}; it said:\n{said}")))
+}
+
+/// The last status that the guest announced.
+fn status(said: &str) -> Option<i32> {
+    let (_, rest) = said.rsplit_once(STATUS)?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// The base image with the task's own files behind it: the kernel unpacks one archive after the other.
+fn initrd(shell: &Shell, folder: &Path, image: &Image, task: &Task<'_>) -> Result<PathBuf, Stop> {
+    let own = folder.join("own");
+    let _ = fs::remove_dir_all(&own);
+    let user = own.join("user");
+    fs::create_dir_all(&user).map_err(|error| Stop::io(&user, &error))?;
+    for (name, program) in task.programs {
+        image::copy(program, &user.join(name))?;
+    }
+    let run = user.join("run");
+    fs::write(&run, task.script).map_err(|error| Stop::io(&run, &error))?;
+    let init = own.join("init");
+    fs::write(&init, INIT).map_err(|error| Stop::io(&init, &error))?;
+    executable(&init)?;
+    let archive = folder.join("own.cpio");
+    image::pack(shell, &image::root(folder), &own, &archive)?;
+
+    let whole = folder.join("initrd");
+    image::copy(&image.base, &whole)?;
+    let append = || {
+        let mut whole = File::options().append(true).open(&whole)?;
+        std::io::copy(&mut File::open(&archive)?, &mut whole)
+    };
+    append().map_err(|error| Stop::io(&whole, &error))?;
+    Ok(whole)
+}
+
+fn executable(path: &Path) -> Result<(), Stop> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .map_err(|error| Stop::io(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_status_counts() {
+        assert_eq!(status("[    8.9] STRAIT-VM-EXIT:0\n"), Some(0));
+        assert_eq!(status("STRAIT-VM-EXIT:0\nSTRAIT-VM-EXIT:99"), Some(99));
+        assert_eq!(status("Kernel panic"), None);
+        assert_eq!(status("STRAIT-VM-EXIT:"), None);
+    }
+}
