@@ -51,11 +51,10 @@ impl<M: Memory + Clone> Engine<M> {
                 None => 0,
             };
             moved |= bytes > 0;
-            let waits = match self.peers[peer as usize].arriving {
-                Some(_) => bytes == 0,
-                None => !self.take_head(number, peer)?,
-            };
-            if waits {
+            let between = self.peers[peer as usize].arriving.is_none();
+            if between && self.take_head(number, peer)? {
+                moved = true;
+            } else if bytes == 0 {
                 break;
             }
         }
@@ -82,7 +81,7 @@ impl<M: Memory + Clone> Engine<M> {
     fn take_head(&mut self, number: u32, source: u32) -> Result<bool, Halt> {
         let Some(stream) = self.streams.get_mut(number) else { return Ok(false) };
         if stream.incoming.left > 0 {
-            return Ok(stream.incoming.left == StreamHead::LENGTH);
+            return Ok(false);
         }
         let head = StreamHead::parse(&stream.incoming.head).map_err(|_| Halt::Broken)?;
         match head {
