@@ -96,8 +96,8 @@ impl Peer {
         self.stream = Some(stream);
         self.outbox = Outbox::Refused;
         self.outlet = Outlet::Refused;
-        // Back to number 0, which no packet in the segment has: none there is its.
-        self.next_in += u64::MAX;
+        // To a number that no packet in the segment has: none there is its.
+        self.next_in += 1 << 46;
     }
 
     /// Looks for the baton where it really is. The pair's memory is backed: by us, or by the peer.

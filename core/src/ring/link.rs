@@ -114,13 +114,18 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed, or the call does not go on where the last one ended. A full pipe is
+    /// [`LinkError`] when the link has failed and what the peer has is counted, or the call does not go on where the last one ended. A full pipe is
     /// none: it takes 0 bytes.
     ///
     /// # Source
     ///
     /// `[RdmaChannel04]` §3.2, `put`.
     pub unsafe fn put<H: Hca>(&mut self, hca: &mut H, from: &[Part]) -> Result<usize, LinkError> {
+        if self.broken.is_some()
+            && let Some(bytes) = self.settle(hca)
+        {
+            return Ok(bytes);
+        }
         // SAFETY: by the contract, for as long as this call takes.
         let cursor = unsafe { Cursor::parts(from) };
         self.with(|poster, ends| match ends {
@@ -130,6 +135,16 @@ impl Link {
             Ends::ZeroCopy(zero_copy) => zero_copy.put(poster, hca, from),
             Ends::RendezvousWrite(rendezvous) => rendezvous.put(poster, hca, from),
         })
+    }
+
+    /// Counts a large part that the peer has although the link has failed since.
+    fn settle<H: Hca>(&mut self, hca: &mut H) -> Option<usize> {
+        let settled = match &mut self.ends {
+            Some((poster, Ends::ZeroCopy(zero_copy))) => zero_copy.settle(poster, hca),
+            Some((poster, Ends::RendezvousWrite(rendezvous))) => rendezvous.settle(poster, hca),
+            _ => Ok(None),
+        };
+        settled.ok().flatten()
     }
 
     /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many; what a next call names

@@ -44,6 +44,9 @@ impl<M: Memory + Clone> Engine<M> {
         let mut moved = false;
         for _ in 0..PACKETS {
             let Some(stream) = self.streams.get(number) else { break };
+            if stream.left {
+                break;
+            }
             let (peer, left) = (stream.peer, stream.incoming.left);
             let bytes = match self.peers[peer as usize].arriving {
                 Some(arriving) => self.pull_payload(number, peer, arriving, channel)?,
@@ -104,7 +107,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             StreamHead::Keep => stream.outgoing.told_to_keep = true,
             StreamHead::Send => stream.outgoing.told_to_keep = false,
-            StreamHead::Leave => return Err(Halt::Left),
+            StreamHead::Leave => stream.left = true,
         }
         if let Some(stream) = self.streams.get_mut(number) {
             stream.incoming.left = StreamHead::LENGTH;

@@ -16,7 +16,7 @@ mod incoming;
 mod outgoing;
 
 use super::request::Owned;
-use super::{Engine, Part, ProgressError};
+use super::{Engine, Gone, Part, ProgressError};
 use crate::memory::{Memory, OutOfMemory};
 use crate::wire::{Offer, StreamHead};
 use incoming::Incoming;
@@ -73,6 +73,8 @@ pub(super) struct Stream {
     incoming: Incoming,
     /// Known to run no more; what it left may not all be delivered yet.
     ended: bool,
+    /// It has said that nothing comes after. What it took of ours may not all be counted yet.
+    left: bool,
     /// For the bytes of messages that nobody wants.
     scrap: Option<Owned>,
 }
@@ -99,8 +101,6 @@ impl Stream {
 enum Halt {
     /// The stream is at its end, or nobody can make sense of it.
     Broken,
-    /// The peer said that this was the last packet.
-    Left,
     /// No private memory; the packet waits.
     OutOfMemory(OutOfMemory),
 }
@@ -130,6 +130,7 @@ impl<M: Memory + Clone> Engine<M> {
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
             ended: false,
+            left: false,
             scrap: None,
         };
         let number = self.streams.insert(stream)?;
@@ -176,23 +177,30 @@ impl<M: Memory + Clone> Engine<M> {
         number: u32,
         channel: &mut impl Channel,
     ) -> Result<bool, OutOfMemory> {
-        let (mut moved, mut result) = (false, Ok(()));
-        match self.pull(number, channel) {
-            Ok(true) => moved = true,
-            Ok(false) if !self.streams.get(number).is_some_and(|stream| stream.ended) => {}
-            Ok(false) | Err(Halt::Broken) => {
-                self.end_stream(number, channel, super::Gone::Failed);
+        let pulled = self.pull(number, channel);
+        let Some(&Stream { ended, left, .. }) = self.streams.get(number) else { return Ok(false) };
+        match pulled {
+            Err(Halt::Broken) => {
+                self.end_stream(number, channel, Gone::Failed);
                 return Ok(true);
             }
-            Err(Halt::Left) => {
-                self.end_stream(number, channel, super::Gone::Finished);
+            Ok(false) if ended && !left => {
+                self.end_stream(number, channel, Gone::Failed);
                 return Ok(true);
             }
-            Err(Halt::OutOfMemory(error)) => result = Err(error),
+            _ => {}
         }
         // A stream that breaks here says so when all that had arrived is taken.
-        moved |= self.push_stream(number, channel).unwrap_or(false);
-        result.map(|()| moved)
+        let pushed = self.push_stream(number, channel);
+        let holds = self.streams.get(number).is_some_and(|stream| stream.outgoing.holds);
+        if left && (ended || !holds || pushed.is_err()) {
+            self.end_stream(number, channel, Gone::Finished);
+            return Ok(true);
+        }
+        match pulled {
+            Err(Halt::OutOfMemory(error)) => Err(error),
+            pulled => Ok(pulled.unwrap_or(false) | pushed.unwrap_or(false)),
+        }
     }
 
     /// The stream to and from `rank`, if it is on another node and not gone.
