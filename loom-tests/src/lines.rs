@@ -17,14 +17,12 @@ pub fn contents(sequence: u64, length: usize) -> Vec<u8> {
     (0..length).map(|at| sequence.wrapping_mul(31).wrapping_add(at as u64) as u8).collect()
 }
 
-/// What `send` fills lines with: consecutive pieces of `payload`.
-pub fn writer(payload: &[u8]) -> impl FnMut(NonNull<u8>, usize) {
-    let mut rest = payload;
-    move |to, length| {
-        let (piece, behind) = rest.split_at(length);
+/// What `send` fills lines with: pieces of `payload`.
+pub fn writer(payload: &[u8]) -> impl Fn(NonNull<u8>, usize, usize) {
+    move |to, offset, length| {
+        let piece = &payload[offset..offset + length];
         // SAFETY: `send` gives a place for `length` bytes in a line, where no payload of ours lies.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(piece).cast(), length) };
-        rest = behind;
     }
 }
 

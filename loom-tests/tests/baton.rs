@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use strait_core::shm::{Baton, Line, SHORT_MAX};
-use strait_core::wire::{FIRST_SEQUENCE, Kind};
+use strait_core::wire::{Kind, Sequence};
 use strait_loom_tests::{Arc, contents, key, model_in_full, read, thread, writer};
 
 /// One rank's end, with the numbers of the next packets.
@@ -11,8 +11,8 @@ struct End {
     _lines: Arc<Vec<Line>>,
     baton: Baton,
     lengths: &'static [usize],
-    next_out: u64,
-    next_in: u64,
+    next_out: Sequence,
+    next_in: Sequence,
 }
 
 impl End {
@@ -25,20 +25,22 @@ impl End {
             // SAFETY: both ends keep the lines alive, and there is one of each.
             let mut baton = unsafe { Baton::new(place, count as u32, higher) };
             baton.open();
-            let (next_out, next_in) = (FIRST_SEQUENCE, FIRST_SEQUENCE);
+            let (ours, theirs) = (u32::from(higher), u32::from(!higher));
+            let (next_out, next_in) =
+                (Sequence::first(ours, theirs), Sequence::first(theirs, ours));
             Self { _lines: Arc::clone(&lines), baton, lengths, next_out, next_in }
         };
         (end(false), end(true))
     }
 
-    fn length(&self, sequence: u64) -> usize {
-        self.lengths[sequence as usize % self.lengths.len()]
+    fn length(&self, sequence: Sequence) -> usize {
+        self.lengths[sequence.number() as usize % self.lengths.len()]
     }
 
     /// Sends the next message if the baton is here.
     fn send(&mut self) -> bool {
         let (sequence, length) = (self.next_out, self.length(self.next_out));
-        let (key, payload) = (key(sequence), contents(sequence, length));
+        let (key, payload) = (key(sequence.number()), contents(sequence.number(), length));
         let sent = if length <= SHORT_MAX {
             self.baton.send_short(sequence, key, &payload)
         } else {
@@ -52,10 +54,11 @@ impl End {
     fn look(&mut self) -> bool {
         let Some(found) = self.baton.peek(self.next_in) else { return false };
         assert_eq!(found.kind(), Ok(Kind::Eager));
-        assert_eq!(found.length(), self.length(self.next_in), "a header of another message");
+        let (number, length) = (self.next_in.number(), self.length(self.next_in));
+        assert_eq!(found.length(), length, "a header of another message");
         let message = self.baton.message();
-        assert_eq!(message.key(), key(self.next_in));
-        assert_eq!(read(&message, found.length()), contents(self.next_in, found.length()));
+        assert_eq!(message.key(), key(number));
+        assert_eq!(read(&message, length), contents(number, length));
         self.baton.release();
         self.next_in += 1;
         true

@@ -58,7 +58,7 @@ impl World {
         length: usize,
     ) -> Result<SharedMemory<T>, Error> {
         const { assert!(align_of::<T>() <= PAGE) };
-        let heap = Arc::clone(self.heap());
+        let heap = Arc::clone(&self.heap);
         // More bytes than there are addresses are more than any heap has.
         let bytes = length.saturating_mul(size_of::<T>());
         let (taken, start) = if bytes == 0 {

@@ -63,7 +63,8 @@ impl<'world> Endpoint<'world> {
     pub fn send<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.context, tag);
-        if self.world.send_short(destination, key, bytes) {
+        let sent = self.world.engine().send_short(destination, key, bytes);
+        if self.world.wake_after(sent, destination) {
             return Ok(());
         }
         self.send_longer(bytes, destination, tag)
@@ -205,8 +206,9 @@ impl<'world> Endpoint<'world> {
 
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
-        if self.world.engine().send_medium(destination, Key::new(self.context, tag), bytes) {
-            self.world.serve_wants();
+        let key = Key::new(self.context, tag);
+        let sent = self.world.engine().send_medium(destination, key, bytes);
+        if self.world.wake_after(sent, destination) {
             return Ok(());
         }
         // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed as long.

@@ -6,7 +6,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::progress::{
-    Cursor, Fault, Outcome, Owner, Part, Received, RequestId, Sent, Status,
+    Bypass, Cursor, Fault, Outcome, Owner, Part, Received, RequestId, Sent, Status, Want,
 };
 use strait_core::wire::Key;
 
@@ -81,12 +81,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.endpoint.context(), tag);
-        if self.world().send_short(destination, key, bytes) {
+        let sent = self.world().engine().send_short(destination, key, bytes);
+        if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(self.finished(Ok(status)));
         }
-        // SAFETY: `data` is borrowed for 'scope, and when that ends the engine has no claim on it (`End`).
-        unsafe { self.begin_send(Cursor::contiguous(part_of(bytes)), destination, tag) }
+        self.begin_longer(bytes, destination, tag)
     }
 
     /// Begins to send the concatenation of `parts` as one message.
@@ -120,6 +120,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
+        let want = Want::new(self.endpoint.context(), tag);
+        let engine = self.world().engine();
+        engine.serve_posted(source);
+        if let Bypass::Received(status) = engine.recv_short(source, want, bytes) {
+            return Ok(self.finished(Ok(status)));
+        }
         // SAFETY: `buffer` is borrowed for 'scope, and when that ends the engine has no claim on it (`End`).
         unsafe { self.begin_receive(Cursor::contiguous(part_of_mut(bytes)), source, tag) }
     }
@@ -150,6 +156,23 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     fn pending(&'scope self, id: RequestId) -> Request<'scope> {
         self.open.set(self.open.get() + 1);
         Request { world: self.world(), open: &self.open, state: State::Pending(id) }
+    }
+
+    #[inline(never)]
+    fn begin_longer(
+        &'scope self,
+        bytes: &'scope [u8],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let key = Key::new(self.endpoint.context(), tag);
+        let sent = self.world().engine().send_medium(destination, key, bytes);
+        if self.world().wake_after(sent, destination) {
+            let status = Status { source: destination, tag, bytes: bytes.len() };
+            return Ok(self.finished(Ok(status)));
+        }
+        // SAFETY: `bytes` is borrowed for 'scope, and when that ends the engine has no claim on it (`End`).
+        unsafe { self.begin_send(Cursor::contiguous(part_of(bytes)), destination, tag) }
     }
 
     /// # Safety

@@ -54,7 +54,7 @@ pub struct World {
     meetings: RefCell<Vec<(u32, Meeting)>>,
     /// From when the engine's time is counted.
     begin: Instant,
-    heap: Arc<Heap>,
+    pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
 
@@ -261,10 +261,10 @@ impl World {
         Owner(self.scopes.get())
     }
 
-    /// Sends a message of a line, if there is nothing in its way. False: nothing was sent.
+    /// True when the engine sent something at once, which the destination then gets to see.
     #[inline(always)]
-    pub(crate) fn send_short(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
-        match self.engine().send_short(destination, key, bytes) {
+    pub(crate) fn wake_after(&self, sent: SentShort, destination: Rank) -> bool {
+        match sent {
             SentShort::Yes => true,
             SentShort::No => false,
             SentShort::ToSleeper => {
@@ -329,11 +329,6 @@ impl World {
     #[inline(always)]
     pub(crate) fn meetings(&self) -> RefMut<'_, Vec<(u32, Meeting)>> {
         self.meetings.borrow_mut()
-    }
-
-    /// This rank's heap.
-    pub(crate) const fn heap(&self) -> &Arc<Heap> {
-        &self.heap
     }
 
     /// The segment, for as long as the world lives.

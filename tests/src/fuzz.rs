@@ -8,7 +8,7 @@ use strait_core::lmt::{Refused, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 use strait_core::progress::{Cursor, Gone, RequestId, Tuning};
 use strait_core::shm::CellArena as _;
-use strait_core::wire::{HeaderWord, Key};
+use strait_core::wire::{HeaderWord, Key, Sequence};
 
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
@@ -27,9 +27,11 @@ pub fn packets(input: &[u8]) {
 }
 
 fn words(input: &mut Unstructured<'_>) -> Result<()> {
-    let (word, sequence): (u64, u64) = input.arbitrary()?;
+    let (word, number): (u64, u64) = input.arbitrary()?;
+    let mut sequence = Sequence::first(0, 1);
+    sequence += number.wrapping_sub(1);
     // The word of some message, or one that is near it.
-    let word = if input.arbitrary()? { word } else { sequence << 16 | word & 0xffff };
+    let word = if input.arbitrary()? { word } else { number << 16 | word & 0xffff };
     if let Some(found) = HeaderWord(word).of_message(sequence)
         && let Ok(kind) = found.kind()
     {

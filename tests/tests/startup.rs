@@ -7,6 +7,8 @@ use rustix::process::{Pid, test_kill_process};
 use strait::World;
 use strait::boot::{Config, Launch};
 use strait_core::layout::{AttachError, LAYOUT_VERSION, Segment};
+use strait_core::shm::{FastboxReceiver, FastboxSender};
+use strait_core::wire::{Key, Kind, Sequence};
 use strait_tests::{Arena, NONCE, Ranks, shape, traffic};
 
 #[test]
@@ -211,4 +213,18 @@ fn is_running(pid: Pid) -> bool {
     let zombie = stat
         .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')));
     test_kill_process(pid).is_ok() && !zombie
+}
+
+/// The paper's fastbox: one line each way and no baton, in whose place the fastbox lies.
+#[test]
+fn without_a_baton_nobody_takes_a_message_for_the_batons() {
+    let arena = Arena::new(Config { baton_lines: 0, ..shape::tiny(2, 1) });
+    // SAFETY: the arena is page-aligned, so long, and outlives the segment.
+    let segment = unsafe { Segment::attach(arena.base(), arena.length(), NONCE, 1) }.unwrap();
+    let mut sender = FastboxSender::new(segment.fastbox(0, 1));
+    let receiver = FastboxReceiver::new(segment.fastbox(0, 1));
+    let first = Sequence::first(0, 1);
+    assert_eq!(sender.send(first, Kind::Eager, Key::new(0, 0), 0, |_, _, _| {}), Ok(true));
+    assert_eq!(segment.baton(1, 0).peek(first), None);
+    assert!(receiver.peek(first).is_some());
 }

@@ -41,6 +41,15 @@ counted! {
     strait_icount_recv_baton(endpoint: &Endpoint<'_>, data: &mut [u64; 1]) endpoint.recv(data, 0, 8)
 }
 
+counted! {
+    /// One blocking send of 64 bytes, which takes two lines.
+    strait_icount_send_medium(endpoint: &Endpoint<'_>, data: &[u32; 16]) endpoint.send(data, 1, 10)
+}
+counted! {
+    /// One blocking receive of such a message that has arrived.
+    strait_icount_recv_medium(endpoint: &Endpoint<'_>, data: &mut [u32; 16]) endpoint.recv(data, 0, 10)
+}
+
 fn main() -> Result<(), strait::Error> {
     let worlds = World::in_process(2)?;
     let [zero, one] = [worlds[0].endpoint(), worlds[1].endpoint()];
@@ -66,6 +75,20 @@ fn main() -> Result<(), strait::Error> {
         assert_eq!(received, [number]);
         one.send(&received, 0, 9)?;
         zero.recv(&mut received, 1, 9)?;
+    }
+    let mut received = [0; 16];
+    for number in 0..2 * CALLS {
+        let data = [number as u32; 16];
+        if number < CALLS {
+            zero.send(&data, 1, 10)?;
+            one.recv(&mut received, 0, 10)?;
+        } else {
+            strait_icount_send_medium(black_box(&zero), black_box(&data));
+            strait_icount_recv_medium(black_box(&one), black_box(&mut received));
+        }
+        assert_eq!(received, data);
+        one.send(&[number as u32], 0, 9)?;
+        zero.recv(&mut received[..1], 1, 9)?;
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ mod tests {
         RecvQueue,
     };
     use crate::sync::CacheLine;
-    use crate::wire::{HeaderWord, Key, Kind, Offer};
+    use crate::wire::{HeaderWord, Key, Kind, Offer, Sequence};
 
     const COMMAND: &str = "STRAIT_GOLDEN=write cargo test -p strait-core golden";
 
@@ -117,7 +117,9 @@ mod tests {
         let _ = writeln!(text);
         for kind in 0..16 {
             let Ok(kind) = Kind::parse(kind) else { continue };
-            let header = HeaderWord::new(0x1234_5678_9abc, kind, 0xdef).0;
+            let mut sequence = Sequence::first(0, 1);
+            sequence += 0x1234_5678_9abb;
+            let header = HeaderWord::new(sequence, kind, 0xdef).0;
             let _ = writeln!(text, "header word, {kind:?}: {header:#018x}");
         }
         let key = Key::new(0x1234_5678, 0x9abc_def0).0;

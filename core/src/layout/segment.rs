@@ -202,7 +202,11 @@ impl Segment {
     /// When either is no rank of this segment.
     #[must_use]
     pub fn baton(&self, rank: u32, peer: u32) -> Baton {
-        let count = if rank == peer { 0 } else { self.plan.config().baton_lines };
+        let count = self.plan.config().baton_lines;
+        if rank == peer || count == 0 {
+            // Where a baton would lie is a fastbox then, whose messages it would take for its own.
+            return self.empty_baton();
+        }
         // SAFETY: the plan puts the baton behind the two credit lines of the pair's block, 64-aligned.
         unsafe { Baton::new(self.pair(rank, peer).add(2 * CACHE_LINE).cast(), count, rank > peer) }
     }

@@ -77,7 +77,7 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(moved)
     }
 
-    fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
+    pub(super) fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
         let peer = &self.peers[source as usize];
         let Some((found, by_baton)) = peer.find_next() else { return Ok(false) };
         let (kind, length) = (found.kind()?, found.length());
@@ -105,9 +105,9 @@ impl<M: Memory + Clone> Engine<M> {
         let packet = self.parse(&head, pointer)?;
         let source = packet.envelope.source;
         // A packet ahead of its turn: the ones before it are in the fastbox, where they were put first.
-        while self.peers[source as usize].next_in != head.sequence {
+        while self.peers[source as usize].next_in.number() != head.sequence {
             if !self.take_from_fastbox(source)? {
-                let expected = self.peers[source as usize].next_in;
+                let expected = self.peers[source as usize].next_in.number();
                 return Err(Corrupt::Sequence { source, found: head.sequence, expected }.into());
             }
         }

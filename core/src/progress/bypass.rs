@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 use super::{Engine, Status};
 use crate::matching::ANY_TAG;
 use crate::memory::Memory;
-use crate::shm::{SHORT_MAX, copy_piece};
-use crate::wire::{Key, Kind};
+use crate::shm::{LineMessage, SHORT_MAX, copy_piece};
+use crate::wire::{Key, Kind, KindLength};
 
 /// What [`Engine::recv_short`] found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,32 +50,43 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn recv_short(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
         // `ANY_SOURCE` is no index.
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
-        let by_baton = peer.baton.peek(peer.next_in);
-        let (found, message) = match by_baton {
-            Some(found) => (found, peer.baton.message()),
-            None => match peer.fastbox_in.peek(peer.next_in) {
-                Some(found) => (found, peer.fastbox_in.message()),
-                None => return Bypass::Nothing,
-            },
+        let take = |found: KindLength, message: LineMessage| {
+            let bytes = found.eager_up_to(SHORT_MAX.min(buffer.len()))?;
+            let key = message.key();
+            // One branch for both queues.
+            if !want.accepts(key) || !(self.posted.is_empty() & self.unexpected.is_empty()) {
+                return None;
+            }
+            // SAFETY: the buffer has room for so many bytes, checked above.
+            unsafe { message.copy_short(NonNull::from(buffer).cast(), bytes) };
+            Some(Status { source, tag: key.tag(), bytes })
         };
-        let Some(length) = found.eager_up_to(SHORT_MAX) else { return Bypass::Closed };
-        let key = message.key();
-        if length > buffer.len()
-            || !want.accepts(key)
-            || !self.posted.is_empty()
-            || !self.unexpected.is_empty()
-        {
-            return Bypass::Closed;
-        }
-        // SAFETY: the buffer has room for `length` bytes, checked above.
-        unsafe { message.copy_short(NonNull::from(buffer).cast(), length) };
-        if by_baton.is_some() {
+        // Twice the same, or what tells the two ways apart would have to be kept and looked at again.
+        let status = if let Some(found) = peer.baton.peek(peer.next_in) {
+            let Some(status) = take(found, peer.baton.message()) else { return Bypass::Closed };
             peer.baton.release();
-        } else {
+            status
+        } else if let Some(found) = peer.fastbox_in.peek(peer.next_in) {
+            let Some(status) = take(found, peer.fastbox_in.message()) else {
+                return Bypass::Closed;
+            };
             peer.fastbox_in.release_short();
-        }
+            status
+        } else {
+            return Bypass::Nothing;
+        };
         peer.next_in += 1;
-        Bypass::Received(Status { source, tag: key.tag(), bytes: length })
+        Bypass::Received(status)
+    }
+
+    /// Hands what has come by baton or fastbox from `source` to the receives that were posted before, as far as it lies
+    /// ready. A program that posts many receives at once catches up with its sender by this, and its further ones go round
+    /// matching. What is wrong is reported by [`Engine::progress`], which meets it again.
+    #[inline(always)]
+    pub fn serve_posted(&mut self, source: u32) {
+        if !self.posted.is_empty() && (source as usize) < self.peers.len() {
+            while !self.posted.is_empty() && self.take_from_fastbox(source) == Ok(true) {}
+        }
     }
 
     /// As [`Engine::recv_short`], for any message that comes by baton or fastbox.
@@ -85,9 +96,15 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
         let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
         let message = peer.lines_of_next(by_baton);
-        let (length, key) = (found.length(), message.key());
-        let fits = length <= buffer.len() && peer.next_holds(by_baton, length);
-        if found.kind() != Ok(Kind::Eager) || !fits || !want.accepts(key) || !idle {
+        let length = found.length();
+        if length > buffer.len() || !peer.next_holds(by_baton, length) {
+            return Bypass::Closed;
+        }
+        if by_baton {
+            peer.baton.prefetch(length);
+        }
+        let key = message.key();
+        if found.kind() != Ok(Kind::Eager) || !want.accepts(key) || !idle {
             return Bypass::Closed;
         }
         let mut to = buffer.as_mut_ptr();

@@ -156,6 +156,6 @@ impl Producers for Senders<'_> {
     }
 
     fn is_taken(&self, source: u32, sequence: u64) -> bool {
-        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.next_in)
+        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.next_in.number())
     }
 }

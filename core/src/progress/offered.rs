@@ -68,7 +68,7 @@ impl<M: Memory + Clone> Engine<M> {
             // No older send waits.
             peer.open();
             // One line, so that it asks once, for all of it.
-            let sent = peer.send_lines(kind, key, length, |to, _| fill(to))?;
+            let sent = peer.send_lines(kind, key, length, |to, _, _| fill(to))?;
             peer.next_out += u64::from(sent);
             self.shut_if_told_to_keep(destination);
             if sent {

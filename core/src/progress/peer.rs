@@ -5,7 +5,7 @@ use super::ring::{Emptying, Outlet};
 use crate::layout::Segment;
 use crate::lmt::Choice;
 use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage};
-use crate::wire::{FIRST_SEQUENCE, KindLength};
+use crate::wire::{KindLength, Sequence};
 
 /// Private state towards one peer. The fields of the short path come first, together.
 #[derive(Debug)]
@@ -15,11 +15,11 @@ pub(super) struct Peer {
     /// Our end of the fastbox to the peer; shut likewise.
     pub(super) fastbox_out: FastboxSender,
     /// Number of the next packet to the peer.
-    pub(super) next_out: u64,
+    pub(super) next_out: Sequence,
     /// The peer's bell.
     pub(super) bell: DoorbellPtr,
     /// Number of the next packet from the peer.
-    pub(super) next_in: u64,
+    pub(super) next_in: Sequence,
     /// Our end of the fastbox from the peer; of an ever-empty one until the peer announces its own.
     pub(super) fastbox_in: FastboxReceiver,
     pub(super) outbox: Outbox,
@@ -58,14 +58,12 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn new(segment: &Segment, rank: u32, peer: u32) -> Self {
-        let mut fastbox_out = FastboxSender::new(segment.fastbox(rank, peer));
-        fastbox_out.shut();
         Self {
             baton: segment.empty_baton(),
-            fastbox_out,
-            next_out: FIRST_SEQUENCE,
+            fastbox_out: FastboxSender::new(segment.fastbox(rank, peer)),
+            next_out: Sequence::first(rank, peer),
             bell: segment.doorbell(peer),
-            next_in: FIRST_SEQUENCE,
+            next_in: Sequence::first(peer, rank),
             fastbox_in: FastboxReceiver::new(segment.empty_fastbox()),
             outbox: Outbox::Unopened,
             short_ways: false,
@@ -134,6 +132,7 @@ impl Peer {
     /// does not get the baton, by which it would go on without a look.
     pub(super) fn open(&mut self) {
         self.short_ways = true;
+        self.fastbox_out.open();
         if !self.full {
             self.baton.open();
         }

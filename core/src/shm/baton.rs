@@ -11,14 +11,14 @@
 //! Participants: the two ranks of a pair, one thread each. All operations are wait-free. The lower rank holds it first.
 //! Absent on purpose: an acknowledgement (the answer is one), a wait for the baton.
 //!
-//! Lines are laid out as in the fastbox; a header carries in its top sequence bit which of the two ranks wrote it.
+//! Lines are laid out as in the fastbox; the sequence number in a header says which of the two ranks wrote it.
 
 use core::ptr::NonNull;
 
 use super::line::{Line, LineMessage, lines_for, write_message, write_short};
 use crate::sync::Ordering::{Acquire, Release};
-use crate::sync::{Step, order, reached};
-use crate::wire::{HeaderWord, Key, Kind, KindLength};
+use crate::sync::{Step, order, prefetch, reached};
+use crate::wire::{HeaderWord, Key, Kind, KindLength, Sequence};
 
 /// One rank's end of the baton of a pair: private state.
 #[derive(Debug)]
@@ -27,9 +27,6 @@ pub struct Baton {
     count: u32,
     /// [`HELD`] and [`OPEN`].
     state: u32,
-    /// Flips the top sequence bit of what the higher rank writes.
-    ours: u64,
-    theirs: u64,
 }
 
 // SAFETY: the end is used by one thread at a time (`&mut self`), and the memory it points to is made for concurrent
@@ -42,9 +39,6 @@ const HELD: u32 = 1;
 /// The peer looks here, and nothing older waits to be sent.
 const OPEN: u32 = 2;
 
-/// Set in sequence numbers that the higher rank writes.
-const HIGHER: u64 = 1 << 47;
-
 impl Baton {
     /// One end of the baton in `count` lines at `lines`, not open yet. The lower rank of the pair holds it. With no
     /// lines it is never used.
@@ -54,8 +48,7 @@ impl Baton {
     /// The lines stay valid as long as this value is used, and are used by one end of each rank.
     #[must_use]
     pub const unsafe fn new(lines: NonNull<Line>, count: u32, higher: bool) -> Self {
-        let (state, ours, theirs) = if higher { (0, HIGHER, 0) } else { (HELD, 0, HIGHER) };
-        Self { lines, count, state, ours, theirs }
+        Self { lines, count, state: if higher { 0 } else { HELD } }
     }
 
     /// Lets sends through: the peer looks here and nothing older waits.
@@ -73,13 +66,13 @@ impl Baton {
     /// Sends a whole message of at most [`super::SHORT_MAX`] bytes. False: the baton is not here, nothing was sent.
     #[inline(always)]
     #[must_use]
-    pub fn send_short(&mut self, sequence: u64, key: Key, payload: &[u8]) -> bool {
+    pub fn send_short(&mut self, sequence: Sequence, key: Key, payload: &[u8]) -> bool {
         if self.state != HELD | OPEN {
             return false;
         }
         // SAFETY: valid by the contract of `new`, and ours to write: we hold the baton.
         unsafe { write_short(self.lines, key, payload) };
-        self.pass(HeaderWord::new(sequence ^ self.ours, Kind::Eager, payload.len()));
+        self.pass(HeaderWord::new(sequence, Kind::Eager, payload.len()));
         true
     }
 
@@ -87,18 +80,18 @@ impl Baton {
     /// here or has too few lines; nothing was sent.
     pub fn send(
         &mut self,
-        sequence: u64,
+        sequence: Sequence,
         kind: Kind,
         key: Key,
         length: usize,
-        fill: impl FnMut(NonNull<u8>, usize),
+        fill: impl Fn(NonNull<u8>, usize, usize),
     ) -> bool {
         if self.state != HELD | OPEN || lines_for(length) > self.count {
             return false;
         }
         // SAFETY: as in `send_short`; the message has enough lines.
         unsafe { write_message(self.lines, |line| line.add(1), key, length, fill) };
-        self.pass(HeaderWord::new(sequence ^ self.ours, kind, length));
+        self.pass(HeaderWord::new(sequence, kind, length));
         true
     }
 
@@ -117,11 +110,21 @@ impl Baton {
     /// Kind and length of message `sequence`, if it has arrived here.
     #[inline(always)]
     #[must_use]
-    pub fn peek(&self, sequence: u64) -> Option<KindLength> {
+    pub fn peek(&self, sequence: Sequence) -> Option<KindLength> {
         // SAFETY: valid by the contract of `new`.
         let line = unsafe { self.lines.as_ref() };
         // ORDER baton/2: Acquire, pairs with baton/1: the payload may be read, and later written over.
-        HeaderWord(line.header.load(order("baton/2", Acquire))).of_message(sequence ^ self.theirs)
+        HeaderWord(line.header.load(order("baton/2", Acquire))).of_message(sequence)
+    }
+
+    /// Has the processor fetch the further lines of a message of `length` bytes, which fits, all at once: the copy would ask
+    /// for them one after the other.
+    #[inline(always)]
+    pub fn prefetch(&self, length: usize) {
+        for line in 1..lines_for(length) {
+            // SAFETY: one of the baton's lines.
+            prefetch(unsafe { self.lines.add(line as usize) });
+        }
     }
 
     /// The message that the last `peek` found. It may be read until it is released.

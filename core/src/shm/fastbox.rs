@@ -11,11 +11,11 @@
 
 use core::ptr::NonNull;
 
-use super::line::{Line, LineMessage, lines_for, step, write_message, write_short};
+use super::line::{Line, LineMessage, lines_for, write_message, write_short};
 use crate::layout::Corrupt;
 use crate::sync::Ordering::{Acquire, Release};
 use crate::sync::{AtomicU64, CacheLine, Step, order, reached};
-use crate::wire::{HeaderWord, Key, Kind, KindLength};
+use crate::wire::{HeaderWord, Key, Kind, KindLength, Sequence};
 
 /// Where a fastbox lies.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +50,14 @@ impl FastboxPtr {
 pub struct FastboxSender {
     /// The line the next message begins in.
     next: NonNull<Line>,
-    /// Lines that may be written before the receiver's credit must be read again. Zero also closes the fast path.
-    free: u32,
-    /// Lines that may ever be written by the credit read last.
+    /// Where the short path has to stop, for the ring comes round there or its lines may not be ours. At `next` when the
+    /// end is shut.
+    stop: NonNull<Line>,
+    /// Lines sent when `next` comes to `stop`.
+    sent_at_stop: u64,
+    /// Lines that may ever be sent by the credit read last.
     granted: u64,
+    open: bool,
     ring: FastboxPtr,
 }
 
@@ -62,27 +66,35 @@ pub struct FastboxSender {
 unsafe impl Send for FastboxSender {}
 
 impl FastboxSender {
-    /// The sending end of a fastbox nobody has sent through yet.
+    /// The sending end of a fastbox nobody has sent through yet, shut.
     #[must_use]
     pub const fn new(ring: FastboxPtr) -> Self {
-        Self { next: ring.lines, free: ring.count, granted: ring.count as u64, ring }
+        let granted = ring.count as u64;
+        Self { next: ring.lines, stop: ring.lines, sent_at_stop: 0, granted, open: false, ring }
     }
 
-    /// Shuts the short path until [`FastboxSender::send`] reads the credit again.
-    pub const fn shut(&mut self) {
-        self.granted -= self.free as u64;
-        self.free = 0;
+    /// Lets short messages through: the peer looks here and nothing older waits.
+    pub const fn open(&mut self) {
+        self.open = true;
     }
 
-    /// Sends a whole message of at most [`super::SHORT_MAX`] bytes. False: the ring is full, nothing was sent.
+    /// Keeps short messages back until [`FastboxSender::open`].
+    pub fn shut(&mut self) {
+        self.sent_at_stop = self.sent();
+        self.stop = self.next;
+        self.open = false;
+    }
+
+    /// Sends a whole message of at most [`super::SHORT_MAX`] bytes. False: the ring is full or shut, nothing was sent.
     #[inline(always)]
     #[must_use]
-    pub fn send_short(&mut self, sequence: u64, key: Key, payload: &[u8]) -> bool {
+    pub fn send_short(&mut self, sequence: Sequence, key: Key, payload: &[u8]) -> bool {
         debug_assert!(payload.len() <= super::SHORT_MAX);
-        if self.free == 0 {
+        if self.next == self.stop {
             return false;
         }
-        // SAFETY: `next` points into the ring, valid by the contract of `FastboxPtr::new`; it is ours by credit.
+        // SAFETY: before `stop`, `next` points into the ring, valid by the contract of `FastboxPtr::new`; it is ours by
+        // credit.
         unsafe { write_short(self.next, key, payload) };
         reached(Step::FastboxFilled);
         let header = HeaderWord::new(sequence, Kind::Eager, payload.len());
@@ -90,13 +102,13 @@ impl FastboxSender {
         // ORDER fastbox/1: Release, pairs with fastbox/2: the payload comes before the header that announces it.
         unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/1", Release));
         reached(Step::FastboxSent);
-        self.free -= 1;
-        self.next = self.ring.next(self.next);
+        // SAFETY: at most one past the ring's last line.
+        self.next = unsafe { self.next.add(1) };
         true
     }
 
     /// Sends a message of up to [`crate::wire::FASTBOX_LENGTH_MAX`] bytes that `fill` writes piece by piece:
-    /// `fill(destination, length)` is called with consecutive pieces and must write each whole.
+    /// `fill(destination, offset, length)` must write the whole piece of the payload at `offset`.
     /// False: not enough free lines, nothing was sent and `fill` was not called.
     ///
     /// # Errors
@@ -104,40 +116,40 @@ impl FastboxSender {
     /// [`Corrupt::Credit`] when the receiver's credit makes no sense.
     pub fn send(
         &mut self,
-        sequence: u64,
+        sequence: Sequence,
         kind: Kind,
         key: Key,
         length: usize,
-        fill: impl FnMut(NonNull<u8>, usize),
+        fill: impl Fn(NonNull<u8>, usize, usize),
     ) -> Result<bool, Corrupt> {
-        let lines = lines_for(length);
-        if self.free < lines {
-            self.refill()?;
-            if self.free < lines {
+        let (lines, sent) = (lines_for(length), self.sent());
+        if self.granted - sent < u64::from(lines) {
+            self.read_credit()?;
+            if self.granted - sent < u64::from(lines) {
                 return Ok(false);
             }
         }
+        let first = self.ring.after(self.next, 0);
         // SAFETY: the ring is valid by the contract of `FastboxPtr::new`; `lines` lines of it are ours by credit.
-        unsafe { write_message(self.next, |line| self.ring.next(line), key, length, fill) };
+        unsafe { write_message(first, |line| self.ring.after(line, 1), key, length, fill) };
         reached(Step::FastboxFilled);
         let header = HeaderWord::new(sequence, kind, length);
         // SAFETY: as above.
         // ORDER fastbox/5: Release, pairs with fastbox/2: every line of the message comes before its header.
-        unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/5", Release));
+        unsafe { first.as_ref() }.header.store(header.0, order("fastbox/5", Release));
         reached(Step::FastboxSent);
-        self.free -= lines;
-        self.next = self.ring.after(self.next, lines);
+        self.go_on_at(first, lines, sent + u64::from(lines));
         Ok(true)
     }
 
+    /// Lines sent so far.
+    fn sent(&self) -> u64 {
+        self.sent_at_stop - lines_between(self.next, self.stop)
+    }
+
     /// Reads the receiver's credit.
-    ///
-    /// # Errors
-    ///
-    /// [`Corrupt::Credit`] when it says that more was consumed than sent, or less than before.
-    #[cold]
-    pub fn refill(&mut self) -> Result<(), Corrupt> {
-        let sent = self.granted - u64::from(self.free);
+    fn read_credit(&mut self) -> Result<(), Corrupt> {
+        let sent = self.sent();
         // SAFETY: valid by the contract of `FastboxPtr::new`.
         let credit = unsafe { self.ring.credit.as_ref() };
         // ORDER fastbox/4: Acquire, pairs with fastbox/3: the receiver's reads of a line come before our rewriting it.
@@ -146,28 +158,46 @@ impl FastboxSender {
         if consumed > sent || granted < self.granted {
             return Err(Corrupt::Credit { found: consumed, sent });
         }
-        // At most `count`: `consumed <= sent`.
-        self.free = (granted - sent) as u32;
         self.granted = granted;
         Ok(())
+    }
+
+    /// Puts the short path `lines` lines behind `at`, where `sent` lines have been sent.
+    fn go_on_at(&mut self, at: NonNull<Line>, lines: u32, sent: u64) {
+        self.next = self.ring.after(at, lines);
+        // At most `count` lines: what is granted is at most as much more than what was sent.
+        let until_end = self.ring.lines_from(self.next);
+        let run = if self.open { until_end.min((self.granted - sent) as u32) } else { 0 };
+        // SAFETY: at most one past the ring's last line.
+        self.stop = unsafe { self.next.add(run as usize) };
+        self.sent_at_stop = sent + u64::from(run);
     }
 }
 
 impl FastboxPtr {
-    /// The line behind `at`, around the ring.
-    #[inline(always)]
-    fn next(&self, at: NonNull<Line>) -> NonNull<Line> {
-        // SAFETY: `at` is a line of the ring, so the one behind it is, or is `end`.
-        let next = unsafe { at.add(1) };
-        if next == self.end { self.lines } else { next }
-    }
-
-    /// The line `lines` behind `at`, around the ring; `lines` is at most the ring's length.
+    /// The line `lines` behind `at`, around the ring. `at` is a line of it or one past the last, and `lines` is at most the
+    /// ring's length, less by one in the latter case.
     #[inline(always)]
     fn after(&self, at: NonNull<Line>, lines: u32) -> NonNull<Line> {
-        // SAFETY: `at` is in the ring and `lines` is at most its length, by the callers.
-        unsafe { step(at, lines, self.lines, self.count) }
+        let mut next = at.as_ptr().wrapping_add(lines as usize);
+        if next >= self.end.as_ptr() {
+            next = next.wrapping_sub(self.count as usize);
+        }
+        // SAFETY: by the callers, it is in the ring.
+        unsafe { NonNull::new_unchecked(next) }
     }
+
+    /// Lines from `at` to the ring's end.
+    fn lines_from(&self, at: NonNull<Line>) -> u32 {
+        // No more than `count`.
+        lines_between(at, self.end) as u32
+    }
+}
+
+/// Lines from `from` on that lie before `to`, which is not before `from`.
+#[inline(always)]
+fn lines_between(from: NonNull<Line>, to: NonNull<Line>) -> u64 {
+    ((to.addr().get() - from.addr().get()) / size_of::<Line>()) as u64
 }
 
 /// The receiving end: private state of the destination.
@@ -175,12 +205,12 @@ impl FastboxPtr {
 pub struct FastboxReceiver {
     /// The line the next message will begin in.
     next: NonNull<Line>,
-    /// Lines to consume until credit is given; below zero when a long message overshot.
-    until_credit: i32,
-    /// Lines consumed when that count reaches zero.
-    next_credit: u64,
-    /// A quarter of the ring, at least 1.
-    credit_every: u32,
+    /// Where credit is due, and the ring may come round: behind `next`.
+    stop: NonNull<Line>,
+    /// Lines consumed when `next` comes to `stop`.
+    consumed_at_stop: u64,
+    /// Lines between two credits: a quarter of the ring, at least 1.
+    quarter: u32,
     ring: FastboxPtr,
 }
 
@@ -190,21 +220,17 @@ unsafe impl Send for FastboxReceiver {}
 impl FastboxReceiver {
     /// The receiving end of a fastbox nobody has received from yet.
     #[must_use]
-    pub const fn new(ring: FastboxPtr) -> Self {
-        let credit_every = if ring.count < 4 { 1 } else { ring.count / 4 };
-        Self {
-            next: ring.lines,
-            until_credit: credit_every as i32,
-            next_credit: credit_every as u64,
-            credit_every,
-            ring,
-        }
+    pub fn new(ring: FastboxPtr) -> Self {
+        let (lines, quarter) = (ring.lines, ring.count.div_ceil(4));
+        let mut end = Self { next: lines, stop: lines, consumed_at_stop: 0, quarter, ring };
+        end.go_on_at(lines, 0);
+        end
     }
 
     /// Kind and length of message `sequence`, if it has arrived here. One load and one subtraction.
     #[inline(always)]
     #[must_use]
-    pub fn peek(&self, sequence: u64) -> Option<KindLength> {
+    pub fn peek(&self, sequence: Sequence) -> Option<KindLength> {
         // SAFETY: `next` points into the ring, valid by the contract of `FastboxPtr::new`.
         let line = unsafe { self.next.as_ref() };
         // ORDER fastbox/2: Acquire, pairs with fastbox/1 and fastbox/5.
@@ -228,34 +254,44 @@ impl FastboxReceiver {
     /// Gives the lines of the message that the last `peek` found back to the sender.
     #[inline(always)]
     pub fn release(&mut self, length: usize) {
-        let lines = lines_for(length);
-        self.next = self.ring.after(self.next, lines);
-        self.count_released(lines);
+        let (lines, left) = (lines_for(length), lines_between(self.next, self.stop) as u32);
+        let next = self.ring.after(self.next, lines);
+        if lines < left {
+            self.next = next;
+        } else {
+            self.give_credit(next, self.consumed_at_stop + u64::from(lines - left));
+        }
     }
 
     /// As [`FastboxReceiver::release`], for a message of one line.
     #[inline(always)]
     pub fn release_short(&mut self) {
-        self.next = self.ring.next(self.next);
-        self.count_released(1);
-    }
-
-    #[inline(always)]
-    fn count_released(&mut self, lines: u32) {
-        self.until_credit -= lines as i32;
-        if self.until_credit <= 0 {
-            self.give_credit();
+        // SAFETY: at most one past the ring's last line.
+        self.next = unsafe { self.next.add(1) };
+        if self.next == self.stop {
+            let next = if self.stop == self.ring.end { self.ring.lines } else { self.stop };
+            self.give_credit(next, self.consumed_at_stop);
         }
     }
 
-    #[cold]
-    fn give_credit(&mut self) {
-        let consumed = self.next_credit + u64::from(self.until_credit.unsigned_abs());
-        self.next_credit = consumed + u64::from(self.credit_every);
-        self.until_credit = self.credit_every as i32;
+    /// The next message begins at `next`, before which `consumed` lines were consumed. Inlined, for a call would cost every
+    /// receive the saving of registers.
+    #[inline(always)]
+    fn give_credit(&mut self, next: NonNull<Line>, consumed: u64) {
         // SAFETY: valid by the contract of `FastboxPtr::new`.
         let credit = unsafe { self.ring.credit.as_ref() };
         // ORDER fastbox/3: Release, pairs with fastbox/4.
         credit.store(consumed, order("fastbox/3", Release));
+        self.go_on_at(next, consumed);
+    }
+
+    /// Puts the next stop a quarter of the ring behind `next`, or at the ring's end if that is nearer.
+    #[inline(always)]
+    fn go_on_at(&mut self, next: NonNull<Line>, consumed: u64) {
+        let run = self.quarter.min(self.ring.lines_from(next));
+        self.next = next;
+        // SAFETY: at most one past the ring's last line.
+        self.stop = unsafe { next.add(run as usize) };
+        self.consumed_at_stop = consumed + u64::from(run);
     }
 }

@@ -60,14 +60,15 @@ impl Line {
 /// Lines that a message of `length` bytes takes.
 #[inline(always)]
 pub(super) const fn lines_for(length: usize) -> u32 {
-    1 + length.saturating_sub(SHORT_MAX).div_ceil(MORE_PER_LINE) as u32
+    // The key takes its part of the first.
+    (length + size_of::<Key>()).div_ceil(MORE_PER_LINE) as u32
 }
 
 /// The line `lines` behind `at` in the ring of `count` lines at `first`.
 ///
 /// # Safety
 ///
-/// `at` lies in the ring, and `lines` is at most `count`.
+/// `at` lies in the ring and `lines` is at most `count`, or `at` is one past its last line and `lines` is less.
 #[inline(always)]
 pub(super) unsafe fn step(
     at: NonNull<Line>,
@@ -76,7 +77,7 @@ pub(super) unsafe fn step(
     count: u32,
 ) -> NonNull<Line> {
     // SAFETY: one past the ring's end is still in bounds of its allocation, and the step back by a whole ring brings
-    // whatever lies beyond it into the ring; `wrapping` keeps the sum in between defined.
+    // whatever lies beyond its last line into the ring; `wrapping` keeps the sum in between defined.
     unsafe {
         let end = first.as_ptr().add(count as usize);
         let mut next = at.as_ptr().wrapping_add(lines as usize);
@@ -105,8 +106,8 @@ pub(super) unsafe fn write_short(line: NonNull<Line>, key: Key, payload: &[u8]) 
     }
 }
 
-/// Writes all of a message but its header: `fill(destination, length)` writes consecutive pieces of the payload, `next`
-/// gives the line behind one.
+/// Writes all of a message but its header: `fill(destination, offset, length)` writes the piece of the payload at
+/// `offset`, `next` gives the line behind one.
 ///
 /// The first line, which the receiver is polling, is written last, so that it is taken away from the receiver once
 /// and not a second time for the header.
@@ -114,31 +115,35 @@ pub(super) unsafe fn write_short(line: NonNull<Line>, key: Key, payload: &[u8]) 
 /// # Safety
 ///
 /// From `first` on, [`lines_for`]`(length)` lines are valid and in the caller's hands.
+#[inline(always)]
 pub(super) unsafe fn write_message(
     first: NonNull<Line>,
     next: impl Fn(NonNull<Line>) -> NonNull<Line>,
     key: Key,
     length: usize,
-    mut fill: impl FnMut(NonNull<u8>, usize),
+    fill: impl Fn(NonNull<u8>, usize, usize),
 ) {
-    let mut beginning = [0_u8; SHORT_MAX];
-    let short = length.min(SHORT_MAX);
-    if short > 0 {
-        fill(NonNull::from(&mut beginning).cast(), short);
-    }
     let mut at = first;
-    let mut left = length - short;
-    while left > 0 {
+    let mut done = length.min(SHORT_MAX);
+    let beginning = done;
+    while done < length {
         at = next(at);
-        let piece = left.min(BODY);
+        let piece = (length - done).min(BODY);
         // SAFETY: one of the message's lines, ours by the contract; the piece fits it; a pointer into it is not null.
         unsafe {
-            at.as_ref().body.with_mut(|body| fill(NonNull::new_unchecked(body.cast()), piece));
+            at.as_ref().body.with_mut(|body| {
+                fill(NonNull::new_unchecked(body.cast()), done, piece);
+            });
         }
-        left -= piece;
+        done += piece;
     }
-    // SAFETY: the first line is ours, too, and `short` is at most `SHORT_MAX`.
-    unsafe { write_short(first, key, &beginning[..short]) };
+    // SAFETY: the first line is ours, too; key and `beginning` bytes fit it.
+    unsafe {
+        first.as_ref().body.with_mut(|body| {
+            body.cast::<u64>().write(key.0);
+            fill(NonNull::new_unchecked(body.cast::<u8>().add(size_of::<Key>())), 0, beginning);
+        });
+    }
 }
 
 /// A message that has arrived in lines, to be read before it is released.
@@ -183,21 +188,25 @@ impl LineMessage {
     }
 
     /// Reads `length` bytes of payload: `take(source, piece)` is called with consecutive pieces.
+    #[inline(always)]
     pub fn copy(&self, length: usize, mut take: impl FnMut(NonNull<u8>, usize)) {
-        let mut at = self.first;
-        let mut left = length;
-        let mut skip = size_of::<Key>();
-        while left > 0 {
-            let piece = left.min(BODY - skip);
+        let mut take_from = |line: NonNull<Line>, skip, piece| {
             // SAFETY: as in `key`, for each line of the message; a pointer into a line is not null.
             unsafe {
-                at.as_ref().body.with(|body| {
+                line.as_ref().body.with(|body| {
                     take(NonNull::new_unchecked(body.cast_mut().cast::<u8>().add(skip)), piece);
                 });
-                at = step(at, 1, self.ring, self.count);
             }
-            left -= piece;
-            skip = 0;
+        };
+        let mut at = self.first;
+        let mut done = length.min(SHORT_MAX);
+        take_from(at, size_of::<Key>(), done);
+        while done < length {
+            // SAFETY: as in `key`.
+            at = unsafe { step(at, 1, self.ring, self.count) };
+            let piece = (length - done).min(BODY);
+            take_from(at, 0, piece);
+            done += piece;
         }
     }
 }

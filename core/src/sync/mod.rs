@@ -17,7 +17,7 @@ pub use atomic::{AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
 pub use order::order;
-pub use spin::{finish_look, spin_hint};
+pub use spin::{finish_look, prefetch, spin_hint};
 pub use step::{Step, reached};
 #[cfg(all(debug_assertions, not(strait_loom)))]
 pub use step::{is_stopped, stop_at};

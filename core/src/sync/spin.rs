@@ -1,5 +1,7 @@
 //! Passing the time between two looks at what another processor writes.
 
+use core::ptr::NonNull;
+
 /// Tells the processor that this is a wait loop (`pause` on x86-64).
 #[inline(always)]
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
@@ -22,4 +24,18 @@ pub fn finish_look() {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(strait_loom))))]
     spin_hint();
+}
+
+/// Has the processor fetch the line at `place`, if it is not there, without waiting for it.
+#[inline(always)]
+pub fn prefetch<T>(place: NonNull<T>) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(strait_loom)))]
+    // SAFETY: a prefetch has no effect but on time, whatever the address.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
+            place.as_ptr().cast(),
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(strait_loom))))]
+    let _ = place;
 }

@@ -8,6 +8,8 @@ mod offer;
 
 pub use offer::Offer;
 
+use core::ops::AddAssign;
+
 use crate::layout::Corrupt;
 
 /// What a packet is. At most 16 kinds: four bits of a fastbox header.
@@ -50,8 +52,45 @@ impl Kind {
     }
 }
 
-/// Sequence number of the first packet between two ranks. Not zero, so that zeroed memory holds no packet.
-pub const FIRST_SEQUENCE: u64 = 1;
+/// A packet's place in the order of its (source, destination) pair, as it stands in a header word: 48 bits above those
+/// for kind and length.
+///
+/// The top bit says which rank of the pair sends, so that in the baton, which both write, no rank takes its own header
+/// for the other's. The rest counts from 1: zeroed memory holds no packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct Sequence(u64);
+
+impl Sequence {
+    const SHIFT: u32 = LENGTH_BITS + KIND_BITS;
+
+    /// From one packet to the next.
+    const STEP: u64 = 1 << Self::SHIFT;
+
+    /// Set when the higher rank sends.
+    const HIGHER: u64 = 1 << 47;
+
+    /// Of the first packet from `source` to `destination`.
+    #[must_use]
+    pub const fn first(source: u32, destination: u32) -> Self {
+        let direction = if source > destination { Self::HIGHER } else { 0 };
+        Self((direction | 1) << Self::SHIFT)
+    }
+
+    /// The number, from 1, without the bit that says who sends.
+    #[inline(always)]
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0 >> Self::SHIFT & (Self::HIGHER - 1)
+    }
+}
+
+impl AddAssign<u64> for Sequence {
+    #[inline(always)]
+    fn add_assign(&mut self, packets: u64) {
+        self.0 = self.0.wrapping_add(packets.wrapping_mul(Self::STEP));
+    }
+}
 
 /// Longest payload that a fastbox header can express, bytes.
 pub const FASTBOX_LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
@@ -59,35 +98,33 @@ pub const FASTBOX_LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
 const LENGTH_BITS: u32 = 12;
 const KIND_BITS: u32 = 4;
 
-/// The header word of a fastbox message: sequence number (48 bits), kind (4 bits), length (12 bits).
+/// The header word of a message in lines: sequence number (48 bits), kind (4 bits), length (12 bits).
 ///
 /// The receiver compares the word with the sequence number it expects by one subtraction: the difference *is* kind
 /// and length when the message is the next one, and a large number when it is not.
 ///
-/// 48 bits do not wrap in practice. A stale word could be taken for a new one only if exactly 2^48 messages later
-/// the line still had not been rewritten, that is, after 2^48 messages through the queue alone: 325 days at 10
-/// million a second, with the wrap falling on that very line.
+/// The sequence number does not wrap in practice. A stale word could be taken for a new one only if exactly 2^48
+/// messages later the line still had not been rewritten, that is, after 2^48 messages through the queue alone: 325 days
+/// at 10 million a second, with the wrap falling on that very line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct HeaderWord(pub u64);
 
 impl HeaderWord {
-    const SEQUENCE_SHIFT: u32 = LENGTH_BITS + KIND_BITS;
-
     /// Packs a header. `length` is at most [`FASTBOX_LENGTH_MAX`].
     #[inline(always)]
     #[must_use]
-    pub const fn new(sequence: u64, kind: Kind, length: usize) -> Self {
+    pub const fn new(sequence: Sequence, kind: Kind, length: usize) -> Self {
         debug_assert!(length <= FASTBOX_LENGTH_MAX);
-        Self(sequence << Self::SEQUENCE_SHIFT | (kind as u64) << LENGTH_BITS | length as u64)
+        Self(sequence.0 | (kind as u64) << LENGTH_BITS | length as u64)
     }
 
     /// Kind and length, when this is the header of message `sequence`.
     #[inline(always)]
     #[must_use]
-    pub const fn of_message(self, sequence: u64) -> Option<KindLength> {
-        let difference = self.0.wrapping_sub(sequence << Self::SEQUENCE_SHIFT);
-        if difference >> Self::SEQUENCE_SHIFT == 0 {
+    pub const fn of_message(self, sequence: Sequence) -> Option<KindLength> {
+        let difference = self.0.wrapping_sub(sequence.0);
+        if difference >> Sequence::SHIFT == 0 {
             // The shift proved that the value fits.
             Some(KindLength(difference as u32))
         } else {
@@ -160,6 +197,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The place of packet `number` of the lower rank.
+    fn numbered(number: u64) -> Sequence {
+        let mut sequence = Sequence::first(0, 1);
+        sequence += number.wrapping_sub(1);
+        sequence
+    }
+
     proptest! {
         #[test]
         fn a_header_is_recognised_by_its_own_sequence_number_alone(
@@ -169,28 +213,43 @@ mod tests {
             length in 0..=FASTBOX_LENGTH_MAX,
         ) {
             let kind = Kind::parse(kind).unwrap();
-            let word = HeaderWord::new(sequence, kind, length);
-            let found = word.of_message(sequence).unwrap();
+            let word = HeaderWord::new(numbered(sequence), kind, length);
+            let found = word.of_message(numbered(sequence)).unwrap();
             prop_assert_eq!(found.kind(), Ok(kind));
             prop_assert_eq!(found.length(), length);
             prop_assert_eq!(found.eager_up_to(64).is_some(), kind == Kind::Eager && length <= 64);
             if other != sequence {
-                prop_assert_eq!(word.of_message(other), None);
+                prop_assert_eq!(word.of_message(numbered(other)), None);
             }
         }
     }
 
     #[test]
     fn zeroed_memory_is_no_message() {
-        assert_eq!(HeaderWord(0).of_message(FIRST_SEQUENCE), None);
+        for (source, destination) in [(0, 0), (0, 1), (1, 0)] {
+            assert_eq!(HeaderWord(0).of_message(Sequence::first(source, destination)), None);
+        }
+    }
+
+    #[test]
+    fn the_two_directions_of_a_pair_are_told_apart_and_count_alike() {
+        let (mut up, mut down) = (Sequence::first(3, 7), Sequence::first(7, 3));
+        for number in 1..5 {
+            assert_eq!([up.number(), down.number()], [number; 2]);
+            assert_eq!(HeaderWord::new(up, Kind::Eager, 8).of_message(down), None);
+            assert_eq!(HeaderWord::new(down, Kind::Eager, 8).of_message(up), None);
+            up += 1;
+            down += 1;
+        }
     }
 
     #[test]
     fn the_sequence_number_wraps_at_48_bits_without_losing_the_next_message() {
         let last = (1_u64 << 48) - 1;
-        assert!(HeaderWord::new(last, Kind::Eager, 8).of_message(last).is_some());
-        assert!(HeaderWord::new(last + 1, Kind::Eager, 8).of_message(last + 1).is_some());
-        assert!(HeaderWord::new(last, Kind::Eager, 8).of_message(last + 1).is_none());
+        let header = |number| HeaderWord::new(numbered(number), Kind::Eager, 8);
+        assert!(header(last).of_message(numbered(last)).is_some());
+        assert!(header(last + 1).of_message(numbered(last + 1)).is_some());
+        assert!(header(last).of_message(numbered(last + 1)).is_none());
     }
 
     #[test]

@@ -162,7 +162,8 @@ impl<'a> Team<'a> {
     /// `Some`: it goes on and needs `data`; the caller ends it by `finish` or `settle`.
     fn begin_send(&self, data: &[u8], place: u32) -> Result<Option<RequestId>, Error> {
         let (rank, key) = (self.members.rank(place), Key::new(self.context | INTERNAL, self.tag));
-        if self.world.send_short(rank, key, data) {
+        let sent = self.world.engine().send_short(rank, key, data);
+        if self.world.wake_after(sent, rank) {
             return Ok(None);
         }
         // SAFETY: each caller ends the operation before its borrow of `data` does.

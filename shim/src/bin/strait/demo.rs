@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::process::ExitCode;
 
 use clap::Args;
+use strait::boot::Config;
 use strait::{Request, wait_all};
 
 use crate::bench::cacheline;
@@ -50,7 +51,7 @@ impl Demo {
     /// Starts the ranks, which then [`Demo::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         let words = ["demo".into(), format!("--ranks={}", self.ranks).into()];
-        ranks::start(self.ranks, words.into_iter())
+        ranks::start(Config::new(self.ranks), words.into_iter())
     }
 
     /// What each rank does.

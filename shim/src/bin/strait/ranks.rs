@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use strait::World;
-use strait::boot::Launch;
+use strait::boot::{Config, Launch};
 
 use crate::bench::Bench;
 use crate::bench::lane::Scratch;
@@ -48,16 +48,17 @@ impl Rank {
     }
 }
 
-/// Starts `ranks` ranks that do what `words` say, and waits for them.
+/// Starts a job with such a segment, whose ranks do what `words` say, and waits for them.
 pub(crate) fn start(
-    ranks: u32,
+    config: Config,
     words: impl Iterator<Item = OsString>,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let scratch = Scratch::new(ranks / 2)?;
+    let scratch = Scratch::new(config.ranks / 2)?;
     let own = ["__rank".into(), format!("--scratch={}", scratch.number()).into()];
     let launch = Launch {
         args: own.into_iter().chain(words).collect(),
-        ..Launch::new(ranks, std::env::current_exe()?)
+        config,
+        ..Launch::new(config.ranks, std::env::current_exe()?)
     };
     let outcome = launch.spawn()?.wait()?;
     if !outcome.success() {

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use strait::boot::Config;
 use strait::{Tuning, World};
 
 use crate::bench::latency::PingPong;
@@ -116,7 +117,7 @@ impl Batch for Under<'_> {
 impl Tune {
     /// Starts the ranks, which then [`Tune::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
-        ranks::start(2, std::env::args_os().skip(1))
+        ranks::start(Config::new(2), std::env::args_os().skip(1))
     }
 
     /// What each rank does.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use strait_core::sync::{AtomicU64, Ordering, spin_hint};
 
-use super::lane::{Lane, SLOTS};
+use super::lane::{COPY_MAX, Lane, SLOTS};
 use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, Sample, measure};
 use super::stage::Stage;
@@ -156,6 +156,61 @@ impl Batch for SlotStream {
             }
         }
         self.done = last;
+        Ok(())
+    }
+}
+
+/// Messages there and back by a copy in, a number that says that they are there, and a copy out: the least that a message of
+/// many lines has to do. A round is both.
+#[derive(Debug)]
+pub(crate) struct CopyBounce {
+    lane: &'static Lane,
+    data: Vec<u8>,
+    /// Messages each way so far.
+    done: u64,
+}
+
+impl CopyBounce {
+    /// Both sides make theirs while the parcels are at rest. `None` for messages that are longer than a parcel.
+    pub(crate) fn new(lane: &'static Lane, bytes: usize) -> Option<Self> {
+        let done = lane.parcels[1].number.load(Ordering::Acquire);
+        (bytes <= COPY_MAX).then(|| Self { lane, data: vec![0; bytes], done })
+    }
+
+    #[inline(always)]
+    fn send(&self, way: usize, number: u64) {
+        let parcel = &self.lane.parcels[way];
+        // SAFETY: the parcel holds `COPY_MAX` bytes, at least as many as the data; until the number is there, its receiver
+        // does not look at them.
+        unsafe { parcel.bytes().copy_from_nonoverlapping(self.data.as_ptr(), self.data.len()) };
+        parcel.number.store(number, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, way: usize, number: u64) {
+        let parcel = &self.lane.parcels[way];
+        spin_until::<false>(|| parcel.number.load(Ordering::Acquire) == number);
+        // SAFETY: as in `send`; the sender writes the next only after our answer.
+        unsafe { parcel.bytes().copy_to_nonoverlapping(self.data.as_mut_ptr(), self.data.len()) };
+    }
+}
+
+impl Batch for CopyBounce {
+    fn lead(&mut self, rounds: u64) -> Result<(), strait::Error> {
+        for number in self.done + 1..=self.done + rounds {
+            self.send(0, number);
+            self.receive(1, number);
+        }
+        self.done += rounds;
+        Ok(())
+    }
+
+    fn follow(&mut self, rounds: u64) -> Result<(), strait::Error> {
+        for number in self.done + 1..=self.done + rounds {
+            self.receive(0, number);
+            self.send(1, number);
+        }
+        self.done += rounds;
         Ok(())
     }
 }

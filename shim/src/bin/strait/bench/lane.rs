@@ -1,5 +1,6 @@
 //! Memory that two ranks share beside the segment, for what the bare hardware does: nothing of Strait is in it.
 
+use core::cell::UnsafeCell;
 use core::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,6 +26,24 @@ pub(crate) struct Slot {
     pub(crate) value: AtomicU64,
 }
 
+/// Longest message of the bare copy, bytes.
+pub(crate) const COPY_MAX: usize = 64 << 10;
+
+/// A message of up to [`COPY_MAX`] bytes, and the number that says that it is there.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Parcel {
+    pub(crate) number: AtomicU64,
+    bytes: UnsafeCell<[u8; COPY_MAX]>,
+}
+
+impl Parcel {
+    /// Where the bytes lie.
+    pub(crate) const fn bytes(&self) -> *mut u8 {
+        self.bytes.get().cast()
+    }
+}
+
 /// The memory of one pair of ranks. Zero is its first state.
 #[derive(Debug)]
 #[repr(C)]
@@ -33,6 +52,8 @@ pub(crate) struct Lane {
     pub(crate) line: Alone,
     /// Messages that the receiver has taken out of the ring.
     pub(crate) taken: Alone,
+    /// One message each way.
+    pub(crate) parcels: [Parcel; 2],
     /// The ring.
     pub(crate) slots: [Slot; SLOTS as usize],
 }
@@ -81,7 +102,7 @@ fn map_at(file: &File, length: usize, offset: usize) -> io::Result<&'static Lane
         rustix::mm::mmap(core::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)?
     };
     // SAFETY: the lane lies inside the mapping (checked by `map`), whose start is page-aligned and whose end is never
-    // undone; a lane is made of atomics, for which any bytes are valid; nobody shortens the launcher's file.
+    // undone; a lane is made of atomics and bytes, for which any bytes are valid; nobody shortens the launcher's file.
     Ok(unsafe { &*base.byte_add(offset).cast::<Lane>() })
 }
 

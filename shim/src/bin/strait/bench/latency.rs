@@ -4,7 +4,7 @@ use core::error::Error;
 
 use strait::{Endpoint, Transfer};
 
-use super::cacheline::{Bounce, HandOver};
+use super::cacheline::{Bounce, CopyBounce, HandOver};
 use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, measure};
 use super::stage::{Stage, TAG};
@@ -70,7 +70,17 @@ pub(crate) fn of(
     bytes: usize,
 ) -> Result<Option<Latency>, Box<dyn Error>> {
     let mut bounce = stage.lane.map(|lane| Bounce::new(lane, HandOver::Store));
-    let bare = bounce.as_mut().map(|bounce| -> &mut dyn Batch { bounce });
+    beside(stage, effort, bytes, bounce.as_mut())
+}
+
+/// Measures messages of `bytes` bytes beside `bare` rounds of there and back.
+fn beside(
+    stage: &Stage<'_>,
+    effort: Effort,
+    bytes: usize,
+    bare: Option<&mut impl Batch>,
+) -> Result<Option<Latency>, Box<dyn Error>> {
+    let bare = bare.map(|bare| -> &mut dyn Batch { bare });
     let samples = measure(stage, effort, bare, &mut PingPong::new(stage, bytes))?;
     let both: Vec<f64> =
         samples.iter().flat_map(|sample| [sample.bare / 2.0, sample.work / 2.0]).collect();
@@ -78,7 +88,7 @@ pub(crate) fn of(
     let (pairs, _) = both.as_chunks::<2>();
     let of =
         |what: fn(&[f64; 2]) -> f64| Summary::of_costs(&pairs.iter().map(what).collect::<Vec<_>>());
-    let against = of(|[line, _]| *line).zip(of(|[line, one_way]| one_way / line));
+    let against = of(|[bare, _]| *bare).zip(of(|[bare, one_way]| one_way / bare));
     Ok(of(|[_, one_way]| *one_way)
         .map(|one_way| Latency { one_way, against: against.filter(|_| stage.lane.is_some()) }))
 }
@@ -90,35 +100,45 @@ pub(super) fn run(
     transfers: &[Transfer],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    report.columns(&["latency", "way", "min", "p50", "p99", "bare line", "× line"]);
+    report.columns(&[
+        "latency",
+        "way",
+        "min",
+        "p50",
+        "p99",
+        "bare line",
+        "× line",
+        "bare copy",
+        "× copy",
+    ]);
     let steps =
         sizes.iter().flat_map(|bytes| each(stage, transfers).map(|transfer| (*bytes, transfer)));
     for (bytes, transfer) in steps {
         let measured = of(stage, effort, bytes)?;
+        let mut copy = stage.lane.and_then(|lane| CopyBounce::new(lane, bytes));
+        let beside_copy = match &mut copy {
+            Some(copy) => beside(stage, effort, bytes, Some(copy))?,
+            None => None,
+        };
         if let Some(Latency { one_way, against }) = measured {
             let row = |metric, unit, figures| {
                 let row = Row::new("latency", bytes, metric, unit, figures);
                 transfer.map_or(row.clone(), |transfer| row.of_variant(transfer.name()))
             };
             report.row(row("latency", "ns", one_way))?;
-            if let Some((line, ratio)) = against {
-                report.row(row("line", "ns", line))?;
-                report.row(row("ratio", "x", ratio))?;
-            }
-            let (line, ratio) = against.map_or_else(Default::default, |(line, ratio)| {
-                (time(line.p50), stats::ratio(ratio.p50))
-            });
+            let tell = |limit: Option<(Summary, Summary)>, metric, by| {
+                let Some((bare, ratio)) = limit else { return Ok(Default::default()) };
+                report.row(row(metric, "ns", bare))?;
+                report.row(row(by, "x", ratio))?;
+                Ok::<_, Box<dyn Error>>((time(bare.p50), stats::ratio(ratio.p50)))
+            };
+            let (line, lines) = tell(against, "line", "ratio")?;
+            let against_copy = beside_copy.and_then(|latency| latency.against);
+            let (copy, copies) = tell(against_copy, "copy", "copy ratio")?;
             let Summary { min, p50, p99, .. } = one_way;
-            let size = stats::bytes(bytes);
-            report.line([
-                size,
-                way(stage, bytes).into(),
-                time(min),
-                time(p50),
-                time(p99),
-                line,
-                ratio,
-            ]);
+            let (size, way) = (stats::bytes(bytes), way(stage, bytes).into());
+            let [min, p50, p99] = [min, p50, p99].map(time);
+            report.line([size, way, min, p50, p99, line, lines, copy, copies]);
         }
         report.step();
     }

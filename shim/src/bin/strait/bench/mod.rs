@@ -23,14 +23,16 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 pub(crate) use bandwidth::of as bandwidth_of;
 pub(crate) use memory::Memory;
 use report::Report;
 use sampling::Effort;
 use stage::Stage;
-use strait::{Transfer, Tuning, topology};
+use strait::boot::Config;
+use strait::{Transfer, Tuning, World, topology};
+use strait_core::shm::SHORT_MAX;
 
 use crate::ranks;
 
@@ -83,6 +85,9 @@ struct Options {
     /// Sizes of messages, such as 8,1K,64K,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
     bytes: Vec<usize>,
+    /// What messages go through that go round the queue
+    #[arg(long, value_enum, default_value_t = Fastbox::Ring)]
+    fastbox: Fastbox,
     /// How messages above STRAIT_EAGER_MAX travel: `all`, or names such as copy_ring,cma [default: STRAIT_LMT]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_transfer)]
     transfer: Vec<Transfers>,
@@ -119,6 +124,32 @@ struct Common {
     seconds: Duration,
 }
 
+/// The shape of the ways round the queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Fastbox {
+    /// A ring of lines each way, and a baton for those that answer each other: the default
+    Ring,
+    /// One buffer of a line each way, used again when the receiver has emptied it, as in the Nemesis paper
+    Paper,
+}
+
+impl Fastbox {
+    const fn config(self, ranks: u32) -> Config {
+        match self {
+            Self::Ring => Config::new(ranks),
+            Self::Paper => Config { fastbox_lines: 1, baton_lines: 0, ..Config::new(ranks) },
+        }
+    }
+
+    /// Has the ranks send through the one buffer what fits it.
+    fn tune(self, world: &World) {
+        if self == Self::Paper {
+            let tuning = world.tuning();
+            world.retune(Tuning { fastbox_max: tuning.fastbox_max.min(SHORT_MAX), ..tuning });
+        }
+    }
+}
+
 impl Common {
     fn effort(self) -> Effort {
         let Self { samples, iterations, seconds, .. } = self;
@@ -132,7 +163,10 @@ impl Bench {
         if matches!(self.kind, Kind::Cacheline(_)) && topology::allowed_cpu_count() < 2 {
             return Err(cacheline::ONE_PROCESSOR.into());
         }
-        ranks::start(self.kind.common().ranks, std::env::args_os().skip(1))
+        ranks::start(
+            self.kind.fastbox().config(self.kind.common().ranks),
+            std::env::args_os().skip(1),
+        )
     }
 
     /// What each rank does.
@@ -151,6 +185,7 @@ impl Bench {
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
+        self.kind.fastbox().tune(stage.endpoint.world());
         let before = cacheline::probe(stage)?;
         match self.kind {
             Kind::Latency(_) => latency::run(stage, effort, &sizes, &transfers, &mut report)?,
@@ -180,6 +215,17 @@ impl Kind {
             | Self::Hca(options) => options.common,
             Self::Halo(tiles) => tiles.common,
             Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
+        }
+    }
+
+    const fn fastbox(&self) -> Fastbox {
+        match self {
+            Self::Latency(options)
+            | Self::Bandwidth { options, .. }
+            | Self::Rate(options)
+            | Self::Ring(options)
+            | Self::Hca(options) => options.fastbox,
+            _ => Fastbox::Ring,
         }
     }
 
