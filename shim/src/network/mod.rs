@@ -238,3 +238,15 @@ const NOT_YET: Taken = Taken { bytes: 0, holds: false };
 fn key(from: Rank, to: Rank) -> String {
     format!("strait-card-{from}-{to}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_the_memory_that_the_documents_say() {
+        for design in Design::ALL {
+            assert!(stride(&config(design)) <= 528_384, "docs/decisions/network.md says so");
+        }
+    }
+}
