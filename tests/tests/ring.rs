@@ -10,6 +10,7 @@ use strait_tests::conformance::ring::faults::{break_one, lose_one};
 use strait_tests::conformance::ring::streams::{Stream, Traffic};
 use strait_tests::conformance::ring::{Mesh, Rig};
 use strait_tests::sim::{Device, Fabric, Model};
+use strait_tests::traffic;
 
 struct Simulated(Fabric);
 
@@ -25,13 +26,13 @@ impl Rig for Simulated {
     }
 }
 
-/// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_SEED`.
+/// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_TEST_SEED`.
 fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
-    let one = std::env::var("STRAIT_SEED").ok().map(|seed| seed.parse().expect("a number"));
+    let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for design in Design::ALL {
-        for seed in one.map_or(0..seeds, |seed| seed..seed + 1) {
+        for seed in one.map_or_else(|| traffic::seeds(0, seeds), |seed| seed..seed + 1) {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| scenario(seed, design))) {
-                eprintln!("{} fails; play it again with STRAIT_SEED={seed}", design.name());
+                eprintln!("{} fails; play it again with STRAIT_TEST_SEED={seed}", design.name());
                 resume_unwind(panic);
             }
         }
@@ -136,4 +137,35 @@ fn a_flag_in_a_write_without_order_is_believed_too_soon() {
         traffic.streams.iter().any(wrong)
     });
     assert!(deceived.count() > 0, "bytes that land in any order went unnoticed");
+}
+
+/// Requests for a message of 8 bytes, when each is answered by one.
+fn requests_per_message(design: Design, ordered_bytes: bool) -> f64 {
+    const ROUNDS: u64 = 20;
+    let mut model = Model::drawn(1);
+    (model.capabilities.ordered_bytes, model.capabilities.depth, model.refuse) =
+        (ordered_bytes, 64, 0);
+    let config = Config { chunk: 64, slots: 8, ..Config::new(design) };
+    let mut mesh = Mesh::new(Simulated(Fabric::new(1, 2, model)), 2, config);
+    for round in 0..ROUNDS {
+        for way in [(0, 1), (1, 0)] {
+            let (out, mut into) = (round.to_ne_bytes(), [0; 8]);
+            assert_eq!(mesh.put(way, &out, &[]), Ok(8));
+            while mesh.get(way, &mut into, &[]) == Ok(0) {
+                assert!(mesh.rig.pass() | mesh.poll(0) | mesh.poll(1), "nothing happens");
+            }
+            assert_eq!(into, out);
+        }
+    }
+    let requests = [(0, 1), (1, 0)].map(|(rank, peer)| mesh.end(rank, peer).0.operations().total());
+    requests.iter().sum::<u64>() as f64 / (2 * ROUNDS) as f64
+}
+
+#[test]
+fn a_message_takes_as_many_requests_as_its_design_says() {
+    for design in Design::ALL {
+        let [one_write, two_writes] = if design == Design::Basic { [3.0; 2] } else { [1.0, 2.0] };
+        assert_eq!(requests_per_message(design, true), one_write, "{}", design.name());
+        assert_eq!(requests_per_message(design, false), two_writes, "{}", design.name());
+    }
 }

@@ -1,7 +1,8 @@
 //! Which registrations are kept, and which answer a request.
 //!
-//! Entries that can answer are sorted by address, and none of them lies within another, so their ends are sorted, too: if any
-//! covers a request, the last one that begins no later does. Finding is a binary search; adding and giving up look at all.
+//! Entries that can answer are sorted by address, and none of them lies within another, so their ends are sorted, too:
+//! if any covers a request, the last one that begins no later does. Finding is a binary search; adding and giving up
+//! look at all.
 
 use core::fmt;
 
@@ -101,7 +102,8 @@ impl<M: Memory> Cache<M> {
         Some(self.remove(oldest))
     }
 
-    /// What to allow when these bytes are registered: what is asked, and what a registration allows that will be superseded.
+    /// What to allow when these bytes are registered: what is asked, and what a registration allows that will be
+    /// superseded.
     #[must_use]
     pub fn rights(&self, address: u64, length: u64, asked: Access) -> Access {
         let entries = self.entries[..self.fresh].iter();
@@ -109,8 +111,8 @@ impl<M: Memory> Cache<M> {
         covering.fold(asked, |rights, entry| both(rights, entry.access))
     }
 
-    /// A registration that `region` takes the place of: one that lies within, or allows too little. Called until there is none,
-    /// then [`Cache::insert`].
+    /// A registration that `region` takes the place of: one that lies within, or allows too little. Called until there
+    /// is none, then [`Cache::insert`].
     pub fn superseded(&mut self, region: &Region, access: Access) -> Option<Region> {
         self.retire(|entry| {
             covers(region, entry.region.base, entry.region.length)
@@ -145,8 +147,8 @@ impl<M: Memory> Cache<M> {
         (entry.uses == 0 && (!entry.fresh || over)).then(|| self.remove(at))
     }
 
-    /// Forgets a registration that has bytes in common with these. The registration, if it has to go now. Called until there is
-    /// none.
+    /// Forgets a registration that has bytes in common with these. The registration, if it has to go now. Called until
+    /// there is none.
     pub fn invalidate(&mut self, address: u64, length: u64) -> Option<Region> {
         let before = self.fresh;
         let end = address.saturating_add(length);

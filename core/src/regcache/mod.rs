@@ -1,12 +1,12 @@
 //! The registration cache: memory stays registered after its use, in case it is used again (`[RdmaChannel04]` §5).
 //!
-//! [`Cached`] goes around any [`Hca`]: `register` answers from the cache where it can, `deregister` only ends the use. Which
-//! registrations stay is decided by [`Cache`], which asks nobody anything: by last use, within limits of number and bytes. One
-//! in use is never given up.
+//! [`Cached`] goes around any [`Hca`]: `register` answers from the cache where it can, `deregister` only ends the use.
+//! Which registrations stay is decided by [`Cache`], which asks nobody anything: by last use, within limits of number
+//! and bytes. One in use is never given up.
 //!
-//! Memory that a program unmaps, or that is mapped anew, has to be *invalidated* first: by [`Cached::invalidate`], or through a
-//! [`Watch`] that the embedder's own hooks fill. After that no use is answered from what was registered before.
-//! Absent on purpose: hooks into an allocator or the system; rounding to pages.
+//! Memory that a program unmaps, or that is mapped anew, has to be *invalidated* first: by [`Cached::invalidate`], or
+//! through a [`Watch`] that the embedder's own hooks fill. After that no use is answered from what was registered
+//! before. Absent on purpose: hooks into an allocator or the system; rounding to pages.
 
 mod cache;
 #[cfg(test)]
@@ -51,7 +51,8 @@ impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
     ///
     /// # Safety
     ///
-    /// Memory that was registered through the cache is invalidated before it is unmapped, whether it is deregistered or not.
+    /// Memory that was registered through the cache is invalidated before it is unmapped, whether it is deregistered or
+    /// not.
     ///
     /// # Errors
     ///

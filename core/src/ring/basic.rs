@@ -1,8 +1,8 @@
 //! The basic design: a ring of bytes with head and tail pointers on both sides (`[RdmaChannel04]` §4.2).
 //!
-//! The ring lies at the receiver, its image, the staging memory, at the sender. The sender has the head pointer and a replica
-//! of the tail, the receiver the tail and a replica of the head. A message takes three writes: its bytes, the head, and the
-//! tail on the way back. Writes of a connection land in order, so the head never comes before its bytes.
+//! The ring lies at the receiver, its image, the staging memory, at the sender. The sender has the head pointer and a
+//! replica of the tail, the receiver the tail and a replica of the head. A message takes three writes: its bytes, the
+//! head, and the tail on the way back. Writes of a connection land in order, so the head never comes before its bytes.
 
 use super::config::{Config, HEAD, RING, TAIL};
 use super::error::Cause;
@@ -60,7 +60,8 @@ impl Basic {
         let free = self.size - (self.filled - self.tail.min(poster.done_mark()));
         let take = free.min(from.remaining() as u64);
         for (at, length) in runs(self.filled, take, self.size) {
-            // SAFETY: the run lies in the staging memory, which nobody reads there (see `free`), and apart from users' buffers.
+            // SAFETY: the run lies in the staging memory, which nobody reads there (see `free`), and apart from users'
+            // buffers.
             unsafe { from.gather(poster.at(self.staging + at), length) };
         }
         self.filled += take;

@@ -18,8 +18,8 @@ pub enum Design {
     Pipeline = 2,
     /// As `Pipeline`, and the receiver reads large parts straight into its user's buffer (§5).
     ZeroCopy = 3,
-    /// As `Pipeline`, and the sender writes large parts straight into the receiver's user's buffer, once it knows where that is
-    /// (§6: what the paper compares with).
+    /// As `Pipeline`, and the sender writes large parts straight into the receiver's user's buffer, once it knows where
+    /// that is (§6: what the paper compares with).
     RendezvousWrite = 4,
 }
 

@@ -1,8 +1,9 @@
 //! Memory that the peer's device writes and this processor reads.
 //!
 //! A processor that polls may find any word of a write before any other. Two things can be believed all the same. A
-//! [`Landing`] has landed when its flag is the number that comes next there: the flag is written last, by a request of its own
-//! where the device promises nothing within one. A [`Counter`] is one aligned word, so it is old or new and never in between.
+//! [`Landing`] has landed when its flag is the number that comes next there: the flag is written last, by a request of
+//! its own where the device promises nothing within one. A [`Counter`] is one aligned word, so it is old or new and
+//! never in between.
 //!
 //! Writer: the peer's device. Reader: this rank, one thread, which looks and never waits.
 
@@ -16,8 +17,9 @@ use crate::sync::{AtomicU64, UnsafeCell, order};
 /// |      0 |   16 | `head`   | [`Head`]                                       |
 /// |     16 |    8 | `flag`   | number of the message that has landed, from 1  |
 ///
-/// The flag is at the bottom, in one place whatever the length (*bottom fill*, `[RdmaChannel04]` §4.3), so it is never taken
-/// from a payload, and an older flag there is a smaller number. Zeroed memory is a place where nothing has landed.
+/// The flag is at the bottom, in one place whatever the length (*bottom fill*, `[RdmaChannel04]` §4.3), so it is never
+/// taken from a payload, and an older flag there is a smaller number. Zeroed memory is a place where nothing has
+/// landed.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Landing {
@@ -47,8 +49,8 @@ const _: () = {
     const_assert_eq!(align_of::<Landing>(), 8);
 };
 
-// SAFETY: `flag` is atomic; `head` is reached by one side at a time, which flags (ring/1) and credits (ring/2) prove, explored
-// by loom.
+// SAFETY: `flag` is atomic; `head` is reached by one side at a time, which flags (ring/1) and credits (ring/2) prove,
+// explored by loom.
 unsafe impl Sync for Landing {}
 
 impl Landing {

@@ -14,8 +14,8 @@ use crate::progress::{Cursor, Part};
 
 /// A pipe of bytes to one peer, and one back.
 ///
-/// The device's completions are the embedder's to poll; those of [`Link::connection`] go to [`Link::handle`]. Once a link has
-/// failed, every call says why.
+/// The device's completions are the embedder's to poll; those of [`Link::connection`] go to [`Link::handle`]. Once a
+/// link has failed, every call says why.
 #[derive(Debug)]
 pub struct Link {
     peer: u32,
@@ -42,8 +42,8 @@ impl Link {
     ///
     /// # Safety
     ///
-    /// The memory lent has [`Config::bytes`] bytes, which are valid, aligned to a cache line, registered for everything, and used
-    /// by nothing else until the link is finalized.
+    /// The memory lent has [`Config::bytes`] bytes, which are valid, aligned to a cache line, registered for
+    /// everything, and used by nothing else until the link is finalized.
     ///
     /// # Errors
     ///
@@ -104,18 +104,18 @@ impl Link {
         (Poster::new(self.connection, self.lent, far, &hca.capabilities(), marks), ends)
     }
 
-    /// Puts bytes into the pipe: as many as it takes now, in their order. Returns how many; the rest is put again later, and
-    /// begins with the same part.
+    /// Puts bytes into the pipe: as many as it takes now, in their order. Returns how many; the rest is put again
+    /// later, and begins with the same part.
     ///
     /// # Safety
     ///
-    /// The parts are valid for reads and lie outside the memory lent. A large part stays so after the call, until it is counted
-    /// in what a call returns or the link is finalized.
+    /// The parts are valid for reads and lie outside the memory lent. A large part stays so after the call, until it is
+    /// counted in what a call returns or the link is finalized.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed, or the call does not go on where the last one ended. A full pipe is none: it takes 0
-    /// bytes.
+    /// [`LinkError`] when the link has failed, or the call does not go on where the last one ended. A full pipe is
+    /// none: it takes 0 bytes.
     ///
     /// # Source
     ///
@@ -132,17 +132,19 @@ impl Link {
         })
     }
 
-    /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many; what a next call names begins with
-    /// the part where they end.
+    /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many; what a next call names
+    /// begins with the part where they end.
     ///
     /// # Safety
     ///
-    /// The parts are valid for writes and lie outside the memory lent. A part into which large bytes are on their way stays so
-    /// after the call, and nobody else touches it, until they are counted in what a call returns or the link is finalized.
+    /// The parts are valid for writes and lie outside the memory lent. A part into which large bytes are on their way
+    /// stays so after the call, and nobody else touches it, until they are counted in what a call returns or the link
+    /// is finalized.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed and all that had arrived is delivered. An empty pipe is none: it gives 0 bytes.
+    /// [`LinkError`] when the link has failed and all that had arrived is delivered. An empty pipe is none: it gives 0
+    /// bytes.
     ///
     /// # Source
     ///
@@ -168,8 +170,8 @@ impl Link {
         }
     }
 
-    /// Hands to the device what it refused before. To be called while a peer may wait for it, even if this rank has nothing to put
-    /// or get.
+    /// Hands to the device what it refused before. To be called while a peer may wait for it, even if this rank has
+    /// nothing to put or get.
     ///
     /// # Errors
     ///
@@ -197,7 +199,8 @@ impl Link {
         self.broken.get_or_insert(Cause::Failed(why));
     }
 
-    /// As [`Link::progress`]. True: everything that was put is in the peer's memory, and the link can be finalized without loss.
+    /// As [`Link::progress`]. True: everything that was put is in the peer's memory, and the link can be finalized
+    /// without loss.
     ///
     /// # Errors
     ///

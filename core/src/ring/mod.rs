@@ -1,8 +1,8 @@
 //! The RDMA channel: a pipe of bytes to each peer, made of RDMA alone (`[RdmaChannel04]` §3.2).
 //!
 //! The paper's five functions are [`Link::init`] and [`Link::connect`], [`Link::put`], [`Link::get`], and
-//! [`Link::finalize`]. `put` and `get` take the bytes of several parts and say how many they took or delivered, from none to
-//! all: nothing here waits. Bytes come out in the order in which they went in.
+//! [`Link::finalize`]. `put` and `get` take the bytes of several parts and say how many they took or delivered, from
+//! none to all: nothing here waits. Bytes come out in the order in which they went in.
 //!
 //! Each [`Design`] of the paper is a file: `basic`, `piggyback`, `pipeline`, `zero_copy`, and `rendezvous_write`, which the
 //! paper compares with. What they share: [`Landing`] and [`Counter`], the memory that the peer's device writes; `slot` and

@@ -31,9 +31,9 @@ impl Operations {
 
 /// One connection, the memory at both of its ends, and the requests between them.
 ///
-/// Requests are done in the order of posting, so one number says which are. A *mark* is the position in the stream that the
-/// requests so far have carried; it comes back in the completions, and says which bytes of the staging memory are the link's
-/// again.
+/// Requests are done in the order of posting, so one number says which are. A *mark* is the position in the stream that
+/// the requests so far have carried; it comes back in the completions, and says which bytes of the staging memory are
+/// the link's again.
 #[derive(Debug)]
 pub(super) struct Poster {
     connection: Connection,
@@ -118,8 +118,8 @@ impl Poster {
         self.done_mark
     }
 
-    /// Whether every request is done. One more word is written where the last requests have no completion of their own: `value`
-    /// to `to`, which is what the peer has there.
+    /// Whether every request is done. One more word is written where the last requests have no completion of their own:
+    /// `value` to `to`, which is what the peer has there.
     pub(super) fn drain<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -215,7 +215,8 @@ impl Poster {
             return Ok(false);
         }
         let source = self.at(word(self.posted)).cast::<u64>();
-        // SAFETY: the word lies in the memory lent, is aligned, and its last request is done: fewer than `REQUESTS` are not.
+        // SAFETY: the word lies in the memory lent, is aligned, and its last request is done: fewer than `REQUESTS` are
+        // not.
         unsafe { source.write(value) };
         let piece = Piece { base: source.cast(), length: 8, key: self.near.local_key };
         let operation = Operation::Write { from: &[piece], to: self.there(to) };
@@ -242,7 +243,8 @@ impl Poster {
         Remote { address: self.far.address + offset as u64, key: self.far.key }
     }
 
-    /// Posts one request. Its completion is asked for when it is time to: a quarter of the queue or of the ring is without one.
+    /// Posts one request. Its completion is asked for when it is time to: a quarter of the queue or of the ring is
+    /// without one.
     ///
     /// # Safety
     ///

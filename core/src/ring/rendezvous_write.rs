@@ -1,8 +1,9 @@
-//! Rendezvous by RDMA write: the sender writes large parts straight into the receiver's user's buffer (`[RdmaChannel04]` §6).
+//! Rendezvous by RDMA write: the sender writes large parts straight into the receiver's user's buffer
+//! (`[RdmaChannel04]` §6).
 //!
-//! What the paper compares zero copy with. The sender announces how much it has; the receiver, when its user's buffer is there,
-//! grants a place for some of it; the sender writes, and says so in a slot, which lands after the bytes. What was not granted
-//! is announced again. A grant waits behind no slot: it has a place of its own.
+//! What the paper compares zero copy with. The sender announces how much it has; the receiver, when its user's buffer
+//! is there, grants a place for some of it; the sender writes, and says so in a slot, which lands after the bytes. What
+//! was not granted is announced again. A grant waits behind no slot: it has a place of its own.
 
 use super::config::{Config, GRANT, GRANTED};
 use super::error::Cause;

@@ -68,8 +68,8 @@ impl Place {
     /// No request reads the place.
     pub(super) unsafe fn fill(&self, poster: &Poster, head: Head, number: u64, from: &mut Cursor) {
         let landing = self.landing();
-        // SAFETY: the place lies in the memory lent, and by the contract nobody else touches it now. The payload fits before the
-        // landing, which is 8-aligned and has the layout of these two values.
+        // SAFETY: the place lies in the memory lent, and by the contract nobody else touches it now. The payload fits
+        // before the landing, which is 8-aligned and has the layout of these two values.
         unsafe {
             from.gather(poster.at(landing - head.length as usize), head.length as usize);
             poster.at(landing).cast::<Head>().write(head);
@@ -83,7 +83,8 @@ impl Place {
         unsafe { poster.at(self.landing()).cast::<Head>().read() }.length as usize
     }
 
-    /// Sends the image to the peer: in one write, or the flag in one of its own. False: not now, or not all; `half` remembers.
+    /// Sends the image to the peer: in one write, or the flag in one of its own. False: not now, or not all; `half`
+    /// remembers.
     pub(super) fn send<H: Hca>(
         &self,
         poster: &mut Poster,

@@ -1,8 +1,8 @@
 //! The zero-copy design: the receiver reads large parts straight into its user's buffer (`[RdmaChannel04]` §5).
 //!
-//! Small parts go through slots. For a large one the sender registers the user's memory and puts its address into a slot.
-//! The receiver, when its user's buffer is there, registers that, reads, and writes an acknowledgement: a counter, which waits
-//! behind no slot. `put` counts the part when it is acknowledged, `get` as its reads are done.
+//! Small parts go through slots. For a large one the sender registers the user's memory and puts its address into a
+//! slot. The receiver, when its user's buffer is there, registers that, reads, and writes an acknowledgement: a
+//! counter, which waits behind no slot. `put` counts the part when it is acknowledged, `get` as its reads are done.
 
 use super::config::{Config, FETCHED};
 use super::error::Cause;

@@ -5,8 +5,8 @@ use strait_core::hca::WorkError;
 use super::mesh::{Mesh, Rig};
 use super::streams::{Stream, Traffic};
 
-/// Plays traffic until some of it has moved, lets `strike` break the link between two ranks, and plays on until every stream has
-/// ended.
+/// Plays traffic until some of it has moved, lets `strike` break the link between two ranks, and plays on until every
+/// stream has ended.
 ///
 /// A side that has nothing to say to its peer learns of the failure as it would from an embedder that watches its peers.
 ///

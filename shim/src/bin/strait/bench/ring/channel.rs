@@ -50,8 +50,8 @@ pub(super) fn swap<const N: usize>(
     Ok(theirs)
 }
 
-/// Says what went wrong with the device, and ends the measurement as if the partner were gone: what the transport is told, since a
-/// bench has no words of its own for it.
+/// Says what went wrong with the device, and ends the measurement as if the partner were gone: what the transport is
+/// told, since a bench has no words of its own for it.
 pub(super) fn gone(stage: &Stage<'_>, error: &dyn Error) -> strait::Error {
     eprintln!("strait: {error}");
     strait::Error::Fault(Fault::PeerFailed { rank: stage.partner })
