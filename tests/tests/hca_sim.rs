@@ -135,8 +135,11 @@ fn model(seed: u64) -> Model {
     model
 }
 
-/// Runs the suite as one party; what did not apply. `None`: it was killed.
-fn play(rank: u32, fabric: Fabric, table: Arc<Table>) -> Option<Vec<&'static str>> {
+/// What did not apply. `None`: the party was killed.
+type Missing = Option<Vec<&'static str>>;
+
+/// Runs the suite as one party.
+fn play(rank: u32, fabric: Fabric, table: Arc<Table>) -> Missing {
     let mut party = Simulated { rank, device: fabric.device(rank), fabric, table };
     let mut missing = Vec::new();
     party.table.await_turn(rank);
@@ -155,9 +158,8 @@ fn play(rank: u32, fabric: Fabric, table: Arc<Table>) -> Option<Vec<&'static str
     }
 }
 
-/// Runs the suite on this device. For each party, in the order in which they end: its rank, and what did not apply if it
-/// was not killed; or that a check has failed.
-fn on_two(seed: u64, model: Model) -> [Result<(u32, Option<Vec<&'static str>>), ()>; 2] {
+/// Runs the suite on this device: how the party of each rank ended, in the order in which they did; or that a check failed.
+fn on_two(seed: u64, model: Model) -> [Result<(u32, Missing), ()>; 2] {
     let (fabric, table) = (Fabric::new(seed, 2, model), Arc::default());
     let (says, heard) = mpsc::channel();
     for rank in 0..2 {
