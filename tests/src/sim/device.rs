@@ -133,7 +133,7 @@ impl Hca for Device {
             return Err(PostError::Full);
         }
         // SAFETY: by the contract of `post`.
-        let posted = unsafe { Request::new(end.posted + 1, request) };
+        let mut posted = unsafe { Request::new(end.posted + 1, request) };
         let (found, length) = (posted.pieces(), posted.length() as u64);
         if found > pieces as usize {
             return Err(PostError::Pieces { found, limit: pieces });
@@ -143,8 +143,10 @@ impl Hca for Device {
             return Err(PostError::Length { found: length, limit });
         }
         end.posted += 1;
-        end.queue.push_back(posted);
-        fabric.schedule_step(self.rank, connection.0, 0);
+        let due = fabric.leave(self.rank, &posted);
+        posted.not_before = due;
+        fabric.ranks[self.rank as usize].ends[connection.0 as usize].queue.push_back(posted);
+        fabric.schedule_step(self.rank, connection.0, due);
         Ok(())
     }
 
@@ -161,6 +163,7 @@ impl Hca for Device {
 
     fn poll(&mut self, into: &mut [Completion]) -> Result<usize, HcaError> {
         let mut fabric = self.fabric.borrow_mut();
+        fabric.spend(self.rank, |wire| wire.poll);
         let rank = fabric.rank_mut(self.rank);
         let count = into.len().min(rank.completions.len());
         for (slot, reported) in into.iter_mut().zip(rank.completions.drain(..count)) {
@@ -175,5 +178,9 @@ impl Hca for Device {
     fn arm(&mut self) -> Result<(), HcaError> {
         self.fabric.borrow_mut().rank_mut(self.rank).armed = true;
         Ok(())
+    }
+
+    fn copied(&mut self, bytes: usize) {
+        self.fabric.borrow_mut().spend(self.rank, |wire| wire.copying(bytes));
     }
 }
