@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
+use rustix::process::getppid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The processors that the calling thread may run on, in ascending order of their numbers.
@@ -49,6 +50,19 @@ pub fn pin_to(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
+/// Lets the calling thread run on whatever the process that started this one may run on, too: where ranks are bound each to a
+/// processor of its own, their launcher is not.
+///
+/// # Errors
+///
+/// What the kernel said; the thread then runs where it did.
+pub(crate) fn unbind() -> io::Result<()> {
+    let mut set = sched_getaffinity(None)?;
+    let parent = sched_getaffinity(getppid())?;
+    (0..CpuSet::MAX_CPU).filter(|&cpu| parent.is_set(cpu)).for_each(|cpu| set.set(cpu));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +77,9 @@ mod tests {
             pin_to(last).unwrap();
             assert_eq!(allowed_cpus().unwrap(), [last]);
             assert_eq!(allowed_cpu_count(), 1);
+            unbind().unwrap();
+            let unbound = allowed_cpus().unwrap();
+            assert!(all.iter().all(|cpu| unbound.contains(cpu)), "{unbound:?} without {all:?}");
         })
         .join()
         .unwrap();

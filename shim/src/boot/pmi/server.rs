@@ -27,6 +27,8 @@ pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 pub(crate) struct Space {
     values: HashMap<String, String>,
     desks: Vec<Desk>,
+    /// The first rank that ended or finalized: it comes to no barrier any more. Later ones may have left because of it.
+    lost: Option<u32>,
 }
 
 /// One rank's connection.
@@ -35,8 +37,6 @@ struct Desk {
     socket: Option<OwnedFd>,
     lines: Lines,
     waits: bool,
-    /// Ended or finalized: it comes to no barrier any more.
-    left: bool,
 }
 
 /// What the job must do about a rank's words.
@@ -52,17 +52,12 @@ impl Space {
     /// The space of a job whose ranks lie on `nodes`.
     pub(crate) fn new(nodes: &Nodes) -> Self {
         let values = [(mapping::KEY.to_owned(), mapping::format(nodes))].into();
-        Self { values, desks: Vec::new() }
+        Self { values, desks: Vec::new(), lost: None }
     }
 
     /// Opens the desk of the next rank.
     pub(crate) fn add(&mut self, socket: OwnedFd) {
-        self.desks.push(Desk {
-            socket: Some(socket),
-            lines: Lines::default(),
-            waits: false,
-            left: false,
-        });
+        self.desks.push(Desk { socket: Some(socket), lines: Lines::default(), waits: false });
     }
 
     /// The socket of `rank`, as long as it is open.
@@ -100,7 +95,7 @@ impl Space {
         let desk = &mut self.desks[rank as usize];
         desk.socket = None;
         desk.waits = false;
-        desk.left = true;
+        self.lost.get_or_insert(rank);
         self.open_barrier();
     }
 
@@ -131,7 +126,7 @@ impl Space {
             }
             Some("finalize") => {
                 self.say(rank, "cmd=finalize_ack rc=0");
-                self.desks[rank as usize].left = true;
+                self.lost.get_or_insert(rank);
                 self.open_barrier();
                 return Said::Answered;
             }
@@ -176,11 +171,10 @@ impl Space {
 
     /// Lets everybody go when all have come, and tells those who wait when somebody can come no more.
     fn open_barrier(&mut self) {
-        let lost = self.desks.iter().position(|desk| desk.left);
-        if lost.is_none() && !self.desks.iter().all(|desk| desk.waits) {
+        if self.lost.is_none() && !self.desks.iter().all(|desk| desk.waits) {
             return;
         }
-        let answer = lost.map_or_else(
+        let answer = self.lost.map_or_else(
             || "cmd=barrier_out rc=0".to_owned(),
             |rank| format!("cmd=barrier_out rc=-1 msg=rank_{rank}_has_ended"),
         );

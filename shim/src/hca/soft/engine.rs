@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use super::queue::Next;
+use super::queue::{Hand, Next};
 use super::{FabricError, Shared};
+use crate::topology::unbind;
 
 /// A wait that is shorter than this is passed by giving way to others again and again: to sleep takes longer.
 const SHORT: Duration = Duration::from_micros(60);
@@ -41,11 +42,15 @@ impl Drop for Engine {
 impl Shared {
     fn run(&self) {
         precise_timers();
+        // A card takes no processor from its rank. Refused, it shares the rank's: slower, not wrong.
+        let _ = unbind();
         let mut device = self.device();
         let mut idle_since = Instant::now();
         while !device.stop {
             let now = Instant::now();
-            let pause = match device.queues.next(now) {
+            let pause = match device.queues.next(Hand::Device, now) {
+                // The owner is about it.
+                Next::Now(_) if device.at_work.is_some() => Some(Duration::ZERO),
                 Next::Now(due) => {
                     device = self.do_one(device, &due);
                     idle_since = Instant::now();

@@ -11,7 +11,7 @@ use strait_core::hca::{Completion, Connection, WorkError};
 
 use super::block::EndId;
 use super::reach::{Far, Tried};
-use super::time::TimeModel;
+use super::time::{Pace, TimeModel};
 use super::work::Work;
 
 /// Requests that are posted and not reported, per connection.
@@ -26,6 +26,9 @@ const NOT_READY_PAUSE: Duration = Duration::from_millis(1);
 /// Tries before the device gives up: after 255 ms, or later if nobody polls meanwhile, since time alone decides nothing.
 const NOT_READY_TRIES: u32 = 9;
 
+/// What moves more bytes than this is long.
+const LONG: u64 = 16 << 10;
+
 /// All queues of one device.
 #[derive(Debug)]
 pub(super) struct Queues {
@@ -34,6 +37,7 @@ pub(super) struct Queues {
     /// Requests that are not carried out yet, over all connections.
     waiting: usize,
     model: TimeModel,
+    pace: Pace,
     /// When the wire is free again.
     wire_free: Option<Instant>,
 }
@@ -65,8 +69,11 @@ struct Posted {
 enum State {
     /// Behind a fence, or more reads than the device has under way.
     Waiting,
-    /// On its way; takes effect then.
+    /// On its way.
     Started {
+        /// When its bytes begin to move, so that all are there in time.
+        begins: Instant,
+        /// When it takes effect.
         due: Instant,
     },
     Ended(Result<(), WorkError>),
@@ -85,7 +92,19 @@ pub(super) struct Due {
     pub(super) near: EndId,
     pub(super) far: Far,
     pub(super) work: Work,
+    /// When it takes effect.
+    pub(super) due: Instant,
     number: u64,
+}
+
+/// Who asks what to carry out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Hand {
+    /// The device, which has nothing else to do.
+    Device,
+    /// The owner, when it polls. It has better things to do than to copy for long, so it takes what is long only when
+    /// that is late: the thread has no processor.
+    Owner,
 }
 
 /// What is next.
@@ -120,19 +139,21 @@ impl Link {
         self.outstanding >= DEPTH
     }
 
-    /// The request to carry out next: the one that is due first of those that may be. A read or an atomic is overtaken by
-    /// later writes and sends; nothing else is.
-    fn next(&self) -> Option<(usize, Instant)> {
+    /// The request to carry out next, and when: the one that begins first of those that may. A read or an atomic is
+    /// overtaken by later writes and sends; nothing else is.
+    fn next(&self, hand: Hand) -> Option<(usize, Instant)> {
         let mut earliest: Option<(usize, Instant)> = None;
         for (at, posted) in self.works.iter().enumerate() {
             match posted.state {
                 State::Ended(Ok(())) => {}
                 State::Ended(Err(_)) | State::Waiting => break,
-                State::Started { due } => {
+                State::Started { begins, due } => {
+                    let is_long = posted.work.length > LONG;
+                    let when = if is_long && hand == Hand::Owner { due } else { begins };
                     let overtakes = !posted.work.verb.fetches();
                     match earliest {
-                        Some((_, before)) if !overtakes || before <= due => {}
-                        _ => earliest = Some((at, due)),
+                        Some((_, before)) if !overtakes || before <= when => {}
+                        _ => earliest = Some((at, when)),
                     }
                     if overtakes {
                         break;
@@ -146,7 +167,14 @@ impl Link {
 
 impl Queues {
     pub(super) fn new(model: TimeModel) -> Self {
-        Self { links: Vec::new(), completions: VecDeque::new(), waiting: 0, model, wire_free: None }
+        Self {
+            links: Vec::new(),
+            completions: VecDeque::new(),
+            waiting: 0,
+            model,
+            pace: Pace::UNKNOWN,
+            wire_free: None,
+        }
     }
 
     /// True while there is something to carry out.
@@ -202,35 +230,48 @@ impl Queues {
                     let off_wire = on_wire + self.model.on_wire(posted.work.length);
                     self.wire_free = Some(off_wire);
                     let due = off_wire + self.model.latency(fetches);
-                    posted.state = State::Started { due };
+                    let takes = self.pace.of(posted.work.length);
+                    let begins = due.checked_sub(takes).map_or(now, |begins| begins.max(now));
+                    posted.state = State::Started { begins, due };
                 }
             }
         }
     }
 
-    /// What is to be carried out next.
-    pub(super) fn next(&self, now: Instant) -> Next {
+    /// What is to be carried out next by this hand.
+    pub(super) fn next(&self, hand: Hand, now: Instant) -> Next {
         if self.waiting == 0 {
             return Next::Nothing;
         }
         let links = self.links.iter().flatten();
-        let all = links.filter_map(|link| link.next().map(|(at, due)| (due, link, at)));
-        match all.min_by_key(|(due, ..)| *due) {
+        let all = links.filter_map(|link| link.next(hand).map(|(at, when)| (when, link, at)));
+        match all.min_by_key(|(when, ..)| *when) {
             None => Next::Nothing,
-            Some((due, ..)) if due > now => Next::At(due),
+            Some((when, ..)) if when > now => Next::At(when),
             Some((_, link, at)) => match link.far {
                 None => Next::Nothing,
                 Some(far) => {
-                    let work = link.works[at].work.clone();
-                    let number = link.first + at as u64;
-                    Next::Now(Box::new(Due { near: link.end, far, work, number }))
+                    let Posted { work, state, .. } = &link.works[at];
+                    let State::Started { due, .. } = *state else { return Next::Nothing };
+                    let (near, work, number) = (link.end, work.clone(), link.first + at as u64);
+                    Next::Now(Box::new(Due { near, far, work, due, number }))
                 }
             },
         }
     }
 
-    /// Notes what came of a request, and reports what can be. Returns the connection's ends when it broke.
-    pub(super) fn tried(&mut self, due: &Due, tried: Tried, now: Instant) -> Option<(EndId, Far)> {
+    /// Notes what came of a request that was carried out in so much time, and reports what can be. Returns the connection's
+    /// ends when it broke.
+    pub(super) fn tried(
+        &mut self,
+        due: &Due,
+        tried: Tried,
+        took: Duration,
+        now: Instant,
+    ) -> Option<(EndId, Far)> {
+        if tried == Tried::Ended(Ok(())) {
+            self.pace.learn(due.work.length, took);
+        }
         let at = due.near.index as usize;
         let link = self.links.get_mut(at)?.as_mut().filter(|link| link.end == due.near)?;
         let posted =
@@ -239,7 +280,8 @@ impl Queues {
             Tried::Ended(outcome) => outcome,
             Tried::NotReady if posted.tries + 1 == NOT_READY_TRIES => Err(WorkError::NotReady),
             Tried::NotReady => {
-                posted.state = State::Started { due: now + NOT_READY_PAUSE * (1 << posted.tries) };
+                let again = now + NOT_READY_PAUSE * (1 << posted.tries);
+                posted.state = State::Started { begins: again, due: again };
                 posted.tries += 1;
                 return None;
             }

@@ -39,3 +39,28 @@ impl TimeModel {
         if fetches { self.read } else { self.write }
     }
 }
+
+/// How long requests really take here, so that they can be begun in time: the fastest yet of about the same length.
+#[derive(Debug)]
+pub(super) struct Pace([Option<Duration>; u64::BITS as usize + 1]);
+
+impl Pace {
+    /// Nothing is known yet.
+    pub(super) const UNKNOWN: Self = Self([None; _]);
+
+    /// A request of no bytes is the first class, then each has twice the length of the one before.
+    const fn class(length: u64) -> usize {
+        (u64::BITS - length.leading_zeros()) as usize
+    }
+
+    /// What a request of so many bytes takes at least.
+    pub(super) fn of(&self, length: u64) -> Duration {
+        self.0[Self::class(length)].unwrap_or_default()
+    }
+
+    /// Notes what one has taken.
+    pub(super) fn learn(&mut self, length: u64, took: Duration) {
+        let fastest = &mut self.0[Self::class(length)];
+        *fastest = Some(fastest.map_or(took, |before| before.min(took)));
+    }
+}

@@ -47,9 +47,13 @@ impl Bench {
 
     /// Carries out the next request at the time when it is due; when that is, and which one it is.
     fn step(&mut self, tried: Tried) -> (u64, u64) {
-        let Next::At(due) = self.queues.next(self.start) else { panic!("nothing is due later") };
-        let Next::Now(one) = self.queues.next(due) else { panic!("nothing is due then") };
-        self.queues.tried(&one, tried, due);
+        let Next::At(due) = self.queues.next(Hand::Device, self.start) else {
+            panic!("nothing is due later")
+        };
+        let Next::Now(one) = self.queues.next(Hand::Device, due) else {
+            panic!("nothing is due then")
+        };
+        self.queues.tried(&one, tried, Duration::ZERO, due);
         ((due - self.start).as_micros() as u64, one.work.id)
     }
 
@@ -72,7 +76,25 @@ fn bytes_follow_each_other_on_the_wire() {
     assert_eq!(bench.step(GOOD), (60, 1), "50 µs on the wire and 10 on the way");
     assert_eq!(bench.step(GOOD), (60, 2), "behind the first");
     assert_eq!(bench.step(GOOD), (111, 3), "the wire was free again");
-    assert!(matches!(bench.queues.next(bench.at(1000)), Next::Nothing));
+    assert!(matches!(bench.queues.next(Hand::Device, bench.at(1000)), Next::Nothing));
+}
+
+/// What is known to take 20 µs is begun so much earlier; by the owner, if it is long, only when it is due.
+#[test]
+fn bytes_begin_to_move_in_time() {
+    let mut bench = Bench::new();
+    bench.post(0, 1, false, 50_000, false);
+    let Next::Now(one) = bench.queues.next(Hand::Device, bench.at(60)) else { panic!("not due") };
+    bench.queues.tried(&one, GOOD, Duration::from_micros(20), bench.at(60));
+    bench.post(100, 2, false, 50_000, false);
+    let when = |hand| match bench.queues.next(hand, bench.at(100)) {
+        Next::At(when) => (when - bench.start).as_micros(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(when(Hand::Device), 140);
+    assert_eq!(when(Hand::Owner), 160);
+    let Next::Now(two) = bench.queues.next(Hand::Device, bench.at(140)) else { panic!("late") };
+    assert_eq!(two.due, bench.at(160));
 }
 
 #[test]
