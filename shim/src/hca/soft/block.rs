@@ -3,12 +3,12 @@
 //! Only the owner writes its block, but for four things that peers do to it: they take receives, complete them, break
 //! connections, and hold the two locks. Zeroed memory is a device that has not attached.
 
-use strait_core::hca::{Access, Address};
+use strait_core::hca::Address;
+use strait_core::hca::fabric::{Claim, Lock, RegionEntry};
 use strait_core::layout::Liveness;
-use strait_core::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use strait_core::sync::{AtomicU32, AtomicU64, CacheLine, fence};
-
-use super::lock::Lock;
+use strait_core::shm::Doorbell;
+use strait_core::sync::Ordering::{Acquire, Relaxed, Release};
+use strait_core::sync::{AtomicU32, AtomicU64, CacheLine};
 
 /// What every address of this kind of device begins with.
 const KIND: &[u8; 8] = b"STRsoft\x01";
@@ -44,7 +44,7 @@ pub(super) struct Block {
     /// Held for each atomic on this rank's memory.
     pub(super) atomics: CacheLine<Lock>,
     /// Armed by the owner, rung by who completes something.
-    pub(super) event: CacheLine<AtomicU32>,
+    pub(super) event: CacheLine<Doorbell>,
     /// Which receives are posted, and which are taken.
     pub(super) receives: CacheLine<Receives>,
     pub(super) regions: [RegionEntry; REGIONS as usize],
@@ -94,90 +94,6 @@ impl Receives {
 
 /// The piece of a posted receive: base, length and local key, as the owner wrote them.
 pub(super) type Lent = (u64, u32, u32);
-
-/// Which region of which rank a device reaches into: the reason for that rank to wait before it gives the region back.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(super) struct Claim(AtomicU64);
-
-impl Claim {
-    const fn word(rank: u32, key: u32) -> u64 {
-        ((rank as u64 + 1) << 32) | key as u64
-    }
-
-    /// Says that the region of `rank` with this remote key is about to be reached. Whether the key is good is asked
-    /// *after* this.
-    pub(super) fn set(&self, rank: u32, key: u32) {
-        self.0.store(Self::word(rank, key), Relaxed);
-        // Pairs with the fence in `RegionEntry::revoke`: either we see the key revoked, or the owner sees our claim. It
-        // also keeps one request's stores to the peer's memory before the next one's.
-        fence(SeqCst);
-    }
-
-    /// Says that it is done.
-    pub(super) fn clear(&self) {
-        self.0.store(0, Release);
-    }
-
-    /// True while the region of `rank` with this key may be in use.
-    pub(super) fn is_on(&self, rank: u32, key: u32) -> bool {
-        self.0.load(Acquire) == Self::word(rank, key)
-    }
-}
-
-/// One registered region. The key is zero while there is none.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct RegionEntry {
-    key: AtomicU32,
-    access: AtomicU32,
-    base: AtomicU64,
-    length: AtomicU64,
-    _reserved: AtomicU64,
-}
-
-impl RegionEntry {
-    /// Opens the region to peers that have its key.
-    pub(super) fn publish(&self, key: u32, access: Access, base: u64, length: u64) {
-        self.access.store(access_bits(access), Relaxed);
-        self.base.store(base, Relaxed);
-        self.length.store(length, Relaxed);
-        // Release, pairs with `get`: who finds the key finds what it opens.
-        self.key.store(key, Release);
-    }
-
-    /// Shuts the region. Who still reaches into it says so in its claim.
-    pub(super) fn revoke(&self) {
-        self.key.store(0, Relaxed);
-        // Pairs with the fence in `Claim::set`.
-        fence(SeqCst);
-    }
-
-    /// Access, base and length of the region with this key, if it is the entry's.
-    pub(super) fn get(&self, key: u32) -> Option<(Access, u64, u64)> {
-        if key == 0 || self.key.load(Acquire) != key {
-            return None;
-        }
-        let access = access_from(self.access.load(Relaxed));
-        Some((access, self.base.load(Relaxed), self.length.load(Relaxed)))
-    }
-}
-
-const fn access_bits(access: Access) -> u32 {
-    access.local_write as u32
-        | (access.remote_read as u32) << 1
-        | (access.remote_write as u32) << 2
-        | (access.remote_atomic as u32) << 3
-}
-
-const fn access_from(bits: u32) -> Access {
-    Access {
-        local_write: bits & 1 != 0,
-        remote_read: bits & 2 != 0,
-        remote_write: bits & 4 != 0,
-        remote_atomic: bits & 8 != 0,
-    }
-}
 
 /// One end of a connection.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use strait_core::layout::Life;
 
 use super::Shared;
 use super::block::{Arrival, Block, EndId, Stage};
+use super::lock::acquire;
 use super::regions::{index, lies_in, remote};
 use super::work::{Change, Verb, Work};
 use crate::liveness::mark_dead;
@@ -186,7 +187,7 @@ impl<'a> Reach<'a> {
             return Err(WorkError::RemoteAccess);
         }
         let fabric = &self.shared.fabric;
-        let _locked = self.block.atomics.acquire(self.shared.rank, |rank| fabric.liveness(rank));
+        let _locked = acquire(&self.block.atomics, self.shared.rank, |rank| fabric.liveness(rank));
         let mut old = 0_u64;
         claimed.word(Direction::Read, &mut old, target.address)?;
         if let Some(mut new) = change.of(old) {
@@ -253,7 +254,7 @@ impl<'a> Reach<'a> {
         let receives = &self.block.receives;
         let fabric = &self.shared.fabric;
         let me = self.shared.rank;
-        let _locked = receives.lock.acquire(me, |rank| fabric.liveness(rank));
+        let _locked = acquire(&receives.lock, me, |rank| fabric.liveness(rank));
         receives.take(&self.block.slots, me, self.far.end.index).map(
             |(slot, (base, length, local_key))| Taken {
                 reach: self,

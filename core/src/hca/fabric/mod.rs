@@ -1,0 +1,11 @@
+//! What the software devices of a host share, as far as it is atomics: who may reach into which region, and a lock that
+//! outlives its holder.
+//!
+//! The devices are the `strait` crate's (`strait::hca::soft`), and so is what moves the data. Zeroed memory is the empty state
+//! of every structure.
+
+mod lock;
+mod region;
+
+pub use lock::Lock;
+pub use region::{Claim, RegionEntry};
