@@ -88,9 +88,10 @@ impl RegionEntry {
     /// more.
     pub fn publish(&self, key: u32, access: Access, base: u64, length: u64) {
         // ORDER region/5: Relaxed. region/6 publishes them.
-        self.access.store(access_bits(access), order("region/5", Relaxed));
-        self.base.store(base, order("region/5", Relaxed));
-        self.length.store(length, order("region/5", Relaxed));
+        let relaxed = order("region/5", Relaxed);
+        self.access.store(access_bits(access), relaxed);
+        self.base.store(base, relaxed);
+        self.length.store(length, relaxed);
         // ORDER region/6: Release, pairs with region/9: who finds the key finds what it opens. Without it a peer reaches past the
         //   region, or writes where it may only read.
         self.key.store(key, order("region/6", Release));
@@ -113,9 +114,9 @@ impl RegionEntry {
             return None;
         }
         // ORDER region/10: Relaxed, after region/9. They stay as they are while the claim is on.
-        let access = access_from(self.access.load(order("region/10", Relaxed)));
-        let base = self.base.load(order("region/10", Relaxed));
-        Some((access, base, self.length.load(order("region/10", Relaxed))))
+        let relaxed = order("region/10", Relaxed);
+        let access = access_from(self.access.load(relaxed));
+        Some((access, self.base.load(relaxed), self.length.load(relaxed)))
     }
 }
 
