@@ -4,11 +4,11 @@
 //! connections, and hold the two locks. Zeroed memory is a device that has not attached.
 
 use strait_core::hca::Address;
-use strait_core::hca::fabric::{Claim, Lock, RegionEntry};
+use strait_core::hca::fabric::{Claim, Lock, Receives, RegionEntry, Slot};
 use strait_core::layout::Liveness;
 use strait_core::shm::Doorbell;
 use strait_core::sync::Ordering::{Acquire, Relaxed, Release};
-use strait_core::sync::{AtomicU32, AtomicU64, CacheLine};
+use strait_core::sync::{AtomicU64, CacheLine};
 
 /// What every address of this kind of device begins with.
 const KIND: &[u8; 8] = b"STRsoft\x01";
@@ -58,42 +58,6 @@ const _: () = {
     assert!(core::mem::offset_of!(Block, connections) == 33_088);
     assert!(core::mem::offset_of!(Block, slots) == 65_856);
 };
-
-/// The two ends of the queue of posted receives: counts that only grow, and wrap.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Receives {
-    /// Held by who takes a receive.
-    pub(super) lock: Lock,
-    /// Receives that the owner has posted.
-    pub(super) posted: AtomicU32,
-    /// Receives that senders have taken.
-    pub(super) taken: AtomicU32,
-}
-
-impl Receives {
-    /// Takes the first posted slot, for a message on the owner's `connection`. A taker that died between its two stores left
-    /// a slot that is taken already. Under the lock.
-    pub(super) fn take(&self, slots: &[Slot], by: u32, connection: u32) -> Option<(u32, Lent)> {
-        let posted = self.posted.load(Acquire);
-        for _ in 0..RECEIVES {
-            let taken = self.taken.load(Relaxed);
-            if taken == posted {
-                return None;
-            }
-            let slot = taken % RECEIVES;
-            let lent = slots[slot as usize].take(by, connection);
-            self.taken.store(taken.wrapping_add(1), Relaxed);
-            if let Some(lent) = lent {
-                return Some((slot, lent));
-            }
-        }
-        None
-    }
-}
-
-/// The piece of a posted receive: base, length and local key, as the owner wrote them.
-pub(super) type Lent = (u64, u32, u32);
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -198,105 +162,5 @@ impl End {
         let connected = Self::word(generation, Stage::Connected);
         let broken = Self::word(generation, Stage::Broken);
         let _ = self.state.compare_exchange(connected, broken, Release, Relaxed);
-    }
-}
-
-/// One posted receive.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Slot {
-    /// What the slot is for; in the upper half who took it.
-    state: AtomicU64,
-    base: AtomicU64,
-    /// Length and local key of the piece; afterwards length and immediate of the message.
-    words: [AtomicU32; 2],
-    /// How it ended, and the owner's end of the connection it came by.
-    outcome: AtomicU32,
-    connection: AtomicU32,
-}
-
-/// What a slot is for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Use {
-    Free,
-    Posted,
-    Taken { by: u32 },
-    Done,
-}
-
-/// How a receive ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Arrival {
-    Message,
-    Immediate,
-    TooLong,
-    BadPiece,
-    Cut,
-}
-
-impl Slot {
-    /// Posts a piece.
-    pub(super) fn post(&self, base: u64, length: u32, key: u32) {
-        self.base.store(base, Relaxed);
-        self.words[0].store(length, Relaxed);
-        self.words[1].store(key, Relaxed);
-        // Release, pairs with `state`.
-        self.state.store(1, Release);
-    }
-
-    /// Takes the posted piece for a message on the owner's `connection`: base, length and local key. Under the queue's lock.
-    pub(super) fn take(&self, by: u32, connection: u32) -> Option<Lent> {
-        if self.state() != Use::Posted {
-            return None;
-        }
-        let piece =
-            (self.base.load(Relaxed), self.words[0].load(Relaxed), self.words[1].load(Relaxed));
-        self.connection.store(connection, Relaxed);
-        // Release, pairs with `state`: should the taker die, its connection is known.
-        self.state.store(u64::from(by) << 32 | 2, Release);
-        Some(piece)
-    }
-
-    /// Says how the receive ended.
-    pub(super) fn complete(&self, arrival: Arrival, length: u32, immediate: u32) {
-        self.words[0].store(length, Relaxed);
-        self.words[1].store(immediate, Relaxed);
-        self.outcome.store(arrival as u32, Relaxed);
-        // Release, pairs with `state`: the outcome is there, and before it the message.
-        self.state.store(3, Release);
-    }
-
-    pub(super) fn state(&self) -> Use {
-        let word = self.state.load(Acquire);
-        match word as u32 {
-            1 => Use::Posted,
-            2 => Use::Taken { by: (word >> 32) as u32 },
-            3 => Use::Done,
-            _ => Use::Free,
-        }
-    }
-
-    /// The owner's connection by which it was taken. `None` for what no device writes.
-    pub(super) fn connection(&self) -> Option<u32> {
-        let connection = self.connection.load(Relaxed);
-        (connection < CONNECTIONS).then_some(connection)
-    }
-
-    /// How it ended, length and immediate. `None` for what no device writes.
-    pub(super) fn outcome(&self) -> Option<(Arrival, u32, u32)> {
-        let arrival = match self.outcome.load(Relaxed) {
-            0 => Arrival::Message,
-            1 => Arrival::Immediate,
-            2 => Arrival::TooLong,
-            3 => Arrival::BadPiece,
-            4 => Arrival::Cut,
-            _ => return None,
-        };
-        Some((arrival, self.words[0].load(Relaxed), self.words[1].load(Relaxed)))
-    }
-
-    /// Gives the slot back to its owner.
-    pub(super) fn free(&self) {
-        self.state.store(0, Relaxed);
     }
 }
