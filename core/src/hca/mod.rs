@@ -126,6 +126,11 @@ pub trait Hca {
     ///
     /// [`HcaError::Device`] when the device itself has failed.
     fn arm(&mut self) -> Result<(), HcaError>;
+
+    /// Hears that this rank's processor has just copied `bytes` bytes to or from memory that the device reaches. A device
+    /// that imitates time charges the rank for it; to any other it means nothing.
+    #[inline(always)]
+    fn copied(&mut self, _bytes: usize) {}
 }
 
 /// What a device can do. The numbers are limits.

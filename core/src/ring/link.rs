@@ -171,8 +171,8 @@ impl Link {
             return Err(self.failed(self.broken.unwrap_or(Cause::NotConnected)));
         };
         let got = match ends {
-            Ends::Basic(basic) => basic.get(poster, into),
-            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.get(poster, &mut into),
+            Ends::Basic(basic) => basic.get(poster, hca, into),
+            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.get(poster, hca, &mut into),
             Ends::ZeroCopy(zero_copy) => zero_copy.get(poster, hca, into),
             Ends::RendezvousWrite(rendezvous) => rendezvous.get(poster, hca, into),
         };

@@ -135,7 +135,7 @@ impl RendezvousWrite {
         let held = unsafe { Held::new(hca, part, poster.longest(), Access::LOCAL_READ) }?;
         let Some(held) = held else { return Ok(false) };
         let length = held.part.length as u64;
-        announce(&mut self.slots, poster, &Announcement { address: 0, length, key: 0 });
+        announce(&mut self.slots, poster, hca, &Announcement { address: 0, length, key: 0 });
         self.asked += 1;
         self.outgoing = Some(Outgoing { held, writing: None, told: false });
         self.slots.progress(poster, hca)?;
@@ -163,7 +163,7 @@ impl RendezvousWrite {
         }
         if outgoing.writing.is_some() && !outgoing.told && self.slots.room(poster)? > 0 {
             // SAFETY: there is nothing to keep valid.
-            self.slots.fill(poster, Kind::Done, &mut unsafe { Cursor::parts(&[]) });
+            self.slots.fill(poster, hca, Kind::Done, &mut unsafe { Cursor::parts(&[]) });
             outgoing.told = true;
         }
         Ok(())
@@ -185,7 +185,7 @@ impl RendezvousWrite {
             let Some(front) = self.slots.front(poster)? else { return Ok(got) };
             match (front.kind, self.incoming, first) {
                 (Kind::Data, None, _) => {
-                    let bytes = self.slots.get(poster, &mut into)?;
+                    let bytes = self.slots.get(poster, hca, &mut into)?;
                     got += bytes;
                     if bytes == 0 && into.first().is_none() {
                         return Ok(got);

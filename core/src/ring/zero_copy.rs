@@ -116,7 +116,7 @@ impl ZeroCopy {
         let Some(held) = (unsafe { Held::new(hca, part, poster.longest(), access) })? else {
             return Ok(false);
         };
-        announce(&mut self.slots, poster, &held.announcement());
+        announce(&mut self.slots, poster, hca, &held.announcement());
         self.offers += 1;
         self.offered = Some(held);
         self.slots.progress(poster, hca)?;
@@ -155,7 +155,7 @@ impl ZeroCopy {
             }
             let Some(front) = self.slots.front(poster)? else { return Ok(got) };
             let bytes = match front.kind {
-                Kind::Data => self.slots.get(poster, &mut into)?,
+                Kind::Data => self.slots.get(poster, hca, &mut into)?,
                 Kind::Large => {
                     let announced = front.announcement()?;
                     match announced.length.checked_sub(self.offset) {

@@ -132,7 +132,7 @@ impl Hca for Device {
             return Err(PostError::Full);
         }
         // SAFETY: by the contract of `post`.
-        let posted = unsafe { Request::new(end.posted + 1, request) };
+        let mut posted = unsafe { Request::new(end.posted + 1, request) };
         let (found, length) = (posted.pieces(), posted.length() as u64);
         if found > pieces as usize {
             return Err(PostError::Pieces { found, limit: pieces });
@@ -142,8 +142,10 @@ impl Hca for Device {
             return Err(PostError::Length { found: length, limit });
         }
         end.posted += 1;
-        end.queue.push_back(posted);
-        fabric.schedule_step(self.rank, connection.0, 0);
+        let due = fabric.leave(self.rank, &posted);
+        posted.not_before = due;
+        fabric.ranks[self.rank as usize].ends[connection.0 as usize].queue.push_back(posted);
+        fabric.schedule_step(self.rank, connection.0, due);
         Ok(())
     }
 
@@ -160,6 +162,7 @@ impl Hca for Device {
 
     fn poll(&mut self, into: &mut [Completion]) -> Result<usize, HcaError> {
         let mut fabric = lock(&self.fabric);
+        fabric.spend(self.rank, |wire| wire.poll);
         let rank = fabric.rank_mut(self.rank);
         let count = into.len().min(rank.completions.len());
         for (slot, reported) in into.iter_mut().zip(rank.completions.drain(..count)) {
@@ -174,5 +177,9 @@ impl Hca for Device {
     fn arm(&mut self) -> Result<(), HcaError> {
         lock(&self.fabric).rank_mut(self.rank).armed = true;
         Ok(())
+    }
+
+    fn copied(&mut self, bytes: usize) {
+        lock(&self.fabric).spend(self.rank, |wire| wire.copying(bytes));
     }
 }

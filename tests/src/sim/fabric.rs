@@ -15,6 +15,7 @@ use super::device::Device;
 use super::end::{End, Standing, Step};
 use super::memory::Regions;
 use super::request::{Local, Moving, Request, Stage, Verb};
+use super::wire::Wire;
 
 /// How often a request tries to start at a peer that is not ready before it fails.
 const TRIES: u32 = 40;
@@ -34,6 +35,8 @@ pub struct Model {
     pub report: Range<u64>,
     /// Of a hundred requests this many are refused for now.
     pub refuse: u32,
+    /// What takes how long, where it is not drawn.
+    pub wire: Option<Wire>,
     /// Whether the order within a write that the capabilities may promise is kept. To show that it is needed.
     pub faithful: bool,
 }
@@ -61,6 +64,33 @@ impl Model {
             read: slowest..4 * slowest,
             report: 1..*rng.choice(&[2, 100]).unwrap(),
             refuse: *rng.choice(&[0, 0, 10, 50]).unwrap(),
+            wire: None,
+            faithful: true,
+        }
+    }
+
+    /// The cards of `[RdmaChannel04]`, on which the last word of a write lands last.
+    #[must_use]
+    pub fn of_2004() -> Self {
+        let wire = Wire::INFINIBAND_2004;
+        Self {
+            capabilities: Capabilities {
+                inline: 0,
+                pieces: 4,
+                reads: 4,
+                depth: 1024,
+                receives: 16,
+                message: 1 << 31,
+                atomics: Atomics::Hca,
+                immediate: true,
+                ordered_bytes: true,
+            },
+            regions: usize::MAX,
+            step: 0..1,
+            read: 0..1,
+            report: wire.acknowledge..wire.acknowledge + 1,
+            refuse: 0,
+            wire: Some(wire),
             faithful: true,
         }
     }
@@ -68,7 +98,7 @@ impl Model {
 
 /// A fabric and its ranks.
 #[derive(Clone, Debug)]
-pub struct Fabric(Arc<Mutex<State>>);
+pub struct Fabric(pub(super) Arc<Mutex<State>>);
 
 impl Fabric {
     /// A fabric of `ranks` devices on which nothing has happened yet.
@@ -94,12 +124,6 @@ impl Fabric {
     #[must_use]
     pub fn advance(&self) -> bool {
         lock(&self.0).advance()
-    }
-
-    /// Virtual time, ticks.
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        lock(&self.0).now
     }
 
     /// Fails the request that starts next on this connection of `rank`.
@@ -136,7 +160,7 @@ pub(super) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 pub(super) struct State {
     pub(super) model: Model,
     pub(super) rng: Rng,
-    now: u64,
+    pub(super) now: u64,
     serial: u64,
     events: BinaryHeap<Reverse<Event>>,
     pub(super) ranks: Vec<Rank>,
@@ -152,6 +176,9 @@ pub(super) struct Rank {
     pub(super) armed: bool,
     pub(super) event: bool,
     pub(super) dead: bool,
+    /// What its processor has come to, and when its link out is free again. With a [`Wire`] only.
+    pub(super) clock: u64,
+    pub(super) link_free: u64,
 }
 
 /// A completion, and up to which request it frees the queue.
@@ -199,7 +226,8 @@ impl State {
         let delay = self.rng.u64(self.model.step.clone());
         let due = (self.now + delay).max(not_before);
         let at = &mut self.ranks[rank as usize].ends[end as usize];
-        if !core::mem::replace(&mut at.stepping, true) {
+        if at.stepping.is_none_or(|planned| due < planned) {
+            at.stepping = Some(due);
             self.schedule(due, rank, end, false);
         }
     }
@@ -210,7 +238,12 @@ impl State {
         self.events.push(Reverse(Event { due, lot, serial, rank, end, retires }));
     }
 
-    fn advance(&mut self) -> bool {
+    /// When the next thing happens.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse(event)| event.due)
+    }
+
+    pub(super) fn advance(&mut self) -> bool {
         let Some(Reverse(event)) = self.events.pop() else { return false };
         self.now = event.due;
         if event.retires {
@@ -224,7 +257,10 @@ impl State {
     fn step(&mut self, rank: u32, end: u32) {
         let reads = self.model.capabilities.reads;
         let at = &mut self.ranks[rank as usize].ends[end as usize];
-        at.stepping = false;
+        if at.stepping != Some(self.now) {
+            return;
+        }
+        at.stepping = None;
         let Standing::Connected(peer_end) = at.state else { return };
         if self.ranks[rank as usize].dead {
             return;
@@ -290,12 +326,16 @@ impl State {
             }
         }
         self.ranks[rank as usize].ends[end as usize].tries = 0;
-        let wait = if request.is_write() { 0 } else { self.rng.u64(self.model.read.clone()) };
+        let ready = if request.is_write() {
+            self.now
+        } else {
+            self.come_back(peer, request) + self.rng.u64(self.model.read.clone())
+        };
         Ok(Stage::Moving(Moving {
             remote,
             runs: self.cut(remote.addr().get(), request.length()),
             moved: vec![0; request.length()],
-            not_before: self.now + wait,
+            not_before: ready,
             receive,
         }))
     }

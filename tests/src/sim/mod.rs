@@ -8,13 +8,20 @@
 //! Nothing happens between two calls of [`Fabric::advance`], so a run is a function of its seed, and a test that prints
 //! the seed can be played again.
 //!
-//! Absent on purpose: threads, clocks, a model of bandwidth.
+//! With a [`Wire`] time is not drawn: requests, copies and polls take what it says, and [`Fabric::play`] lets ranks take
+//! turns by the clocks of their processors. So designs can be compared where the clock of the machine says nothing.
+//!
+//! Absent on purpose: threads, the clock of the machine.
 
 mod device;
 mod end;
 mod fabric;
 mod memory;
+mod play;
 mod request;
+mod wire;
 
 pub use device::Device;
 pub use fabric::{Fabric, Model};
+pub use play::Step;
+pub use wire::Wire;

@@ -96,10 +96,10 @@ impl<'a, 'world> Raw<'a, 'world> {
     }
 
     fn send(&mut self, messages: usize) -> Result<(), strait::Error> {
-        if self.bytes > 8 {
-            for _ in 0..messages {
-                self.write(BYTES, BYTES, self.bytes)?;
-            }
+        // The word that says how many there were is the last message, if it is no longer than that.
+        let apart = if self.bytes > 8 { messages } else { messages.saturating_sub(1) };
+        for _ in 0..apart {
+            self.write(BYTES, BYTES, self.bytes)?;
         }
         while self.done < self.posted {
             self.poll()?;
