@@ -118,7 +118,7 @@ pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
     meaning: "software RDMA device: who moves the data, the poster or a thread",
     expected: "soft-inline or soft-engine",
-    default: "soft-inline; strait bench hca measures both",
+    default: "soft-inline; strait bench hca and ring measure both",
 };
 
 /// The table of all variables, as `strait info` prints it.

@@ -1,12 +1,17 @@
 //! `strait bench ring`: the designs of the RDMA channel over the software HCA, beside the device's bare writes.
+//!
+//! In `engine` mode the device has the speed of the cards of [RdmaChannel04], and works by itself while ranks copy; in `inline` mode
+//! the rank that posts does the work.
 
 mod channel;
 mod raw;
 
 use core::error::Error;
 
+use strait::hca::soft::Mode;
 use strait_core::ring::{Config, Design};
 
+use super::hca::modes;
 use super::report::{Report, Row};
 use super::sampling::{Effort, Sample, measure};
 use super::stage::Stage;
@@ -20,9 +25,12 @@ const CHUNKS: [u32; 7] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10
 /// Length of the messages that they are compared by, bytes.
 const SWEEP: usize = 1 << 20;
 
+/// The ring whose chunks they are, bytes: the largest leave it two.
+const SWEEP_RING: u32 = 128 << 10;
+
 /// Measurements of a run over as many sizes.
-pub(super) const fn steps(sizes: usize) -> usize {
-    (sizes + 1) * (Design::ALL.len() + 1) - Design::ALL.len() - 1 + CHUNKS.len()
+pub(super) fn steps(sizes: usize) -> Result<usize, Box<dyn Error>> {
+    Ok(modes()?.len() * (sizes * (Design::ALL.len() + 1) + CHUNKS.len()))
 }
 
 /// One message one way, nanoseconds; and bytes in a nanosecond with many under way.
@@ -32,7 +40,7 @@ struct Figures {
     /// The best bandwidth: what the design can do. The rest of the samples says what else the machine did.
     best: f64,
     /// Requests for a message there and back, half of them, of both ranks.
-    operations: f64,
+    requests: f64,
 }
 
 pub(super) fn run(
@@ -41,22 +49,31 @@ pub(super) fn run(
     sizes: &[usize],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    report.columns(&["ring", "design", "min", "× raw", "best GB/s", "of raw", "requests"]);
-    let mut device = channel::device(stage)?;
-    for &bytes in sizes {
-        let raw = of_raw(stage, &mut device, effort, bytes)?;
-        say(report, bytes, "raw write".into(), &raw, &raw)?;
-        for design in Design::ALL {
-            let figures = of(stage, &mut device, effort, Config::new(design), bytes)?;
-            say(report, bytes, design.name().into(), &figures, &raw)?;
+    report.columns(&[
+        "device", "bytes", "design", "min", "p50", "p99", "× raw", "GB/s", "p50", "of raw",
+        "requests",
+    ]);
+    for mode in modes()? {
+        let mut device = channel::device(stage, mode)?;
+        let mut tell = |bytes, name: String, figures: &Figures, raw: &Figures| {
+            say(report, mode, bytes, name, figures, raw)
+        };
+        for &bytes in sizes {
+            let raw = of_raw(stage, &mut device, effort, bytes)?;
+            tell(bytes, "raw write".into(), &raw, &raw)?;
+            for design in Design::ALL {
+                let figures = of(stage, &mut device, effort, Config::new(design), bytes)?;
+                tell(bytes, design.name().into(), &figures, &raw)?;
+            }
         }
-    }
-    let raw = of_raw(stage, &mut device, effort, SWEEP)?;
-    for chunk in CHUNKS {
-        let config = Config { chunk, slots: (1 << 20) / chunk, ..Config::new(Design::Pipeline) };
-        let figures = of(stage, &mut device, effort, config, SWEEP)?;
-        let name = format!("pipeline, chunks of {}", stats::bytes(chunk as usize));
-        say(report, SWEEP, name, &figures, &raw)?;
+        let raw = of_raw(stage, &mut device, effort, SWEEP)?;
+        for chunk in CHUNKS {
+            let slots = SWEEP_RING / chunk;
+            let config = Config { chunk, slots, ..Config::new(Design::Pipeline) };
+            let figures = of(stage, &mut device, effort, config, SWEEP)?;
+            let name = format!("pipeline by {}", stats::bytes(chunk as usize));
+            tell(SWEEP, name, &figures, &raw)?;
+        }
     }
     Ok(())
 }
@@ -102,40 +119,48 @@ fn of_raw(
     Ok(figures(&latency, &bandwidth, window * bytes, 1.0))
 }
 
-fn figures(latency: &[Sample], bandwidth: &[Sample], round: usize, operations: f64) -> Figures {
+fn figures(latency: &[Sample], bandwidth: &[Sample], round: usize, requests: f64) -> Figures {
     let latency: Vec<f64> = latency.iter().map(|sample| sample.work / 2.0).collect();
     let bandwidth: Vec<f64> = bandwidth.iter().map(|sample| round as f64 / sample.work).collect();
     Figures {
         latency: Summary::of_costs(&latency),
         bandwidth: Summary::of_gains(&bandwidth),
         best: bandwidth.iter().copied().fold(0.0, f64::max),
-        operations,
+        requests,
     }
 }
 
 fn say(
     report: &mut Report,
+    mode: Mode,
     bytes: usize,
     name: String,
     figures: &Figures,
     raw: &Figures,
 ) -> Result<(), Box<dyn Error>> {
-    if let (Some(latency), Some(bandwidth), Some(raw_latency)) =
-        (figures.latency, figures.bandwidth, raw.latency)
+    if let (Some(latency), Some(bandwidth), Some(raw_latency), Some(requests)) =
+        (figures.latency, figures.bandwidth, raw.latency, Summary::of_costs(&[figures.requests]))
     {
         let row = |metric, unit, summary| {
-            Row::new("ring", bytes, metric, unit, summary).of_variant(name.clone()).over("soft")
+            Row::new("ring", bytes, metric, unit, summary)
+                .of_variant(name.clone())
+                .over(mode.name())
         };
         report.row(row("latency", "ns", latency))?;
         report.row(row("bandwidth", "GB/s", bandwidth))?;
+        report.row(row("requests", "per message", requests))?;
         report.line([
+            mode.name().into(),
             stats::bytes(bytes),
             name,
             time(latency.min),
+            time(latency.p50),
+            time(latency.p99),
             stats::ratio(latency.min / raw_latency.min),
             format!("{:.3}", figures.best),
+            format!("{:.3}", bandwidth.p50),
             stats::ratio(figures.best / raw.best),
-            format!("{:.2}", figures.operations),
+            format!("{:.2}", figures.requests),
         ]);
     }
     report.step();
