@@ -112,6 +112,11 @@ impl Basic {
         Ok(())
     }
 
+    /// Writes the tail that the peer has.
+    pub(super) fn probe<H: Hca>(&self, poster: &mut Poster, hca: &mut H) -> Result<(), Cause> {
+        poster.probe(hca, self.told, TAIL)
+    }
+
     /// As [`Basic::progress`]. True: the peer has all of it.
     pub(super) fn drain<H: Hca>(
         &mut self,

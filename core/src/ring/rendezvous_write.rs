@@ -67,6 +67,18 @@ impl RendezvousWrite {
         }
     }
 
+    pub(super) const fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(super) const fn holds_put(&self) -> bool {
+        self.outgoing.is_some()
+    }
+
+    pub(super) const fn holds_get(&self) -> bool {
+        self.incoming.is_some()
+    }
+
     /// Takes small parts as far as there is room, and of a large one what the peer granted, when it is written.
     pub(super) fn put<H: Hca>(
         &mut self,
@@ -75,17 +87,9 @@ impl RendezvousWrite {
         from: &[Part],
     ) -> Result<usize, Cause> {
         self.progress(poster, hca)?;
-        if let Some(outgoing) = self.outgoing {
-            let Outgoing { held, writing, told } = outgoing;
+        if let Some(Outgoing { held, .. }) = self.outgoing {
             held.check(from.iter().find(|part| part.length > 0).copied())?;
-            return match writing {
-                Some((bytes, request)) if told && poster.is_done(request) => {
-                    held.release(hca)?;
-                    self.outgoing = None;
-                    Ok(bytes)
-                }
-                _ => Ok(0),
-            };
+            return Ok(self.settle(poster, hca)?.unwrap_or(0));
         }
         let (small, large) = split(from, self.large);
         // SAFETY: the parts are valid while `Link::put` runs.
@@ -102,6 +106,24 @@ impl RendezvousWrite {
             taken += pipeline::put(&mut self.slots, poster, hca, part)?;
         }
         Ok(taken)
+    }
+
+    /// Counts what is written of the part on its way out.
+    pub(super) fn settle<H: Hca>(
+        &mut self,
+        poster: &Poster,
+        hca: &mut H,
+    ) -> Result<Option<usize>, Cause> {
+        match self.outgoing {
+            Some(Outgoing { held, writing: Some((bytes, request)), told: true })
+                if poster.is_done(request) =>
+            {
+                held.release(hca)?;
+                self.outgoing = None;
+                Ok(Some(bytes))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Announces a large part, if there is room. False: its memory cannot be registered.

@@ -231,6 +231,11 @@ impl Slots {
         Ok(())
     }
 
+    /// Writes the credit that the peer has.
+    pub(super) fn probe<H: Hca>(&self, poster: &mut Poster, hca: &mut H) -> Result<(), Cause> {
+        poster.probe(hca, self.credit.told(), TAIL)
+    }
+
     /// As [`Slots::progress`]. True: the peer has all of it.
     pub(super) fn drain<H: Hca>(
         &mut self,

@@ -1,11 +1,10 @@
 //! The fabric: what happens next, and what it does to memory.
 
-use core::cell::RefCell;
 use core::cmp::Reverse;
 use core::ops::Range;
 use core::ptr::NonNull;
 use std::collections::{BinaryHeap, VecDeque};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
 use strait_core::hca::{
@@ -99,13 +98,13 @@ impl Model {
 
 /// A fabric and its ranks.
 #[derive(Clone, Debug)]
-pub struct Fabric(pub(super) Rc<RefCell<State>>);
+pub struct Fabric(pub(super) Arc<Mutex<State>>);
 
 impl Fabric {
     /// A fabric of `ranks` devices on which nothing has happened yet.
     #[must_use]
     pub fn new(seed: u64, ranks: u32, model: Model) -> Self {
-        Self(Rc::new(RefCell::new(State {
+        Self(Arc::new(Mutex::new(State {
             model,
             rng: Rng::with_seed(seed),
             now: 0,
@@ -118,25 +117,25 @@ impl Fabric {
     /// The device of `rank`.
     #[must_use]
     pub fn device(&self, rank: u32) -> Device {
-        Device::new(rank, Rc::clone(&self.0))
+        Device::new(rank, Arc::clone(&self.0))
     }
 
     /// Lets the next thing happen. False: nothing is under way.
     #[must_use]
     pub fn advance(&self) -> bool {
-        self.0.borrow_mut().advance()
+        lock(&self.0).advance()
     }
 
     /// Fails the request that starts next on this connection of `rank`.
     pub fn fail(&self, rank: u32, connection: Connection, error: WorkError) {
-        if let Some(end) = self.0.borrow_mut().end_mut(rank, connection.0) {
+        if let Some(end) = lock(&self.0).end_mut(rank, connection.0) {
             end.fault = Some(error);
         }
     }
 
     /// Ends `rank`: its device does nothing any more, and nothing reaches it.
     pub fn kill(&self, rank: u32) {
-        let mut state = self.0.borrow_mut();
+        let mut state = lock(&self.0);
         let rank = state.rank_mut(rank);
         rank.dead = true;
         rank.ends.iter_mut().for_each(|end| end.queue.clear());
@@ -144,8 +143,17 @@ impl Fabric {
 
     /// Takes the region with this local key from `rank` behind its back.
     pub fn revoke(&self, rank: u32, local_key: u32) {
-        self.0.borrow_mut().rank_mut(rank).regions.remove(local_key);
+        lock(&self.0).rank_mut(rank).regions.remove(local_key);
     }
+}
+
+// SAFETY: the pointers are to memory that the ranks lent (contract of `Hca::register`), which the fabric reaches under its lock
+// alone; what else the ranks do with it meanwhile is theirs to order, on however many threads they are.
+unsafe impl Send for State {}
+
+/// What a failed assertion leaves behind is of no use to other ranks, but no danger.
+pub(super) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug)]
@@ -302,15 +310,22 @@ impl State {
             let (id, piece) = self.rank_mut(peer).receives.pop_front().unwrap();
             receive = Some(id);
             if matches!(request.verb, Verb::Send) {
-                if !self.rank(peer).regions.allows(&piece, true) {
-                    return Err(WorkError::RemoteAccess);
-                }
-                if request.length() > piece.length as usize {
-                    return Err(WorkError::Length);
+                let refused = if !self.rank(peer).regions.allows(&piece, true) {
+                    Some((WorkError::RemoteAccess, WorkError::LocalAccess))
+                } else if request.length() > piece.length as usize {
+                    Some((WorkError::Length, WorkError::Length))
+                } else {
+                    None
+                };
+                if let Some((ours, theirs)) = refused {
+                    let (connection, result) = (Connection(peer_end), Err(theirs));
+                    self.report(peer, 0, Completion { id, connection, result });
+                    return Err(ours);
                 }
                 remote = piece.base;
             }
         }
+        self.ranks[rank as usize].ends[end as usize].tries = 0;
         let ready = if request.is_write() {
             self.now
         } else {

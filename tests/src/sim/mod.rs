@@ -1,4 +1,4 @@
-//! A simulated fabric of RDMA devices: any number of ranks in one thread, over virtual time.
+//! A simulated fabric of RDMA devices: any number of ranks, in one thread or taking turns, over virtual time.
 //!
 //! [`Device`] does what [`strait_core::hca`] says and nothing that it does not say. Whatever is left open there is drawn
 //! from the seed: how long anything takes, which connection is first, in which order the words of one write land, when

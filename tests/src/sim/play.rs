@@ -1,6 +1,6 @@
 //! Ranks that take turns by the clocks of their processors.
 
-use super::fabric::{Fabric, State};
+use super::fabric::{Fabric, State, lock};
 use super::request::Request;
 use super::wire::Wire;
 
@@ -23,28 +23,26 @@ impl Fabric {
     ///
     /// When all ranks wait and nothing is under way.
     pub fn play(&self, mut turn: impl FnMut(u32) -> Step) -> u64 {
-        let ranks = self.0.borrow().ranks.len() as u32;
-        let start = self.0.borrow_mut().gather_clocks();
+        let ranks = lock(&self.0).ranks.len() as u32;
+        let start = lock(&self.0).gather_clocks();
         let mut steps = vec![Step::Moved; ranks as usize];
         while steps.iter().any(|step| *step != Step::Finished) {
-            let clock = |rank: u32| self.0.borrow().rank(rank).clock;
+            let clock = |rank: u32| lock(&self.0).rank(rank).clock;
             let ready = (0..ranks)
                 .filter(|rank| steps[*rank as usize] == Step::Moved)
                 .min_by_key(|rank| clock(*rank));
-            let next = self.0.borrow().next();
+            let next = lock(&self.0).next();
             match (ready, next) {
                 (Some(rank), next) if next.is_none_or(|due| due > clock(rank)) => {
                     steps[rank as usize] = turn(rank);
                 }
                 (_, Some(due)) => {
                     let _ = self.advance();
-                    for rank in (0..ranks).filter(|rank| steps[*rank as usize] == Step::Waits) {
-                        let mut state = self.0.borrow_mut();
-                        let clock = &mut state.rank_mut(rank).clock;
-                        *clock = (*clock).max(due);
-                    }
-                    for step in &mut steps {
+                    for (rank, step) in (0..).zip(&mut steps) {
                         if *step == Step::Waits {
+                            let mut state = lock(&self.0);
+                            let clock = &mut state.rank_mut(rank).clock;
+                            *clock = (*clock).max(due);
                             *step = Step::Moved;
                         }
                     }
@@ -52,7 +50,7 @@ impl Fabric {
                 (_, None) => panic!("all ranks wait, and nothing is under way"),
             }
         }
-        self.0.borrow_mut().gather_clocks() - start
+        lock(&self.0).gather_clocks() - start
     }
 }
 

@@ -256,8 +256,7 @@ impl Hca for SoftHca {
             message: work::MESSAGE,
             atomics: Atomics::Hca,
             immediate: true,
-            // The kernel copies as it likes.
-            ordered_bytes: false,
+            ordered_bytes: reach::ORDERED,
         }
     }
 

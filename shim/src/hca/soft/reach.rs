@@ -11,6 +11,14 @@ use super::regions::{index, lies_in, remote};
 use super::work::{Change, Verb, Work};
 use crate::liveness::mark_dead;
 
+/// Whether the last aligned word of a write comes after all others: whether one part of a copy by the kernel comes before the
+/// next one. On x86 stores take effect in order, and those of one string instruction before those of a later one (Intel's
+/// manual, volume 3, "Memory Ordering"). Elsewhere nobody says so.
+pub(super) const ORDERED: bool = cfg!(target_arch = "x86_64");
+
+/// The word that lands whole, bytes.
+const WORD: usize = 8;
+
 /// The other end of a connection, found and proven.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Far {
@@ -191,7 +199,7 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
-    /// Moves all of `parts`, in as many calls as the kernel wants.
+    /// Moves all of `parts`, in as many calls as the kernel wants; where [`ORDERED`], the last word after all others.
     fn transfer(
         self,
         direction: Direction,
@@ -205,16 +213,14 @@ impl<'a> Reach<'a> {
                 return Ok(());
             }
             let (first, count) = (parts.as_ptr(), parts.len() as libc::c_ulong);
-            let place = core::ptr::without_provenance_mut(address as usize);
-            let far = libc::iovec { iov_base: place, iov_len: length };
+            let (far, places) = far_parts(direction, address, length);
+            let (place, places) = (far.as_ptr(), places as libc::c_ulong);
             // SAFETY: our parts were lent to the device for this; the kernel checks both sides' addresses.
             let moved = unsafe {
                 match direction {
-                    Direction::Read => {
-                        libc::process_vm_readv(pid, first, count, &raw const far, 1, 0)
-                    }
+                    Direction::Read => libc::process_vm_readv(pid, first, count, place, places, 0),
                     Direction::Write => {
-                        libc::process_vm_writev(pid, first, count, &raw const far, 1, 0)
+                        libc::process_vm_writev(pid, first, count, place, places, 0)
                     }
                 }
             };
@@ -297,6 +303,22 @@ impl Claimed<'_> {
     fn word(&self, direction: Direction, word: &mut u64, address: u64) -> Result<(), WorkError> {
         let base = core::ptr::from_mut(word).cast();
         self.transfer(direction, &mut [libc::iovec { iov_base: base, iov_len: 8 }], address)
+    }
+}
+
+/// Where `length` bytes at `address` lie in the peer, as the kernel wants it told. For a write that is two parts, of which the
+/// second is the last word, if that is aligned and there are others. The kernel fills one part after the other.
+fn far_parts(direction: Direction, address: u64, length: usize) -> ([libc::iovec; 2], usize) {
+    let part = |at: u64, length| libc::iovec {
+        iov_base: core::ptr::without_provenance_mut(at as usize),
+        iov_len: length,
+    };
+    let last = address.wrapping_add(length as u64).wrapping_sub(WORD as u64);
+    let is_write = direction == Direction::Write;
+    if ORDERED && is_write && last.is_multiple_of(WORD as u64) && length > WORD {
+        ([part(address, length - WORD), part(last, WORD)], 2)
+    } else {
+        ([part(address, length), part(last, 0)], 1)
     }
 }
 
