@@ -42,8 +42,8 @@ impl Link {
     ///
     /// # Safety
     ///
-    /// The memory lent has [`Config::bytes`] bytes, which are valid, aligned to a cache line, registered for
-    /// everything, and used by nothing else until the link is finalized.
+    /// The memory lent has [`Config::bytes`] bytes, which are valid, zero, aligned to a cache line, registered for
+    /// everything, and used by nothing else until the link is finalized. It is touched when bytes travel, not before.
     ///
     /// # Errors
     ///
@@ -62,8 +62,6 @@ impl Link {
         if !config.is_valid() {
             return Err(fault(Cause::Config(config)));
         }
-        // SAFETY: by the contract.
-        unsafe { lent.base.write_bytes(0, config.bytes()) };
         let (connection, address) = hca.open(peer).map_err(|error| fault(Cause::Device(error)))?;
         let card = Card::new(&address, &config, &lent);
         Ok((Self { peer, config, lent, connection, ends: None, broken: None }, card))

@@ -13,9 +13,9 @@ mod soft;
 pub use error::NetworkError;
 pub(crate) use soft::{SoftNetwork, fabric, shared_fabric, soft};
 
-use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness};
+use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness};
 use strait_core::progress::{Broken, Channel, Part, Taken};
-use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError};
+use strait_core::ring::{Card, Cause, Config, Design, Lent, Link, LinkError};
 use strait_core::wire::StreamHead;
 
 use crate::boot::KeyValueStore;
@@ -130,7 +130,13 @@ impl<H: Hca> Network<H> {
             let card = bytes.map(Card::from_bytes).ok_or(NetworkError::Card { peer })?;
             if let Some(line) = &mut self.lines[peer as usize] {
                 line.state = State::Waiting(card);
-                line.connect(&mut self.device)?;
+                match line.connect(&mut self.device) {
+                    // It may have died since: whoever talks to it will hear so.
+                    Err(LinkError {
+                        cause: Cause::Device(HcaError::Unreachable { .. }), ..
+                    }) => {}
+                    connected => drop(connected?),
+                }
             }
         }
         Ok(())
@@ -231,4 +237,16 @@ const NOT_YET: Taken = Taken { bytes: 0, holds: false };
 /// Under which the end of `from` for `to` is described.
 fn key(from: Rank, to: Rank) -> String {
     format!("strait-card-{from}-{to}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_the_memory_that_the_documents_say() {
+        for design in Design::ALL {
+            assert!(stride(&config(design)) <= 528_384, "docs/decisions/network.md says so");
+        }
+    }
 }
