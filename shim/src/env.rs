@@ -122,7 +122,7 @@ pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
     meaning: "device between nodes: none, or in software, whose data the poster moves or a thread",
     expected: "soft-inline, soft-engine or none",
-    default: "soft-inline; strait bench hca measures both",
+    default: "soft-inline; strait bench hca and ring measure both",
 };
 
 /// The design of the RDMA channel between nodes.

@@ -94,7 +94,7 @@ impl Sleep {
 }
 
 /// The futex word as the system call takes it.
-fn word(bell: &Doorbell) -> &AtomicU32 {
+pub(crate) fn word(bell: &Doorbell) -> &AtomicU32 {
     // SAFETY: an atomic word that lives as long as `bell`, and is reached by atomic operations alone.
     unsafe { AtomicU32::from_ptr(bell.word().as_ptr()) }
 }

@@ -22,6 +22,7 @@
 //! Absent on purpose: completion queues as objects (a device has one), unreliable transports, callbacks, waiting.
 
 mod error;
+pub mod fabric;
 pub mod fault;
 pub mod trace;
 mod work;

@@ -38,13 +38,11 @@ impl Fabric {
                 }
                 (_, Some(due)) => {
                     let _ = self.advance();
-                    for rank in (0..ranks).filter(|rank| steps[*rank as usize] == Step::Waits) {
-                        let mut state = lock(&self.0);
-                        let clock = &mut state.rank_mut(rank).clock;
-                        *clock = (*clock).max(due);
-                    }
-                    for step in &mut steps {
+                    for (rank, step) in (0..).zip(&mut steps) {
                         if *step == Step::Waits {
+                            let mut state = lock(&self.0);
+                            let clock = &mut state.rank_mut(rank).clock;
+                            *clock = (*clock).max(due);
                             *step = Step::Moved;
                         }
                     }

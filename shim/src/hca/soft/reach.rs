@@ -2,11 +2,13 @@
 
 use core::ops::Deref;
 
+use strait_core::hca::fabric::{Arrival, Lent};
 use strait_core::hca::{Access, Remote, WorkError};
 use strait_core::layout::Life;
 
 use super::Shared;
-use super::block::{Arrival, Block, EndId, Stage};
+use super::block::{Block, EndId, Stage};
+use super::lock::acquire;
 use super::regions::{index, lies_in, remote};
 use super::work::{Change, Verb, Work};
 use crate::liveness::mark_dead;
@@ -97,16 +99,14 @@ struct Reach<'a> {
 /// A receive of the peer's that is ours to fill.
 struct Taken<'a> {
     reach: Reach<'a>,
-    slot: u32,
-    base: u64,
-    length: u32,
-    local_key: u32,
+    slot: usize,
+    lent: Lent,
 }
 
 impl Taken<'_> {
     fn complete(&self, arrival: Arrival, length: u32, immediate: u32) {
         let Reach { shared, block, .. } = self.reach;
-        block.slots[self.slot as usize].complete(arrival, length, immediate);
+        block.slots[self.slot].complete(arrival, length, immediate);
         shared.ring(block);
     }
 }
@@ -163,15 +163,16 @@ impl<'a> Reach<'a> {
     }
 
     fn fill(self, work: &Work, taken: &Taken<'_>) -> (Arrival, Result<(), WorkError>) {
-        if work.length > taken.length.into() {
+        if work.length > taken.lent.length.into() {
             return (Arrival::TooLong, Err(WorkError::Length));
         }
         if work.length == 0 {
             return (Arrival::Message, self.find());
         }
-        let place = Remote { address: taken.base, key: remote(taken.local_key) };
-        match self.claim(place, taken.length.into(), |access| access.local_write) {
-            Ok(claimed) => match claimed.put(work, taken.base) {
+        let Lent { base, length, key } = taken.lent;
+        let place = Remote { address: base, key: remote(key) };
+        match self.claim(place, length.into(), |access| access.local_write) {
+            Ok(claimed) => match claimed.put(work, base) {
                 Ok(()) => (Arrival::Message, Ok(())),
                 Err(error) => (Arrival::Cut, Err(error)),
             },
@@ -186,7 +187,7 @@ impl<'a> Reach<'a> {
             return Err(WorkError::RemoteAccess);
         }
         let fabric = &self.shared.fabric;
-        let _locked = self.block.atomics.acquire(self.shared.rank, |rank| fabric.liveness(rank));
+        let _locked = acquire(&self.block.atomics, self.shared.rank, |rank| fabric.liveness(rank));
         let mut old = 0_u64;
         claimed.word(Direction::Read, &mut old, target.address)?;
         if let Some(mut new) = change.of(old) {
@@ -253,16 +254,9 @@ impl<'a> Reach<'a> {
         let receives = &self.block.receives;
         let fabric = &self.shared.fabric;
         let me = self.shared.rank;
-        let _locked = receives.lock.acquire(me, |rank| fabric.liveness(rank));
-        receives.take(&self.block.slots, me, self.far.end.index).map(
-            |(slot, (base, length, local_key))| Taken {
-                reach: self,
-                slot,
-                base,
-                length,
-                local_key,
-            },
-        )
+        let _locked = acquire(receives.lock(), me, |rank| fabric.liveness(rank));
+        let (slot, lent) = receives.take(&self.block.slots, me, self.far.end.index)?;
+        Some(Taken { reach: self, slot, lent })
     }
 }
 

@@ -52,7 +52,7 @@ impl Verb {
 }
 
 /// The devices to measure: the one that was asked for, or all.
-fn modes() -> Result<Vec<Mode>, Box<dyn Error>> {
+pub(super) fn modes() -> Result<Vec<Mode>, Box<dyn Error>> {
     Ok(env::hca()?.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode]))
 }
 
@@ -121,7 +121,7 @@ fn tell(
 }
 
 /// One fabric for all ranks: the first makes it, and the others open it where the first has it.
-fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>> {
+pub(super) fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>> {
     if stage.rank() == 0 {
         let fabric = Fabric::create(stage.ranks())?;
         let place = [u64::from(std::process::id()), fabric.as_raw_fd().try_into()?];

@@ -183,7 +183,7 @@ impl Bench {
             Kind::Barrier(_) => barrier::STEPS,
             Kind::Halo(_) => halo::STEPS * sizes.len(),
             Kind::Depth(_) => depth::STEPS,
-            Kind::Ring(_) => ring::steps(sizes.len()),
+            Kind::Ring(_) => ring::steps(sizes.len())?,
             Kind::Hca(_) => hca::steps(sizes.len())?,
             Kind::Cacheline(_) => 4,
         };

@@ -77,9 +77,7 @@ impl<'a, 'world> Raw<'a, 'world> {
     }
 
     pub(super) fn close(mut self) -> Result<(), Box<dyn Error>> {
-        while self.done < self.posted {
-            self.poll()?;
-        }
+        self.settle()?;
         self.stage.barrier()?;
         self.device.close(self.connection)?;
         Ok(self.memory.leave(self.device, self.region)?)
@@ -101,9 +99,7 @@ impl<'a, 'world> Raw<'a, 'world> {
         for _ in 0..apart {
             self.write(BYTES, BYTES, self.bytes)?;
         }
-        while self.done < self.posted {
-            self.poll()?;
-        }
+        self.settle()?;
         self.sent += 1;
         let word = self.at(SOURCE).cast::<u64>();
         // SAFETY: the word lies in the buffer, aligned, and no request reads it: all are done.
@@ -133,6 +129,14 @@ impl<'a, 'world> Raw<'a, 'world> {
                 Err(error) => return Err(gone(self.stage, &error)),
             }
         }
+    }
+
+    /// Waits until the device is done.
+    fn settle(&mut self) -> Result<(), strait::Error> {
+        while self.done < self.posted {
+            self.poll()?;
+        }
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<(), strait::Error> {
@@ -171,6 +175,7 @@ impl Batch for Raw<'_, '_> {
             let messages = if self.window.is_some() { 0 } else { 1 };
             self.send(messages)?;
         }
-        Ok(())
+        // Nobody polls the device until the next sample: the last write would wait for the device's thread to wake.
+        self.settle()
     }
 }
