@@ -22,21 +22,21 @@ fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
 
 #[test]
 fn every_message_meets_its_receive() {
-    for_each_seed(60, |seed, design| {
+    for_each_seed(120, |seed, design| {
         play(Cluster::drawn(seed, 3, design), &Plan::drawn(seed, 3, 40), seed, None);
     });
 }
 
 #[test]
 fn two_ranks_have_much_to_say() {
-    for_each_seed(6, |seed, design| {
+    for_each_seed(10, |seed, design| {
         play(Cluster::drawn(seed, 2, design), &Plan::drawn(seed, 2, 200), seed, None);
     });
 }
 
 #[test]
 fn a_rank_dies_and_the_others_go_on() {
-    for_each_seed(40, |seed, design| {
+    for_each_seed(80, |seed, design| {
         let victim = (seed as u32 % 4, seed as u32 * 37 % 1500);
         play(Cluster::drawn(seed, 4, design), &Plan::drawn(seed, 4, 40), seed, Some(victim));
     });

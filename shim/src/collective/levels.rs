@@ -57,6 +57,7 @@ impl Places {
 
     /// All of a node have come; then all nodes have; then all of a node know.
     pub(super) fn barrier(&mut self, team: Team<'_>) -> Result<(), Error> {
+        team.check_whole()?;
         let here = team.among(&self.levels.here);
         let way = super::way(here.count());
         self.on_node.barrier(here, way)?;

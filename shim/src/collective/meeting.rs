@@ -45,7 +45,9 @@ impl Meeting {
         let met = match self {
             _ if team.count() == 1 => Ok(()),
             Self::Slot(place) => place.barrier(team),
-            Self::Messages => team.disseminate(),
+            Self::Messages => {
+                team.check_whole().map_err(Error::from).and_then(|()| team.disseminate())
+            }
             Self::Nodes(places) => places.barrier(team),
             Self::Nowhere if !team.is_on_one_node() => {
                 let mut places = Places::new(team);

@@ -237,14 +237,17 @@ fn broadcast<T: NoUninit + AnyBitPattern>(
     root: u32,
 ) -> Result<(), Error> {
     team.check_root(root)?;
+    team.check_whole()?;
     team.broadcast_all(bytes_mut(data), root).map_err(|error| team.blame(error))
 }
 
 fn reduce<T: Number>(team: Team<'_>, data: &mut [T], op: Op, root: u32) -> Result<(), Error> {
     team.check_root(root)?;
+    team.check_whole()?;
     team.reduce(data, Combine::new(op)?, root).map_err(|error| team.blame(error))
 }
 
 fn allreduce<T: Number>(team: Team<'_>, data: &mut [T], op: Op) -> Result<(), Error> {
+    team.check_whole()?;
     team.allreduce(data, Combine::new(op)?).map_err(|error| team.blame(error))
 }

@@ -130,10 +130,26 @@ impl<'a> Team<'a> {
         all_left.filter(|_| left == self.all.count())
     }
 
-    /// What really is behind `error`: a member that left early mostly did so because it saw another one die.
+    /// Refuses an operation by messages once a member has died: those that waited for it gave up in the middle, and what they
+    /// had sent by then is no part of this one.
+    pub(super) fn check_whole(&self) -> Result<(), Fault> {
+        match self.loss() {
+            Some(fault @ Fault::PeerFailed { .. }) => Err(fault),
+            _ => Ok(()),
+        }
+    }
+
+    /// What really is behind `error`: a member that left early, or is out of step, mostly is so because it saw another one die.
     #[cold]
     pub(super) fn blame(&self, error: Error) -> Error {
-        let Error::Fault(Fault::PeerFinished { .. }) = error else { return error };
+        let doubtful = matches!(
+            error,
+            Error::Fault(Fault::PeerFinished { .. })
+                | Error::Collective(CollectiveError::Length { .. })
+        );
+        if !doubtful {
+            return error;
+        }
         match self.world.look_for_the_gone() {
             Ok(_) => self.loss().map_or(error, Error::Fault),
             Err(error) => error,
