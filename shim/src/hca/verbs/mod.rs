@@ -1,7 +1,8 @@
-//! The device of rdma-core: InfiniBand and RoCE through libibverbs.
+//! The device of rdma-core: InfiniBand, RoCE and iWARP through libibverbs.
 //!
 //! One protection domain, one completion queue and one shared receive queue for a device; a reliable queue pair for each
-//! connection, connected by hand with the addresses that the embedder exchanges. Registered memory is kept out of children ([`ibv_fork_init`]), so that a fork takes nothing from under
+//! connection, connected with the addresses that the embedder exchanges: by hand on InfiniBand and RoCE, through the connection
+//! manager on iWARP. Registered memory is kept out of children ([`ibv_fork_init`]), so that a fork takes nothing from under
 //! the device.
 //!
 //! The libraries are looked for when the first device is opened, not when the program is linked: one that was built with
@@ -15,6 +16,7 @@ mod device;
 mod end;
 mod error;
 mod events;
+mod manager;
 mod owned;
 mod request;
 mod window;
@@ -31,10 +33,10 @@ use rdma_mummy_sys::ibv_access_flags as may;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use strait_core::hca::{
     Access, Address, Atomics, Capabilities, Completion, Connection, Hca, HcaError, Piece,
-    PostError, Readiness, Region, WorkRequest,
+    PostError, Readiness, Region, WorkError, WorkRequest,
 };
 
-use address::Place;
+use address::EndName;
 use device::Device;
 use end::{End, Limits, Shared, State};
 use owned::Owned;
@@ -144,16 +146,19 @@ impl Verbs {
             inline: 0,
             reads: u8::try_from(reads).unwrap_or(0).max(1),
         };
+        let is_iwarp = device.manager.is_some();
         let mut verbs = Self {
             capabilities: Capabilities {
                 inline: 0,
                 pieces: limits.pieces,
+                read_pieces: at_most(limits.pieces, attributes.max_sge_rd),
                 reads: limits.reads.into(),
                 depth,
                 receives,
                 message: device.port.message.into(),
                 atomics: device.atomics(),
-                immediate: true,
+                immediate: !is_iwarp,
+                acknowledged: !is_iwarp,
                 // Most devices do it so, and none says it.
                 ordered_bytes: false,
             },
@@ -223,6 +228,11 @@ impl Verbs {
         }
     }
 
+    /// What this device calls an end when it connects through the manager.
+    fn name_of(&self, connection: u32) -> EndName {
+        EndName { connection, nonce: self.random }
+    }
+
     fn end(&mut self, connection: Connection) -> Option<&mut End> {
         self.ends.get_mut(connection.0 as usize)?.as_mut()
     }
@@ -264,8 +274,15 @@ impl Verbs {
         let result = match raw.status {
             ibv::ibv_wc_status::IBV_WC_SUCCESS => Ok(request::done(raw)?),
             status => {
-                self.end(connection)?.readiness = State::Broken;
-                Err(error::failed(status, sends))
+                let end = self.end(connection)?;
+                let first = mem::replace(&mut end.readiness, State::Broken) == State::Ready;
+                match error::failed(status, sends) {
+                    // Nothing of ours had failed: the connection was ended from the other side, and no more is known.
+                    WorkError::Flushed if first && !self.capabilities.acknowledged => {
+                        Err(WorkError::Unreachable)
+                    }
+                    error => Err(error),
+                }
             }
         };
         Some(Completion { id, connection, result })
@@ -319,7 +336,10 @@ impl Hca for Verbs {
         let random = self.random.wrapping_add(index.wrapping_mul(0x9E37_79B9));
         // SAFETY: ends are dropped before what they are made of.
         let end = unsafe { End::new(&self.device, self.shared(), self.limits, peer, random)? };
-        let address = end.place(&self.device, self.limits).pack();
+        let address = match &self.device.manager {
+            Some(manager) => manager.door(self.name_of(index)).pack(),
+            None => end.place(&self.device, self.limits).pack(),
+        };
         let connection = Connection(index);
         self.pairs.insert(end.number(), connection);
         self.ends.push(Some(end));
@@ -332,16 +352,20 @@ impl Hca for Verbs {
         address: &Address,
     ) -> Result<Readiness, HcaError> {
         let unknown = HcaError::UnknownConnection { connection: connection.0 };
+        let name = self.name_of(connection.0);
+        if let Some(manager) = &self.device.manager {
+            manager.progress(&mut self.ends, name.nonce, self.limits);
+        }
         let end = self.ends.get_mut(connection.0 as usize).and_then(Option::as_mut);
         let end = end.ok_or(unknown)?;
-        match (end.readiness, Place::parse(address)) {
-            (State::Ready, _) => {}
-            (State::Open, Some(place)) => {
-                end.join(&self.device, self.limits, &place)?;
-            }
-            _ => return Err(HcaError::Unreachable { peer: end.peer }),
+        match (end.readiness, &self.device.manager) {
+            (State::Ready, _) => Ok(Readiness::Ready),
+            (State::Joining { .. }, _) => Ok(Readiness::Pending),
+            (State::Failed(error), _) => Err(error),
+            (State::Open, Some(manager)) => manager.join(end, name, address),
+            (State::Open, None) => end.join(&self.device, self.limits, address),
+            (State::Broken, _) => Err(HcaError::Unreachable { peer: end.peer }),
         }
-        Ok(Readiness::Ready)
     }
 
     fn close(&mut self, connection: Connection) -> Result<(), HcaError> {
@@ -363,7 +387,9 @@ impl Hca for Verbs {
         let end = self.ends.get_mut(connection.0 as usize).and_then(Option::as_mut);
         let end = end.ok_or(PostError::NotConnected)?;
         match end.readiness {
-            State::Open => return Err(PostError::NotConnected),
+            State::Open | State::Joining { .. } | State::Failed(_) => {
+                return Err(PostError::NotConnected);
+            }
             State::Broken => return Err(PostError::Broken),
             State::Ready => {}
         }
@@ -426,11 +452,13 @@ impl Verbs {
     /// The library's flags for `access`.
     fn flags(&self, access: Access) -> may {
         let atomic = access.remote_atomic && self.capabilities.atomics != Atomics::None;
+        // On iWARP the answer to a read is one of the peer's writes.
+        let answers = access.local_write && self.device.manager.is_some();
         let wanted = [
             // The library lets peers write only what the device may write for its own.
             (access.local_write || access.remote_write || atomic, may::IBV_ACCESS_LOCAL_WRITE),
             (access.remote_read, may::IBV_ACCESS_REMOTE_READ),
-            (access.remote_write, may::IBV_ACCESS_REMOTE_WRITE),
+            (access.remote_write || answers, may::IBV_ACCESS_REMOTE_WRITE),
             (atomic, may::IBV_ACCESS_REMOTE_ATOMIC),
         ];
         let set = wanted.into_iter().filter(|(set, _)| *set);

@@ -33,8 +33,12 @@ impl Pieces {
             }
             _ => return Err(PostError::Unsupported),
         };
-        if pieces.len() > (device.pieces as usize).min(PIECES) {
-            return Err(PostError::Pieces { found: pieces.len(), limit: device.pieces });
+        let limit = match request.operation {
+            Operation::Read { .. } => device.read_pieces,
+            _ => device.pieces,
+        };
+        if pieces.len() > (limit as usize).min(PIECES) {
+            return Err(PostError::Pieces { found: pieces.len(), limit });
         }
         let length = pieces.iter().map(|piece| u64::from(piece.length)).sum();
         let limit = if goes_inline(request) { device.inline.into() } else { device.message };

@@ -66,13 +66,22 @@ pub struct Habits {
     pub explains: bool,
     /// A rank can connect to itself.
     pub loops: bool,
+    /// What only this rank's device may write is closed to peers.
+    pub shields: bool,
     /// A party can be killed.
     pub mortal: bool,
 }
 
 impl Default for Habits {
     fn default() -> Self {
-        Self { patient: true, gives_up: true, explains: true, loops: true, mortal: false }
+        Self {
+            patient: true,
+            gives_up: true,
+            explains: true,
+            loops: true,
+            shields: true,
+            mortal: false,
+        }
     }
 }
 
