@@ -5,7 +5,7 @@ use core::mem;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::ibv_qp_attr_mask as mask;
 use rdma_mummy_sys::ibv_qp_state as state;
-use strait_core::hca::{Address, Atomics, HcaError, Readiness};
+use strait_core::hca::{Address, Atomics, HcaError, Readiness, WorkError};
 
 use super::OpenError;
 use super::address::{EndName, Place};
@@ -46,6 +46,8 @@ pub(super) struct End {
     pub(super) peer: u32,
     pub(super) window: Window,
     pub(super) readiness: State,
+    /// Whether a failure was reported, or this side wants no more.
+    pub(super) failed: bool,
     first_packet: u32,
 }
 
@@ -58,6 +60,8 @@ pub(super) enum State {
     Joining { asks: EndName },
     /// It could not be connected.
     Failed(HcaError),
+    /// The other side has ended it, and what is under way is to be completed.
+    Ended,
     /// Requests can be posted.
     Ready,
     /// A request failed, or the peer took the connection down.
@@ -125,6 +129,7 @@ impl End {
             peer,
             window: Window::new(limits.depth),
             readiness: State::Open,
+            failed: false,
             first_packet: random & NUMBER,
         };
         let mut attributes = end.attributes(state::IBV_QPS_INIT);
@@ -213,6 +218,15 @@ impl End {
         let mut attributes = self.attributes(state::IBV_QPS_ERR);
         // A pair that cannot even fail is about to be destroyed.
         let _ = self.modify(&mut attributes, mask::IBV_QP_STATE);
+    }
+
+    /// Why a request that was flushed on iWARP was. The first, when nothing of ours had failed: the other side has ended the
+    /// connection, and no more is known.
+    pub(super) fn flushed(&mut self) -> WorkError {
+        match mem::replace(&mut self.failed, true) {
+            false => WorkError::Unreachable,
+            true => WorkError::Flushed,
+        }
     }
 
     fn attributes(&self, state: state::Type) -> ibv::ibv_qp_attr {

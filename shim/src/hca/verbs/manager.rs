@@ -17,13 +17,13 @@ use std::os::fd::BorrowedFd;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::rdma_cm_event_type as kind;
 use rustix::net::addr::SocketAddrArg as _;
-use strait_core::hca::{Address, HcaError, Readiness};
+use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness};
 
-use super::OpenError;
 use super::address::{Door, EndName};
 use super::device::{Link, name_of};
 use super::end::{End, Limits, State};
 use super::owned::Owned;
+use super::{OpenError, Verbs};
 
 /// Identifies a connection, or a place to listen.
 type Id = Owned<ibv::rdma_cm_id>;
@@ -71,12 +71,12 @@ impl Manager {
             if !leads_to(&listener, SocketAddr::new(ip, 0), device) {
                 continue;
             }
-            // SAFETY: the identifier is live, and bound to an address.
+            // SAFETY: the identifier is live, and bound to an address, whose port has the same place in either version of IP.
             let port = unsafe {
                 if ibv::rdma_listen(listener.as_ptr(), BACKLOG) != 0 {
                     return Err(OpenError::last("listening for connections"));
                 }
-                u16::from_be(ibv::rdma_get_src_port(listener.as_ptr()))
+                u16::from_be((*listener.as_ptr()).route.addr.src_addr_union.src_sin.sin_port)
             };
             return Ok(Self { listener, channel, place: SocketAddr::new(ip, port) });
         }
@@ -139,10 +139,12 @@ impl Manager {
                 answer(&event, ends, nonce, limits);
             } else if let Some(end) = ends.get_mut(event.about as usize).and_then(Option::as_mut)
                 && let Err(error) = go_on(&event, end, limits)
-                // What ends a connection that was there is seen by its requests.
-                && end.readiness != State::Ready
             {
-                end.readiness = State::Failed(error);
+                end.readiness = match end.readiness {
+                    State::Ready => State::Ended,
+                    State::Broken => State::Broken,
+                    _ => State::Failed(error),
+                };
             }
         }
     }
@@ -173,6 +175,32 @@ impl Manager {
         // SAFETY: it is acknowledged once.
         unsafe { ibv::rdma_ack_cm_event(raw) };
         Some(event)
+    }
+}
+
+impl Verbs {
+    /// Completes what was under way on connections that the other side has ended, of which the manager tells. The kernel's soft
+    /// iWARP never completes what was posted after it knew.
+    pub(super) fn finish_ended(&mut self) -> Result<(), HcaError> {
+        let Some(manager) = &self.device.manager else { return Ok(()) };
+        manager.progress(&mut self.ends, self.random, self.limits);
+        let has_ended =
+            |end: &Option<End>| end.as_ref().is_some_and(|end| end.readiness == State::Ended);
+        while let Some(index) = self.ends.iter().position(has_ended) {
+            let connection = Connection(index as u32);
+            if let Some(end) = &mut self.ends[index] {
+                end.stop();
+            }
+            self.take(usize::MAX)?;
+            let Some(end) = &mut self.ends[index] else { continue };
+            while let Some(request) = end.window.pop() {
+                if request.signaled {
+                    let result = Err(end.flushed());
+                    self.taken.push_back(Completion { id: request.id, connection, result });
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -53,6 +53,8 @@ const INLINE: [u32; 4] = [256, 128, 64, 0];
 const READS: i32 = 16;
 /// Marks the numbers of receives; those of requests have their connection above the lower 32 bits.
 const RECEIVE: u64 = 1 << 63;
+/// Polls in vain until the connection manager is asked, which is a call of the system.
+const LOOK: u32 = 64;
 /// Completions that are taken from the library at a time.
 const BATCH: usize = 16;
 
@@ -80,6 +82,8 @@ pub struct Verbs {
     limits: Limits,
     connections: u32,
     random: u32,
+    /// Polls that found nothing.
+    in_vain: u32,
 }
 
 // SAFETY: the library may be called from any thread, and `&mut self` keeps the tables to one at a time.
@@ -175,6 +179,7 @@ impl Verbs {
             limits,
             connections,
             random: random()?,
+            in_vain: 0,
             device,
         };
         verbs.try_pair()?;
@@ -268,20 +273,22 @@ impl Verbs {
             (id, *self.pairs.get(&raw.qp_num)?, false)
         } else {
             let connection = Connection((raw.wr_id >> 32) as u32);
-            let Request { id, sends } = self.end(connection)?.window.complete(raw.wr_id as u32)?;
+            let Request { id, sends, .. } =
+                self.end(connection)?.window.complete(raw.wr_id as u32)?;
             (id, connection, sends)
         };
         let result = match raw.status {
             ibv::ibv_wc_status::IBV_WC_SUCCESS => Ok(request::done(raw)?),
             status => {
+                let hears = self.capabilities.acknowledged;
                 let end = self.end(connection)?;
-                let first = mem::replace(&mut end.readiness, State::Broken) == State::Ready;
+                end.readiness = State::Broken;
                 match error::failed(status, sends) {
-                    // Nothing of ours had failed: the connection was ended from the other side, and no more is known.
-                    WorkError::Flushed if first && !self.capabilities.acknowledged => {
-                        Err(WorkError::Unreachable)
+                    WorkError::Flushed if !hears => Err(end.flushed()),
+                    error => {
+                        end.failed = true;
+                        Err(error)
                     }
-                    error => Err(error),
                 }
             }
         };
@@ -364,13 +371,15 @@ impl Hca for Verbs {
             (State::Failed(error), _) => Err(error),
             (State::Open, Some(manager)) => manager.join(end, name, address),
             (State::Open, None) => end.join(&self.device, self.limits, address),
-            (State::Broken, _) => Err(HcaError::Unreachable { peer: end.peer }),
+            (State::Ended | State::Broken, _) => Err(HcaError::Unreachable { peer: end.peer }),
         }
     }
 
     fn close(&mut self, connection: Connection) -> Result<(), HcaError> {
         let unknown = HcaError::UnknownConnection { connection: connection.0 };
-        self.end(connection).ok_or(unknown)?.stop();
+        let end = self.end(connection).ok_or(unknown)?;
+        end.failed = true;
+        end.stop();
         // Before its pair goes, and with it what tells a receive's connection.
         self.take(usize::MAX)?;
         if let Some(end) = self.ends[connection.0 as usize].take() {
@@ -390,7 +399,7 @@ impl Hca for Verbs {
             State::Open | State::Joining { .. } | State::Failed(_) => {
                 return Err(PostError::NotConnected);
             }
-            State::Broken => return Err(PostError::Broken),
+            State::Ended | State::Broken => return Err(PostError::Broken),
             State::Ready => {}
         }
         let mut pieces = Pieces::new(request, &self.capabilities)?;
@@ -398,7 +407,7 @@ impl Hca for Verbs {
             return Err(PostError::Full);
         }
         let number = u64::from(connection.0) << 32 | u64::from(end.window.next());
-        let mut raw = pieces.request(request, number);
+        let mut raw = pieces.request(request, number, end.id.is_some());
         let mut refused = ptr::null_mut();
         // SAFETY: the pair is live; the request and its pieces are read before the call returns, and the memory they mean is
         // valid by the contract.
@@ -407,7 +416,7 @@ impl Hca for Verbs {
             return Err(error::refused(code));
         }
         let sends = matches!(request.operation, strait_core::hca::Operation::Send { .. });
-        end.window.push(Request { id: request.id, sends });
+        end.window.push(Request { id: request.id, sends, signaled: request.signaled });
         Ok(())
     }
 
@@ -434,6 +443,12 @@ impl Hca for Verbs {
 
     fn poll(&mut self, into: &mut [Completion]) -> Result<usize, HcaError> {
         self.take(into.len())?;
+        if self.taken.is_empty() {
+            self.in_vain = self.in_vain.wrapping_add(1);
+            if self.in_vain.is_multiple_of(LOOK) {
+                self.finish_ended()?;
+            }
+        }
         let count = into.len().min(self.taken.len());
         for (place, completion) in into.iter_mut().zip(self.taken.drain(..count)) {
             *place = completion;
@@ -442,6 +457,7 @@ impl Hca for Verbs {
     }
 
     fn arm(&mut self) -> Result<(), HcaError> {
+        self.finish_ended()?;
         events::forget(&self.events);
         // SAFETY: the queue is live.
         error::checked(unsafe { ibv::ibv_req_notify_cq(self.completions.as_ptr(), 0) })

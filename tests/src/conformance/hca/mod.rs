@@ -66,8 +66,9 @@ pub struct Habits {
     pub explains: bool,
     /// A rank can connect to itself.
     pub loops: bool,
-    /// What only this rank's device may write is closed to peers.
-    pub shields: bool,
+    /// It keeps peers to a region's rights in all things. Else they may read any region, and write what the rank's own device
+    /// may write.
+    pub strict: bool,
     /// A party can be killed.
     pub mortal: bool,
 }
@@ -79,7 +80,7 @@ impl Default for Habits {
             gives_up: true,
             explains: true,
             loops: true,
-            shields: true,
+            strict: true,
             mortal: false,
         }
     }
