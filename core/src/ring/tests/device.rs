@@ -110,12 +110,14 @@ impl Hca for Device {
         Capabilities {
             inline: 0,
             pieces: 1,
+            read_pieces: 1,
             reads: 1,
             depth: 8,
             receives: 0,
             message: 130,
             atomics: Atomics::None,
             immediate: false,
+            acknowledged: true,
             ordered_bytes: self.wires.0.borrow().ordered_bytes,
         }
     }
