@@ -77,8 +77,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// [`Error::Boot`] when the process was not started by a launcher, or does not fit it; [`Error::Environment`] when
-    /// a `STRAIT_*` variable is unusable.
+    /// [`Error::Boot`] when the process was not started by a launcher, or does not fit it; [`Error::Network`] when the job
+    /// spans nodes and there is no network between them; [`Error::Environment`] when a `STRAIT_*` variable is unusable.
     ///
     /// # Source
     ///
