@@ -65,9 +65,18 @@ impl<E: FnMut(&[u8]) -> Vec<u8>> Party for Member<E> {
     }
 
     fn habits(&self) -> Habits {
-        // A sender waits for ever for a receive. Soft RoCE flushes a request whose own piece it cannot read, and calls a
-        // receive that is too short an error of the queue pair.
-        Habits { gives_up: false, explains: false, mortal: self.mortal, ..Habits::default() }
+        // A sender waits for ever for a receive; on iWARP the connection breaks at once, and soft iWARP asks nobody whether a region
+        // may be read. Soft RoCE flushes a request whose own
+        // piece it cannot read, and calls a receive that is too short an error of the queue pair.
+        let is_iwarp = !self.device.capabilities().acknowledged;
+        Habits {
+            patient: !is_iwarp,
+            gives_up: false,
+            explains: false,
+            strict: !is_iwarp,
+            mortal: self.mortal,
+            ..Habits::default()
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     stop::all(vec![
         ("formatting", formatting(shell)),
         ("lints", lints(shell)),
+        ("lints of the feature verbs", verbs(shell)),
         ("documentation", documentation(shell)),
         ("dependencies", dependencies(shell)),
         ("tidy", tidy::run(shell)),
@@ -25,6 +26,15 @@ fn formatting(shell: &Shell) -> Result<(), Stop> {
 fn lints(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Clippy)?;
     shell.cargo("clippy --workspace --all-targets --quiet -- -D warnings").run()
+}
+
+/// What only this feature compiles. Its bindings need more than a Rust toolchain.
+fn verbs(shell: &Shell) -> Result<(), Stop> {
+    for tool in [Tool::Clippy, Tool::Cmake, Tool::Libclang] {
+        setup::need(shell, tool)?;
+    }
+    let arguments = "-p strait -p strait-tests --features verbs --all-targets --quiet";
+    shell.cargo(&format!("clippy {arguments} -- -D warnings")).run()
 }
 
 fn documentation(shell: &Shell) -> Result<(), Stop> {

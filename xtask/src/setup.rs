@@ -32,13 +32,15 @@ pub(crate) enum Tool {
     Hydra,
     /// QEMU, the machine of `cargo xtask vm`.
     Qemu,
+    /// Make, for the driver of soft iWARP.
+    Make,
     /// CMake, for the bindings of libibverbs.
     Cmake,
     /// Clang's library, for the same.
     Libclang,
 }
 
-const TOOLS: [Tool; 11] = [
+const TOOLS: [Tool; 12] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
@@ -48,6 +50,7 @@ const TOOLS: [Tool; 11] = [
     Tool::Valgrind,
     Tool::Hydra,
     Tool::Qemu,
+    Tool::Make,
     Tool::Cmake,
     Tool::Libclang,
 ];
@@ -89,6 +92,7 @@ impl Tool {
             Self::Valgrind => "valgrind",
             Self::Hydra => "mpiexec.hydra",
             Self::Qemu => "qemu",
+            Self::Make => "make",
             Self::Cmake => "cmake",
             Self::Libclang => "libclang",
         }
@@ -113,6 +117,7 @@ impl Tool {
             Self::Valgrind => shell.answers("valgrind", "--version"),
             Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
+            Self::Make => shell.answers("make", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
             Self::Libclang => {
                 // `ls` also fails when only some of the places are there, so each is looked at.
@@ -140,6 +145,7 @@ impl Tool {
             Self::Valgrind => install_package(shell, "valgrind"),
             Self::Hydra => install_package(shell, "mpich"),
             Self::Qemu => install_package(shell, "qemu-system-x86"),
+            Self::Make => install_package(shell, "make"),
             Self::Cmake => install_package(shell, "cmake"),
             Self::Libclang => install_package(shell, "libclang-dev"),
         }
@@ -158,6 +164,7 @@ impl Tool {
             Self::Valgrind => "install the package valgrind as root".into(),
             Self::Hydra => "install the package mpich as root".into(),
             Self::Qemu => "install the package qemu-system-x86 as root".into(),
+            Self::Make => "install the package make as root".into(),
             Self::Cmake => "install the package cmake as root".into(),
             Self::Libclang => "install the package libclang-dev as root".into(),
         }

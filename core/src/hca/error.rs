@@ -20,6 +20,11 @@ pub enum HcaError {
         /// Its rank.
         peer: u32,
     },
+    /// The peer answers, and does not know of this connection.
+    Refused {
+        /// Its rank.
+        peer: u32,
+    },
     /// No such region is registered.
     UnknownRegion {
         /// The local key given.
@@ -51,6 +56,10 @@ impl fmt::Display for HcaError {
             Self::Unreachable { peer } => {
                 write!(f, "rank {peer} cannot be reached through the device at the address it gave")
             }
+            Self::Refused { peer } => write!(
+                f,
+                "rank {peer} refused the connection: it has closed its end, or the address is that of an earlier run"
+            ),
             Self::UnknownRegion { key } => {
                 write!(f, "no region with the key {key:#x} is registered")
             }
@@ -130,7 +139,8 @@ pub enum WorkError {
     /// The peer had no receive posted for as long as the device tries.
     NotReady,
     /// The peer does not answer. One that dies may first be seen as [`WorkError::RemoteAccess`]: its memory goes, then its
-    /// connections.
+    /// connections. Where a device hears no more than that the connection has ended
+    /// ([`Capabilities::acknowledged`](super::Capabilities::acknowledged)), the peer may also have refused a request.
     Unreachable,
     /// An earlier failure broke the connection before this request was done.
     Flushed,

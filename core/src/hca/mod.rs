@@ -138,8 +138,10 @@ pub trait Hca {
 pub struct Capabilities {
     /// Longest message that goes inline, bytes; zero: none.
     pub inline: u32,
-    /// Pieces that one work request gathers or scatters.
+    /// Pieces that one work request gathers.
     pub pieces: u32,
+    /// Pieces that one read scatters.
+    pub read_pieces: u32,
     /// Reads and atomics that are under way on one connection at a time; more wait their turn in the device.
     pub reads: u32,
     /// Work requests per connection that are posted and not known to be done, that is, whose completion or that of a later
@@ -153,6 +155,10 @@ pub struct Capabilities {
     pub atomics: Atomics,
     /// Whether a write can carry an immediate.
     pub immediate: bool,
+    /// Whether a write or send completes when the peer's device has it. Else, as on iWARP, it completes when its pieces may be
+    /// used again; that all of them have arrived is known when a later read on the connection is done, and one that fails at
+    /// the peer may have completed as done: the connection breaks all the same.
+    pub acknowledged: bool,
     /// Whether the last 8 bytes of a write, where they are an aligned word, are there only when all others are. No
     /// standard promises it.
     pub ordered_bytes: bool,
@@ -172,7 +178,8 @@ pub enum Atomics {
 /// What may be done to a region. A local read always may.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Access {
-    /// The device may write it on this rank's behalf: reads and atomics post their result there, messages arrive there.
+    /// The device may write it on this rank's behalf: reads and atomics post their result there, messages arrive there. On
+    /// iWARP peers may then write it, too: to the device, the answer to a read is one of the peer's writes.
     pub local_write: bool,
     /// Peers may read it.
     pub remote_read: bool,

@@ -23,12 +23,14 @@ impl Hca for Registrar {
         Capabilities {
             inline: 0,
             pieces: 1,
+            read_pieces: 1,
             reads: 1,
             depth: 1,
             receives: 0,
             message: 0,
             atomics: crate::hca::Atomics::None,
             immediate: false,
+            acknowledged: true,
             ordered_bytes: false,
         }
     }

@@ -23,8 +23,8 @@ const KERNEL_PARTS: [&str; 10] = [
     "*/kernel/fs/configfs/*",
 ];
 /// The modules that are loaded, with what they depend on. One that the kernel has built in is no file.
-const MODULES: [&str; 6] =
-    ["veth", "crc32_generic", "crc32c_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe"];
+const MODULES: [&str; 7] =
+    ["veth", "crc32_generic", "crc32c_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe", "siw"];
 
 /// A kernel and the file system it starts with.
 pub(super) struct Image {
@@ -32,11 +32,16 @@ pub(super) struct Image {
     pub(super) base: PathBuf,
 }
 
-/// Makes the image in `folder`, or finds it there if it is of these packages.
-pub(super) fn build(shell: &Shell, folder: &Path, packages: &Packages) -> Result<Image, Stop> {
+/// Makes the image in `folder`, with the driver of soft iWARP if there is one, or finds it there if it is of these.
+pub(super) fn build(
+    shell: &Shell,
+    folder: &Path,
+    packages: &Packages,
+    siw: Option<&Path>,
+) -> Result<Image, Stop> {
     let image = Image { kernel: folder.join("vmlinuz"), base: folder.join("base.cpio") };
     let stamp = folder.join("image-of");
-    let contents = format!("{packages:?}\n{MODULES:?}\n");
+    let contents = format!("{packages:?}\n{MODULES:?}\n{siw:?}\n");
     if fs::read_to_string(&stamp).is_ok_and(|made_of| made_of == contents) {
         return Ok(image);
     }
@@ -47,6 +52,9 @@ pub(super) fn build(shell: &Shell, folder: &Path, packages: &Packages) -> Result
     }
     unpack_guest(shell, &root, &packages.guest)?;
     unpack_kernel(shell, &kernel, &packages.kernel)?;
+    if let Some(module) = siw {
+        copy(module, &kernel.join("siw.ko"))?;
+    }
     load_order(shell, &kernel, &root.join("modules"))?;
     let vmlinuz = files(&kernel.join("boot"))?.into_iter().next();
     let vmlinuz =
@@ -132,7 +140,11 @@ fn load(
     else {
         return Ok(());
     };
-    let bytes = shell.step("xz", "--decompress --stdout").arg(path).output()?.stdout;
+    let bytes = if path.extension().is_some_and(|extension| extension == "xz") {
+        shell.step("xz", "--decompress --stdout").arg(path).output()?.stdout
+    } else {
+        fs::read(path).map_err(|error| Stop::io(path, &error))?
+    };
     for dependency in dependencies(&bytes) {
         load(shell, &dependency, found, to, order)?;
     }

@@ -6,6 +6,7 @@
 mod image;
 mod machine;
 mod packages;
+mod siw;
 
 use std::path::PathBuf;
 
@@ -13,15 +14,20 @@ use machine::Task;
 
 use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
-use crate::stop::{Absence, Stop};
+use crate::stop::{self, Absence, Stop};
 
-/// Soft RoCE.
-const DEVICE: &str = "rxe";
-/// What is tried on it.
-const SCRIPT: &str = "
+/// What is tried on soft RoCE.
+const RXE: &str = "
     cd /tmp
     /user/strait info | grep rxe || exit 98
     /user/verbs --include-ignored --test-threads=1 --nocapture || exit
+    /user/ring --include-ignored --test-threads=1 --nocapture
+";
+/// And on soft iWARP, which has no atomics.
+const SIW: &str = "
+    cd /tmp
+    /user/strait info | grep siw || exit 98
+    /user/verbs --include-ignored --test-threads=1 --nocapture --skip atomics || exit
     /user/ring --include-ignored --test-threads=1 --nocapture
 ";
 
@@ -38,19 +44,40 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     shell.cargo("test --quiet -p strait --features verbs --lib hca::verbs").run()?;
     let folder = shell.target().join("vm");
     let packages = packages::fetch(shell, &folder.join("packages"))?;
-    let image = image::build(shell, &folder, &packages)?;
+    let siw = siw::build(shell, &folder.join("siw"), &packages.kernel);
+    let image = image::build(shell, &folder, &packages, siw.as_deref().ok())?;
     let programs = [
         ("strait", program(shell, "build -p strait --bin strait")?),
         ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
     ];
-    let task = Task { device: DEVICE, script: SCRIPT, programs: &programs };
-    let said = machine::boot(shell, &folder, &image, &task)?;
-    match passed(&said) {
-        0 => return Err(Stop::Failed(format!("no test ran; the guest said:\n{said}"))),
-        passed => eprintln!("vm: {DEVICE}: {passed} tests passed"),
-    }
-    Ok(())
+    let boot = |device, script| {
+        let task = Task { device, script, programs: &programs };
+        let said = machine::boot(shell, &folder, &image, &task)?;
+        match passed(&said) {
+            0 => Err(Stop::Failed(format!("no test ran; the guest said:\n{said}"))),
+            passed => {
+                eprintln!("vm: {device}: {passed} tests passed");
+                Ok(())
+            }
+        }
+    };
+    let rxe = boot("rxe", RXE);
+    let siw = siw.map_err(not_built).and_then(|_| boot("siw", SIW));
+    stop::all(vec![("rxe", rxe), ("siw", siw)])
+}
+
+/// Says that it is the part with soft iWARP that was not run.
+fn not_built(why: Stop) -> Stop {
+    let because =
+        |what: &str| format!("soft iWARP (siw) was left out, its driver not being built: {what}");
+    let absence = match why {
+        Stop::NotRun(Absence { what, remedy }) => Absence { what: because(&what), remedy },
+        // It is the kernel's source and the machine's compiler that do not go together.
+        Stop::Failed(why) => Absence { what: because(&why), remedy: None },
+    };
+    eprintln!("vm: siw NOT RUN: {absence}");
+    Stop::NotRun(absence)
 }
 
 /// The program that this cargo command makes, with the device of libibverbs.

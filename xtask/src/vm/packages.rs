@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::setup::is_offline;
-use crate::shell::Shell;
+use crate::shell::{Shell, Step};
 use crate::stop::{Absence, Stop};
 
 /// What is asked for; apt adds what they depend on.
@@ -33,19 +33,33 @@ pub(super) fn fetch(shell: &Shell, folder: &Path) -> Result<Packages, Stop> {
         return Err(absent("this is no Debian system, whose packages the guest is made of", None));
     }
     eprintln!("vm: downloading the guest's packages");
-    let fetched = download(shell, folder).or_else(|_| {
-        // The lists of packages may be missing or old.
+    refreshed(shell, || download(shell, folder))?;
+    found(folder).ok_or_else(|| Stop::Failed("apt-get left no packages".into()))
+}
+
+/// Downloads, and once more with new lists of packages: those at hand may be missing or old. What cannot be had is absent.
+pub(super) fn refreshed(
+    shell: &Shell,
+    download: impl Fn() -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let fetched = download().or_else(|_| {
         shell.step("apt-get", "update --quiet").output()?;
-        download(shell, folder)
+        download()
     });
-    if let Err(Stop::Failed(why)) = fetched {
+    fetched.map_err(|stop| {
+        let Stop::Failed(why) = stop else { return stop };
         let remedy = (!is_offline(&why)).then_some("run `apt-get update` as root, then again");
         // The first complaint is the cause of the others.
         let why = why.lines().find(|line| line.starts_with("E: ")).unwrap_or(&why);
-        return Err(absent(&format!("the guest's packages cannot be downloaded: {why}"), remedy));
-    }
-    fetched?;
-    found(folder).ok_or_else(|| Stop::Failed("apt-get left no packages".into()))
+        absent(&format!("packages for the guest cannot be downloaded: {why}"), remedy)
+    })
+}
+
+/// Downloads these packages, and nothing that they depend on.
+pub(super) fn download_only(shell: &Shell, folder: &Path, packages: &[String]) -> Result<(), Stop> {
+    let script = "cd \"$1\" && shift && apt-get -qq -o APT::Sandbox::User= download \"$@\" >&2";
+    let step = shell.step("sh", "-c").arg(script).arg("sh").arg(folder);
+    packages.iter().fold(step, Step::arg).output().map(drop)
 }
 
 /// The packages in `folder`, if they were all downloaded.
@@ -81,13 +95,18 @@ fn download(shell: &Shell, folder: &Path) -> Result<(), Stop> {
         .arg(format!("-oDir::Cache::archives={}", folder.display()))
         .output()?;
     let kernel = newest_kernel(shell)?;
-    let script =
-        "cd \"$1\" && apt-get -qq -o APT::Sandbox::User= download \"$2\" >&2 && ls \"$2\"_*.deb";
-    let file = shell.step("sh", "-c").arg(script).arg("sh").arg(folder).arg(&kernel).output()?;
-    let file = String::from_utf8_lossy(&file.stdout);
+    download_only(shell, folder, core::slice::from_ref(&kernel))?;
+    let file = file_of(folder, &kernel)
+        .ok_or_else(|| Stop::Failed(format!("apt-get did not download {kernel}")))?;
     let complete = folder.join("complete");
-    fs::write(&complete, format!("{GUEST}\n{}\n", file.trim()))
-        .map_err(|error| Stop::io(&complete, &error))
+    fs::write(&complete, format!("{GUEST}\n{file}\n")).map_err(|error| Stop::io(&complete, &error))
+}
+
+/// The name of the file that has this package.
+fn file_of(folder: &Path, package: &str) -> Option<String> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.find(|name| name.strip_prefix(package).is_some_and(|rest| rest.starts_with('_')))
 }
 
 fn newest_kernel(shell: &Shell) -> Result<String, Stop> {

@@ -250,12 +250,14 @@ impl Hca for SoftHca {
         Capabilities {
             inline: work::INLINE as u32,
             pieces: work::PIECES as u32,
+            read_pieces: work::PIECES as u32,
             reads: queue::READS,
             depth: queue::DEPTH,
             receives: RECEIVES,
             message: work::MESSAGE,
             atomics: Atomics::Hca,
             immediate: true,
+            acknowledged: true,
             ordered_bytes: reach::ORDERED,
         }
     }

@@ -13,6 +13,9 @@ use crate::liveness::has_ended;
 /// Time between two questions whether the peer that fills a receive still lives.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
+/// What stands in the fabric is nothing that a device writes.
+const DAMAGED: HcaError = HcaError::Device { code: 0 };
+
 /// What the owner of the receives knows of them. Their ids are nobody else's concern.
 #[derive(Debug)]
 pub(super) struct Posted {
@@ -55,34 +58,57 @@ impl Posted {
         let mut asks = None;
         let mut number = self.reported;
         while number != self.posted {
-            let at = slot(number);
-            number = number.wrapping_add(1);
-            let Some((id, room)) = self.lent[at] else { continue };
-            let slot = &block.slots[at];
-            let result = match slot.state() {
+            let found = &block.slots[slot(number)];
+            let ended = match found.state() {
+                _ if self.lent[slot(number)].is_none() => false,
                 // Nor is any behind it.
                 Use::Posted => return Ok(None),
-                Use::Done => outcome(slot, room)?,
+                Use::Done => true,
                 Use::Taken { by } => {
                     let asks = *asks.get_or_insert_with(|| self.may_ask());
-                    if !asks || !fabric.liveness(by).is_none_or(has_ended) {
-                        continue;
-                    }
-                    // Its taker died over it.
-                    Err(WorkError::Flushed)
+                    asks && fabric.liveness(by).is_none_or(has_ended)
                 }
-                Use::Free => return Err(HcaError::Device { code: 0 }),
+                Use::Free => return Err(DAMAGED),
             };
-            let connection = slot.connection();
-            if connection >= CONNECTIONS {
-                return Err(HcaError::Device { code: 0 });
+            if ended {
+                let number = self.first_of(block, number);
+                return self.report(block, number).map(Some);
             }
-            slot.take_back();
-            self.lent[at] = None;
-            self.pass_reported();
-            return Ok(Some(Completion { id, connection: Connection(connection), result }));
+            number = number.wrapping_add(1);
         }
         Ok(None)
+    }
+
+    /// The oldest receive that is done of those on the connection of receive `last`, which has ended. It may have been under way
+    /// when we looked at it; it is not now, since a sender ends one before it takes the next.
+    fn first_of(&self, block: &Block, last: u32) -> u32 {
+        let connection = block.slots[slot(last)].connection();
+        let mut number = self.reported;
+        while number != last {
+            let found = &block.slots[slot(number)];
+            let waits = self.lent[slot(number)].is_some() && found.state() == Use::Done;
+            if waits && found.connection() == connection {
+                break;
+            }
+            number = number.wrapping_add(1);
+        }
+        number
+    }
+
+    /// Reports receive `number`, which has ended: it is done, or its taker died.
+    fn report(&mut self, block: &Block, number: u32) -> Result<Completion, HcaError> {
+        let found = &block.slots[slot(number)];
+        let (id, room) = self.lent[slot(number)].take().ok_or(DAMAGED)?;
+        // Asked again: who is dead now may have been done before.
+        let is_done = found.state() == Use::Done;
+        let result = if is_done { outcome(found, room)? } else { Err(WorkError::Flushed) };
+        let connection = found.connection();
+        if connection >= CONNECTIONS {
+            return Err(DAMAGED);
+        }
+        found.take_back();
+        self.pass_reported();
+        Ok(Completion { id, connection: Connection(connection), result })
     }
 
     fn pass_reported(&mut self) {
@@ -104,9 +130,9 @@ impl Posted {
 
 /// How a receive with room for so many bytes ended.
 fn outcome(slot: &Slot, room: u32) -> Result<Result<Done, WorkError>, HcaError> {
-    let (arrival, length, immediate) = slot.outcome().ok_or(HcaError::Device { code: 0 })?;
+    let (arrival, length, immediate) = slot.outcome().ok_or(DAMAGED)?;
     Ok(match arrival {
-        Arrival::Message if length > room => return Err(HcaError::Device { code: 0 }),
+        Arrival::Message if length > room => return Err(DAMAGED),
         Arrival::Message => Ok(Done::Receive { length }),
         Arrival::Immediate => Ok(Done::Immediate { immediate, length }),
         Arrival::TooLong => Err(WorkError::Length),

@@ -1,5 +1,7 @@
 //! What a peer has to know to connect: 64 bytes.
 //!
+//! On InfiniBand and RoCE, where a queue pair is:
+//!
 //! | offset | size |                                 |
 //! |-------:|-----:|---------------------------------|
 //! |      0 |    4 | `STRV`                          |
@@ -11,12 +13,25 @@
 //! |     16 |   16 | GID                             |
 //! |     32 |    1 | reads and atomics at a time     |
 //!
+//! On iWARP, where to ask for an end:
+//!
+//! | offset | size |                                 |
+//! |-------:|-----:|---------------------------------|
+//! |      0 |    4 | `STRV`                          |
+//! |      4 |    1 | 2, for this table               |
+//! |      6 |    2 | TCP port                        |
+//! |      8 |    8 | the end                         |
+//! |     16 |   16 | IP address, version 6 or mapped |
+//!
 //! Numbers are little-endian; the rest is zero.
+
+use core::net::{Ipv6Addr, SocketAddr};
 
 use strait_core::hca::Address;
 
 const MAGIC: [u8; 4] = *b"STRV";
 const KIND: u8 = 1;
+const DOOR: u8 = 2;
 
 /// Where a queue pair is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,6 +86,72 @@ impl Place {
     }
 }
 
+/// Where a device on iWARP listens, and which of its ends is meant.
+///
+/// Of two doors that are to be connected the lesser asks the greater.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Door {
+    /// IP version 6, or version 4 mapped to it.
+    pub(super) ip: Ipv6Addr,
+    pub(super) port: u16,
+    pub(super) end: EndName,
+}
+
+/// An end among those of its device, and a number that those of another device or an earlier run do not have.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct EndName {
+    pub(super) connection: u32,
+    pub(super) nonce: u32,
+}
+
+impl EndName {
+    pub(super) const LENGTH: usize = 8;
+
+    /// The name as bytes.
+    pub(super) fn pack(self) -> [u8; Self::LENGTH] {
+        (u64::from(self.nonce) << 32 | u64::from(self.connection)).to_le_bytes()
+    }
+
+    /// The name that these bytes mean.
+    pub(super) fn parse(bytes: [u8; Self::LENGTH]) -> Self {
+        let both = u64::from_le_bytes(bytes);
+        Self { connection: both as u32, nonce: (both >> 32) as u32 }
+    }
+}
+
+impl Door {
+    /// The door as bytes.
+    pub(super) fn pack(&self) -> Address {
+        let mut bytes = [0; Address::LENGTH];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = DOOR;
+        bytes[6..8].copy_from_slice(&self.port.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.end.pack());
+        bytes[16..32].copy_from_slice(&self.ip.octets());
+        Address(bytes)
+    }
+
+    /// The door that a peer's bytes mean, if they mean one.
+    pub(super) fn parse(address: &Address) -> Option<Self> {
+        let (magic, bytes) = address.0.split_first_chunk::<4>()?;
+        let (&[kind, zero], bytes) = bytes.split_first_chunk::<2>()?;
+        let (&port, bytes) = bytes.split_first_chunk::<2>()?;
+        let (&end, bytes) = bytes.split_first_chunk::<{ EndName::LENGTH }>()?;
+        let (&ip, rest) = bytes.split_first_chunk::<16>()?;
+        let port = u16::from_le_bytes(port);
+        let good = *magic == MAGIC
+            && (kind, zero) == (DOOR, 0)
+            && port != 0
+            && rest.iter().all(|byte| *byte == 0);
+        good.then_some(Self { ip: ip.into(), port, end: EndName::parse(end) })
+    }
+
+    /// Where to ask.
+    pub(super) fn socket(&self) -> SocketAddr {
+        SocketAddr::new(self.ip.to_canonical(), self.port)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +168,25 @@ mod tests {
     #[test]
     fn a_place_survives_the_way() {
         assert_eq!(Place::parse(&PLACE.pack()), Some(PLACE));
+    }
+
+    const A_DOOR: Door = Door {
+        ip: Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x0a09, 0x0001),
+        port: 0x1234,
+        end: EndName { connection: 7, nonce: 0xfedc_ba98 },
+    };
+
+    #[test]
+    fn a_door_survives_the_way() {
+        assert_eq!(Door::parse(&A_DOOR.pack()), Some(A_DOOR));
+        assert_eq!(Door::parse(&PLACE.pack()), None);
+        assert_eq!(Place::parse(&A_DOOR.pack()), None);
+        for offset in [0, 4, 5, 32, 63] {
+            let mut bad = A_DOOR.pack();
+            bad.0[offset] ^= 0x40;
+            assert_eq!(Door::parse(&bad), None, "byte {offset}");
+        }
+        assert_eq!(Door::parse(&Door { port: 0, ..A_DOOR }.pack()), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rdma_mummy_sys as ibv;
 use strait_core::hca::Atomics;
 
 use super::OpenError;
+use super::manager::Manager;
 use super::owned::Owned;
 
 /// `IBV_LINK_LAYER_ETHERNET`, which the header has in an enumeration without a name.
@@ -21,6 +22,8 @@ pub(super) struct Device {
     pub(super) name: String,
     pub(super) attributes: ibv::ibv_device_attr,
     pub(super) port: Port,
+    /// What it connects through: on iWARP alone.
+    pub(super) manager: Option<Manager>,
 }
 
 /// The port of a device that is used.
@@ -42,6 +45,8 @@ pub(super) enum Link {
     InfiniBand { gid: [u8; 16] },
     /// RoCE: the global identifier at this index of the port's table leads there.
     Ethernet { gid: [u8; 16], index: u8 },
+    /// iWARP: the connection manager listens at this IP address.
+    Iwarp { gid: [u8; 16] },
 }
 
 impl fmt::Display for Link {
@@ -49,12 +54,9 @@ impl fmt::Display for Link {
         let (kind, gid) = match self {
             Self::InfiniBand { gid } => ("InfiniBand", gid),
             Self::Ethernet { gid, .. } => ("RoCE", gid),
+            Self::Iwarp { gid } => ("iWARP", gid),
         };
-        let ip = Ipv6Addr::from(*gid);
-        match ip.to_ipv4_mapped() {
-            Some(ip) => write!(f, "{kind} at {ip}"),
-            None => write!(f, "{kind} at {ip}"),
-        }
+        write!(f, "{kind} at {}", Ipv6Addr::from(*gid).to_canonical())
     }
 }
 
@@ -81,9 +83,10 @@ impl Device {
         let name = name_of(device);
         // SAFETY: the list that the device is from is still held.
         let transport = unsafe { (*device).transport_type };
-        if transport == ibv::ibv_transport_type::IBV_TRANSPORT_IWARP {
-            return Err(OpenError::Iwarp { name });
-        }
+        let manager = match transport {
+            ibv::ibv_transport_type::IBV_TRANSPORT_IWARP => Some(Manager::new(&name)?),
+            _ => None,
+        };
         // SAFETY: as above. The context is the first thing made of the device, and its owner lives longest.
         let context = unsafe {
             Owned::new("opening it", ibv::ibv_open_device(device), ibv::ibv_close_device)?
@@ -96,12 +99,15 @@ impl Device {
         }
         let mut ports = (1..=attributes.phys_port_cnt).filter_map(|number| {
             let attributes = query_port(&context, number)?;
-            let link = link(&context, number, &attributes)?;
+            let link = match &manager {
+                Some(manager) => manager.link(number)?,
+                None => link(&context, number, &attributes)?,
+            };
             let (lid, message) = (attributes.lid, attributes.max_msg_sz);
             Some(Port { number, lid, mtu: attributes.active_mtu as u8, message, link })
         });
         let port = ports.next().ok_or_else(|| OpenError::NoPort { name: name.clone() })?;
-        Ok(Self { context, name, attributes, port })
+        Ok(Self { context, name, attributes, port, manager })
     }
 
     /// The device's atomics, as it says.

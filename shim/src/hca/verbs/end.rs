@@ -5,10 +5,10 @@ use core::mem;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::ibv_qp_attr_mask as mask;
 use rdma_mummy_sys::ibv_qp_state as state;
-use strait_core::hca::{Atomics, HcaError};
+use strait_core::hca::{Address, Atomics, HcaError, Readiness, WorkError};
 
 use super::OpenError;
-use super::address::Place;
+use super::address::{EndName, Place};
 use super::device::{Device, Link};
 use super::error::checked;
 use super::owned::Owned;
@@ -39,10 +39,15 @@ pub(super) struct Limits {
 
 /// One end.
 pub(super) struct End {
+    // Before its identifier, which the manager wants to go last.
     pair: Owned<ibv::ibv_qp>,
+    /// What the connection manager knows of it.
+    pub(super) id: Option<Owned<ibv::rdma_cm_id>>,
     pub(super) peer: u32,
     pub(super) window: Window,
     pub(super) readiness: State,
+    /// Whether a failure was reported, or this side wants no more.
+    pub(super) failed: bool,
     first_packet: u32,
 }
 
@@ -51,6 +56,12 @@ pub(super) struct End {
 pub(super) enum State {
     /// Made, and not connected.
     Open,
+    /// The connection manager is about to connect it to the peer's end of this name.
+    Joining { asks: EndName },
+    /// It could not be connected.
+    Failed(HcaError),
+    /// The other side has ended it, and what is under way is to be completed.
+    Ended,
     /// Requests can be posted.
     Ready,
     /// A request failed, or the peer took the connection down.
@@ -114,18 +125,20 @@ impl End {
         })?;
         let end = Self {
             pair,
+            id: None,
             peer,
             window: Window::new(limits.depth),
             readiness: State::Open,
+            failed: false,
             first_packet: random & NUMBER,
         };
         let mut attributes = end.attributes(state::IBV_QPS_INIT);
         attributes.port_num = device.port.number;
         attributes.qp_access_flags = allowed(device).0;
-        let given = mask::IBV_QP_STATE
-            | mask::IBV_QP_ACCESS_FLAGS
-            | mask::IBV_QP_PKEY_INDEX
-            | mask::IBV_QP_PORT;
+        let mut given = mask::IBV_QP_STATE | mask::IBV_QP_ACCESS_FLAGS;
+        if device.manager.is_none() {
+            given |= mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT;
+        }
         end.modify(&mut attributes, given)?;
         Ok(end)
     }
@@ -144,7 +157,7 @@ impl End {
     /// Where a peer on InfiniBand or RoCE finds this end.
     pub(super) fn place(&self, device: &Device, limits: Limits) -> Place {
         let gid = match device.port.link {
-            Link::InfiniBand { gid } | Link::Ethernet { gid, .. } => gid,
+            Link::InfiniBand { gid } | Link::Ethernet { gid, .. } | Link::Iwarp { gid } => gid,
         };
         Place {
             pair: self.number(),
@@ -156,20 +169,21 @@ impl End {
         }
     }
 
-    /// Connects to the queue pair at `peer`.
+    /// Connects to the queue pair at `address`.
     pub(super) fn join(
         &mut self,
         device: &Device,
         limits: Limits,
-        peer: &Place,
-    ) -> Result<(), HcaError> {
+        address: &Address,
+    ) -> Result<Readiness, HcaError> {
+        let peer = Place::parse(address).ok_or(HcaError::Unreachable { peer: self.peer })?;
         let mut receiving = self.attributes(state::IBV_QPS_RTR);
         receiving.path_mtu = peer.mtu.min(device.port.mtu).into();
         receiving.dest_qp_num = peer.pair;
         receiving.rq_psn = peer.first_packet;
         receiving.max_dest_rd_atomic = limits.reads;
         receiving.min_rnr_timer = NOT_READY_TIMER;
-        receiving.ah_attr = route(device, peer);
+        receiving.ah_attr = route(device, &peer);
         let given = mask::IBV_QP_STATE
             | mask::IBV_QP_AV
             | mask::IBV_QP_PATH_MTU
@@ -195,7 +209,7 @@ impl End {
             | mask::IBV_QP_MAX_QP_RD_ATOMIC;
         self.modify(&mut sending, given)?;
         self.readiness = State::Ready;
-        Ok(())
+        Ok(Readiness::Ready)
     }
 
     /// Stops the pair: what is posted completes as flushed.
@@ -204,6 +218,15 @@ impl End {
         let mut attributes = self.attributes(state::IBV_QPS_ERR);
         // A pair that cannot even fail is about to be destroyed.
         let _ = self.modify(&mut attributes, mask::IBV_QP_STATE);
+    }
+
+    /// Why a request that was flushed on iWARP was. The first, when nothing of ours had failed: the other side has ended the
+    /// connection, and no more is known.
+    pub(super) fn flushed(&mut self) -> WorkError {
+        match mem::replace(&mut self.failed, true) {
+            false => WorkError::Unreachable,
+            true => WorkError::Flushed,
+        }
     }
 
     fn attributes(&self, state: state::Type) -> ibv::ibv_qp_attr {
@@ -238,7 +261,7 @@ fn route(device: &Device, peer: &Place) -> ibv::ibv_ah_attr {
     let (global, index) = match device.port.link {
         Link::Ethernet { index, .. } => (true, index),
         // Within one subnet the LID is enough; the first half of a global identifier names the subnet.
-        Link::InfiniBand { gid } => (gid[..8] != peer.gid[..8], 0),
+        Link::InfiniBand { gid } | Link::Iwarp { gid } => (gid[..8] != peer.gid[..8], 0),
     };
     if global {
         route.is_global = 1;

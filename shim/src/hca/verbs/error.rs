@@ -27,9 +27,9 @@ pub enum OpenError {
         /// Its name.
         name: String,
     },
-    /// The device is of a kind that connects only through a connection manager, which is not used yet.
-    Iwarp {
-        /// Its name.
+    /// The library of the connection manager is not there, through which alone iWARP connects.
+    Manager {
+        /// The device's name.
         name: String,
     },
     /// Less memory may be locked than is going to be registered.
@@ -74,9 +74,11 @@ impl fmt::Display for OpenError {
                 f,
                 "the RDMA device {name} has no port that is up and has an address (see `rdma link`)"
             ),
-            Self::Iwarp { name } => {
-                write!(f, "the RDMA device {name} is iWARP, which this version does not use")
-            }
+            Self::Manager { name } => write!(
+                f,
+                "the RDMA device {name} is iWARP, which connects through librdmacm.so.1, and that is not there: install \
+                 librdmacm"
+            ),
             Self::LockedMemory { limit, needed } => write!(
                 f,
                 "this process may lock {limit} bytes of memory, and {needed} are going to be registered with the \

@@ -1,7 +1,8 @@
-//! The device of rdma-core: InfiniBand and RoCE through libibverbs.
+//! The device of rdma-core: InfiniBand, RoCE and iWARP through libibverbs.
 //!
 //! One protection domain, one completion queue and one shared receive queue for a device; a reliable queue pair for each
-//! connection, connected by hand with the addresses that the embedder exchanges. Registered memory is kept out of children ([`ibv_fork_init`]), so that a fork takes nothing from under
+//! connection, connected with the addresses that the embedder exchanges: by hand on InfiniBand and RoCE, through the connection
+//! manager on iWARP. Registered memory is kept out of children ([`ibv_fork_init`]), so that a fork takes nothing from under
 //! the device.
 //!
 //! The libraries are looked for when the first device is opened, not when the program is linked: one that was built with
@@ -15,6 +16,7 @@ mod device;
 mod end;
 mod error;
 mod events;
+mod manager;
 mod owned;
 mod request;
 mod window;
@@ -31,10 +33,10 @@ use rdma_mummy_sys::ibv_access_flags as may;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use strait_core::hca::{
     Access, Address, Atomics, Capabilities, Completion, Connection, Hca, HcaError, Piece,
-    PostError, Readiness, Region, WorkRequest,
+    PostError, Readiness, Region, WorkError, WorkRequest,
 };
 
-use address::Place;
+use address::EndName;
 use device::Device;
 use end::{End, Limits, Shared, State};
 use owned::Owned;
@@ -51,6 +53,8 @@ const INLINE: [u32; 4] = [256, 128, 64, 0];
 const READS: i32 = 16;
 /// Marks the numbers of receives; those of requests have their connection above the lower 32 bits.
 const RECEIVE: u64 = 1 << 63;
+/// Polls in vain until the connection manager is asked, which is a call of the system.
+const LOOK: u32 = 64;
 /// Completions that are taken from the library at a time.
 const BATCH: usize = 16;
 
@@ -78,6 +82,8 @@ pub struct Verbs {
     limits: Limits,
     connections: u32,
     random: u32,
+    /// Polls that found nothing.
+    in_vain: u32,
 }
 
 // SAFETY: the library may be called from any thread, and `&mut self` keeps the tables to one at a time.
@@ -144,16 +150,19 @@ impl Verbs {
             inline: 0,
             reads: u8::try_from(reads).unwrap_or(0).max(1),
         };
+        let is_iwarp = device.manager.is_some();
         let mut verbs = Self {
             capabilities: Capabilities {
                 inline: 0,
                 pieces: limits.pieces,
+                read_pieces: at_most(limits.pieces, attributes.max_sge_rd),
                 reads: limits.reads.into(),
                 depth,
                 receives,
                 message: device.port.message.into(),
                 atomics: device.atomics(),
-                immediate: true,
+                immediate: !is_iwarp,
+                acknowledged: !is_iwarp,
                 // Most devices do it so, and none says it.
                 ordered_bytes: false,
             },
@@ -170,6 +179,7 @@ impl Verbs {
             limits,
             connections,
             random: random()?,
+            in_vain: 0,
             device,
         };
         verbs.try_pair()?;
@@ -223,6 +233,11 @@ impl Verbs {
         }
     }
 
+    /// What this device calls an end when it connects through the manager.
+    fn name_of(&self, connection: u32) -> EndName {
+        EndName { connection, nonce: self.random }
+    }
+
     fn end(&mut self, connection: Connection) -> Option<&mut End> {
         self.ends.get_mut(connection.0 as usize)?.as_mut()
     }
@@ -258,14 +273,23 @@ impl Verbs {
             (id, *self.pairs.get(&raw.qp_num)?, false)
         } else {
             let connection = Connection((raw.wr_id >> 32) as u32);
-            let Request { id, sends } = self.end(connection)?.window.complete(raw.wr_id as u32)?;
+            let Request { id, sends, .. } =
+                self.end(connection)?.window.complete(raw.wr_id as u32)?;
             (id, connection, sends)
         };
         let result = match raw.status {
             ibv::ibv_wc_status::IBV_WC_SUCCESS => Ok(request::done(raw)?),
             status => {
-                self.end(connection)?.readiness = State::Broken;
-                Err(error::failed(status, sends))
+                let hears = self.capabilities.acknowledged;
+                let end = self.end(connection)?;
+                end.readiness = State::Broken;
+                match error::failed(status, sends) {
+                    WorkError::Flushed if !hears => Err(end.flushed()),
+                    error => {
+                        end.failed = true;
+                        Err(error)
+                    }
+                }
             }
         };
         Some(Completion { id, connection, result })
@@ -319,7 +343,10 @@ impl Hca for Verbs {
         let random = self.random.wrapping_add(index.wrapping_mul(0x9E37_79B9));
         // SAFETY: ends are dropped before what they are made of.
         let end = unsafe { End::new(&self.device, self.shared(), self.limits, peer, random)? };
-        let address = end.place(&self.device, self.limits).pack();
+        let address = match &self.device.manager {
+            Some(manager) => manager.door(self.name_of(index)).pack(),
+            None => end.place(&self.device, self.limits).pack(),
+        };
         let connection = Connection(index);
         self.pairs.insert(end.number(), connection);
         self.ends.push(Some(end));
@@ -332,21 +359,27 @@ impl Hca for Verbs {
         address: &Address,
     ) -> Result<Readiness, HcaError> {
         let unknown = HcaError::UnknownConnection { connection: connection.0 };
+        let name = self.name_of(connection.0);
+        if let Some(manager) = &self.device.manager {
+            manager.progress(&mut self.ends, name.nonce, self.limits);
+        }
         let end = self.ends.get_mut(connection.0 as usize).and_then(Option::as_mut);
         let end = end.ok_or(unknown)?;
-        match (end.readiness, Place::parse(address)) {
-            (State::Ready, _) => {}
-            (State::Open, Some(place)) => {
-                end.join(&self.device, self.limits, &place)?;
-            }
-            _ => return Err(HcaError::Unreachable { peer: end.peer }),
+        match (end.readiness, &self.device.manager) {
+            (State::Ready, _) => Ok(Readiness::Ready),
+            (State::Joining { .. }, _) => Ok(Readiness::Pending),
+            (State::Failed(error), _) => Err(error),
+            (State::Open, Some(manager)) => manager.join(end, name, address),
+            (State::Open, None) => end.join(&self.device, self.limits, address),
+            (State::Ended | State::Broken, _) => Err(HcaError::Unreachable { peer: end.peer }),
         }
-        Ok(Readiness::Ready)
     }
 
     fn close(&mut self, connection: Connection) -> Result<(), HcaError> {
         let unknown = HcaError::UnknownConnection { connection: connection.0 };
-        self.end(connection).ok_or(unknown)?.stop();
+        let end = self.end(connection).ok_or(unknown)?;
+        end.failed = true;
+        end.stop();
         // Before its pair goes, and with it what tells a receive's connection.
         self.take(usize::MAX)?;
         if let Some(end) = self.ends[connection.0 as usize].take() {
@@ -363,8 +396,10 @@ impl Hca for Verbs {
         let end = self.ends.get_mut(connection.0 as usize).and_then(Option::as_mut);
         let end = end.ok_or(PostError::NotConnected)?;
         match end.readiness {
-            State::Open => return Err(PostError::NotConnected),
-            State::Broken => return Err(PostError::Broken),
+            State::Open | State::Joining { .. } | State::Failed(_) => {
+                return Err(PostError::NotConnected);
+            }
+            State::Ended | State::Broken => return Err(PostError::Broken),
             State::Ready => {}
         }
         let mut pieces = Pieces::new(request, &self.capabilities)?;
@@ -372,7 +407,7 @@ impl Hca for Verbs {
             return Err(PostError::Full);
         }
         let number = u64::from(connection.0) << 32 | u64::from(end.window.next());
-        let mut raw = pieces.request(request, number);
+        let mut raw = pieces.request(request, number, end.id.is_some());
         let mut refused = ptr::null_mut();
         // SAFETY: the pair is live; the request and its pieces are read before the call returns, and the memory they mean is
         // valid by the contract.
@@ -381,7 +416,7 @@ impl Hca for Verbs {
             return Err(error::refused(code));
         }
         let sends = matches!(request.operation, strait_core::hca::Operation::Send { .. });
-        end.window.push(Request { id: request.id, sends });
+        end.window.push(Request { id: request.id, sends, signaled: request.signaled });
         Ok(())
     }
 
@@ -408,6 +443,12 @@ impl Hca for Verbs {
 
     fn poll(&mut self, into: &mut [Completion]) -> Result<usize, HcaError> {
         self.take(into.len())?;
+        if self.taken.is_empty() {
+            self.in_vain = self.in_vain.wrapping_add(1);
+            if self.in_vain.is_multiple_of(LOOK) {
+                self.finish_ended()?;
+            }
+        }
         let count = into.len().min(self.taken.len());
         for (place, completion) in into.iter_mut().zip(self.taken.drain(..count)) {
             *place = completion;
@@ -416,6 +457,7 @@ impl Hca for Verbs {
     }
 
     fn arm(&mut self) -> Result<(), HcaError> {
+        self.finish_ended()?;
         events::forget(&self.events);
         // SAFETY: the queue is live.
         error::checked(unsafe { ibv::ibv_req_notify_cq(self.completions.as_ptr(), 0) })
@@ -426,11 +468,13 @@ impl Verbs {
     /// The library's flags for `access`.
     fn flags(&self, access: Access) -> may {
         let atomic = access.remote_atomic && self.capabilities.atomics != Atomics::None;
+        // On iWARP the answer to a read is one of the peer's writes.
+        let answers = access.local_write && self.device.manager.is_some();
         let wanted = [
             // The library lets peers write only what the device may write for its own.
             (access.local_write || access.remote_write || atomic, may::IBV_ACCESS_LOCAL_WRITE),
             (access.remote_read, may::IBV_ACCESS_REMOTE_READ),
-            (access.remote_write, may::IBV_ACCESS_REMOTE_WRITE),
+            (access.remote_write || answers, may::IBV_ACCESS_REMOTE_WRITE),
             (atomic, may::IBV_ACCESS_REMOTE_ATOMIC),
         ];
         let set = wanted.into_iter().filter(|(set, _)| *set);

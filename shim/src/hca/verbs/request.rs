@@ -33,8 +33,12 @@ impl Pieces {
             }
             _ => return Err(PostError::Unsupported),
         };
-        if pieces.len() > (device.pieces as usize).min(PIECES) {
-            return Err(PostError::Pieces { found: pieces.len(), limit: device.pieces });
+        let limit = match request.operation {
+            Operation::Read { .. } => device.read_pieces,
+            _ => device.pieces,
+        };
+        if pieces.len() > (limit as usize).min(PIECES) {
+            return Err(PostError::Pieces { found: pieces.len(), limit });
         }
         let length = pieces.iter().map(|piece| u64::from(piece.length)).sum();
         let limit = if goes_inline(request) { device.inline.into() } else { device.message };
@@ -42,20 +46,31 @@ impl Pieces {
             return Err(PostError::Length { found: length, limit });
         }
         let mut list = [MaybeUninit::uninit(); PIECES];
-        for (place, piece) in list.iter_mut().zip(pieces) {
+        // An empty piece among others stops the kernel's soft iWARP.
+        let counts = |piece: &&Piece| pieces.len() == 1 || piece.length > 0;
+        let mut count = 0;
+        for (place, piece) in list.iter_mut().zip(pieces.iter().filter(counts)) {
             place.write(element(piece));
+            count += 1;
         }
-        Ok(Self { list, count: pieces.len() })
+        Ok(Self { list, count })
     }
 
-    /// `request` in the library's form, with `number` for its completion. It refers to `self`.
-    pub(super) fn request(&mut self, request: &WorkRequest<'_>, number: u64) -> ibv::ibv_send_wr {
+    /// `request` in the library's form, with `number` for its completion. It refers to `self`. On iWARP nothing overtakes a
+    /// read: the kernel's soft iWARP would report it as done before the read, and so the read as done.
+    pub(super) fn request(
+        &mut self,
+        request: &WorkRequest<'_>,
+        number: u64,
+        is_iwarp: bool,
+    ) -> ibv::ibv_send_wr {
         // SAFETY: integers and pointers, for which zero is a value.
         let mut raw: ibv::ibv_send_wr = unsafe { mem::zeroed() };
         raw.wr_id = number;
         raw.sg_list = self.list.as_mut_ptr().cast();
         raw.num_sge = self.count as i32;
-        raw.send_flags = flags(request);
+        let overtakes = is_iwarp && !matches!(request.operation, Operation::Read { .. });
+        raw.send_flags = flags(&WorkRequest { fenced: request.fenced || overtakes, ..*request });
         let plain = |to: Remote| ibv::rdma_t { remote_addr: to.address, rkey: to.key };
         let atomic = |to: Remote, compare_add, swap| ibv::atomic_t {
             remote_addr: to.address,

@@ -20,6 +20,8 @@ pub(super) struct Request {
     pub(super) id: u64,
     /// Whether it is a send.
     pub(super) sends: bool,
+    /// Whether its completion was asked for.
+    pub(super) signaled: bool,
 }
 
 impl Window {
@@ -54,6 +56,11 @@ impl Window {
         }
         self.first = number.wrapping_add(1);
         Some(self.requests[self.place(number)])
+    }
+
+    /// The first request that is not known to be done; now it is.
+    pub(super) fn pop(&mut self) -> Option<Request> {
+        self.complete(self.first)
     }
 
     fn place(&self, number: u32) -> usize {
@@ -98,7 +105,7 @@ mod tests {
         window.first = u32::MAX - 1;
         window.next = window.first;
         for id in 10..13 {
-            window.push(Request { id, sends: id == 12 });
+            window.push(Request { id, sends: id == 12, signaled: true });
         }
         assert_eq!(window.len(), 3);
         // The second, whose number is the last before the wrap: the first was not reported.

@@ -33,6 +33,7 @@ pub(super) fn a_full_queue_pushes_back<P: Party>(side: &mut Side<'_, P>) -> Appl
         }
         let id = post(side, 0).expect("there is room again");
         assert_eq!(side.done(link, id), Done::Write);
+        side.settle(link, buffer.whole(), far.at(0));
         side.meet();
     } else {
         side.meet();

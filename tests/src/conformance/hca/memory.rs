@@ -79,7 +79,11 @@ pub(super) fn pieces_are_gathered_and_scattered<P: Party>(side: &mut Side<'_, P>
     if side.is_first() {
         buffer.put(0, &source);
         side.perform(link, Operation::Write { from: &pieces(5), to: far.at(1) });
-        side.perform(link, Operation::Read { into: &pieces(500), from: far.at(1) });
+        let mut read = 0;
+        for into in pieces(500).chunks(side.capabilities().read_pieces as usize) {
+            side.perform(link, Operation::Read { into, from: far.at(1 + read) });
+            read += into.iter().map(|piece| piece.length as usize).sum::<usize>();
+        }
         let mut found = Vec::new();
         for (at, length) in lengths.iter().enumerate() {
             found.extend(buffer.get(at * STRIDE + 500, *length));
@@ -121,6 +125,7 @@ pub(super) fn inline_data_is_taken_at_once<P: Party>(side: &mut Side<'_, P>) -> 
             data.fill(0xee);
             assert_eq!(side.done(link, id), Done::Write);
         }
+        side.settle(link, buffer.whole(), far.at(0));
         side.meet();
     } else {
         side.meet();

@@ -51,8 +51,9 @@ pub(super) fn both_send_at_once<P: Party>(side: &mut Side<'_, P>) -> Applicable 
     let (mut sent, mut came) = (0, 0);
     let mut sending = None;
     while came < TURNS || sending.is_some() || sent < TURNS {
-        // One message on the way, and no more sent than came and the other has posted: nobody sends to nobody.
-        if sending.is_none() && sent < TURNS && sent < came + POSTED {
+        // Half of what is posted: the other had taken all but half a window of mine when it sent the last that came. So nobody
+        // sends to nobody.
+        if sending.is_none() && sent < TURNS && sent < came + POSTED / 2 {
             buffer.put(POSTED * ROOM, &pattern(sent * 2 + rank, ROOM));
             let id = side.new_id();
             let from = [buffer.piece(POSTED * ROOM, ROOM)];

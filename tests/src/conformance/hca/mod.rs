@@ -66,13 +66,23 @@ pub struct Habits {
     pub explains: bool,
     /// A rank can connect to itself.
     pub loops: bool,
+    /// It keeps peers to a region's rights in all things. Else they may read any region, and write what the rank's own device
+    /// may write.
+    pub strict: bool,
     /// A party can be killed.
     pub mortal: bool,
 }
 
 impl Default for Habits {
     fn default() -> Self {
-        Self { patient: true, gives_up: true, explains: true, loops: true, mortal: false }
+        Self {
+            patient: true,
+            gives_up: true,
+            explains: true,
+            loops: true,
+            strict: true,
+            mortal: false,
+        }
     }
 }
 

@@ -254,6 +254,7 @@ pub(super) fn the_last_of_a_chain_speaks_for_all<P: Party>(side: &mut Side<'_, P
                 }
             }
         }
+        side.settle(link, buffer.whole(), far.at(0));
         side.meet();
     } else {
         side.meet();

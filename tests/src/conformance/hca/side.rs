@@ -315,11 +315,47 @@ impl<'a, P: Party> Side<'a, P> {
         completion.result.expect_err("it cannot have been done")
     }
 
-    /// Posts one operation, and waits until it is done.
+    /// Posts one operation, and waits until it is done; of a write, also until it is there.
     pub(super) fn perform(&mut self, connection: Connection, operation: Operation<'_>) -> Done {
         let id = self.new_id();
         self.post(connection, &request(id, operation));
-        self.done(connection, id)
+        let done = self.done(connection, id);
+        if let Operation::Write { from: [piece, ..], to } = operation {
+            self.settle(connection, *piece, to);
+        }
+        done
+    }
+
+    /// Waits until the writes so far are there: their completions may not say it. Reads nothing from there to this piece.
+    pub(super) fn settle(&mut self, connection: Connection, piece: Piece, from: Remote) {
+        if !self.capabilities().acknowledged {
+            let (id, into) = (self.new_id(), [Piece { length: 0, ..piece }]);
+            self.post(connection, &request(id, Operation::Read { into: &into, from }));
+            assert_eq!(self.done(connection, id), Done::Read);
+        }
+    }
+
+    /// Posts this on a connection that has ended at the other side: how it fails, or `None` if it is refused. A device that does
+    /// not hear from there may take some before it knows.
+    pub(super) fn fails(
+        &mut self,
+        connection: Connection,
+        operation: Operation<'_>,
+    ) -> Option<WorkError> {
+        loop {
+            let id = self.new_id();
+            match self.try_post(connection, &request(id, operation)) {
+                Ok(()) => {}
+                Err(PostError::Broken) => return None,
+                Err(other) => panic!("a broken connection refuses by saying {other:?}"),
+            }
+            let completion = self.complete();
+            assert_eq!((completion.id, completion.connection), (id, connection), "{}", self.check);
+            match completion.result {
+                Err(error) => return Some(error),
+                Ok(done) => assert!(!self.capabilities().acknowledged, "{done:?} by nobody"),
+            }
+        }
     }
 }
 
