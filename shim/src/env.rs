@@ -72,15 +72,7 @@ pub(crate) const FASTBOX_MAX: Variable = Variable {
 /// The longest message that is copied through shared memory.
 pub(crate) const EAGER_MAX: Variable = Variable {
     name: "STRAIT_EAGER_MAX",
-    meaning: "longest message within a node that is sent before its receive is there, bytes",
-    expected: "a number of bytes",
-    default: "4096",
-};
-
-/// The longest message that goes over the network before its receive is there.
-pub(crate) const NETWORK_EAGER_MAX: Variable = Variable {
-    name: "STRAIT_NETWORK_EAGER_MAX",
-    meaning: "longest message to another node that is sent before its receive is there, bytes",
+    meaning: "longest message that is sent before its receive is there, bytes",
     expected: "a number of bytes",
     default: "16384",
 };
@@ -149,7 +141,6 @@ pub const VARIABLES: &[Variable] = &[
     CPUS,
     FASTBOX_MAX,
     EAGER_MAX,
-    NETWORK_EAGER_MAX,
     UNEXPECTED_MAX,
     LMT,
     HCA,
@@ -177,13 +168,11 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let eager_max = EAGER_MAX.read(|_: &usize| true)?;
-    let network_eager_max = NETWORK_EAGER_MAX.read(|_: &usize| true)?;
     let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: eager_max.unwrap_or(default.eager_max),
-        network_eager_max: network_eager_max.unwrap_or(default.network_eager_max),
         unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
     })
@@ -298,8 +287,6 @@ mod tests {
     fn the_table_states_the_defaults_and_limits_that_hold() {
         assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
         assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
-        let network_eager_max = Tuning::default().network_eager_max;
-        assert_eq!(NETWORK_EAGER_MAX.default, network_eager_max.to_string());
         assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
         assert!(Mode::ALL.iter().all(|mode| HCA.expected.contains(mode.name())));

@@ -66,8 +66,6 @@ pub struct Tuning {
     /// Longest message that is copied through fastbox and cells, bytes. A longer one stays where it is until its receive is
     /// there.
     pub eager_max: usize,
-    /// The same between nodes, where to ask the receiver first costs more.
-    pub network_eager_max: usize,
     /// Private memory that one peer's unexpected messages may take, bytes. Beyond it the peer keeps its messages until their
     /// receives are there; what it had handed over by then still comes.
     pub unexpected_max: usize,
@@ -79,8 +77,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             fastbox_max: 2048,
-            eager_max: 4 * 1024,
-            network_eager_max: 16 * 1024,
+            eager_max: 16 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
         }

@@ -6,7 +6,7 @@
 //! packets need no numbers; matching, unexpected messages, offers and calls are those of the node.
 //!
 //! Nothing waits for ever behind the bytes of a message. One that is sent unasked is taken wherever its receive is; one above
-//! `network_eager_max`, or beyond the share of its source, is put when its receive has called for it. So whoever is inside the library
+//! `eager_max`, or beyond the share of its source, is put when its receive has called for it. So whoever is inside the library
 //! takes what comes, and what is said about messages travels between them.
 //!
 //! Source: `[RdmaChannel04]` §3: the channel interface below an engine that matches.

@@ -134,7 +134,7 @@ impl<M: Memory + Clone> Engine<M> {
         };
         let Some(Request::Sending { message, .. }) = self.request(first) else { return false };
         let (key, total) = (message.key, message.total);
-        let large = total > self.tuning.network_eager_max.min(self.tuning.unexpected_max);
+        let large = total > self.tuning.eager_max.min(self.tuning.unexpected_max);
         let (head, carries) = match message.stage {
             Stage::Called => (StreamHead::Called { key, total }, true),
             _ if large || told_to_keep => {

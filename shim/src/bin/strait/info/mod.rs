@@ -102,14 +102,9 @@ fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
     let Config { cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = Config::new(2);
     let mut facts = match env::tuning() {
-        Ok(Tuning { fastbox_max, eager_max, network_eager_max, unexpected_max, transfer }) => vec![
+        Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer }) => vec![
             fact("fastbox_max", format!("{fastbox_max} B"), "longest message by baton or fastbox"),
             fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
-            fact(
-                "network_eager_max",
-                format!("{network_eager_max} B"),
-                "longest message to another node that goes unasked",
-            ),
             fact(
                 "unexpected_max",
                 format!("{unexpected_max} B"),
@@ -117,11 +112,9 @@ fn thresholds() -> Vec<Fact> {
             ),
             fact("transfer", transfer.name().into(), "of longer messages"),
         ],
-        Err(error) => {
-            ["fastbox_max", "eager_max", "network_eager_max", "unexpected_max", "transfer"]
-                .map(|name| fact(name, "unusable".into(), &error.to_string()))
-                .into()
-        }
+        Err(error) => ["fastbox_max", "eager_max", "unexpected_max", "transfer"]
+            .map(|name| fact(name, "unusable".into(), &error.to_string()))
+            .into(),
     };
     facts.extend([
         fact("fastbox_lines", fastbox_lines.to_string(), "lines of 64 bytes in a fastbox"),
