@@ -94,16 +94,16 @@ impl<'a, 'world> Raw<'a, 'world> {
     }
 
     fn send(&mut self, messages: usize) -> Result<(), strait::Error> {
-        // The word that says how many there were is the last message, if it is no longer than that.
-        let apart = if self.bytes > 8 { messages } else { messages.saturating_sub(1) };
-        for _ in 0..apart {
-            self.write(BYTES, BYTES, self.bytes)?;
-        }
         self.settle()?;
         self.sent += 1;
         let word = self.at(SOURCE).cast::<u64>();
         // SAFETY: the word lies in the buffer, aligned, and no request reads it: all are done.
         unsafe { word.write(self.sent) };
+        // The word that says how many there were is the last message, if it is no longer than that.
+        let apart = if self.bytes > 8 { messages } else { messages.saturating_sub(1) };
+        for _ in 0..apart {
+            self.write(BYTES, BYTES, self.bytes)?;
+        }
         self.write(SOURCE, WORD, 8)
     }
 
