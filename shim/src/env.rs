@@ -8,9 +8,13 @@ use std::ffi::{OsStr, OsString};
 
 use strait_core::lmt::Transfer;
 use strait_core::progress::Tuning;
+use strait_core::ring::Design;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
 use crate::hca::soft::Mode;
+
+/// The value of `STRAIT_HCA` that stands for no device.
+const NO_DEVICE: &str = "none";
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -116,9 +120,17 @@ pub(crate) const PMI_SIZE: Variable = Variable {
 /// The RDMA device between virtual nodes.
 pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
-    meaning: "software RDMA device: who moves the data, the poster or a thread",
-    expected: "soft-inline or soft-engine",
-    default: "soft-inline; strait bench hca measures both",
+    meaning: "device between nodes: none, or in software, whose data the poster moves or a thread",
+    expected: "soft-inline, soft-engine or none",
+    default: "soft-inline; strait bench hca and ring measure both",
+};
+
+/// The design of the RDMA channel between nodes.
+pub(crate) const RING: Variable = Variable {
+    name: "STRAIT_RING",
+    meaning: "design of the RDMA channel between nodes",
+    expected: "basic, piggyback, pipeline, zero_copy or rendezvous_write",
+    default: "zero_copy",
 };
 
 /// The table of all variables, as `strait info` prints it.
@@ -132,6 +144,7 @@ pub const VARIABLES: &[Variable] = &[
     UNEXPECTED_MAX,
     LMT,
     HCA,
+    RING,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,
@@ -172,8 +185,29 @@ pub fn tuning() -> Result<Tuning, EnvError> {
 /// [`EnvError`] when the variable's value is no device.
 pub fn hca() -> Result<Option<Mode>, EnvError> {
     let mode = |name: &str| Mode::ALL.into_iter().find(|mode| mode.name() == name);
-    let name = HCA.read(|name: &String| mode(name).is_some())?;
+    let name = HCA.read(|name: &String| name == NO_DEVICE || mode(name).is_some())?;
     Ok(name.and_then(|name| mode(&name)))
+}
+
+/// The device between nodes; `None` when there is to be none.
+///
+/// # Errors
+///
+/// As [`hca`].
+pub fn network() -> Result<Option<Mode>, EnvError> {
+    let none = std::env::var_os(HCA.name).is_some_and(|name| name == NO_DEVICE);
+    Ok(if none { None } else { Some(hca()?.unwrap_or_default()) })
+}
+
+/// The design of the RDMA channel between nodes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no design.
+pub fn ring() -> Result<Design, EnvError> {
+    let design = |name: &str| Design::ALL.into_iter().find(|design| design.name() == name);
+    let name = RING.read(|name: &String| design(name).is_some())?;
+    Ok(name.and_then(|name| design(&name)).unwrap_or(Design::ZeroCopy))
 }
 
 fn transfer(name: &str) -> Option<Transfer> {
@@ -257,6 +291,8 @@ mod tests {
         assert_eq!(LMT.default, Tuning::default().transfer.name());
         assert!(Mode::ALL.iter().all(|mode| HCA.expected.contains(mode.name())));
         assert!(HCA.default.starts_with(Mode::default().name()));
+        assert_eq!(RING.default, ring().unwrap().name());
+        assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));
     }

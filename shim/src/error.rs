@@ -6,9 +6,9 @@ use strait_core::layout::Corrupt;
 use strait_core::memory::OutOfMemory;
 use strait_core::progress::{Fault, ProgressError, StartError};
 
-use crate::CollectiveError;
 use crate::boot::{BootError, SegmentError};
 use crate::env::EnvError;
+use crate::{CollectiveError, NetworkError};
 
 /// Why a call failed. Each variant says what, where and what to do about it.
 ///
@@ -19,6 +19,8 @@ pub enum Error {
     Boot(BootError),
     /// A variable of the environment has no usable value.
     Environment(EnvError),
+    /// The job spans nodes, and there is no network between them.
+    Network(NetworkError),
     /// There is not the shared memory for an in-process world, or for what was to be allocated in it.
     Segment(SegmentError),
     /// The operation did not begin; nothing was changed.
@@ -58,6 +60,7 @@ impl fmt::Display for Error {
         match self {
             Self::Boot(error) => error.fmt(f),
             Self::Environment(error) => error.fmt(f),
+            Self::Network(error) => error.fmt(f),
             Self::Segment(error) => error.fmt(f),
             Self::Start(error) => error.fmt(f),
             Self::Fault(fault) => fault.fmt(f),
@@ -91,6 +94,12 @@ impl From<BootError> for Error {
 impl From<EnvError> for Error {
     fn from(error: EnvError) -> Self {
         Self::Environment(error)
+    }
+}
+
+impl From<NetworkError> for Error {
+    fn from(error: NetworkError) -> Self {
+        Self::Network(error)
     }
 }
 

@@ -11,6 +11,12 @@ const LOOKS_PER_GLANCE: u32 = 1024;
 /// Time between two looks at who still lives, while a rank looks for messages.
 const LIVENESS_EVERY: Duration = Duration::from_millis(50);
 
+/// The first sleep where nobody rings for all that may come.
+const NAP: Duration = Duration::from_micros(50);
+
+/// How often it is doubled.
+const NAPS_MOST: u32 = 5;
+
 /// How long to look before sleeping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin {
@@ -54,18 +60,29 @@ pub(crate) enum Pass {
 pub(crate) struct Patience {
     spin: Spin,
     looks: u32,
+    /// How often what is doubled with each nap was.
+    naps: u32,
     until_glance: u32,
     checked: Option<Instant>,
 }
 
 impl Patience {
     pub(crate) const fn new(spin: Spin) -> Self {
-        Self { spin, looks: 0, until_glance: LOOKS_PER_GLANCE, checked: None }
+        Self { spin, looks: 0, naps: 0, until_glance: LOOKS_PER_GLANCE, checked: None }
     }
 
     /// Something moved: what is awaited may come soon.
     pub(crate) const fn reset(&mut self) {
         self.looks = 0;
+        self.naps = 0;
+    }
+
+    /// How long to sleep where nobody rings for all that may come: longer each time, so that a rank that waits for long is not
+    /// in the way of those that it waits for.
+    pub(crate) fn nap(&mut self) -> Duration {
+        let nap = NAP * (1 << self.naps);
+        self.naps = (self.naps + 1).min(NAPS_MOST);
+        nap
     }
 
     /// A sleep has ended and nothing had come: see on the clock whether it is time to look who still lives.
@@ -151,6 +168,15 @@ mod tests {
             patience.reset();
             assert_ne!(patience.pass(), Pass::Sleep);
         }
+    }
+
+    #[test]
+    fn naps_grow_until_something_moves() {
+        let mut patience = Patience::new(Spin { looks: 0, yields: 0 });
+        let naps: Vec<_> = (0..10).map(|_| patience.nap()).collect();
+        assert!(naps.is_sorted() && naps[0] == NAP && naps[9] == NAP * 32, "{naps:?}");
+        patience.reset();
+        assert_eq!(patience.nap(), NAP);
     }
 
     #[test]

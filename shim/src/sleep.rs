@@ -62,6 +62,25 @@ impl Sleep {
                 fence(SeqCst);
             }
         });
+        Self::wait(bell, longest, look)
+    }
+
+    /// As [`Sleep::sleep`], for a moment: a ring may be missed, and may be of no use, since what comes from other nodes rings no
+    /// bell.
+    pub(crate) fn nap<E>(
+        bell: &Doorbell,
+        longest: Duration,
+        look: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        bell.lie_down(|| fence(SeqCst));
+        Self::wait(bell, longest, look)
+    }
+
+    fn wait<E>(
+        bell: &Doorbell,
+        longest: Duration,
+        look: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<bool, E> {
         let found = look();
         if matches!(found, Ok(false)) {
             let timeout = Timespec::try_from(longest).ok();
@@ -75,7 +94,7 @@ impl Sleep {
 }
 
 /// The futex word as the system call takes it.
-fn word(bell: &Doorbell) -> &AtomicU32 {
+pub(crate) fn word(bell: &Doorbell) -> &AtomicU32 {
     // SAFETY: an atomic word that lives as long as `bell`, and is reached by atomic operations alone.
     unsafe { AtomicU32::from_ptr(bell.word().as_ptr()) }
 }

@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Plan, Segment};
 use strait_core::progress::{
-    Cursor, Engine, Gone, Outcome, Owner, ProgressError, RequestId, Sent, SentShort, StartError,
-    Tuning,
+    Cursor, Engine, Owner, ProgressError, Sent, SentShort, StartError, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -18,12 +17,14 @@ use crate::collective::Meeting;
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
 use crate::nodes::Nodes;
-use crate::patience::{Glance, Pass, Patience, Spin};
+use crate::patience::{Glance, Spin};
 use crate::segment::{Heap, SegmentError, SegmentMap};
 use crate::sleep::{self, Sleep};
 use crate::{Endpoint, Error, Rank, topology};
 
 mod job;
+mod network;
+mod waiting;
 
 /// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
 const JOBS_PER_PROGRESS: u32 = 4;
@@ -36,6 +37,8 @@ pub(crate) type ShmEngine = Engine<SystemMemory>;
 /// One thread at a time uses a world; it may be moved to another thread. Dropping it leaves the job as
 /// [`World::finalize`] does, but tells nobody when that fails; dropping it while panicking counts as dying.
 pub struct World {
+    /// Touches buffers that the engine names, so it goes first.
+    network: network::Way,
     /// Touched through [`World::engine`] alone, whose callers run no code of the user's while they hold it.
     engine: UnsafeCell<ShmEngine>,
     watch: UnsafeCell<Watch>,
@@ -82,8 +85,9 @@ impl World {
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let boot::Membership { rank, nodes, map, store } = boot::join()?;
-        Self::new(Arc::new(map), rank, nodes, store, cpus, tuning)
+        let boot::Membership { rank, nodes, map, mut store } = boot::join()?;
+        let network = network::of_process(rank, &nodes, store.as_mut())?;
+        Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)
     }
 
     /// A job of `ranks` ranks inside this process, one world for each, to be used by a thread each: for tests, and
@@ -124,13 +128,15 @@ impl World {
             .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
-        let store = InProcess::new(config.ranks);
+        let mut store = InProcess::new(config.ranks);
+        let networks = network::in_process(nodes, &mut store)?;
         (0..config.ranks)
-            .map(|rank| {
+            .zip(networks)
+            .map(|(rank, network)| {
                 let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
                 liveness::attach_self(&map.segment().rank_block(rank).liveness);
                 let store = Box::new(store.clone());
-                Self::new(Arc::clone(map), rank, nodes.clone(), store, cpus, tuning)
+                Self::new(Arc::clone(map), rank, nodes.clone(), store, network, cpus, tuning)
             })
             .collect()
     }
@@ -140,6 +146,7 @@ impl World {
         rank: Rank,
         nodes: Nodes,
         store: Box<dyn KeyValueStore>,
+        network: network::Way,
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
@@ -148,8 +155,14 @@ impl World {
         let node = nodes.node_of(rank).unwrap_or(0);
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
         let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
-        (0..size).filter(elsewhere).for_each(|rank| engine.set_unreachable(rank));
+        for rank in (0..size).filter(elsewhere) {
+            match network {
+                Some(_) => engine.set_remote(rank)?,
+                None => engine.set_unreachable(rank),
+            }
+        }
         Ok(Self {
+            network,
             engine: UnsafeCell::new(engine),
             watch: UnsafeCell::new(Watch::new(size)),
             cma: UnsafeCell::new(Cma::new(&segment, rank)),
@@ -219,12 +232,13 @@ impl World {
             return Ok(());
         }
         let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
+        let told_far = self.leave_network();
         for (_, mut meeting) in self.meetings.take() {
             meeting.leave(self);
         }
         self.end(Life::Finished);
         let told = self.store.borrow_mut().finalize();
-        flushed?;
+        flushed.and(told_far)?;
         Ok(told.map_err(BootError::Store)?)
     }
 
@@ -294,6 +308,10 @@ impl World {
         // SAFETY: by the contract.
         let sent = unsafe { engine.isend(destination, key, data, owner) };
         self.serve_wants();
+        if self.network.is_some() && matches!(sent, Ok(Sent::Pending(_))) {
+            // An error is met again, and reported, by progress.
+            let _ = self.poll_network();
+        }
         sent
     }
 
@@ -342,8 +360,9 @@ impl World {
         self.tell_time();
         let moved = self.engine().progress();
         let carried = self.move_large();
+        let far = self.poll_network();
         self.serve_wants();
-        Ok(moved? | carried?)
+        Ok(moved? | carried? | far?)
     }
 
     /// Tells the engine the time, if it wants to know.
@@ -370,113 +389,6 @@ impl World {
             self.engine().transfer_done(&job, result)?;
         }
         Ok(true)
-    }
-
-    /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
-    pub(crate) fn poll(&self) -> Result<(), Error> {
-        let moved = self.progress()?;
-        let mut glance = self.glance.get();
-        let due = !moved && glance.is_due();
-        self.glance.set(glance);
-        if due {
-            self.look_for_the_gone()?;
-        }
-        Ok(())
-    }
-
-    /// Makes progress until `look` finds what it looks for. What that is comes by progress, by the end of a peer, or with
-    /// a ring of the doorbell.
-    pub(crate) fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
-        let mut patience = Patience::new(self.spin);
-        loop {
-            if let Some(found) = look() {
-                return Ok(found);
-            }
-            if self.progress()? {
-                patience.reset();
-                continue;
-            }
-            match patience.pass() {
-                Pass::Again => {}
-                Pass::LookForTheGone => {
-                    if !self.look_for_the_gone()? {
-                        patience.wonder();
-                        std::thread::yield_now();
-                    }
-                }
-                Pass::Sleep => {
-                    let segment = self.map.segment();
-                    let bell = &segment.rank_block(self.rank).doorbell;
-                    let mut found = None;
-                    let awake = self.sleep.sleep(bell, || {
-                        found = look();
-                        Ok::<_, ProgressError>(found.is_some() || self.progress()?)
-                    })?;
-                    if let Some(found) = found {
-                        return Ok(found);
-                    }
-                    if awake {
-                        patience.reset();
-                    } else {
-                        patience.glance();
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits for an operation, and ends its claim on its buffer whatever happens.
-    pub(crate) fn wait(&self, id: RequestId) -> Result<Outcome, Error> {
-        let outcome = self.wait_until(|| self.engine().test(id));
-        if outcome.is_err() {
-            self.settle(id);
-        }
-        outcome
-    }
-
-    /// Ends an operation's claim on its buffer without its outcome.
-    pub(crate) fn settle(&self, id: RequestId) {
-        self.settle_by(|engine| engine.detach(id).is_ok());
-    }
-
-    /// As [`World::settle`], for all operations of a scope.
-    pub(crate) fn settle_owned(&self, owner: Owner) {
-        self.settle_by(|engine| engine.detach_owned(owner).is_ok());
-    }
-
-    /// Ends claims by `detach`, which may have to wait: for a peer that is in the middle of moving a piece of a large message,
-    /// or, when there is no memory to copy the rest of a send, until it has left from where it is.
-    fn settle_by(&self, detach: impl Fn(&mut ShmEngine) -> bool) {
-        if self.wait_until(|| detach(self.engine()).then_some(())).is_ok() {
-            return;
-        }
-        // No progress can be made any more: nothing may touch the buffers all the same.
-        let segment = self.map.segment();
-        let is_gone = |rank| segment.rank_block(rank).liveness.state() >= Life::Dead;
-        while !self.engine().stop(is_gone) {
-            // SAFETY: as in `engine`.
-            unsafe { &mut *self.watch.get() }.check(&segment, self.rank);
-            std::thread::yield_now();
-        }
-    }
-
-    /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
-    pub(crate) fn look_for_the_gone(&self) -> Result<bool, Error> {
-        let segment = self.map.segment();
-        // SAFETY: as in `engine`.
-        let watch = unsafe { &mut *self.watch.get() };
-        watch.check(&segment, self.rank);
-        let mut settled = true;
-        for rank in (0..self.size).filter(|rank| *rank != self.rank) {
-            let how = match segment.rank_block(rank).liveness.state() {
-                Life::Unborn | Life::Alive => continue,
-                Life::Finished => Gone::Finished,
-                Life::Dead => Gone::Failed,
-            };
-            settled &= self.engine().peer_gone(rank, how)?;
-        }
-        self.serve_wants();
-        Ok(settled)
     }
 }
 

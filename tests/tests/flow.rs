@@ -157,14 +157,26 @@ fn answers_that_nobody_receives_are_bounded() {
         let data: Vec<_> = (0..COUNT).map(|n| payload::of(id(rank, n), 8)).collect();
         endpoint.scope(|scope| {
             let mut offered = Vec::new();
-            for data in &data {
-                // As long as there is room it is sent by the short way, and else not waited for.
-                if world.held().bytes < BUDGET / 2 {
-                    endpoint.send(data, other, TAG).unwrap();
-                } else {
-                    offered.push(scope.isend(data, other, TAG).unwrap());
+            let answered = |held: usize| {
+                while world.held().bytes == held {
+                    endpoint.progress().unwrap();
+                    std::thread::yield_now();
                 }
-                endpoint.progress().unwrap();
+            };
+            for data in &data {
+                // As long as there is room it is sent by the short way, in turns, so that neither has less room than the other
+                // believes: a send that became an offer would wait for a receive that comes later. Else it is not waited for.
+                let held = world.held().bytes;
+                if held >= BUDGET / 2 {
+                    offered.push(scope.isend(data, other, TAG).unwrap());
+                    endpoint.progress().unwrap();
+                } else if rank == 0 {
+                    endpoint.send(data, other, TAG).unwrap();
+                    answered(held);
+                } else {
+                    answered(held);
+                    endpoint.send(data, other, TAG).unwrap();
+                }
             }
             endpoint.sendrecv(&[0_u8], other, END, &mut [0_u8], other, END).unwrap();
             let (held, most) = (world.held(), most_held(config, 1, 8));

@@ -113,6 +113,6 @@ mod tests {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
             assert!(library.contains(&format!("(\"{target}\", {target})")), "{target}");
         }
-        assert!(library.contains(&format!("[(&str, fn(&[u8])); {}]", TARGETS.len())));
+        assert!(library.contains(&format!("[(&str, Target); {}]", TARGETS.len())));
     }
 }

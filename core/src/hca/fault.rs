@@ -233,6 +233,10 @@ impl<H: Hca> Hca for Faulty<H> {
     fn arm(&mut self) -> Result<(), HcaError> {
         self.inner.arm()
     }
+
+    fn copied(&mut self, bytes: usize) {
+        self.inner.copied(bytes);
+    }
 }
 
 /// Completions in their order, each with the polls that it is still held back.

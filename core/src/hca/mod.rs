@@ -22,6 +22,7 @@
 //! Absent on purpose: completion queues as objects (a device has one), unreliable transports, callbacks, waiting.
 
 mod error;
+pub mod fabric;
 pub mod fault;
 pub mod trace;
 mod work;
@@ -125,6 +126,11 @@ pub trait Hca {
     ///
     /// [`HcaError::Device`] when the device itself has failed.
     fn arm(&mut self) -> Result<(), HcaError>;
+
+    /// Hears that this rank's processor has just copied `bytes` bytes to or from memory that the device reaches. A device
+    /// that imitates time charges the rank for it; to any other it means nothing.
+    #[inline(always)]
+    fn copied(&mut self, _bytes: usize) {}
 }
 
 /// What a device can do. The numbers are limits.

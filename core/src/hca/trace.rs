@@ -354,4 +354,9 @@ impl<H: Hca, S: Sink> Hca for Traced<H, S> {
         self.sink.event(&Event::Arm { outcome });
         outcome
     }
+
+    /// Not told: it is no request.
+    fn copied(&mut self, bytes: usize) {
+        self.inner.copied(bytes);
+    }
 }

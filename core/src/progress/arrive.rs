@@ -161,7 +161,7 @@ impl<M: Memory + Clone> Engine<M> {
         })
     }
 
-    fn deliver(&mut self, packet: Packet) -> Result<(), ProgressError> {
+    pub(super) fn deliver(&mut self, packet: Packet) -> Result<(), ProgressError> {
         let target = match packet.kind {
             Kind::Eager | Kind::EagerFirst => match self.posted.take(&packet.envelope) {
                 Some(id) => self.meet(id, &packet),
@@ -187,7 +187,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// News of a message that its sender kept: it meets its receive, or waits for it. All or nothing.
-    fn take_news(&mut self, envelope: &Envelope, kept: Kept) -> Result<(), OutOfMemory> {
+    pub(super) fn take_news(&mut self, envelope: &Envelope, kept: Kept) -> Result<(), OutOfMemory> {
         self.receivers.reserve()?;
         self.calls.reserve()?;
         let Some(id) = self.posted.take(envelope) else {
@@ -293,7 +293,8 @@ impl<M: Memory + Clone> Engine<M> {
         let left = arriving.left - packet.length;
         peer.arriving = (left > 0).then_some(Arriving { left, ..arriving });
         match arriving.target {
-            Target::Nobody => {}
+            // A message that is due comes through a stream.
+            Target::Nobody | Target::Due { .. } => {}
             Target::Request(id) => {
                 let Some(request) = self.request_mut(id) else { return Ok(()) };
                 if let Request::Receiving { buffer, capacity, source, tag, total } = request {

@@ -129,6 +129,7 @@ impl<M: Memory + Clone> Engine<M> {
             || !self.unexpected.is_empty()
             || !self.blocked.is_empty()
             || !self.no_transfers()
+            || self.has_network()
             || self.segment.rank_block(self.rank).recv_queue.has_news()
             || (0..self.inboxes.len()).any(|place| {
                 let other = self.inboxes.get(place);

@@ -67,6 +67,12 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn call(&mut self, source: u32, offer: Offer) {
+        if self.peers[source as usize].stream.is_some() {
+            if let Some(stream) = self.stream_mut(source) {
+                stream.call(offer);
+            }
+            return;
+        }
         self.segment.flow(source, self.rank).call(offer);
         reached(Step::Called);
         self.notify(source);

@@ -80,6 +80,19 @@ impl Cursor {
         self.skip_empty().then_some(self.part)
     }
 
+    /// Writes the pieces of the next `length` bytes to `into`, as many as have room there. Returns how many.
+    #[must_use]
+    pub fn list(mut self, length: usize, into: &mut [Part]) -> usize {
+        let mut count = 0;
+        self.walk(length, |base, _, length| {
+            if let Some(part) = into.get_mut(count) {
+                *part = Part { base, length };
+                count += 1;
+            }
+        });
+        count
+    }
+
     /// The place `length` bytes further on, or the end if that is nearer.
     #[must_use]
     pub fn after(mut self, length: usize) -> Self {

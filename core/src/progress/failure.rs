@@ -15,7 +15,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// it alone, a message that was arriving. A receive from any source stays: another rank may match it. Later operations
     /// with the rank fail to start. Others are not affected. Saying it twice changes nothing.
     ///
-    /// False: another rank is in the middle of handing something over, and what the gone one left may be behind that.
+    /// False: another rank is in the middle of handing something over, and what the gone one left may be behind that; or the rank is
+    /// on another node, and [`Engine::poll_network`] has yet to read its stream to the end, which also says how it went.
     /// Nothing was decided; call again, and for the other rank too if it is gone as well.
     ///
     /// # Errors
@@ -25,10 +26,21 @@ impl<M: Memory + Clone> Engine<M> {
         if self.peers[rank as usize].gone.is_some() {
             return Ok(true);
         }
+        if self.peers[rank as usize].stream.is_some() {
+            self.end_remote(rank);
+            return Ok(false);
+        }
         self.peers[rank as usize].ended = true;
         if !self.drain(rank)? {
             return Ok(false);
         }
+        self.end_operations(rank, how);
+        self.cells.reclaim(&self.segment, rank)?;
+        Ok(true)
+    }
+
+    /// Ends all operations with `rank`, from which everything is delivered that ever will be.
+    pub(super) fn end_operations(&mut self, rank: u32, how: Gone) {
         let fault = how.fault(rank);
         let peer = &mut self.peers[rank as usize];
         peer.gone = Some(how);
@@ -42,6 +54,10 @@ impl<M: Memory + Clone> Engine<M> {
         match arriving.map(|arriving| arriving.target) {
             Some(Target::Request(id)) => self.fail(id, fault),
             Some(Target::Message(number)) => self.forget_message(number),
+            Some(Target::Due { message, request }) => {
+                self.hand_over(message, None);
+                request.into_iter().for_each(|id| self.fail(id, fault));
+            }
             Some(Target::Nobody) | None => {}
         }
         self.fail_posted_for(rank, fault);
@@ -50,8 +66,6 @@ impl<M: Memory + Clone> Engine<M> {
         self.fail_calls_to(rank, fault);
         self.fail_receivers_from(rank, fault);
         self.forget_kept_by(rank);
-        self.cells.reclaim(&self.segment, rank)?;
-        Ok(true)
     }
 
     /// Says that `rank` is on another node to which no way leads. Operations with it fail to start. To be said before the

@@ -34,7 +34,16 @@ impl<M: Memory + Clone> Engine<M> {
         if !peer.full && peer.held > self.tuning.unexpected_max {
             peer.full = true;
             peer.baton.shut();
-            self.segment.flow(source, self.rank).set_full(true);
+            self.tell_full(source, true);
+        }
+    }
+
+    /// Says to `source` whether there is room for messages of its that nobody waits for.
+    fn tell_full(&mut self, source: u32, full: bool) {
+        if self.peers[source as usize].stream.is_none() {
+            self.segment.flow(source, self.rank).set_full(full);
+        } else if let Some(stream) = self.stream_mut(source) {
+            stream.tell_full(full);
         }
     }
 
@@ -49,7 +58,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Counts a message that went. A source may go on when half of its share is free, so that it is not told at each message.
-    fn let_go(&mut self, source: u32, length: usize) {
+    pub(super) fn let_go(&mut self, source: u32, length: usize) {
         let bytes = cost(length);
         self.held.bytes -= bytes;
         let peer: &mut Peer = &mut self.peers[source as usize];
@@ -59,7 +68,7 @@ impl<M: Memory + Clone> Engine<M> {
             if peer.short_ways {
                 peer.baton.open();
             }
-            self.segment.flow(source, self.rank).set_full(false);
+            self.tell_full(source, false);
         }
     }
 }

@@ -21,6 +21,7 @@ mod failure;
 mod granted;
 mod held;
 mod in_use;
+mod network;
 mod offered;
 mod packet;
 mod peer;
@@ -34,6 +35,7 @@ pub use bypass::{Bypass, Want};
 pub use cursor::{Cursor, Part};
 pub use held::Held;
 pub use in_use::InUse;
+pub use network::{Broken, Channel, Taken};
 pub use peer::Gone;
 pub use receive::Received;
 pub use request::{
@@ -51,6 +53,7 @@ use arrive::{Body, Message};
 use called::Call;
 use cells::CellPool;
 use granted::Inbound;
+use network::Stream;
 use peer::{Outbox, Peer};
 use request::{Entry, Request};
 
@@ -107,6 +110,8 @@ pub struct Engine<M: Memory + Clone> {
     /// Large messages that met their receives.
     receivers: Slab<Inbound, M>,
     descriptors: Descriptors<M>,
+    /// Streams to peers on other nodes, and back.
+    streams: Slab<Stream, M>,
     /// Nanoseconds, as they were told last.
     now: u64,
     /// Whether the next job is sought among the receivers first.
@@ -153,6 +158,7 @@ impl<M: Memory + Clone> Engine<M> {
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
+            streams: Slab::new(memory.clone()),
             now: 0,
             reads_first: false,
             inboxes: list()?,
@@ -277,7 +283,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// True when no message that was sent, or is arriving, needs this rank any more.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
-        self.blocked.is_empty() && self.calls.is_empty() && self.no_transfers()
+        self.blocked.is_empty()
+            && self.calls.is_empty()
+            && self.no_transfers()
+            && self.network_is_flushed()
     }
 }
 
@@ -293,7 +302,9 @@ impl<M: Memory + Clone> Drop for Engine<M> {
             Body::There(_) => None,
         });
         let announced = self.senders.iter().filter_map(|(_, outbound)| outbound.owned);
-        kept.chain(unreceived).chain(announced).for_each(|owned| self.release(owned));
+        let scraps = self.streams.iter().filter_map(|(_, stream)| stream.scrap());
+        let all = kept.chain(unreceived).chain(announced).chain(scraps);
+        all.for_each(|owned| self.release(owned));
     }
 }
 

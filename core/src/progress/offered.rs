@@ -35,19 +35,28 @@ impl<M: Memory + Clone> Engine<M> {
         place: u32,
         message: &mut Outgoing,
     ) -> Result<Pushed, Corrupt> {
-        let peer = &mut self.peers[destination as usize];
-        // Zeroed memory calls for number 0: no offer has it.
-        let number = peer.last_offer.wrapping_add(1).max(1);
-        let offer = Offer { total: message.total as u64, place, number };
+        let offer = self.next_offer(destination, place, message.total);
         if !self.push_control(destination, Kind::Offer, message.key, &offer.pack())? {
             return Ok(Pushed::Blocked);
         }
         reached(Step::OfferSent);
-        let peer = &mut self.peers[destination as usize];
-        peer.last_offer = number;
-        peer.offers += 1;
-        message.stage = Stage::Offered { destination, number };
+        message.stage = self.offered(destination, &offer);
         Ok(Pushed::Offered)
+    }
+
+    /// The next offer to `destination`.
+    pub(super) fn next_offer(&self, destination: u32, place: u32, total: usize) -> Offer {
+        // Zeroed memory calls for number 0: no offer has it.
+        let number = self.peers[destination as usize].last_offer.wrapping_add(1).max(1);
+        Offer { total: total as u64, place, number }
+    }
+
+    /// Counts an offer that leaves. What its message then waits for.
+    pub(super) fn offered(&mut self, destination: u32, offer: &Offer) -> Stage {
+        let peer = &mut self.peers[destination as usize];
+        peer.last_offer = offer.number;
+        peer.offers += 1;
+        Stage::Offered { destination, number: offer.number }
     }
 
     /// Sends a packet that says something of a message, by whatever way has room. At most a line's payload.
@@ -92,6 +101,11 @@ impl<M: Memory + Clone> Engine<M> {
             return false;
         }
         let (place, number) = self.segment.flow(self.rank, destination).called();
+        self.answer_call(destination, place, number)
+    }
+
+    /// Lines up for sending what `destination` calls for. False: it was not offered, or was called for before.
+    pub(super) fn answer_call(&mut self, destination: u32, place: u32, number: u32) -> bool {
         let Some(Request::Sending { message, .. }) = self.request_mut(place) else { return false };
         if message.stage != (Stage::Offered { destination, number }) {
             return false;

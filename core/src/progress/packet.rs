@@ -24,6 +24,8 @@ pub(super) struct Packet {
 pub(super) enum Payload {
     Cell(NonNull<u8>),
     Lines(LineMessage),
+    /// It comes later, out of a stream: the packet has none.
+    Later,
 }
 
 impl Packet {
@@ -37,6 +39,7 @@ impl Packet {
         match self.payload {
             Payload::Cell(from) => take(from, self.length),
             Payload::Lines(message) => message.copy(self.length, take),
+            Payload::Later => {}
         }
     }
 

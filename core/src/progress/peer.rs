@@ -54,6 +54,8 @@ pub(super) struct Peer {
     pub(super) full: bool,
     /// Where the rest of the message goes that the peer is in the middle of sending.
     pub(super) arriving: Option<Arriving>,
+    /// The streams to and from a peer on another node, for as long as it is there.
+    pub(super) stream: Option<u32>,
 }
 
 impl Peer {
@@ -83,11 +85,21 @@ impl Peer {
             held: 0,
             full: false,
             arriving: None,
+            stream: None,
         }
     }
 }
 
 impl Peer {
+    /// Leaves the stream of this number as the only way to the peer.
+    pub(super) fn set_remote(&mut self, stream: u32) {
+        self.stream = Some(stream);
+        self.outbox = Outbox::Refused;
+        self.outlet = Outlet::Refused;
+        // To a number that no packet in the segment has: none there is its.
+        self.next_in += 1 << 46;
+    }
+
     /// Looks for the baton where it really is. The pair's memory is backed: by us, or by the peer.
     pub(super) fn find_baton(&mut self, segment: &Segment, rank: u32, peer: u32) {
         if !self.baton_found {
@@ -168,7 +180,7 @@ pub enum Gone {
     Failed,
     /// It left in good order.
     Finished,
-    /// It is on another node, and no way leads there.
+    /// It is on another node, and there is no network.
     Unreachable,
 }
 
@@ -193,6 +205,8 @@ pub(super) enum Target {
     Request(u32),
     /// The unexpected message with this number.
     Message(u32),
+    /// The same, which has met its receive while a device was at work on it; `None` when that was dropped.
+    Due { message: u32, request: Option<u32> },
     /// Nobody: the receive was dropped.
     Nobody,
 }

@@ -1,7 +1,7 @@
 //! Receiving: operations that ask for a message.
 
-use super::arrive::{Body, Kept};
-use super::peer::Target;
+use super::arrive::{Body, Kept, Message};
+use super::peer::{Arriving, Target};
 use super::request::{Entry, Request};
 use super::{Cursor, Engine, Fault, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
 use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
@@ -104,6 +104,16 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Request::Posted { handle, .. }) => {
                 self.posted.cancel(handle);
             }
+            Some(Request::Receiving { source, .. }) if self.holds_arriving(source) => {
+                return Err(StillClaimed::Moving { peer: source });
+            }
+            Some(Request::Due { source, .. }) => {
+                if let Some(Arriving { target: Target::Due { request, .. }, .. }) =
+                    &mut self.peers[source as usize].arriving
+                {
+                    *request = None;
+                }
+            }
             Some(Request::Receiving { source, .. }) => {
                 if let Some(arriving) = &mut self.peers[source as usize].arriving {
                     arriving.target = Target::Nobody;
@@ -151,6 +161,9 @@ impl<M: Memory + Clone> Engine<M> {
         let Envelope { source, tag, .. } = message.envelope;
         let capacity = buffer.remaining();
         let whole = message.arrived == message.total;
+        if !whole && self.holds_arriving(source) {
+            return self.receive_due(number, message, buffer, owner);
+        }
         let request = Request::Receiving { buffer, capacity, source, tag, total: message.total };
         let id = if whole { None } else { Some(self.requests.insert(Entry { owner, request })?) };
         self.take_unexpected(number);
@@ -168,6 +181,23 @@ impl<M: Memory + Clone> Engine<M> {
         }
         if let Some(arriving) = &mut self.peers[source as usize].arriving {
             arriving.target = Target::Request(id);
+        }
+        Ok(Received::Pending(RequestId(id)))
+    }
+
+    /// A receive meets a message that a device is writing into the engine's memory.
+    fn receive_due(
+        &mut self,
+        number: u32,
+        message: Message,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        let source = message.envelope.source;
+        let id = self.requests.insert(Entry { owner, request: Request::Due { buffer, source } })?;
+        self.unexpected.remove(message.handle);
+        if let Some(arriving) = &mut self.peers[source as usize].arriving {
+            arriving.target = Target::Due { message: number, request: Some(id) };
         }
         Ok(Received::Pending(RequestId(id)))
     }

@@ -52,7 +52,7 @@ pub enum Fault {
         /// The peer.
         rank: u32,
     },
-    /// The peer is on another node, and no way leads there.
+    /// The peer is on another node, and there is no network.
     Unreachable {
         /// The peer.
         rank: u32,
@@ -88,8 +88,8 @@ impl fmt::Display for Fault {
             }
             Self::Unreachable { rank } => write!(
                 f,
-                "rank {rank} is on another node, and there is no network channel yet: start all ranks on \
-                 one node"
+                "rank {rank} is on another node, and STRAIT_HCA says that there is no network: start all \
+                 ranks on one node, or choose a device"
             ),
             Self::Cancelled => f.write_str("the operation was cancelled"),
         }
@@ -262,6 +262,8 @@ pub(super) enum Request {
     Posted { handle: u32, buffer: Cursor },
     /// A receive whose message is arriving.
     Receiving { buffer: Cursor, capacity: usize, source: u32, tag: u32, total: usize },
+    /// A receive whose message is arriving in the engine's memory, and goes on to the buffer when it is whole.
+    Due { buffer: Cursor, source: u32 },
     /// A send whose message was announced.
     Announced { sender: u32 },
     /// A receive that met an announced message.

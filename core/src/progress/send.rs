@@ -122,6 +122,9 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(gone) = peer.gone {
             return Err(StartError::Peer(gone.fault(destination)));
         }
+        if peer.stream.is_some() {
+            return self.isend_remote(destination, key, data, owner);
+        }
         if peer.outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
             peer.outbox = Outbox::Wanted;
             self.wanted.insert(destination);
@@ -161,6 +164,9 @@ impl<M: Memory + Clone> Engine<M> {
         };
         if let Stage::Announce { sender } = message.stage {
             return self.detach_sender(sender);
+        }
+        if let Some(peer) = self.holder_of_send(id) {
+            return Err(StillClaimed::Moving { peer });
         }
         let length = message.left().max(1);
         let base =
@@ -232,7 +238,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Takes the oldest send out of the list of those that wait for cells.
-    fn leave_line(&mut self, destination: u32) -> Option<u32> {
+    pub(super) fn leave_line(&mut self, destination: u32) -> Option<u32> {
         let (first, last) = self.peers[destination as usize].waiting.ends?;
         let Some(Request::Sending { next, .. }) = self.request(first) else { return None };
         let peer = &mut self.peers[destination as usize];
@@ -314,7 +320,9 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(Request::Sending { next, .. }) = self.request_mut(id) {
             *next = None;
         }
-        self.blocked.insert(destination);
+        if self.peers[destination as usize].stream.is_none() {
+            self.blocked.insert(destination);
+        }
     }
 
     /// Hands over as much of a message as there is room for. Its destination is not gone and no other send waits

@@ -183,6 +183,10 @@ impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
     fn arm(&mut self) -> Result<(), HcaError> {
         self.hca.arm()
     }
+
+    fn copied(&mut self, bytes: usize) {
+        self.hca.copied(bytes);
+    }
 }
 
 impl<H: fmt::Debug, W, M: Memory> fmt::Debug for Cached<H, W, M> {

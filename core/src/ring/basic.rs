@@ -65,12 +65,18 @@ impl Basic {
             unsafe { from.gather(poster.at(self.staging + at), length) };
         }
         self.filled += take;
+        hca.copied(take as usize);
         self.progress(poster, hca)?;
         Ok(take as usize)
     }
 
     /// Delivers bytes as far as they have arrived.
-    pub(super) fn get(&mut self, poster: &Poster, mut into: Cursor) -> Result<usize, Cause> {
+    pub(super) fn get<H: Hca>(
+        &mut self,
+        poster: &Poster,
+        hca: &mut H,
+        mut into: Cursor,
+    ) -> Result<usize, Cause> {
         let most = self.consumed + self.size;
         self.arrived = advanced(poster, HEAD, self.arrived, most, "the head pointer")?;
         let take = (self.arrived - self.consumed).min(into.remaining() as u64);
@@ -79,6 +85,7 @@ impl Basic {
             unsafe { into.scatter(poster.at(RING + at), length) };
         }
         self.consumed += take;
+        hca.copied(take as usize);
         Ok(take as usize)
     }
 
@@ -103,6 +110,11 @@ impl Basic {
             self.told = self.consumed;
         }
         Ok(())
+    }
+
+    /// Writes the tail that the peer has.
+    pub(super) fn probe<H: Hca>(&self, poster: &mut Poster, hca: &mut H) -> Result<(), Cause> {
+        poster.probe(hca, self.told, TAIL)
     }
 
     /// As [`Basic::progress`]. True: the peer has all of it.

@@ -90,6 +90,11 @@ pub(super) fn cursor(announcement: &Announcement) -> Cursor {
 }
 
 /// Fills a slot with an announcement. There has to be room.
-pub(super) fn announce(slots: &mut Slots, poster: &Poster, announcement: &Announcement) {
-    slots.fill(poster, Kind::Large, &mut cursor(announcement));
+pub(super) fn announce<H: Hca>(
+    slots: &mut Slots,
+    poster: &Poster,
+    hca: &mut H,
+    announcement: &Announcement,
+) {
+    slots.fill(poster, hca, Kind::Large, &mut cursor(announcement));
 }

@@ -42,8 +42,8 @@ impl Link {
     ///
     /// # Safety
     ///
-    /// The memory lent has [`Config::bytes`] bytes, which are valid, aligned to a cache line, registered for
-    /// everything, and used by nothing else until the link is finalized.
+    /// The memory lent has [`Config::bytes`] bytes, which are valid, zero, aligned to a cache line, registered for
+    /// everything, and used by nothing else until the link is finalized. It is touched when bytes travel, not before.
     ///
     /// # Errors
     ///
@@ -62,8 +62,6 @@ impl Link {
         if !config.is_valid() {
             return Err(fault(Cause::Config(config)));
         }
-        // SAFETY: by the contract.
-        unsafe { lent.base.write_bytes(0, config.bytes()) };
         let (connection, address) = hca.open(peer).map_err(|error| fault(Cause::Device(error)))?;
         let card = Card::new(&address, &config, &lent);
         Ok((Self { peer, config, lent, connection, ends: None, broken: None }, card))
@@ -114,13 +112,18 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed, or the call does not go on where the last one ended. A full pipe is
+    /// [`LinkError`] when the link has failed and what the peer has is counted, or the call does not go on where the last one ended. A full pipe is
     /// none: it takes 0 bytes.
     ///
     /// # Source
     ///
     /// `[RdmaChannel04]` §3.2, `put`.
     pub unsafe fn put<H: Hca>(&mut self, hca: &mut H, from: &[Part]) -> Result<usize, LinkError> {
+        if self.broken.is_some()
+            && let Some(bytes) = self.settle(hca)
+        {
+            return Ok(bytes);
+        }
         // SAFETY: by the contract, for as long as this call takes.
         let cursor = unsafe { Cursor::parts(from) };
         self.with(|poster, ends| match ends {
@@ -130,6 +133,16 @@ impl Link {
             Ends::ZeroCopy(zero_copy) => zero_copy.put(poster, hca, from),
             Ends::RendezvousWrite(rendezvous) => rendezvous.put(poster, hca, from),
         })
+    }
+
+    /// Counts a large part that the peer has although the link has failed since.
+    fn settle<H: Hca>(&mut self, hca: &mut H) -> Option<usize> {
+        let settled = match &mut self.ends {
+            Some((poster, Ends::ZeroCopy(zero_copy))) => zero_copy.settle(poster, hca),
+            Some((poster, Ends::RendezvousWrite(rendezvous))) => rendezvous.settle(poster, hca),
+            _ => Ok(None),
+        };
+        settled.ok().flatten()
     }
 
     /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many; what a next call names
@@ -156,8 +169,8 @@ impl Link {
             return Err(self.failed(self.broken.unwrap_or(Cause::NotConnected)));
         };
         let got = match ends {
-            Ends::Basic(basic) => basic.get(poster, into),
-            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.get(poster, &mut into),
+            Ends::Basic(basic) => basic.get(poster, hca, into),
+            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.get(poster, hca, &mut into),
             Ends::ZeroCopy(zero_copy) => zero_copy.get(poster, hca, into),
             Ends::RendezvousWrite(rendezvous) => rendezvous.get(poster, hca, into),
         };
@@ -167,6 +180,26 @@ impl Link {
             Ok(0) => progress.map(|()| 0),
             Ok(bytes) => Ok(bytes),
             Err(cause) => Err(self.breaks(cause)),
+        }
+    }
+
+    /// Whether the device may be at work on the part with which the next [`Link::put`] begins.
+    #[must_use]
+    pub const fn holds_put(&self) -> bool {
+        match &self.ends {
+            Some((_, Ends::ZeroCopy(zero_copy))) => zero_copy.holds_put(),
+            Some((_, Ends::RendezvousWrite(rendezvous))) => rendezvous.holds_put(),
+            _ => false,
+        }
+    }
+
+    /// Whether the device, or the peer's, may be at work on the part with which the next [`Link::get`] begins.
+    #[must_use]
+    pub const fn holds_get(&self) -> bool {
+        match &self.ends {
+            Some((_, Ends::ZeroCopy(zero_copy))) => zero_copy.holds_get(),
+            Some((_, Ends::RendezvousWrite(rendezvous))) => rendezvous.holds_get(),
+            _ => false,
         }
     }
 
@@ -197,6 +230,21 @@ impl Link {
     /// Ends the link because the embedder knows that the peer is gone.
     pub fn fail(&mut self, why: WorkError) {
         self.broken.get_or_insert(Cause::Failed(why));
+    }
+
+    /// Writes to the peer a word that it has already: if the peer is not there any more, the link fails. For an embedder that
+    /// only waits for the peer, and would not hear of its end.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] when the link has failed.
+    pub fn probe<H: Hca>(&mut self, hca: &mut H) -> Result<(), LinkError> {
+        self.with(|poster, ends| match ends {
+            Ends::Basic(basic) => basic.probe(poster, hca),
+            Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.probe(poster, hca),
+            Ends::ZeroCopy(zero_copy) => zero_copy.slots().probe(poster, hca),
+            Ends::RendezvousWrite(rendezvous) => rendezvous.slots().probe(poster, hca),
+        })
     }
 
     /// As [`Link::progress`]. True: everything that was put is in the peer's memory, and the link can be finalized

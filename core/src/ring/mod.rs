@@ -25,6 +25,8 @@ mod pipeline;
 mod poster;
 mod rendezvous_write;
 mod slot;
+#[cfg(test)]
+mod tests;
 mod zero_copy;
 
 pub use card::Card;

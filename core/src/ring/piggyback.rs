@@ -20,7 +20,7 @@ pub(super) fn put<H: Hca>(
         if from.remaining() == 0 {
             break;
         }
-        taken += slots.fill(poster, Kind::Data, &mut from);
+        taken += slots.fill(poster, hca, Kind::Data, &mut from);
     }
     slots.progress(poster, hca)?;
     Ok(taken)

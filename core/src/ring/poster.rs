@@ -133,6 +133,20 @@ impl Poster {
         Ok(self.done == self.posted)
     }
 
+    /// Writes once more what the peer has at `to`, unless some request is under way already, whose end tells as much.
+    pub(super) fn probe<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        value: u64,
+        to: usize,
+    ) -> Result<(), Cause> {
+        if self.done == self.asked {
+            self.ask(1);
+            self.write_word(hca, value, to)?;
+        }
+        Ok(())
+    }
+
     /// This side's memory at `offset`.
     pub(super) fn at(&self, offset: usize) -> NonNull<u8> {
         // SAFETY: offsets come from `config` and lie within the memory lent.

@@ -67,6 +67,18 @@ impl RendezvousWrite {
         }
     }
 
+    pub(super) const fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(super) const fn holds_put(&self) -> bool {
+        self.outgoing.is_some()
+    }
+
+    pub(super) const fn holds_get(&self) -> bool {
+        self.incoming.is_some()
+    }
+
     /// Takes small parts as far as there is room, and of a large one what the peer granted, when it is written.
     pub(super) fn put<H: Hca>(
         &mut self,
@@ -75,17 +87,9 @@ impl RendezvousWrite {
         from: &[Part],
     ) -> Result<usize, Cause> {
         self.progress(poster, hca)?;
-        if let Some(outgoing) = self.outgoing {
-            let Outgoing { held, writing, told } = outgoing;
+        if let Some(Outgoing { held, .. }) = self.outgoing {
             held.check(from.iter().find(|part| part.length > 0).copied())?;
-            return match writing {
-                Some((bytes, request)) if told && poster.is_done(request) => {
-                    held.release(hca)?;
-                    self.outgoing = None;
-                    Ok(bytes)
-                }
-                _ => Ok(0),
-            };
+            return Ok(self.settle(poster, hca)?.unwrap_or(0));
         }
         let (small, large) = split(from, self.large);
         // SAFETY: the parts are valid while `Link::put` runs.
@@ -104,6 +108,24 @@ impl RendezvousWrite {
         Ok(taken)
     }
 
+    /// Counts what is written of the part on its way out.
+    pub(super) fn settle<H: Hca>(
+        &mut self,
+        poster: &Poster,
+        hca: &mut H,
+    ) -> Result<Option<usize>, Cause> {
+        match self.outgoing {
+            Some(Outgoing { held, writing: Some((bytes, request)), told: true })
+                if poster.is_done(request) =>
+            {
+                held.release(hca)?;
+                self.outgoing = None;
+                Ok(Some(bytes))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Announces a large part, if there is room. False: its memory cannot be registered.
     fn ask<H: Hca>(&mut self, poster: &mut Poster, hca: &mut H, part: Part) -> Result<bool, Cause> {
         if self.slots.room(poster)? == 0 {
@@ -113,7 +135,7 @@ impl RendezvousWrite {
         let held = unsafe { Held::new(hca, part, poster.longest(), Access::LOCAL_READ) }?;
         let Some(held) = held else { return Ok(false) };
         let length = held.part.length as u64;
-        announce(&mut self.slots, poster, &Announcement { address: 0, length, key: 0 });
+        announce(&mut self.slots, poster, hca, &Announcement { address: 0, length, key: 0 });
         self.asked += 1;
         self.outgoing = Some(Outgoing { held, writing: None, told: false });
         self.slots.progress(poster, hca)?;
@@ -141,7 +163,7 @@ impl RendezvousWrite {
         }
         if outgoing.writing.is_some() && !outgoing.told && self.slots.room(poster)? > 0 {
             // SAFETY: there is nothing to keep valid.
-            self.slots.fill(poster, Kind::Done, &mut unsafe { Cursor::parts(&[]) });
+            self.slots.fill(poster, hca, Kind::Done, &mut unsafe { Cursor::parts(&[]) });
             outgoing.told = true;
         }
         Ok(())
@@ -163,7 +185,7 @@ impl RendezvousWrite {
             let Some(front) = self.slots.front(poster)? else { return Ok(got) };
             match (front.kind, self.incoming, first) {
                 (Kind::Data, None, _) => {
-                    let bytes = self.slots.get(poster, &mut into)?;
+                    let bytes = self.slots.get(poster, hca, &mut into)?;
                     got += bytes;
                     if bytes == 0 && into.first().is_none() {
                         return Ok(got);

@@ -189,14 +189,26 @@ impl Slots {
     }
 
     /// Fills the next slot with up to a chunk of `from`. There has to be room. Returns how many bytes.
-    pub(super) fn fill(&mut self, poster: &Poster, kind: Kind, from: &mut Cursor) -> usize {
+    pub(super) fn fill<H: Hca>(
+        &mut self,
+        poster: &Poster,
+        hca: &mut H,
+        kind: Kind,
+        from: &mut Cursor,
+    ) -> usize {
         let length = from.remaining().min(self.chunk);
         self.filled += 1;
         let credit = self.credit.tell(self.consumed);
         let head = Head { length: length as u32, kind: kind as u32, credit };
         // SAFETY: the peer has consumed what was there, and our device is done with it: `room` says so.
         unsafe { self.place(self.filled).fill(poster, head, self.filled, from) };
+        hca.copied(length);
         length
+    }
+
+    /// Whether the device has taken all filled slots.
+    pub(super) const fn are_sent(&self) -> bool {
+        self.sent == self.filled
     }
 
     /// Hands filled slots to the device, as far as it takes them; and the credit, if it is due.
@@ -219,6 +231,11 @@ impl Slots {
         Ok(())
     }
 
+    /// Writes the credit that the peer has.
+    pub(super) fn probe<H: Hca>(&self, poster: &mut Poster, hca: &mut H) -> Result<(), Cause> {
+        poster.probe(hca, self.credit.told(), TAIL)
+    }
+
     /// As [`Slots::progress`]. True: the peer has all of it.
     pub(super) fn drain<H: Hca>(
         &mut self,
@@ -226,7 +243,7 @@ impl Slots {
         hca: &mut H,
     ) -> Result<bool, Cause> {
         self.progress(poster, hca)?;
-        let handed = self.sent == self.filled && !self.credit.is_due(self.consumed);
+        let handed = self.are_sent() && !self.credit.is_due(self.consumed);
         Ok(handed && poster.drain(hca, self.credit.told(), TAIL)?)
     }
 
@@ -247,7 +264,12 @@ impl Slots {
     }
 
     /// Copies as much of the front slot's data as `into` has room for. Returns how many bytes, none when it is not data.
-    pub(super) fn get(&mut self, poster: &Poster, into: &mut Cursor) -> Result<usize, Cause> {
+    pub(super) fn get<H: Hca>(
+        &mut self,
+        poster: &Poster,
+        hca: &mut H,
+        into: &mut Cursor,
+    ) -> Result<usize, Cause> {
         let mut got = 0;
         while let Some(Front { kind: Kind::Data, length, payload }) = self.front(poster)? {
             let piece = length.saturating_sub(self.offset).min(into.remaining());
@@ -260,6 +282,7 @@ impl Slots {
             }
             self.consume();
         }
+        hca.copied(got);
         Ok(got)
     }
 

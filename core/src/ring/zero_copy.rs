@@ -45,6 +45,18 @@ impl ZeroCopy {
         }
     }
 
+    pub(super) const fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(super) const fn holds_put(&self) -> bool {
+        self.offered.is_some()
+    }
+
+    pub(super) const fn holds_get(&self) -> bool {
+        self.reading.is_some()
+    }
+
     /// Takes small parts as far as there is room, and a large one when the peer has it.
     pub(super) fn put<H: Hca>(
         &mut self,
@@ -55,12 +67,7 @@ impl ZeroCopy {
         self.progress(poster, hca)?;
         if let Some(held) = self.offered {
             held.check(from.iter().find(|part| part.length > 0).copied())?;
-            if !self.is_fetched(poster)? {
-                return Ok(0);
-            }
-            held.release(hca)?;
-            self.offered = None;
-            return Ok(held.part.length);
+            return Ok(self.settle(poster, hca)?.unwrap_or(0));
         }
         let (small, large) = split(from, self.large);
         // SAFETY: the parts are valid while `Link::put` runs.
@@ -79,6 +86,21 @@ impl ZeroCopy {
         Ok(taken)
     }
 
+    /// Counts the part offered, if the peer has read it.
+    pub(super) fn settle<H: Hca>(
+        &mut self,
+        poster: &Poster,
+        hca: &mut H,
+    ) -> Result<Option<usize>, Cause> {
+        let Some(held) = self.offered else { return Ok(None) };
+        if !self.is_fetched(poster)? {
+            return Ok(None);
+        }
+        held.release(hca)?;
+        self.offered = None;
+        Ok(Some(held.part.length))
+    }
+
     /// Announces a large part, if there is room. False: its memory cannot be registered.
     fn offer<H: Hca>(
         &mut self,
@@ -94,7 +116,7 @@ impl ZeroCopy {
         let Some(held) = (unsafe { Held::new(hca, part, poster.longest(), access) })? else {
             return Ok(false);
         };
-        announce(&mut self.slots, poster, &held.announcement());
+        announce(&mut self.slots, poster, hca, &held.announcement());
         self.offers += 1;
         self.offered = Some(held);
         self.slots.progress(poster, hca)?;
@@ -133,7 +155,7 @@ impl ZeroCopy {
             }
             let Some(front) = self.slots.front(poster)? else { return Ok(got) };
             let bytes = match front.kind {
-                Kind::Data => self.slots.get(poster, &mut into)?,
+                Kind::Data => self.slots.get(poster, hca, &mut into)?,
                 Kind::Large => {
                     let announced = front.announcement()?;
                     match announced.length.checked_sub(self.offset) {

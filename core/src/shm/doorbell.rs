@@ -38,7 +38,8 @@ impl Doorbell {
     /// empty.
     ///
     /// `barrier` is a full fence for this thread and for every thread that may ring: `membarrier(2)` with
-    /// `GLOBAL_EXPEDITED`. With a fence for this thread alone a ring may be missed, and the sleep must be short.
+    /// `GLOBAL_EXPEDITED`. With a fence for this thread alone a ring may be missed, and the sleep must be short; unless each
+    /// ringer has a full fence of its own before [`Doorbell::is_wanted`].
     #[inline]
     pub fn lie_down(&self, barrier: impl FnOnce()) {
         // ORDER bell/1: Relaxed. `barrier` puts it before the owner's next look.

@@ -22,10 +22,16 @@ pub use step::{Step, reached};
 #[cfg(all(debug_assertions, not(strait_loom)))]
 pub use step::{is_stopped, stop_at};
 
-#[cfg(not(strait_loom))]
-pub use core::sync::atomic::fence;
 #[cfg(strait_loom)]
 pub use loom::sync::atomic::fence;
+
+/// A fence of this thread.
+#[inline(always)]
+#[cfg(not(strait_loom))]
+#[allow(clippy::disallowed_methods, reason = "this is the facade")]
+pub fn fence(ordering: Ordering) {
+    core::sync::atomic::fence(ordering);
+}
 
 /// Bytes that move between caches together. Every structure that two processes write is cut along it.
 pub const CACHE_LINE: usize = 64;

@@ -5,8 +5,10 @@
 //! number comes next, wherever it lies (`[Nemesis07]` §3.1).
 
 mod offer;
+mod stream;
 
 pub use offer::Offer;
+pub use stream::StreamHead;
 
 use core::ops::AddAssign;
 

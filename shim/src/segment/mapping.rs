@@ -40,6 +40,22 @@ impl Mapping {
         Ok(room)
     }
 
+    /// Memory of this process alone: zero, and taken from the system where it is written.
+    ///
+    /// # Errors
+    ///
+    /// [`SegmentError::Os`].
+    pub(crate) fn private(length: usize) -> Result<Self, SegmentError> {
+        let room = Self::reserve(length).map_err(os("reserving addresses"))?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let address = room.base.as_ptr().cast();
+        // SAFETY: it takes the place of the reservation, which nobody uses.
+        let mapped = unsafe { mmap_anonymous(address, length, access, flags) };
+        mapped.map_err(os("mapping private memory"))?;
+        Ok(room)
+    }
+
     /// Addresses that nothing of ours uses and nothing can be read at.
     fn reserve(length: usize) -> Result<Self, Errno> {
         let all = length.checked_add(HUGE_PAGE).ok_or(Errno::NOMEM)?;

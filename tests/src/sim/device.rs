@@ -1,8 +1,7 @@
 //! One rank's device.
 
-use core::cell::RefCell;
 use core::ptr::NonNull;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use strait_core::hca::{
     Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Piece, PostError,
@@ -10,37 +9,37 @@ use strait_core::hca::{
 };
 
 use super::end::{End, Standing};
-use super::fabric::State;
+use super::fabric::{State, lock};
 use super::request::Request;
 
 /// A rank's access to the fabric. Clones are the same device.
 #[derive(Clone, Debug)]
 pub struct Device {
     rank: u32,
-    fabric: Rc<RefCell<State>>,
+    fabric: Arc<Mutex<State>>,
 }
 
 impl Device {
-    pub(super) const fn new(rank: u32, fabric: Rc<RefCell<State>>) -> Self {
+    pub(super) const fn new(rank: u32, fabric: Arc<Mutex<State>>) -> Self {
         Self { rank, fabric }
     }
 
     /// How many regions are registered.
     #[must_use]
     pub fn regions(&self) -> usize {
-        self.fabric.borrow().rank(self.rank).regions.count()
+        lock(&self.fabric).rank(self.rank).regions.count()
     }
 
     /// Takes the event that [`Hca::arm`] asked for, if it has come.
     #[must_use]
     pub fn take_event(&self) -> bool {
-        core::mem::take(&mut self.fabric.borrow_mut().rank_mut(self.rank).event)
+        core::mem::take(&mut lock(&self.fabric).rank_mut(self.rank).event)
     }
 }
 
 impl Hca for Device {
     fn capabilities(&self) -> Capabilities {
-        self.fabric.borrow().model.capabilities
+        lock(&self.fabric).model.capabilities
     }
 
     unsafe fn register(
@@ -49,7 +48,7 @@ impl Hca for Device {
         length: usize,
         access: Access,
     ) -> Result<Region, HcaError> {
-        let mut fabric = self.fabric.borrow_mut();
+        let mut fabric = lock(&self.fabric);
         let limit = fabric.model.regions;
         let regions = &mut fabric.rank_mut(self.rank).regions;
         if regions.count() >= limit {
@@ -60,7 +59,7 @@ impl Hca for Device {
 
     fn deregister(&mut self, region: Region) -> Result<(), HcaError> {
         let key = region.local_key;
-        if self.fabric.borrow_mut().rank_mut(self.rank).regions.remove(key) {
+        if lock(&self.fabric).rank_mut(self.rank).regions.remove(key) {
             Ok(())
         } else {
             Err(HcaError::UnknownRegion { key })
@@ -68,7 +67,7 @@ impl Hca for Device {
     }
 
     fn open(&mut self, peer: u32) -> Result<(Connection, Address), HcaError> {
-        let mut fabric = self.fabric.borrow_mut();
+        let mut fabric = lock(&self.fabric);
         let ends = &mut fabric.rank_mut(self.rank).ends;
         ends.push(End::new(peer));
         let end = ends.len() as u32 - 1;
@@ -83,7 +82,7 @@ impl Hca for Device {
         connection: Connection,
         address: &Address,
     ) -> Result<Readiness, HcaError> {
-        let mut fabric = self.fabric.borrow_mut();
+        let mut fabric = lock(&self.fabric);
         let word = |at: usize| u32::from_le_bytes(address.0[at..at + 4].try_into().unwrap());
         let (peer, peer_end) = (word(0), word(4));
         let known = fabric.ranks.get(peer as usize);
@@ -105,7 +104,7 @@ impl Hca for Device {
     }
 
     fn close(&mut self, connection: Connection) -> Result<(), HcaError> {
-        let mut fabric = self.fabric.borrow_mut();
+        let mut fabric = lock(&self.fabric);
         let end = fabric
             .end_mut(self.rank, connection.0)
             .filter(|end| end.state != Standing::Closed)
@@ -120,7 +119,7 @@ impl Hca for Device {
         connection: Connection,
         request: &WorkRequest<'_>,
     ) -> Result<(), PostError> {
-        let mut fabric = self.fabric.borrow_mut();
+        let mut fabric = lock(&self.fabric);
         let Capabilities { depth, pieces, inline, message, .. } = fabric.model.capabilities;
         let refused = fabric.rng.u32(..100) < fabric.model.refuse;
         let end = fabric.end_mut(self.rank, connection.0).ok_or(PostError::NotConnected)?;
@@ -133,7 +132,7 @@ impl Hca for Device {
             return Err(PostError::Full);
         }
         // SAFETY: by the contract of `post`.
-        let posted = unsafe { Request::new(end.posted + 1, request) };
+        let mut posted = unsafe { Request::new(end.posted + 1, request) };
         let (found, length) = (posted.pieces(), posted.length() as u64);
         if found > pieces as usize {
             return Err(PostError::Pieces { found, limit: pieces });
@@ -143,13 +142,15 @@ impl Hca for Device {
             return Err(PostError::Length { found: length, limit });
         }
         end.posted += 1;
-        end.queue.push_back(posted);
-        fabric.schedule_step(self.rank, connection.0, 0);
+        let due = fabric.leave(self.rank, &posted);
+        posted.not_before = due;
+        fabric.ranks[self.rank as usize].ends[connection.0 as usize].queue.push_back(posted);
+        fabric.schedule_step(self.rank, connection.0, due);
         Ok(())
     }
 
     unsafe fn post_receive(&mut self, id: u64, piece: Piece) -> Result<(), PostError> {
-        let mut fabric = self.fabric.borrow_mut();
+        let mut fabric = lock(&self.fabric);
         let limit = fabric.model.capabilities.receives as usize;
         let receives = &mut fabric.rank_mut(self.rank).receives;
         if receives.len() >= limit {
@@ -160,7 +161,8 @@ impl Hca for Device {
     }
 
     fn poll(&mut self, into: &mut [Completion]) -> Result<usize, HcaError> {
-        let mut fabric = self.fabric.borrow_mut();
+        let mut fabric = lock(&self.fabric);
+        fabric.spend(self.rank, |wire| wire.poll);
         let rank = fabric.rank_mut(self.rank);
         let count = into.len().min(rank.completions.len());
         for (slot, reported) in into.iter_mut().zip(rank.completions.drain(..count)) {
@@ -173,7 +175,11 @@ impl Hca for Device {
     }
 
     fn arm(&mut self) -> Result<(), HcaError> {
-        self.fabric.borrow_mut().rank_mut(self.rank).armed = true;
+        lock(&self.fabric).rank_mut(self.rank).armed = true;
         Ok(())
+    }
+
+    fn copied(&mut self, bytes: usize) {
+        lock(&self.fabric).spend(self.rank, |wire| wire.copying(bytes));
     }
 }

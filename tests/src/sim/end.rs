@@ -21,8 +21,8 @@ pub(super) struct End {
     pub(super) fault: Option<WorkError>,
     /// How often the first request has tried to start in vain.
     pub(super) tries: u32,
-    /// Whether a step is among the events.
-    pub(super) stepping: bool,
+    /// When the end takes its next step, if that is among the events.
+    pub(super) stepping: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -55,7 +55,7 @@ impl End {
             freed: 0,
             fault: None,
             tries: 0,
-            stepping: false,
+            stepping: None,
         }
     }
 
@@ -76,7 +76,7 @@ impl End {
                         || request.fenced && reads > 0
                         || !request.is_write() && reads >= reads_max;
                     if !waits {
-                        steps.push((0, Step::Start(place)));
+                        steps.push((request.not_before, Step::Start(place)));
                     }
                     break;
                 }

@@ -1,11 +1,10 @@
 //! The fabric: what happens next, and what it does to memory.
 
-use core::cell::RefCell;
 use core::cmp::Reverse;
 use core::ops::Range;
 use core::ptr::NonNull;
 use std::collections::{BinaryHeap, VecDeque};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
 use strait_core::hca::{
@@ -16,6 +15,7 @@ use super::device::Device;
 use super::end::{End, Standing, Step};
 use super::memory::Regions;
 use super::request::{Local, Moving, Request, Stage, Verb};
+use super::wire::Wire;
 
 /// How often a request tries to start at a peer that is not ready before it fails.
 const TRIES: u32 = 40;
@@ -35,6 +35,8 @@ pub struct Model {
     pub report: Range<u64>,
     /// Of a hundred requests this many are refused for now.
     pub refuse: u32,
+    /// What takes how long, where it is not drawn.
+    pub wire: Option<Wire>,
     /// Whether the order within a write that the capabilities may promise is kept. To show that it is needed.
     pub faithful: bool,
 }
@@ -64,6 +66,35 @@ impl Model {
             read: slowest..4 * slowest,
             report: 1..*rng.choice(&[2, 100]).unwrap(),
             refuse: *rng.choice(&[0, 0, 10, 50]).unwrap(),
+            wire: None,
+            faithful: true,
+        }
+    }
+
+    /// The cards of `[RdmaChannel04]`, on which the last word of a write lands last.
+    #[must_use]
+    pub fn of_2004() -> Self {
+        let wire = Wire::INFINIBAND_2004;
+        Self {
+            capabilities: Capabilities {
+                inline: 0,
+                pieces: 4,
+                read_pieces: 4,
+                reads: 4,
+                depth: 1024,
+                receives: 16,
+                message: 1 << 31,
+                atomics: Atomics::Hca,
+                immediate: true,
+                acknowledged: true,
+                ordered_bytes: true,
+            },
+            regions: usize::MAX,
+            step: 0..1,
+            read: 0..1,
+            report: wire.acknowledge..wire.acknowledge + 1,
+            refuse: 0,
+            wire: Some(wire),
             faithful: true,
         }
     }
@@ -71,13 +102,13 @@ impl Model {
 
 /// A fabric and its ranks.
 #[derive(Clone, Debug)]
-pub struct Fabric(Rc<RefCell<State>>);
+pub struct Fabric(pub(super) Arc<Mutex<State>>);
 
 impl Fabric {
     /// A fabric of `ranks` devices on which nothing has happened yet.
     #[must_use]
     pub fn new(seed: u64, ranks: u32, model: Model) -> Self {
-        Self(Rc::new(RefCell::new(State {
+        Self(Arc::new(Mutex::new(State {
             model,
             rng: Rng::with_seed(seed),
             now: 0,
@@ -90,31 +121,25 @@ impl Fabric {
     /// The device of `rank`.
     #[must_use]
     pub fn device(&self, rank: u32) -> Device {
-        Device::new(rank, Rc::clone(&self.0))
+        Device::new(rank, Arc::clone(&self.0))
     }
 
     /// Lets the next thing happen. False: nothing is under way.
     #[must_use]
     pub fn advance(&self) -> bool {
-        self.0.borrow_mut().advance()
-    }
-
-    /// Virtual time, ticks.
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        self.0.borrow().now
+        lock(&self.0).advance()
     }
 
     /// Fails the request that starts next on this connection of `rank`.
     pub fn fail(&self, rank: u32, connection: Connection, error: WorkError) {
-        if let Some(end) = self.0.borrow_mut().end_mut(rank, connection.0) {
+        if let Some(end) = lock(&self.0).end_mut(rank, connection.0) {
             end.fault = Some(error);
         }
     }
 
     /// Ends `rank`: its device does nothing any more, and nothing reaches it.
     pub fn kill(&self, rank: u32) {
-        let mut state = self.0.borrow_mut();
+        let mut state = lock(&self.0);
         let rank = state.rank_mut(rank);
         rank.dead = true;
         rank.ends.iter_mut().for_each(|end| end.queue.clear());
@@ -122,15 +147,24 @@ impl Fabric {
 
     /// Takes the region with this local key from `rank` behind its back.
     pub fn revoke(&self, rank: u32, local_key: u32) {
-        self.0.borrow_mut().rank_mut(rank).regions.remove(local_key);
+        lock(&self.0).rank_mut(rank).regions.remove(local_key);
     }
+}
+
+// SAFETY: the pointers are to memory that the ranks lent (contract of `Hca::register`), which the fabric reaches under its lock
+// alone; what else the ranks do with it meanwhile is theirs to order, on however many threads they are.
+unsafe impl Send for State {}
+
+/// What a failed assertion leaves behind is of no use to other ranks, but no danger.
+pub(super) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) model: Model,
     pub(super) rng: Rng,
-    now: u64,
+    pub(super) now: u64,
     serial: u64,
     events: BinaryHeap<Reverse<Event>>,
     pub(super) ranks: Vec<Rank>,
@@ -146,6 +180,9 @@ pub(super) struct Rank {
     pub(super) armed: bool,
     pub(super) event: bool,
     pub(super) dead: bool,
+    /// What its processor has come to, and when its link out is free again. With a [`Wire`] only.
+    pub(super) clock: u64,
+    pub(super) link_free: u64,
 }
 
 /// A completion, and up to which request it frees the queue.
@@ -193,7 +230,8 @@ impl State {
         let delay = self.rng.u64(self.model.step.clone());
         let due = (self.now + delay).max(not_before);
         let at = &mut self.ranks[rank as usize].ends[end as usize];
-        if !core::mem::replace(&mut at.stepping, true) {
+        if at.stepping.is_none_or(|planned| due < planned) {
+            at.stepping = Some(due);
             self.schedule(due, rank, end, false);
         }
     }
@@ -204,7 +242,12 @@ impl State {
         self.events.push(Reverse(Event { due, lot, serial, rank, end, retires }));
     }
 
-    fn advance(&mut self) -> bool {
+    /// When the next thing happens.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse(event)| event.due)
+    }
+
+    pub(super) fn advance(&mut self) -> bool {
         let Some(Reverse(event)) = self.events.pop() else { return false };
         self.now = event.due;
         if event.retires {
@@ -218,7 +261,10 @@ impl State {
     fn step(&mut self, rank: u32, end: u32) {
         let reads = self.model.capabilities.reads;
         let at = &mut self.ranks[rank as usize].ends[end as usize];
-        at.stepping = false;
+        if at.stepping != Some(self.now) {
+            return;
+        }
+        at.stepping = None;
         let Standing::Connected(peer_end) = at.state else { return };
         if self.ranks[rank as usize].dead {
             return;
@@ -268,21 +314,32 @@ impl State {
             let (id, piece) = self.rank_mut(peer).receives.pop_front().unwrap();
             receive = Some(id);
             if matches!(request.verb, Verb::Send) {
-                if !self.rank(peer).regions.allows(&piece, true) {
-                    return Err(WorkError::RemoteAccess);
-                }
-                if request.length() > piece.length as usize {
-                    return Err(WorkError::Length);
+                let refused = if !self.rank(peer).regions.allows(&piece, true) {
+                    Some((WorkError::RemoteAccess, WorkError::LocalAccess))
+                } else if request.length() > piece.length as usize {
+                    Some((WorkError::Length, WorkError::Length))
+                } else {
+                    None
+                };
+                if let Some((ours, theirs)) = refused {
+                    let (connection, result) = (Connection(peer_end), Err(theirs));
+                    self.report(peer, 0, Completion { id, connection, result });
+                    return Err(ours);
                 }
                 remote = piece.base;
             }
         }
-        let wait = if request.is_write() { 0 } else { self.rng.u64(self.model.read.clone()) };
+        self.ranks[rank as usize].ends[end as usize].tries = 0;
+        let ready = if request.is_write() {
+            self.now
+        } else {
+            self.come_back(peer, request) + self.rng.u64(self.model.read.clone())
+        };
         Ok(Stage::Moving(Moving {
             remote,
             runs: self.cut(remote.addr().get(), request.length()),
             moved: vec![0; request.length()],
-            not_before: self.now + wait,
+            not_before: ready,
             receive,
         }))
     }

@@ -16,6 +16,8 @@ pub(super) struct Request {
     /// This side's memory; of an inline request a copy.
     pub(super) local: Local,
     pub(super) stage: Stage,
+    /// It does not start before this time.
+    pub(super) not_before: u64,
 }
 
 /// What an operation does, without its pieces.
@@ -87,6 +89,7 @@ impl Request {
             verb,
             local: Local::Pieces(pieces),
             stage: Stage::Posted,
+            not_before: 0,
         };
         if posted.inline {
             request.local = Local::Inline(request.bytes());

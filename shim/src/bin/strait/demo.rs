@@ -39,11 +39,15 @@ pub(crate) struct Demo {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: u32,
+    /// Nodes that this machine acts as: the ranks of different nodes talk through the network
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: u32,
 }
 
 impl Default for Demo {
     fn default() -> Self {
-        Self { ranks: 2 }
+        Self { ranks: 2, nodes: 1 }
     }
 }
 
@@ -51,7 +55,7 @@ impl Demo {
     /// Starts the ranks, which then [`Demo::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         let words = ["demo".into(), format!("--ranks={}", self.ranks).into()];
-        ranks::start(Config::new(self.ranks), words.into_iter())
+        ranks::start(Config::new(self.ranks), self.nodes, words.into_iter())
     }
 
     /// What each rank does.
@@ -74,8 +78,13 @@ fn title(stage: &Stage<'_>) -> String {
     let cpus: Vec<_> = stage.cpus.iter().map(usize::to_string).collect();
     let (noun, cpus) = (if cpus.len() == 1 { "processor" } else { "processors" }, cpus.join(", "));
     let turns = if (stage.cpus.len() as u32) < stage.ranks() { ", taking turns" } else { "" };
+    let nodes = stage.endpoint.world().nodes().count();
+    let through = match nodes {
+        1 => "shared memory".into(),
+        _ => format!("shared memory and the network of {nodes} virtual nodes"),
+    };
     format!(
-        "strait {}: {} ranks on {noun} {cpus}{turns}, through shared memory",
+        "strait {}: {} ranks on {noun} {cpus}{turns}, through {through}",
         env!("CARGO_PKG_VERSION"),
         stage.ranks()
     )

@@ -48,9 +48,10 @@ impl Rank {
     }
 }
 
-/// Starts a job with such a segment, whose ranks do what `words` say, and waits for them.
+/// Starts a job with such segments on so many nodes, whose ranks do what `words` say, and waits for them.
 pub(crate) fn start(
     config: Config,
+    nodes: u32,
     words: impl Iterator<Item = OsString>,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let scratch = Scratch::new(config.ranks / 2)?;
@@ -58,6 +59,7 @@ pub(crate) fn start(
     let launch = Launch {
         args: own.into_iter().chain(words).collect(),
         config,
+        nodes,
         ..Launch::new(config.ranks, std::env::current_exe()?)
     };
     let outcome = launch.spawn()?.wait()?;

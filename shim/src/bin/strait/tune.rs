@@ -117,7 +117,7 @@ impl Batch for Under<'_> {
 impl Tune {
     /// Starts the ranks, which then [`Tune::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
-        ranks::start(Config::new(2), std::env::args_os().skip(1))
+        ranks::start(Config::new(2), 1, std::env::args_os().skip(1))
     }
 
     /// What each rank does.

@@ -3,12 +3,12 @@
 //! Only the owner writes its block, but for four things that peers do to it: they take receives, complete them, break
 //! connections, and hold the two locks. Zeroed memory is a device that has not attached.
 
-use strait_core::hca::{Access, Address};
+use strait_core::hca::Address;
+use strait_core::hca::fabric::{Claim, Lock, Receives, RegionEntry, Slot};
 use strait_core::layout::Liveness;
-use strait_core::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use strait_core::sync::{AtomicU32, AtomicU64, CacheLine, fence};
-
-use super::lock::Lock;
+use strait_core::shm::Doorbell;
+use strait_core::sync::Ordering::{Acquire, Relaxed, Release};
+use strait_core::sync::{AtomicU64, CacheLine};
 
 /// What every address of this kind of device begins with.
 const KIND: &[u8; 8] = b"STRsoft\x01";
@@ -44,7 +44,7 @@ pub(super) struct Block {
     /// Held for each atomic on this rank's memory.
     pub(super) atomics: CacheLine<Lock>,
     /// Armed by the owner, rung by who completes something.
-    pub(super) event: CacheLine<AtomicU32>,
+    pub(super) event: CacheLine<Doorbell>,
     /// Which receives are posted, and which are taken.
     pub(super) receives: CacheLine<Receives>,
     pub(super) regions: [RegionEntry; REGIONS as usize],
@@ -58,126 +58,6 @@ const _: () = {
     assert!(core::mem::offset_of!(Block, connections) == 33_088);
     assert!(core::mem::offset_of!(Block, slots) == 65_856);
 };
-
-/// The two ends of the queue of posted receives: counts that only grow, and wrap.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Receives {
-    /// Held by who takes a receive.
-    pub(super) lock: Lock,
-    /// Receives that the owner has posted.
-    pub(super) posted: AtomicU32,
-    /// Receives that senders have taken.
-    pub(super) taken: AtomicU32,
-}
-
-impl Receives {
-    /// Takes the first posted slot, for a message on the owner's `connection`. A taker that died between its two stores left
-    /// a slot that is taken already. Under the lock.
-    pub(super) fn take(&self, slots: &[Slot], by: u32, connection: u32) -> Option<(u32, Lent)> {
-        let posted = self.posted.load(Acquire);
-        for _ in 0..RECEIVES {
-            let taken = self.taken.load(Relaxed);
-            if taken == posted {
-                return None;
-            }
-            let slot = taken % RECEIVES;
-            let lent = slots[slot as usize].take(by, connection);
-            self.taken.store(taken.wrapping_add(1), Relaxed);
-            if let Some(lent) = lent {
-                return Some((slot, lent));
-            }
-        }
-        None
-    }
-}
-
-/// The piece of a posted receive: base, length and local key, as the owner wrote them.
-pub(super) type Lent = (u64, u32, u32);
-
-/// Which region of which rank a device reaches into: the reason for that rank to wait before it gives the region back.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(super) struct Claim(AtomicU64);
-
-impl Claim {
-    const fn word(rank: u32, key: u32) -> u64 {
-        ((rank as u64 + 1) << 32) | key as u64
-    }
-
-    /// Says that the region of `rank` with this remote key is about to be reached. Whether the key is good is asked
-    /// *after* this.
-    pub(super) fn set(&self, rank: u32, key: u32) {
-        self.0.store(Self::word(rank, key), Relaxed);
-        // Pairs with the fence in `RegionEntry::revoke`: either we see the key revoked, or the owner sees our claim. It
-        // also keeps one request's stores to the peer's memory before the next one's.
-        fence(SeqCst);
-    }
-
-    /// Says that it is done.
-    pub(super) fn clear(&self) {
-        self.0.store(0, Release);
-    }
-
-    /// True while the region of `rank` with this key may be in use.
-    pub(super) fn is_on(&self, rank: u32, key: u32) -> bool {
-        self.0.load(Acquire) == Self::word(rank, key)
-    }
-}
-
-/// One registered region. The key is zero while there is none.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct RegionEntry {
-    key: AtomicU32,
-    access: AtomicU32,
-    base: AtomicU64,
-    length: AtomicU64,
-    _reserved: AtomicU64,
-}
-
-impl RegionEntry {
-    /// Opens the region to peers that have its key.
-    pub(super) fn publish(&self, key: u32, access: Access, base: u64, length: u64) {
-        self.access.store(access_bits(access), Relaxed);
-        self.base.store(base, Relaxed);
-        self.length.store(length, Relaxed);
-        // Release, pairs with `get`: who finds the key finds what it opens.
-        self.key.store(key, Release);
-    }
-
-    /// Shuts the region. Who still reaches into it says so in its claim.
-    pub(super) fn revoke(&self) {
-        self.key.store(0, Relaxed);
-        // Pairs with the fence in `Claim::set`.
-        fence(SeqCst);
-    }
-
-    /// Access, base and length of the region with this key, if it is the entry's.
-    pub(super) fn get(&self, key: u32) -> Option<(Access, u64, u64)> {
-        if key == 0 || self.key.load(Acquire) != key {
-            return None;
-        }
-        let access = access_from(self.access.load(Relaxed));
-        Some((access, self.base.load(Relaxed), self.length.load(Relaxed)))
-    }
-}
-
-const fn access_bits(access: Access) -> u32 {
-    access.local_write as u32
-        | (access.remote_read as u32) << 1
-        | (access.remote_write as u32) << 2
-        | (access.remote_atomic as u32) << 3
-}
-
-const fn access_from(bits: u32) -> Access {
-    Access {
-        local_write: bits & 1 != 0,
-        remote_read: bits & 2 != 0,
-        remote_write: bits & 4 != 0,
-        remote_atomic: bits & 8 != 0,
-    }
-}
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -282,105 +162,5 @@ impl End {
         let connected = Self::word(generation, Stage::Connected);
         let broken = Self::word(generation, Stage::Broken);
         let _ = self.state.compare_exchange(connected, broken, Release, Relaxed);
-    }
-}
-
-/// One posted receive.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Slot {
-    /// What the slot is for; in the upper half who took it.
-    state: AtomicU64,
-    base: AtomicU64,
-    /// Length and local key of the piece; afterwards length and immediate of the message.
-    words: [AtomicU32; 2],
-    /// How it ended, and the owner's end of the connection it came by.
-    outcome: AtomicU32,
-    connection: AtomicU32,
-}
-
-/// What a slot is for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Use {
-    Free,
-    Posted,
-    Taken { by: u32 },
-    Done,
-}
-
-/// How a receive ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Arrival {
-    Message,
-    Immediate,
-    TooLong,
-    BadPiece,
-    Cut,
-}
-
-impl Slot {
-    /// Posts a piece.
-    pub(super) fn post(&self, base: u64, length: u32, key: u32) {
-        self.base.store(base, Relaxed);
-        self.words[0].store(length, Relaxed);
-        self.words[1].store(key, Relaxed);
-        // Release, pairs with `state`.
-        self.state.store(1, Release);
-    }
-
-    /// Takes the posted piece for a message on the owner's `connection`: base, length and local key. Under the queue's lock.
-    pub(super) fn take(&self, by: u32, connection: u32) -> Option<Lent> {
-        if self.state() != Use::Posted {
-            return None;
-        }
-        let piece =
-            (self.base.load(Relaxed), self.words[0].load(Relaxed), self.words[1].load(Relaxed));
-        self.connection.store(connection, Relaxed);
-        // Release, pairs with `state`: should the taker die, its connection is known.
-        self.state.store(u64::from(by) << 32 | 2, Release);
-        Some(piece)
-    }
-
-    /// Says how the receive ended.
-    pub(super) fn complete(&self, arrival: Arrival, length: u32, immediate: u32) {
-        self.words[0].store(length, Relaxed);
-        self.words[1].store(immediate, Relaxed);
-        self.outcome.store(arrival as u32, Relaxed);
-        // Release, pairs with `state`: the outcome is there, and before it the message.
-        self.state.store(3, Release);
-    }
-
-    pub(super) fn state(&self) -> Use {
-        let word = self.state.load(Acquire);
-        match word as u32 {
-            1 => Use::Posted,
-            2 => Use::Taken { by: (word >> 32) as u32 },
-            3 => Use::Done,
-            _ => Use::Free,
-        }
-    }
-
-    /// The owner's connection by which it was taken. `None` for what no device writes.
-    pub(super) fn connection(&self) -> Option<u32> {
-        let connection = self.connection.load(Relaxed);
-        (connection < CONNECTIONS).then_some(connection)
-    }
-
-    /// How it ended, length and immediate. `None` for what no device writes.
-    pub(super) fn outcome(&self) -> Option<(Arrival, u32, u32)> {
-        let arrival = match self.outcome.load(Relaxed) {
-            0 => Arrival::Message,
-            1 => Arrival::Immediate,
-            2 => Arrival::TooLong,
-            3 => Arrival::BadPiece,
-            4 => Arrival::Cut,
-            _ => return None,
-        };
-        Some((arrival, self.words[0].load(Relaxed), self.words[1].load(Relaxed)))
-    }
-
-    /// Gives the slot back to its owner.
-    pub(super) fn free(&self) {
-        self.state.store(0, Relaxed);
     }
 }

@@ -258,8 +258,7 @@ impl Hca for SoftHca {
             atomics: Atomics::Hca,
             immediate: true,
             acknowledged: true,
-            // The kernel copies as it likes.
-            ordered_bytes: false,
+            ordered_bytes: reach::ORDERED,
         }
     }
 
@@ -315,8 +314,9 @@ impl Hca for SoftHca {
         }
         let theirs = &block.connections[peer.index as usize];
         match theirs.stage(peer.generation) {
-            Stage::Connected if theirs.is_peer(link.end) => Ok(Readiness::Ready),
             Stage::Open => Ok(Readiness::Pending),
+            // It was connected to us, so what it did is here, even if it has gone since: the next request finds out.
+            _ if theirs.is_peer(link.end) => Ok(Readiness::Ready),
             Stage::Connected | Stage::Broken | Stage::Closed => Err(unreachable),
         }
     }

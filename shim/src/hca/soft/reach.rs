@@ -2,14 +2,24 @@
 
 use core::ops::Deref;
 
+use strait_core::hca::fabric::{Arrival, Lent};
 use strait_core::hca::{Access, Remote, WorkError};
 use strait_core::layout::Life;
 
 use super::Shared;
-use super::block::{Arrival, Block, EndId, Stage};
+use super::block::{Block, EndId, Stage};
+use super::lock::acquire;
 use super::regions::{index, lies_in, remote};
 use super::work::{Change, Verb, Work};
 use crate::liveness::mark_dead;
+
+/// Whether the last aligned word of a write comes after all others: whether one part of a copy by the kernel comes before the
+/// next one. On x86 stores take effect in order, and those of one string instruction before those of a later one (Intel's
+/// manual, volume 3, "Memory Ordering"). Elsewhere nobody says so.
+pub(super) const ORDERED: bool = cfg!(target_arch = "x86_64");
+
+/// The word that lands whole, bytes.
+const WORD: usize = 8;
 
 /// The other end of a connection, found and proven.
 #[derive(Clone, Copy, Debug)]
@@ -89,16 +99,14 @@ struct Reach<'a> {
 /// A receive of the peer's that is ours to fill.
 struct Taken<'a> {
     reach: Reach<'a>,
-    slot: u32,
-    base: u64,
-    length: u32,
-    local_key: u32,
+    slot: usize,
+    lent: Lent,
 }
 
 impl Taken<'_> {
     fn complete(&self, arrival: Arrival, length: u32, immediate: u32) {
         let Reach { shared, block, .. } = self.reach;
-        block.slots[self.slot as usize].complete(arrival, length, immediate);
+        block.slots[self.slot].complete(arrival, length, immediate);
         shared.ring(block);
     }
 }
@@ -155,15 +163,16 @@ impl<'a> Reach<'a> {
     }
 
     fn fill(self, work: &Work, taken: &Taken<'_>) -> (Arrival, Result<(), WorkError>) {
-        if work.length > taken.length.into() {
+        if work.length > taken.lent.length.into() {
             return (Arrival::TooLong, Err(WorkError::Length));
         }
         if work.length == 0 {
             return (Arrival::Message, self.find());
         }
-        let place = Remote { address: taken.base, key: remote(taken.local_key) };
-        match self.claim(place, taken.length.into(), |access| access.local_write) {
-            Ok(claimed) => match claimed.put(work, taken.base) {
+        let Lent { base, length, key } = taken.lent;
+        let place = Remote { address: base, key: remote(key) };
+        match self.claim(place, length.into(), |access| access.local_write) {
+            Ok(claimed) => match claimed.put(work, base) {
                 Ok(()) => (Arrival::Message, Ok(())),
                 Err(error) => (Arrival::Cut, Err(error)),
             },
@@ -178,7 +187,7 @@ impl<'a> Reach<'a> {
             return Err(WorkError::RemoteAccess);
         }
         let fabric = &self.shared.fabric;
-        let _locked = self.block.atomics.acquire(self.shared.rank, |rank| fabric.liveness(rank));
+        let _locked = acquire(&self.block.atomics, self.shared.rank, |rank| fabric.liveness(rank));
         let mut old = 0_u64;
         claimed.word(Direction::Read, &mut old, target.address)?;
         if let Some(mut new) = change.of(old) {
@@ -191,7 +200,7 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
-    /// Moves all of `parts`, in as many calls as the kernel wants.
+    /// Moves all of `parts`, in as many calls as the kernel wants; where [`ORDERED`], the last word after all others.
     fn transfer(
         self,
         direction: Direction,
@@ -205,16 +214,14 @@ impl<'a> Reach<'a> {
                 return Ok(());
             }
             let (first, count) = (parts.as_ptr(), parts.len() as libc::c_ulong);
-            let place = core::ptr::without_provenance_mut(address as usize);
-            let far = libc::iovec { iov_base: place, iov_len: length };
+            let (far, places) = far_parts(direction, address, length);
+            let (place, places) = (far.as_ptr(), places as libc::c_ulong);
             // SAFETY: our parts were lent to the device for this; the kernel checks both sides' addresses.
             let moved = unsafe {
                 match direction {
-                    Direction::Read => {
-                        libc::process_vm_readv(pid, first, count, &raw const far, 1, 0)
-                    }
+                    Direction::Read => libc::process_vm_readv(pid, first, count, place, places, 0),
                     Direction::Write => {
-                        libc::process_vm_writev(pid, first, count, &raw const far, 1, 0)
+                        libc::process_vm_writev(pid, first, count, place, places, 0)
                     }
                 }
             };
@@ -247,16 +254,9 @@ impl<'a> Reach<'a> {
         let receives = &self.block.receives;
         let fabric = &self.shared.fabric;
         let me = self.shared.rank;
-        let _locked = receives.lock.acquire(me, |rank| fabric.liveness(rank));
-        receives.take(&self.block.slots, me, self.far.end.index).map(
-            |(slot, (base, length, local_key))| Taken {
-                reach: self,
-                slot,
-                base,
-                length,
-                local_key,
-            },
-        )
+        let _locked = acquire(receives.lock(), me, |rank| fabric.liveness(rank));
+        let (slot, lent) = receives.take(&self.block.slots, me, self.far.end.index)?;
+        Some(Taken { reach: self, slot, lent })
     }
 }
 
@@ -297,6 +297,22 @@ impl Claimed<'_> {
     fn word(&self, direction: Direction, word: &mut u64, address: u64) -> Result<(), WorkError> {
         let base = core::ptr::from_mut(word).cast();
         self.transfer(direction, &mut [libc::iovec { iov_base: base, iov_len: 8 }], address)
+    }
+}
+
+/// Where `length` bytes at `address` lie in the peer, as the kernel wants it told. For a write that is two parts, of which the
+/// second is the last word, if that is aligned and there are others. The kernel fills one part after the other.
+fn far_parts(direction: Direction, address: u64, length: usize) -> ([libc::iovec; 2], usize) {
+    let part = |at: u64, length| libc::iovec {
+        iov_base: core::ptr::without_provenance_mut(at as usize),
+        iov_len: length,
+    };
+    let last = address.wrapping_add(length as u64).wrapping_sub(WORD as u64);
+    let is_write = direction == Direction::Write;
+    if ORDERED && is_write && last.is_multiple_of(WORD as u64) && length > WORD {
+        ([part(address, length - WORD), part(last, WORD)], 2)
+    } else {
+        ([part(address, length), part(last, 0)], 1)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use strait_core::hca::fabric::RegionEntry;
 use strait_core::hca::{Access, HcaError, Piece, Region};
 
-use super::block::{REGIONS, RegionEntry};
+use super::block::REGIONS;
 
 /// Bits of a key that say which entry it opens. The others are its tag.
 const INDEX_BITS: u32 = REGIONS.trailing_zeros();

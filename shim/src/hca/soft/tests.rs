@@ -50,19 +50,20 @@ fn an_address_of_another_fabric_is_refused() {
 fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
     use std::process::{Command, Stdio};
 
+    use strait_core::hca::fabric::Lock;
     use strait_core::layout::Liveness;
 
     let mut child =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let liveness = Liveness::unborn();
     crate::liveness::attach_other(&liveness, child.id());
-    let lock = lock::Lock::default();
-    core::mem::forget(lock.acquire(7, |_| None));
+    let lock = Lock::free();
+    core::mem::forget(lock::acquire(&lock, 7, |_| None));
     let taken = core::sync::atomic::AtomicBool::new(false);
     let order = core::sync::atomic::Ordering::SeqCst;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _guard = lock.acquire(3, |rank| (rank == 7).then_some(&liveness));
+            let _guard = lock::acquire(&lock, 3, |rank| (rank == 7).then_some(&liveness));
             taken.store(true, order);
         });
         for _ in 0..10_000 {
@@ -73,7 +74,7 @@ fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
         child.wait().unwrap();
     });
     assert!(taken.load(order));
-    drop(lock.acquire(1, |_| None));
+    drop(lock::acquire(&lock, 1, |_| None));
 }
 
 /// Two devices, connected, with 64 bytes each that everybody may write.
@@ -164,8 +165,7 @@ fn a_receive_that_a_dead_rank_took_comes_back() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     crate::liveness::attach_other(&third.liveness, child.id());
     child.wait().unwrap();
-    // Between its two stores: the slot is taken, the count says it is not.
-    block.slots[0].take(2, pair.links[1].0).unwrap();
+    assert!(block.receives.take(&block.slots, 2, pair.links[1].0).is_some());
     let from = [pair.piece(0)];
     pair.post(0, 1, Operation::Send { from: &from }).unwrap();
     assert_eq!(pair.wait(0).result, Ok(Done::Send));
@@ -175,6 +175,35 @@ fn a_receive_that_a_dead_rank_took_comes_back() {
     );
     let second = pair.wait(1);
     assert_eq!((second.id, second.result), (8, Ok(Done::Receive { length: 8 })));
+}
+
+/// A rank took a receive and was stopped over it: what others send comes all the same, and the receive when it goes on.
+#[test]
+fn a_sender_that_stops_halfway_holds_nobody_back() {
+    let mut pair = Pair::new(Mode::Inline);
+    let piece = pair.piece(1);
+    let fabric = Fabric::attach(&pair.file).unwrap();
+    let (block, third) = (fabric.block(1).unwrap(), fabric.block(2).unwrap());
+    attach_self(&third.liveness);
+    // SAFETY: as in `Pair::post`.
+    unsafe { pair.devices[1].post_receive(7, piece) }.unwrap();
+    assert!(block.receives.take(&block.slots, 2, pair.links[1].0).is_some());
+    // All other slots, and the first of them again.
+    for id in 8..8 + u64::from(RECEIVES) - 1 {
+        // SAFETY: as in `Pair::post`.
+        unsafe { pair.devices[1].post_receive(id, piece) }.unwrap();
+        let from = [pair.piece(0)];
+        pair.post(0, id, Operation::Send { from: &from }).unwrap();
+        assert_eq!((pair.wait(0).id, pair.wait(1).id), (id, id));
+    }
+    // SAFETY: as in `Pair::post`.
+    let refused = unsafe { pair.devices[1].post_receive(0, piece) };
+    assert_eq!(refused, Err(PostError::Full), "the slots are used in turn");
+    block.slots[0].complete(strait_core::hca::fabric::Arrival::Message, 8, 0);
+    let late = pair.wait(1);
+    assert_eq!((late.id, late.result), (7, Ok(Done::Receive { length: 8 })));
+    // SAFETY: as in `Pair::post`.
+    unsafe { pair.devices[1].post_receive(0, piece) }.unwrap();
 }
 
 /// Whoever waits is woken by what comes from elsewhere, and by what its own thread has done.

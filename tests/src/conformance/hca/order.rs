@@ -1,6 +1,8 @@
 //! What comes before what on one connection.
 
 use strait_core::hca::{Atomics, Connection, Done, Operation, WorkRequest};
+use strait_core::sync::Ordering::Acquire;
+use strait_core::sync::fence;
 
 use super::side::{Buffer, Far, Side, pattern, request};
 use super::{Applicable, Party};
@@ -100,6 +102,44 @@ pub(super) fn a_flag_comes_after_its_data<P: Party>(side: &mut Side<'_, P>) -> A
         for id in ids {
             assert_eq!(side.done(link, id), Done::Write);
         }
+    }
+    side.meet();
+    side.free(buffer);
+    side.close(link);
+    Ok(())
+}
+
+/// Data and a word after it in one write, back and forth: who sees the word sees the data.
+pub(super) fn the_last_word_comes_last<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    const TURNS: usize = 100;
+    const BYTES: usize = 20_000;
+    if !side.capabilities().ordered_bytes {
+        return Err("the device promises no order within a write");
+    }
+    let link = side.connect();
+    // Data and word to write from, then those that come.
+    let (buffer, far) = side.shared(2 * (BYTES + 8));
+    let incoming = BYTES + 8;
+    let await_word = |side: &mut Side<'_, P>, turn: usize| {
+        while buffer.word_at_once(incoming + BYTES) != turn as u64 {
+            side.look();
+        }
+        fence(Acquire);
+        assert!(buffer.get(incoming, BYTES) == pattern(turn, BYTES), "turn {turn}");
+    };
+    for turn in 1..=TURNS {
+        if !side.is_first() {
+            await_word(side, turn);
+        }
+        buffer.put(0, &pattern(turn, BYTES));
+        buffer.put(BYTES, &(turn as u64).to_ne_bytes());
+        let from = [buffer.piece(0, incoming)];
+        let id = side.new_id();
+        side.post(link, &request(id, Operation::Write { from: &from, to: far.at(incoming) }));
+        if side.is_first() {
+            await_word(side, turn);
+        }
+        assert_eq!(side.done(link, id), Done::Write);
     }
     side.meet();
     side.free(buffer);

@@ -8,17 +8,17 @@ use strait_core::sync::CACHE_LINE;
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "reached through pointers alone")] [u8; CACHE_LINE]);
 
-/// Memory aligned to a cache line, full of something.
+/// Memory aligned to a cache line.
 #[derive(Debug)]
 pub struct Block {
     lines: NonNull<[Line]>,
 }
 
 impl Block {
-    /// `bytes` bytes, and what rounds them up to a line.
+    /// `bytes` bytes, and what rounds them up to a line: all zero.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        let lines = vec![Line([0xa5; CACHE_LINE]); bytes.div_ceil(CACHE_LINE)];
+        let lines = vec![Line([0; CACHE_LINE]); bytes.div_ceil(CACHE_LINE)];
         Self { lines: NonNull::from(Box::leak(lines.into_boxed_slice())) }
     }
 

@@ -27,6 +27,9 @@ const WINDOW: usize = 64;
 /// Receives that the follower keeps posted.
 const POSTED: u64 = 512;
 
+/// Messages that the follower confirms together. A leader that is two such batches ahead waits.
+const BATCH: u64 = POSTED / 2;
+
 /// How long a sample should take, nanoseconds.
 const TARGET: f64 = 200_000.0;
 
@@ -49,7 +52,7 @@ impl Verb {
 }
 
 /// The devices to measure: the one that was asked for, or all.
-fn modes() -> Result<Vec<Mode>, Box<dyn Error>> {
+pub(super) fn modes() -> Result<Vec<Mode>, Box<dyn Error>> {
     Ok(env::hca()?.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode]))
 }
 
@@ -118,7 +121,7 @@ fn tell(
 }
 
 /// One fabric for all ranks: the first makes it, and the others open it where the first has it.
-fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>> {
+pub(super) fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>> {
     if stage.rank() == 0 {
         let fabric = Fabric::create(stage.ranks())?;
         let place = [u64::from(std::process::id()), fabric.as_raw_fd().try_into()?];
@@ -143,6 +146,10 @@ struct Bench {
     memory: Memory,
     region: Region,
     far: Remote,
+    /// Messages sent by the leader, or received by the follower.
+    messages: u64,
+    /// Batches of them whose confirmation the leader has.
+    confirmed: u64,
 }
 
 impl Bench {
@@ -167,10 +174,13 @@ impl Bench {
         }
         stage.barrier()?;
         let far = Remote { address: far[0], key: far[1].try_into()? };
-        Ok(Self { device, link, memory, region, far })
+        Ok(Self { device, link, memory, region, far, messages: 0, confirmed: 0 })
     }
 
     fn end(mut self, stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
+        if stage.side == Side::Leader {
+            self.confirm(stage, 0)?;
+        }
         stage.barrier()?;
         self.device.close(self.link)?;
         Ok(self.device.deregister(self.region)?)
@@ -191,12 +201,12 @@ impl Bench {
         }
         stage.barrier()?;
         let samples = match stage.side {
-            Side::Leader => self.lead(effort, verb, bytes, window)?,
+            Side::Leader => self.lead(stage, effort, verb, bytes, window)?,
             Side::Follower | Side::Idle => Vec::new(),
         };
         if meets && stage.side == Side::Leader {
             // No message is what ends the follower's part.
-            self.windows(Verb::Send, 0, 1, 1)?;
+            self.windows(stage, Verb::Send, 0, 1, 1)?;
         }
         stage.barrier()?;
         Ok(samples)
@@ -204,6 +214,7 @@ impl Bench {
 
     fn lead(
         &mut self,
+        stage: &Stage<'_>,
         effort: Effort,
         verb: Verb,
         bytes: usize,
@@ -211,12 +222,13 @@ impl Bench {
     ) -> Result<Vec<f64>, Box<dyn Error>> {
         let deadline = Instant::now() + effort.limit;
         let mut rounds = effort.rounds.unwrap_or(1);
-        while effort.rounds.is_none() && self.windows(verb, bytes, window, rounds)? < TARGET {
+        while effort.rounds.is_none() && self.windows(stage, verb, bytes, window, rounds)? < TARGET
+        {
             rounds *= 2;
         }
         let mut samples = Vec::with_capacity(effort.samples);
         while samples.is_empty() || samples.len() < effort.samples && Instant::now() < deadline {
-            let nanoseconds = self.windows(verb, bytes, window, rounds)?;
+            let nanoseconds = self.windows(stage, verb, bytes, window, rounds)?;
             samples.push(nanoseconds / (rounds * window as u64) as f64);
         }
         Ok(samples)
@@ -225,6 +237,7 @@ impl Bench {
     /// `rounds` windows, each begun when the one before is done. Nanoseconds.
     fn windows(
         &mut self,
+        stage: &Stage<'_>,
         verb: Verb,
         bytes: usize,
         window: usize,
@@ -233,6 +246,10 @@ impl Bench {
         let start = Instant::now();
         for _ in 0..rounds {
             for _ in 0..window {
+                if verb == Verb::Send {
+                    self.confirm(stage, 1)?;
+                    self.messages += 1;
+                }
                 self.post(verb, bytes)?;
             }
             for _ in 0..window {
@@ -274,6 +291,15 @@ impl Bench {
         Ok(one[0])
     }
 
+    /// Waits until all but `ahead` of the batches sent are confirmed, so that no message meets a follower without receives.
+    fn confirm(&mut self, stage: &Stage<'_>, ahead: u64) -> Result<(), strait::Error> {
+        while self.confirmed + ahead < self.messages / BATCH {
+            stage.endpoint.recv::<u8>(&mut [], stage.partner, TAG)?;
+            self.confirmed += 1;
+        }
+        Ok(())
+    }
+
     /// Receives until a message of no bytes comes.
     fn receive(&mut self, stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
         let bytes = self.memory.layout.size();
@@ -287,6 +313,10 @@ impl Bench {
         loop {
             let received = self.next()?.result;
             post(&mut self.device)?;
+            self.messages += 1;
+            if self.messages.is_multiple_of(BATCH) {
+                stage.endpoint.send::<u8>(&[], stage.partner, TAG)?;
+            }
             if received == Ok(Done::Receive { length: 0 }) {
                 break;
             }

@@ -31,7 +31,8 @@ use report::Report;
 use sampling::Effort;
 use stage::Stage;
 use strait::boot::Config;
-use strait::{Transfer, Tuning, World, topology};
+use strait::{Transfer, Tuning, World, env, topology};
+use strait_core::ring::Design;
 use strait_core::shm::SHORT_MAX;
 
 use crate::ranks;
@@ -109,6 +110,10 @@ struct Common {
     /// Number of ranks: rank i talks with rank i + N/2, all pairs at once
     #[arg(short = 'n', long, value_name = "N", default_value_t = 2, value_parser = parse_ranks)]
     ranks: u32,
+    /// Nodes that this machine acts as, each of as many ranks: with 2, every pair is on both
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: u32,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -163,10 +168,8 @@ impl Bench {
         if matches!(self.kind, Kind::Cacheline(_)) && topology::allowed_cpu_count() < 2 {
             return Err(cacheline::ONE_PROCESSOR.into());
         }
-        ranks::start(
-            self.kind.fastbox().config(self.kind.common().ranks),
-            std::env::args_os().skip(1),
-        )
+        let Common { ranks, nodes, .. } = self.kind.common();
+        ranks::start(self.kind.fastbox().config(ranks), nodes, std::env::args_os().skip(1))
     }
 
     /// What each rank does.
@@ -180,7 +183,7 @@ impl Bench {
             Kind::Barrier(_) => barrier::STEPS,
             Kind::Halo(_) => halo::STEPS * sizes.len(),
             Kind::Depth(_) => depth::STEPS,
-            Kind::Ring(_) => ring::steps(sizes.len()),
+            Kind::Ring(_) => ring::steps(sizes.len())?,
             Kind::Hca(_) => hca::steps(sizes.len())?,
             Kind::Cacheline(_) => 4,
         };
@@ -288,6 +291,7 @@ fn each(stage: &Stage<'_>, transfers: &[Transfer]) -> impl Iterator<Item = Optio
 pub(crate) fn way(stage: &Stage<'_>, bytes: usize) -> &'static str {
     let tuning = stage.endpoint.world().tuning();
     match bytes {
+        _ if stage.crosses() => env::ring().map_or("", Design::name),
         _ if bytes <= tuning.fastbox_max && tuning.fastbox_max > 0 => "fastbox",
         _ if bytes > tuning.eager_max => tuning.transfer.name(),
         _ => "cells",

@@ -14,6 +14,9 @@ use crate::say;
 /// Two figures of the bare line that differ by more than this say that the processors were moved.
 const MOVED: f64 = 1.3;
 
+/// The transport between virtual nodes.
+const NETWORK: &str = "soft";
+
 /// One line of `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
@@ -82,6 +85,7 @@ pub(crate) struct Report {
     speaks: bool,
     json: bool,
     ranks: u32,
+    nodes: u32,
     table: Table,
     bar: ProgressBar,
 }
@@ -100,7 +104,8 @@ impl Report {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         bar.tick();
-        Self { speaks: stage.reports(), json, ranks: stage.ranks(), table, bar }
+        let nodes = stage.endpoint.world().nodes().count();
+        Self { speaks: stage.reports(), json, ranks: stage.ranks(), nodes, table, bar }
     }
 
     /// The names of the columns.
@@ -123,7 +128,9 @@ impl Report {
         if !self.speaks || !self.json {
             return Ok(());
         }
-        let line = serde_json::to_string(&Row { ranks: self.ranks, ..row })?;
+        let transport = if self.nodes > 1 { NETWORK } else { row.transport };
+        let row = Row { ranks: self.ranks, nodes: self.nodes, transport, ..row };
+        let line = serde_json::to_string(&row)?;
         self.bar.suspend(|| say(&line))
     }
 

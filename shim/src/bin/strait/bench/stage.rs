@@ -84,6 +84,12 @@ impl<'world> Stage<'world> {
         self.side == Side::Leader
     }
 
+    /// Whether the partners are on different nodes.
+    pub(crate) fn crosses(&self) -> bool {
+        let world = self.endpoint.world();
+        world.node_of(self.partner) != Some(world.node())
+    }
+
     /// Whether this rank prints.
     pub(crate) fn reports(&self) -> bool {
         self.rank() == 0

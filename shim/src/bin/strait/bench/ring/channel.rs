@@ -2,17 +2,16 @@
 
 use core::error::Error;
 use core::ptr::NonNull;
-use std::fs::OpenOptions;
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use strait::SystemMemory;
-use strait::hca::soft::{Fabric, Mode, SoftHca};
+use strait::hca::soft::{Mode, SoftHca};
 use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness, Region};
 use strait_core::progress::{Fault, Part};
 use strait_core::regcache::{Cached, Limits, Unwatched};
 use strait_core::ring::{Card, Config, Lent, Link, LinkError, Operations};
 
 use crate::bench::bandwidth::WINDOW;
+use crate::bench::hca::share_fabric;
 use crate::bench::sampling::Batch;
 use crate::bench::stage::{Stage, TAG};
 use crate::payload::{self, Mismatch};
@@ -21,19 +20,9 @@ use crate::payload::{self, Mismatch};
 pub(super) type Device = Cached<SoftHca, Unwatched, SystemMemory>;
 
 /// This rank's device, on a fabric that it has in common with its partner.
-pub(super) fn device(stage: &Stage<'_>) -> Result<Device, Box<dyn Error>> {
-    let own = if stage.leads() { Some(Fabric::create(stage.ranks())?) } else { None };
-    let number = own.as_ref().map_or(0, |fabric| fabric.as_raw_fd().unsigned_abs());
-    let [process, number] = swap(stage, [std::process::id(), number])?;
-    let fabric: OwnedFd = match own {
-        Some(fabric) => fabric,
-        // The file has no name: it is opened through the process that made it.
-        None => {
-            let path = format!("/proc/{process}/fd/{number}");
-            OpenOptions::new().read(true).write(true).open(path)?.into()
-        }
-    };
-    let device = SoftHca::attach(&fabric, stage.rank(), Mode::Inline)?;
+pub(super) fn device(stage: &Stage<'_>, mode: Mode) -> Result<Device, Box<dyn Error>> {
+    let fabric = share_fabric(stage)?;
+    let device = SoftHca::attach(&fabric, stage.rank(), mode)?;
     stage.barrier()?;
     let limits = Limits { entries: 64, bytes: 1 << 30 };
     // SAFETY: `Buffer` invalidates what it registers before it goes.

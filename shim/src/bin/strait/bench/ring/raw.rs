@@ -77,9 +77,7 @@ impl<'a, 'world> Raw<'a, 'world> {
     }
 
     pub(super) fn close(mut self) -> Result<(), Box<dyn Error>> {
-        while self.done < self.posted {
-            self.poll()?;
-        }
+        self.settle()?;
         self.stage.barrier()?;
         self.device.close(self.connection)?;
         Ok(self.memory.leave(self.device, self.region)?)
@@ -96,14 +94,12 @@ impl<'a, 'world> Raw<'a, 'world> {
     }
 
     fn send(&mut self, messages: usize) -> Result<(), strait::Error> {
-        if self.bytes > 8 {
-            for _ in 0..messages {
-                self.write(BYTES, BYTES, self.bytes)?;
-            }
+        // The word that says how many there were is the last message, if it is no longer than that.
+        let apart = if self.bytes > 8 { messages } else { messages.saturating_sub(1) };
+        for _ in 0..apart {
+            self.write(BYTES, BYTES, self.bytes)?;
         }
-        while self.done < self.posted {
-            self.poll()?;
-        }
+        self.settle()?;
         self.sent += 1;
         let word = self.at(SOURCE).cast::<u64>();
         // SAFETY: the word lies in the buffer, aligned, and no request reads it: all are done.
@@ -133,6 +129,14 @@ impl<'a, 'world> Raw<'a, 'world> {
                 Err(error) => return Err(gone(self.stage, &error)),
             }
         }
+    }
+
+    /// Waits until the device is done.
+    fn settle(&mut self) -> Result<(), strait::Error> {
+        while self.done < self.posted {
+            self.poll()?;
+        }
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<(), strait::Error> {
@@ -171,6 +175,7 @@ impl Batch for Raw<'_, '_> {
             let messages = if self.window.is_some() { 0 } else { 1 };
             self.send(messages)?;
         }
-        Ok(())
+        // Nobody polls the device until the next sample: the last write would wait for the device's thread to wake.
+        self.settle()
     }
 }

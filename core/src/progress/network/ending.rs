@@ -1,0 +1,45 @@
+//! The end of a stream: this rank leaves, or the peer is gone.
+
+use super::Channel;
+use crate::memory::Memory;
+use crate::progress::{Engine, Gone};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Says to all peers on other nodes that nothing comes from this rank after what is under way. Then
+    /// [`Engine::is_flushed`] tells when that is said, too; the embedder sees to it that the streams bring it there.
+    pub fn leave_network(&mut self) {
+        let mut from = 0;
+        while let Some(number) = self.next_stream(from) {
+            from = number + 1;
+            if let Some(stream) = self.streams.get_mut(number) {
+                stream.outgoing.leave = true;
+            }
+        }
+    }
+
+    /// True when nothing has to be put into any stream.
+    pub(in crate::progress) fn network_is_flushed(&self) -> bool {
+        self.streams.iter().all(|(_, stream)| {
+            let peer = &self.peers[stream.peer as usize];
+            stream.outgoing.is_quiet() && peer.waiting.ends.is_none() && peer.offers == 0
+        })
+    }
+
+    /// Notes that the process of `rank` has ended. The stream is read to its end first.
+    pub(in crate::progress) fn end_remote(&mut self, rank: u32) {
+        if let Some(stream) = self.stream_mut(rank) {
+            stream.ended = true;
+        }
+    }
+
+    /// Ends a stream from which everything is taken, and every operation that needs it.
+    pub(super) fn end_stream(&mut self, number: u32, channel: &mut impl Channel, how: Gone) {
+        let Some(stream) = self.streams.remove(number) else { return };
+        // Before any buffer goes back to its owner.
+        channel.close(stream.peer);
+        if let Some(scrap) = stream.scrap {
+            self.release(scrap);
+        }
+        self.end_operations(stream.peer, how);
+    }
+}

@@ -1,0 +1,233 @@
+//! Peers on other nodes: messages as packets in a stream of bytes to each, and one back.
+//!
+//! The engine stays sans-IO: the bytes go through a [`Channel`] that the embedder lends for a call, and [`Engine::poll_network`]
+//! does what progress does on the node. A packet is a [`StreamHead`], and behind some heads the bytes of a message: put from the
+//! user's buffer, got into that of the receive, or into the engine's memory when no receive is there. A stream keeps its order, so
+//! packets need no numbers; matching, unexpected messages, offers and calls are those of the node.
+//!
+//! Nothing waits for ever behind the bytes of a message. One that is sent unasked is taken wherever its receive is; one above
+//! `eager_max`, or beyond the share of its source, is put when its receive has called for it. So whoever is inside the library
+//! takes what comes, and what is said about messages travels between them.
+//!
+//! Source: `[RdmaChannel04]` §3: the channel interface below an engine that matches.
+
+mod ending;
+mod incoming;
+mod outgoing;
+
+use super::request::Owned;
+use super::{Engine, Gone, Part, ProgressError};
+use crate::memory::{Memory, OutOfMemory};
+use crate::wire::{Offer, StreamHead};
+use incoming::Incoming;
+use outgoing::Outgoing;
+
+/// Streams of bytes to peers on other nodes, and back.
+pub trait Channel {
+    /// Puts bytes into the stream to `peer`: as many as it takes now, in their order.
+    ///
+    /// # Safety
+    ///
+    /// The parts are valid for reads. If the answer says that the channel holds a part, the first that is not counted stays so,
+    /// and the next put to this peer begins with it, until an answer counts it or the stream is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: nothing can be put any more.
+    unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken>;
+
+    /// Gets bytes out of the stream from `peer`: as many as have arrived and the parts hold.
+    ///
+    /// # Safety
+    ///
+    /// The parts are valid for writes. If the answer says that the channel holds a part, the first that is not counted stays so, is
+    /// touched by nobody else, and the next get from this peer begins with it, until an answer counts it or the stream is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: all that had arrived is delivered, and nothing else will.
+    unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<Taken, Broken>;
+
+    /// Ends both streams with `peer`. No part is touched from now on.
+    fn close(&mut self, peer: u32);
+}
+
+/// What a [`Channel`] did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Taken {
+    /// Bytes that were moved, and are the caller's again.
+    pub bytes: usize,
+    /// Whether the part after them is in use until a further call counts it.
+    pub holds: bool,
+}
+
+/// The streams with a peer are at their end: it is gone, as far as this rank can tell.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Broken;
+
+/// Both streams with one peer. Its place in memory is fixed from the first call with a channel on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    peer: u32,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// Known to run no more; what it left may not all be delivered yet.
+    ended: bool,
+    /// It has said that nothing comes after. What it took of ours may not all be counted yet.
+    left: bool,
+    /// For the bytes of messages that nobody wants.
+    scrap: Option<Owned>,
+}
+
+impl Stream {
+    /// The peer is to know whether there is room for its messages.
+    pub(super) const fn tell_full(&mut self, full: bool) {
+        self.outgoing.keep = Some(full);
+    }
+
+    /// The peer is to know that an offered message is wanted.
+    pub(super) const fn call(&mut self, offer: Offer) {
+        self.outgoing.call = Some(offer);
+    }
+
+    /// What is to be given back.
+    pub(super) const fn scrap(&self) -> Option<Owned> {
+        self.scrap
+    }
+}
+
+/// Why the packets of a stream are not taken on.
+#[derive(Clone, Copy, Debug)]
+enum Halt {
+    /// The stream is at its end, or nobody can make sense of it.
+    Broken,
+    /// No private memory; the packet waits.
+    OutOfMemory(OutOfMemory),
+}
+
+impl From<Broken> for Halt {
+    fn from(_: Broken) -> Self {
+        Self::Broken
+    }
+}
+
+impl From<OutOfMemory> for Halt {
+    fn from(error: OutOfMemory) -> Self {
+        Self::OutOfMemory(error)
+    }
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Says that `rank` is on another node, and reached through the channel that [`Engine::poll_network`] is given. To be said
+    /// before the first operation.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn set_remote(&mut self, rank: u32) -> Result<(), OutOfMemory> {
+        let stream = Stream {
+            peer: rank,
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            ended: false,
+            left: false,
+            scrap: None,
+        };
+        let number = self.streams.insert(stream)?;
+        self.peers[rank as usize].set_remote(number);
+        Ok(())
+    }
+
+    /// True when a peer on another node can still be talked to: then [`Engine::poll_network`] is part of all progress.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_network(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// As [`Engine::progress`], for the peers on other nodes.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgressError::OutOfMemory`] and [`ProgressError::Stopped`].
+    pub fn poll_network(&mut self, channel: &mut impl Channel) -> Result<bool, ProgressError> {
+        if self.stopped {
+            return Err(ProgressError::Stopped);
+        }
+        let (mut moved, mut result, mut from) = (false, Ok(()), 0);
+        while let Some(number) = self.next_stream(from) {
+            from = number + 1;
+            match self.poll_stream(number, channel) {
+                Ok(did) => moved |= did,
+                Err(error) => result = Err(error.into()),
+            }
+        }
+        result.map(|()| moved)
+    }
+
+    /// The first stream whose number is at least `from`.
+    fn next_stream(&self, from: u32) -> Option<u32> {
+        self.streams.iter_from(from).next().map(|(number, _)| number)
+    }
+
+    /// Moves what can be moved on both streams with one peer. What came is delivered before anything else is believed of the
+    /// peer; and after lack of memory the other stream still moves, or nobody might ever free any.
+    fn poll_stream(
+        &mut self,
+        number: u32,
+        channel: &mut impl Channel,
+    ) -> Result<bool, OutOfMemory> {
+        let pulled = self.pull(number, channel);
+        let Some(&Stream { ended, left, .. }) = self.streams.get(number) else { return Ok(false) };
+        match pulled {
+            Err(Halt::Broken) => {
+                self.end_stream(number, channel, Gone::Failed);
+                return Ok(true);
+            }
+            Ok(false) if ended && !left => {
+                self.end_stream(number, channel, Gone::Failed);
+                return Ok(true);
+            }
+            _ => {}
+        }
+        // A stream that breaks here says so when all that had arrived is taken.
+        let pushed = self.push_stream(number, channel);
+        let holds = self.streams.get(number).is_some_and(|stream| stream.outgoing.holds);
+        if left && (ended || !holds || pushed.is_err()) {
+            self.end_stream(number, channel, Gone::Finished);
+            return Ok(true);
+        }
+        match pulled {
+            Err(Halt::OutOfMemory(error)) => Err(error),
+            pulled => Ok(pulled.unwrap_or(false) | pushed.unwrap_or(false)),
+        }
+    }
+
+    /// The stream to and from `rank`, if it is on another node and not gone.
+    pub(super) fn stream_mut(&mut self, rank: u32) -> Option<&mut Stream> {
+        let number = self.peers[rank as usize].stream?;
+        self.streams.get_mut(number)
+    }
+
+    /// Whether a device works on the message that arrives from `rank`: then the bytes stay where they go.
+    pub(super) fn holds_arriving(&self, rank: u32) -> bool {
+        let number = self.peers[rank as usize].stream;
+        number.and_then(|number| self.streams.get(number)).is_some_and(|s| s.incoming.holds)
+    }
+
+    /// The peer whose device works on the message of the send `id`, if one does.
+    pub(super) fn holder_of_send(&self, id: u32) -> Option<u32> {
+        let mut holding = self.streams.iter().filter(|(_, stream)| stream.outgoing.holds);
+        let (_, stream) = holding.find(|(_, stream)| {
+            let ends = self.peers[stream.peer as usize].waiting.ends;
+            ends.is_some_and(|(first, _)| first == id)
+        })?;
+        Some(stream.peer)
+    }
+}
+
+/// What is left of a head that is `left` bytes from its end.
+const fn rest_of(head: core::ptr::NonNull<[u8; StreamHead::LENGTH]>, left: usize) -> Part {
+    // SAFETY: `left` is at most the length.
+    Part { base: unsafe { head.cast::<u8>().add(StreamHead::LENGTH - left) }, length: left }
+}

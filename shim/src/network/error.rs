@@ -1,0 +1,63 @@
+//! Why a rank has no network.
+
+use core::fmt;
+
+use strait_core::hca::HcaError;
+use strait_core::ring::LinkError;
+
+use crate::Rank;
+use crate::boot::{BootError, StoreError};
+use crate::hca::soft::FabricError;
+use crate::segment::SegmentError;
+
+/// The network between the nodes of a job could not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NetworkError {
+    /// The ranks are not all on one host, or the memory of their software devices could not be shared.
+    Share(BootError),
+    /// This rank has no software device.
+    Fabric(FabricError),
+    /// No addresses for the memory of the links.
+    Memory(SegmentError),
+    /// The device failed.
+    Device(HcaError),
+    /// A link to a rank on another node could not be made.
+    Link(LinkError),
+    /// The job's key-value store failed.
+    Store(StoreError),
+    /// A rank on another node did not say how to connect to it.
+    Card {
+        /// The rank.
+        peer: Rank,
+    },
+}
+
+impl fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no network between the nodes of the job: ")?;
+        match self {
+            Self::Share(error) => write!(
+                f,
+                "{error}; the software device serves nodes that are one host: STRAIT_HCA=none goes without"
+            ),
+            Self::Fabric(error) => error.fmt(f),
+            Self::Memory(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Link(error) => error.fmt(f),
+            Self::Store(error) => error.fmt(f),
+            Self::Card { peer } => write!(
+                f,
+                "rank {peer} does not say how to connect to it: all ranks need the same STRAIT_HCA"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for NetworkError {}
+
+impl From<LinkError> for NetworkError {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
+}

@@ -1,0 +1,252 @@
+//! The network: the device of this rank, and a link of the RDMA channel to each rank on another node.
+//!
+//! Made where a job spans nodes, while it starts: every rank opens an end for each rank elsewhere and says in the job's key-value
+//! store how to connect to it ([`Network::open`], [`Network::publish`]); after a fence it reads what the others said
+//! ([`Network::connect`]). The memory of all links is one region, registered once. The engine puts and gets through
+//! [`Channel`]; here completions are brought to their links and links to their ends.
+//!
+//! Nothing here knows which device it is but [`soft`].
+
+mod error;
+mod soft;
+
+pub use error::NetworkError;
+pub(crate) use soft::{SoftNetwork, fabric, shared_fabric, soft};
+
+use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness};
+use strait_core::progress::{Broken, Channel, Part, Taken};
+use strait_core::ring::{Card, Cause, Config, Design, Lent, Link, LinkError};
+use strait_core::wire::StreamHead;
+
+use crate::boot::KeyValueStore;
+use crate::segment::Mapping;
+use crate::{Nodes, Rank};
+
+/// Chunks of each direction of a link.
+const SLOTS: u32 = 16;
+
+/// Bytes of a chunk: a message of the default `STRAIT_EAGER_MAX`, and its head.
+const CHUNK: u32 = 16 * 1024 + StreamHead::LENGTH as u32;
+
+/// Parts of at least this many bytes are moved straight between users' buffers, where the design can.
+const LARGE: u32 = 32 * 1024;
+
+/// Completions that are taken at a time.
+const COMPLETIONS: usize = 32;
+
+/// What links of `design` are made of.
+pub(crate) const fn config(design: Design) -> Config {
+    Config { design, chunk: CHUNK, slots: SLOTS, large: LARGE }
+}
+
+/// Bytes from the memory of one link to that of the next.
+const fn stride(config: &Config) -> usize {
+    config.bytes().next_multiple_of(4096)
+}
+
+/// The ways from one rank to those on other nodes.
+#[derive(Debug)]
+pub(crate) struct Network<H: Hca> {
+    me: Rank,
+    /// By rank.
+    lines: Box<[Option<Line>]>,
+    /// The ranks on other nodes.
+    peers: Box<[Rank]>,
+    /// The peer of each connection.
+    owners: Vec<Option<Rank>>,
+    device: H,
+    /// Lent to links and registered: goes last.
+    _memory: Mapping,
+}
+
+/// One link, and how far it is.
+#[derive(Debug)]
+struct Line {
+    link: Link,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The peer's card has not come.
+    Opened,
+    /// Not connected yet.
+    Waiting(Card),
+    Ready,
+}
+
+impl<H: Hca> Network<H> {
+    /// Opens this side's end to every rank on another node than `me`'s. The cards of the ends are for [`Network::publish`].
+    pub(crate) fn open(
+        mut device: H,
+        me: Rank,
+        nodes: &Nodes,
+        config: Config,
+    ) -> Result<(Self, Vec<(Rank, Card)>), NetworkError> {
+        let elsewhere = |rank: &Rank| nodes.node_of(*rank) != nodes.node_of(me);
+        let peers: Box<[Rank]> = (0..nodes.ranks()).filter(elsewhere).collect();
+        let stride = stride(&config);
+        let length = stride * peers.len();
+        let memory = Mapping::private(length).map_err(NetworkError::Memory)?;
+        // SAFETY: the memory stays mapped until the device, which is dropped first, is gone. Links alone use it.
+        let region = unsafe { device.register(memory.base, length, Access::ALL) };
+        let region = region.map_err(NetworkError::Device)?;
+        let mut lines: Box<[Option<Line>]> = (0..nodes.ranks()).map(|_| None).collect();
+        let (mut owners, mut cards) = (Vec::new(), Vec::new());
+        for (number, &peer) in peers.iter().enumerate() {
+            let lent = Lent {
+                // SAFETY: there is a stride for each peer.
+                base: unsafe { memory.base.add(number * stride) },
+                local_key: region.local_key,
+                remote_key: region.remote_key,
+            };
+            // SAFETY: the memory is page-aligned, zero, registered for everything, long enough, and this link's.
+            let (link, card) = unsafe { Link::init(&mut device, peer, config, lent) }?;
+            let Connection(connection) = link.connection();
+            owners.resize(owners.len().max(connection as usize + 1), None);
+            owners[connection as usize] = Some(peer);
+            lines[peer as usize] = Some(Line { link, state: State::Opened });
+            cards.push((peer, card));
+        }
+        Ok((Self { me, lines, peers, owners, device, _memory: memory }, cards))
+    }
+
+    /// Says in `store` how the others connect to this rank. To be followed by a fence.
+    pub(crate) fn publish(
+        &self,
+        cards: &[(Rank, Card)],
+        store: &mut dyn KeyValueStore,
+    ) -> Result<(), NetworkError> {
+        cards.iter().try_for_each(|(peer, card)| {
+            store.put(&key(self.me, *peer), &card.to_bytes()).map_err(NetworkError::Store)
+        })
+    }
+
+    /// Reads what the others said, and begins to connect to them.
+    pub(crate) fn connect(&mut self, store: &mut dyn KeyValueStore) -> Result<(), NetworkError> {
+        for &peer in &self.peers {
+            let found = store.get(&key(peer, self.me)).map_err(NetworkError::Store)?;
+            let bytes = found.and_then(|bytes| bytes.try_into().ok());
+            let card = bytes.map(Card::from_bytes).ok_or(NetworkError::Card { peer })?;
+            if let Some(line) = &mut self.lines[peer as usize] {
+                line.state = State::Waiting(card);
+                match line.connect(&mut self.device) {
+                    // It may have died since: whoever talks to it will hear so.
+                    Err(LinkError {
+                        cause: Cause::Device(HcaError::Unreachable { .. }), ..
+                    }) => {}
+                    connected => drop(connected?),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings completions to their links.
+    pub(crate) fn poll(&mut self) {
+        let nothing = Completion { id: 0, connection: Connection(0), result: Ok(Done::Write) };
+        let mut completions = [nothing; COMPLETIONS];
+        // A device that fails has nothing more to say: what it refuses from now on breaks its links.
+        while let Ok(count @ 1..) = self.device.poll(&mut completions) {
+            for completion in &completions[..count] {
+                let owner = self.owners.get(completion.connection.0 as usize).copied().flatten();
+                if let Some(line) = owner.and_then(|peer| self.lines[peer as usize].as_mut()) {
+                    line.link.handle(completion);
+                }
+            }
+            if count < COMPLETIONS {
+                break;
+            }
+        }
+    }
+
+    /// True when everything that was put has reached the memory of its destination, or never will.
+    pub(crate) fn drain(&mut self) -> bool {
+        let device = &mut self.device;
+        let lines = self.lines.iter_mut().flatten();
+        let busy =
+            lines.filter_map(|line| (!line.link.drain(device).unwrap_or(true)).then_some(()));
+        busy.count() == 0
+    }
+
+    /// Asks something of every peer's device, so that the links of those that are gone break.
+    pub(crate) fn probe(&mut self) {
+        for line in self.lines.iter_mut().flatten() {
+            if matches!(line.state, State::Ready) {
+                // A link that breaks says so with the next get.
+                let _ = line.link.probe(&mut self.device);
+            }
+        }
+    }
+
+    /// Ends all links: no user's memory is touched from now on.
+    pub(crate) fn close_all(&mut self) {
+        (0..self.lines.len()).for_each(|peer| self.close(peer as Rank));
+    }
+
+    /// The link to `peer`, if it can be used now, and the device.
+    fn line(&mut self, peer: Rank) -> Result<Option<(&mut Line, &mut H)>, Broken> {
+        let line = self.lines.get_mut(peer as usize).and_then(Option::as_mut).ok_or(Broken)?;
+        if !matches!(line.state, State::Ready)
+            && line.connect(&mut self.device).map_err(|_| Broken)? == Readiness::Pending
+        {
+            return Ok(None);
+        }
+        Ok(Some((line, &mut self.device)))
+    }
+}
+
+impl Line {
+    fn connect<H: Hca>(&mut self, device: &mut H) -> Result<Readiness, LinkError> {
+        let State::Waiting(card) = &self.state else { return Ok(Readiness::Pending) };
+        let readiness = self.link.connect(device, card)?;
+        if readiness == Readiness::Ready {
+            self.state = State::Ready;
+        }
+        Ok(readiness)
+    }
+}
+
+impl<H: Hca> Channel for Network<H> {
+    unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken> {
+        let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
+        // SAFETY: by the contract, which is that of the link.
+        let bytes = unsafe { link.put(device, from) }.map_err(|_| Broken)?;
+        Ok(Taken { bytes, holds: link.holds_put() })
+    }
+
+    unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<Taken, Broken> {
+        let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
+        // SAFETY: by the contract, which is that of the link.
+        let bytes = unsafe { link.get(device, into) }.map_err(|_| Broken)?;
+        Ok(Taken { bytes, holds: link.holds_get() })
+    }
+
+    fn close(&mut self, peer: u32) {
+        let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::take) else { return };
+        let Connection(connection) = line.link.connection();
+        self.owners[connection as usize] = None;
+        // It is closed whatever the device says, and nobody is left to tell.
+        let _ = line.link.finalize(&mut self.device);
+    }
+}
+
+/// The answer of a link that is not connected yet.
+const NOT_YET: Taken = Taken { bytes: 0, holds: false };
+
+/// Under which the end of `from` for `to` is described.
+fn key(from: Rank, to: Rank) -> String {
+    format!("strait-card-{from}-{to}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_the_memory_that_the_documents_say() {
+        for design in Design::ALL {
+            assert!(stride(&config(design)) <= 528_384, "docs/decisions/network.md says so");
+        }
+    }
+}

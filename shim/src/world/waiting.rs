@@ -1,0 +1,125 @@
+//! How a world passes the time until something comes, and learns who is gone.
+
+use strait_core::layout::Life;
+use strait_core::progress::{Gone, Outcome, Owner, ProgressError, RequestId};
+
+use super::{ShmEngine, World};
+use crate::Error;
+use crate::network::Network;
+use crate::patience::{Pass, Patience};
+use crate::sleep::Sleep;
+
+impl World {
+    /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
+    pub(crate) fn poll(&self) -> Result<(), Error> {
+        let moved = self.progress()?;
+        let mut glance = self.glance.get();
+        let due = !moved && glance.is_due();
+        self.glance.set(glance);
+        if due {
+            self.look_for_the_gone()?;
+        }
+        Ok(())
+    }
+
+    /// Makes progress until `look` finds what it looks for. What that is comes by progress, by the end of a peer, or with
+    /// a ring of the doorbell.
+    pub(crate) fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
+        let mut patience = Patience::new(self.spin);
+        loop {
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            if self.progress()? {
+                patience.reset();
+                continue;
+            }
+            match patience.pass() {
+                Pass::Again => {}
+                Pass::LookForTheGone => {
+                    if !self.look_for_the_gone()? {
+                        patience.wonder();
+                        std::thread::yield_now();
+                    }
+                }
+                Pass::Sleep => {
+                    let segment = self.map.segment();
+                    let bell = &segment.rank_block(self.rank).doorbell;
+                    let mut found = None;
+                    let look_again = || {
+                        found = look();
+                        Ok::<_, ProgressError>(found.is_some() || self.progress()?)
+                    };
+                    let awake = match self.network {
+                        Some(_) => Sleep::nap(bell, patience.nap(), look_again),
+                        None => self.sleep.sleep(bell, look_again),
+                    }?;
+                    if let Some(found) = found {
+                        return Ok(found);
+                    }
+                    if awake {
+                        patience.reset();
+                    } else {
+                        patience.glance();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for an operation, and ends its claim on its buffer whatever happens.
+    pub(crate) fn wait(&self, id: RequestId) -> Result<Outcome, Error> {
+        let outcome = self.wait_until(|| self.engine().test(id));
+        if outcome.is_err() {
+            self.settle(id);
+        }
+        outcome
+    }
+
+    /// Ends an operation's claim on its buffer without its outcome.
+    pub(crate) fn settle(&self, id: RequestId) {
+        self.settle_by(|engine| engine.detach(id).is_ok());
+    }
+
+    /// As [`World::settle`], for all operations of a scope.
+    pub(crate) fn settle_owned(&self, owner: Owner) {
+        self.settle_by(|engine| engine.detach_owned(owner).is_ok());
+    }
+
+    /// Ends claims by `detach`, which may have to wait: for a peer that is in the middle of moving a piece of a large message,
+    /// or, when there is no memory to copy the rest of a send, until it has left from where it is.
+    fn settle_by(&self, detach: impl Fn(&mut ShmEngine) -> bool) {
+        if self.wait_until(|| detach(self.engine()).then_some(())).is_ok() {
+            return;
+        }
+        // No progress can be made any more: nothing may touch the buffers all the same.
+        self.network().into_iter().for_each(Network::close_all);
+        let segment = self.map.segment();
+        let is_gone = |rank| segment.rank_block(rank).liveness.state() >= Life::Dead;
+        while !self.engine().stop(is_gone) {
+            // SAFETY: as in `engine`.
+            unsafe { &mut *self.watch.get() }.check(&segment, self.rank);
+            std::thread::yield_now();
+        }
+    }
+
+    /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
+    pub(crate) fn look_for_the_gone(&self) -> Result<bool, Error> {
+        let segment = self.map.segment();
+        // SAFETY: as in `engine`.
+        let watch = unsafe { &mut *self.watch.get() };
+        watch.check(&segment, self.rank);
+        self.network().into_iter().for_each(Network::probe);
+        let mut settled = true;
+        for rank in (0..self.size).filter(|rank| *rank != self.rank) {
+            let how = match segment.rank_block(rank).liveness.state() {
+                Life::Unborn | Life::Alive => continue,
+                Life::Finished => Gone::Finished,
+                Life::Dead => Gone::Failed,
+            };
+            settled &= self.engine().peer_gone(rank, how)?;
+        }
+        self.serve_wants();
+        Ok(settled)
+    }
+}

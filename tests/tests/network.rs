@@ -1,0 +1,306 @@
+//! Several nodes on one machine: messages between them, and what becomes of them when a rank dies.
+
+use strait::boot::Config;
+use strait::{ANY_SOURCE, Error, Fault, Nodes, World, wait_all};
+use strait_tests::{Ranks, die, payload, shape, threads_on, traffic};
+
+/// The designs of the RDMA channel, by the names that `STRAIT_RING` takes.
+const DESIGNS: [&str; 5] = ["basic", "piggyback", "pipeline", "zero_copy", "rendezvous_write"];
+
+/// Bytes beyond what is sent unasked, and beyond what goes through the ring.
+const LARGE: usize = 300_000;
+
+#[test]
+fn a_word_goes_to_another_node_and_back() {
+    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+        let (endpoint, other) = (world.endpoint(), 1 - world.rank());
+        let mut room = [0_u64];
+        for number in 0..100_u64 {
+            endpoint.sendrecv(&[number], other, 1, &mut room, other, 1).unwrap();
+            assert_eq!(room, [number]);
+        }
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn traffic_between_threads() {
+    for (ranks, nodes) in [(2, 2), (4, 2), (5, 3)] {
+        threads_on(Config::new(ranks), &Nodes::blocks(ranks, nodes).unwrap(), |world| {
+            traffic::seeds(1, 3).for_each(|seed| traffic::run(&world, seed, 4, 1 << 20));
+            world.finalize().unwrap();
+        });
+    }
+}
+
+#[test]
+fn traffic_between_threads_with_next_to_no_room() {
+    threads_on(shape::tiny(4, 1), &Nodes::named([0, 1, 0, 1]), |world| {
+        traffic::seeds(1, 4).for_each(|seed| traffic::run(&world, seed, 4, 20_000));
+        world.finalize().unwrap();
+    });
+}
+
+/// Plays traffic between processes with one design and one kind of device.
+fn traffic_between_processes(name: &'static str, design: &'static str, device: &'static str) {
+    let job = Ranks::new(4, name).on_nodes(2).with("STRAIT_RING", design);
+    job.with("STRAIT_HCA", device).run(|world| {
+        traffic::seeds(100, 2).for_each(|seed| traffic::run(&world, seed, 4, 1 << 20));
+        world.finalize().unwrap();
+    });
+}
+
+macro_rules! traffic {
+    ($($name:ident: $design:literal, $device:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            assert!(DESIGNS.contains(&$design));
+            traffic_between_processes(stringify!($name), $design, $device);
+        }
+    )*};
+}
+
+traffic! {
+    traffic_by_basic: "basic", "soft-inline";
+    traffic_by_piggyback: "piggyback", "soft-inline";
+    traffic_by_pipeline: "pipeline", "soft-inline";
+    traffic_by_zero_copy: "zero_copy", "soft-inline";
+    traffic_by_rendezvous_write: "rendezvous_write", "soft-inline";
+    traffic_by_basic_and_a_thread: "basic", "soft-engine";
+    traffic_by_piggyback_and_a_thread: "piggyback", "soft-engine";
+    traffic_by_pipeline_and_a_thread: "pipeline", "soft-engine";
+    traffic_by_zero_copy_and_a_thread: "zero_copy", "soft-engine";
+    traffic_by_rendezvous_write_and_a_thread: "rendezvous_write", "soft-engine";
+}
+
+/// Every rank sends large messages to every other at once, before any receives.
+#[test]
+fn large_messages_cross() {
+    Ranks::new(4, "large_messages_cross").on_nodes(2).run(|world| {
+        let (endpoint, rank, ranks) = (world.endpoint(), world.rank(), world.size());
+        let id = |from: u32, to: u32| u64::from(from << 8 | to);
+        let data: Vec<_> = (0..ranks).map(|to| payload::of(id(rank, to), LARGE)).collect();
+        let mut rooms = vec![vec![0; LARGE]; ranks as usize];
+        endpoint.scope(|scope| {
+            let others = || (0..ranks).filter(|other| *other != rank);
+            let sends = others().map(|to| scope.isend(&data[to as usize], to, 1).unwrap());
+            let mut requests: Vec<_> = sends.collect();
+            let rooms = (0..).zip(&mut rooms).filter(|(from, _)| *from != rank);
+            requests.extend(rooms.map(|(from, room)| scope.irecv(room, from, 1).unwrap()));
+            wait_all(&mut requests).unwrap();
+        });
+        for from in (0..ranks).filter(|from| *from != rank) {
+            let wrong = payload::first_difference(id(from, rank), &rooms[from as usize]);
+            assert_eq!(wrong, None, "from rank {from}");
+        }
+        world.finalize().unwrap();
+    });
+}
+
+/// A receive from any source takes messages of this node and of others.
+#[test]
+fn any_source_is_on_any_node() {
+    const COUNT: u64 = 200;
+    Ranks::new(4, "any_source_is_on_any_node").on_nodes(2).run(|world| {
+        let endpoint = world.endpoint();
+        if world.rank() == 0 {
+            let mut next = [0; 4];
+            for _ in 0..3 * COUNT {
+                let mut word = [0_u64];
+                let source = endpoint.recv(&mut word, ANY_SOURCE, 1).unwrap().source as usize;
+                assert_eq!(word, [next[source]], "from rank {source}");
+                next[source] += 1;
+            }
+            assert_eq!(next, [0, COUNT, COUNT, COUNT]);
+        } else {
+            (0..COUNT).for_each(|number| endpoint.send(&[number], 0, 1).unwrap());
+        }
+        world.finalize().unwrap();
+    });
+}
+
+/// A message longer than its receive fills it, and the rest goes nowhere, by whatever way it comes.
+#[test]
+fn what_does_not_fit_is_let_go() {
+    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+        let (endpoint, lengths) = (world.endpoint(), [100, 10_000, LARGE]);
+        for (tag, length) in (0..).zip(lengths) {
+            if world.rank() == 0 {
+                endpoint.send(&payload::of(7, length), 1, tag).unwrap();
+                continue;
+            }
+            let mut room = vec![0; length / 2];
+            let error = endpoint.recv(&mut room, 0, tag).unwrap_err();
+            let told = matches!(error, Error::Fault(Fault::Truncated { message, .. }) if message == length);
+            assert!(told, "{error}");
+            assert_eq!(payload::first_difference(7, &room[..length / 2 / 8 * 8]), None);
+        }
+        world.finalize().unwrap();
+    });
+}
+
+/// Bytes that the messages of one source that nobody waits for may take.
+const BUDGET: usize = 16 * 1024;
+
+/// Three ranks of another node send a hundred times what one may hold of each, before it receives anything.
+#[test]
+fn incast_takes_bounded_memory() {
+    const LENGTH: usize = 2000;
+    const COUNT: u64 = 100 * (BUDGET / LENGTH) as u64;
+    let job = Ranks::new(6, "incast_takes_bounded_memory").on_nodes(2);
+    job.with("STRAIT_UNEXPECTED_MAX", BUDGET).run(|world| {
+        let (endpoint, rank) = (world.endpoint(), world.rank());
+        let id = |from: u32, number: u64| u64::from(from) << 32 | number;
+        match rank {
+            0 => {
+                for from in 3..6 {
+                    endpoint.recv(&mut [0_u8], from, 2).unwrap();
+                }
+                // What one had in its ring when it was told comes on top of its share.
+                let ring = 16 * (16 * 1024 + 256);
+                let (held, most) = (world.held(), 3 * (BUDGET + LENGTH + ring));
+                assert!(held.bytes > 0 && held.peak <= most, "{held:?} of at most {most}");
+                let mut room = [0; LENGTH];
+                for (from, number) in (3..6).flat_map(|from| (0..COUNT).map(move |n| (from, n))) {
+                    endpoint.recv(&mut room, from, 1).unwrap();
+                    assert_eq!(payload::first_difference(id(from, number), &room), None);
+                }
+                assert_eq!(world.held().bytes, 0);
+            }
+            3..6 => {
+                let data: Vec<_> = (0..COUNT).map(|n| payload::of(id(rank, n), LENGTH)).collect();
+                endpoint.scope(|scope| {
+                    let sends = data.iter().map(|data| scope.isend(data, 0, 1).unwrap());
+                    let mut sends: Vec<_> = sends.collect();
+                    endpoint.send(&[0_u8], 0, 2).unwrap();
+                    wait_all(&mut sends).unwrap();
+                });
+            }
+            _ => {}
+        }
+        world.finalize().unwrap();
+    });
+}
+
+/// Asserts that an operation ended because `rank` died.
+#[track_caller]
+fn assert_failed<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32) {
+    let told =
+        matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: found })) if found == rank);
+    assert!(told, "{outcome:?}");
+}
+
+/// The others go on, on the node and across.
+fn go_on(world: &World, ranks: &[u32]) {
+    let group = world.endpoint().group(ranks).unwrap();
+    let mut sum = vec![u64::from(world.rank()); 5000];
+    group.allreduce(&mut sum, strait::Op::Sum).unwrap();
+    assert_eq!(sum[4999], ranks.iter().map(|rank| u64::from(*rank)).sum());
+}
+
+/// A rank dies after its messages were handed over: they arrive, and then it is gone for all who wait for it.
+#[test]
+fn what_a_dead_rank_sent_arrives() {
+    let job = Ranks::new(4, "what_a_dead_rank_sent_arrives").on_nodes(2).with_deaths(&[3]);
+    job.run(|world| {
+        let endpoint = world.endpoint();
+        match world.rank() {
+            3 => {
+                (0..50_u64).for_each(|number| endpoint.send(&[number], 0, 1).unwrap());
+                die();
+            }
+            0 => {
+                let mut word = [0_u64];
+                for number in 0..50 {
+                    endpoint.recv(&mut word, 3, 1).unwrap();
+                    assert_eq!(word, [number]);
+                }
+                assert_failed(endpoint.recv(&mut word, 3, 1), 3);
+                assert_failed(endpoint.send(&[0_u8], 3, 1), 3);
+            }
+            _ => {}
+        }
+        go_on(&world, &[0, 1, 2]);
+        world.finalize().unwrap();
+    });
+}
+
+/// A rank dies while large messages to it and from it are on their way.
+fn die_in_transfer(name: &'static str, design: &'static str, device: &'static str) {
+    const MANY: usize = 8 << 20;
+    let job = Ranks::new(4, name).on_nodes(2).with_deaths(&[3]);
+    job.with("STRAIT_RING", design).with("STRAIT_HCA", device).run(|world| {
+        let endpoint = world.endpoint();
+        let (data, mut room) = (vec![1_u8; MANY], vec![0_u8; MANY]);
+        match world.rank() {
+            3 => endpoint.scope(|scope| {
+                let _send = scope.isend(&data, 0, 1).unwrap();
+                let _receive = scope.irecv(&mut room, 0, 1).unwrap();
+                endpoint.recv(&mut [0_u8], 0, 2).unwrap();
+                (0..3).for_each(|_| endpoint.progress().unwrap());
+                die();
+            }),
+            0 => endpoint.scope(|scope| {
+                let send = scope.isend(&data, 3, 1).unwrap();
+                let receive = scope.irecv(&mut room, 3, 1).unwrap();
+                endpoint.send(&[0_u8], 3, 2).unwrap();
+                // Either may have been through when it died.
+                for outcome in [receive.wait(), send.wait()] {
+                    if outcome.is_err() {
+                        assert_failed(outcome, 3);
+                    }
+                }
+                assert_failed(endpoint.recv(&mut [0_u8], 3, 3), 3);
+            }),
+            _ => {}
+        }
+        go_on(&world, &[0, 1, 2]);
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn a_rank_dies_in_transfer_by_zero_copy() {
+    die_in_transfer("a_rank_dies_in_transfer_by_zero_copy", "zero_copy", "soft-inline");
+}
+
+#[test]
+fn a_rank_dies_in_transfer_by_zero_copy_and_a_thread() {
+    let name = "a_rank_dies_in_transfer_by_zero_copy_and_a_thread";
+    die_in_transfer(name, "zero_copy", "soft-engine");
+}
+
+#[test]
+fn a_rank_dies_in_transfer_by_rendezvous_write() {
+    let name = "a_rank_dies_in_transfer_by_rendezvous_write";
+    die_in_transfer(name, "rendezvous_write", "soft-inline");
+}
+
+#[test]
+fn a_rank_dies_in_transfer_by_pipeline() {
+    die_in_transfer("a_rank_dies_in_transfer_by_pipeline", "pipeline", "soft-engine");
+}
+
+/// Collectives where ranks and nodes have nothing to do with each other, and are no powers of two.
+#[test]
+fn collectives_span_nodes() {
+    for nodes in [Nodes::named([4, 2, 4, 2, 2, 4, 9]), Nodes::blocks(5, 2).unwrap()] {
+        threads_on(Config::new(nodes.ranks()), &nodes, |world| {
+            let (endpoint, rank, ranks) = (world.endpoint(), world.rank(), world.size());
+            for round in 0..20 {
+                endpoint.barrier().unwrap();
+                let root = round % ranks;
+                let mut data = vec![if rank == root { u64::from(round) } else { 0 }; 3000];
+                endpoint.broadcast(&mut data, root).unwrap();
+                assert!(data.iter().all(|word| *word == u64::from(round)));
+                let mut sum = [rank, 1];
+                endpoint.allreduce(&mut sum, strait::Op::Sum).unwrap();
+                assert_eq!(sum, [ranks * (ranks - 1) / 2, ranks]);
+                let mut most = [rank];
+                endpoint.reduce(&mut most, strait::Op::Max, root).unwrap();
+                assert!(rank != root || most == [ranks - 1]);
+            }
+            world.finalize().unwrap();
+        });
+    }
+}
