@@ -8,7 +8,7 @@ use strait_core::lmt::{Refused, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 use strait_core::progress::{Cursor, Gone, RequestId, Tuning};
 use strait_core::shm::CellArena as _;
-use strait_core::wire::{HeaderWord, Key, Sequence};
+use strait_core::wire::{HeaderWord, Key, Sequence, StreamHead};
 
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
@@ -45,6 +45,11 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
     if let Ok(index) = CellIndex::parse(raw, cells) {
         assert_eq!(index.map_or(0, CellIndex::raw), raw);
         assert!(raw <= cells);
+    }
+
+    let head: [u8; StreamHead::LENGTH] = input.arbitrary()?;
+    if let Ok(parsed) = StreamHead::parse(&head) {
+        assert_eq!(StreamHead::parse(&parsed.pack()), Ok(parsed));
     }
 
     let packet: [u8; SendCookie::LENGTH] = input.arbitrary()?;

@@ -2,6 +2,7 @@
 //! compared with.
 
 mod arena;
+pub mod cluster;
 pub mod conformance;
 mod engines;
 pub mod fuzz;

@@ -304,3 +304,62 @@ fn collectives_span_nodes() {
         });
     }
 }
+
+/// A member of a group on two nodes dies: every operation of the group ends on both, and other groups go on.
+#[test]
+fn a_death_ends_the_collectives_of_all_nodes() {
+    let name = "a_death_ends_the_collectives_of_all_nodes";
+    Ranks::new(5, name).on_nodes(2).with_deaths(&[4]).run(|world| {
+        let endpoint = world.endpoint();
+        (0..10).for_each(|_| endpoint.barrier().unwrap());
+        if world.rank() == 4 {
+            die();
+        }
+        assert_failed(endpoint.barrier(), 4);
+        assert_failed(endpoint.broadcast(&mut [0_u8], 4), 4);
+        assert_failed(endpoint.allreduce(&mut [1_u32], strait::Op::Sum), 4);
+        go_on(&world, &[0, 1, 2, 3]);
+        world.finalize().unwrap();
+    });
+}
+
+/// A request that is dropped while its message is on its way has no claim on its buffer any more.
+#[test]
+fn dropped_requests_leave_their_buffers_alone() {
+    for design in ["zero_copy", "rendezvous_write"] {
+        let name = "dropped_requests_leave_their_buffers_alone";
+        let job = Ranks::new(2, name).on_nodes(2).with("STRAIT_RING", design);
+        job.run(|world| {
+            let endpoint = world.endpoint();
+            for round in 0..20_u32 {
+                if world.rank() == 0 {
+                    let mut data = payload::of(round.into(), LARGE);
+                    endpoint.scope(|scope| drop(scope.isend(&data, 1, 1).unwrap()));
+                    data.fill(0xdd);
+                } else {
+                    let mut room = vec![0_u8; LARGE];
+                    endpoint.recv(&mut room, 0, 1).unwrap();
+                    assert_eq!(payload::first_difference(round.into(), &room), None);
+                }
+                // And a receive that is dropped before its message is whole.
+                if world.rank() == 1 {
+                    endpoint.send(&[0_u8], 0, 2).unwrap();
+                    let mut room = vec![0_u8; LARGE];
+                    endpoint.scope(|scope| {
+                        let _receive = scope.irecv(&mut room, 0, 3).unwrap();
+                        (0..round).for_each(|_| endpoint.progress().unwrap());
+                    });
+                    let before = room.clone();
+                    endpoint.barrier().unwrap();
+                    assert_eq!(room, before, "round {round}: written after the scope");
+                } else {
+                    let data = vec![0xaa_u8; LARGE];
+                    endpoint.recv(&mut [0_u8], 1, 2).unwrap();
+                    endpoint.scope(|scope| drop(scope.isend(&data, 1, 3).unwrap()));
+                    endpoint.barrier().unwrap();
+                }
+            }
+            world.finalize().unwrap();
+        });
+    }
+}

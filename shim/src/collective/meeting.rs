@@ -1,4 +1,4 @@
-//! The barriers of a group: on shared words where it got a slot, by messages otherwise.
+//! The barriers of a group: on shared words where it got a slot, by messages otherwise; on several nodes, both.
 
 use core::ptr::NonNull;
 
@@ -6,6 +6,7 @@ use strait_core::layout::{BARRIER_SLOTS, Corrupt, Life, Segment};
 use strait_core::shm::{Barrier, BarrierSlot, Ranks, Seats, Way};
 use strait_core::sync::spin_hint;
 
+use super::levels::Places;
 use super::team::{Team, bytes_mut};
 use crate::{Error, Rank, World};
 
@@ -21,8 +22,10 @@ pub(crate) enum Meeting {
     /// They have not met yet: the first barrier agrees on a place.
     #[default]
     Nowhere,
-    /// There was no slot, or they are on several nodes.
+    /// There was no slot.
     Messages,
+    /// On several nodes.
+    Nodes(Places),
     /// At words in the segment.
     Slot(Place),
 }
@@ -42,10 +45,15 @@ impl Meeting {
         let met = match self {
             _ if team.count() == 1 => Ok(()),
             Self::Slot(place) => place.barrier(team),
-            Self::Messages => team.disseminate(),
+            Self::Messages => {
+                team.check_whole().map_err(Error::from).and_then(|()| team.disseminate())
+            }
+            Self::Nodes(places) => places.barrier(team),
             Self::Nowhere if !team.is_on_one_node() => {
-                self.by_messages();
-                team.disseminate()
+                let mut places = Places::new(team);
+                let met = places.barrier(team);
+                *self = Self::Nodes(places);
+                met
             }
             Self::Nowhere => agree(team, way).map(|meeting| *self = meeting),
         };
@@ -59,8 +67,10 @@ impl Meeting {
 
     /// Leaves the slot, if there is one. `world` is the one that it was made in.
     pub(crate) fn leave(&mut self, world: &World) {
-        if let Self::Slot(Place { number, .. }) = core::mem::take(self) {
-            leave(world, number);
+        match core::mem::take(self) {
+            Self::Slot(Place { number, .. }) => leave(world, number),
+            Self::Nodes(mut places) => places.on_node().leave(world),
+            Self::Nowhere | Self::Messages => {}
         }
     }
 }

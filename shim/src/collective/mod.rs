@@ -1,8 +1,12 @@
-//! Collective operations on a node: what an MPI channel is asked for besides messages.
+//! Collective operations: what an MPI channel is asked for besides messages.
 //!
 //! A barrier meets at words in the segment (`[Nemesis07]` §3.4, [`strait_core::shm::Barrier`]) as long as there are slots for
 //! its group, and goes by messages otherwise. The others are made of messages: trees and recursive doubling, for vectors
 //! that are short enough for the time of a message to be all that counts.
+//!
+//! Where a group is on several nodes, a barrier meets on each, then those that speak for their nodes by messages, then on each
+//! once more; and a broadcast goes to each node once. Reductions go by the places of the members alone, so that where they are
+//! does not change a result.
 //!
 //! The messages travel in the user's context with its top bit set: contexts from 2^31 on are Strait's own.
 //!
@@ -10,6 +14,7 @@
 //! [`crate::Fault::PeerFailed`], and so does every later one.
 
 mod error;
+mod levels;
 mod meeting;
 mod operation;
 mod team;
@@ -232,14 +237,17 @@ fn broadcast<T: NoUninit + AnyBitPattern>(
     root: u32,
 ) -> Result<(), Error> {
     team.check_root(root)?;
-    team.broadcast(bytes_mut(data), root).map_err(|error| team.blame(error))
+    team.check_whole()?;
+    team.broadcast_all(bytes_mut(data), root).map_err(|error| team.blame(error))
 }
 
 fn reduce<T: Number>(team: Team<'_>, data: &mut [T], op: Op, root: u32) -> Result<(), Error> {
     team.check_root(root)?;
+    team.check_whole()?;
     team.reduce(data, Combine::new(op)?, root).map_err(|error| team.blame(error))
 }
 
 fn allreduce<T: Number>(team: Team<'_>, data: &mut [T], op: Op) -> Result<(), Error> {
+    team.check_whole()?;
     team.allreduce(data, Combine::new(op)?).map_err(|error| team.blame(error))
 }

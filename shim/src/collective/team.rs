@@ -6,6 +6,7 @@ use strait_core::progress::{Bypass, Cursor, Fault, Gone, Owner, Received, Reques
 use strait_core::sync::spin_hint;
 use strait_core::wire::Key;
 
+use super::levels::Levels;
 use super::operation::Combine;
 use super::{CollectiveError, Number};
 use crate::endpoint::{part_of, part_of_mut};
@@ -65,12 +66,28 @@ pub(super) struct Team<'a> {
     context: u32,
     tag: u32,
     members: Members<'a>,
+    /// Those whose loss is a loss: of the group, where this is a part of it.
+    all: Members<'a>,
     pub(super) place: u32,
 }
 
 impl<'a> Team<'a> {
     pub(super) fn new(world: &'a World, context: u32, members: Members<'a>, place: u32) -> Self {
-        Self { world, context, tag: members.tag(), members, place }
+        Self { world, context, tag: members.tag(), members, all: members, place }
+    }
+
+    /// Some of the members, and this one of them, in the middle of an operation of all.
+    pub(super) fn among<'b>(&self, ranks: &'b [Rank]) -> Team<'b>
+    where
+        'a: 'b,
+    {
+        let own = ranks.iter().position(|rank| *rank == self.world.rank());
+        Team { members: Members::List(ranks), place: own.unwrap_or(0) as u32, ..*self }
+    }
+
+    /// The rank in `place`.
+    pub(super) fn rank(&self, place: u32) -> Rank {
+        self.members.rank(place)
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -87,7 +104,7 @@ impl<'a> Team<'a> {
     /// True when all members are on one node, and so can meet in its segment.
     pub(super) fn is_on_one_node(self) -> bool {
         let own = Some(self.world.node());
-        self.others().all(|rank| self.world.node_of(rank) == own)
+        self.world.nodes().count() == 1 || self.others().all(|rank| self.world.node_of(rank) == own)
     }
 
     /// Why the group will not come together any more, if so: one died, or all others left.
@@ -95,7 +112,11 @@ impl<'a> Team<'a> {
         let engine = self.world.engine();
         let mut all_left = None;
         let mut left = 1;
-        for rank in self.others() {
+        let own = self.world.rank();
+        for rank in (0..self.all.count()).map(|place| self.all.rank(place)) {
+            if rank == own {
+                continue;
+            }
             match engine.gone(rank) {
                 Some(Gone::Failed) => return Some(Fault::PeerFailed { rank }),
                 Some(Gone::Unreachable) => return Some(Fault::Unreachable { rank }),
@@ -106,13 +127,29 @@ impl<'a> Team<'a> {
                 None => {}
             }
         }
-        all_left.filter(|_| left == self.count())
+        all_left.filter(|_| left == self.all.count())
     }
 
-    /// What really is behind `error`: a member that left early mostly did so because it saw another one die.
+    /// Refuses an operation by messages once a member has died: those that waited for it gave up in the middle, and what they
+    /// had sent by then is no part of this one.
+    pub(super) fn check_whole(&self) -> Result<(), Fault> {
+        match self.loss() {
+            Some(fault @ Fault::PeerFailed { .. }) => Err(fault),
+            _ => Ok(()),
+        }
+    }
+
+    /// What really is behind `error`: a member that left early, or is out of step, mostly is so because it saw another one die.
     #[cold]
     pub(super) fn blame(&self, error: Error) -> Error {
-        let Error::Fault(Fault::PeerFinished { .. }) = error else { return error };
+        let doubtful = matches!(
+            error,
+            Error::Fault(Fault::PeerFinished { .. })
+                | Error::Collective(CollectiveError::Length { .. })
+        );
+        if !doubtful {
+            return error;
+        }
         match self.world.look_for_the_gone() {
             Ok(_) => self.loss().map_or(error, Error::Fault),
             Err(error) => error,
@@ -223,6 +260,15 @@ impl<'a> Team<'a> {
         Ok(())
     }
 
+    /// From the root to all; on several nodes to each node once.
+    pub(super) fn broadcast_all(self, data: &mut [u8], root: u32) -> Result<(), Error> {
+        if self.is_on_one_node() {
+            self.broadcast(data, root)
+        } else {
+            Levels::new(self, root).broadcast(self, data)
+        }
+    }
+
     /// From the root to all, along a binomial tree.
     pub(super) fn broadcast(&self, data: &mut [u8], root: u32) -> Result<(), Error> {
         let count = self.count();
@@ -286,7 +332,7 @@ impl<'a> Team<'a> {
     ) -> Result<(), Error> {
         if !self.count().is_power_of_two() {
             self.reduce_to_first(data, combine)?;
-            return self.broadcast(bytes_mut(data), 0);
+            return self.broadcast_all(bytes_mut(data), 0);
         }
         let mut theirs = vec![T::zeroed(); data.len()];
         let mut bit = 1;

@@ -31,6 +31,9 @@ const CHUNK: u32 = 16 * 1024 + StreamHead::LENGTH as u32;
 /// Parts of at least this many bytes are moved straight between users' buffers, where the design can.
 const LARGE: u32 = 32 * 1024;
 
+// The last head in a stream is not to wait for its reader, who closes.
+const _: () = assert!(LARGE as usize > StreamHead::LENGTH);
+
 /// Completions that are taken at a time.
 const COMPLETIONS: usize = 32;
 

@@ -36,6 +36,8 @@ pub struct Node<H> {
     pub device: H,
     /// Its link to each rank but itself.
     pub links: Vec<Option<Side>>,
+    /// Memory of links that were closed: still registered, and peers may not know yet.
+    closed: Vec<Block>,
 }
 
 /// One end of a link, with the memory lent to it.
@@ -46,7 +48,7 @@ pub struct Side {
     /// The region of its memory.
     pub region: Region,
     card: Card,
-    _memory: Block,
+    memory: Block,
 }
 
 impl<R: Rig> Mesh<R> {
@@ -60,7 +62,7 @@ impl<R: Rig> Mesh<R> {
             let mut device = rig.device(rank);
             let mut side = |peer| (peer != rank).then(|| Side::new(&mut device, peer, config));
             let links = (0..ranks).map(&mut side).collect();
-            Node { device, links }
+            Node { device, links, closed: Vec::new() }
         };
         let nodes = (0..ranks).map(node).collect();
         let mut mesh = Self { rig, nodes };
@@ -76,7 +78,7 @@ impl<R: Rig> Mesh<R> {
         for rank in 0..self.nodes.len() {
             for peer in (0..self.nodes.len()).filter(|peer| *peer != rank) {
                 let card = self.nodes[peer].links[rank].as_ref().unwrap().card;
-                let Node { device, links } = &mut self.nodes[rank];
+                let Node { device, links, .. } = &mut self.nodes[rank];
                 let link = &mut links[peer].as_mut().unwrap().link;
                 ready &= link.connect(device, &card).unwrap() == Readiness::Ready;
             }
@@ -86,7 +88,7 @@ impl<R: Rig> Mesh<R> {
 
     /// The end at `rank` of the link between two ranks, and its device.
     pub fn end(&mut self, rank: u32, peer: u32) -> (&mut Link, &mut R::Device) {
-        let Node { device, links } = &mut self.nodes[rank as usize];
+        let Node { device, links, .. } = &mut self.nodes[rank as usize];
         (&mut links[peer as usize].as_mut().unwrap().link, device)
     }
 
@@ -128,16 +130,30 @@ impl<R: Rig> Mesh<R> {
     ///
     /// When the device fails.
     pub fn poll(&mut self, rank: u32) -> bool {
-        let Node { device, links } = &mut self.nodes[rank as usize];
+        let Node { device, links, .. } = &mut self.nodes[rank as usize];
         let nothing = Completion { id: 0, connection: Connection(0), result: Ok(Done::Write) };
         let mut completions = [nothing; 8];
         let count = device.poll(&mut completions).unwrap();
         for completion in &completions[..count] {
             let mut links = links.iter_mut().flatten().map(|side| &mut side.link);
             let link = links.find(|link| link.connection() == completion.connection);
-            link.unwrap().handle(completion);
+            // That of a link which was closed meanwhile is nobody's.
+            link.into_iter().for_each(|link| link.handle(completion));
         }
         count > 0
+    }
+}
+
+impl<H: Hca> Node<H> {
+    /// Takes the link to `peer` down; its memory stays registered.
+    ///
+    /// # Panics
+    ///
+    /// When there is none, or the device refuses.
+    pub fn close(&mut self, peer: u32) {
+        let side = self.links[peer as usize].take().expect("a link is closed once");
+        side.link.finalize(&mut self.device).unwrap();
+        self.closed.push(side.memory);
     }
 }
 
@@ -154,7 +170,7 @@ impl Side {
         };
         // SAFETY: as above.
         let (link, card) = unsafe { Link::init(device, peer, config, lent) }.unwrap();
-        Self { link, region, card, _memory: memory }
+        Self { link, region, card, memory }
     }
 }
 

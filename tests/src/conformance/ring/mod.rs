@@ -8,4 +8,4 @@ mod mesh;
 pub mod streams;
 
 pub use block::Block;
-pub use mesh::{Mesh, Rig};
+pub use mesh::{Mesh, Node, Rig};

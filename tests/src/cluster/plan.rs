@@ -1,0 +1,110 @@
+//! What is sent and received, as data, and the judgement of what came.
+
+use fastrand::Rng;
+use strait::{ANY_SOURCE, ANY_TAG, Fault, Status};
+use strait_core::matching::{Envelope, Pattern};
+use strait_core::progress::Outcome;
+
+use crate::{explain, payload};
+
+/// Lengths around what is sent unasked and what is large here.
+const LENGTHS: [usize; 10] = [0, 1, 8, 31, 32, 100, 399, 600, 1500, 4000];
+
+/// A message; it is named by its place in [`Plan::messages`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub(super) envelope: Envelope,
+    pub(super) destination: u32,
+    pub(super) length: usize,
+}
+
+/// A receive, likewise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receive {
+    pub(super) rank: u32,
+    pub(super) pattern: Pattern,
+    pub(super) capacity: usize,
+}
+
+/// Who sends what to whom, each rank in the order of this list, and who receives.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) messages: Vec<Message>,
+    pub(super) receives: Vec<Receive>,
+}
+
+impl Plan {
+    /// As many messages as `count` says among `ranks` ranks, and a receive for each.
+    #[must_use]
+    pub fn drawn(seed: u64, ranks: u32, count: usize) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x91a0);
+        // What receives leave open, for each destination: a mixture could starve one of them.
+        let open: Vec<_> = (0..ranks).map(|_| (rng.bool(), rng.bool())).collect();
+        let (mut messages, mut receives) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let (source, destination) = (rng.u32(0..ranks), rng.u32(0..ranks));
+            let envelope = Envelope { context: 0, source, tag: rng.u32(0..2) };
+            let length = match rng.bool() {
+                true => *rng.choice(&LENGTHS).expect("one of them"),
+                false => rng.usize(0..700),
+            };
+            messages.push(Message { envelope, destination, length });
+            let (any_source, any_tag) = open[destination as usize];
+            let pattern = Pattern {
+                context: 0,
+                source: if any_source { ANY_SOURCE } else { source },
+                tag: if any_tag { ANY_TAG } else { envelope.tag },
+            };
+            // Now and then too short.
+            let capacity = if rng.u8(0..8) == 0 { rng.usize(0..300) } else { 4000 };
+            receives.push(Receive { rank: destination, pattern, capacity });
+        }
+        rng.shuffle(&mut receives);
+        Self { messages, receives }
+    }
+
+    /// Judges what `rank` got: by receive, in the order in which they were posted, the outcome and the buffer. With a `dead`
+    /// rank, a receive may have ended because of it, or have been cancelled where nothing more can come.
+    pub(super) fn judge(&self, rank: u32, got: &[(usize, Outcome, &[u8])], dead: Option<u32>) {
+        let to_us = |number: &usize| self.messages[*number].destination == rank;
+        let numbers: Vec<usize> = (0..self.messages.len()).filter(to_us).collect();
+        let mut taken = vec![false; numbers.len()];
+        let (mut patterns, mut matches) = (Vec::new(), Vec::new());
+        for (receive, outcome, buffer) in got {
+            let Receive { pattern, capacity, .. } = self.receives[*receive];
+            let (source, tag, bytes) = match *outcome {
+                Ok(Status { source, tag, bytes }) => (source, tag, bytes),
+                Err(Fault::Truncated { source, tag, message, .. }) => (source, tag, message),
+                Err(Fault::PeerFailed { rank }) if Some(rank) == dead => continue,
+                Err(Fault::Cancelled) if dead.is_some() => continue,
+                Err(fault) => panic!("receive {receive} of rank {rank}: {fault}"),
+            };
+            let fits = |number: usize| {
+                let length = self.messages[number].length;
+                let here = &buffer[..length.min(capacity) / 8 * 8];
+                bytes == length && payload::first_difference(number as u64, here).is_none()
+            };
+            let at = (0..numbers.len()).find(|at| {
+                let Message { envelope, .. } = self.messages[numbers[*at]];
+                // Those before it from the dead rank may have met receives that ended with it.
+                !taken[*at]
+                    && (envelope.source, envelope.tag) == (source, tag)
+                    && (Some(source) != dead || fits(numbers[*at]))
+            });
+            let at = at.unwrap_or_else(|| panic!("nobody sent what receive {receive} got"));
+            taken[at] = true;
+            let number = numbers[at];
+            assert!(fits(number), "receive {receive} got something else than message {number}");
+            assert_eq!(outcome.is_ok(), bytes <= capacity, "receive {receive}");
+            patterns.push(pattern);
+            matches.push(at);
+        }
+        if dead.is_some() {
+            // Receives that ended with the dead rank may stand anywhere between: what is left has been looked at.
+            return;
+        }
+        let envelopes: Vec<_> = numbers.iter().map(|n| self.messages[*n].envelope).collect();
+        let explained = explain(&patterns, &envelopes, &matches);
+        assert!(explained.is_some(), "{patterns:?} got {matches:?} of {envelopes:?}");
+    }
+}

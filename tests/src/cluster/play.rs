@@ -1,0 +1,295 @@
+//! A plan, played by a cluster in an order that is drawn.
+
+use core::ptr::NonNull;
+
+use fastrand::Rng;
+use strait::{ANY_SOURCE, Fault};
+use strait_core::progress::{
+    Cursor, Gone, InUse, Outcome, Owner, Part, Received, RequestId, Sent, StartError,
+};
+use strait_core::wire::Key;
+
+use super::plan::{Message, Receive};
+use super::{Cluster, Plan};
+use crate::payload;
+
+/// Turns in which nothing happens after which nothing will.
+const QUIET: u32 = 3_000;
+
+/// Turns that a plan may take.
+const TURNS: u32 = 1_000_000;
+
+/// One send or receive.
+#[derive(Debug)]
+struct Operation {
+    rank: u32,
+    buffer: Vec<u8>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting,
+    Pending(RequestId),
+    Over(Outcome),
+    /// Let go: it has no outcome.
+    Detached,
+}
+
+/// Plays `plan` to its end, in which `victim` dies after so many turns, and judges it.
+///
+/// # Panics
+///
+/// When something was received that should not have been, or is lost.
+pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u32)>) {
+    let mut game = Game::new(&mut cluster, plan, seed);
+    let (mut turns, mut quiet) = (0, 0);
+    while !game.is_over() {
+        if let Some((rank, turn)) = victim
+            && turn == turns
+        {
+            game.cluster.kill(rank);
+        }
+        turns += 1;
+        quiet = if game.turn() { 0 } else { quiet + 1 };
+        if quiet == QUIET && game.give_up() {
+            quiet = 0;
+        }
+        let goes_on = quiet < QUIET && turns < TURNS;
+        assert!(goes_on, "it does not end: {:#?}", game.state());
+    }
+    game.judge();
+    game.leave();
+    let ledger = cluster.ledger.clone();
+    drop(cluster);
+    assert_eq!(ledger.lent_bytes(), 0, "memory was not given back");
+}
+
+#[derive(Debug)]
+struct Game<'a> {
+    cluster: &'a mut Cluster,
+    plan: &'a Plan,
+    /// By message.
+    sends: Vec<Operation>,
+    /// By receive.
+    receives: Vec<Operation>,
+    rng: Rng,
+    /// Rounds that are left for leaving.
+    patience: u32,
+}
+
+impl<'a> Game<'a> {
+    fn new(cluster: &'a mut Cluster, plan: &'a Plan, seed: u64) -> Self {
+        let send = |(id, message): (u64, &Message)| Operation {
+            rank: message.envelope.source,
+            buffer: payload::of(id, message.length),
+            state: State::Waiting,
+        };
+        let receive = |receive: &Receive| Operation {
+            rank: receive.rank,
+            buffer: vec![0xee; receive.capacity],
+            state: State::Waiting,
+        };
+        let sends = (0..).zip(&plan.messages).map(send).collect();
+        let receives = plan.receives.iter().map(receive).collect();
+        Self { cluster, plan, sends, receives, rng: Rng::with_seed(seed), patience: 20 * QUIET }
+    }
+
+    fn operations(&self) -> impl Iterator<Item = &Operation> {
+        let dead = self.cluster.dead;
+        self.sends.iter().chain(&self.receives).filter(move |one| Some(one.rank) != dead)
+    }
+
+    /// What is not over, for a failure.
+    fn state(&self) -> Vec<String> {
+        let over = |one: &Operation| matches!(one.state, State::Over(_) | State::Detached);
+        let open = |one: &Operation| Some(one.rank) != self.cluster.dead && !over(one);
+        let sends = self.sends.iter().zip(&self.plan.messages).filter(|(one, _)| open(one));
+        let sends = sends.map(|(one, message)| format!("{:?} {message:?}", one.state));
+        let receives = self.receives.iter().zip(&self.plan.receives).filter(|(one, _)| open(one));
+        let receives = receives.map(|(one, receive)| format!("{:?} {receive:?}", one.state));
+        sends.chain(receives).collect()
+    }
+
+    fn is_over(&self) -> bool {
+        self.operations().all(|one| matches!(one.state, State::Over(_) | State::Detached))
+    }
+
+    /// One thing that somebody does. Says whether anything came of it.
+    fn turn(&mut self) -> bool {
+        let living: Vec<u32> = self.cluster.living().collect();
+        let rank = *self.rng.choice(&living).expect("somebody lives");
+        match self.rng.u8(0..10) {
+            0 => self.begin_send(rank),
+            1 => self.begin_receive(rank),
+            2 => self.test(rank),
+            3 => self.detach_a_send(rank),
+            4 => self.tell_of_the_dead(rank),
+            5..8 => self.cluster.turn(rank),
+            _ => (0..self.rng.u32(..8)).fold(false, |passed, _| self.cluster.pass() || passed),
+        }
+    }
+
+    /// Begins the next send of `rank`.
+    fn begin_send(&mut self, rank: u32) -> bool {
+        let next = |one: &Operation| one.rank == rank && matches!(one.state, State::Waiting);
+        let Some(number) = self.sends.iter().position(next) else { return false };
+        let Message { envelope, destination, .. } = self.plan.messages[number];
+        let (send, engine) = (&mut self.sends[number], &mut self.cluster.engines[rank as usize]);
+        let key = Key::new(envelope.context, envelope.tag);
+        // SAFETY: buffers live as long as the game, and are touched by the game only when the engine has no claim on them.
+        let sent = unsafe { engine.isend(destination, key, cursor(&mut send.buffer), Owner(1)) };
+        send.state = match sent {
+            Ok(Sent::Done) => State::Detached,
+            Ok(Sent::Pending(id)) => State::Pending(id),
+            Err(StartError::Peer(fault)) => State::Over(Err(fault)),
+            Err(error) => panic!("{error}"),
+        };
+        true
+    }
+
+    /// Begins the next receive of `rank`.
+    fn begin_receive(&mut self, rank: u32) -> bool {
+        let next = |one: &Operation| one.rank == rank && matches!(one.state, State::Waiting);
+        let Some(number) = self.receives.iter().position(next) else { return false };
+        let pattern = self.plan.receives[number].pattern;
+        let (receive, engine) =
+            (&mut self.receives[number], &mut self.cluster.engines[rank as usize]);
+        // SAFETY: as in `begin_send`.
+        let received = unsafe { engine.irecv(pattern, cursor(&mut receive.buffer), Owner(1)) };
+        receive.state = match received {
+            Ok(Received::Done(outcome)) => State::Over(outcome),
+            Ok(Received::Pending(id)) => State::Pending(id),
+            Err(StartError::Peer(fault)) => State::Over(Err(fault)),
+            Err(error) => panic!("{error}"),
+        };
+        true
+    }
+
+    /// Asks for the outcomes of all that `rank` has under way.
+    fn test(&mut self, rank: u32) -> bool {
+        let engine = &mut self.cluster.engines[rank as usize];
+        let mut moved = false;
+        for one in self.sends.iter_mut().chain(&mut self.receives).filter(|one| one.rank == rank) {
+            if let State::Pending(id) = one.state
+                && let Some(outcome) = engine.test(id)
+            {
+                one.state = State::Over(outcome);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Lets one send go, whose buffer then belongs to the game: the message arrives all the same.
+    fn detach_a_send(&mut self, rank: u32) -> bool {
+        if self.rng.u8(0..8) > 0 {
+            return false;
+        }
+        let engine = &mut self.cluster.engines[rank as usize];
+        for send in self.sends.iter_mut().filter(|send| send.rank == rank) {
+            if let State::Pending(id) = send.state
+                && engine.detach(id).is_ok()
+            {
+                send.buffer.fill(0xdd);
+                send.state = State::Detached;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn tell_of_the_dead(&mut self, rank: u32) -> bool {
+        let Some(dead) = self.cluster.dead else { return false };
+        let engine = &mut self.cluster.engines[rank as usize];
+        let known = engine.gone(dead).is_some();
+        let _ = engine.peer_gone(dead, Gone::Failed).expect("a sound segment");
+        !known && engine.gone(dead).is_some()
+    }
+
+    /// Cancels the receives from any source for which a message of the dead rank may be missing. False: there are none.
+    fn give_up(&mut self) -> bool {
+        let mut some = false;
+        for (receive, plan) in self.receives.iter_mut().zip(&self.plan.receives) {
+            if let State::Pending(id) = receive.state
+                && plan.pattern.source == ANY_SOURCE
+                && self.cluster.dead.is_some_and(|dead| dead != receive.rank)
+            {
+                some |= self.cluster.engines[receive.rank as usize].cancel(id);
+            }
+        }
+        some
+    }
+
+    fn judge(&self) {
+        let dead = self.cluster.dead;
+        for send in self.sends.iter().filter(|send| Some(send.rank) != dead) {
+            if let State::Over(Err(fault)) = send.state {
+                let told = matches!(fault, Fault::PeerFailed { rank } if Some(rank) == dead);
+                assert!(told, "a send of rank {}: {fault}", send.rank);
+            }
+        }
+        for rank in self.cluster.living() {
+            let numbered = self.receives.iter().enumerate().filter(|(_, one)| one.rank == rank);
+            let got = numbered.filter_map(|(number, one)| match one.state {
+                State::Over(outcome) => Some((number, outcome, &one.buffer[..])),
+                _ => None,
+            });
+            let got: Vec<_> = got.collect();
+            let lost = got.iter().filter(|(_, outcome, _)| *outcome == Err(Fault::Cancelled));
+            let from_the_dead = self.plan.messages.iter().filter(|message| {
+                Some(message.envelope.source) == dead && message.destination == rank
+            });
+            assert!(lost.count() <= from_the_dead.count(), "rank {rank} lost a message");
+            self.plan.judge(rank, &got, dead);
+        }
+    }
+
+    /// All that live leave in good order, and nothing is left under way.
+    fn leave(&mut self) {
+        let living: Vec<u32> = self.cluster.living().collect();
+        while !living.iter().all(|rank| {
+            self.cluster.dead.is_none_or(|dead| {
+                let engine = &mut self.cluster.engines[*rank as usize];
+                engine.peer_gone(dead, Gone::Failed).expect("a sound segment")
+            })
+        }) {
+            self.work(&living);
+        }
+        // The last bytes of sends that were let go.
+        while !living.iter().all(|rank| self.cluster.engines[*rank as usize].is_flushed()) {
+            self.work(&living);
+        }
+        for rank in &living {
+            self.cluster.engines[*rank as usize].leave_network();
+        }
+        let is_done = |cluster: &mut Cluster, rank: u32| {
+            cluster.engines[rank as usize].is_flushed() && cluster.is_drained(rank)
+        };
+        while !living.iter().all(|rank| is_done(self.cluster, *rank)) {
+            self.work(&living);
+        }
+        for rank in living {
+            let used = self.cluster.engines[rank as usize].in_use().expect("a sound segment");
+            let InUse { requests, transfers, .. } = used;
+            assert_eq!((requests, transfers), (0, 0), "rank {rank}: {used:?}");
+            let links = self.cluster.mesh.nodes[rank as usize].links.len() - 1;
+            let regions = self.cluster.mesh.nodes[rank as usize].device.regions();
+            assert_eq!(regions, links, "rank {rank}: regions beside the memory of its links");
+        }
+    }
+
+    fn work(&mut self, living: &[u32]) {
+        self.patience = self.patience.checked_sub(1).expect("they cannot leave");
+        for rank in living {
+            self.cluster.turn(*rank);
+            let _ = self.cluster.pass();
+        }
+    }
+}
+
+fn cursor(buffer: &mut [u8]) -> Cursor {
+    let part = Part { base: NonNull::from(&mut *buffer).cast(), length: buffer.len() };
+    // SAFETY: the callers keep the buffer as long as the engine has a claim on it.
+    unsafe { Cursor::contiguous(part) }
+}

@@ -1,0 +1,43 @@
+//! Engines of several nodes over the simulated fabric, hundreds of seeds for each design.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::{catch_unwind, resume_unwind};
+
+use strait_core::ring::Design;
+use strait_tests::cluster::{Cluster, Plan, play};
+use strait_tests::traffic;
+
+/// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_TEST_SEED`.
+fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
+    let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
+    for design in Design::ALL {
+        for seed in one.map_or_else(|| traffic::seeds(0, seeds), |seed| seed..seed + 1) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| scenario(seed, design))) {
+                eprintln!("{} fails; play it again with STRAIT_TEST_SEED={seed}", design.name());
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_message_meets_its_receive() {
+    for_each_seed(120, |seed, design| {
+        play(Cluster::drawn(seed, 3, design), &Plan::drawn(seed, 3, 40), seed, None);
+    });
+}
+
+#[test]
+fn two_ranks_have_much_to_say() {
+    for_each_seed(10, |seed, design| {
+        play(Cluster::drawn(seed, 2, design), &Plan::drawn(seed, 2, 200), seed, None);
+    });
+}
+
+#[test]
+fn a_rank_dies_and_the_others_go_on() {
+    for_each_seed(80, |seed, design| {
+        let victim = (seed as u32 % 4, seed as u32 * 37 % 1500);
+        play(Cluster::drawn(seed, 4, design), &Plan::drawn(seed, 4, 40), seed, Some(victim));
+    });
+}
