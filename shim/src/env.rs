@@ -66,7 +66,7 @@ pub(crate) const FASTBOX_MAX: Variable = Variable {
     name: "STRAIT_FASTBOX_MAX",
     meaning: "longest message that goes through a fastbox, bytes; 0 shuts the fastboxes",
     expected: "a number of at most 4095",
-    default: "1024",
+    default: "2048",
 };
 
 /// The longest message that is copied through shared memory.

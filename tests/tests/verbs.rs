@@ -13,8 +13,8 @@ use strait::World;
 use strait::hca::cq::{EventDriven as _, Events as _};
 use strait::hca::verbs::{Config, Verbs};
 use strait_core::hca::{
-    Access, Atomics, Completion, Connection, Done, Hca as _, Operation, Piece, Readiness, Region,
-    Remote, WorkRequest,
+    Access, Address, Atomics, Completion, Connection, Done, Hca as _, HcaError, Operation, Piece,
+    Readiness, Region, Remote, WorkRequest,
 };
 use strait_tests::Ranks;
 use strait_tests::conformance::hca::{Habits, Line, Party, Pipe, pipes, run};
@@ -127,6 +127,34 @@ fn in_two_processes() {
         run(&mut member, |line| println!("{line}"));
     });
     assert!(ended.stdout[0].contains("the_dead_are_unreachable"), "{:?}", ended.stdout);
+}
+
+/// On iWARP the device with the lesser address asks, and hears what is wrong.
+#[test]
+#[ignore = "needs iWARP devices: cargo xtask vm"]
+fn an_end_that_is_gone_refuses() {
+    let (mut one, mut two) = (open(0), open(1));
+    let ask = |one: &mut Verbs, address: &Address, meanwhile: &mut dyn FnMut()| {
+        let (end, _) = one.open(1).expect("an end");
+        loop {
+            match one.connect(end, address) {
+                Ok(Readiness::Pending) => meanwhile(),
+                other => break other,
+            }
+        }
+    };
+    let (closed, address) = two.open(0).expect("an end");
+    two.close(closed).expect("closing");
+    let refused = ask(&mut one, &address, &mut || two.arm().expect("a device"));
+    assert_eq!(refused, Err(HcaError::Refused { peer: 1 }), "it is closed");
+
+    let (_, address) = two.open(0).expect("an end");
+    drop(two);
+    let refused = ask(&mut one, &address, &mut thread::yield_now);
+    assert_eq!(refused, Err(HcaError::Refused { peer: 1 }), "nobody listens");
+    let nowhere = Address([0; Address::LENGTH]);
+    let refused = ask(&mut one, &nowhere, &mut thread::yield_now);
+    assert_eq!(refused, Err(HcaError::Unreachable { peer: 1 }), "no address at all");
 }
 
 /// The premise of `[HybridLock09]`: one word must not be changed by the device's atomics and the processor's at a time, or

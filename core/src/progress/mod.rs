@@ -76,7 +76,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            fastbox_max: 1024,
+            fastbox_max: 2048,
             eager_max: 16 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,

@@ -74,6 +74,13 @@ impl Mapping {
         unsafe { self.base.add(offset) }
     }
 
+    /// Maps pages that are backed, all at once: one by one, at first touch, they would cost several times as much.
+    pub(super) fn populate(&self, part: Range<usize>) {
+        let start = self.place(part.start).as_ptr().cast();
+        // SAFETY: within the mapping; the advice changes no byte. Kernels that do not know it leave the pages to first touch.
+        let _ = unsafe { madvise(start, part.len(), Advice::LinuxPopulateWrite) };
+    }
+
     /// Whether a core dump has these bytes. Gigabytes of addresses without memory behind them are no help in one.
     pub(super) fn dump(&self, part: Range<usize>, wanted: bool) {
         let advice = if wanted { Advice::LinuxDoDump } else { Advice::LinuxDontDump };

@@ -127,7 +127,10 @@ impl SegmentMap {
     ///
     /// There is no memory for it: large messages must keep to the cells.
     pub(crate) fn back_ring(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
-        self.back(self.segment.plan().ring_range(source, destination))
+        let (offset, length) = self.segment.plan().ring_range(source, destination);
+        self.back((offset, length))?;
+        self.mapping.populate(offset..offset + length);
+        Ok(())
     }
 
     fn back(&self, (offset, length): (usize, usize)) -> Result<(), SegmentError> {

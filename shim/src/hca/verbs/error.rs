@@ -117,6 +117,8 @@ pub(super) fn checked(code: c_int) -> Result<(), HcaError> {
 pub(super) fn refused(code: c_int) -> PostError {
     match if code == -1 { errno() } else { code } {
         libc::ENOMEM => PostError::Full,
+        // The other side is just ending the connection.
+        libc::ENOTCONN => PostError::Broken,
         code => PostError::Device { code },
     }
 }

@@ -413,7 +413,11 @@ impl Hca for Verbs {
         // valid by the contract.
         let code = unsafe { ibv::ibv_post_send(end.pair(), &raw mut raw, &raw mut refused) };
         if code != 0 {
-            return Err(error::refused(code));
+            let error = error::refused(code);
+            if error == PostError::Broken {
+                end.readiness = State::Ended;
+            }
+            return Err(error);
         }
         let sends = matches!(request.operation, strait_core::hca::Operation::Send { .. });
         end.window.push(Request { id: request.id, sends, signaled: request.signaled });

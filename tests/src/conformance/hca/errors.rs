@@ -26,7 +26,7 @@ fn fails<P: Party>(side: &mut Side<'_, P>, operation: Option<(Operation<'_>, Wor
         let as_good = match completion.result {
             Ok(done) => unheard && done == Done::Write,
             Err(WorkError::Unreachable) => unheard,
-            Err(WorkError::Flushed) => unexplained,
+            Err(WorkError::Flushed | WorkError::Device { .. }) => unexplained,
             Err(_) => false,
         };
         assert!(as_good || completion.result == Err(expected), "{completion:?} of {operation:?}");
@@ -52,20 +52,28 @@ fn fails<P: Party>(side: &mut Side<'_, P>, operation: Option<(Operation<'_>, Wor
     side.close(other);
 }
 
-/// What is posted on a broken connection is refused, or flushed; at the end that did not break it, it may also find nobody, and
-/// so at either where devices hear nothing from the other.
+/// What is posted on a broken connection is refused, or flushed; at the end that did not break it, it may also find nobody.
 fn is_broken<P: Party>(side: &mut Side<'_, P>, link: Connection, buffer: &Buffer, far: Far) {
     let (hears, first) = (side.capabilities().acknowledged, side.is_first());
     // The end that did not break it may have done something before it knows.
     let from = [buffer.piece(0, if hears || first { 8 } else { 0 })];
-    match side.fails(link, Operation::Write { from: &from, to: far.at(0) }) {
-        None | Some(WorkError::Flushed) => {}
-        Some(WorkError::Unreachable) if !first || !hears => {}
-        Some(other) => panic!("what is posted later is flushed, not {other:?}"),
-    }
+    let error = side.fails(link, Operation::Write { from: &from, to: far.at(0) });
+    let flushed = matches!(error, None | Some(WorkError::Flushed));
+    assert!(flushed || is_gone(side, error) && !(hears && first), "{error:?}");
     side.meet();
     assert_eq!(buffer.get(0, 8), [0; 8], "nothing takes effect any more");
     side.meet();
+}
+
+/// Whether this is how a request fails whose peer has ended the connection. Without a word from there it may be an error of the
+/// device, which can go no further, and a device that knows refuses.
+fn is_gone<P: Party>(side: &mut Side<'_, P>, error: Option<WorkError>) -> bool {
+    let hears = side.capabilities().acknowledged;
+    match error {
+        Some(WorkError::Unreachable) => true,
+        None | Some(WorkError::Device { .. }) => !hears,
+        Some(_) => false,
+    }
 }
 
 /// A region of the second's with this access, which must stay as it is; the first breaks a connection with each request.
@@ -327,8 +335,8 @@ pub(super) fn a_closed_connection_is_gone<P: Party>(side: &mut Side<'_, P>) -> A
         side.meet();
         let from = [buffer.whole()];
         let error = side.fails(link, Operation::Write { from: &from, to: far.at(0) });
-        let gone = [None, Some(WorkError::Unreachable), Some(WorkError::Flushed)];
-        assert!(gone.contains(&error), "{error:?}");
+        let flushed = matches!(error, None | Some(WorkError::Flushed));
+        assert!(flushed || is_gone(side, error), "{error:?}");
         side.close(link);
     } else {
         side.close(link);
@@ -364,10 +372,9 @@ pub(super) fn the_dead_are_unreachable<P: Party>(side: &mut Side<'_, P>) -> Appl
         }
     };
     // Its memory may go before its connections do.
-    assert!(matches!(error, WorkError::Unreachable | WorkError::RemoteAccess), "{error:?}");
+    assert!(error == WorkError::RemoteAccess || is_gone(side, Some(error)), "{error:?}");
     let error = side.fails(other, Operation::Send { from: &from });
-    let knows = error.is_none() && !side.capabilities().acknowledged;
-    assert!(knows || error == Some(WorkError::Unreachable), "{error:?}");
+    assert!(is_gone(side, error), "{error:?}");
     side.close(link);
     side.close(other);
     side.free(buffer);
