@@ -188,18 +188,16 @@ pub(super) fn a_place_out_of_range_breaks<P: Party>(side: &mut Side<'_, P>) -> A
 
 pub(super) fn rights_are_needed<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     let kinds = kinds(side);
+    let strict = side.habits().strict;
+    let least = if strict { Access::LOCAL } else { Access::LOCAL_READ };
     for (allowed, access) in [
         // Remote writes and atomics need the local write, which real devices insist on.
         (Some(Kind::Write), Access { remote_write: true, ..Access::LOCAL }),
-        (Some(Kind::Read), Access { remote_read: true, ..Access::LOCAL }),
-        (None, Access::LOCAL),
-        (Some(Kind::Read), Access { remote_read: true, ..Access::LOCAL_READ }),
-        (None, Access::LOCAL_READ),
+        (Some(Kind::Read), Access { remote_read: true, ..least }),
+        (None, least),
     ] {
-        let strict = side.habits().strict;
         let is_refused = |kind: &&Kind| match kind {
             Kind::Read if !strict => false,
-            Kind::Write if !strict && access.local_write => false,
             kind => allowed.is_none_or(|allowed| allowed as u8 != **kind as u8),
         };
         let refused: Vec<Kind> = kinds.iter().filter(is_refused).copied().collect();
