@@ -73,11 +73,11 @@ impl<M: Memory> Cache<M> {
     pub fn find(&mut self, address: u64, length: u64, access: Access) -> Option<Region> {
         self.clock += 1;
         let behind = self.entries[..self.fresh].partition_point(|e| e.region.base <= address);
-        let found = behind.checked_sub(1).map(|at| &mut self.entries[at]);
-        let found = found.filter(|entry| {
-            covers(&entry.region, address, length) && allows(&entry.access, &access)
-        });
-        let Some(entry) = found else {
+        // No fresh entry lies within another, so they end in the order in which they begin: before one that does not cover the
+        // bytes there is none that does.
+        let before = self.entries[..behind].iter_mut().rev();
+        let mut covering = before.take_while(|entry| covers(&entry.region, address, length));
+        let Some(entry) = covering.find(|entry| allows(&entry.access, &access)) else {
             self.counts.misses += 1;
             return None;
         };

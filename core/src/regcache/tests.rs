@@ -230,8 +230,8 @@ impl Game {
         });
         let answer = covering
             .into_iter()
-            .max_by_key(|known| known.region.base)
-            .filter(|known| covers_rights(known.access, access));
+            .filter(|known| covers_rights(known.access, access))
+            .max_by_key(|known| known.region.base);
         let base = NonNull::without_provenance((address as usize).try_into().unwrap());
         // SAFETY: the device touches no memory.
         let got = unsafe { self.cached.register(base, length as usize, access) };
