@@ -41,12 +41,24 @@ pub(crate) struct Place {
 
 impl Meeting {
     /// Waits until every member has come here.
+    #[inline]
     pub(super) fn barrier(&mut self, team: Team<'_>, way: Way) -> Result<(), Error> {
         let met = match self {
+            Self::Slot(place) => place.barrier(&team),
+            _ => self.barrier_elsewhere(team, way),
+        };
+        met.map_err(|error| team.blame(error))
+    }
+
+    /// As [`Meeting::barrier`], without a slot, or before there is one.
+    #[inline(never)]
+    fn barrier_elsewhere(&mut self, team: Team<'_>, way: Way) -> Result<(), Error> {
+        match self {
             _ if team.count() == 1 => Ok(()),
-            Self::Slot(place) => place.barrier(team),
+            Self::Slot(place) => place.barrier(&team),
             Self::Messages => {
-                team.check_whole().map_err(Error::from).and_then(|()| team.disseminate())
+                team.check_whole()?;
+                team.disseminate()
             }
             Self::Nodes(places) => places.barrier(team),
             Self::Nowhere if !team.is_on_one_node() => {
@@ -55,9 +67,11 @@ impl Meeting {
                 *self = Self::Nodes(places);
                 met
             }
-            Self::Nowhere => agree(team, way).map(|meeting| *self = meeting),
-        };
-        met.map_err(|error| team.blame(error))
+            Self::Nowhere => {
+                *self = agree(team, way)?;
+                Ok(())
+            }
+        }
     }
 
     /// Goes by messages from now on, although there may be a slot. All members say so before their first barrier.
@@ -158,7 +172,7 @@ impl Ranks for Others {
 
 impl Place {
     #[inline]
-    fn barrier(&mut self, team: Team<'_>) -> Result<(), Error> {
+    fn barrier(&mut self, team: &Team<'_>) -> Result<(), Error> {
         // SAFETY: the team's world keeps the segment mapped.
         let slot = unsafe { self.slot.as_ref() };
         if self.barrier.enter(slot) {
@@ -170,6 +184,14 @@ impl Place {
             }
             spin_hint();
         }
+        self.wait(team)
+    }
+
+    /// Waits with patience.
+    #[inline(never)]
+    fn wait(&mut self, team: &Team<'_>) -> Result<(), Error> {
+        // SAFETY: as above.
+        let slot = unsafe { self.slot.as_ref() };
         let outcome = team.world.wait_until(|| {
             // In this order: what a member did comes before its end.
             let loss = team.loss();
