@@ -22,6 +22,9 @@ pub struct Endpoint<'world> {
 /// Looks at the awaited source for each look at everything else: the shorter the loop, the sooner an arrival is seen.
 const LOOKS_AT_ONE: u32 = 64;
 
+/// Looks at the awaited source for each look at the queue, whose line this rank has in its cache until something comes.
+const LOOKS_AT_LINES: u32 = 4;
+
 /// The owner of blocking operations, which end before the call that made them.
 const BLOCKING: Owner = Owner(0);
 
@@ -238,6 +241,8 @@ impl<'world> Endpoint<'world> {
         for look in 0..self.world.spin().looks() {
             match self.world.engine().recv_short(source, want, bytes) {
                 Bypass::Received(status) => return Ok(status),
+                Bypass::Nothing if look % LOOKS_AT_LINES != 0 => finish_look(),
+                Bypass::Nothing if self.world.engine().has_queued() => break,
                 Bypass::Nothing if look % LOOKS_AT_ONE != 0 => finish_look(),
                 Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
                 Bypass::Nothing => break,

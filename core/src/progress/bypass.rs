@@ -120,6 +120,13 @@ impl<M: Memory + Clone> Engine<M> {
         Bypass::Received(Status { source, tag: key.tag(), bytes: length })
     }
 
+    /// True when something is in this rank's queue.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_queued(&self) -> bool {
+        self.segment.rank_block(self.rank).recv_queue.has_news()
+    }
+
     /// True when waiting for the next message of `source`'s fastbox alone, by [`Engine::recv_short`], would starve
     /// something else or could miss it: messages elsewhere, operations under way.
     #[inline(always)]
@@ -130,7 +137,7 @@ impl<M: Memory + Clone> Engine<M> {
             || !self.blocked.is_empty()
             || !self.no_transfers()
             || self.has_network()
-            || self.segment.rank_block(self.rank).recv_queue.has_news()
+            || self.has_queued()
             || (0..self.inboxes.len()).any(|place| {
                 let other = self.inboxes.get(place);
                 let peer = &self.peers[other as usize];
