@@ -165,7 +165,7 @@ impl Class {
         self.rates[candidate].learn(cost);
         let best = self.best();
         let least = self.rates[best].cost().max(1);
-        if candidate == best && least.abs_diff(self.settled) > self.settled / 4 {
+        if candidate == best && least.abs_diff(self.settled) > self.settled / 2 {
             // Where the processors are has changed: what was dear may be cheap now.
             self.settled = least;
             self.rates.iter_mut().for_each(Rate::hasten);

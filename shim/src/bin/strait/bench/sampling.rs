@@ -15,8 +15,8 @@ use crate::payload::Mismatch;
 /// How long one half of a sample should take: long against the watch, short against the moods of a hypervisor.
 const TARGET: Duration = Duration::from_micros(200);
 
-/// Samples that are taken before those that count.
-const WARM_UP: u32 = 3;
+/// Samples that are taken before those that count, and rounds before any.
+const WARM_UP: u32 = 10;
 
 /// Something that can be repeated, by a leader and a follower at once.
 pub(crate) trait Batch {
@@ -152,6 +152,10 @@ impl Both<'_> {
         &mut self,
         mut once: impl FnMut(&mut Self, u64) -> Result<Duration, Box<dyn Error>>,
     ) -> Result<u64, Box<dyn Error>> {
+        // The first rounds touch memory, open ways and try transfers out.
+        for _ in 0..WARM_UP {
+            once(self, 1)?;
+        }
         let mut rounds = 1;
         // Doubling ends: every round takes some time.
         while once(self, rounds)? < TARGET {
