@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::error::Cause;
+use super::pipeline;
 use super::poster::Poster;
 use super::slot::{ANNOUNCEMENT, Announcement, Kind, Slots};
 use crate::hca::{Access, Hca, HcaError, Piece, Region};
@@ -74,12 +75,21 @@ impl Held {
     }
 }
 
-/// The parts before the first one of at least `large` bytes, and that one.
-pub(super) fn split(parts: &[Part], large: usize) -> (&[Part], Option<Part>) {
-    match parts.iter().position(|part| part.length >= large) {
-        Some(place) => (&parts[..place], Some(parts[place])),
-        None => (parts, None),
-    }
+/// Takes the parts before the first one of at least `large` bytes, as far as there is room. Also that one, when they are all in:
+/// it is next.
+pub(super) fn put_small<H: Hca>(
+    slots: &mut Slots,
+    poster: &mut Poster,
+    hca: &mut H,
+    from: &[Part],
+    large: usize,
+) -> Result<(usize, Option<Part>), Cause> {
+    let place = from.iter().position(|part| part.length >= large);
+    // SAFETY: the parts are valid while `Link::put` runs.
+    let small = unsafe { Cursor::parts(&from[..place.unwrap_or(from.len())]) };
+    let all = small.remaining();
+    let taken = pipeline::put(slots, poster, hca, small)?;
+    Ok((taken, place.filter(|_| taken == all).map(|place| from[place])))
 }
 
 /// The bytes of an announcement, to put into a slot or a grant.

@@ -8,7 +8,7 @@
 use super::config::{Config, GRANT, GRANTED};
 use super::error::Cause;
 use super::landing::Head;
-use super::large::{Held, announce, cursor, split};
+use super::large::{Held, announce, cursor, put_small};
 use super::pipeline;
 use super::poster::Poster;
 use super::slot::{ANNOUNCEMENT, Announcement, Front, Kind, Place, Slots, corrupt};
@@ -91,17 +91,12 @@ impl RendezvousWrite {
             held.check(from.iter().find(|part| part.length > 0).copied())?;
             return Ok(self.settle(poster, hca)?.unwrap_or(0));
         }
-        let (small, large) = split(from, self.large);
-        // SAFETY: the parts are valid while `Link::put` runs.
-        let parts = unsafe { Cursor::parts(small) };
-        let before = parts.remaining();
-        let mut taken = pipeline::put(&mut self.slots, poster, hca, parts)?;
+        let (mut taken, large) = put_small(&mut self.slots, poster, hca, from, self.large)?;
         if let Some(part) = large
-            && taken == before
             && !self.ask(poster, hca, part)?
         {
             // The system registers no more: through the slots, like a small one.
-            // SAFETY: as above.
+            // SAFETY: the part is valid while `Link::put` runs.
             let part = unsafe { Cursor::contiguous(part) };
             taken += pipeline::put(&mut self.slots, poster, hca, part)?;
         }

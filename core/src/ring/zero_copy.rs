@@ -7,7 +7,7 @@
 use super::config::{Config, FETCHED};
 use super::error::Cause;
 use super::landing::Counter;
-use super::large::{Held, announce, split};
+use super::large::{Held, announce, put_small};
 use super::pipeline;
 use super::poster::Poster;
 use super::slot::{Kind, Slots, corrupt};
@@ -69,17 +69,12 @@ impl ZeroCopy {
             held.check(from.iter().find(|part| part.length > 0).copied())?;
             return Ok(self.settle(poster, hca)?.unwrap_or(0));
         }
-        let (small, large) = split(from, self.large);
-        // SAFETY: the parts are valid while `Link::put` runs.
-        let cursor = unsafe { Cursor::parts(small) };
-        let before = cursor.remaining();
-        let mut taken = pipeline::put(&mut self.slots, poster, hca, cursor)?;
+        let (mut taken, large) = put_small(&mut self.slots, poster, hca, from, self.large)?;
         if let Some(part) = large
-            && taken == before
             && !self.offer(poster, hca, part)?
         {
             // The system registers no more: through the slots, like a small one.
-            // SAFETY: as above.
+            // SAFETY: the part is valid while `Link::put` runs.
             let cursor = unsafe { Cursor::contiguous(part) };
             taken += pipeline::put(&mut self.slots, poster, hca, cursor)?;
         }
