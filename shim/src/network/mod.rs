@@ -5,17 +5,17 @@
 //! ([`Network::connect`]). The memory of all links is one region, registered once. The engine puts and gets through
 //! [`Channel`]; here completions are brought to their links and links to their ends.
 //!
-//! Nothing here knows which device it is but [`soft`].
+//! Nothing here knows which device it is but [`means`].
 
 mod error;
-mod soft;
+mod means;
 
 pub use error::NetworkError;
-pub(crate) use soft::{SoftNetwork, fabric, shared_fabric, soft};
+pub(crate) use means::{JobNetwork, Means};
 
-use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness};
+use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness};
 use strait_core::progress::{Broken, Channel, Part, Taken};
-use strait_core::ring::{Card, Cause, Config, Design, Lent, Link, LinkError};
+use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError};
 use strait_core::wire::StreamHead;
 
 use crate::boot::KeyValueStore;
@@ -45,6 +45,11 @@ pub(crate) const fn config(design: Design) -> Config {
 /// Bytes from the memory of one link to that of the next.
 const fn stride(config: &Config) -> usize {
     config.bytes().next_multiple_of(4096)
+}
+
+/// The ranks on other nodes than `me`'s.
+fn peers(me: Rank, nodes: &Nodes) -> impl Iterator<Item = Rank> {
+    (0..nodes.ranks()).filter(move |rank| nodes.node_of(*rank) != nodes.node_of(me))
 }
 
 /// The ways from one rank to those on other nodes.
@@ -86,8 +91,7 @@ impl<H: Hca> Network<H> {
         nodes: &Nodes,
         config: Config,
     ) -> Result<(Self, Vec<(Rank, Card)>), NetworkError> {
-        let elsewhere = |rank: &Rank| nodes.node_of(*rank) != nodes.node_of(me);
-        let peers: Box<[Rank]> = (0..nodes.ranks()).filter(elsewhere).collect();
+        let peers: Box<[Rank]> = peers(me, nodes).collect();
         let stride = stride(&config);
         let length = stride * peers.len();
         let memory = Mapping::private(length).map_err(NetworkError::Memory)?;
@@ -125,20 +129,23 @@ impl<H: Hca> Network<H> {
         })
     }
 
-    /// Reads what the others said, and begins to connect to them.
-    pub(crate) fn connect(&mut self, store: &mut dyn KeyValueStore) -> Result<(), NetworkError> {
+    /// Reads what the others said, and begins to connect to them. A failure that `forgives` is met again, and reported, when a
+    /// message goes there.
+    pub(crate) fn connect(
+        &mut self,
+        store: &mut dyn KeyValueStore,
+        forgives: impl Fn(&LinkError) -> bool,
+    ) -> Result<(), NetworkError> {
         for &peer in &self.peers {
             let found = store.get(&key(peer, self.me)).map_err(NetworkError::Store)?;
             let bytes = found.and_then(|bytes| bytes.try_into().ok());
             let card = bytes.map(Card::from_bytes).ok_or(NetworkError::Card { peer })?;
             if let Some(line) = &mut self.lines[peer as usize] {
                 line.state = State::Waiting(card);
-                match line.connect(&mut self.device) {
-                    // It may have died since: whoever talks to it will hear so.
-                    Err(LinkError {
-                        cause: Cause::Device(HcaError::Unreachable { .. }), ..
-                    }) => {}
-                    connected => drop(connected?),
+                if let Err(error) = line.connect(&mut self.device)
+                    && !forgives(&error)
+                {
+                    return Err(error.into());
                 }
             }
         }

@@ -6,26 +6,29 @@ use strait_core::progress::ProgressError;
 
 use super::World;
 use crate::boot::KeyValueStore;
-use crate::network::{self, SoftNetwork};
+use crate::network::{self, JobNetwork, Means};
 use crate::nodes::Nodes;
 use crate::{Error, Rank, env};
 
 /// The way to other nodes; `None` on one node, or when there is to be none.
-pub(super) type Way = Option<Box<UnsafeCell<SoftNetwork>>>;
+pub(super) type Way = Option<Box<UnsafeCell<JobNetwork>>>;
 
 /// The networks of a job inside this process, for its ranks one after the other.
 pub(super) fn in_process(nodes: &Nodes, store: &mut dyn KeyValueStore) -> Result<Vec<Way>, Error> {
     let none = || (0..nodes.ranks()).map(|_| None).collect();
-    let Some(mode) = env::network()?.filter(|_| nodes.count() > 1) else { return Ok(none()) };
-    let (fabric, config) = (network::fabric(nodes.ranks())?, network::config(env::ring()?));
+    if nodes.count() <= 1 {
+        return Ok(none());
+    }
+    let Some(means) = Means::in_process(nodes.ranks())? else { return Ok(none()) };
+    let config = network::config(env::ring()?);
     let mut networks = Vec::new();
     for rank in 0..nodes.ranks() {
-        let (network, cards) = network::soft(&fabric, mode, rank, nodes, config)?;
+        let (network, cards) = means.open(rank, nodes, config)?;
         network.publish(&cards, store)?;
         networks.push(network);
     }
     for network in &mut networks {
-        network.connect(store)?;
+        network.connect(store, |error| means.forgives(error))?;
     }
     Ok(networks.into_iter().map(|network| Some(Box::new(UnsafeCell::new(network)))).collect())
 }
@@ -36,20 +39,21 @@ pub(super) fn of_process(
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
 ) -> Result<Way, Error> {
-    let Some(mode) = env::network()?.filter(|_| nodes.count() > 1) else { return Ok(None) };
-    let fabric = network::shared_fabric(store, rank, nodes.ranks())?;
-    let config = network::config(env::ring()?);
-    let (mut network, cards) = network::soft(&fabric, mode, rank, nodes, config)?;
+    if nodes.count() <= 1 {
+        return Ok(None);
+    }
+    let Some(means) = Means::of_process(store, rank, nodes)? else { return Ok(None) };
+    let (mut network, cards) = means.open(rank, nodes, network::config(env::ring()?))?;
     network.publish(&cards, store)?;
     store.fence().map_err(network::NetworkError::Store)?;
-    network.connect(store)?;
+    network.connect(store, |error| means.forgives(error))?;
     Ok(Some(Box::new(UnsafeCell::new(network))))
 }
 
 impl World {
     /// The network, to be used by the caller alone until the borrow ends.
     #[expect(clippy::mut_from_ref, reason = "as in `engine`")]
-    pub(super) fn network(&self) -> Option<&mut SoftNetwork> {
+    pub(super) fn network(&self) -> Option<&mut JobNetwork> {
         // SAFETY: as in `engine`: one thread is here, and no caller runs code of the user's while it holds the borrow.
         self.network.as_deref().map(|network| unsafe { &mut *network.get() })
     }
@@ -75,11 +79,11 @@ impl World {
 }
 
 #[inline(never)]
-fn poll(world: &World, network: &mut SoftNetwork) -> Result<bool, ProgressError> {
+fn poll(world: &World, network: &mut JobNetwork) -> Result<bool, ProgressError> {
     network.poll();
     world.engine().poll_network(network)
 }
 
 fn network_is_drained(world: &World) -> bool {
-    world.network().is_none_or(SoftNetwork::drain)
+    world.network().is_none_or(JobNetwork::drain)
 }

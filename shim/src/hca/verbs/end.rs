@@ -157,7 +157,7 @@ impl End {
     /// Where a peer on InfiniBand or RoCE finds this end.
     pub(super) fn place(&self, device: &Device, limits: Limits) -> Place {
         let gid = match device.port.link {
-            Link::InfiniBand { gid } | Link::Ethernet { gid, .. } | Link::Iwarp { gid } => gid,
+            Link::InfiniBand { gid, .. } | Link::Ethernet { gid, .. } | Link::Iwarp { gid } => gid,
         };
         Place {
             pair: self.number(),
@@ -261,7 +261,9 @@ fn route(device: &Device, peer: &Place) -> ibv::ibv_ah_attr {
     let (global, index) = match device.port.link {
         Link::Ethernet { index, .. } => (true, index),
         // Within one subnet the LID is enough; the first half of a global identifier names the subnet.
-        Link::InfiniBand { gid } | Link::Iwarp { gid } => (gid[..8] != peer.gid[..8], 0),
+        Link::InfiniBand { gid, index } => (gid[..8] != peer.gid[..8], index),
+        // The connection manager knows the way.
+        Link::Iwarp { .. } => (false, 0),
     };
     if global {
         route.is_global = 1;

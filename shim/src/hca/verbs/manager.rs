@@ -80,7 +80,7 @@ impl Manager {
             };
             return Ok(Self { listener, channel, place: SocketAddr::new(ip, port) });
         }
-        Err(OpenError::NoPort { name: device.to_owned() })
+        Err(OpenError::NoPort { name: device.to_owned(), port: None, gid: None })
     }
 
     /// What port `number` of the device is connected to, if it is the one that listens.

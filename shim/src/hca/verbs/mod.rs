@@ -101,7 +101,7 @@ impl Verbs {
         // since 5.12 keep registered memory whole by themselves.
         // SAFETY: no argument, and any thread may call it.
         let _ = unsafe { ibv::ibv_fork_init() };
-        let device = Device::open(config.device.as_deref())?;
+        let device = Device::open(config)?;
         let attributes = &device.attributes;
         let at_most = |wanted: u32, limit: i32| wanted.clamp(1, limit.max(1).cast_unsigned());
         let receives = at_most(config.receives, attributes.max_srq_wr);

@@ -6,6 +6,9 @@ use std::io;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use strait::env;
+use strait::hca::Choice;
+use strait::hca::soft::Mode;
 
 use super::stage::Stage;
 use super::stats::{Summary, time};
@@ -14,8 +17,14 @@ use crate::say;
 /// Two figures of the bare line that differ by more than this say that the processors were moved.
 const MOVED: f64 = 1.3;
 
-/// The transport between virtual nodes.
-const NETWORK: &str = "soft";
+/// The transport on a node.
+const MEMORY: &str = "shm";
+
+/// That between virtual nodes.
+fn network() -> Cow<'static, str> {
+    let choice = env::hca().ok().flatten();
+    choice.map_or(Mode::default().name().into(), |choice| choice.to_string().into())
+}
 
 /// One line of `--json`.
 #[derive(Clone, Debug, Serialize)]
@@ -23,7 +32,7 @@ pub(crate) struct Row {
     bench: &'static str,
     /// What is special about this row among those of its bench.
     variant: Cow<'static, str>,
-    transport: &'static str,
+    transport: Cow<'static, str>,
     ranks: u32,
     nodes: u32,
     bytes: usize,
@@ -46,7 +55,8 @@ impl Row {
     ) -> Self {
         let Summary { min, p50, p99, samples } = summary;
         let [min, p50, p99] = [short(min), short(p50), short(p99)];
-        let (variant, transport, ranks, nodes) = (Cow::Borrowed("pinned"), "shm", 0, 1);
+        let (variant, transport) = (Cow::Borrowed("pinned"), Cow::Borrowed(MEMORY));
+        let (ranks, nodes) = (0, 1);
         Self {
             bench,
             variant,
@@ -69,8 +79,8 @@ impl Row {
     }
 
     /// The same over another transport than shared memory.
-    pub(crate) fn over(self, transport: &'static str) -> Self {
-        Self { transport, ..self }
+    pub(crate) fn over(self, device: &Choice) -> Self {
+        Self { transport: device.to_string().into(), ..self }
     }
 }
 
@@ -128,7 +138,8 @@ impl Report {
         if !self.speaks || !self.json {
             return Ok(());
         }
-        let transport = if self.nodes > 1 { NETWORK } else { row.transport };
+        let is_message = row.transport == MEMORY;
+        let transport = if self.nodes > 1 && is_message { network() } else { row.transport };
         let row = Row { ranks: self.ranks, nodes: self.nodes, transport, ..row };
         let line = serde_json::to_string(&row)?;
         self.bar.suspend(|| say(&line))
