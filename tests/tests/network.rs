@@ -286,6 +286,27 @@ deaths! {
     a_rank_dies_in_transfer_by_pipeline_and_a_thread: "pipeline", ENGINE;
 }
 
+/// No launcher says that a rank of another node has died: its device answers no more. Both who waits for it and who sends to it
+/// hear of it, and whoever is on its node.
+#[test]
+fn a_death_is_heard_of_without_a_launcher() {
+    let name = "a_death_is_heard_of_without_a_launcher";
+    Ranks::new(4, name).on_nodes(2).by_pmi().with_deaths(&[3]).run(|world| {
+        let endpoint = world.endpoint();
+        (0..3).for_each(|_| endpoint.barrier().unwrap());
+        match world.rank() {
+            3 => die(),
+            1 => {
+                while endpoint.send(&[0_u8; 1000], 3, 1).is_ok() {}
+                assert_failed(endpoint.send(&[0_u8], 3, 1), 3);
+            }
+            _ => assert_failed(endpoint.recv(&mut [0_u8], 3, 1), 3),
+        }
+        go_on(&world, &[0, 1, 2]);
+        world.finalize().unwrap();
+    });
+}
+
 /// Collectives where ranks and nodes have nothing to do with each other, and are no powers of two.
 #[test]
 fn collectives_span_nodes() {

@@ -280,6 +280,12 @@ impl Link {
         released.map_err(fault)
     }
 
+    /// True of a link that works, on which the device is at work on no user's memory.
+    #[must_use]
+    pub const fn is_at_rest(&self) -> bool {
+        self.broken.is_none() && !self.holds_put() && !self.holds_get()
+    }
+
     /// The device's name for this end.
     #[must_use]
     pub const fn connection(&self) -> Connection {

@@ -62,6 +62,8 @@ pub(crate) struct Network<H: Hca> {
     peers: Box<[Rank]>,
     /// The peer of each connection.
     owners: Vec<Option<Rank>>,
+    /// Links to peers that have left: what came last from them may not be acknowledged yet, and they wait for that.
+    parted: Vec<Link>,
     device: H,
     /// Lent to links and registered: goes last.
     _memory: Mapping,
@@ -115,7 +117,8 @@ impl<H: Hca> Network<H> {
             lines[peer as usize] = Some(Line { link, state: State::Opened });
             cards.push((peer, card));
         }
-        Ok((Self { me, lines, peers, owners, device, _memory: memory }, cards))
+        let parted = Vec::new();
+        Ok((Self { me, lines, peers, owners, parted, device, _memory: memory }, cards))
     }
 
     /// Says in `store` how the others connect to this rank. To be followed by a fence.
@@ -236,6 +239,10 @@ impl<H: Hca> Channel for Network<H> {
         let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::take) else { return };
         let Connection(connection) = line.link.connection();
         self.owners[connection as usize] = None;
+        if line.link.is_at_rest() {
+            self.parted.push(line.link);
+            return;
+        }
         // It is closed whatever the device says, and nobody is left to tell.
         let _ = line.link.finalize(&mut self.device);
     }

@@ -7,7 +7,8 @@ use core::net::Ipv6Addr;
 use core::slice;
 
 use rdma_mummy_sys as ibv;
-use strait_core::hca::Atomics;
+use rdma_mummy_sys::ibv_access_flags as may;
+use strait_core::hca::{Access, Atomics};
 
 use super::manager::Manager;
 use super::owned::Owned;
@@ -183,6 +184,22 @@ fn best(gids: impl Iterator<Item = Gid>) -> Option<Gid> {
         (gid.routable, reach, core::cmp::Reverse(gid.index))
     };
     gids.max_by_key(rank)
+}
+
+/// The library's flags for `access`.
+pub(super) fn flags(access: Access, atomics: Atomics, is_iwarp: bool) -> may {
+    let atomic = access.remote_atomic && atomics != Atomics::None;
+    // On iWARP the answer to a read is one of the peer's writes.
+    let answers = access.local_write && is_iwarp;
+    let wanted = [
+        // The library lets peers write only what the device may write for its own.
+        (access.local_write || access.remote_write || atomic, may::IBV_ACCESS_LOCAL_WRITE),
+        (access.remote_read, may::IBV_ACCESS_REMOTE_READ),
+        (access.remote_write || answers, may::IBV_ACCESS_REMOTE_WRITE),
+        (atomic, may::IBV_ACCESS_REMOTE_ATOMIC),
+    ];
+    let set = wanted.into_iter().filter(|(set, _)| *set);
+    set.fold(may(0), |flags, (_, flag)| flags | flag)
 }
 
 /// The devices of the system, as the library lists them.

@@ -24,16 +24,16 @@ mod window;
 use core::fmt;
 use core::mem;
 use core::ptr::{self, NonNull};
+use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rdma_mummy_sys as ibv;
-use rdma_mummy_sys::ibv_access_flags as may;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use strait_core::hca::{
-    Access, Address, Atomics, Capabilities, Completion, Connection, Hca, HcaError, Piece,
-    PostError, Readiness, Region, WorkError, WorkRequest,
+    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Piece, PostError,
+    Readiness, Region, WorkError, WorkRequest,
 };
 
 use address::EndName;
@@ -55,6 +55,8 @@ const READS: i32 = 16;
 const RECEIVE: u64 = 1 << 63;
 /// Polls in vain until the connection manager is asked, which is a call of the system.
 const LOOK: u32 = 64;
+/// How long a device stays when nobody needs it any more.
+const LINGER: Duration = Duration::from_millis(5);
 /// Completions that are taken from the library at a time.
 const BATCH: usize = 16;
 
@@ -307,7 +309,8 @@ impl Hca for Verbs {
         length: usize,
         access: Access,
     ) -> Result<Region, HcaError> {
-        let flags = self.flags(access);
+        let is_iwarp = self.device.manager.is_some();
+        let flags = device::flags(access, self.capabilities.atomics, is_iwarp);
         // SAFETY: by the contract the memory stays mapped, and peers may do with it what they are allowed.
         let owner = unsafe {
             let raw = ibv::ibv_reg_mr(
@@ -468,21 +471,14 @@ impl Hca for Verbs {
     }
 }
 
-impl Verbs {
-    /// The library's flags for `access`.
-    fn flags(&self, access: Access) -> may {
-        let atomic = access.remote_atomic && self.capabilities.atomics != Atomics::None;
-        // On iWARP the answer to a read is one of the peer's writes.
-        let answers = access.local_write && self.device.manager.is_some();
-        let wanted = [
-            // The library lets peers write only what the device may write for its own.
-            (access.local_write || access.remote_write || atomic, may::IBV_ACCESS_LOCAL_WRITE),
-            (access.remote_read, may::IBV_ACCESS_REMOTE_READ),
-            (access.remote_write || answers, may::IBV_ACCESS_REMOTE_WRITE),
-            (atomic, may::IBV_ACCESS_REMOTE_ATOMIC),
-        ];
-        let set = wanted.into_iter().filter(|(set, _)| *set);
-        set.fold(may(0), |flags, (_, flag)| flags | flag)
+/// A device acknowledges by itself what peers have written, but only as long as there is the queue pair: a peer whose last
+/// request is not acknowledged tries for seconds. On iWARP the system's TCP sees to it.
+impl Drop for Verbs {
+    fn drop(&mut self) {
+        let is_ready = |end: &End| end.readiness == State::Ready;
+        if self.device.manager.is_none() && self.ends.iter().flatten().any(is_ready) {
+            std::thread::sleep(LINGER);
+        }
     }
 }
 
