@@ -8,7 +8,7 @@ use rdma_mummy_sys::ibv_qp_state as state;
 use strait_core::hca::{Address, Atomics, HcaError, Readiness, WorkError};
 
 use super::OpenError;
-use super::address::{EndName, Place};
+use super::address::{Door, Place};
 use super::device::{Device, Link};
 use super::error::checked;
 use super::owned::Owned;
@@ -48,6 +48,8 @@ pub(super) struct End {
     pub(super) readiness: State,
     /// Whether a failure was reported, or this side wants no more.
     pub(super) failed: bool,
+    /// The word in which it is greeted: on iWARP alone.
+    pub(super) greeting: Option<u32>,
     first_packet: u32,
 }
 
@@ -56,8 +58,10 @@ pub(super) struct End {
 pub(super) enum State {
     /// Made, and not connected.
     Open,
-    /// The connection manager is about to connect it to the peer's end of this name.
-    Joining { asks: EndName },
+    /// The connection manager is about to connect it to the peer's end there.
+    Joining { to: Door },
+    /// The peer has asked for it, and has not greeted it yet.
+    Accepted,
     /// It could not be connected.
     Failed(HcaError),
     /// The other side has ended it, and what is under way is to be completed.
@@ -130,6 +134,7 @@ impl End {
             window: Window::new(limits.depth),
             readiness: State::Open,
             failed: false,
+            greeting: None,
             first_packet: random & NUMBER,
         };
         let mut attributes = end.attributes(state::IBV_QPS_INIT);

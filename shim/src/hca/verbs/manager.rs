@@ -17,11 +17,12 @@ use std::os::fd::BorrowedFd;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::rdma_cm_event_type as kind;
 use rustix::net::addr::SocketAddrArg as _;
-use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness};
+use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness, Remote};
 
 use super::address::{Door, EndName};
 use super::device::{Link, name_of};
 use super::end::{End, Limits, State};
+use super::greeting::Greetings;
 use super::owned::Owned;
 use super::{OpenError, Verbs};
 
@@ -90,9 +91,10 @@ impl Manager {
         (mine == number).then(|| Link::Iwarp { gid: self.door_ip().octets() })
     }
 
-    /// Where to ask for the end of this name.
-    pub(super) fn door(&self, end: EndName) -> Door {
-        Door { ip: self.door_ip(), port: self.place.port(), end }
+    /// Where to ask for the end of this name, which is greeted there.
+    pub(super) fn door(&self, end: EndName, greeting: Remote) -> Door {
+        let Remote { address: word, key } = greeting;
+        Door { ip: self.door_ip(), port: self.place.port(), end, word, key }
     }
 
     fn door_ip(&self) -> core::net::Ipv6Addr {
@@ -102,17 +104,17 @@ impl Manager {
         }
     }
 
-    /// Begins to connect `end`, which is called `name`, to the one at `address`.
+    /// Begins to connect `end`, whose door is `mine`, to the one at `address`.
     pub(super) fn join(
         &self,
         end: &mut End,
-        name: EndName,
+        mine: Door,
         address: &Address,
     ) -> Result<Readiness, HcaError> {
         let unreachable = HcaError::Unreachable { peer: end.peer };
         let theirs = Door::parse(address).ok_or(unreachable)?;
-        if self.door(name) < theirs {
-            let id = new_id(&self.channel, name.connection).map_err(|_| unreachable)?;
+        if mine < theirs {
+            let id = new_id(&self.channel, mine.end.connection).map_err(|_| unreachable)?;
             let (mine, socket) = (SocketAddr::new(self.place.ip(), 0), theirs.socket());
             // SAFETY: the identifier is live; the library copies both addresses.
             let code = unsafe {
@@ -128,20 +130,27 @@ impl Manager {
             }
             end.id = Some(id);
         }
-        end.readiness = State::Joining { asks: theirs.end };
+        end.readiness = State::Joining { to: theirs };
         Ok(Readiness::Pending)
     }
 
     /// Goes on with the connections of all `ends`, of a device with this nonce.
-    pub(super) fn progress(&self, ends: &mut [Option<End>], nonce: u32, limits: Limits) {
+    pub(super) fn progress(
+        &self,
+        ends: &mut [Option<End>],
+        nonce: u32,
+        limits: Limits,
+        greetings: &Greetings,
+    ) {
         while let Some(event) = self.next() {
             if event.kind == kind::RDMA_CM_EVENT_CONNECT_REQUEST {
                 answer(&event, ends, nonce, limits);
             } else if let Some(end) = ends.get_mut(event.about as usize).and_then(Option::as_mut)
-                && let Err(error) = go_on(&event, end, limits)
+                && let Err(error) = go_on(&event, end, limits, greetings)
             {
                 end.readiness = match end.readiness {
                     State::Ready => State::Ended,
+                    State::Accepted if greetings.has_come(end.greeting) => State::Ended,
                     State::Broken => State::Broken,
                     _ => State::Failed(error),
                 };
@@ -179,11 +188,17 @@ impl Manager {
 }
 
 impl Verbs {
+    /// Goes on with all connections, where there is a manager.
+    pub(super) fn manage(&mut self) {
+        if let (Some(manager), Some(greetings)) = (&self.device.manager, &self.greetings) {
+            manager.progress(&mut self.ends, self.random, self.limits, greetings);
+        }
+    }
+
     /// Completes what was under way on connections that the other side has ended, of which the manager tells. The kernel's soft
     /// iWARP never completes what was posted after it knew.
     pub(super) fn finish_ended(&mut self) -> Result<(), HcaError> {
-        let Some(manager) = &self.device.manager else { return Ok(()) };
-        manager.progress(&mut self.ends, self.random, self.limits);
+        self.manage();
         let has_ended =
             |end: &Option<End>| end.as_ref().is_some_and(|end| end.readiness == State::Ended);
         while let Some(index) = self.ends.iter().position(has_ended) {
@@ -217,22 +232,30 @@ struct Event {
 }
 
 /// The next step of the end that asks, or of either when it is done.
-fn go_on(event: &Event, end: &mut End, limits: Limits) -> Result<(), HcaError> {
+fn go_on(
+    event: &Event,
+    end: &mut End,
+    limits: Limits,
+    greetings: &Greetings,
+) -> Result<(), HcaError> {
     let unreachable = HcaError::Unreachable { peer: end.peer };
     let code = match (event.kind, end.readiness) {
         // SAFETY: the identifier is the end's.
         (kind::RDMA_CM_EVENT_ADDR_RESOLVED, _) => unsafe {
             ibv::rdma_resolve_route(event.id, LOOKING)
         },
-        (kind::RDMA_CM_EVENT_ROUTE_RESOLVED, State::Joining { asks }) => {
-            let name = asks.pack();
+        (kind::RDMA_CM_EVENT_ROUTE_RESOLVED, State::Joining { to }) => {
+            let name = to.end.pack();
             let mut parameters = parameters(end, [limits.reads; 2]);
             parameters.private_data = name.as_ptr().cast();
             parameters.private_data_len = EndName::LENGTH as u8;
             // SAFETY: as above; the library copies the parameters and what they point to.
             unsafe { ibv::rdma_connect(event.id, &raw mut parameters) }
         }
-        (kind::RDMA_CM_EVENT_ESTABLISHED, _) => {
+        (kind::RDMA_CM_EVENT_ESTABLISHED, State::Joining { to }) => {
+            if !greetings.say(end, event.about, to.greeting()) {
+                return Err(unreachable);
+            }
             end.readiness = State::Ready;
             0
         }
@@ -281,6 +304,7 @@ fn answer(event: &Event, ends: &mut [Option<End>], nonce: u32, limits: Limits) {
     };
     if code == 0 {
         end.id = Some(id);
+        end.readiness = State::Accepted;
     } else {
         end.readiness = State::Failed(HcaError::Unreachable { peer: end.peer });
     }
