@@ -199,7 +199,8 @@ impl From<Corrupt> for ProgressError {
 pub enum StillClaimed {
     /// There is no memory to copy the rest of a send. Nothing was changed.
     OutOfMemory(OutOfMemory),
-    /// The peer is moving a piece of it, and will soon be done. It claims no more: make progress and ask again.
+    /// The peer is moving a piece of it, and will soon be done. It claims no more: make progress and ask again. Or it is on
+    /// another node, may begin to read the message at any time, and has been asked not to.
     Moving {
         /// The peer.
         peer: u32,

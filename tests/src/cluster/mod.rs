@@ -1,9 +1,11 @@
 //! The engines of a job on several nodes, on one thread, over the simulated fabric: everything is drawn from a seed, and who
 //! gets what is judged by the oracle.
 
+mod overtaking;
 mod plan;
 mod play;
 
+pub use overtaking::overtake;
 pub use plan::Plan;
 pub use play::play;
 
@@ -14,6 +16,7 @@ use strait_core::hca::{Access, Hca as _, Region};
 use strait_core::lmt::Transfer;
 use strait_core::progress::{Begun, Broken, Channel, Direct, Engine, Part, Taken, Tuning};
 use strait_core::ring::{self, Design};
+use strait_core::wire::StreamHead;
 
 use crate::conformance::ring::{Mesh, Node, Rig};
 use crate::sim::{Device, Fabric, Model};
@@ -64,8 +67,11 @@ impl Channel for Port<'_> {
         if self.rng.u32(..100) < self.refuse {
             return None;
         }
-        // SAFETY: by the contract.
-        unsafe { self.node.device.register(part.base, part.length, access) }.ok()
+        // As a cache may answer with the registration of a longer part.
+        let before = self.rng.usize(..64);
+        let base = part.base.map_addr(|base| base.get().saturating_sub(before).try_into().unwrap());
+        // SAFETY: by the contract. Nobody is asked to reach what lies before the part.
+        unsafe { self.node.device.register(base, before + part.length, access) }.ok()
     }
 
     fn release(&mut self, region: Region) {
@@ -112,24 +118,39 @@ impl Cluster {
     pub fn drawn(seed: u64, ranks: u32, design: Design) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x0c15);
         let (chunk, slots) = (8 * rng.u32(3..32), rng.u32(1..9));
-        let links = ring::Config { design, chunk, slots, large: rng.u32(41..400) };
+        let large = rng.u32(StreamHead::LENGTH as u32 + 1..400);
+        let links = ring::Config { design, chunk, slots, large };
         let mut model = Model::drawn(seed);
         model.capabilities.message = *rng.choice(&[2000, 1 << 30]).expect("one of them");
-        let mesh = Mesh::new(Simulated(Fabric::new(seed, ranks, model)), ranks, links);
+        let fabric = Fabric::new(seed, ranks, model);
         let per_node = rng.u32(1..3);
+        let refuse = *rng.choice(&[0, 0, 0, 20]).expect("one of them");
+        let mut draws = rng.fork();
+        let tuning = || Tuning {
+            eager_max: draws.usize(0..600),
+            unexpected_max: *draws.choice(&[300, 2000, 1 << 20]).expect("one of them"),
+            transfer: Transfer::CopyRing,
+            ..Tuning::default()
+        };
+        Self::on(fabric, links, (ranks, per_node), tuning, (rng, refuse))
+    }
+
+    /// A cluster on `fabric`, of so many ranks and so many on a node.
+    fn on(
+        fabric: Fabric,
+        links: ring::Config,
+        (ranks, per_node): (u32, u32),
+        mut tuning: impl FnMut() -> Tuning,
+        (rng, refuse): (Rng, u32),
+    ) -> Self {
+        let mesh = Mesh::new(Simulated(fabric), ranks, links);
         let (ledger, mut arenas) = (Ledger::default(), Vec::new());
         for _ in 0..ranks.div_ceil(per_node) {
             arenas.push(Arena::new(shape::tiny(ranks, 2)));
         }
         let engine = |rank: u32| {
-            let tuning = Tuning {
-                eager_max: rng.usize(0..600),
-                unexpected_max: *rng.choice(&[300, 2000, 1 << 20]).expect("one of them"),
-                transfer: Transfer::CopyRing,
-                ..Tuning::default()
-            };
             let node = rank / per_node;
-            let mut engine = arenas[node as usize].engine_with(rank, &ledger, tuning);
+            let mut engine = arenas[node as usize].engine_with(rank, &ledger, tuning());
             for peer in 0..ranks {
                 if peer / per_node == node {
                     engine.ring_backed(peer, true);
@@ -140,7 +161,6 @@ impl Cluster {
             engine
         };
         let engines = (0..ranks).map(engine).collect();
-        let refuse = *rng.choice(&[0, 0, 0, 20]).expect("one of them");
         Self { engines, mesh, dead: None, rng, refuse, _arenas: arenas, ledger }
     }
 

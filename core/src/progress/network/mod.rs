@@ -5,11 +5,12 @@
 //! user's buffer, got into that of the receive, or into the engine's memory when no receive is there. A stream keeps its order, so
 //! packets need no numbers; matching, unexpected messages, offers and calls are those of the node.
 //!
-//! Nothing waits for ever behind the bytes of a message. One that is sent unasked is taken wherever its receive is; one above
-//! `eager_max`, or beyond the share of its source, is put when its receive has called for it. So whoever is inside the library
-//! takes what comes, and what is said about messages travels between them.
+//! A message above `eager_max` goes beside the streams: the receiver reads it where it lies. Nothing waits for ever behind the
+//! bytes of another. One that is sent unasked is taken wherever its receive is; one beyond the share of its source is put when
+//! its receive has called for it. So whoever is inside the library takes what comes, and what is said about messages travels
+//! between them.
 //!
-//! Source: `[RdmaChannel04]` §3: the channel interface below an engine that matches.
+//! Source: `[RdmaChannel04]` §3: the channel interface below an engine that matches; `[SpecRndv09]` §3.1: large messages.
 
 mod announced;
 mod channel;
