@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn posted_is_a_list_searched_from_the_front(calls in vec(call(), 0..200)) {
+    fn posted_is_a_list_searched_from_the_front(calls in vec(call(), 0..CALLS)) {
         Counted::lend(|memory| {
             let mut posted = Posted::new(memory.clone());
             let (mut model, mut refusing) = (Model::<Pattern>::new(), false);
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_ahead_of_a_receive_is_found_without_a_search(calls in vec(call(), 0..60)) {
+    fn what_is_ahead_of_a_receive_is_found_without_a_search(calls in vec(call(), 0..CALLS / 2)) {
         Counted::lend(|memory| {
             let mut posted = Posted::new(memory);
             let mut model = Model::<Pattern>::new();
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn unexpected_is_a_list_searched_from_the_front(calls in vec(call(), 0..200)) {
+    fn unexpected_is_a_list_searched_from_the_front(calls in vec(call(), 0..CALLS)) {
         Counted::lend(|memory| {
             let mut unexpected = Unexpected::new(memory.clone());
             let (mut model, mut refusing) = (Model::<Envelope>::new(), false);
@@ -200,6 +200,9 @@ proptest! {
         });
     }
 }
+
+/// Most calls of one random program.
+const CALLS: usize = if cfg!(miri) { 60 } else { 200 };
 
 const ENTRIES: u32 = if cfg!(miri) { 40 } else { 10_000 };
 
