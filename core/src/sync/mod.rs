@@ -13,7 +13,7 @@ mod order;
 mod spin;
 mod step;
 
-pub use atomic::{AtomicU32, AtomicU64};
+pub use atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
 pub use order::order;
@@ -30,6 +30,13 @@ pub use loom::sync::atomic::fence;
 #[cfg(not(strait_loom))]
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
 pub fn fence(ordering: Ordering) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if ordering == Ordering::SeqCst {
+        // SAFETY: it changes no bit of the stack, and no flag that anybody relies on. A locked instruction does all that
+        // `mfence`, which is what the compiler makes of a full fence, does for ordinary memory, in a fifth of the time.
+        unsafe { core::arch::asm!("lock or dword ptr [rsp], 0") };
+        return;
+    }
     core::sync::atomic::fence(ordering);
 }
 

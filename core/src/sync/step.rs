@@ -34,12 +34,16 @@ pub enum Step {
     SeatTaken,
     BarrierEntered,
     SeatLeft,
+    WindowPosted,
+    WindowCompleted,
+    AccumulateLocked,
+    AccumulateWritten,
 }
 
 impl Step {
     /// All of them, in the order of what they belong to: sending by baton, fastbox and cell; receiving from a cell; waking;
-    /// a large message; an offered one; a barrier.
-    pub const ALL: [Self; 25] = [
+    /// a large message; an offered one; a barrier; a window.
+    pub const ALL: [Self; 29] = [
         Self::BatonFilled,
         Self::BatonPassed,
         Self::FastboxFilled,
@@ -65,6 +69,10 @@ impl Step {
         Self::SeatTaken,
         Self::BarrierEntered,
         Self::SeatLeft,
+        Self::WindowPosted,
+        Self::WindowCompleted,
+        Self::AccumulateLocked,
+        Self::AccumulateWritten,
     ];
 }
 
