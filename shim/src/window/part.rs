@@ -174,10 +174,15 @@ impl Window<'_> {
 
     #[cold]
     fn refusal(&self, rank: Rank, error: &io::Error) -> Error {
-        if liveness::has_ended(&self.world.segment().rank_block(rank).liveness) {
-            return Fault::PeerFailed { rank }.into();
+        let errno = error.raw_os_error().unwrap_or(0);
+        // A process that is about to end has no memory any more, and may not be known to have ended.
+        let is_gone = errno == libc::ESRCH
+            || liveness::has_ended(&self.world.segment().rank_block(rank).liveness);
+        if is_gone {
+            Fault::PeerFailed { rank }.into()
+        } else {
+            WindowError::Refused { rank, errno }.into()
         }
-        WindowError::Refused { rank, errno: error.raw_os_error().unwrap_or(0) }.into()
     }
 }
 
