@@ -46,7 +46,7 @@ fn an_epoch_ends_when_all_of_its_operations_have() {
         Ranks::new(ranks, "an_epoch_ends_when_all_of_its_operations_have").run(|world| {
             for private in [false, true] {
                 let window = window(&world, private, 64);
-                all_to_all(&world, &window, 500);
+                all_to_all(&world, &window, 200);
                 window.free().unwrap();
             }
             world.finalize().unwrap();

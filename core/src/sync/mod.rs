@@ -30,14 +30,19 @@ pub use loom::sync::atomic::fence;
 #[cfg(not(strait_loom))]
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
 pub fn fence(ordering: Ordering) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if ordering == Ordering::SeqCst {
-        // SAFETY: it changes no bit of the stack, and no flag that anybody relies on. A locked instruction does all that
-        // `mfence`, which is what the compiler makes of a full fence, does for ordinary memory, in a fifth of the time.
-        unsafe { core::arch::asm!("lock or dword ptr [rsp], 0") };
-        return;
+    use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+    if cfg!(not(all(target_arch = "x86_64", not(miri))))
+        || matches!(ordering, Relaxed | Acquire | Release | AcqRel)
+    {
+        return core::sync::atomic::fence(ordering);
     }
-    core::sync::atomic::fence(ordering);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: it changes no bit of the stack. A locked instruction does all that `mfence`, which is what the compiler makes of a
+    // full fence, does for ordinary memory, in a fifth of the time.
+    unsafe {
+        core::arch::asm!("lock or dword ptr [rsp], 0");
+    }
 }
 
 /// Bytes that move between caches together. Every structure that two processes write is cut along it.

@@ -13,7 +13,7 @@ use strait_core::rma::{Place, STRIPE, Shape};
 use strait_core::sync::{Step, reached};
 
 use super::part::{Part, Reach};
-use super::{Window, WindowError};
+use super::{AtomicityDomain, Window, WindowError};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::{Error, Number, lock};
 
@@ -162,8 +162,8 @@ impl Window<'_> {
     #[inline(always)]
     fn place<T: Number>(&self, part: &Part, offset: usize) -> Option<Place<T>> {
         match part.reach {
-            // SAFETY: the number lies in the part and is aligned, which `locate` and `check_alignment` have seen to.
-            Reach::Mapped(base) if self.domain == super::AtomicityDomain::Processor => {
+            Reach::Mapped(base) if self.domain == AtomicityDomain::Processor => {
+                // SAFETY: the number lies in the part and is aligned, which `locate` and `check_alignment` have seen to.
                 Some(unsafe { Place::new(base.add(offset)) })
             }
             _ => None,
