@@ -19,6 +19,7 @@ pub mod reduce;
 pub mod regcache;
 pub mod ring;
 pub mod rma;
+pub mod rndv;
 pub mod shm;
 pub mod sync;
 pub mod wire;

@@ -55,6 +55,7 @@ pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
 pub use strait_core::progress::{Fault, Held, Status, Tuning};
 pub use strait_core::reduce::{Integer, Op};
 pub use strait_core::rma::{Run, Shape};
+pub use strait_core::rndv::Rendezvous;
 pub use window::{Assert, AtomicityDomain, Exposable, Local, Operation, Window, WindowError};
 pub use world::World;
 

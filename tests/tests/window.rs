@@ -28,7 +28,7 @@ fn put_and_get(world: &World, window: &Window<'_>) {
     const ROOM: usize = 100_000;
     let (me, ranks) = (world.rank() as usize, world.size() as usize);
     for length in [0, 1, 2, 4, 7, 8, 33, 1000, 4096, 70_001] {
-        let id = |from: usize, to: usize| (from * 1000 + to) as u64 + (length as u64) << 20;
+        let id = |from: usize, to: usize| ((length * 10 + from) * 10 + to) as u64;
         for target in 0..ranks {
             let data = payload::of(id(me, target), length);
             window.put(&data, target as u32, me * ROOM + length % 8).unwrap();

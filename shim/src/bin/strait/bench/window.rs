@@ -239,7 +239,7 @@ enum Way {
     /// Both post, start, complete and wait.
     Both,
     /// One is the origin, the other the target.
-    OneWay,
+    ByTurns,
     /// The same, with a put of 8 bytes; then the other way round.
     PingPong,
 }
@@ -248,7 +248,7 @@ impl Way {
     const ALL: [(Self, &'static str); SYNC_STEPS] = [
         (Self::Fence, "fence, empty"),
         (Self::Both, "post start complete wait, empty, both ways"),
-        (Self::OneWay, "post start complete wait, empty, one way"),
+        (Self::ByTurns, "post start complete wait, empty, one way"),
         (Self::PingPong, "put 8 B, ping-pong, one way"),
     ];
 }
@@ -275,8 +275,8 @@ impl Synchronise<'_> {
                 self.access()?;
                 self.window.wait()
             }
-            Way::OneWay | Way::PingPong if leads => self.access().and_then(|()| self.expose()),
-            Way::OneWay | Way::PingPong => self.expose().and_then(|()| self.access()),
+            Way::ByTurns | Way::PingPong if leads => self.access().and_then(|()| self.expose()),
+            Way::ByTurns | Way::PingPong => self.expose().and_then(|()| self.access()),
         }
     }
 }
@@ -309,7 +309,7 @@ pub(super) fn sync(
         let mut samples = measure(stage, effort, bare, &mut work)?;
         for sample in &mut samples {
             sample.bare /= 2.0;
-            if matches!(way, Way::OneWay | Way::PingPong) {
+            if matches!(way, Way::ByTurns | Way::PingPong) {
                 sample.work /= 2.0;
             }
         }
