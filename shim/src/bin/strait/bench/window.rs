@@ -203,7 +203,7 @@ pub(super) fn run(
         let mut swaps = stage.lane.map(Swaps);
         let bare = swaps.as_mut().map(|swaps| swaps as &mut dyn Batch);
         let samples = measure(stage, effort, bare, &mut operation)?;
-        tell(stage, report, title, name, 8, ["swap", "ratio"], &samples)?;
+        tell(stage, report, title, name, 8, stage.lane.map(|_| "swap"), &samples)?;
     }
     for &bytes in sizes {
         let bytes = if verb == Verb::Accumulate { bytes.next_multiple_of(8) } else { bytes };
@@ -217,9 +217,10 @@ pub(super) fn run(
         };
         let (mut work, mut bare) = (bursts(false), bursts(true));
         let bare = (memory == Memory::Segment).then_some(&mut bare as &mut dyn Batch);
+        let limit = bare.is_some().then_some("memcpy");
         let samples = measure(stage, effort, bare, &mut work)?;
         let name = format!("{} × {BURST}", stats::bytes(bytes));
-        tell(stage, report, title, name, bytes, ["memcpy", "ratio"], &samples)?;
+        tell(stage, report, title, name, bytes, limit, &samples)?;
     }
     stage.barrier()?;
     window.free()?;
@@ -313,7 +314,7 @@ pub(super) fn sync(
                 sample.work /= 2.0;
             }
         }
-        tell(stage, report, "sync", name, 0, ["line", "ratio"], &samples)?;
+        tell(stage, report, "sync", name, 0, stage.lane.map(|_| "line"), &samples)?;
     }
     window.free()?;
     Ok(())
@@ -326,7 +327,7 @@ fn tell(
     bench: &'static str,
     name: impl Into<Cow<'static, str>>,
     bytes: usize,
-    [limit, by]: [&'static str; 2],
+    limit: Option<&'static str>,
     samples: &[Sample],
 ) -> Result<(), Box<dyn Error>> {
     let both: Vec<f64> = samples.iter().flat_map(|sample| [sample.bare, sample.work]).collect();
@@ -345,9 +346,9 @@ fn tell(
     report.row(row("time", "ns", Summary { min, p50, p99, samples: pairs.len() }))?;
     let (mut bare, mut times) = Default::default();
     let against = of(|[bare, _]| *bare).zip(of(|[bare, work]| work / bare));
-    if let Some((cost, ratio)) = against.filter(|(cost, _)| cost.min > 0.0) {
+    if let Some(((cost, ratio), limit)) = against.zip(limit) {
         report.row(row(limit, "ns", cost))?;
-        report.row(row(by, "x", ratio))?;
+        report.row(row("ratio", "x", ratio))?;
         (bare, times) = (time(cost.p50), stats::ratio(ratio.p50));
     }
     report.line([name.into_owned(), time(min), time(p50), time(p99), bare, times]);
