@@ -95,7 +95,8 @@ pub(super) unsafe fn make_pair(
     wanted.recv_cq = shared.completions;
     wanted.srq = shared.receives;
     wanted.qp_type = ibv::ibv_qp_type::IBV_QPT_RC;
-    wanted.cap.max_send_wr = limits.depth;
+    // And the greeting.
+    wanted.cap.max_send_wr = limits.depth + 1;
     wanted.cap.max_send_sge = limits.pieces;
     wanted.cap.max_inline_data = limits.inline;
     // SAFETY: by the contract, what the pair is made of is live and outlives it.

@@ -14,7 +14,6 @@ use strait_core::sync::Ordering::Relaxed;
 use super::OpenError;
 use super::end::End;
 use super::owned::Owned;
-use super::window::Request;
 
 /// The words of a device: one for each end, and the one that others' are written from.
 pub(super) struct Greetings {
@@ -26,6 +25,8 @@ pub(super) struct Greetings {
 
 /// What is written.
 const HELLO: u64 = 1;
+/// The number of the request: that of a connection that does not exist, so that nobody hears if it is flushed.
+const NUMBER: u64 = 1 << 62;
 
 impl Greetings {
     /// Words for so many ends.
@@ -71,8 +72,8 @@ impl Greetings {
         word.is_some_and(|word| self.words[word as usize].read() == HELLO)
     }
 
-    /// Writes the word of the peer of `end`, which is connection `connection`. False: the device refuses.
-    pub(super) fn say(&self, end: &mut End, connection: u32, to: Remote) -> bool {
+    /// Writes the word of the peer of `end`. False: the device refuses.
+    pub(super) fn say(&self, end: &End, to: Remote) -> bool {
         let Some(source) = self.words.last() else { return false };
         let addr = source.word().as_ptr().expose_provenance() as u64;
         // SAFETY: the region is live.
@@ -80,16 +81,13 @@ impl Greetings {
         let mut element = ibv::ibv_sge { addr, length: size_of::<u64>() as u32, lkey };
         // SAFETY: integers and pointers, for which zero is a value.
         let mut raw: ibv::ibv_send_wr = unsafe { mem::zeroed() };
-        raw.wr_id = u64::from(connection) << 32 | u64::from(end.window.next());
+        raw.wr_id = NUMBER;
         (raw.sg_list, raw.num_sge) = (&raw mut element, 1);
         raw.opcode = ibv::ibv_wr_opcode::IBV_WR_RDMA_WRITE;
         raw.wr.rdma = ibv::rdma_t { remote_addr: to.address, rkey: to.key };
         let mut refused = core::ptr::null_mut();
         // SAFETY: the pair is live, and the request read before the call returns; its source stays as long as the region.
         let code = unsafe { ibv::ibv_post_send(end.pair(), &raw mut raw, &raw mut refused) };
-        if code == 0 {
-            end.window.push(Request::default());
-        }
         code == 0
     }
 }

@@ -253,7 +253,7 @@ fn go_on(
             unsafe { ibv::rdma_connect(event.id, &raw mut parameters) }
         }
         (kind::RDMA_CM_EVENT_ESTABLISHED, State::Joining { to }) => {
-            if !greetings.say(end, event.about, to.greeting()) {
+            if !greetings.say(end, to.greeting()) {
                 return Err(unreachable);
             }
             end.readiness = State::Ready;

@@ -112,9 +112,9 @@ impl Verbs {
         let attributes = &device.attributes;
         let at_most = |wanted: u32, limit: i32| wanted.clamp(1, limit.max(1).cast_unsigned());
         let receives = at_most(config.receives, attributes.max_srq_wr);
-        let depth = at_most(config.depth, attributes.max_qp_wr);
+        let depth = at_most(config.depth, attributes.max_qp_wr - 1);
         // Every request and receive has room for its completion: a queue that overflows is lost.
-        let room = at_most(u32::MAX, attributes.max_cqe).saturating_sub(receives) / depth;
+        let room = at_most(u32::MAX, attributes.max_cqe).saturating_sub(receives) / (depth + 1);
         let connections = config.connections.clamp(1, room.max(1));
 
         let context = device.context.as_ptr();
@@ -136,7 +136,7 @@ impl Verbs {
         let channel = events::descriptor(&events);
         rustix::io::ioctl_fionbio(channel, true).map_err(system("making the channel patient"))?;
         let bell = fcntl_dupfd_cloexec(channel, 0).map_err(system("sharing the channel"))?;
-        let entries = (connections * depth + receives).cast_signed();
+        let entries = (connections * (depth + 1) + receives).cast_signed();
         // SAFETY: as above; a queue without a context of its own.
         let completions = unsafe {
             let raw = ibv::ibv_create_cq(context, entries, ptr::null_mut(), events.as_ptr(), 0);
