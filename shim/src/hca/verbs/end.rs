@@ -11,6 +11,7 @@ use super::OpenError;
 use super::address::{Door, Place};
 use super::device::{Device, Link};
 use super::error::checked;
+use super::greeting::REPEATS;
 use super::owned::Owned;
 use super::window::Window;
 
@@ -50,6 +51,8 @@ pub(super) struct End {
     pub(super) failed: bool,
     /// The word in which it is greeted: on iWARP alone.
     pub(super) greeting: Option<u32>,
+    /// How often it was looked for an answer.
+    pub(super) looks: u32,
     first_packet: u32,
 }
 
@@ -60,7 +63,9 @@ pub(super) enum State {
     Open,
     /// The connection manager is about to connect it to the peer's end there.
     Joining { to: Door },
-    /// The peer has asked for it, and has not greeted it yet.
+    /// It has asked, is connected, and greets the peer.
+    Greeting,
+    /// The peer has asked for it, and is to greet it.
     Accepted,
     /// It could not be connected.
     Failed(HcaError),
@@ -95,8 +100,7 @@ pub(super) unsafe fn make_pair(
     wanted.recv_cq = shared.completions;
     wanted.srq = shared.receives;
     wanted.qp_type = ibv::ibv_qp_type::IBV_QPT_RC;
-    // And the greeting.
-    wanted.cap.max_send_wr = limits.depth + 1;
+    wanted.cap.max_send_wr = limits.depth + REPEATS;
     wanted.cap.max_send_sge = limits.pieces;
     wanted.cap.max_inline_data = limits.inline;
     // SAFETY: by the contract, what the pair is made of is live and outlives it.
@@ -136,6 +140,7 @@ impl End {
             readiness: State::Open,
             failed: false,
             greeting: None,
+            looks: 0,
             first_packet: random & NUMBER,
         };
         let mut attributes = end.attributes(state::IBV_QPS_INIT);

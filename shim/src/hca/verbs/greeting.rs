@@ -2,7 +2,9 @@
 //!
 //! The side that was asked may send nothing before it has got something from the side that asked (RFC 5044 §7.1.2), which may not be
 //! ready for it: the connection would break. Cards that know the extension of RFC 6581 see to that themselves, and the kernel's
-//! soft iWARP does not. So whoever has asked writes a word to the other, who is not ready before it is there.
+//! soft iWARP does not. So whoever has asked writes a word to the other, who answers with the same; then both are ready.
+//!
+//! Soft iWARP may overlook what comes in the moment of its accepting until something else comes. So the first word is said again.
 
 use core::mem;
 
@@ -12,7 +14,7 @@ use strait_core::ring::Counter;
 use strait_core::sync::Ordering::Relaxed;
 
 use super::OpenError;
-use super::end::End;
+use super::end::{End, State};
 use super::owned::Owned;
 
 /// The words of a device: one for each end, and the one that others' are written from.
@@ -25,6 +27,8 @@ pub(super) struct Greetings {
 
 /// What is written.
 const HELLO: u64 = 1;
+/// How often at most.
+pub(super) const REPEATS: u32 = 15;
 /// The number of the request: that of a connection that does not exist, so that nobody hears if it is flushed.
 const NUMBER: u64 = 1 << 62;
 
@@ -72,9 +76,28 @@ impl Greetings {
         word.is_some_and(|word| self.words[word as usize].read() == HELLO)
     }
 
-    /// Writes the word of the peer of `end`. False: the device refuses.
-    pub(super) fn say(&self, end: &End, to: Remote) -> bool {
-        let Some(source) = self.words.last() else { return false };
+    /// Exchanges words with the peer of a connection that was made just now. True: both have theirs.
+    pub(super) fn exchange(&self, end: &mut End, to: Remote) -> bool {
+        match (end.readiness, self.has_come(end.greeting)) {
+            (State::Greeting, true) => true,
+            (State::Greeting, false) => {
+                end.looks += 1;
+                if end.looks.is_power_of_two() && end.looks < 1 << REPEATS {
+                    self.say(end, to);
+                }
+                false
+            }
+            (_, true) => {
+                self.say(end, to);
+                true
+            }
+            (_, false) => false,
+        }
+    }
+
+    /// Writes the word of the peer of `end`. A device that refuses has lost the connection, and says so when it is used.
+    fn say(&self, end: &End, to: Remote) {
+        let Some(source) = self.words.last() else { return };
         let addr = source.word().as_ptr().expose_provenance() as u64;
         // SAFETY: the region is live.
         let lkey = unsafe { (*self.region.as_ptr()).lkey };
@@ -87,7 +110,6 @@ impl Greetings {
         raw.wr.rdma = ibv::rdma_t { remote_addr: to.address, rkey: to.key };
         let mut refused = core::ptr::null_mut();
         // SAFETY: the pair is live, and the request read before the call returns; its source stays as long as the region.
-        let code = unsafe { ibv::ibv_post_send(end.pair(), &raw mut raw, &raw mut refused) };
-        code == 0
+        let _ = unsafe { ibv::ibv_post_send(end.pair(), &raw mut raw, &raw mut refused) };
     }
 }

@@ -146,11 +146,13 @@ impl Manager {
             if event.kind == kind::RDMA_CM_EVENT_CONNECT_REQUEST {
                 answer(&event, ends, nonce, limits);
             } else if let Some(end) = ends.get_mut(event.about as usize).and_then(Option::as_mut)
-                && let Err(error) = go_on(&event, end, limits, greetings)
+                && let Err(error) = go_on(&event, end, limits)
             {
                 end.readiness = match end.readiness {
                     State::Ready => State::Ended,
-                    State::Accepted if greetings.has_come(end.greeting) => State::Ended,
+                    State::Accepted | State::Greeting if greetings.has_come(end.greeting) => {
+                        State::Ended
+                    }
                     State::Broken => State::Broken,
                     _ => State::Failed(error),
                 };
@@ -232,12 +234,7 @@ struct Event {
 }
 
 /// The next step of the end that asks, or of either when it is done.
-fn go_on(
-    event: &Event,
-    end: &mut End,
-    limits: Limits,
-    greetings: &Greetings,
-) -> Result<(), HcaError> {
+fn go_on(event: &Event, end: &mut End, limits: Limits) -> Result<(), HcaError> {
     let unreachable = HcaError::Unreachable { peer: end.peer };
     let code = match (event.kind, end.readiness) {
         // SAFETY: the identifier is the end's.
@@ -252,11 +249,8 @@ fn go_on(
             // SAFETY: as above; the library copies the parameters and what they point to.
             unsafe { ibv::rdma_connect(event.id, &raw mut parameters) }
         }
-        (kind::RDMA_CM_EVENT_ESTABLISHED, State::Joining { to }) => {
-            if !greetings.say(end, to.greeting()) {
-                return Err(unreachable);
-            }
-            end.readiness = State::Ready;
+        (kind::RDMA_CM_EVENT_ESTABLISHED, State::Joining { .. }) => {
+            end.readiness = State::Greeting;
             0
         }
         (kind::RDMA_CM_EVENT_REJECTED, _) => return Err(HcaError::Refused { peer: end.peer }),

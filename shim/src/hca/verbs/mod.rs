@@ -41,7 +41,7 @@ use strait_core::hca::{
 use address::{Door, EndName};
 use device::Device;
 use end::{End, Limits, Shared, State};
-use greeting::Greetings;
+use greeting::{Greetings, REPEATS};
 use owned::Owned;
 use request::{PIECES, Pieces};
 use window::{Request, Slots};
@@ -112,9 +112,10 @@ impl Verbs {
         let attributes = &device.attributes;
         let at_most = |wanted: u32, limit: i32| wanted.clamp(1, limit.max(1).cast_unsigned());
         let receives = at_most(config.receives, attributes.max_srq_wr);
-        let depth = at_most(config.depth, attributes.max_qp_wr - 1);
+        let depth = at_most(config.depth, attributes.max_qp_wr - REPEATS as i32);
         // Every request and receive has room for its completion: a queue that overflows is lost.
-        let room = at_most(u32::MAX, attributes.max_cqe).saturating_sub(receives) / (depth + 1);
+        let room =
+            at_most(u32::MAX, attributes.max_cqe).saturating_sub(receives) / (depth + REPEATS);
         let connections = config.connections.clamp(1, room.max(1));
 
         let context = device.context.as_ptr();
@@ -136,7 +137,7 @@ impl Verbs {
         let channel = events::descriptor(&events);
         rustix::io::ioctl_fionbio(channel, true).map_err(system("making the channel patient"))?;
         let bell = fcntl_dupfd_cloexec(channel, 0).map_err(system("sharing the channel"))?;
-        let entries = (connections * (depth + 1) + receives).cast_signed();
+        let entries = (connections * (depth + REPEATS) + receives).cast_signed();
         // SAFETY: as above; a queue without a context of its own.
         let completions = unsafe {
             let raw = ibv::ibv_create_cq(context, entries, ptr::null_mut(), events.as_ptr(), 0);
@@ -325,15 +326,20 @@ impl Hca for Verbs {
         let door = self.door(end.ok_or(unknown)?, connection.0);
         let end = self.ends.get_mut(connection.0 as usize).and_then(Option::as_mut);
         let end = end.ok_or(unknown)?;
-        let greeted = self.greetings.as_ref().is_some_and(|all| all.has_come(end.greeting));
         match (end.readiness, &self.device.manager, door) {
             // What has ended since tells so when it is used: something may have landed before.
             (State::Ready | State::Ended | State::Broken, ..) => Ok(Readiness::Ready),
-            (State::Accepted, ..) if greeted => {
-                end.readiness = State::Ready;
-                Ok(Readiness::Ready)
+            (State::Accepted | State::Greeting, ..) => {
+                let theirs =
+                    Door::parse(address).ok_or(HcaError::Unreachable { peer: end.peer })?;
+                let greetings = self.greetings.as_ref();
+                if greetings.is_some_and(|words| words.exchange(end, theirs.greeting())) {
+                    end.readiness = State::Ready;
+                    return Ok(Readiness::Ready);
+                }
+                Ok(Readiness::Pending)
             }
-            (State::Joining { .. } | State::Accepted, ..) => Ok(Readiness::Pending),
+            (State::Joining { .. }, ..) => Ok(Readiness::Pending),
             (State::Failed(error), ..) => Err(error),
             (State::Open, Some(manager), Some(door)) => manager.join(end, door, address),
             (State::Open, ..) => end.join(&self.device, self.limits, address),
@@ -364,7 +370,11 @@ impl Hca for Verbs {
         let end = self.ends.get_mut(connection.0 as usize).and_then(Option::as_mut);
         let end = end.ok_or(PostError::NotConnected)?;
         match end.readiness {
-            State::Open | State::Joining { .. } | State::Accepted | State::Failed(_) => {
+            State::Open
+            | State::Joining { .. }
+            | State::Greeting
+            | State::Accepted
+            | State::Failed(_) => {
                 return Err(PostError::NotConnected);
             }
             State::Ended | State::Broken => return Err(PostError::Broken),
