@@ -2,8 +2,8 @@
 
 use core::ptr::NonNull;
 
-use super::{Place, Remote, Span};
-use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, Segment, golden};
+use super::{Home, Place, Remote, Span};
+use crate::layout::{Corrupt, Segment, golden};
 
 /// The sender's description of an announced message (`[Nemesis07]` §3.2): the payload of an RTS packet.
 ///
@@ -80,10 +80,7 @@ impl SendCookie {
         if total.is_none() {
             return Err(Corrupt::Length { found: cookie.total, max: isize::MAX as u64 });
         }
-        if cookie.place >= DESCRIPTORS_PER_RANK || cookie.generation == 0 {
-            let max = u64::from(DESCRIPTORS_PER_RANK - 1);
-            return Err(Corrupt::Length { found: u64::from(cookie.place), max });
-        }
+        Home::parse(0, cookie.place, cookie.generation)?;
         Ok(cookie)
     }
 }

@@ -28,6 +28,7 @@ mod peer;
 mod receive;
 mod request;
 mod ring;
+mod rtr;
 mod send;
 mod transfer;
 
@@ -103,6 +104,7 @@ pub struct Engine<M: Memory + Clone> {
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
     held: Held,
+    kept: Slab<(u32, crate::wire::Key, crate::lmt::Rtr), M>,
     /// Receives that met offered messages.
     calls: Slab<Call, M>,
     /// Large messages that were announced or are about to be.
@@ -154,6 +156,7 @@ impl<M: Memory + Clone> Engine<M> {
             requests: Slab::new(memory.clone()),
             messages: Slab::new(memory.clone()),
             held: Held::default(),
+            kept: Slab::new(memory.clone()),
             calls: Slab::new(memory.clone()),
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),

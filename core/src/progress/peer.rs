@@ -40,6 +40,8 @@ pub(super) struct Peer {
     pub(super) inlet: Option<Emptying>,
     /// Which transfer large messages to the peer take.
     pub(super) choice: Choice,
+    /// RTRs that were sent to the peer.
+    pub(super) rtrs_sent: u32,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: Waiting,
     /// Sends to the peer that were offered and not called for yet.
@@ -78,6 +80,7 @@ impl Peer {
             outlet: Outlet::Unopened,
             inlet: None,
             choice: Choice::default(),
+            rtrs_sent: 0,
             waiting: Waiting::default(),
             offers: 0,
             last_offer: 0,

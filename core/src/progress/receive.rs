@@ -46,8 +46,9 @@ impl<M: Memory + Clone> Engine<M> {
         let id = self.requests.insert(Entry { owner, request })?;
         match self.posted.post(pattern, id) {
             Ok(handle) => {
+                let rtr = self.speculate(id, pattern, buffer);
                 if let Some(request) = self.request_mut(id) {
-                    *request = Request::Posted { handle, buffer };
+                    *request = Request::Posted { handle, buffer, rtr };
                 }
                 Ok(Received::Pending(RequestId(id)))
             }
@@ -79,9 +80,13 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends a receive that nothing has matched yet: its outcome is [`Fault::Cancelled`]. A receive that matched, and a
     /// send, go on (MPI-4.1 §3.8.4). Says whether it was cancelled.
     pub fn cancel(&mut self, id: RequestId) -> bool {
-        let Some(Request::Posted { handle, .. }) = self.request(id.0) else {
+        let Some(Request::Posted { handle, rtr, .. }) = self.request(id.0) else {
             return false;
         };
+        if rtr.is_some_and(|number| !self.retract(number)) {
+            // Its message is on its way.
+            return false;
+        }
         self.posted.cancel(handle);
         if let Some(request) = self.request_mut(id.0) {
             *request = Request::Done(Err(Fault::Cancelled));
@@ -101,7 +106,8 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Request::Announced { sender }) => self.detach_sender(sender)?,
             Some(Request::Granted { receiver }) => self.detach_receiver(receiver)?,
             Some(Request::Calling { call }) => self.detach_call(call),
-            Some(Request::Posted { handle, .. }) => {
+            Some(Request::Posted { handle, rtr, .. }) => {
+                self.detach_rtr(rtr)?;
                 self.posted.cancel(handle);
             }
             Some(Request::Receiving { source, .. }) if self.holds_arriving(source) => {

@@ -258,8 +258,8 @@ pub(super) enum Request {
         /// The engine's own copy of what was left, when nobody waits for the request any more.
         detached: Option<Owned>,
     },
-    /// A receive in the posted queue.
-    Posted { handle: u32, buffer: Cursor },
+    /// A receive in the posted queue. With an RTR out, it is one of the receivers already.
+    Posted { handle: u32, buffer: Cursor, rtr: Option<u32> },
     /// A receive whose message is arriving.
     Receiving { buffer: Cursor, capacity: usize, source: u32, tag: u32, total: usize },
     /// A receive whose message is arriving in the engine's memory, and goes on to the buffer when it is whole.
