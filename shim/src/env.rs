@@ -171,6 +171,7 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
+        rendezvous: Tuning::default().rendezvous,
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: eager_max.unwrap_or(default.eager_max),
         unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),

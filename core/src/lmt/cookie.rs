@@ -15,6 +15,8 @@ use crate::layout::{Corrupt, Segment, golden};
 /// |     20 |    4 | `generation` | which use of that descriptor this is; not zero |
 /// |     24 |    4 | `writes`     | bit 0: the sender may write to the receiver's memory; bit 1: to its heap |
 /// |     28 |    4 | `lies`       | what `address` means                           |
+/// |     32 |    4 | `turn`       | the message's turn ([`crate::rndv::Turn`]); zero: none |
+/// |     36 |    4 | `reserved`   | zero                                           |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct SendCookie {
@@ -30,16 +32,20 @@ pub struct SendCookie {
     pub writes: u32,
     /// What `address` means.
     pub lies: u32,
+    /// [`crate::rndv::Turn::word`] of the message's turn.
+    pub turn: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-golden::structure!(SendCookie { total, address, place, generation, writes, lies });
+golden::structure!(SendCookie { total, address, place, generation, writes, lies, turn, reserved });
 
 static_assertions::const_assert_eq!(size_of::<SendCookie>(), SendCookie::LENGTH);
 static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);
 
 impl SendCookie {
     /// Bytes in a packet: they fit the one line of a fastbox.
-    pub const LENGTH: usize = 32;
+    pub const LENGTH: usize = 40;
 
     /// Bit of `writes`: the sender may write to the receiver's private memory.
     pub const WRITES_PRIVATE: u32 = 1;

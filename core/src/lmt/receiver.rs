@@ -5,6 +5,7 @@ use super::{
 };
 use crate::layout::Corrupt;
 use crate::progress::Cursor;
+use crate::rndv::Turn;
 use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
 
 /// One large message that met its receive, or the receive that has asked for one.
@@ -68,11 +69,11 @@ impl Receiver {
 
     /// What the RTR says. The peer will call the receive `handle`. `reads`: to read the peer's private memory is worth a
     /// try.
-    pub(crate) fn rtr(&self, handle: u32, number: u32, reads: bool) -> Rtr {
+    pub(crate) fn rtr(&self, handle: u32, turn: Turn, reads: bool) -> Rtr {
         let (address, lies) = self.lent.pack();
         let (capacity, Home { place, generation, .. }) = (self.buffer.remaining(), self.home);
-        let (capacity, reads) = (capacity as u64, u32::from(reads));
-        Rtr { address, capacity, place, generation, handle, lies, number, reads }
+        let (capacity, turn, reads) = (capacity as u64, Turn::word(Some(turn)), u32::from(reads));
+        Rtr { address, capacity, place, generation, handle, lies, turn, reads }
     }
 
     /// The RTR was used for a message of `total` bytes, which can be read at `from`.

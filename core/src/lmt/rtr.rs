@@ -16,7 +16,7 @@ use crate::layout::{Corrupt, Segment, golden};
 /// |     20 |    4 | `generation` | which use of that descriptor this is; not zero       |
 /// |     24 |    4 | `handle`     | names the receive in heads of granules               |
 /// |     28 |    4 | `lies`       | what `address` means                                 |
-/// |     32 |    4 | `number`     | of the RTR among those to this sender, from 1        |
+/// |     32 |    4 | `turn`       | of the message that it asks for ([`crate::rndv::Turn`]); not zero |
 /// |     36 |    4 | `reads`      | 1: the receiver may read the sender's private memory |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
@@ -33,13 +33,13 @@ pub struct Rtr {
     pub handle: u32,
     /// What `address` means.
     pub lies: u32,
-    /// Number of the RTR among those of its rank to this sender.
-    pub number: u32,
+    /// Turn of the message that it asks for.
+    pub turn: u32,
     /// Whether the receiver may read the sender's private memory.
     pub reads: u32,
 }
 
-golden::structure!(Rtr { address, capacity, place, generation, handle, lies, number, reads });
+golden::structure!(Rtr { address, capacity, place, generation, handle, lies, turn, reads });
 
 static_assertions::const_assert_eq!(size_of::<Rtr>(), Rtr::LENGTH);
 static_assertions::const_assert!(Rtr::LENGTH <= crate::shm::SHORT_MAX);
@@ -102,7 +102,7 @@ impl Rtr {
 /// |     16 |    4 | `place`      | [`Rtr::place`]                         |
 /// |     20 |    4 | `generation` | [`Rtr::generation`]                    |
 /// |     24 |    4 | `lies`       | what `address` means                   |
-/// |     28 |    4 | `number`     | [`Rtr::number`]                        |
+/// |     28 |    4 | `turn`       | [`Rtr::turn`]                          |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct RtrAck {
@@ -116,11 +116,11 @@ pub struct RtrAck {
     pub generation: u32,
     /// What `address` means.
     pub lies: u32,
-    /// [`Rtr::number`].
-    pub number: u32,
+    /// [`Rtr::turn`].
+    pub turn: u32,
 }
 
-golden::structure!(RtrAck { total, address, place, generation, lies, number });
+golden::structure!(RtrAck { total, address, place, generation, lies, turn });
 
 static_assertions::const_assert_eq!(size_of::<RtrAck>(), RtrAck::LENGTH);
 static_assertions::const_assert!(RtrAck::LENGTH <= crate::shm::SHORT_MAX);
@@ -176,11 +176,11 @@ mod tests {
         generation: 1,
         handle: 3,
         lies: 1,
-        number: u32::MAX,
+        turn: u32::MAX,
         reads: 1,
     };
     const ACK: RtrAck =
-        RtrAck { total: 70_000, address: 8, place: 63, generation: 9, lies: 2, number: 4 };
+        RtrAck { total: 70_000, address: 8, place: 63, generation: 9, lies: 2, turn: 4 };
 
     #[test]
     fn an_rtr_and_its_answer_give_their_numbers_back() {

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::layout::{Corrupt, Segment};
 use crate::progress::Cursor;
+use crate::rndv::Turn;
 use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
 
 /// One large message, from its RTS, or the RTR that it uses, to its end.
@@ -13,8 +14,9 @@ use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
 pub struct Sender {
     peer: u32,
     home: Home,
-    /// Number of the RTR that it uses.
-    rtr: Option<u32>,
+    /// Whether it uses an RTR, and the turn that it has.
+    uses_rtr: bool,
+    turn: u32,
     total: usize,
     data: Cursor,
     /// Place in the message of the first byte of `data`.
@@ -101,15 +103,22 @@ pub(crate) struct Piece {
 
 impl Sender {
     /// Prepares to announce a message to `peer`, in the sender's descriptor `home`, whose last use was another generation and
-    /// is over.
-    pub(crate) fn pre_send(peer: u32, home: Home, ways: Ways, descriptor: &Descriptor) -> Self {
+    /// is over. `turn` is the message's in the speculative rendezvous.
+    pub(crate) fn pre_send(
+        peer: u32,
+        home: Home,
+        ways: Ways,
+        turn: Option<Turn>,
+        descriptor: &Descriptor,
+    ) -> Self {
         descriptor.grant.begin();
         descriptor.chunks.begin(home.generation);
         let (Ways { data, transfer, may_write, uses_heaps, .. }, lies) = (ways, ways.lies());
         Self {
             peer,
             home,
-            rtr: None,
+            uses_rtr: false,
+            turn: Turn::word(turn),
             total: data.remaining(),
             data,
             base: 0,
@@ -126,7 +135,7 @@ impl Sender {
     }
 
     /// Sends a message to `peer` by its RTR, which was used for it just now. The buffer can be written at `to`.
-    pub(crate) fn use_rtr(peer: u32, rtr: &Rtr, to: Option<Remote>, ways: Ways) -> Self {
+    pub(crate) fn by_rtr(peer: u32, rtr: &Rtr, to: Option<Remote>, ways: Ways) -> Self {
         let (Ways { data, transfer, may_write, uses_heaps, .. }, lies) = (ways, ways.lies());
         let total = data.remaining();
         // Where it does not fit, `usize` is what was checked.
@@ -135,7 +144,8 @@ impl Sender {
         Self {
             peer,
             home: rtr.home(peer),
-            rtr: Some(rtr.number),
+            uses_rtr: true,
+            turn: rtr.turn,
             total,
             data,
             base: 0,
@@ -167,14 +177,17 @@ impl Sender {
             generation: self.home.generation,
             writes: private | heap,
             lies,
+            turn: self.turn,
+            reserved: 0,
         }
     }
 
     /// What the RTR-ACK says; `None` for a message that is announced.
     pub(crate) fn rtr_ack(&self) -> Option<RtrAck> {
         let (address, lies) = self.lies.pack();
-        let (number, Home { place, generation, .. }) = (self.rtr?, self.home);
-        Some(RtrAck { total: self.total as u64, address, place, generation, lies, number })
+        let (turn, Home { place, generation, .. }) = (self.turn, self.home);
+        let ack = RtrAck { total: self.total as u64, address, place, generation, lies, turn };
+        self.uses_rtr.then_some(ack)
     }
 
     /// Looks for the receiver's answer. True when it has come just now.
@@ -317,9 +330,9 @@ impl Sender {
         self.base = base;
     }
 
-    /// True once the receiver's buffer is known.
-    pub(crate) const fn is_answered(&self) -> bool {
-        self.answer.is_some()
+    /// True when it uses an RTR.
+    pub(crate) const fn uses_rtr(&self) -> bool {
+        self.uses_rtr
     }
 
     /// The receiver's rank.

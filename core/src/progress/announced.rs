@@ -28,13 +28,6 @@ pub(super) struct Outbound {
     pub(super) owned: Option<Owned>,
 }
 
-impl Outbound {
-    /// STAND-IN
-    pub(super) fn crosses(&self, peer: u32, key: Key) -> bool {
-        self.half.peer() == peer && self.half.rtr_ack().is_none() && self.tag == key.tag() && !self.half.is_answered()
-    }
-}
-
 /// The descriptors of this rank: which are free, and how often each was used.
 #[derive(Debug)]
 pub(super) struct Descriptors<M: Memory> {
@@ -95,11 +88,20 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(None);
         }
         self.senders.reserve()?;
-        let half = match self.use_rtr(destination, key, data) {
-            Some(used) => Some(used),
-            None => self.announce(destination, data),
+        // An RTR would bring one of its own; but whether there is one may be asked only by who can go on without.
+        let Some((place, generation)) = self.descriptors.take() else { return Ok(None) };
+        let home = Home { owner: self.rank, place, generation };
+        let (half, chosen) = match self.start(destination, key, data) {
+            Ok(used) => {
+                self.descriptors.put_back(place);
+                used
+            }
+            Err(turn) => {
+                let (ways, chosen) = self.choose(destination, data);
+                let descriptor = home.of(&self.segment);
+                (Sender::pre_send(destination, home, ways, turn, descriptor), chosen)
+            }
         };
-        let Some((half, chosen)) = half else { return Ok(None) };
         let outbound = Outbound {
             half,
             request: None,
@@ -111,15 +113,6 @@ impl<M: Memory + Clone> Engine<M> {
             owned: None,
         };
         self.senders.insert(outbound).map(Some)
-    }
-
-    /// Takes a descriptor for a message that is to be announced.
-    fn announce(&mut self, destination: u32, data: Cursor) -> Option<(Sender, Option<Chosen>)> {
-        let (place, generation) = self.descriptors.take()?;
-        let (ways, chosen) = self.choose(destination, data);
-        let home = Home { owner: self.rank, place, generation };
-        let half = Sender::pre_send(destination, home, ways, home.of(&self.segment));
-        Some((half, chosen))
     }
 
     /// Chooses how a message travels.
@@ -184,7 +177,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn advance_sender(&mut self, number: u32) -> Result<bool, ProgressError> {
         let segment = self.segment;
         let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
-        if !outbound.announced && outbound.half.rtr_ack().is_some() {
+        if !outbound.announced && outbound.half.uses_rtr() {
             // The receiver knows nothing of it yet: its chunks may be moved, but it takes none from the ring.
             return Ok(false);
         }

@@ -11,6 +11,7 @@ use crate::layout::{CellIndex, Corrupt};
 use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
+use crate::rndv::Turn;
 use crate::shm::{Cell, CellHead, FastboxReceiver};
 use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind, Offer};
@@ -171,7 +172,9 @@ impl<M: Memory + Clone> Engine<M> {
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
-                cookie.reach(&self.segment, packet.envelope.source)?;
+                let Envelope { context, source, tag } = packet.envelope;
+                cookie.reach(&self.segment, source)?;
+                self.asking.rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
                 return self.take_news(&packet.envelope, Kept::Announced(cookie));
             }
             Kind::Offer => {
@@ -180,7 +183,6 @@ impl<M: Memory + Clone> Engine<M> {
             }
             Kind::Rtr => {
                 let rtr = Rtr::parse(packet.head_of_payload()?)?;
-                rtr.reach(&self.segment, packet.envelope.source, rtr.capacity as usize)?;
                 return Ok(self.take_rtr(&packet.envelope, rtr)?);
             }
             Kind::RtrAck => {
@@ -212,7 +214,8 @@ impl<M: Memory + Clone> Engine<M> {
             self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 })?;
             return Ok(());
         };
-        if let Some(buffer) = self.unpost(id)? {
+        let has_turn = matches!(kept, Kept::Announced(cookie) if Turn::parse(cookie.turn).is_some());
+        if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
             self.ask_for(id, envelope, kept, buffer)?;
         }
         Ok(())
@@ -220,7 +223,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// The first packet of a message meets its posted receive.
     fn meet(&mut self, id: u32, packet: &Packet) -> Result<Target, Corrupt> {
-        let buffer = self.unpost(id)?;
+        let buffer = self.unpost(id, &packet.envelope, false)?;
         Ok(buffer.map_or(Target::Nobody, |buffer| self.begin_receive(id, buffer, packet)))
     }
 

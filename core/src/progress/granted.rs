@@ -8,6 +8,7 @@ use crate::lmt::{Place, Receiver, Remote, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
 use crate::sync::{Step, reached};
+use crate::wire::Key;
 
 /// An announced message that met its receive.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +16,7 @@ pub(super) struct Inbound {
     pub(super) half: Receiver,
     /// `None` when the receive was dropped.
     pub(super) request: Option<u32>,
-    pub(super) tag: u32,
+    pub(super) key: Key,
     pub(super) total: usize,
     pub(super) capacity: usize,
 }
@@ -29,7 +30,8 @@ impl<M: Memory + Clone> Engine<M> {
         cookie: SendCookie,
         buffer: Cursor,
     ) -> Result<(), OutOfMemory> {
-        let Envelope { source, tag, .. } = *envelope;
+        let Envelope { context, source, tag } = *envelope;
+        let key = Key::new(context, tag);
         let (segment, rank) = (self.segment, self.rank);
         // It was checked when it arrived.
         let from = cookie.reach(&segment, source).ok().flatten();
@@ -38,7 +40,7 @@ impl<M: Memory + Clone> Engine<M> {
         let half = Receiver::pre_recv(source, cookie, from, buffer, place);
         let (total, capacity) = (cookie.total as usize, buffer.remaining());
         let number =
-            self.receivers.insert(Inbound { half, request: Some(id), tag, total, capacity })?;
+            self.receivers.insert(Inbound { half, request: Some(id), key, total, capacity })?;
         half.start_recv(self.segment.descriptor(source, cookie.place), number);
         reached(Step::Granted);
         self.notify(source);
@@ -68,11 +70,11 @@ impl<M: Memory + Clone> Engine<M> {
         if !half.post_recv(half.home().of(&self.segment))? {
             return Ok(moved);
         }
-        let Inbound { request, tag, total, capacity, .. } = *inbound;
+        let Inbound { request, key, total, capacity, .. } = *inbound;
         let source = half.peer();
         self.remove_receiver(number);
         if let Some(request) = request.and_then(|id| self.request_mut(id)) {
-            *request = Request::Done(outcome(source, tag, total, capacity));
+            *request = Request::Done(outcome(source, key.tag(), total, capacity));
         }
         Ok(true)
     }

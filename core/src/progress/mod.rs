@@ -30,6 +30,7 @@ mod request;
 mod ring;
 mod rtr;
 mod send;
+mod speculation;
 mod transfer;
 
 pub use bypass::{Bypass, Want};
@@ -43,11 +44,13 @@ pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
 };
 pub use send::{Sent, SentShort};
+pub use speculation::Rtrs;
 
 use crate::layout::{CellIndex, Segment};
-use crate::lmt::Transfer;
+use crate::lmt::{Rtr, Transfer};
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
+use crate::rndv::{self, Rendezvous};
 use crate::wire::FASTBOX_LENGTH_MAX;
 use announced::{Descriptors, Outbound};
 use arrive::{Body, Message};
@@ -72,6 +75,8 @@ pub struct Tuning {
     pub unexpected_max: usize,
     /// How messages beyond `eager_max` travel.
     pub transfer: Transfer,
+    /// Whether receivers ask for them.
+    pub rendezvous: Rendezvous,
 }
 
 impl Default for Tuning {
@@ -81,6 +86,7 @@ impl Default for Tuning {
             eager_max: 16 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
+            rendezvous: Rendezvous::Adaptive,
         }
     }
 }
@@ -104,7 +110,11 @@ pub struct Engine<M: Memory + Clone> {
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
     held: Held,
-    kept: Slab<(u32, crate::wire::Key, crate::lmt::Rtr), M>,
+    /// What our receives may ask for.
+    asking: rndv::Receiver<M>,
+    /// What the receivers of our messages have asked for.
+    asked_by: rndv::Sender<Rtr, M>,
+    rtrs: Rtrs,
     /// Receives that met offered messages.
     calls: Slab<Call, M>,
     /// Large messages that were announced or are about to be.
@@ -156,7 +166,9 @@ impl<M: Memory + Clone> Engine<M> {
             requests: Slab::new(memory.clone()),
             messages: Slab::new(memory.clone()),
             held: Held::default(),
-            kept: Slab::new(memory.clone()),
+            asking: rndv::Receiver::new(memory.clone()),
+            asked_by: rndv::Sender::new(memory.clone()),
+            rtrs: Rtrs::default(),
             calls: Slab::new(memory.clone()),
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),

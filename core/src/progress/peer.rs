@@ -5,7 +5,7 @@ use super::ring::{Emptying, Outlet};
 use crate::layout::Segment;
 use crate::lmt::Choice;
 use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage};
-use crate::wire::{KindLength, Sequence};
+use crate::wire::{Key, KindLength, Sequence};
 
 /// Private state towards one peer. The fields of the short path come first, together.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(super) struct Peer {
     pub(super) fastbox_out: FastboxSender,
     /// Number of the next packet to the peer.
     pub(super) next_out: Sequence,
+    /// Messages to the peer that have no turn.
+    pub(super) eager: EagerFlags,
     /// The peer's bell.
     pub(super) bell: DoorbellPtr,
     /// Number of the next packet from the peer.
@@ -40,8 +42,6 @@ pub(super) struct Peer {
     pub(super) inlet: Option<Emptying>,
     /// Which transfer large messages to the peer take.
     pub(super) choice: Choice,
-    /// RTRs that were sent to the peer.
-    pub(super) rtrs_sent: u32,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: Waiting,
     /// Sends to the peer that were offered and not called for yet.
@@ -66,6 +66,7 @@ impl Peer {
             baton: segment.empty_baton(),
             fastbox_out: FastboxSender::new(segment.fastbox(rank, peer)),
             next_out: Sequence::first(rank, peer),
+            eager: EagerFlags::default(),
             bell: segment.doorbell(peer),
             next_in: Sequence::first(peer, rank),
             fastbox_in: FastboxReceiver::new(segment.empty_fastbox()),
@@ -80,7 +81,6 @@ impl Peer {
             outlet: Outlet::Unopened,
             inlet: None,
             choice: Choice::default(),
-            rtrs_sent: 0,
             waiting: Waiting::default(),
             offers: 0,
             last_offer: 0,
@@ -90,6 +90,24 @@ impl Peer {
             arriving: None,
             stream: None,
         }
+    }
+}
+
+/// The Eager-flags of `[SpecRndv09]` §3.3.2 as short messages set them, in two instructions: the number of the last message
+/// to the peer for each class of tags. A tag of the same class looks like the same envelope, and costs an RTR.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EagerFlags([u64; 8]);
+
+impl EagerFlags {
+    /// A message that is no large one goes to the peer: eager, or kept for want of room.
+    #[inline(always)]
+    pub(super) const fn set(&mut self, key: Key, packet: Sequence) {
+        self.0[key.tag() as usize % 8] = packet.number();
+    }
+
+    /// Number of the last message that may have had this key; zero for none.
+    pub(super) const fn last(&self, key: Key) -> u64 {
+        self.0[key.tag() as usize % 8]
     }
 }
 

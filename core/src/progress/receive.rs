@@ -44,11 +44,12 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let request = Request::Done(Err(Fault::Cancelled));
         let id = self.requests.insert(Entry { owner, request })?;
+        let turn = self.may_ask(&pattern, &buffer, owner);
         match self.posted.post(pattern, id) {
             Ok(handle) => {
-                let rtr = self.speculate(id, pattern, buffer);
+                let asked = turn.and_then(|turn| self.send_rtr(id, &pattern, buffer, turn));
                 if let Some(request) = self.request_mut(id) {
-                    *request = Request::Posted { handle, buffer, rtr };
+                    *request = Request::Posted { handle, buffer, asked };
                 }
                 Ok(Received::Pending(RequestId(id)))
             }
@@ -77,14 +78,13 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(Some(Status { source, tag, bytes }))
     }
 
-    /// Ends a receive that nothing has matched yet: its outcome is [`Fault::Cancelled`]. A receive that matched, and a
-    /// send, go on (MPI-4.1 §3.8.4). Says whether it was cancelled.
+    /// Ends a receive that nothing has matched yet: its outcome is [`Fault::Cancelled`]. A receive that matched, or whose RTR
+    /// a message uses that is on its way, and a send, go on (MPI-4.1 §3.8.4). Says whether it was cancelled.
     pub fn cancel(&mut self, id: RequestId) -> bool {
-        let Some(Request::Posted { handle, rtr, .. }) = self.request(id.0) else {
+        let Some(Request::Posted { handle, .. }) = self.request(id.0) else {
             return false;
         };
-        if rtr.is_some_and(|number| !self.retract(number)) {
-            // Its message is on its way.
+        if !self.retract_from(id.0) {
             return false;
         }
         self.posted.cancel(handle);
@@ -106,8 +106,13 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Request::Announced { sender }) => self.detach_sender(sender)?,
             Some(Request::Granted { receiver }) => self.detach_receiver(receiver)?,
             Some(Request::Calling { call }) => self.detach_call(call),
-            Some(Request::Posted { handle, rtr, .. }) => {
-                self.detach_rtr(rtr)?;
+            Some(Request::Posted { handle, asked, .. }) => {
+                if !self.retract_from(id.0) {
+                    // The RTR-ACK is on its way.
+                    let inbound = asked.and_then(|asked| self.receivers.get(asked.receiver));
+                    let peer = inbound.map_or(self.rank, |inbound| inbound.half.peer());
+                    return Err(StillClaimed::Moving { peer });
+                }
                 self.posted.cancel(handle);
             }
             Some(Request::Receiving { source, .. }) if self.holds_arriving(source) => {

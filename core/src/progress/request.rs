@@ -5,6 +5,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use super::Cursor;
+use super::speculation::Asked;
 use crate::layout::Corrupt;
 use crate::memory::OutOfMemory;
 use crate::wire::Key;
@@ -248,6 +249,11 @@ pub(super) struct Entry {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Owner(pub u32);
 
+impl Owner {
+    /// Of operations whose caller waits for them at once: it is inside the library until they are over.
+    pub const BLOCKING: Self = Self(0);
+}
+
 /// What an operation under way waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
@@ -259,7 +265,7 @@ pub(super) enum Request {
         detached: Option<Owned>,
     },
     /// A receive in the posted queue. With an RTR out, it is one of the receivers already.
-    Posted { handle: u32, buffer: Cursor, rtr: Option<u32> },
+    Posted { handle: u32, buffer: Cursor, asked: Option<Asked> },
     /// A receive whose message is arriving.
     Receiving { buffer: Cursor, capacity: usize, source: u32, tag: u32, total: usize },
     /// A receive whose message is arriving in the engine's memory, and goes on to the buffer when it is whole.

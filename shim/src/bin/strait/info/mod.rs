@@ -102,7 +102,7 @@ fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
     let Config { cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = Config::new(2);
     let mut facts = match env::tuning() {
-        Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer }) => vec![
+        Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer, rendezvous: _ }) => vec![
             fact("fastbox_max", format!("{fastbox_max} B"), "longest message by baton or fastbox"),
             fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
             fact(
