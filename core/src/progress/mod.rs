@@ -21,6 +21,7 @@ mod failure;
 mod granted;
 mod held;
 mod in_use;
+mod negotiation;
 mod network;
 mod offered;
 mod packet;
@@ -57,6 +58,7 @@ use arrive::{Body, Message};
 use called::Call;
 use cells::CellPool;
 use granted::Inbound;
+use negotiation::OwnChoice;
 use network::Stream;
 use peer::{Outbox, Peer};
 use request::{Entry, Request};
@@ -75,7 +77,7 @@ pub struct Tuning {
     pub unexpected_max: usize,
     /// How messages beyond `eager_max` travel.
     pub transfer: Transfer,
-    /// Whether receivers ask for them.
+    /// How they are negotiated, but in contexts with a choice of their own ([`Engine::choose_rendezvous`]).
     pub rendezvous: Rendezvous,
 }
 
@@ -86,7 +88,7 @@ impl Default for Tuning {
             eager_max: 16 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
-            rendezvous: Rendezvous::Adaptive,
+            rendezvous: Rendezvous::default(),
         }
     }
 }
@@ -106,6 +108,7 @@ pub struct Engine<M: Memory + Clone> {
     segment: Segment,
     rank: u32,
     tuning: Tuning,
+    own_choices: Slab<OwnChoice, M>,
     cells: CellPool<M>,
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
@@ -185,6 +188,7 @@ impl<M: Memory + Clone> Engine<M> {
             segment,
             rank,
             tuning: tuning.within_limits(),
+            own_choices: Slab::new(memory.clone()),
             memory,
         })
     }

@@ -96,18 +96,18 @@ impl Peer {
 /// The Eager-flags of `[SpecRndv09]` §3.3.2 as short messages set them, in two instructions: the number of the last message
 /// to the peer for each class of tags. A tag of the same class looks like the same envelope, and costs an RTR.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EagerFlags([u64; 8]);
+pub(super) struct EagerFlags([Sequence; 8]);
 
 impl EagerFlags {
     /// A message that is no large one goes to the peer: eager, or kept for want of room.
     #[inline(always)]
     pub(super) const fn set(&mut self, key: Key, packet: Sequence) {
-        self.0[key.tag() as usize % 8] = packet.number();
+        self.0[key.tag() as usize % 8] = packet;
     }
 
     /// Number of the last message that may have had this key; zero for none.
     pub(super) const fn last(&self, key: Key) -> u64 {
-        self.0[key.tag() as usize % 8]
+        self.0[key.tag() as usize % 8].number()
     }
 }
 

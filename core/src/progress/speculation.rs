@@ -47,7 +47,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn speculates(&self, peer: u32, key: Key, length: usize) -> bool {
         length > self.tuning.eager_max
-            && self.tuning.rendezvous != Rendezvous::Plain
+            && self.rendezvous(key.context()) != Rendezvous::Plain
             && (self.asked_by.speculates(peer, key) || self.asking.speculates(peer, key))
     }
 
@@ -66,7 +66,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<(Sender, Option<Chosen>), Option<Turn>> {
         let peer = &self.peers[destination as usize];
         self.asked_by.catch_up(destination, key, peer.eager.last(key), peer.next_out.number());
-        match self.asked_by.start(destination, key, self.tuning.rendezvous) {
+        match self.asked_by.start(destination, key, self.rendezvous(key.context())) {
             Start::Rts(turn) => Err(turn),
             Start::Write { target, .. } => match self.use_rtr(destination, &target, data) {
                 Some(used) => Ok(used),
@@ -82,13 +82,13 @@ impl<M: Memory + Clone> Engine<M> {
         buffer: &Cursor,
         owner: Owner,
     ) -> Option<Turn> {
-        let Pattern { source, tag, .. } = *pattern;
+        let Pattern { context, source, tag } = *pattern;
         // Who waits inside the library answers an RTS at once. And a short buffer predicts a short message.
         let pointless = owner == Owner::BLOCKING || buffer.remaining() <= self.tuning.eager_max;
         if pointless
-            || self.tuning.rendezvous == Rendezvous::Plain
             || source == ANY_SOURCE
             || tag == ANY_TAG
+            || self.rendezvous(context) == Rendezvous::Plain
         {
             return None;
         }
