@@ -117,6 +117,8 @@ pub struct Engine<M: Memory + Clone> {
     asking: rndv::Receiver<M>,
     /// What the receivers of our messages have asked for.
     asked_by: rndv::Sender<Rtr, M>,
+    /// Looks at Eager-flags so far.
+    looks: u64,
     rtrs: Rtrs,
     /// Receives that met offered messages.
     calls: Slab<Call, M>,
@@ -171,6 +173,7 @@ impl<M: Memory + Clone> Engine<M> {
             held: Held::default(),
             asking: rndv::Receiver::new(memory.clone()),
             asked_by: rndv::Sender::new(memory.clone()),
+            looks: 0,
             rtrs: Rtrs::default(),
             calls: Slab::new(memory.clone()),
             senders: Slab::new(memory.clone()),

@@ -16,7 +16,7 @@ pub(super) struct Peer {
     pub(super) fastbox_out: FastboxSender,
     /// Number of the next packet to the peer.
     pub(super) next_out: Sequence,
-    /// Messages to the peer that have no turn.
+    /// Whether messages without a turn went to the peer.
     pub(super) eager: EagerFlags,
     /// The peer's bell.
     pub(super) bell: DoorbellPtr,
@@ -93,21 +93,32 @@ impl Peer {
     }
 }
 
-/// The Eager-flags of `[SpecRndv09]` §3.3.2 as short messages set them, in two instructions: the number of the last message
-/// to the peer for each class of tags. A tag of the same class looks like the same envelope, and costs an RTR.
+/// The Eager-flags of `[SpecRndv09]` §3.3.2 as a short message can set them, by one store: for each class of tags. Another tag
+/// of the same class looks like the same envelope, and costs an RTR.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EagerFlags([Sequence; 8]);
+pub(super) struct EagerFlags {
+    set: [bool; TAG_CLASSES],
+    /// Number of the last look that found the flag set.
+    found: [u64; TAG_CLASSES],
+}
+
+const TAG_CLASSES: usize = 16;
 
 impl EagerFlags {
     /// A message that is no large one goes to the peer: eager, or kept for want of room.
     #[inline(always)]
-    pub(super) const fn set(&mut self, key: Key, packet: Sequence) {
-        self.0[key.tag() as usize % 8] = packet;
+    pub(super) const fn set(&mut self, key: Key) {
+        self.set[key.tag() as usize % TAG_CLASSES] = true;
     }
 
-    /// Number of the last message that may have had this key; zero for none.
-    pub(super) const fn last(&self, key: Key) -> u64 {
-        self.0[key.tag() as usize % 8].number()
+    /// Looks, for the time of this number. The number of the last look that found the flag set; zero for none.
+    pub(super) const fn look(&mut self, key: Key, number: u64) -> u64 {
+        let class = key.tag() as usize % TAG_CLASSES;
+        if self.set[class] {
+            self.set[class] = false;
+            self.found[class] = number;
+        }
+        self.found[class]
     }
 }
 

@@ -67,7 +67,7 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return SentShort::No;
         }
-        peer.eager.set(key, peer.next_out);
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
@@ -92,7 +92,7 @@ impl<M: Memory + Clone> Engine<M> {
         if !peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false) {
             return SentShort::No;
         }
-        peer.eager.set(key, peer.next_out);
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
@@ -133,8 +133,7 @@ impl<M: Memory + Clone> Engine<M> {
         let announced = self.pre_send(destination, key, data)?;
         let stage = announced.map_or(Stage::Eager, |sender| Stage::Announce { sender });
         if stage == Stage::Eager {
-            let peer = &mut self.peers[destination as usize];
-            peer.eager.set(key, peer.next_out);
+            self.peers[destination as usize].eager.set(key);
         }
         let mut message = Outgoing { key, total: data.remaining(), sent: 0, data, stage };
         let offered = stage == Stage::Eager && self.must_offer(destination, message.total);

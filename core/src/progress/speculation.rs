@@ -64,8 +64,9 @@ impl<M: Memory + Clone> Engine<M> {
         key: Key,
         data: Cursor,
     ) -> Result<(Sender, Option<Chosen>), Option<Turn>> {
-        let peer = &self.peers[destination as usize];
-        self.asked_by.catch_up(destination, key, peer.eager.last(key), peer.next_out.number());
+        self.looks += 1;
+        let found = self.peers[destination as usize].eager.look(key, self.looks);
+        self.asked_by.catch_up(destination, key, found, self.looks);
         match self.asked_by.start(destination, key, self.rendezvous(key.context())) {
             Start::Rts(turn) => Err(turn),
             Start::Write { target, .. } => match self.use_rtr(destination, &target, data) {

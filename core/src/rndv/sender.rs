@@ -51,7 +51,7 @@ struct Record<T> {
     /// Messages without a turn went after the last with one, and their turns are skipped.
     eager_flag: bool,
     factor: Factor,
-    /// [`Sender::number`] when its messages were looked at last.
+    /// The last look at the marks of its eager messages.
     looked: u64,
     /// RTRs, each at the place of its turn.
     kept: [Option<(Turn, T)>; RTRS as usize],
@@ -64,8 +64,8 @@ pub struct Sender<T: Copy, M: Memory, R: Rules = All> {
     records: Recent<Record<T>, M>,
     /// Beyond every turn of a record that is no more.
     beyond: Turn,
-    /// As [`Sender::catch_up`] said last.
-    number: u64,
+    /// The last look at the marks of eager messages ([`Sender::catch_up`]).
+    looked: u64,
     usage: Usage,
     rules: PhantomData<R>,
 }
@@ -77,7 +77,7 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         Self {
             records: Recent::new(memory, R::RECORDS),
             beyond: Turn::FIRST,
-            number: 0,
+            looked: 0,
             usage: Usage { heard: 0, used: 0, stopped: 0 },
             rules: PhantomData,
         }
@@ -127,12 +127,13 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         }
     }
 
-    /// As [`Sender::eager`], for messages that nobody told of at once. Said before each [`Sender::start`] to `peer`, whose message
-    /// has this `number` among all to it; the last one with this key and no turn may have been number `last`.
-    pub fn catch_up(&mut self, peer: u32, key: Key, last: u64, number: u64) {
-        self.number = number;
+    /// As [`Sender::eager`], for messages that leave a mark and are not told of one by one. Said before each [`Sender::start`]
+    /// to `peer`: this look at the marks has a `number`, which goes up, and `found` is that of the last look that found one of
+    /// this envelope.
+    pub fn catch_up(&mut self, peer: u32, key: Key, found: u64, number: u64) {
+        self.looked = number;
         let Some(record) = self.records.get_mut(peer, key) else { return };
-        if R::EAGER_FLAG && last >= record.looked {
+        if R::EAGER_FLAG && found > record.looked {
             record.skip::<R>();
         }
         record.looked = number;
@@ -182,7 +183,7 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         if self.records.get(peer, key).is_some() {
             self.records.touch(peer, key);
         } else {
-            let gone = self.records.insert(peer, key, Record::new(self.beyond, self.number)).ok()?;
+            let gone = self.records.insert(peer, key, Record::new(self.beyond, self.looked)).ok()?;
             if let Some(gone) = gone {
                 gone.leave::<R>(&mut self.beyond);
             }

@@ -66,8 +66,8 @@ impl Kind {
 /// for kind and length.
 ///
 /// The top bit says which rank of the pair sends, so that in the baton, which both write, no rank takes its own header
-/// for the other's. The rest counts from 1: zeroed memory holds no packet, and the default is none.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// for the other's. The rest counts from 1: zeroed memory holds no packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct Sequence(u64);
 
