@@ -6,9 +6,7 @@ use fastrand::Rng;
 use strait::boot::Config;
 use strait::{ANY_SOURCE, ANY_TAG, Fault, Rendezvous, Transfer, Tuning};
 use strait_core::matching::Pattern;
-use strait_core::progress::{
-    InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, Status,
-};
+use strait_core::progress::{InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, Status};
 use strait_tests::{Engines, payload, shape, traffic};
 
 /// Lengths of messages and buffers: eager, and large.
@@ -47,7 +45,8 @@ impl Direction {
     fn matches(&self) -> Vec<Option<usize>> {
         let mut taken = vec![false; self.sends.len()];
         let mut message = |receive: &Receive| {
-            let fits = |number: &usize| receive.tag == ANY_TAG || receive.tag == self.sends[*number].tag;
+            let fits =
+                |number: &usize| receive.tag == ANY_TAG || receive.tag == self.sends[*number].tag;
             let number = (0..taken.len()).filter(|number| !taken[*number]).find(fits)?;
             taken[number] = true;
             Some(number)
@@ -156,7 +155,9 @@ impl Program {
     fn check(&mut self) {
         for (from, direction) in self.directions.iter_mut().enumerate() {
             let matches = direction.matches();
-            for (place, (receive, message)) in direction.receives.iter_mut().zip(&matches).enumerate() {
+            for (place, (receive, message)) in
+                direction.receives.iter_mut().zip(&matches).enumerate()
+            {
                 let engine = &mut self.job.engines[1 - from];
                 if let Some(id) = receive.id.filter(|_| receive.outcome.is_none()) {
                     receive.outcome = engine.test(id);
@@ -176,7 +177,11 @@ impl Program {
                 let room = NonNull::slice_from_raw_parts(receive.room.base, length.min(buffer));
                 // SAFETY: the receive is over, and the buffer is there as long as the job.
                 let bytes = unsafe { room.as_ref() };
-                assert_eq!(payload::first_difference(number as u64, bytes), None, "message {number}");
+                assert_eq!(
+                    payload::first_difference(number as u64, bytes),
+                    None,
+                    "message {number}"
+                );
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The sender's half of a large message.
 
 use super::{
-    Direction, Home, JOB_LEAST, JOB_MOST, Job, Place, Remote, Rtr, RtrAck, SendCookie, Span, Ticket,
-    Transfer,
+    Direction, Home, JOB_LEAST, JOB_MOST, Job, Place, Remote, Rtr, RtrAck, SendCookie, Span,
+    Ticket, Transfer,
 };
 use crate::layout::{Corrupt, Segment};
 use crate::progress::Cursor;

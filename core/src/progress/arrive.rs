@@ -214,7 +214,8 @@ impl<M: Memory + Clone> Engine<M> {
             self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 })?;
             return Ok(());
         };
-        let has_turn = matches!(kept, Kept::Announced(cookie) if Turn::parse(cookie.turn).is_some());
+        let has_turn =
+            matches!(kept, Kept::Announced(cookie) if Turn::parse(cookie.turn).is_some());
         if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
             self.ask_for(id, envelope, kept, buffer)?;
         }

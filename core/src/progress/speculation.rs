@@ -54,7 +54,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// True when a receive of this rank waits that has sent an RTR.
     #[must_use]
     pub fn is_asking(&self) -> bool {
-        !self.receivers.is_empty() && self.receivers.iter().any(|(_, inbound)| inbound.half.is_asking())
+        !self.receivers.is_empty()
+            && self.receivers.iter().any(|(_, inbound)| inbound.half.is_asking())
     }
 
     /// Begins a large message, the next to `destination` with this key: by an RTR, or by an RTS with this turn.

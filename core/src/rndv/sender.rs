@@ -183,7 +183,8 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         if self.records.get(peer, key).is_some() {
             self.records.touch(peer, key);
         } else {
-            let gone = self.records.insert(peer, key, Record::new(self.beyond, self.looked)).ok()?;
+            let gone =
+                self.records.insert(peer, key, Record::new(self.beyond, self.looked)).ok()?;
             if let Some(gone) = gone {
                 gone.leave::<R>(&mut self.beyond);
             }
