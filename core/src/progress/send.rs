@@ -154,15 +154,6 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(Sent::Pending(RequestId(id)))
     }
 
-    /// Asks for memory for the fastbox to `peer`, when the pair first talks.
-    pub(super) fn want_fastbox(&mut self, peer: u32) {
-        let outbox = &mut self.peers[peer as usize].outbox;
-        if *outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
-            *outbox = Outbox::Wanted;
-            self.wanted.insert(peer);
-        }
-    }
-
     /// Ends the claim of a pending send on its buffer: the engine copies what is left and sends it from there. The id
     /// ends here.
     ///
