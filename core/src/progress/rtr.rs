@@ -58,7 +58,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Takes back one RTR. False: the peer has used it.
-    fn retract(&mut self, Asked { receiver, .. }: Asked) -> bool {
+    fn retract_rtr(&mut self, Asked { receiver, .. }: Asked) -> bool {
         let Some(inbound) = self.receivers.get(receiver) else { return true };
         let home = inbound.half.home();
         if !home.of(&self.segment).chunks.retract(home.generation) {
@@ -85,7 +85,7 @@ impl<M: Memory + Clone> Engine<M> {
         // No more ask than that.
         ids.iter_mut().zip(from).for_each(|(place, receive)| *place = Some(receive));
         for receive in ids.into_iter().flatten() {
-            if self.asked(receive).is_some_and(|asked| !self.retract(asked)) {
+            if self.asked(receive).is_some_and(|asked| !self.retract_rtr(asked)) {
                 return false;
             }
             self.rtrs.retracted += 1;
@@ -105,7 +105,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<Option<Cursor>, Corrupt> {
         let Some(Request::Posted { buffer, asked, .. }) = self.request(id) else { return Ok(None) };
         if let Some(asked) = asked {
-            if !self.retract(asked) {
+            if !self.retract_rtr(asked) {
                 return Err(Corrupt::Rtr);
             }
             self.missed(envelope, has_turn);

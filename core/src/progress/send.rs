@@ -5,9 +5,7 @@ use core::ptr::NonNull;
 
 use super::peer::{Outbox, Peer, Pushed};
 use super::request::{Entry, Outgoing, Owned, Request, Stage};
-use super::{
-    Cursor, Engine, Fault, Gone, Outcome, Owner, RequestId, StartError, Status, StillClaimed,
-};
+use super::{Cursor, Engine, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
 use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
@@ -166,6 +164,9 @@ impl<M: Memory + Clone> Engine<M> {
         };
         if let Stage::Announce { sender } = message.stage {
             return self.detach_sender(sender);
+        }
+        if let Stage::Exposed { announced } = message.stage {
+            return Err(self.retract(announced));
         }
         if let Some(peer) = self.holder_of_send(id) {
             return Err(StillClaimed::Moving { peer });
@@ -482,16 +483,4 @@ fn announce(peer: &mut Peer) -> u8 {
         return CellHead::FASTBOX_OPEN;
     }
     0
-}
-
-impl Gone {
-    /// The fault that operations with a peer that went this way end with.
-    #[must_use]
-    pub const fn fault(self, rank: u32) -> Fault {
-        match self {
-            Self::Failed => Fault::PeerFailed { rank },
-            Self::Finished => Fault::PeerFinished { rank },
-            Self::Unreachable => Fault::Unreachable { rank },
-        }
-    }
 }
