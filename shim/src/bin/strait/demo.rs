@@ -55,7 +55,7 @@ impl Demo {
     /// Starts the ranks, which then [`Demo::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         let words = ["demo".into(), format!("--ranks={}", self.ranks).into()];
-        ranks::start(Config::new(self.ranks), self.nodes, words.into_iter())
+        ranks::start(Config::new(self.ranks), self.nodes, Vec::new(), words.into_iter())
     }
 
     /// What each rank does.

@@ -2,7 +2,7 @@
 
 use core::error::Error;
 
-use strait::{Endpoint, Transfer};
+use strait::{Endpoint, Rank, Transfer};
 
 use super::cacheline::{Bounce, CopyBounce, HandOver};
 use super::report::{Report, Row};
@@ -15,7 +15,7 @@ use crate::payload::{self, Mismatch};
 /// A message there and back. A round is both.
 pub(crate) struct PingPong<'world> {
     endpoint: Endpoint<'world>,
-    partner: u32,
+    partner: Rank,
     /// What the leader sends.
     out: Vec<u8>,
     /// What arrives: at the follower, who returns it, and back at the leader.
@@ -23,8 +23,7 @@ pub(crate) struct PingPong<'world> {
 }
 
 impl<'world> PingPong<'world> {
-    pub(crate) fn new(stage: &Stage<'world>, bytes: usize) -> Self {
-        let Stage { endpoint, partner, .. } = *stage;
+    pub(crate) fn new(endpoint: Endpoint<'world>, partner: Rank, bytes: usize) -> Self {
         Self { endpoint, partner, out: vec![0; bytes], back: vec![0; bytes] }
     }
 }
@@ -81,7 +80,8 @@ fn beside(
     bare: Option<&mut impl Batch>,
 ) -> Result<Option<Latency>, Box<dyn Error>> {
     let bare = bare.map(|bare| -> &mut dyn Batch { bare });
-    let samples = measure(stage, effort, bare, &mut PingPong::new(stage, bytes))?;
+    let mut messages = PingPong::new(stage.endpoint, stage.partner, bytes);
+    let samples = measure(stage, effort, bare, &mut messages)?;
     let both: Vec<f64> =
         samples.iter().flat_map(|sample| [sample.bare / 2.0, sample.work / 2.0]).collect();
     let both = stage.gather(&both, stage.pairs())?.concat();

@@ -6,11 +6,13 @@ pub(crate) mod cacheline;
 mod depth;
 mod halo;
 mod hca;
+mod in_turn;
 pub(crate) mod lane;
 pub(crate) mod latency;
 mod memory;
 mod one_copy;
 mod rate;
+mod rendezvous;
 pub(crate) mod report;
 mod ring;
 pub(crate) mod sampling;
@@ -27,6 +29,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub(crate) use bandwidth::of as bandwidth_of;
 pub(crate) use memory::Memory;
+use rendezvous::{exchange, kernels, overhead, overlap, progress};
 use report::Report;
 use sampling::Effort;
 use stage::Stage;
@@ -77,8 +80,27 @@ enum Kind {
     Ring(Options),
     /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
     Hca(Options),
+    /// Computation that is hidden behind one large message, by who computes and who comes first
+    Overlap(Messages),
+    /// Time of one large message while one of its ends computes for longer and longer
+    Progress(Messages),
+    /// Iterations that produce data, exchange them and consume what came
+    Exchange(Messages),
+    /// Communication patterns of CG, BT, LU and RADIX, and their time in waits
+    Kernels(Messages),
+    /// What the rendezvous costs messages that gain nothing by it
+    Overhead(Messages),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
+}
+
+#[derive(Args, Debug)]
+struct Messages {
+    /// Sizes of messages, such as 32K,1M
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
+    bytes: Vec<usize>,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(Args, Debug)]
@@ -165,11 +187,15 @@ impl Common {
 impl Bench {
     /// Starts the ranks, which then [`Bench::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
-        if matches!(self.kind, Kind::Cacheline(_)) && topology::allowed_cpu_count() < 2 {
+        let computes = self.kind.messages().is_some();
+        let needs_two = computes || matches!(self.kind, Kind::Cacheline(_));
+        if needs_two && topology::allowed_cpu_count() < 2 {
             return Err(cacheline::ONE_PROCESSOR.into());
         }
         let Common { ranks, nodes, .. } = self.kind.common();
-        ranks::start(self.kind.fastbox().config(ranks), nodes, std::env::args_os().skip(1))
+        let config = self.kind.fastbox().config(ranks);
+        let environment = if computes { rendezvous::environment() } else { Vec::new() };
+        ranks::start(config, nodes, environment, std::env::args_os().skip(1))
     }
 
     /// What each rank does.
@@ -185,6 +211,11 @@ impl Bench {
             Kind::Depth(_) => depth::STEPS,
             Kind::Ring(_) => ring::steps(sizes.len())?,
             Kind::Hca(_) => hca::steps(sizes.len())?,
+            Kind::Overlap(_) => overlap::steps(sizes.len()),
+            Kind::Progress(_) => progress::steps(sizes.len()),
+            Kind::Exchange(_) => exchange::steps(sizes.len()),
+            Kind::Kernels(_) => kernels::steps(sizes.len()),
+            Kind::Overhead(_) => overhead::steps(stage, &sizes),
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -201,6 +232,11 @@ impl Bench {
             Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
             Kind::Ring(_) => ring::run(stage, effort, &sizes, &mut report)?,
             Kind::Hca(_) => hca::run(stage, effort, &sizes, &mut report)?,
+            Kind::Overlap(_) => overlap::run(stage, effort, &sizes, &mut report)?,
+            Kind::Progress(_) => progress::run(stage, effort, &sizes, &mut report)?,
+            Kind::Exchange(_) => exchange::run(stage, effort, &sizes, &mut report)?,
+            Kind::Kernels(_) => kernels::run(stage, effort, &sizes, &mut report)?,
+            Kind::Overhead(_) => overhead::run(stage, effort, &sizes, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -216,6 +252,11 @@ impl Kind {
             | Self::Rate(options)
             | Self::Ring(options)
             | Self::Hca(options) => options.common,
+            Self::Overlap(messages)
+            | Self::Progress(messages)
+            | Self::Exchange(messages)
+            | Self::Kernels(messages)
+            | Self::Overhead(messages) => messages.common,
             Self::Halo(tiles) => tiles.common,
             Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
         }
@@ -229,6 +270,18 @@ impl Kind {
             | Self::Ring(options)
             | Self::Hca(options) => options.fastbox,
             _ => Fastbox::Ring,
+        }
+    }
+
+    /// Those of a bench in which ranks compute between their calls.
+    const fn messages(&self) -> Option<&Messages> {
+        match self {
+            Self::Overlap(messages)
+            | Self::Progress(messages)
+            | Self::Exchange(messages)
+            | Self::Kernels(messages)
+            | Self::Overhead(messages) => Some(messages),
+            _ => None,
         }
     }
 
@@ -246,23 +299,30 @@ impl Kind {
 
     /// The sizes that were asked for, or else those that show the most.
     fn sizes(&self) -> Vec<usize> {
-        match self {
+        let asked = match self {
             Self::Latency(options)
             | Self::Bandwidth { options, .. }
             | Self::Rate(options)
             | Self::Ring(options)
-            | Self::Hca(options)
-                if !options.bytes.is_empty() =>
-            {
-                options.bytes.clone()
-            }
-            Self::Halo(tiles) if !tiles.tiles.is_empty() => tiles.tiles.clone(),
-            Self::Halo(_) => (1..=10).map(|power| 1 << power).collect(),
-            Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
-            Self::Bandwidth { .. } => (12..=22).map(|power| 1 << power).collect(),
+            | Self::Hca(options) => &options.bytes[..],
+            Self::Halo(tiles) => &tiles.tiles,
+            _ => self.messages().map_or(&[][..], |messages| &messages.bytes),
+        };
+        if !asked.is_empty() {
+            return asked.to_vec();
+        }
+        let powers = |powers: RangeInclusive<u32>| powers.map(|power| 1 << power);
+        match self {
+            Self::Halo(_) => powers(1..=10).collect(),
+            Self::Latency(_) => [0].into_iter().chain(powers(0..=16)).collect(),
+            Self::Bandwidth { .. } => powers(12..=22).collect(),
             Self::Rate(_) => vec![8],
             Self::Ring(_) => vec![8, 1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
             Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],
+            Self::Overlap(_) => powers(15..=22).collect(),
+            Self::Progress(_) => vec![1 << 20],
+            Self::Exchange(_) | Self::Kernels(_) => vec![128 << 10],
+            Self::Overhead(_) => vec![8, 1 << 10, 8 << 10, 32 << 10, 128 << 10, 1 << 20],
             Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
         }
     }

@@ -117,9 +117,9 @@ impl Report {
     }
 
     /// One line of the table.
-    pub(crate) fn line<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn line(&mut self, cells: impl Into<Vec<String>>) {
         if self.speaks {
-            self.table.add_row(cells);
+            self.table.add_row(cells.into());
         }
     }
 
