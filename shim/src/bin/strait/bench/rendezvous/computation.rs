@@ -5,10 +5,10 @@
 
 use std::time::Instant;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Steps of the measurement of their pace.
-const TRIAL: u64 = 100_000;
+const TRIAL: f64 = 1e5;
 
 /// Trials of it; the fastest counts.
 const TRIALS: u32 = 20;
@@ -20,42 +20,38 @@ pub(super) struct Processor {
     pace: f64,
 }
 
-/// What a computation took, nanoseconds.
+/// A computation that was done, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
-    /// Of the processor's time.
-    pub(super) own: f64,
-    /// By the clock: with what others had of the processor meanwhile.
-    pub(super) wall: f64,
+    /// What it takes undisturbed.
+    pub(super) amount: f64,
+    /// What it took.
+    pub(super) time: f64,
 }
 
 impl Processor {
     /// Measures how fast this rank's processor is.
     pub(super) fn new() -> Self {
-        let mut processor = Self { pace: 1.0 };
-        let trials = (0..TRIALS).map(|_| processor.compute(TRIAL as f64).own);
-        let fastest = trials.fold(f64::INFINITY, f64::min);
-        processor.pace = TRIAL as f64 / fastest;
-        processor
+        let trials = (0..TRIALS).map(|_| Self { pace: 1.0 }.compute(TRIAL).time);
+        Self { pace: TRIAL / trials.fold(f64::INFINITY, f64::min) }
     }
 
     /// Computes what takes `amount` nanoseconds undisturbed.
     pub(super) fn compute(&self, amount: f64) -> Spent {
-        let (start, own) = (Instant::now(), own_time());
+        let start = Instant::now();
         steps((amount * self.pace) as u64);
-        let own = own_time() - own;
-        Spent { own, wall: start.elapsed().as_nanos() as f64 }
+        Spent { amount, time: start.elapsed().as_nanos() as f64 }
     }
 }
 
 impl Spent {
-    /// What others had of the processor, in percent of the time by the clock.
+    /// What others had of the processor, in percent of the time.
     pub(super) fn stolen(self) -> f64 {
-        if self.wall > 0.0 { 100.0 * (1.0 - self.own / self.wall).max(0.0) } else { 0.0 }
+        if self.time > 0.0 { 100.0 * (1.0 - self.amount / self.time).max(0.0) } else { 0.0 }
     }
 }
 
-/// Each step needs the one before, so that they take turns in the processor, too.
+/// Each step needs the one before, so that they are done one after the other.
 fn steps(steps: u64) {
     let mut word = core::hint::black_box(1_u64);
     for _ in 0..steps {
@@ -64,17 +60,9 @@ fn steps(steps: u64) {
     core::hint::black_box(word);
 }
 
-/// Time that this thread has had a processor, nanoseconds.
-fn own_time() -> f64 {
-    nanoseconds(clock_gettime(ClockId::ThreadCPUTime)) as f64
-}
-
 /// Time that goes on for all processes of the host alike, nanoseconds.
 pub(super) fn common_time() -> u64 {
-    nanoseconds(clock_gettime(ClockId::Monotonic))
-}
-
-/// Of a time that is not negative.
-const fn nanoseconds(time: Timespec) -> u64 {
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    let now = clock_gettime(ClockId::Monotonic);
+    // It begins with the machine, so it is not negative.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -122,10 +122,10 @@ impl<'a> Message<'a> {
         if self.own == End::Receiver {
             payload::verify(&self.data, seed)?;
         }
-        let mut figures = [time, spent.own, spent.wall];
+        let mut figures = [time, spent.amount, spent.time];
         self.stage.endpoint.allreduce(&mut figures, Op::Max)?;
-        let [time, own, wall] = figures;
-        Ok(Passed { time, spent: Spent { own, wall } })
+        let [time, amount, computed] = figures;
+        Ok(Passed { time, spent: Spent { amount, time: computed } })
     }
 
     fn exchange(&mut self, endpoint: Endpoint<'_>, amount: f64) -> Result<Passed, strait::Error> {

@@ -96,13 +96,13 @@ impl Overlap {
         let hidden = |samples: &Vec<Passed>| {
             let hidden = samples.iter().map(|Passed { time, spent }| {
                 // What the whole is shorter by than one after the other.
-                let hidden = alone.p50 + spent.own - time;
+                let hidden = alone.p50 + spent.amount - time;
                 100.0 * (hidden / alone.p50).clamp(0.0, 1.0)
             });
             Summary::of_gains(&hidden.collect::<Vec<_>>())
         };
         let hidden = rungs[1..].iter().filter_map(hidden);
-        let stolen = rungs.iter().flatten().map(|Passed { spent, .. }| spent.stolen());
+        let stolen = rungs[1..].iter().flatten().map(|Passed { spent, .. }| spent.stolen());
         Some(Self {
             alone,
             hidden: hidden.max_by(|one, other| one.p50.total_cmp(&other.p50))?,

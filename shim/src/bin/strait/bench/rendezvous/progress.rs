@@ -62,6 +62,6 @@ pub(in super::super) fn run(
 
 /// What a message takes beyond the computation.
 fn left(samples: &[Passed]) -> Option<Summary> {
-    let left = samples.iter().map(|Passed { time, spent }| (time - spent.wall).max(0.0));
+    let left = samples.iter().map(|Passed { time, spent }| (time - spent.time).max(0.0));
     Summary::of_costs(&left.collect::<Vec<_>>())
 }
