@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::sampling::Effort;
 use super::stage::Stage;
 
-/// Samples of each way that are taken before those that count.
+/// Samples of each way that are taken before those that count, but not more than count.
 const WARM_UP: usize = 3;
 
 /// Measures `ways` ways, at least once each: `once` goes one of them on every rank, with a number that no other call has, and
@@ -24,18 +24,19 @@ pub(super) fn measure<F>(
     mut once: impl FnMut(usize, u64) -> Result<F, Box<dyn Error>>,
 ) -> Result<Vec<Vec<F>>, Box<dyn Error>> {
     let deadline = Instant::now() + effort.limit;
+    let warm_up = WARM_UP.min(effort.samples);
     let mut samples: Vec<_> = (0..ways).map(|_| Vec::with_capacity(effort.samples)).collect();
     let mut calls = 0;
     for number in 0.. {
-        let enough = number >= effort.samples + WARM_UP;
-        let late = number > WARM_UP && Instant::now() >= deadline;
+        let enough = number >= effort.samples + warm_up;
+        let late = number > warm_up && Instant::now() >= deadline;
         if !agree(stage, !enough && !late)? {
             break;
         }
         for (way, samples) in samples.iter_mut().enumerate() {
             calls += 1;
             let figures = once(way, calls)?;
-            if number >= WARM_UP {
+            if number >= warm_up {
                 samples.push(figures);
             }
         }

@@ -4,7 +4,7 @@
 use core::error::Error;
 use std::time::Instant;
 
-use strait::{Endpoint, Op, Rank, wait_all};
+use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
 
 use super::super::in_turn;
 use super::super::report::{Report, Row};
@@ -12,7 +12,7 @@ use super::super::sampling::Effort;
 use super::super::stage::{Stage, TAG};
 use super::super::stats::{self, Summary};
 use super::computation::Processor;
-use super::setting::{self, Setting};
+use super::setting;
 use super::work::Work;
 
 /// Iterations of a sample, unless the user says otherwise.
@@ -73,8 +73,8 @@ pub(in super::super) fn run(
             for ratio in RATIOS {
                 let computation = communication / ratio;
                 exchange.work.amounts = model.parts().map(|part| part * computation);
-                let samples = in_turn::measure(stage, effort, Setting::ALL.len(), |way, seed| {
-                    let endpoint = Setting::ALL[way].endpoint(stage, number);
+                let samples = in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {
+                    let endpoint = setting::endpoint(stage, way, number);
                     exchange.sample(endpoint, effort.rounds.unwrap_or(ITERATIONS), seed)
                 })?;
                 let ratio = if ratio.is_finite() {
@@ -84,7 +84,7 @@ pub(in super::super) fn run(
                     communication = Summary::of_costs(&samples[0]).map_or(0.0, |alone| alone.p50);
                     "no computation".to_owned()
                 };
-                let row = |setting: Setting, metric, unit, figures| {
+                let row = |setting: Rendezvous, metric, unit, figures| {
                     let variant = format!("{}, {ratio}, {}", model.name(), setting.name());
                     Row::new("exchange", bytes, metric, unit, figures).of_variant(variant)
                 };

@@ -7,7 +7,7 @@
 use core::error::Error;
 use std::time::Instant;
 
-use strait::{ANY_SOURCE, Endpoint, Op, Rank, Request, wait_all};
+use strait::{ANY_SOURCE, Endpoint, Op, Rank, Rendezvous, Request, wait_all};
 
 use super::super::in_turn;
 use super::super::report::{Report, Row};
@@ -15,7 +15,7 @@ use super::super::sampling::Effort;
 use super::super::stage::{Stage, TAG};
 use super::super::stats::{self, Summary};
 use super::computation::Processor;
-use super::setting::{self, Setting};
+use super::setting;
 use super::work::Work;
 
 /// Iterations of a sample, unless the user says otherwise.
@@ -69,7 +69,7 @@ pub(in super::super) fn run(
             let iterations = effort.rounds.unwrap_or(ITERATIONS);
             let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
             let alone = in_turn::measure(stage, few, 1, |_, seed| {
-                kernel.sample(Setting::ALL[0].endpoint(stage, number), iterations, seed)
+                kernel.sample(setting::endpoint(stage, 0, number), iterations, seed)
             })?;
             let alone = alone[0].iter().map(|[time, _]| *time).collect::<Vec<_>>();
             // Every rank has the same figures.
@@ -77,13 +77,13 @@ pub(in super::super) fn run(
             if pattern != Pattern::Radix {
                 kernel.work.amounts = [alone / 2.0; 2];
             }
-            let samples = in_turn::measure(stage, effort, Setting::ALL.len(), |way, seed| {
-                kernel.sample(Setting::ALL[way].endpoint(stage, number), iterations, seed)
+            let samples = in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {
+                kernel.sample(setting::endpoint(stage, way, number), iterations, seed)
             })?;
             for (at, what) in ["iteration", "waits"].into_iter().enumerate() {
                 let of = |samples: &Vec<[f64; 2]>| samples.iter().map(|both| both[at]).collect();
                 let samples: Vec<Vec<f64>> = samples.iter().map(of).collect();
-                let row = |setting: Setting, metric, unit, figures| {
+                let row = |setting: Rendezvous, metric, unit, figures| {
                     let variant = format!("{}, {what}, {}", pattern.name(), setting.name());
                     Row::new("kernels", bytes, metric, unit, figures).of_variant(variant)
                 };

@@ -13,7 +13,7 @@ use super::super::cacheline::{ONE_PROCESSOR, spin_until};
 use super::super::lane::Lane;
 use super::super::stage::{Stage, TAG};
 use super::computation::{Processor, Spent, common_time};
-use super::setting::Setting;
+use super::setting;
 use crate::payload;
 
 /// From the first call to the second on one node, where what is sent is there at once, nanoseconds.
@@ -70,7 +70,7 @@ pub(super) struct Message<'a> {
     processor: Processor,
     roles: Roles,
     own: End,
-    /// The measurement, for [`Setting::endpoint`].
+    /// The measurement, for [`setting::endpoint`].
     number: u32,
     /// What is sent, or what arrives.
     data: Vec<u8>,
@@ -109,11 +109,11 @@ impl<'a> Message<'a> {
     /// One message, with a computation of `amount` nanoseconds beside it. The figures are those of all ranks.
     pub(super) fn pass(
         &mut self,
-        setting: Setting,
+        setting: usize,
         amount: f64,
         seed: u64,
     ) -> Result<Passed, Box<dyn Error>> {
-        let endpoint = setting.endpoint(self.stage, self.number);
+        let endpoint = setting::endpoint(self.stage, setting, self.number);
         if self.own == End::Sender {
             payload::fill(&mut self.data, seed);
         }

@@ -1,4 +1,4 @@
-//! The benches of the rendezvous ([SpecRndv09] §4): each measures every [`Setting`](setting::Setting) in turn, in one run.
+//! The benches of the rendezvous ([SpecRndv09] §4): each measures every [setting](setting::ALL) in turn, in one run.
 
 mod computation;
 pub(super) mod exchange;

@@ -7,6 +7,8 @@ use core::error::Error;
 use core::time::Duration;
 use std::time::Instant;
 
+use strait::Rendezvous;
+
 use super::super::in_turn;
 use super::super::latency::PingPong;
 use super::super::report::{Report, Row};
@@ -15,7 +17,7 @@ use super::super::stage::{Side, Stage};
 use super::super::stats;
 use super::computation::Processor;
 use super::message::{End, Message, Roles};
-use super::setting::{self, Setting};
+use super::setting;
 
 /// How long the messages of one sample should take.
 const TARGET: Duration = Duration::from_millis(1);
@@ -36,7 +38,7 @@ pub(in super::super) fn run(
 ) -> Result<(), Box<dyn Error>> {
     report.columns(&[&["overhead", "bytes"], &setting::columns()[..]].concat());
     let mut tell = |name: &str, bytes, samples: &[Vec<f64>]| -> Result<(), Box<dyn Error>> {
-        let row = |setting: Setting, metric, unit, figures| {
+        let row = |setting: Rendezvous, metric, unit, figures| {
             let variant = format!("{name}, {}", setting.name());
             Row::new("overhead", bytes, metric, unit, figures).of_variant(variant)
         };
@@ -66,8 +68,8 @@ fn there_and_back(
     effort: Effort,
     bytes: usize,
 ) -> Result<Vec<Vec<f64>>, Box<dyn Error>> {
-    let mut ways =
-        Setting::ALL.map(|setting| PingPong::new(setting.endpoint(stage, 0), stage.partner, bytes));
+    let way = |setting| PingPong::new(setting::endpoint(stage, setting, 0), stage.partner, bytes);
+    let mut ways: [_; setting::ALL.len()] = core::array::from_fn(way);
     let run = |way: &mut PingPong<'_>, rounds| match stage.side {
         Side::Leader => way.lead(rounds),
         Side::Follower => way.follow(rounds),
@@ -75,10 +77,11 @@ fn there_and_back(
     };
     let rounds = match effort.rounds {
         Some(rounds) => rounds,
+        // By the last of them, which is in force now.
         None => in_turn::rounds(stage, TARGET, |rounds| run(&mut ways[0], rounds))?,
     };
     in_turn::measure(stage, effort, ways.len(), |number, seed| {
-        Setting::ALL[number].endpoint(stage, 0);
+        setting::endpoint(stage, number, 0);
         let way = &mut ways[number];
         way.prepare(seed);
         stage.endpoint.barrier()?;
@@ -99,7 +102,7 @@ fn crossing(
     bytes: usize,
 ) -> Result<Vec<Vec<f64>>, Box<dyn Error>> {
     let mut message = Message::new(stage, Processor::new(), CROSSING, 1, bytes)?;
-    in_turn::measure(stage, effort, Setting::ALL.len(), |way, seed| {
-        Ok(message.pass(Setting::ALL[way], 0.0, seed)?.time)
+    in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {
+        Ok(message.pass(way, 0.0, seed)?.time)
     })
 }

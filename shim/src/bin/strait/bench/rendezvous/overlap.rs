@@ -13,7 +13,7 @@ use super::super::stage::Stage;
 use super::super::stats::{self, Summary, time};
 use super::computation::Processor;
 use super::message::{Message, Passed, Roles};
-use super::setting::Setting;
+use super::setting;
 
 /// The amounts of computation, in parts of the message's own time. The first is none.
 const RUNGS: [f64; 5] = [0.0, 0.5, 0.8, 1.0, 1.25];
@@ -29,7 +29,7 @@ pub(in super::super) fn run(
     sizes: &[usize],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    let figures = Setting::ALL.map(|setting| [setting.name(), "overlap", "stolen"]);
+    let figures = setting::ALL.map(|setting| [setting.name(), "overlap", "stolen"]);
     report.columns(&[&["overlap", "bytes"], figures.as_flattened()].concat());
     let processor = Processor::new();
     for (number, roles) in (0..).zip(Roles::ALL) {
@@ -37,7 +37,7 @@ pub(in super::super) fn run(
             let mut message = Message::new(stage, processor, roles, number, bytes)?;
             let samples = climb(stage, effort, &mut message, &RUNGS)?;
             let mut line = vec![roles.name(), stats::bytes(bytes)];
-            for (setting, rungs) in Setting::ALL.into_iter().zip(samples.chunks(RUNGS.len())) {
+            for (setting, rungs) in setting::ALL.into_iter().zip(samples.chunks(RUNGS.len())) {
                 let Some(Overlap { alone, hidden, stolen }) = Overlap::of(rungs) else { continue };
                 for (metric, unit, figures) in
                     [("time", "ns", alone), ("overlap", "%", hidden), ("stolen", "%", stolen)]
@@ -65,14 +65,12 @@ pub(super) fn climb(
     message: &mut Message<'_>,
     rungs: &[f64],
 ) -> Result<Vec<Vec<Passed>>, Box<dyn Error>> {
-    let [first, ..] = Setting::ALL;
     let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
-    let alone = in_turn::measure(stage, few, 1, |_, seed| message.pass(first, 0.0, seed))?;
+    let alone = in_turn::measure(stage, few, 1, |_, seed| message.pass(0, 0.0, seed))?;
     // Every rank has the same figures.
     let alone = times(&alone[0]).map_or(0.0, |alone| alone.p50);
-    in_turn::measure(stage, effort, Setting::ALL.len() * rungs.len(), |way, seed| {
-        let setting = Setting::ALL[way / rungs.len()];
-        message.pass(setting, alone * rungs[way % rungs.len()], seed)
+    in_turn::measure(stage, effort, setting::ALL.len() * rungs.len(), |way, seed| {
+        message.pass(way / rungs.len(), alone * rungs[way % rungs.len()], seed)
     })
 }
 

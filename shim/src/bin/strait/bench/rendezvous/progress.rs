@@ -13,10 +13,10 @@ use super::super::stats::{self, Summary, time};
 use super::computation::Processor;
 use super::message::{Message, Passed, Roles};
 use super::overlap::{climb, times};
-use super::setting::Setting;
+use super::setting;
 
 /// The amounts of computation, in parts of the message's own time.
-const RUNGS: [f64; 8] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
+const RUNGS: [f64; 6] = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0];
 
 /// Number of measurements with so many sizes.
 pub(in super::super) const fn steps(sizes: usize) -> usize {
@@ -29,7 +29,7 @@ pub(in super::super) fn run(
     sizes: &[usize],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    let figures = Setting::ALL.map(|setting| [setting.name(), "left"]);
+    let figures = setting::ALL.map(|setting| [setting.name(), "left"]);
     report.columns(&[&["progress", "bytes", "computes"], figures.as_flattened()].concat());
     let processor = Processor::new();
     for (number, roles) in (0..).zip(Roles::ALL) {
@@ -39,7 +39,7 @@ pub(in super::super) fn run(
             for (rung, part) in RUNGS.into_iter().enumerate() {
                 let of_settings = samples.chunks(RUNGS.len()).map(|rungs| &rungs[rung]);
                 let mut line = vec![roles.name(), stats::bytes(bytes), String::new()];
-                for (setting, samples) in Setting::ALL.into_iter().zip(of_settings) {
+                for (setting, samples) in setting::ALL.into_iter().zip(of_settings) {
                     let (Some(whole), Some(left)) = (times(samples), left(samples)) else {
                         continue;
                     };

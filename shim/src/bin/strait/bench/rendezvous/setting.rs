@@ -1,8 +1,8 @@
-//! The settings of the rendezvous that are measured beside each other.
+//! The settings of the rendezvous ([SpecRndv09]) that are measured beside each other.
 
 use std::io;
 
-use strait::Endpoint;
+use strait::{Endpoint, Rendezvous, Tuning};
 
 use super::super::report::{Report, Row};
 use super::super::stage::Stage;
@@ -11,35 +11,27 @@ use super::super::stats::{Summary, time};
 /// The first context of measured messages.
 const CONTEXT: u32 = 1000;
 
-/// A way to begin a rendezvous ([SpecRndv09]).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Setting {
-    /// The sender begins.
-    Plain,
-}
+/// What the others are held against, and then the others.
+pub(super) const ALL: [Rendezvous; 3] = Rendezvous::ALL;
 
-impl Setting {
-    /// Every setting; what the others are held against comes first.
-    pub(super) const ALL: [Self; 1] = [Self::Plain];
+const _: () = assert!(matches!(ALL[0], Rendezvous::Plain));
 
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-        }
-    }
-
-    /// Puts the setting in force for what this rank begins from now on. The endpoint is that of the measurement `number`: what
-    /// the library learns of its messages it learns for this setting and this measurement alone.
-    pub(super) fn endpoint<'world>(self, stage: &Stage<'world>, number: u32) -> Endpoint<'world> {
-        let place = Self::ALL.len() as u32 * number + self as u32;
-        stage.endpoint.with_context(CONTEXT + place)
-    }
+/// Puts the setting of this place in [`ALL`] in force for what this rank begins from now on. The endpoint is that of the
+/// measurement `number`: what the library learns of its messages it learns for this setting and this measurement alone.
+pub(super) fn endpoint<'world>(
+    stage: &Stage<'world>,
+    setting: usize,
+    number: u32,
+) -> Endpoint<'world> {
+    let world = stage.endpoint.world();
+    world.retune(Tuning { rendezvous: ALL[setting], ..world.tuning() });
+    stage.endpoint.with_context(CONTEXT + ALL.len() as u32 * number + setting as u32)
 }
 
 /// The columns of [`compare`]: a time for each setting, and by how much it differs from the first.
 pub(super) fn columns() -> Vec<&'static str> {
     let changes = [&[][..], &["change"]];
-    let columns = Setting::ALL.into_iter().enumerate();
+    let columns = ALL.into_iter().enumerate();
     columns.flat_map(|(at, setting)| [&[setting.name()], changes[at.min(1)]].concat()).collect()
 }
 
@@ -48,16 +40,16 @@ pub(super) fn columns() -> Vec<&'static str> {
 pub(super) fn compare(
     report: &Report,
     samples: &[Vec<f64>],
-    row: impl Fn(Setting, &'static str, &'static str, Summary) -> Row,
+    row: impl Fn(Rendezvous, &'static str, &'static str, Summary) -> Row,
 ) -> io::Result<Vec<String>> {
     let mut cells = Vec::new();
-    for (setting, own) in Setting::ALL.into_iter().zip(samples) {
+    for (setting, own) in ALL.into_iter().zip(samples) {
         let Some(figures) = Summary::of_costs(own) else { continue };
         report.row(row(setting, "time", "ns", figures))?;
         cells.push(time(figures.p50));
         let ratios = own.iter().zip(&samples[0]).map(|(own, first)| own / first);
         let ratios = Summary::of_costs(&ratios.collect::<Vec<_>>());
-        if let Some(ratio) = ratios.filter(|_| setting != Setting::ALL[0]) {
+        if let Some(ratio) = ratios.filter(|_| setting != ALL[0]) {
             report.row(row(setting, "ratio", "x", ratio))?;
             cells.push(format!("{:+.1} %", 100.0 * (ratio.p50 - 1.0)));
         }
