@@ -243,15 +243,9 @@ fn the_bare_device_is_measured_in_each_mode() {
 fn rendezvous_bench(bench: &str, cases: &[&str], metrics: &[&str]) {
     for (nodes, transport) in [("--nodes=1", "shm"), ("--nodes=2", "soft-engine")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
-        command.args([
-            "bench",
-            bench,
-            nodes,
-            "--bytes=40K",
-            "--samples=1",
-            "--iterations=3",
-            "--json",
-        ]);
+        command.args(["bench", bench, nodes, "--bytes=40K", "--iterations=3", "--json"]);
+        // Computations as short as this.
+        command.args(["--samples=1", "--seconds=0.001"]);
         command.env_remove("STRAIT_HCA");
         let ended = run(&mut command);
         if !bare_lines() {

@@ -47,6 +47,14 @@ pub(crate) struct Effort {
     pub(crate) limit: Duration,
 }
 
+impl Effort {
+    /// So many nanoseconds, but no more than a measurement may take: what is computed beside messages of a machine that is busy
+    /// with something else would otherwise have no end.
+    pub(super) fn at_most(self, nanoseconds: f64) -> f64 {
+        nanoseconds.min(self.limit.as_nanos() as f64)
+    }
+}
+
 /// Nanoseconds of one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {

@@ -71,7 +71,7 @@ pub(in super::super) fn run(
             let mut exchange = Exchange::new(stage, model, processor, bytes);
             let mut communication = 0.0;
             for ratio in RATIOS {
-                let computation = communication / ratio;
+                let computation = effort.at_most(communication / ratio);
                 exchange.work.amounts = model.parts().map(|part| part * computation);
                 let samples = in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {
                     let endpoint = setting::endpoint(stage, way, number);

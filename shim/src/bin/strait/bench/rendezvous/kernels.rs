@@ -73,7 +73,7 @@ pub(in super::super) fn run(
             })?;
             let alone = alone[0].iter().map(|[time, _]| *time).collect::<Vec<_>>();
             // Every rank has the same figures.
-            let alone = Summary::of_costs(&alone).map_or(0.0, |alone| alone.p50);
+            let alone = Summary::of_costs(&alone).map_or(0.0, |alone| effort.at_most(alone.p50));
             if pattern != Pattern::Radix {
                 kernel.work.amounts = [alone / 2.0; 2];
             }

@@ -68,7 +68,7 @@ pub(super) fn climb(
     let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
     let alone = in_turn::measure(stage, few, 1, |_, seed| message.pass(0, 0.0, seed))?;
     // Every rank has the same figures.
-    let alone = times(&alone[0]).map_or(0.0, |alone| alone.p50);
+    let alone = times(&alone[0]).map_or(0.0, |alone| effort.at_most(alone.p50));
     in_turn::measure(stage, effort, setting::ALL.len() * rungs.len(), |way, seed| {
         message.pass(way / rungs.len(), alone * rungs[way % rungs.len()], seed)
     })
