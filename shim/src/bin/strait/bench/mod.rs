@@ -19,6 +19,7 @@ pub(crate) mod sampling;
 pub(crate) mod stage;
 pub(crate) mod stats;
 mod together;
+mod window;
 
 use core::error::Error;
 use core::ops::RangeInclusive;
@@ -29,7 +30,6 @@ use clap::{Args, Subcommand, ValueEnum};
 
 pub(crate) use bandwidth::of as bandwidth_of;
 pub(crate) use memory::Memory;
-use rendezvous::{exchange, kernels, overhead, overlap, progress};
 use report::Report;
 use sampling::Effort;
 use stage::Stage;
@@ -37,6 +37,7 @@ use strait::boot::Config;
 use strait::{Transfer, Tuning, World, env, topology};
 use strait_core::ring::Design;
 use strait_core::shm::SHORT_MAX;
+use window::Verb;
 
 use crate::ranks;
 
@@ -80,27 +81,18 @@ enum Kind {
     Ring(Options),
     /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
     Hca(Options),
-    /// Computation that is hidden behind one large message, by who computes and who comes first
-    Overlap(Messages),
-    /// Time of one large message while one of its ends computes for longer and longer
-    Progress(Messages),
-    /// Iterations that produce data, exchange them and consume what came
-    Exchange(Messages),
-    /// Communication patterns of CG, BT, LU and RADIX, and their time in waits
-    Kernels(Messages),
-    /// What the rendezvous costs messages that gain nothing by it
-    Overhead(Messages),
+    /// One-sided writes beside a bare compare-and-swap and `memcpy`; the target makes no call
+    Put(OneSided),
+    /// One-sided reads likewise
+    Get(OneSided),
+    /// Accumulates, fetch-and-op and compare-and-swap likewise
+    Accumulate(OneSided),
+    /// Fence, and post, start, complete and wait, of the ranks of a pair
+    Sync(Common),
+    #[command(flatten)]
+    Rendezvous(rendezvous::Kind),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
-}
-
-#[derive(Args, Debug)]
-struct Messages {
-    /// Sizes of messages, such as 32K,1M
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
-    bytes: Vec<usize>,
-    #[command(flatten)]
-    common: Common,
 }
 
 #[derive(Args, Debug)]
@@ -114,6 +106,18 @@ struct Options {
     /// How messages above STRAIT_EAGER_MAX travel: `all`, or names such as copy_ring,cma [default: STRAIT_LMT]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_transfer)]
     transfer: Vec<Transfers>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug)]
+struct OneSided {
+    /// Sizes of operations, such as 4K,64K,1M
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
+    bytes: Vec<usize>,
+    /// Where the window lies: allocated in the segment, or over private memory
+    #[arg(long, value_enum, default_value_t = Memory::Segment)]
+    memory: Memory,
     #[command(flatten)]
     common: Common,
 }
@@ -187,14 +191,16 @@ impl Common {
 impl Bench {
     /// Starts the ranks, which then [`Bench::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
-        let computes = self.kind.messages().is_some();
-        let needs_two = computes || matches!(self.kind, Kind::Cacheline(_));
+        let needs_two = matches!(self.kind, Kind::Cacheline(_) | Kind::Rendezvous(_));
         if needs_two && topology::allowed_cpu_count() < 2 {
             return Err(cacheline::ONE_PROCESSOR.into());
         }
         let Common { ranks, nodes, .. } = self.kind.common();
         let config = self.kind.fastbox().config(ranks);
-        let environment = if computes { rendezvous::environment() } else { Vec::new() };
+        let environment = match self.kind {
+            Kind::Rendezvous(_) => rendezvous::environment(),
+            _ => Vec::new(),
+        };
         ranks::start(config, nodes, environment, std::env::args_os().skip(1))
     }
 
@@ -211,11 +217,11 @@ impl Bench {
             Kind::Depth(_) => depth::STEPS,
             Kind::Ring(_) => ring::steps(sizes.len())?,
             Kind::Hca(_) => hca::steps(sizes.len())?,
-            Kind::Overlap(_) => overlap::steps(sizes.len()),
-            Kind::Progress(_) => progress::steps(sizes.len()),
-            Kind::Exchange(_) => exchange::steps(sizes.len()),
-            Kind::Kernels(_) => kernels::steps(sizes.len()),
-            Kind::Overhead(_) => overhead::steps(stage, &sizes),
+            Kind::Put(_) => window::steps(Verb::Put, sizes.len()),
+            Kind::Get(_) => window::steps(Verb::Get, sizes.len()),
+            Kind::Accumulate(_) => window::steps(Verb::Accumulate, sizes.len()),
+            Kind::Sync(_) => window::SYNC_STEPS,
+            Kind::Rendezvous(ref kind) => kind.steps(stage),
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -232,11 +238,17 @@ impl Bench {
             Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
             Kind::Ring(_) => ring::run(stage, effort, &sizes, &mut report)?,
             Kind::Hca(_) => hca::run(stage, effort, &sizes, &mut report)?,
-            Kind::Overlap(_) => overlap::run(stage, effort, &sizes, &mut report)?,
-            Kind::Progress(_) => progress::run(stage, effort, &sizes, &mut report)?,
-            Kind::Exchange(_) => exchange::run(stage, effort, &sizes, &mut report)?,
-            Kind::Kernels(_) => kernels::run(stage, effort, &sizes, &mut report)?,
-            Kind::Overhead(_) => overhead::run(stage, effort, &sizes, &mut report)?,
+            Kind::Put(OneSided { memory, .. }) => {
+                window::run(stage, effort, Verb::Put, &sizes, memory, &mut report)?;
+            }
+            Kind::Get(OneSided { memory, .. }) => {
+                window::run(stage, effort, Verb::Get, &sizes, memory, &mut report)?;
+            }
+            Kind::Accumulate(OneSided { memory, .. }) => {
+                window::run(stage, effort, Verb::Accumulate, &sizes, memory, &mut report)?;
+            }
+            Kind::Sync(_) => window::sync(stage, effort, &mut report)?,
+            Kind::Rendezvous(ref kind) => kind.run(stage, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -252,13 +264,13 @@ impl Kind {
             | Self::Rate(options)
             | Self::Ring(options)
             | Self::Hca(options) => options.common,
-            Self::Overlap(messages)
-            | Self::Progress(messages)
-            | Self::Exchange(messages)
-            | Self::Kernels(messages)
-            | Self::Overhead(messages) => messages.common,
             Self::Halo(tiles) => tiles.common,
-            Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
+            Self::Rendezvous(kind) => kind.messages().common,
+            Self::Put(options) | Self::Get(options) | Self::Accumulate(options) => options.common,
+            Self::Barrier(common)
+            | Self::Depth(common)
+            | Self::Sync(common)
+            | Self::Cacheline(common) => *common,
         }
     }
 
@@ -270,18 +282,6 @@ impl Kind {
             | Self::Ring(options)
             | Self::Hca(options) => options.fastbox,
             _ => Fastbox::Ring,
-        }
-    }
-
-    /// Those of a bench in which ranks compute between their calls.
-    const fn messages(&self) -> Option<&Messages> {
-        match self {
-            Self::Overlap(messages)
-            | Self::Progress(messages)
-            | Self::Exchange(messages)
-            | Self::Kernels(messages)
-            | Self::Overhead(messages) => Some(messages),
-            _ => None,
         }
     }
 
@@ -299,31 +299,35 @@ impl Kind {
 
     /// The sizes that were asked for, or else those that show the most.
     fn sizes(&self) -> Vec<usize> {
-        let asked = match self {
+        match self {
             Self::Latency(options)
             | Self::Bandwidth { options, .. }
             | Self::Rate(options)
             | Self::Ring(options)
-            | Self::Hca(options) => &options.bytes[..],
-            Self::Halo(tiles) => &tiles.tiles,
-            _ => self.messages().map_or(&[][..], |messages| &messages.bytes),
-        };
-        if !asked.is_empty() {
-            return asked.to_vec();
-        }
-        let powers = |powers: RangeInclusive<u32>| powers.map(|power| 1 << power);
-        match self {
-            Self::Halo(_) => powers(1..=10).collect(),
-            Self::Latency(_) => [0].into_iter().chain(powers(0..=16)).collect(),
-            Self::Bandwidth { .. } => powers(12..=22).collect(),
+            | Self::Hca(options)
+                if !options.bytes.is_empty() =>
+            {
+                options.bytes.clone()
+            }
+            Self::Put(options) | Self::Get(options) | Self::Accumulate(options)
+                if !options.bytes.is_empty() =>
+            {
+                options.bytes.clone()
+            }
+            Self::Halo(tiles) if !tiles.tiles.is_empty() => tiles.tiles.clone(),
+            Self::Halo(_) => (1..=10).map(|power| 1 << power).collect(),
+            Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
+            Self::Bandwidth { .. } => (12..=22).map(|power| 1 << power).collect(),
             Self::Rate(_) => vec![8],
             Self::Ring(_) => vec![8, 1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
             Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],
-            Self::Overlap(_) => powers(15..=22).collect(),
-            Self::Progress(_) => vec![1 << 20],
-            Self::Exchange(_) | Self::Kernels(_) => vec![128 << 10],
-            Self::Overhead(_) => vec![8, 1 << 10, 8 << 10, 32 << 10, 128 << 10, 1 << 20],
-            Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
+            Self::Put(_) | Self::Get(_) => vec![64, 1 << 10, 8 << 10, 64 << 10, 1 << 20],
+            Self::Accumulate(_) => vec![64, 1 << 10, 8 << 10, 64 << 10],
+            Self::Barrier(_)
+            | Self::Depth(_)
+            | Self::Sync(_)
+            | Self::Rendezvous(_)
+            | Self::Cacheline(_) => Vec::new(),
         }
     }
 }

@@ -53,12 +53,10 @@ impl Model {
     }
 }
 
-/// Number of measurements with so many sizes.
-pub(in super::super) const fn steps(sizes: usize) -> usize {
-    Model::ALL.len() * sizes * RATIOS.len()
-}
+/// Number of measurements of one size.
+pub(super) const STEPS: usize = Model::ALL.len() * RATIOS.len();
 
-pub(in super::super) fn run(
+pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],

@@ -50,12 +50,10 @@ impl Pattern {
     }
 }
 
-/// Number of measurements with so many sizes.
-pub(in super::super) const fn steps(sizes: usize) -> usize {
-    Pattern::ALL.len() * sizes
-}
+/// Number of measurements of one size.
+pub(super) const STEPS: usize = Pattern::ALL.len();
 
-pub(in super::super) fn run(
+pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],

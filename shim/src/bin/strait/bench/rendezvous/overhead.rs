@@ -26,11 +26,11 @@ const TARGET: Duration = Duration::from_millis(1);
 const CROSSING: Roles = Roles { computes: End::Receiver, first: None };
 
 /// Number of measurements with these sizes.
-pub(in super::super) fn steps(stage: &Stage<'_>, sizes: &[usize]) -> usize {
+pub(super) fn steps(stage: &Stage<'_>, sizes: &[usize]) -> usize {
     sizes.len() + large(stage, sizes).count()
 }
 
-pub(in super::super) fn run(
+pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],

@@ -18,12 +18,10 @@ use super::setting;
 /// The amounts of computation, in parts of the message's own time. The first is none.
 const RUNGS: [f64; 5] = [0.0, 0.5, 0.8, 1.0, 1.25];
 
-/// Number of measurements with so many sizes.
-pub(in super::super) const fn steps(sizes: usize) -> usize {
-    Roles::ALL.len() * sizes
-}
+/// Number of measurements of one size.
+pub(super) const STEPS: usize = Roles::ALL.len();
 
-pub(in super::super) fn run(
+pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],
