@@ -66,7 +66,7 @@ pub(super) fn climb(
     let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
     let alone = in_turn::measure(stage, few, 1, |_, seed| message.pass(0, 0.0, seed))?;
     // Every rank has the same figures.
-    let alone = times(&alone[0]).map_or(0.0, |alone| effort.at_most(alone.p50));
+    let alone = times(&alone[0]).map_or(0.0, |alone| effort.at_most(alone.min));
     in_turn::measure(stage, effort, setting::ALL.len() * rungs.len(), |way, seed| {
         message.pass(way / rungs.len(), alone * rungs[way % rungs.len()], seed)
     })
@@ -91,9 +91,9 @@ impl Overlap {
         let alone = times(rungs.first()?)?;
         let hidden = |samples: &Vec<Passed>| {
             let hidden = samples.iter().map(|Passed { time, spent }| {
-                // What the whole is shorter by than one after the other.
-                let hidden = alone.p50 + spent.amount - time;
-                100.0 * (hidden / alone.p50).clamp(0.0, 1.0)
+                // What the whole is shorter by than one after the other, both undisturbed.
+                let hidden = alone.min + spent.amount - time;
+                100.0 * (hidden / alone.min).clamp(0.0, 1.0)
             });
             Summary::of_gains(&hidden.collect::<Vec<_>>())
         };
