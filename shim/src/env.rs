@@ -13,6 +13,7 @@ use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
 use crate::hca::Choice;
+use crate::hca::soft::{Mode, TimeModel};
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +97,7 @@ pub(crate) const RENDEZVOUS: Variable = Variable {
     name: "STRAIT_RENDEZVOUS",
     meaning: "who begins with messages above STRAIT_EAGER_MAX: the sender, or also a receiver that comes first",
     expected: "plain, speculative or adaptive",
-    default: "plain",
+    default: "adaptive",
 };
 
 /// The descriptor of the socket to a launcher that speaks PMI-1.
@@ -139,6 +140,14 @@ pub(crate) const HCA_GID: Variable = Variable {
     default: "the one that leads farthest",
 };
 
+/// The times of a software device with a thread.
+pub(crate) const HCA_MODEL: Variable = Variable {
+    name: "STRAIT_HCA_MODEL",
+    meaning: "times of soft-engine: nanoseconds of a write and of a read without their bytes, bytes a second",
+    expected: "three numbers with commas between, such as 5900,12400,870000000",
+    default: "5900,12400,870000000, cards of 2004",
+};
+
 /// The design of the RDMA channel between nodes.
 pub(crate) const RING: Variable = Variable {
     name: "STRAIT_RING",
@@ -160,6 +169,7 @@ pub const VARIABLES: &[Variable] = &[
     RENDEZVOUS,
     HCA,
     HCA_GID,
+    HCA_MODEL,
     RING,
     PMI_FD,
     PMI_RANK,
@@ -202,9 +212,14 @@ pub fn tuning() -> Result<Tuning, EnvError> {
 ///
 /// # Errors
 ///
-/// [`EnvError`] when the variable's value is no device.
+/// [`EnvError`] when the variable's value is no device, or there are times that are none.
 pub fn hca() -> Result<Option<Choice>, EnvError> {
-    HCA.read(|_: &Choice| true)
+    let model = HCA_MODEL.read(|_: &TimeModel| true)?.unwrap_or(TimeModel::INFINIBAND_2004);
+    let choice = HCA.read(|_: &Choice| true)?;
+    Ok(choice.map(|choice| match choice {
+        Choice::Soft(Mode::Engine(_)) => Choice::Soft(Mode::Engine(model)),
+        other => other,
+    }))
 }
 
 /// The entry that was asked for of an RDMA device's table of global identifiers.
@@ -281,7 +296,6 @@ impl core::error::Error for EnvError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hca::soft::Mode;
 
     #[test]
     fn a_good_value_is_parsed() {

@@ -20,12 +20,6 @@ const MOVED: f64 = 1.3;
 /// The transport on a node.
 const MEMORY: &str = "shm";
 
-/// That between virtual nodes.
-fn network() -> Cow<'static, str> {
-    let choice = env::hca().ok().flatten();
-    choice.map_or(Mode::default().name().into(), |choice| choice.to_string().into())
-}
-
 /// One line of `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
@@ -96,6 +90,8 @@ pub(crate) struct Report {
     json: bool,
     ranks: u32,
     nodes: u32,
+    /// The device between nodes.
+    network: Option<Choice>,
     table: Table,
     bar: ProgressBar,
 }
@@ -115,7 +111,10 @@ impl Report {
         table.load_style(presets::NOTHING);
         bar.tick();
         let nodes = stage.endpoint.world().nodes().count();
-        Self { speaks: stage.reports(), json, ranks: stage.ranks(), nodes, table, bar }
+        // A world with a bad one would not have begun.
+        let asked = env::hca().ok().flatten();
+        let network = (nodes > 1).then(|| asked.unwrap_or(Choice::Soft(Mode::default())));
+        Self { speaks: stage.reports(), json, ranks: stage.ranks(), nodes, network, table, bar }
     }
 
     /// The names of the columns.
@@ -127,9 +126,9 @@ impl Report {
     }
 
     /// One line of the table.
-    pub(crate) fn line<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn line(&mut self, cells: impl Into<Vec<String>>) {
         if self.speaks {
-            self.table.add_row(cells);
+            self.table.add_row(cells.into());
         }
     }
 
@@ -139,7 +138,10 @@ impl Report {
             return Ok(());
         }
         let is_message = row.transport == MEMORY;
-        let transport = if self.nodes > 1 && is_message { network() } else { row.transport };
+        let transport = match &self.network {
+            Some(device) if is_message => device.to_string().into(),
+            _ => row.transport,
+        };
         let row = Row { ranks: self.ranks, nodes: self.nodes, transport, ..row };
         let line = serde_json::to_string(&row)?;
         self.bar.suspend(|| say(&line))
@@ -161,7 +163,12 @@ impl Report {
         if !self.speaks || self.json {
             return Ok(());
         }
-        say(&format!("{}\n\n{}", trimmed(&self.table), bare_line(before, after)))
+        say(&format!("{}\n\n{}", trimmed(&self.table), bare_line(before, after)))?;
+        match &self.network {
+            Some(Choice::Soft(mode)) => say(&format!("device between nodes: {mode}")),
+            Some(choice) => say(&format!("device between nodes: {choice}")),
+            None => Ok(()),
+        }
     }
 }
 
