@@ -1,6 +1,7 @@
 //! The model checker over all programs of a scope.
 
 use core::marker::PhantomData;
+use std::env;
 use std::sync::Arc;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
@@ -118,11 +119,17 @@ impl<R: Ruled> State<R> {
     }
 }
 
+/// Sends and receives beyond those of the usual run.
+fn more() -> usize {
+    let more = env::var("STRAIT_MODEL_MORE").ok();
+    more.map_or(0, |more| more.parse().expect("STRAIT_MODEL_MORE is a number"))
+}
+
 /// Checks every state of every program, and prints how many there are.
-pub(crate) fn holds<R: Ruled>(what: &str, scope: &Scope) {
-    let model = Programs::<R>::new(scope);
+pub(crate) fn holds<R: Ruled>(what: &str, scope: Scope) {
+    let model = Programs::<R>::new(&scope.and(more()));
     let programs = model.programs.len();
-    let checker = model.checker().threads(THREADS).spawn_bfs().join();
+    let checker = model.checker().threads(THREADS).spawn_dfs().join();
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
     println!("{what}: {programs} programs, {states} states, {depth} steps deep");
     checker.assert_properties();

@@ -39,33 +39,33 @@ impl Ruled for Tiny {}
 
 #[test]
 fn one_envelope() {
-    holds::<Small>("one envelope", &Scope::one_envelope(3));
-    holds::<Tiny>("one envelope, one RTR", &Scope::one_envelope(3));
+    holds::<Small>("one envelope", Scope::one_envelope().of(3, 3));
+    holds::<Tiny>("one envelope, one RTR", Scope::one_envelope().of(3, 3));
 }
 
 #[test]
 fn unopened() {
-    holds::<Small>("nobody has spoken", &Scope::one_envelope(3).unopened());
+    holds::<Small>("nobody has spoken", Scope::one_envelope().of(3, 3).unopened());
 }
 
 #[test]
 fn wildcards() {
-    holds::<Small>("wildcards", &Scope::wildcards(2));
+    holds::<Small>("wildcards", Scope::wildcards().of(2, 3));
 }
 
 #[test]
 fn two_senders() {
-    holds::<Small>("two senders", &Scope::two_senders(1, 3));
+    holds::<Small>("two senders", Scope::two_senders().of(1, 3));
 }
 
 #[test]
 fn cancelled_receives() {
-    holds::<Small>("cancelled receives", &Scope::cancelled(3, 3));
-    holds::<Tiny>("cancelled receives, one RTR", &Scope::cancelled(3, 3));
+    holds::<Small>("cancelled receives", Scope::cancelled().of(3, 3));
+    holds::<Tiny>("cancelled receives, one RTR", Scope::cancelled().of(3, 3));
 }
 
 #[test]
 fn two_tags() {
-    holds::<Small>("two tags", &Scope::two_tags(3));
-    holds::<Tiny>("two tags, one record", &Scope::two_tags(3));
+    holds::<Small>("two tags", Scope::two_tags().of(3, 3));
+    holds::<Tiny>("two tags, one record", Scope::two_tags().of(3, 3));
 }

@@ -72,122 +72,115 @@ impl Program {
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     /// Envelopes of which both sides have seen one message, as (sender, tag).
-    pub(crate) opened: Vec<(u32, u32)>,
-    /// What is sent by each sender: so many of these.
-    pub(crate) sends: Vec<(usize, Vec<Send>)>,
+    opened: Vec<(u32, u32)>,
+    senders: usize,
+    /// What each sender sends: so many of these.
+    sends: (usize, Vec<Send>),
     /// What is received: so many of these.
-    pub(crate) receives: (usize, Vec<Step>),
+    receives: (usize, Vec<Step>),
     /// Whether one of the receives is cancelled, at some time after it was posted.
-    pub(crate) cancels: bool,
+    cancels: bool,
 }
 
 impl Scope {
-    /// One sender, one tag, `count` sends and receives of all kinds.
-    pub(crate) fn one_envelope(count: usize) -> Self {
-        let ways = [Way::Rendezvous, Way::Eager, Way::Plain];
-        Self {
-            opened: vec![(0, 0)],
-            sends: vec![(count, ways.map(|way| Send { way, tag: 0 }).to_vec())],
-            receives: (
-                count,
-                vec![receive(0, 0), Step::Receive { pattern: exact(0, 0), large: false }],
-            ),
-            cancels: false,
-        }
+    fn new(opened: &[(u32, u32)], sends: &[(Way, u32)], receives: &[Step]) -> Self {
+        let sends = sends.iter().map(|&(way, tag)| Send { way, tag }).collect();
+        let (opened, receives) = (opened.to_vec(), (0, receives.to_vec()));
+        Self { opened, senders: 1, sends: (0, sends), receives, cancels: false }
     }
 
-    /// As it is, from a time when nobody has spoken.
+    /// Messages and receives of all kinds.
+    pub(crate) fn one_envelope() -> Self {
+        let small = Step::Receive { pattern: exact(0, 0), large: false };
+        let sends = [(Way::Rendezvous, 0), (Way::Eager, 0), (Way::Plain, 0)];
+        Self::new(&[(0, 0)], &sends, &[receive(0, 0), small])
+    }
+
+    /// Two tags, and receives of any tag or source among the others.
+    pub(crate) fn wildcards() -> Self {
+        let sends = [(Way::Rendezvous, 0), (Way::Rendezvous, 1), (Way::Eager, 0)];
+        let any = [receive(0, ANY_TAG), receive(ANY_SOURCE, 0)];
+        let receives = [&[receive(0, 0), receive(0, 1)], &any[..]].concat();
+        Self::new(&[(0, 0), (0, 1)], &sends, &receives)
+    }
+
+    /// Receives of each sender and of any.
+    pub(crate) fn two_senders() -> Self {
+        let receives = [0, 1, ANY_SOURCE].map(|source| receive(source, 0));
+        let opened = [(0, 0), (1, 0)];
+        let sends = [(Way::Rendezvous, 0), (Way::Eager, 0)];
+        Self { senders: 2, ..Self::new(&opened, &sends, &receives) }
+    }
+
+    /// One of the receives is cancelled.
+    pub(crate) fn cancelled() -> Self {
+        let sends = [(Way::Rendezvous, 0), (Way::Eager, 0)];
+        Self { cancels: true, ..Self::new(&[(0, 0)], &sends, &[receive(0, 0)]) }
+    }
+
+    /// Large messages of two tags.
+    pub(crate) fn two_tags() -> Self {
+        let sends = [0, 1].map(|tag| (Way::Rendezvous, tag));
+        Self::new(&[(0, 0)], &sends, &[receive(0, 0), receive(0, 1)])
+    }
+
+    /// With so many sends of each sender and so many receives, after those that open envelopes.
+    pub(crate) fn of(self, sends: usize, receives: usize) -> Self {
+        Self { sends: (sends, self.sends.1), receives: (receives, self.receives.1), ..self }
+    }
+
+    /// With so many sends and receives more.
+    pub(crate) fn and(self, more: usize) -> Self {
+        let (sends, receives) = (self.sends.0 + more, self.receives.0 + more);
+        self.of(sends, receives)
+    }
+
+    /// From a time when nobody has spoken.
     pub(crate) fn unopened(self) -> Self {
         Self { opened: Vec::new(), ..self }
     }
 
-    /// One sender, two tags, receives of any tag or source among the others.
-    pub(crate) fn wildcards(count: usize) -> Self {
-        let sends = [(Way::Rendezvous, 0), (Way::Rendezvous, 1), (Way::Eager, 0)];
-        let receives =
-            vec![receive(0, 0), receive(0, 1), receive(0, ANY_TAG), receive(ANY_SOURCE, 0)];
-        Self {
-            opened: vec![(0, 0), (0, 1)],
-            sends: vec![(count, sends.map(|(way, tag)| Send { way, tag }).to_vec())],
-            receives: (count, receives),
-            cancels: false,
-        }
-    }
-
-    /// Two senders, one tag, receives of each and of any.
-    pub(crate) fn two_senders(each: usize, receives: usize) -> Self {
-        let ways = [Way::Rendezvous, Way::Eager].map(|way| Send { way, tag: 0 });
-        let steps = [0, 1, ANY_SOURCE].map(|source| receive(source, 0));
-        Self {
-            opened: vec![(0, 0), (1, 0)],
-            sends: vec![(each, ways.to_vec()); 2],
-            receives: (receives, steps.to_vec()),
-            cancels: false,
-        }
-    }
-
-    /// One sender, one tag, and one of the receives is cancelled.
-    pub(crate) fn cancelled(sends: usize, receives: usize) -> Self {
-        let ways = [Way::Rendezvous, Way::Eager].map(|way| Send { way, tag: 0 });
-        Self {
-            opened: vec![(0, 0)],
-            sends: vec![(sends, ways.to_vec())],
-            receives: (receives, vec![receive(0, 0)]),
-            cancels: true,
-        }
-    }
-
-    /// One sender, large messages of two tags.
-    pub(crate) fn two_tags(count: usize) -> Self {
-        let tags = [0, 1].map(|tag| Send { way: Way::Rendezvous, tag });
-        Self {
-            opened: vec![(0, 0)],
-            sends: vec![(count, tags.to_vec())],
-            receives: (count, vec![receive(0, 0), receive(0, 1)]),
-            cancels: false,
-        }
-    }
-
     /// Every program, on both networks.
     pub(crate) fn programs(&self) -> Vec<Program> {
-        let opening = |sender: usize| {
-            let of_sender = self.opened.iter().filter(move |(rank, _)| *rank as usize == sender);
-            of_sender.map(|&(_, tag)| Send { way: Way::Rendezvous, tag })
-        };
-        let mut all_sends = vec![Vec::new()];
-        for (sender, (count, alphabet)) in self.sends.iter().enumerate() {
-            let words = words(*count, alphabet);
-            let whole = words.iter().map(|word| opening(sender).chain(word.iter().copied()));
-            let whole: Vec<Vec<Send>> = whole.map(Iterator::collect).collect();
-            all_sends = pairs(&all_sends, &whole, |sends: &Vec<Vec<Send>>, more| {
+        let all_sends = (0..self.senders).fold(vec![Vec::new()], |all, sender| {
+            pairs(&all, &self.sends_of(sender), |sends: &Vec<Vec<Send>>, more| {
                 sends.iter().chain([more]).cloned().collect()
-            });
-        }
-        let networks = [Network::Streams, Network::Words];
-        let opened: Vec<Step> =
-            self.opened.iter().map(|&(source, tag)| receive(source, tag)).collect();
-        let steps = self.steps().into_iter().map(|steps| [&opened[..], &steps].concat());
-        let steps: Vec<Vec<Step>> = steps.collect();
-        let programs = pairs(&all_sends, &steps, |sends, steps| (sends.clone(), steps.clone()));
-        pairs(&programs, &networks, |(sends, steps), network| Program {
+            })
+        });
+        let actions =
+            pairs(&all_sends, &self.steps(), |sends, steps| (sends.clone(), steps.clone()));
+        pairs(&actions, &[Network::Streams, Network::Words], |(sends, steps), network| Program {
             network: *network,
             sends: sends.clone(),
             steps: steps.clone(),
-            opened: opened.len(),
+            opened: self.opened.len(),
         })
     }
 
+    fn sends_of(&self, sender: usize) -> Vec<Vec<Send>> {
+        let opened = self.opened.iter().filter(|(rank, _)| *rank as usize == sender);
+        let opened = opened.map(|&(_, tag)| Send { way: Way::Rendezvous, tag });
+        let opened: Vec<Send> = opened.collect();
+        let (count, alphabet) = &self.sends;
+        words(*count, alphabet).iter().map(|word| [&opened[..], word].concat()).collect()
+    }
+
     fn steps(&self) -> Vec<Vec<Step>> {
+        let opened = self.opened.iter().map(|&(source, tag)| receive(source, tag));
+        let opened: Vec<Step> = opened.collect();
         let (count, alphabet) = &self.receives;
-        let plain = words(*count, alphabet);
+        let steps = words(*count, alphabet);
+        let steps: Vec<Vec<Step>> = steps.iter().map(|word| [&opened[..], word].concat()).collect();
         if !self.cancels {
-            return plain;
+            return steps;
         }
-        let places = (0..*count).flat_map(|which| (which + 1..=*count).map(move |at| (which, at)));
-        let places: Vec<(usize, usize)> = places.collect();
-        pairs(&plain, &places, |steps, (which, at)| {
+        let all = opened.len()..opened.len() + count;
+        let cancels = all.clone().flat_map(|receive| {
+            (receive + 1..all.end + 1).map(move |place| (place, Step::Cancel(receive)))
+        });
+        pairs(&steps, &cancels.collect::<Vec<_>>(), |steps, &(place, cancel)| {
             let mut steps = steps.clone();
-            steps.insert(*at, Step::Cancel(self.opened.len() + which));
+            steps.insert(place, cancel);
             steps
         })
     }

@@ -1,5 +1,6 @@
 //! The rank that receives, as an engine does it, beside an oracle that searches lists.
 
+use core::fmt::{self, Debug};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,11 +14,17 @@ use crate::sending::key;
 use crate::state::{Body, Broken, Claim, Message, Packet, Receive, Ruled, State, Word};
 
 /// The queues of a rank, and what it knows of the messages to come.
-#[derive(Debug)]
 pub(crate) struct Inbox<R: Ruled> {
     receiver: Receiver<SystemMemory, R>,
     posted: Posted<SystemMemory>,
     unexpected: Unexpected<SystemMemory>,
+}
+
+/// What is in the queues is in the oracle's lists, whose order says more than that of handles.
+impl<R: Ruled> Debug for Inbox<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.receiver.fmt(f)
+    }
 }
 
 impl<R: Ruled> Machine for Inbox<R> {
@@ -119,7 +126,7 @@ impl<R: Ruled> State<R> {
 
     fn meet(&mut self, number: usize, message: Message, body: Body) {
         let receive = &mut self.receives[number];
-        receive.posted = None;
+        receive.is_posted = false;
         receive.met = Some(message);
         let right = match body {
             Body::RtrAck(turn, target) => target == number && receive.asked == Some(turn),
@@ -153,7 +160,7 @@ impl<R: Ruled> State<R> {
         let number = self.receives.len();
         self.receives.push(Receive {
             asked: None,
-            posted: None,
+            is_posted: false,
             met: None,
             written: None,
             heard: false,
@@ -173,11 +180,11 @@ impl<R: Ruled> State<R> {
         let Inbox { receiver, posted, .. } = &**self.receiving.inbox;
         let turn = receiver.may_request(&pattern, posted.ahead_of(&pattern).map(asked));
         let turn = turn.filter(|_| large);
-        let handle = self
-            .receiving
-            .call(move |inbox| inbox.posted.post(pattern, number as u32).expect("memory"));
+        self.receiving.call(move |inbox| {
+            inbox.posted.post(pattern, number as u32).expect("memory");
+        });
         self.receiving.waiting.push((number, pattern));
-        self.receives[number].posted = Some(handle);
+        self.receives[number].is_posted = true;
         self.receives[number].asked = turn;
         if let Some(turn) = turn {
             self.ask(number, &pattern, turn);
@@ -195,7 +202,7 @@ impl<R: Ruled> State<R> {
 
     /// A receive is cancelled that no message has met.
     fn cancel(&mut self, receive: usize) {
-        if self.receives[receive].posted.is_none() {
+        if !self.receives[receive].is_posted {
             return;
         }
         let Some(turn) = self.receives[receive].asked else { return self.withdraw(receive) };
@@ -235,7 +242,7 @@ impl<R: Ruled> State<R> {
     /// Between nodes the answer has come. What the receive could still get has come before.
     fn answered(&mut self) {
         let Some(number) = self.receiving.cancelling.take() else { return };
-        if self.receives[number].posted.is_some() {
+        if self.receives[number].is_posted {
             self.withdraw(number);
             self.stop_asking(number);
         }
@@ -250,8 +257,11 @@ impl<R: Ruled> State<R> {
     }
 
     fn withdraw(&mut self, number: usize) {
-        let handle = self.receives[number].posted.take();
-        let handle = handle.expect("it is posted");
+        self.receives[number].is_posted = false;
+        let mut posted = self.receiving.inbox.posted.patterns();
+        let (handle, ..) =
+            posted.find(|(.., receive)| *receive as usize == number).expect("it is posted");
+        drop(posted);
         self.receiving.call(move |inbox| inbox.posted.cancel(handle));
         self.receiving.waiting.retain(|(receive, _)| *receive != number);
         let untouched = self.receives[number].written.is_none();

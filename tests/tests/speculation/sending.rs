@@ -81,7 +81,7 @@ impl<R: Ruled> State<R> {
             receive.claim = Claim::Taken;
         }
         // The buffer is claimed from the posting of its receive until that one is cancelled or meets a message.
-        let is_claimed = receive.posted.is_some() && receive.written.is_none();
+        let is_claimed = receive.is_posted && receive.written.is_none();
         receive.written = Some(message);
         self.require(is_claimed, Broken::Data);
         true
@@ -118,10 +118,9 @@ impl<R: Ruled> State<R> {
             Word::Retract { tag, turn } => {
                 let machine = Arc::make_mut(&mut sender.machine);
                 machine.call(move |machine| machine.retract(RECEIVER, key(tag), turn));
-                if R::ANSWERS_IN_ORDER {
-                    sender.out.push_back(Packet::Retracted);
-                } else {
-                    sender.out.push_front(Packet::Retracted);
+                if R::ANSWERS {
+                    let place = if R::ANSWERS_IN_ORDER { sender.out.len() } else { 0 };
+                    sender.out.insert(place, Packet::Retracted);
                 }
             }
             Word::Done(message) => sender.announced.retain(|number| *number != message),

@@ -17,6 +17,8 @@ use crate::replayed::{Machine, Replayed};
 pub(crate) trait Ruled: Rules + Clone + Debug + Eq + Hash + Send + Sync + 'static {
     /// On a node a receive that is cancelled takes back the RTRs behind its own too.
     const TAKES_BACK_YOUNGER: bool = true;
+    /// Between nodes a retraction is answered.
+    const ANSWERS: bool = true;
     /// Between nodes the answer to a retraction keeps the order of the messages.
     const ANSWERS_IN_ORDER: bool = true;
     /// A receiver that has cancelled a receive which had asked sends no RTR before the next turn.
@@ -104,8 +106,7 @@ pub(crate) struct Sending<R: Ruled> {
 pub(crate) struct Receive {
     /// What its RTR asked for.
     pub(crate) asked: Option<Turn>,
-    /// What it is cancelled by, while it is posted.
-    pub(crate) posted: Option<u32>,
+    pub(crate) is_posted: bool,
     /// The message it got.
     pub(crate) met: Option<Message>,
     /// The message whose sender wrote into its buffer.
