@@ -231,6 +231,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn the_cheapest_is_taken_and_the_others_are_tried_seldom() {
         let (mut choice, mut now) = (Choice::default(), 0);
         let counts = send(&mut choice, &mut now, 1000, [30_000, 50_000, 80_000]);
@@ -239,6 +240,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn what_gets_dear_is_left_soon_and_found_again() {
         let (mut choice, mut now) = (Choice::default(), 0);
         send(&mut choice, &mut now, 100, [30_000, 50_000, 80_000]);
@@ -250,6 +252,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn a_change_of_what_is_best_is_followed_within_some_tens_of_messages() {
         let (mut choice, mut now) = (Choice::default(), 0);
         let (near, far) = ([30_000, 50_000, 80_000], [150_000, 65_000, 120_000]);
@@ -265,6 +268,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn a_sender_that_often_loses_its_processor_still_finds_the_cheapest() {
         let (mut choice, mut now) = (Choice::default(), 0);
         let mut counts = [0; 3];

@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn posted_is_a_list_searched_from_the_front(calls in vec(call(), 0..200)) {
+    fn posted_is_a_list_searched_from_the_front(calls in vec(call(), 0..CALLS)) {
         Counted::lend(|memory| {
             let mut posted = Posted::new(memory.clone());
             let (mut model, mut refusing) = (Model::<Pattern>::new(), false);
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn unexpected_is_a_list_searched_from_the_front(calls in vec(call(), 0..200)) {
+    fn unexpected_is_a_list_searched_from_the_front(calls in vec(call(), 0..CALLS)) {
         Counted::lend(|memory| {
             let mut unexpected = Unexpected::new(memory.clone());
             let (mut model, mut refusing) = (Model::<Envelope>::new(), false);
@@ -151,6 +151,9 @@ proptest! {
         });
     }
 }
+
+/// Most calls of one random program.
+const CALLS: usize = if cfg!(miri) { 60 } else { 200 };
 
 const ENTRIES: u32 = if cfg!(miri) { 40 } else { 10_000 };
 
