@@ -23,6 +23,7 @@
 
 mod alloc;
 pub mod boot;
+mod chime;
 mod cma;
 mod collective;
 mod endpoint;

@@ -121,6 +121,14 @@ impl World {
     ///
     /// When `config` and `nodes` have different numbers of ranks.
     pub fn in_process_on(config: Config, nodes: &Nodes) -> Result<Vec<Self>, Error> {
+        Self::in_process_by(network::env_kind()?, config, nodes)
+    }
+
+    fn in_process_by(
+        kind: Option<network::Kind>,
+        config: Config,
+        nodes: &Nodes,
+    ) -> Result<Vec<Self>, Error> {
         assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
         let tuning = crate::env::tuning()?;
         let nonce = boot::nonce()?;
@@ -129,7 +137,7 @@ impl World {
             .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
         let mut store = InProcess::new(config.ranks);
-        let networks = network::in_process(nodes, &mut store)?;
+        let networks = network::in_process(kind, nodes, &mut store)?;
         (0..config.ranks)
             .zip(networks)
             .map(|(rank, network)| {
@@ -154,6 +162,7 @@ impl World {
         let size = segment.ranks();
         let node = nodes.node_of(rank).unwrap_or(0);
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
+        let sleep = network::sleep(&network, &segment, rank)?;
         let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
         for rank in (0..size).filter(elsewhere) {
             match network {
@@ -172,7 +181,7 @@ impl World {
             node,
             spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
             glance: core::cell::Cell::new(Glance::new()),
-            sleep: Sleep::register(),
+            sleep,
             meetings: RefCell::default(),
             begin: Instant::now(),
             heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
@@ -329,7 +338,7 @@ impl World {
     #[cold]
     #[inline(never)]
     fn wake(&self, rank: Rank) {
-        sleep::wake(&self.map.segment().rank_block(rank).doorbell);
+        sleep::wake(&self.map.segment(), rank);
     }
 
     /// Wakes those of `ranks` that sleep: something that they may wait for has come, and not by a message.

@@ -2,22 +2,39 @@
 
 use core::cell::UnsafeCell;
 
+use strait_core::layout::Segment;
 use strait_core::progress::ProgressError;
+use strait_core::ring::Design;
 
 use super::World;
 use crate::boot::KeyValueStore;
-use crate::network::{self, SoftNetwork};
+use crate::hca::soft::Mode;
+use crate::network::{self, NetworkError, SoftNetwork};
 use crate::nodes::Nodes;
+use crate::sleep::Sleep;
 use crate::{Error, Rank, env};
 
 /// The way to other nodes; `None` on one node, or when there is to be none.
 pub(super) type Way = Option<Box<UnsafeCell<SoftNetwork>>>;
 
+/// Devices, and links between them.
+pub(super) type Kind = (Mode, Design);
+
+/// Those that the environment asks for.
+pub(super) fn env_kind() -> Result<Option<Kind>, Error> {
+    let design = env::ring()?;
+    Ok(env::network()?.map(|mode| (mode, design)))
+}
+
 /// The networks of a job inside this process, for its ranks one after the other.
-pub(super) fn in_process(nodes: &Nodes, store: &mut dyn KeyValueStore) -> Result<Vec<Way>, Error> {
+pub(super) fn in_process(
+    kind: Option<Kind>,
+    nodes: &Nodes,
+    store: &mut dyn KeyValueStore,
+) -> Result<Vec<Way>, Error> {
     let none = || (0..nodes.ranks()).map(|_| None).collect();
-    let Some(mode) = env::network()?.filter(|_| nodes.count() > 1) else { return Ok(none()) };
-    let (fabric, config) = (network::fabric(nodes.ranks())?, network::config(env::ring()?));
+    let Some((mode, design)) = kind.filter(|_| nodes.count() > 1) else { return Ok(none()) };
+    let (fabric, config) = (network::fabric(nodes.ranks())?, network::config(design));
     let mut networks = Vec::new();
     for rank in 0..nodes.ranks() {
         let (network, cards) = network::soft(&fabric, mode, rank, nodes, config)?;
@@ -36,14 +53,28 @@ pub(super) fn of_process(
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
 ) -> Result<Way, Error> {
-    let Some(mode) = env::network()?.filter(|_| nodes.count() > 1) else { return Ok(None) };
+    let kind = env_kind()?.filter(|_| nodes.count() > 1);
+    let Some((mode, design)) = kind else { return Ok(None) };
     let fabric = network::shared_fabric(store, rank, nodes.ranks())?;
-    let config = network::config(env::ring()?);
+    let config = network::config(design);
     let (mut network, cards) = network::soft(&fabric, mode, rank, nodes, config)?;
     network.publish(&cards, store)?;
-    store.fence().map_err(network::NetworkError::Store)?;
+    store.fence().map_err(NetworkError::Store)?;
     network.connect(store)?;
     Ok(Some(Box::new(UnsafeCell::new(network))))
+}
+
+/// How a rank sleeps that has such a way to other nodes.
+pub(super) fn sleep(way: &Way, segment: &Segment, rank: Rank) -> Result<Sleep, NetworkError> {
+    let sleep = Sleep::register();
+    match way {
+        Some(network) => {
+            // SAFETY: nobody else has the network yet.
+            let events = unsafe { &*network.get() }.events();
+            sleep.beside(events, segment, rank).map_err(NetworkError::Socket)
+        }
+        None => Ok(sleep),
+    }
 }
 
 impl World {

@@ -7,7 +7,6 @@ use super::{ShmEngine, World};
 use crate::Error;
 use crate::network::Network;
 use crate::patience::{Pass, Patience};
-use crate::sleep::Sleep;
 
 impl World {
     /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
@@ -50,10 +49,9 @@ impl World {
                         found = look();
                         Ok::<_, ProgressError>(found.is_some() || self.progress()?)
                     };
-                    let awake = match self.network {
-                        Some(_) => Sleep::nap(bell, patience.nap(), look_again),
-                        None => self.sleep.sleep(bell, look_again),
-                    }?;
+                    let vigil = self.network().is_none_or(Network::keep_vigil);
+                    let nap = (!vigil).then(|| patience.nap());
+                    let awake = self.sleep.sleep(bell, nap, look_again)?;
                     if let Some(found) = found {
                         return Ok(found);
                     }
@@ -123,3 +121,6 @@ impl World {
         Ok(settled)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,6 @@ use window::{Request, Slots};
 
 pub use config::Config;
 pub use error::OpenError;
-pub use events::VerbsEvents;
 
 /// Inline lengths to ask for, best first: a device says only yes or no.
 const INLINE: [u32; 4] = [256, 128, 64, 0];
@@ -431,7 +430,7 @@ impl Hca for Verbs {
             wr_id: RECEIVE | u64::from(slot),
             next: ptr::null_mut(),
             sg_list: &raw mut element,
-            num_sge: 1,
+            num_sge: i32::from(piece.length > 0),
         };
         let mut refused = ptr::null_mut();
         // SAFETY: the queue is live; the request is read before the call returns, and the piece is valid by the contract.
