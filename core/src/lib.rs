@@ -16,6 +16,7 @@ pub mod memory;
 pub mod progress;
 pub mod regcache;
 pub mod ring;
+pub mod rndv;
 pub mod shm;
 pub mod sync;
 pub mod wire;

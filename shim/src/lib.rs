@@ -52,6 +52,7 @@ pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
 pub use strait_core::progress::{Fault, Held, Status, Tuning};
+pub use strait_core::rndv::Rendezvous;
 pub use world::World;
 
 /// A process of a job, from 0.

@@ -21,6 +21,7 @@ mod failure;
 mod granted;
 mod held;
 mod in_use;
+mod negotiation;
 mod network;
 mod offered;
 mod packet;
@@ -47,12 +48,14 @@ use crate::layout::{CellIndex, Segment};
 use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
+use crate::rndv::Rendezvous;
 use crate::wire::FASTBOX_LENGTH_MAX;
 use announced::{Descriptors, Outbound};
 use arrive::{Body, Message};
 use called::Call;
 use cells::CellPool;
 use granted::Inbound;
+use negotiation::OwnChoice;
 use network::Stream;
 use peer::{Outbox, Peer};
 use request::{Entry, Request};
@@ -71,6 +74,8 @@ pub struct Tuning {
     pub unexpected_max: usize,
     /// How messages beyond `eager_max` travel.
     pub transfer: Transfer,
+    /// How they are negotiated, but in contexts with a choice of their own ([`Engine::choose_rendezvous`]).
+    pub rendezvous: Rendezvous,
 }
 
 impl Default for Tuning {
@@ -80,6 +85,7 @@ impl Default for Tuning {
             eager_max: 16 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
+            rendezvous: Rendezvous::default(),
         }
     }
 }
@@ -99,6 +105,7 @@ pub struct Engine<M: Memory + Clone> {
     segment: Segment,
     rank: u32,
     tuning: Tuning,
+    own_choices: Slab<OwnChoice, M>,
     cells: CellPool<M>,
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
@@ -170,6 +177,7 @@ impl<M: Memory + Clone> Engine<M> {
             segment,
             rank,
             tuning: tuning.within_limits(),
+            own_choices: Slab::new(memory.clone()),
             memory,
         })
     }

@@ -102,7 +102,7 @@ fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
     let Config { cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = Config::new(2);
     let mut facts = match env::tuning() {
-        Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer }) => vec![
+        Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer, rendezvous }) => vec![
             fact("fastbox_max", format!("{fastbox_max} B"), "longest message by baton or fastbox"),
             fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
             fact(
@@ -111,8 +111,9 @@ fn thresholds() -> Vec<Fact> {
                 "of one peer; beyond it the peer keeps its messages",
             ),
             fact("transfer", transfer.name().into(), "of longer messages"),
+            fact("rendezvous", rendezvous.name().into(), "how they are negotiated"),
         ],
-        Err(error) => ["fastbox_max", "eager_max", "unexpected_max", "transfer"]
+        Err(error) => ["fastbox_max", "eager_max", "unexpected_max", "transfer", "rendezvous"]
             .map(|name| fact(name, "unusable".into(), &error.to_string()))
             .into(),
     };
