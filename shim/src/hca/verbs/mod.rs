@@ -430,7 +430,7 @@ impl Hca for Verbs {
             wr_id: RECEIVE | u64::from(slot),
             next: ptr::null_mut(),
             sg_list: &raw mut element,
-            num_sge: i32::from(piece.length > 0),
+            num_sge: 1,
         };
         let mut refused = ptr::null_mut();
         // SAFETY: the queue is live; the request is read before the call returns, and the piece is valid by the contract.
