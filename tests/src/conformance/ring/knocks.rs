@@ -13,31 +13,32 @@ use super::mesh::{Mesh, Rig};
 /// When it did not, or a word is wrong.
 pub fn wake_each_time<R: Rig>(mesh: &mut Mesh<R>, wait: impl Fn(&R::Device) -> bool) {
     const WORDS: u64 = 50;
-    let arm = |mesh: &mut Mesh<R>| mesh.nodes[1].device.arm().expect("arming");
-    let sleep = |mesh: &Mesh<R>| assert!(wait(&mesh.nodes[1].device), "no event has come");
     for word in 0..WORDS {
-        let mut room = [0; 8];
+        let (mut room, mut is_put) = ([0; 8], false);
         loop {
-            let _ = mesh.poll(1);
-            arm(mesh);
+            let _ = (mesh.poll(0), mesh.poll(1));
+            mesh.nodes[1].device.arm().expect("arming");
             let (link, device) = mesh.end(1, 0);
-            match link.ask(device).expect("the link") {
-                Vigil::Kept => break,
-                // What was asked for just now may be done already.
-                Vigil::Pending if mesh.poll(1) => {}
-                Vigil::Pending => sleep(mesh),
-                Vigil::Open => drop(mesh.rig.pass()),
+            let vigil = link.ask(device).expect("the link");
+            // The last look before it sleeps.
+            let polled = mesh.poll(1);
+            if mesh.get((0, 1), &mut room, &[]) == Ok(8) {
+                break;
             }
+            if vigil == Vigil::Open || polled {
+                let _ = mesh.rig.pass();
+                continue;
+            }
+            if vigil == Vigil::Kept && !is_put {
+                assert_eq!(mesh.put((0, 1), &word.to_ne_bytes(), &[]), Ok(8));
+                is_put = true;
+            }
+            assert!(wait(&mesh.nodes[1].device), "no event has come");
         }
-        assert_eq!(mesh.get((0, 1), &mut room, &[]), Ok(0), "nothing was put");
-        assert_eq!(mesh.put((0, 1), &word.to_ne_bytes(), &[]), Ok(8));
-        while mesh.get((0, 1), &mut room, &[]) == Ok(0) {
-            sleep(mesh);
-            arm(mesh);
-            let _ = mesh.poll(1);
-        }
+        assert!(is_put, "a word before it was put");
         assert_eq!(room, word.to_ne_bytes());
-        let _ = mesh.poll(0);
     }
-    assert_eq!(mesh.end(0, 1).0.operations().knocks, WORDS, "a knock for each word");
+    let knocks = mesh.end(0, 1).0.operations().knocks;
+    // One that comes late is heard by a rank that has the word already, and sleeps again.
+    assert!((1..=WORDS).contains(&knocks), "{knocks} knocks for {WORDS} words");
 }
