@@ -9,7 +9,7 @@ use strait_core::sync::spin_hint;
 const LOOKS_PER_GLANCE: u32 = 1024;
 
 /// Time between two looks at who still lives, while a rank looks for messages.
-const LIVENESS_EVERY: Duration = Duration::from_millis(50);
+pub(crate) const LIVENESS_EVERY: Duration = Duration::from_millis(50);
 
 /// The first sleep while nobody rings for all that may come.
 const NAP: Duration = Duration::from_micros(50);

@@ -81,7 +81,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.endpoint.context(), tag);
-        let sent = self.world().engine().send_short(destination, key, bytes);
+        let sent = self.world().short_ways().send_short(destination, key, bytes);
         if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(self.finished(Ok(status)));
@@ -121,7 +121,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
         let want = Want::new(self.endpoint.context(), tag);
-        let engine = self.world().engine();
+        let engine = self.world().short_ways();
         engine.serve_posted(source);
         if let Bypass::Received(status) = engine.recv_short(source, want, bytes) {
             return Ok(self.finished(Ok(status)));
@@ -166,7 +166,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let key = Key::new(self.endpoint.context(), tag);
-        let sent = self.world().engine().send_medium(destination, key, bytes);
+        let sent = self.world().short_ways().send_medium(destination, key, bytes);
         if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(self.finished(Ok(status)));
@@ -205,7 +205,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let pattern = self.endpoint.pattern(source, tag);
         // SAFETY: by the contract, and the engine's claim ends with the scope.
-        let received = unsafe { self.world().engine().irecv(pattern, buffer, self.owner) }?;
+        let received = unsafe { self.world().turn().irecv(pattern, buffer, self.owner) }?;
         Ok(match received {
             Received::Done(outcome) => self.finished(outcome),
             Received::Pending(id) => self.pending(id),
@@ -295,7 +295,7 @@ impl Request<'_> {
     /// MPI-4.1 §3.8.4, `MPI_CANCEL`.
     pub fn cancel(&mut self) -> bool {
         match self.state {
-            State::Pending(id) => self.world.engine().cancel(id),
+            State::Pending(id) => self.world.turn().cancel(id),
             State::Done(_) => false,
         }
     }
@@ -315,7 +315,7 @@ impl Request<'_> {
     /// True when the operation is over.
     fn look(&mut self) -> bool {
         let State::Pending(id) = self.state else { return true };
-        let Some(outcome) = self.world.engine().test(id) else { return false };
+        let Some(outcome) = self.world.turn().test(id) else { return false };
         self.open.set(self.open.get() - 1);
         self.state = State::Done(outcome);
         true

@@ -1,6 +1,8 @@
 //! Sleeping until the doorbell rings, and waking those who sleep.
 
 use core::sync::atomic::AtomicU32;
+#[cfg(test)]
+use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::io;
 
@@ -28,7 +30,7 @@ pub(crate) struct Sleep {
     barrier: Barrier,
     longest: Duration,
     #[cfg(test)]
-    count: core::cell::Cell<u32>,
+    count: AtomicU32,
     /// Where it sleeps: on its bell's word, or on descriptors.
     beside: Option<Beside>,
 }
@@ -64,7 +66,7 @@ impl Sleep {
             barrier,
             longest: LONGEST,
             #[cfg(test)]
-            count: core::cell::Cell::new(0),
+            count: AtomicU32::new(0),
             beside: None,
         }
     }
@@ -95,21 +97,19 @@ impl Sleep {
 
     /// How often it slept until it was woken.
     #[cfg(test)]
-    pub(crate) const fn count(&self) -> u32 {
-        self.count.get()
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Relaxed)
     }
 
-    /// Sleeps until `bell`, this rank's, is rung, or its device has an event, or for a while, which `nap` may shorten; not at
-    /// all when `look`, which is called once more after lying down, finds something, which is the answer.
-    pub(crate) fn sleep<E>(
-        &self,
-        bell: &Doorbell,
-        nap: Option<Duration>,
-        look: impl FnOnce() -> Result<bool, E>,
-    ) -> Result<bool, E> {
-        let how = if self.beside.is_some() { Slumber::Descriptor } else { Slumber::Word };
+    /// Says that this rank, whose bell it is, is about to sleep. It then looks once more, and sleeps by [`Sleep::wait`] if there is
+    /// nothing: no longer than this says.
+    pub(crate) fn lie_down(&self, bell: &Doorbell) -> Duration {
         let mut longest = LONGEST_UNSURE;
-        bell.lie_down(how, || {
+        if let Some(beside) = &self.beside {
+            // Before the bell can be rung again.
+            beside.chime.hush();
+        }
+        bell.lie_down(self.how(), || {
             // Refused now although it was granted before: nothing to rely on.
             if self.barrier == Barrier::Everywhere
                 && membarrier(MembarrierCommand::GlobalExpedited).is_ok()
@@ -119,18 +119,21 @@ impl Sleep {
                 fence(SeqCst);
             }
         });
-        let found = look();
-        if matches!(found, Ok(false)) {
-            self.wait(bell, nap.map_or(longest, |nap| nap.min(longest)));
-            #[cfg(test)]
-            self.count.update(|count| count + u32::from(nap.is_none()));
-        }
-        bell.rise();
-        found
+        longest
     }
 
-    /// However it ends: the caller looks again, and may sleep again.
-    fn wait(&self, bell: &Doorbell, longest: Duration) {
+    /// As [`Sleep::lie_down`], for a moment: a ring that comes just now may be missed.
+    pub(crate) fn doze(&self, bell: &Doorbell) {
+        bell.lie_down(self.how(), || ());
+    }
+
+    const fn how(&self) -> Slumber {
+        if self.beside.is_some() { Slumber::Descriptor } else { Slumber::Word }
+    }
+
+    /// Sleeps until `bell`, this rank's, is rung, or its device has an event, or for a while. However it ends: the caller looks
+    /// again, and may sleep again.
+    pub(crate) fn wait(&self, bell: &Doorbell, longest: Duration) {
         let timeout = Timespec::try_from(longest).ok();
         match &self.beside {
             // It does not begin when the bell was rung.
@@ -142,10 +145,17 @@ impl Sleep {
                 let mut descriptors =
                     [PollFd::new(chime, PollFlags::IN), PollFd::new(events, PollFlags::IN)];
                 let _ = poll(&mut descriptors, timeout.as_ref());
-                if !descriptors[0].revents().is_empty() {
-                    chime.hush();
-                }
             }
+        }
+        #[cfg(test)]
+        self.count.fetch_add(u32::from(longest == self.longest), Relaxed);
+    }
+
+    /// Has whoever of `rank`, this one, sleeps look again.
+    pub(crate) fn stir(&self, segment: &Segment, rank: Rank) {
+        match self.how() {
+            Slumber::Word => wake_all(&segment.rank_block(rank).doorbell),
+            Slumber::Descriptor => chime::ring(&name(segment, rank)),
         }
     }
 }
@@ -167,18 +177,20 @@ const fn name(segment: &Segment, rank: Rank) -> Name {
 pub(crate) fn wake(segment: &Segment, rank: Rank) {
     let bell = &segment.rank_block(rank).doorbell;
     match bell.ring() {
-        Some(Slumber::Word) => {
-            // It fails for no address that is mapped.
-            let _ = futex::wake(word(bell), futex::Flags::empty(), 1);
-        }
+        Some(Slumber::Word) => wake_all(bell),
         Some(Slumber::Descriptor) => chime::ring(&name(segment, rank)),
         None => {}
     }
 }
 
+/// Wakes who sleeps on the word: a call, and a progress thread beside it.
+fn wake_all(bell: &Doorbell) {
+    // It fails for no address that is mapped.
+    let _ = futex::wake(word(bell), futex::Flags::empty(), i32::MAX as u32);
+}
+
 #[cfg(test)]
 mod tests {
-    use core::convert::Infallible;
     use core::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
 
@@ -193,11 +205,14 @@ mod tests {
         let turn = AtomicU32::new(0);
         let play = |me: u32, sleep: Sleep, segment: Segment| {
             for _ in 0..1000 {
-                let is_mine = || Ok::<_, Infallible>(turn.load(Ordering::Acquire) % 2 == me);
-                while is_mine() == Ok(false) {
+                let is_mine = || turn.load(Ordering::Acquire) % 2 == me;
+                while !is_mine() {
                     let bell = &segment.rank_block(me).doorbell;
-                    let found = sleep.sleep(bell, None, is_mine);
-                    assert!(found.is_ok());
+                    let longest = sleep.lie_down(bell);
+                    if !is_mine() {
+                        sleep.wait(bell, longest);
+                    }
+                    bell.rise();
                 }
                 turn.fetch_add(1, Ordering::Release);
                 if segment.rank_block(1 - me).doorbell.is_wanted() {

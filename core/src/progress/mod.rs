@@ -149,7 +149,31 @@ impl<M: Memory + Clone> Engine<M> {
         rank: u32,
         tuning: Tuning,
     ) -> Result<Self, OutOfMemory> {
-        let ranks = segment.ranks() as usize;
+        Self::among(segment.ranks() as usize, memory, segment, rank, tuning)
+    }
+
+    /// An engine that knows no peer, and refuses every send and receive as one that does not go the short way. For an embedder
+    /// whose engine is elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn away(
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
+        Self::among(0, memory, segment, rank, tuning)
+    }
+
+    fn among(
+        ranks: usize,
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
         let list = || RankList::new(memory.clone(), ranks);
         Ok(Self {
             peers: Table::new(memory.clone(), ranks, |peer| {

@@ -1,9 +1,6 @@
 //! A world whose job spans nodes.
 
-use core::cell::UnsafeCell;
-
 use strait_core::layout::Segment;
-use strait_core::progress::ProgressError;
 use strait_core::ring::Design;
 
 use super::World;
@@ -14,8 +11,11 @@ use crate::nodes::Nodes;
 use crate::sleep::Sleep;
 use crate::{Error, Rank, env};
 
+/// What is between nodes.
+pub(super) type Device = SoftNetwork;
+
 /// The way to other nodes; `None` on one node, or when there is to be none.
-pub(super) type Way = Option<Box<UnsafeCell<SoftNetwork>>>;
+pub(super) type Way = Option<Box<Device>>;
 
 /// Devices, and links between them.
 pub(super) type Kind = (Mode, Design);
@@ -44,7 +44,7 @@ pub(super) fn in_process(
     for network in &mut networks {
         network.connect(store)?;
     }
-    Ok(networks.into_iter().map(|network| Some(Box::new(UnsafeCell::new(network)))).collect())
+    Ok(networks.into_iter().map(|network| Some(Box::new(network))).collect())
 }
 
 /// The network of one process. Every rank of the job calls it.
@@ -61,7 +61,7 @@ pub(super) fn of_process(
     network.publish(&cards, store)?;
     store.fence().map_err(NetworkError::Store)?;
     network.connect(store)?;
-    Ok(Some(Box::new(UnsafeCell::new(network))))
+    Ok(Some(Box::new(network)))
 }
 
 /// How a rank sleeps that has such a way to other nodes.
@@ -69,48 +69,24 @@ pub(super) fn sleep(way: &Way, segment: &Segment, rank: Rank) -> Result<Sleep, N
     let sleep = Sleep::register();
     match way {
         Some(network) => {
-            // SAFETY: nobody else has the network yet.
-            let events = unsafe { &*network.get() }.events();
-            sleep.beside(events, segment, rank).map_err(NetworkError::Socket)
+            sleep.beside(network.events(), segment, rank).map_err(NetworkError::Socket)
         }
         None => Ok(sleep),
     }
 }
 
 impl World {
-    /// The network, to be used by the caller alone until the borrow ends.
-    #[expect(clippy::mut_from_ref, reason = "as in `engine`")]
-    pub(super) fn network(&self) -> Option<&mut SoftNetwork> {
-        // SAFETY: as in `engine`: one thread is here, and no caller runs code of the user's while it holds the borrow.
-        self.network.as_deref().map(|network| unsafe { &mut *network.get() })
-    }
-
-    /// Moves messages from and to other nodes, as far as they go. Says whether any did.
-    #[inline(always)]
-    pub(super) fn poll_network(&self) -> Result<bool, ProgressError> {
-        match self.network() {
-            Some(network) => poll(self, network),
-            None => Ok(false),
-        }
-    }
-
     /// Says to all peers on other nodes that this rank leaves, and waits until they know or are gone.
     pub(super) fn leave_network(&self) -> Result<(), Error> {
-        if self.network.is_some() {
-            self.engine().leave_network();
-            self.wait_until(|| self.engine().is_flushed().then_some(()))?;
-            self.wait_until(|| network_is_drained(self).then_some(()))?;
+        if self.turn().motor().gear.network.is_some() {
+            self.turn().leave_network();
+            self.wait_until(|| self.turn().is_flushed().then_some(()))?;
+            self.wait_until(|| self.network_is_drained().then_some(()))?;
         }
         Ok(())
     }
-}
 
-#[inline(never)]
-fn poll(world: &World, network: &mut SoftNetwork) -> Result<bool, ProgressError> {
-    network.poll();
-    world.engine().poll_network(network)
-}
-
-fn network_is_drained(world: &World) -> bool {
-    world.network().is_none_or(SoftNetwork::drain)
+    fn network_is_drained(&self) -> bool {
+        self.turn().motor().gear.network.as_deref_mut().is_none_or(Device::drain)
+    }
 }

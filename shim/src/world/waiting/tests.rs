@@ -1,7 +1,7 @@
 //! Ranks on several nodes that sleep until they are woken: here a sleep that nobody ends lasts an hour.
 
 use core::time::Duration;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use strait_core::layout::Config;
@@ -21,11 +21,11 @@ fn sleepers(mode: Mode, design: Design, rank: fn(&World)) {
     let (done, all) = mpsc::channel();
     for mut world in worlds {
         world.spin = Spin::none();
-        world.sleep.for_ever();
+        Arc::get_mut(&mut world.turns).unwrap().place.sleep.for_ever();
         let done = done.clone();
         thread::spawn(move || {
             rank(&world);
-            let slept = world.sleep.count();
+            let slept = world.turns.place.sleep.count();
             world.finalize().unwrap();
             done.send(slept).unwrap();
         });
