@@ -280,16 +280,6 @@ impl World {
         unsafe { &mut *self.engine.get() }
     }
 
-    /// The ways into the peers' memories, for tests that bar them.
-    #[cfg(test)]
-    #[expect(clippy::mut_from_ref, reason = "as in `short_ways`")]
-    pub(crate) fn cma_for_test(&self) -> &mut Cma {
-        let mut turn = self.turn();
-        let cma = core::ptr::from_mut(&mut turn.motor().gear.cma);
-        // SAFETY: as in `short_ways`; these tests have no thread.
-        unsafe { &mut *cma }
-    }
-
     /// Whether a progress thread takes turns with this world's calls.
     #[inline(always)]
     const fn has_thread(&self) -> bool {

@@ -36,7 +36,7 @@ pub use bypass::{Bypass, Want};
 pub use cursor::{Cursor, Part};
 pub use held::Held;
 pub use in_use::InUse;
-pub use network::{Broken, Channel, Taken};
+pub use network::{Begun, Broken, Channel, Direct, Taken, Way};
 pub use peer::Gone;
 pub use receive::Received;
 pub use request::{
@@ -56,7 +56,7 @@ use called::Call;
 use cells::CellPool;
 use granted::Inbound;
 use negotiation::OwnChoice;
-use network::Stream;
+use network::{Announced, Reading, Stream, Word};
 use peer::{Outbox, Peer};
 use request::{Entry, Request};
 
@@ -119,6 +119,12 @@ pub struct Engine<M: Memory + Clone> {
     descriptors: Descriptors<M>,
     /// Streams to peers on other nodes, and back.
     streams: Slab<Stream, M>,
+    /// Large messages that peers on other nodes may read.
+    announced: Slab<Announced, M>,
+    /// Large messages that are read from peers on other nodes.
+    readings: Slab<Reading, M>,
+    /// What is to be said to peers on other nodes.
+    words: Slab<Word, M>,
     /// Nanoseconds, as they were told last.
     now: u64,
     /// Whether the next job is sought among the receivers first.
@@ -190,6 +196,9 @@ impl<M: Memory + Clone> Engine<M> {
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
             streams: Slab::new(memory.clone()),
+            announced: Slab::new(memory.clone()),
+            readings: Slab::new(memory.clone()),
+            words: Slab::new(memory.clone()),
             now: 0,
             reads_first: false,
             inboxes: list()?,
@@ -317,6 +326,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn is_flushed(&self) -> bool {
         self.blocked.is_empty()
             && self.calls.is_empty()
+            && self.readings.is_empty()
             && self.no_transfers()
             && self.network_is_flushed()
     }

@@ -165,6 +165,9 @@ impl<M: Memory + Clone> Engine<M> {
         if let Stage::Announce { sender } = message.stage {
             return self.detach_sender(sender);
         }
+        if let Stage::Exposed { announced } = message.stage {
+            return Err(self.retract(announced));
+        }
         if let Some(peer) = self.holder_of_send(id) {
             return Err(StillClaimed::Moving { peer });
         }

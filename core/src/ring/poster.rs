@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::config::{Lent, REQUESTS, word};
+use super::direct::Window;
 use super::error::Cause;
 use super::landing::Counter;
 use crate::hca::{
@@ -60,6 +61,7 @@ pub(super) struct Poster {
     done_mark: u64,
     /// The device had no place for the last request, whatever was under way.
     refused: bool,
+    pub(super) window: Window,
     pub(super) operations: Operations,
 }
 
@@ -89,6 +91,7 @@ impl Poster {
             asked_mark: 0,
             done_mark: 0,
             refused: false,
+            window: Window::default(),
             operations: Operations::default(),
         }
     }

@@ -8,7 +8,7 @@ mod offer;
 mod stream;
 
 pub use offer::Offer;
-pub use stream::StreamHead;
+pub use stream::{Name, StreamHead};
 
 use core::ops::AddAssign;
 

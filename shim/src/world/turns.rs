@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::motor::{Gear, Motor, Place};
 use super::{ShmEngine, World};
+use crate::cma::Cma;
 
 /// What a world shares with its progress thread.
 pub(super) struct Turns {
@@ -147,6 +148,11 @@ impl Turn<'_> {
     pub(super) fn motor(&mut self) -> Motor<'_> {
         // SAFETY: it is the turn, and `self` is borrowed as long.
         unsafe { self.world.turns.motor(&mut *self.place()) }
+    }
+
+    /// The ways into the peers' memories.
+    pub(crate) fn cma(&mut self) -> &mut Cma {
+        &mut self.motor().gear.cma
     }
 
     /// Where the engine is.
