@@ -19,7 +19,8 @@
 //! }
 //! ```
 //!
-//! Threads, signal handlers, allocator hooks: none. Progress is made inside calls.
+//! Threads, signal handlers, allocator hooks: none. Progress is made inside calls, and by a thread where a program asks for one
+//! ([`World::start_progress_thread`]).
 
 mod alloc;
 pub mod boot;

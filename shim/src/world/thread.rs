@@ -158,3 +158,6 @@ fn lie_down(motor: &mut Motor<'_>) -> Option<Duration> {
     let found = motor.progress();
     (vigil && found == Ok(false)).then_some(longest)
 }
+
+#[cfg(test)]
+mod tests;
