@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use strait_core::progress::{Engine, ProgressError};
+use strait_core::progress::Engine;
 use strait_core::sync::spin_hint;
 
 use super::World;
@@ -118,45 +118,67 @@ impl Turns {
             // SAFETY: as above.
             let mut motor = unsafe { self.motor(engine) };
             bell.get().rise();
-            let driven = self.drive(&mut motor);
+            self.drive(&mut motor);
             if checked.elapsed() >= LIVENESS_EVERY {
-                // What is wrong is met again by a call, which can say so.
+                // As in `moves`.
                 let _ = motor.look_for_the_gone();
                 checked = Instant::now();
             }
-            let is_calm = driven.is_ok() && log.calls == calls && !self.wanted.load(Relaxed);
+            let is_calm = log.calls == calls && !self.wanted.load(Relaxed);
             calls = log.calls;
-            let longest = if is_calm { lie_down(&mut motor) } else { None };
-            log.asleep = longest.is_some();
-            if longest.is_none() {
-                place.sleep.doze(bell.get());
-            }
+            let pause = if is_calm { lie_down(&mut motor) } else { Pause::Doze };
+            log.asleep = matches!(pause, Pause::Sleep(_));
+            let longest = match pause {
+                Pause::None => continue,
+                Pause::Doze => {
+                    place.sleep.doze(bell.get());
+                    DOZE
+                }
+                Pause::Sleep(longest) => longest,
+            };
             drop(log);
-            place.sleep.wait(bell.get(), longest.unwrap_or(DOZE));
+            place.sleep.wait(bell.get(), longest);
         }
     }
 
     /// Makes progress until there is nothing to do, or a call wants its turn.
-    fn drive(&self, motor: &mut Motor<'_>) -> Result<(), ProgressError> {
+    fn drive(&self, motor: &mut Motor<'_>) {
         let mut looks = 0;
         while looks < LOOKS && !self.wanted.load(Relaxed) {
-            if motor.progress()? {
+            if moves(motor) {
                 looks = 0;
             } else {
                 looks += 1;
                 spin_hint();
             }
         }
-        Ok(())
     }
 }
 
-/// Sees to it that whatever comes wakes the thread. For how long it may sleep; `None`: it is to look again soon.
-fn lie_down(motor: &mut Motor<'_>) -> Option<Duration> {
+/// How the thread passes the time.
+enum Pause {
+    /// Not at all: something moves.
+    None,
+    /// It looks again soon.
+    Doze,
+    /// Until it is woken, or for so long.
+    Sleep(Duration),
+}
+
+/// Sees to it that whatever comes wakes the thread.
+fn lie_down(motor: &mut Motor<'_>) -> Pause {
     let vigil = motor.keep_vigil();
     let longest = motor.place.sleep.lie_down(motor.place.bell().get());
-    let found = motor.progress();
-    (vigil && found == Ok(false)).then_some(longest)
+    match (moves(motor), vigil) {
+        (true, _) => Pause::None,
+        (false, false) => Pause::Doze,
+        (false, true) => Pause::Sleep(longest),
+    }
+}
+
+/// Whether anything moves. What fails is met again by a call, which can say so.
+fn moves(motor: &mut Motor<'_>) -> bool {
+    motor.progress().unwrap_or(false)
 }
 
 #[cfg(test)]
