@@ -205,7 +205,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let pattern = self.endpoint.pattern(source, tag);
         // SAFETY: by the contract, and the engine's claim ends with the scope.
-        let received = unsafe { self.world().turn().irecv(pattern, buffer, self.owner) }?;
+        let received = unsafe { self.world().irecv(pattern, buffer, self.owner) }?;
         Ok(match received {
             Received::Done(outcome) => self.finished(outcome),
             Received::Pending(id) => self.pending(id),

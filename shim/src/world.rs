@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Plan, Segment};
+use strait_core::matching::Pattern;
 use strait_core::progress::{
-    Cursor, Engine, Owner, ProgressError, Sent, SentShort, StartError, Tuning,
+    Cursor, Engine, Owner, ProgressError, Received, Sent, SentShort, StartError, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -323,6 +324,21 @@ impl World {
     ) -> Result<Sent, StartError> {
         // SAFETY: by the contract.
         unsafe { self.turn().motor().isend(destination, key, data, owner) }
+    }
+
+    /// Begins to receive.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::irecv`].
+    pub(crate) unsafe fn irecv(
+        &self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        // SAFETY: by the contract.
+        unsafe { self.turn().motor().irecv(pattern, buffer, owner) }
     }
 
     #[cold]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use strait_core::layout::Life;
-use strait_core::progress::{Cursor, Gone, Owner, ProgressError, Sent, StartError};
+use strait_core::matching::Pattern;
+use strait_core::progress::{Cursor, Gone, Owner, ProgressError, Received, Sent, StartError};
 use strait_core::shm::DoorbellPtr;
 use strait_core::wire::Key;
 
@@ -74,6 +75,7 @@ impl Motor<'_> {
         data: Cursor,
         owner: Owner,
     ) -> Result<Sent, StartError> {
+        self.progress_first(destination, key, data.remaining());
         if self.engine.wants_ring(destination, data.remaining()) {
             let backed = self.place.map.back_ring(self.place.rank, destination).is_ok();
             self.engine.ring_backed(destination, backed);
@@ -86,6 +88,34 @@ impl Motor<'_> {
             let _ = self.poll_network();
         }
         sent
+    }
+
+    /// Begins to receive.
+    ///
+    /// # Safety
+    ///
+    /// As for [`ShmEngine::irecv`].
+    pub(super) unsafe fn irecv(
+        &mut self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        let key = Key::new(pattern.context, pattern.tag);
+        self.progress_first(pattern.source, key, buffer.remaining());
+        // SAFETY: by the contract.
+        let received = unsafe { self.engine.irecv(pattern, buffer, owner) };
+        self.serve_wants();
+        received
+    }
+
+    /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
+    /// make a difference.
+    fn progress_first(&mut self, peer: Rank, key: Key, length: usize) {
+        if self.engine.speculates(peer, key, length) {
+            // An error is met again, and reported, by the next progress.
+            let _ = self.progress();
+        }
     }
 
     /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.

@@ -1,12 +1,28 @@
 //! How a world passes the time until something comes, and learns who is gone.
 
-use strait_core::layout::Life;
+use strait_core::layout::{Life, Liveness};
 use strait_core::progress::{Outcome, Owner, RequestId};
 
 use super::{ShmEngine, World};
 use crate::Error;
 use crate::network::Network;
 use crate::patience::{Pass, Patience};
+
+/// A rank that waits for a message whose sender may use an RTR for it.
+struct Inside<'a>(&'a Liveness);
+
+impl<'a> Inside<'a> {
+    fn enter(liveness: &'a Liveness) -> Self {
+        liveness.set_inside(true);
+        Self(liveness)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.set_inside(false);
+    }
+}
 
 impl World {
     /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
@@ -27,9 +43,14 @@ impl World {
         // A progress thread has nothing to do meanwhile.
         let _turn = self.turn();
         let mut patience = Patience::new(self.spin);
+        let segment = self.map.segment();
+        let mut inside = None;
         loop {
             if let Some(found) = look() {
                 return Ok(found);
+            }
+            if inside.is_none() && self.turn().is_asking() {
+                inside = Some(Inside::enter(&segment.rank_block(self.rank).liveness));
             }
             if self.progress()? {
                 patience.reset();
