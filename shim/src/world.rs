@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// Begins to send, after the copy ring is backed if the message is the first that wants it.
+    /// Begins to send, after parcels or copy ring are backed if the message is the first that wants them.
     ///
     /// # Safety
     ///
@@ -301,6 +301,10 @@ impl World {
         owner: Owner,
     ) -> Result<Sent, StartError> {
         let engine = self.engine();
+        if engine.wants_parcels(destination, data.remaining()) {
+            let backed = self.map.back_parcels(self.rank, destination).is_ok();
+            engine.parcels_backed(destination, backed);
+        }
         if engine.wants_ring(destination, data.remaining()) {
             let backed = self.map.back_ring(self.rank, destination).is_ok();
             engine.ring_backed(destination, backed);

@@ -85,7 +85,7 @@ impl<M: Memory + Clone> Engine<M> {
             let max = self.tuning.fastbox_max as u64;
             return Err(Corrupt::Length { found: length as u64, max }.into());
         }
-        if !matches!(kind, Kind::Eager | Kind::Rts | Kind::Offer | Kind::Called) {
+        if matches!(kind, Kind::EagerFirst | Kind::EagerMore) {
             return Err(Corrupt::Kind { found: kind as u8 }.into());
         }
         let message = peer.lines_of_next(by_baton);
@@ -141,7 +141,7 @@ impl<M: Memory + Clone> Engine<M> {
         let kind = Kind::parse(head.kind)?;
         let whole = length == head.total;
         let fits = match kind {
-            Kind::Eager | Kind::Rts | Kind::Offer => whole,
+            Kind::Eager | Kind::Rts | Kind::Offer | Kind::Parcel => whole,
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
             Kind::Called => length <= head.total,
         };
@@ -157,7 +157,7 @@ impl<M: Memory + Clone> Engine<M> {
             total,
             length: head.length as usize,
             // SAFETY: the cell came from `Segment::cell`.
-            payload: Payload::Cell(unsafe { Cell::payload(cell) }),
+            payload: Payload::Whole(unsafe { Cell::payload(cell) }),
         })
     }
 
@@ -168,6 +168,7 @@ impl<M: Memory + Clone> Engine<M> {
                 None => self.keep_unexpected(&packet)?,
             },
             Kind::Called => self.take_called(&packet)?,
+            Kind::Parcel => return self.deliver_parcel(&packet),
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;

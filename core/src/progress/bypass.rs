@@ -36,7 +36,7 @@ impl Want {
     }
 
     #[inline(always)]
-    const fn accepts(self, key: Key) -> bool {
+    pub(super) const fn accepts(self, key: Key) -> bool {
         (key.0 ^ self.key) & self.mask == 0
     }
 }
@@ -84,17 +84,24 @@ impl<M: Memory + Clone> Engine<M> {
     /// matching. What is wrong is reported by [`Engine::progress`], which meets it again.
     #[inline(always)]
     pub fn serve_posted(&mut self, source: u32) {
-        if !self.posted.is_empty() && (source as usize) < self.peers.len() {
-            while !self.posted.is_empty() && self.take_from_fastbox(source) == Ok(true) {}
+        if (source as usize) < self.peers.len() {
+            while self.awaits(source) && self.take_from_fastbox(source) == Ok(true) {}
         }
     }
 
-    /// As [`Engine::recv_short`], for any message that comes by baton or fastbox.
+    fn awaits(&self, source: u32) -> bool {
+        !self.posted.is_empty() || self.peers[source as usize].arriving.is_some()
+    }
+
+    /// As [`Engine::recv_short`], for any message that comes by baton, through the fastbox, or in one parcel.
     #[inline(never)]
     pub fn recv_medium(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
         let idle = self.posted.is_empty() && self.unexpected.is_empty();
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
         let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
+        if found.kind() == Ok(Kind::Parcel) && idle {
+            return self.recv_parcel(source, (found, by_baton), want, buffer);
+        }
         let message = peer.lines_of_next(by_baton);
         let length = found.length();
         if length > buffer.len() || !peer.next_holds(by_baton, length) {

@@ -24,6 +24,7 @@ mod in_use;
 mod network;
 mod offered;
 mod packet;
+mod parcels;
 mod peer;
 mod receive;
 mod request;
@@ -66,6 +67,9 @@ pub struct Tuning {
     /// Longest message that is copied through fastbox and cells, bytes. A longer one stays where it is until its receive is
     /// there.
     pub eager_max: usize,
+    /// Longest message that goes in parcels while enough of them are here, bytes; those beyond `eager_max` only under
+    /// [`Transfer::Auto`]. Zero keeps all of them shut.
+    pub parcel_max: usize,
     /// Private memory that one peer's unexpected messages may take, bytes. Beyond it the peer keeps its messages until their
     /// receives are there; what it had handed over by then still comes.
     pub unexpected_max: usize,
@@ -78,13 +82,31 @@ impl Default for Tuning {
         Self {
             fastbox_max: 2048,
             eager_max: 16 * 1024,
+            parcel_max: 64 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
         }
     }
 }
 
+/// Longest message that goes by lines although parcels are here, bytes.
+const LINES_FIRST: usize = 1024;
+
 impl Tuning {
+    /// Whether messages of `length` bytes go in parcels while there are enough. Who names a transfer for large ones gets it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn suits_parcels(&self, length: usize) -> bool {
+        let by_lines = length <= LINES_FIRST && length <= self.fastbox_max;
+        let announced = length > self.eager_max && !matches!(self.transfer, Transfer::Auto);
+        // The packets that name parcels go where lines do.
+        self.fastbox_max > 0
+            && !by_lines
+            && !announced
+            && length <= self.parcel_max
+            && length <= self.unexpected_max
+    }
+
     fn within_limits(self) -> Self {
         Self { fastbox_max: self.fastbox_max.min(FASTBOX_LENGTH_MAX), ..self }
     }

@@ -1,4 +1,5 @@
-//! Sending: through the fastbox when it has room, through cells otherwise, later when there is no cell.
+//! Sending: through the fastbox when it has room, in parcels when they are here, through cells otherwise, later when there
+//! is no cell.
 
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
@@ -71,15 +72,24 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
-    /// As [`Engine::send_short`], for any message that goes by baton or fastbox; also goes on where the ring's short path
-    /// stops.
+    /// As [`Engine::send_short`], for any message that goes by baton, through the fastbox or in one parcel; also goes on where
+    /// the ring's short path stops.
     #[inline(never)]
     #[must_use]
     pub fn send_medium(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
-        let fastbox_max = self.tuning.fastbox_max;
         let Some(peer) = self.peers.get(destination as usize) else { return SentShort::No };
-        let closed = !peer.short_ways || payload.len() > fastbox_max || key.tag() > TAG_MAX;
+        let closed = !peer.short_ways || key.tag() > TAG_MAX;
         if closed || self.is_told_to_keep(destination) {
+            return SentShort::No;
+        }
+        if self.tuning.suits_parcels(payload.len()) {
+            let sent = self.send_parcel(destination, key, payload);
+            // Somebody has to ask for the memory first.
+            if sent != SentShort::No || self.wants_parcels(destination, payload.len()) {
+                return sent;
+            }
+        }
+        if payload.len() > self.tuning.fastbox_max {
             return SentShort::No;
         }
         let peer = &mut self.peers[destination as usize];
@@ -343,6 +353,14 @@ impl<M: Memory + Clone> Engine<M> {
                 return self.push_offer(destination, id, message);
             }
             _ => {}
+        }
+        if message.stage == Stage::Eager && self.goes_in_parcels(destination, message.total) {
+            while message.left() > 0 {
+                if !self.push_parcel(destination, message)? {
+                    return Ok(Pushed::Blocked);
+                }
+            }
+            return Ok(Pushed::Whole);
         }
         if message.sent == 0 && self.push_through_fastbox(destination, message)? {
             return Ok(Pushed::Whole);

@@ -5,9 +5,11 @@
 //! number comes next, wherever it lies (`[Nemesis07]` §3.1).
 
 mod offer;
+mod parcel;
 mod stream;
 
 pub use offer::Offer;
+pub use parcel::ParcelHead;
 pub use stream::StreamHead;
 
 use core::ops::AddAssign;
@@ -32,6 +34,8 @@ pub enum Kind {
     Offer = 4,
     /// The first part, or all, of an offered message that its receiver called for.
     Called = 5,
+    /// A part of a message, or all of it, that lies in a parcel of the pair's; its payload is a [`ParcelHead`].
+    Parcel = 6,
 }
 
 impl Kind {
@@ -49,6 +53,7 @@ impl Kind {
             3 => Ok(Self::Rts),
             4 => Ok(Self::Offer),
             5 => Ok(Self::Called),
+            6 => Ok(Self::Parcel),
             found => Err(Corrupt::Kind { found }),
         }
     }
