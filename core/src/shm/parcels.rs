@@ -112,8 +112,9 @@ mod tests {
     use super::*;
 
     fn pair(count: u32) -> [Parcels; 2] {
-        let memory = NonNull::dangling();
-        // SAFETY: nothing is read or written; places within an address space are all that these tests ask for.
+        static MEMORY: [u8; 4 * PARCEL] = [0; 4 * PARCEL];
+        let memory = NonNull::from(&MEMORY).cast();
+        // SAFETY: the memory is there for ever, and has room for as many; nothing is read or written.
         [false, true].map(|higher| unsafe { Parcels::new(memory, count, higher) })
     }
 
