@@ -264,16 +264,7 @@ impl<'world> Endpoint<'world> {
         // SAFETY: `wait` ends the operation's claim before this returns.
         match unsafe { self.world.engine().irecv(pattern, buffer, BLOCKING) }? {
             Received::Done(outcome) => Ok(outcome?),
-            Received::Pending(id) => {
-                for _ in 0..LOOKS_AT_ONE {
-                    self.world.engine().serve_posted(source);
-                    if let Some(outcome) = self.world.engine().test(id) {
-                        return Ok(outcome?);
-                    }
-                    finish_look();
-                }
-                Ok(self.world.wait(id)??)
-            }
+            Received::Pending(id) => Ok(self.world.wait(id)??),
         }
     }
 }

@@ -84,13 +84,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// matching. What is wrong is reported by [`Engine::progress`], which meets it again.
     #[inline(always)]
     pub fn serve_posted(&mut self, source: u32) {
-        if (source as usize) < self.peers.len() {
-            while self.awaits(source) && self.take_from_fastbox(source) == Ok(true) {}
+        if !self.posted.is_empty() && (source as usize) < self.peers.len() {
+            while !self.posted.is_empty() && self.take_from_fastbox(source) == Ok(true) {}
         }
-    }
-
-    fn awaits(&self, source: u32) -> bool {
-        !self.posted.is_empty() || self.peers[source as usize].arriving.is_some()
     }
 
     /// As [`Engine::recv_short`], for any message that comes by baton, through the fastbox, or in one parcel.
