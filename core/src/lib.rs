@@ -11,11 +11,15 @@
 pub mod hca;
 pub mod layout;
 pub mod lmt;
+pub mod lock;
 pub mod matching;
 pub mod memory;
 pub mod progress;
+pub mod reduce;
 pub mod regcache;
 pub mod ring;
+pub mod rma;
+pub mod rndv;
 pub mod shm;
 pub mod sync;
 pub mod wire;

@@ -72,6 +72,13 @@ impl World {
     }
 }
 
+impl<T> SharedMemory<T> {
+    /// The first value, for those who share it with others.
+    pub(crate) const fn start(&self) -> NonNull<T> {
+        self.start
+    }
+}
+
 impl<T> Deref for SharedMemory<T> {
     type Target = [T];
 

@@ -19,6 +19,9 @@ use crate::liveness;
 /// Most parts of a buffer that one call takes.
 const PARTS: usize = 64;
 
+/// Most bytes that one call is asked for; the kernel moves no more than 2 GiB.
+const CALL_BYTES: usize = 1 << 30;
+
 /// What a witness says: which process, started when, which rank.
 type Words = [u64; 4];
 
@@ -79,6 +82,43 @@ impl Cma {
         Ok(())
     }
 
+    /// Copies pieces between this process's memory and that of `peer`, all of them.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says. Some of it may have been copied.
+    ///
+    /// # Safety
+    ///
+    /// Each piece's own side is valid for the reads or writes of this direction.
+    pub(crate) unsafe fn copy(
+        &mut self,
+        segment: &Segment,
+        peer: u32,
+        direction: Direction,
+        pieces: impl IntoIterator<Item = Piece>,
+    ) -> io::Result<()> {
+        let denied = |Refused| io::Error::from(io::ErrorKind::PermissionDenied);
+        let pid = self.prove(segment, peer).map_err(denied)?;
+        let mut call = Call::new();
+        for mut piece in pieces {
+            while piece.length > 0 {
+                piece = call.take(piece);
+                if call.is_full() {
+                    // SAFETY: by the contract.
+                    unsafe { call.make(pid, direction) }?;
+                }
+            }
+        }
+        // SAFETY: by the contract.
+        unsafe { call.make(pid, direction) }
+    }
+
+    /// Whether this rank can reach into the memory of `peer`, as far as is known from a first look.
+    pub(crate) fn reaches(&mut self, segment: &Segment, peer: u32) -> bool {
+        self.prove(segment, peer).is_ok()
+    }
+
     /// Moves all of a job.
     fn carry(&self, pid: libc::pid_t, job: &Job, remote: u64) -> io::Result<()> {
         let mut done = 0;
@@ -88,9 +128,9 @@ impl Cma {
             if length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let remote = remote.wrapping_add(done as u64);
+            let remote = remote_part(remote.wrapping_add(done as u64), length)?;
             // SAFETY: the job's own part lies in a buffer that the engine has claimed for it.
-            done += unsafe { transfer(pid, job.direction, &local[..count], remote, length) }?;
+            done += unsafe { transfer(pid, job.direction, &local[..count], &[remote], length) }?;
         }
         Ok(())
     }
@@ -106,6 +146,66 @@ impl Cma {
             Peer::Proven(pid) => Ok(pid),
             Peer::Unknown | Peer::Refused => Err(Refused),
         }
+    }
+}
+
+/// Bytes that are contiguous in both processes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// In this process.
+    pub(crate) local: NonNull<u8>,
+    /// The address in the other one.
+    pub(crate) remote: u64,
+    /// Bytes.
+    pub(crate) length: usize,
+}
+
+/// The pieces of one system call.
+struct Call {
+    local: [libc::iovec; PARTS],
+    remote: [libc::iovec; PARTS],
+    count: usize,
+    length: usize,
+}
+
+impl Call {
+    const fn new() -> Self {
+        let nothing = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
+        Self { local: nothing, remote: nothing, count: 0, length: 0 }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.count == PARTS || self.length == CALL_BYTES
+    }
+
+    /// Takes a piece, or the beginning of it. There is room. What is left of it.
+    fn take(&mut self, Piece { local, remote, length }: Piece) -> Piece {
+        let taken = length.min(CALL_BYTES - self.length);
+        let (here, there) = (local.as_ptr().cast(), remote as usize);
+        self.local[self.count] = libc::iovec { iov_base: here, iov_len: taken };
+        let there = core::ptr::without_provenance_mut(there);
+        self.remote[self.count] = libc::iovec { iov_base: there, iov_len: taken };
+        self.count += 1;
+        self.length += taken;
+        let (remote, length) = (remote.wrapping_add(taken as u64), length - taken);
+        // SAFETY: within the piece, or one past its end.
+        Piece { local: unsafe { local.add(taken) }, remote, length }
+    }
+
+    /// Makes the call, and is empty again.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Cma::copy`].
+    unsafe fn make(&mut self, pid: libc::pid_t, direction: Direction) -> io::Result<()> {
+        let (count, length) = (core::mem::take(&mut self.count), core::mem::take(&mut self.length));
+        if length == 0 {
+            return Ok(());
+        }
+        let (local, remote) = (&self.local[..count], &self.remote[..count]);
+        // SAFETY: by the contract.
+        let moved = unsafe { transfer(pid, direction, local, remote, length) }?;
+        if moved == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
 
@@ -134,8 +234,9 @@ pub(crate) fn find(liveness: &Liveness, rank: u32) -> Option<libc::pid_t> {
     let mut found = [0_u64; 4];
     let length = size_of::<Words>();
     let local = libc::iovec { iov_base: found.as_mut_ptr().cast(), iov_len: length };
+    let remote = remote_part(liveness.witness(), length).ok()?;
     // SAFETY: `found` has room for what is read.
-    let read = unsafe { transfer(pid, Direction::Read, &[local], liveness.witness(), length) };
+    let read = unsafe { transfer(pid, Direction::Read, &[local], &[remote], length) };
     (read.is_ok_and(|read| read == length) && found == expected).then_some(pid)
 }
 
@@ -167,7 +268,14 @@ fn gather(job: &Job, done: usize, parts: &mut [libc::iovec; PARTS]) -> (usize, u
     (count, length)
 }
 
-/// Moves up to `length` bytes between `local` and the address `remote` in the process `pid`. The bytes moved, at least one.
+/// `length` bytes at an address in another process.
+fn remote_part(address: u64, length: usize) -> io::Result<libc::iovec> {
+    let address = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(libc::iovec { iov_base: core::ptr::without_provenance_mut(address), iov_len: length })
+}
+
+/// Moves up to `length` bytes between `local` and `remote` in the process `pid`, each `length` bytes. The bytes moved, at least
+/// one.
 ///
 /// # Safety
 ///
@@ -176,18 +284,17 @@ unsafe fn transfer(
     pid: libc::pid_t,
     direction: Direction,
     local: &[libc::iovec],
-    remote: u64,
+    remote: &[libc::iovec],
     length: usize,
 ) -> io::Result<usize> {
-    let address = usize::try_from(remote).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let address = core::ptr::without_provenance_mut(address);
-    let remote = libc::iovec { iov_base: address, iov_len: length };
+    debug_assert_eq!(remote.iter().map(|part| part.iov_len).sum::<usize>(), length);
     let (first, count) = (local.as_ptr(), local.len() as libc::c_ulong);
+    let (there, parts) = (remote.as_ptr(), remote.len() as libc::c_ulong);
     // SAFETY: by the contract for our memory; the kernel checks the address in the other process.
     let moved = unsafe {
         match direction {
-            Direction::Read => libc::process_vm_readv(pid, first, count, &raw const remote, 1, 0),
-            Direction::Write => libc::process_vm_writev(pid, first, count, &raw const remote, 1, 0),
+            Direction::Read => libc::process_vm_readv(pid, first, count, there, parts, 0),
+            Direction::Write => libc::process_vm_writev(pid, first, count, there, parts, 0),
         }
     };
     match usize::try_from(moved) {

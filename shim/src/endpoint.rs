@@ -6,6 +6,7 @@ use std::io::{IoSlice, IoSliceMut};
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::matching::Pattern;
 use strait_core::progress::{Bypass, Cursor, Owner, Part, Received, Sent, Status, Want};
+use strait_core::rndv::Rendezvous;
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
 
@@ -44,6 +45,26 @@ impl<'world> Endpoint<'world> {
     #[must_use]
     pub const fn context(self) -> u32 {
         self.context
+    }
+
+    /// How large messages of this context are negotiated.
+    #[must_use]
+    pub fn rendezvous(self) -> Rendezvous {
+        self.world.engine().rendezvous(self.context)
+    }
+
+    /// Chooses how large messages of this context are negotiated from now on; `None`: as [`crate::Tuning::rendezvous`] says.
+    /// Ranks need not agree.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`]: the choice is as it was.
+    ///
+    /// # Source
+    ///
+    /// `[SpecRndv09]` §3.6, static adaptation.
+    pub fn choose_rendezvous(self, choice: Option<Rendezvous>) -> Result<(), Error> {
+        Ok(self.world.engine().choose_rendezvous(self.context, choice)?)
     }
 
     /// The world of this endpoint.

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use strait_core::lmt::Transfer;
 use strait_core::progress::Tuning;
 use strait_core::ring::Design;
+use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
 use crate::hca::soft::Mode;
@@ -101,6 +102,14 @@ pub(crate) const LMT: Variable = Variable {
     default: "auto",
 };
 
+/// How they are negotiated.
+pub(crate) const RENDEZVOUS: Variable = Variable {
+    name: "STRAIT_RENDEZVOUS",
+    meaning: "who begins with messages above STRAIT_EAGER_MAX: the sender, or also a receiver that comes first",
+    expected: "plain, speculative or adaptive",
+    default: "plain",
+};
+
 /// The descriptor of the socket to a launcher that speaks PMI-1.
 pub(crate) const PMI_FD: Variable = Variable {
     name: "PMI_FD",
@@ -152,6 +161,7 @@ pub const VARIABLES: &[Variable] = &[
     PARCEL_MAX,
     UNEXPECTED_MAX,
     LMT,
+    RENDEZVOUS,
     HCA,
     RING,
     PMI_FD,
@@ -179,6 +189,7 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     let eager_max = EAGER_MAX.read(|_: &usize| true)?;
     let parcel_max = PARCEL_MAX.read(|_: &usize| true)?;
     let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
+    let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
@@ -186,6 +197,9 @@ pub fn tuning() -> Result<Tuning, EnvError> {
         parcel_max: parcel_max.unwrap_or(default.parcel_max),
         unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
+        rendezvous: rendezvous
+            .and_then(|name| self::rendezvous(&name))
+            .unwrap_or(default.rendezvous),
     })
 }
 
@@ -219,6 +233,10 @@ pub fn ring() -> Result<Design, EnvError> {
     let design = |name: &str| Design::ALL.into_iter().find(|design| design.name() == name);
     let name = RING.read(|name: &String| design(name).is_some())?;
     Ok(name.and_then(|name| design(&name)).unwrap_or(Design::ZeroCopy))
+}
+
+fn rendezvous(name: &str) -> Option<Rendezvous> {
+    Rendezvous::ALL.into_iter().find(|rendezvous| rendezvous.name() == name)
 }
 
 fn transfer(name: &str) -> Option<Transfer> {
@@ -301,11 +319,14 @@ mod tests {
         assert_eq!(PARCEL_MAX.default, Tuning::default().parcel_max.to_string());
         assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
+        assert_eq!(RENDEZVOUS.default, Tuning::default().rendezvous.name());
         assert!(Mode::ALL.iter().all(|mode| HCA.expected.contains(mode.name())));
         assert!(HCA.default.starts_with(Mode::default().name()));
         assert_eq!(RING.default, ring().unwrap().name());
         assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
+        let names = Rendezvous::ALL.map(Rendezvous::name);
+        assert!(names.iter().all(|name| RENDEZVOUS.expected.contains(name)));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));
     }
 

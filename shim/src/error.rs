@@ -8,7 +8,7 @@ use strait_core::progress::{Fault, ProgressError, StartError};
 
 use crate::boot::{BootError, SegmentError};
 use crate::env::EnvError;
-use crate::{CollectiveError, NetworkError};
+use crate::{CollectiveError, NetworkError, WindowError};
 
 /// Why a call failed. Each variant says what, where and what to do about it.
 ///
@@ -29,6 +29,8 @@ pub enum Error {
     Fault(Fault),
     /// A collective operation, or the making of a group, went wrong by somebody's arguments.
     Collective(CollectiveError),
+    /// A window was not made, or an operation on it was refused.
+    Window(WindowError),
     /// There is no private memory for a message that arrived. It waits where it is; receiving other messages, or
     /// freeing memory, lets it in.
     OutOfMemory(OutOfMemory),
@@ -65,6 +67,7 @@ impl fmt::Display for Error {
             Self::Start(error) => error.fmt(f),
             Self::Fault(fault) => fault.fmt(f),
             Self::Collective(error) => error.fmt(f),
+            Self::Window(error) => error.fmt(f),
             Self::OutOfMemory(error) => error.fmt(f),
             Self::Stopped => ProgressError::Stopped.fmt(f),
             Self::Corrupt(corrupt) => write!(
@@ -112,6 +115,18 @@ impl From<SegmentError> for Error {
 impl From<CollectiveError> for Error {
     fn from(error: CollectiveError) -> Self {
         Self::Collective(error)
+    }
+}
+
+impl From<WindowError> for Error {
+    fn from(error: WindowError) -> Self {
+        Self::Window(error)
+    }
+}
+
+impl From<Corrupt> for Error {
+    fn from(corrupt: Corrupt) -> Self {
+        Self::Corrupt(corrupt)
     }
 }
 

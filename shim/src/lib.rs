@@ -30,6 +30,7 @@ pub mod env;
 mod error;
 pub mod hca;
 mod liveness;
+mod lock;
 mod memory;
 mod network;
 mod nodes;
@@ -38,10 +39,11 @@ mod request;
 mod segment;
 mod sleep;
 pub mod topology;
+mod window;
 mod world;
 
 pub use alloc::SharedMemory;
-pub use collective::{CollectiveError, Group, Number, Op};
+pub use collective::{CollectiveError, Group, Number};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use memory::SystemMemory;
@@ -51,6 +53,10 @@ pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
 pub use strait_core::progress::{Fault, Held, Status, Tuning};
+pub use strait_core::reduce::{Integer, Op};
+pub use strait_core::rma::{Run, Shape};
+pub use strait_core::rndv::Rendezvous;
+pub use window::{Assert, AtomicityDomain, Exposable, Local, Operation, Window, WindowError};
 pub use world::World;
 
 /// A process of a job, from 0.

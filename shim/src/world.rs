@@ -257,10 +257,9 @@ impl World {
         unsafe { &mut *self.engine.get() }
     }
 
-    /// The ways into the peers' memories, for tests that bar them.
-    #[cfg(test)]
+    /// The ways into the peers' memories, to be used by the caller alone until the borrow ends.
     #[expect(clippy::mut_from_ref, reason = "as in `engine`")]
-    pub(crate) fn cma_for_test(&self) -> &mut Cma {
+    pub(crate) fn cma(&self) -> &mut Cma {
         // SAFETY: as in `engine`.
         unsafe { &mut *self.cma.get() }
     }
@@ -386,8 +385,7 @@ impl World {
             let result = if unsafe { job.copy() } {
                 Ok(())
             } else {
-                // SAFETY: as in `engine`.
-                unsafe { &mut *self.cma.get() }.perform(&self.map.segment(), &job)
+                self.cma().perform(&self.map.segment(), &job)
             };
             self.tell_time();
             self.engine().transfer_done(&job, result)?;

@@ -164,6 +164,25 @@ fn bandwidth_and_rate_of_two_pairs() {
     }
 }
 
+#[test]
+fn one_sided_operations_stand_beside_what_is_bare() {
+    for (bench, sizes) in [("put", 2), ("get", 2), ("accumulate", 4)] {
+        for memory in ["segment", "private"] {
+            let memory = format!("--memory={memory}");
+            let arguments = ["bench", bench, "-n4", "--bytes=40K", &memory];
+            let rows = strait(&[&arguments, &LITTLE[..]].concat()).rows();
+            let times = rows.iter().filter(|row| row["metric"] == "time").count();
+            assert_eq!(times, sizes, "{rows:?}");
+            assert!(has(&rows, bench, "time", 8) && has(&rows, bench, "time", 40_960), "{rows:?}");
+            assert_eq!(has(&rows, bench, "swap", 8), bare_lines(), "{rows:?}");
+            assert_eq!(has(&rows, bench, "memcpy", 40_960), memory.ends_with("segment"));
+        }
+    }
+    let rows = strait(&[&["bench", "sync"], &LITTLE[..]].concat()).rows();
+    assert_eq!(rows.iter().filter(|row| row["metric"] == "time").count(), 4, "{rows:?}");
+    assert_eq!(has(&rows, "sync", "ratio", 0), bare_lines(), "{rows:?}");
+}
+
 /// Two ranks are their own neighbours in one direction; eight take turns on most machines that test this. Each tile of
 /// the larger size sends rows that travel as large messages.
 #[test]

@@ -8,6 +8,7 @@ mod engines;
 pub mod fuzz;
 mod job;
 mod model;
+pub mod one_sided;
 pub mod payload;
 mod segment;
 pub mod sim;

@@ -4,7 +4,7 @@ use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
 
 use strait_core::ring::Design;
-use strait_tests::cluster::{Cluster, Plan, play};
+use strait_tests::cluster::{Cluster, Plan, overtake, play};
 use strait_tests::traffic;
 
 /// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_TEST_SEED`.
@@ -40,4 +40,9 @@ fn a_rank_dies_and_the_others_go_on() {
         let victim = (seed as u32 % 4, seed as u32 * 37 % 1500);
         play(Cluster::drawn(seed, 4, design), &Plan::drawn(seed, 4, 40), seed, Some(victim));
     });
+}
+
+#[test]
+fn short_messages_do_not_wait_for_a_large_one() {
+    Design::ALL.into_iter().for_each(overtake);
 }

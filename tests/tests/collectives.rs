@@ -405,3 +405,33 @@ fn a_death_ends_a_barrier_by_messages() {
 fn a_death_ends_a_reduction() {
     survive("a_death_ends_a_reduction", 6, |group, _| group.allreduce(&mut [1_u64; 2000], Op::Sum));
 }
+
+/// A survivor that gives up twice does not stand in for the dead rank, or for one that has not come yet.
+#[test]
+fn who_gives_up_is_not_counted_twice() {
+    let job = Ranks::new(4, "who_gives_up_is_not_counted_twice").with_deaths(&[1]);
+    job.run(|world| {
+        let endpoint = world.endpoint();
+        endpoint.barrier().unwrap();
+        endpoint.barrier().unwrap();
+        match world.rank() {
+            1 => die(),
+            2 => {
+                for _ in 0..5 {
+                    assert_eq!(endpoint.barrier().unwrap_err().gone_peer(), Some(1));
+                }
+                endpoint.send(&[1_u8], 0, 0).unwrap();
+            }
+            0 => {
+                endpoint.recv(&mut [0_u8], 2, 0).unwrap();
+                assert_eq!(endpoint.barrier().unwrap_err().gone_peer(), Some(1));
+                endpoint.send(&[1_u8], 3, 0).unwrap();
+            }
+            _ => {
+                endpoint.recv(&mut [0_u8], 0, 0).unwrap();
+                assert_eq!(endpoint.barrier().unwrap_err().gone_peer(), Some(1));
+            }
+        }
+        world.finalize().unwrap();
+    });
+}

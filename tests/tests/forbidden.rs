@@ -5,7 +5,7 @@ use std::env::consts::ARCH;
 use std::io::{IoSlice, IoSliceMut};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-use strait::World;
+use strait::{Assert, Error, Op, WindowError, World};
 use strait_tests::{Ranks, payload};
 
 const LENGTH: usize = 700_001;
@@ -81,4 +81,55 @@ fn what_is_forbidden_in_the_middle_is_said_once_and_nothing_is_lost() {
             }
         }
     }
+}
+
+#[test]
+fn without_leave_there_is_no_window_over_private_memory_and_all_are_told() {
+    let name = "without_leave_there_is_no_window_over_private_memory_and_all_are_told";
+    Ranks::new(3, name).run(|world| {
+        if world.rank() == 2 {
+            forbid();
+        }
+        let private = world.endpoint().create_window(vec![0_u8; 64], 1);
+        let error = private.map(drop).unwrap_err();
+        assert!(
+            matches!(error, Error::Window(WindowError::Barred { rank: 2, target: 0 })),
+            "{error}"
+        );
+        assert!(error.to_string().contains("World::alloc"), "{error}");
+        let window = world.endpoint().create_window(world.alloc::<u8>(64).unwrap(), 1).unwrap();
+        window.accumulate(&[1_u32], 0, 0, Op::Sum).unwrap();
+        window.fence(Assert::NONE).unwrap();
+        assert_eq!(window.fetch_and_op(0_u32, 0, 0, Op::NoOp).unwrap(), 3);
+        window.free().unwrap();
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn what_is_forbidden_later_is_an_error_of_the_operation() {
+    Ranks::new(2, "what_is_forbidden_later_is_an_error_of_the_operation").run(|world| {
+        let window = world.endpoint().create_window(vec![0_u64; 8], 8).unwrap();
+        window.put(&[5_u64], 1 - world.rank(), 1).unwrap();
+        forbid();
+        let refused = [
+            window.put(&[6_u64], 1 - world.rank(), 1),
+            window.fetch_and_op(6_u64, 1 - world.rank(), 1, Op::Sum).map(drop),
+        ];
+        for error in refused.map(Result::unwrap_err) {
+            let errno = NOT_PERMITTED as i32;
+            let rank = 1 - world.rank();
+            assert!(
+                matches!(error, Error::Window(WindowError::Refused { rank: found, errno: said })
+                    if (found, said) == (rank, errno)),
+                "{error}"
+            );
+        }
+        // No lock was left behind, and a rank reaches its own part without the kernel.
+        assert_eq!(window.fetch_and_op(1_u64, world.rank(), 2, Op::Sum).unwrap(), 0);
+        window.fence(Assert::NONE).unwrap();
+        assert_eq!(window.local().load(8), Ok(5_u64));
+        window.free().unwrap();
+        world.finalize().unwrap();
+    });
 }

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use strait::boot::Config;
-use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Fault, Request, Status, World, wait_all};
+use strait::{
+    ANY_SOURCE, ANY_TAG, Endpoint, Fault, Rendezvous, Request, Status, Tuning, World, wait_all,
+};
 use strait_tests::{in_one_thread, payload, shape, threads};
 
 /// Lengths of messages that go by line, by one cell and by many.
@@ -71,6 +73,23 @@ fn contexts_do_not_mix() {
             let status = endpoint.recv(&mut bytes, ANY_SOURCE, ANY_TAG).unwrap();
             assert_eq!(status, Status { source: 0, tag: 7, bytes: 8 });
             assert_eq!(payload::first_difference(id, &bytes), None, "context {context}");
+        }
+    });
+}
+
+#[test]
+fn a_context_may_choose_its_rendezvous() {
+    in_one_thread(Config::new(2), |worlds| {
+        let all = worlds[0].tuning().rendezvous;
+        let [one, other] = [1, 2].map(|context| worlds[0].endpoint().with_context(context));
+        for choice in Rendezvous::ALL {
+            one.choose_rendezvous(Some(choice)).unwrap();
+            assert_eq!((one.rendezvous(), other.rendezvous()), (choice, all));
+        }
+        one.choose_rendezvous(None).unwrap();
+        for rendezvous in Rendezvous::ALL {
+            worlds[0].retune(Tuning { rendezvous, ..worlds[0].tuning() });
+            assert_eq!([one.rendezvous(), other.rendezvous()], [rendezvous; 2]);
         }
     });
 }

@@ -15,6 +15,11 @@ use crate::stop::{self, Stop};
 /// What the compiler itself may call: every freestanding environment has these.
 const ALLOWED: [&str; 6] = ["memcpy", "memmove", "memset", "memcmp", "bcmp", "rust_eh_personality"];
 
+/// What it calls for floating-point numbers on a target without instructions for them. Rust's own `compiler_builtins`, which every
+/// program is linked with, has these.
+const FLOATS: [&str; 8] =
+    ["__adddf3", "__addsf3", "__muldf3", "__mulsf3", "fmax", "fmaxf", "fmin", "fminf"];
+
 /// `cargo xtask no-std`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::BareTarget)?;
@@ -86,7 +91,7 @@ fn is_foreign(symbol: &str) -> bool {
     if symbol.starts_with("_R") {
         return symbol.contains("_5alloc");
     }
-    !ALLOWED.contains(&symbol)
+    !ALLOWED.contains(&symbol) && !FLOATS.contains(&symbol)
 }
 
 #[cfg(test)]

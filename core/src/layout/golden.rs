@@ -47,6 +47,7 @@ mod tests {
         RankBlock,
     };
     use crate::lmt::SendCookie;
+    use crate::rma::Block;
     use crate::shm::{
         BarrierSlot, Cell, CellHead, Chunks, Descriptor, Flow, FreeQueue, Grant, GranuleHead, Line,
         RecvQueue,
@@ -165,5 +166,11 @@ mod tests {
         for (part, offset) in parts {
             let _ = writeln!(text, "{part} of {ranks} ranks: {offset}");
         }
+        let (posts, completions) = (Block::posts_offset(), Block::completions_offset(ranks));
+        let _ = writeln!(
+            text,
+            "window block of {ranks} members: posts at {posts}, completions at {completions}, {} bytes",
+            Block::bytes(ranks)
+        );
     }
 }

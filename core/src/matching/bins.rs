@@ -51,8 +51,8 @@ impl Key {
 /// Folded multiplication: the high half of the product keeps what the low half loses, so that words which differ in
 /// high bits, in low bits or by a stride spread alike.
 #[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
+pub(crate) const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
     (product >> 64) as u64 ^ product as u64
 }
 

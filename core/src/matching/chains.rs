@@ -79,6 +79,17 @@ impl<N: Node, M: Memory> Chains<N, M> {
         Some(Front { handle: self.bins.at(place).first, place })
     }
 
+    /// The youngest node of the bin called `key`.
+    pub(super) fn back(&self, key: &Key) -> Option<u32> {
+        Some(self.bins.at(self.bins.find(key)?).last)
+    }
+
+    /// The node before `handle` in the bin of its only class `class`.
+    pub(super) fn older(&self, handle: u32, class: Class) -> Option<u32> {
+        let mut node = *self.nodes.get(handle)?;
+        Some(node.links(class).older).filter(|older| *older != NIL)
+    }
+
     /// Takes `front` out of its bin and of the queue. `class` is its only one. Unlike [`Self::remove`] this looks
     /// nothing up.
     #[inline]

@@ -18,6 +18,7 @@ mod steps;
 mod tests;
 mod unexpected;
 
+pub(crate) use bins::fold;
 pub use envelope::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
-pub use posted::Posted;
+pub use posted::{Ahead, Posted};
 pub use unexpected::{Found, Unexpected};

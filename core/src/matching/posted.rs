@@ -1,6 +1,7 @@
 //! Receives that wait for a message.
 
 use core::fmt;
+use core::iter;
 use core::num::NonZeroU64;
 use core::slice;
 
@@ -35,6 +36,28 @@ impl Node for Receive {
     #[inline(always)]
     fn links(&mut self, _: Class) -> &mut Links {
         &mut self.links
+    }
+}
+
+/// What is posted before a receive with a certain pattern and takes its messages first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ahead<T = u32> {
+    /// Nothing.
+    Nothing,
+    /// Receives with the same pattern alone; this is the youngest.
+    Same(T),
+    /// Receives with another pattern that matches the same message: a wildcard.
+    Wildcard,
+}
+
+impl<T> Ahead<T> {
+    /// The same of what stands for the youngest receive.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Ahead<U> {
+        match self {
+            Self::Nothing => Ahead::Nothing,
+            Self::Same(youngest) => Ahead::Same(change(youngest)),
+            Self::Wildcard => Ahead::Wildcard,
+        }
     }
 }
 
@@ -109,6 +132,32 @@ impl<M: Memory> Posted<M> {
         let node = self.chains.remove_front(front, class)?;
         self.waiting[class as usize] -= 1;
         Some(node.receive)
+    }
+
+    /// What would be ahead of a receive with this pattern, which has no wildcard, if it were posted now. Constant time.
+    #[must_use]
+    pub fn ahead_of(&self, exact: &Pattern) -> Ahead {
+        let Pattern { context, source, tag } = *exact;
+        let envelope = Envelope { context, source, tag };
+        let is_posted = |class: &Class| {
+            self.waiting[*class as usize] > 0
+                && self.chains.front(&Key::matching(&envelope, *class)).is_some()
+        };
+        let [_, wildcards @ ..] = &Class::ALL;
+        if wildcards.iter().any(is_posted) {
+            return Ahead::Wildcard;
+        }
+        self.youngest_first(exact)
+            .next()
+            .map_or(Ahead::Nothing, |(_, receive)| Ahead::Same(receive))
+    }
+
+    /// The receives with this very pattern as (handle, the caller's number), the youngest first.
+    pub fn youngest_first(&self, pattern: &Pattern) -> impl Iterator<Item = (u32, u32)> {
+        let class = pattern.class();
+        let youngest = self.chains.back(&Key::of(*pattern));
+        let handles = iter::successors(youngest, move |handle| self.chains.older(*handle, class));
+        handles.filter_map(|handle| Some((handle, self.chains.nodes().get(handle)?.receive)))
     }
 
     /// Withdraws a receive and returns the caller's number of it; `None` when it has been taken or cancelled already.

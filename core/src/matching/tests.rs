@@ -73,6 +73,20 @@ fn add<K>(
     }
 }
 
+/// What [`Posted::ahead_of`] is to say.
+fn ahead_in(model: &Model<Pattern>, exact: &Pattern) -> Ahead {
+    let Pattern { context, source, tag } = *exact;
+    let envelope = Envelope { context, source, tag };
+    let mut ahead = Ahead::Nothing;
+    for (_, pattern, number) in model.iter().filter(|entry| entry.1.matches(&envelope)) {
+        if pattern != exact {
+            return Ahead::Wildcard;
+        }
+        ahead = Ahead::Same(*number);
+    }
+    ahead
+}
+
 fn by_handle<K: Copy>(model: &Model<K>) -> Model<K> {
     let mut sorted = model.clone();
     sorted.sort_by_key(|entry| entry.0);
@@ -109,6 +123,41 @@ proptest! {
                 assert_eq!(posted.is_empty(), model.is_empty());
             }
             assert_eq!(posted.patterns().collect::<Model<_>>(), by_handle(&model));
+        });
+    }
+
+    #[test]
+    fn what_is_ahead_of_a_receive_is_found_without_a_search(calls in vec(call(), 0..CALLS / 2)) {
+        Counted::lend(|memory| {
+            let mut posted = Posted::new(memory);
+            let mut model = Model::<Pattern>::new();
+            for (call, number) in calls.into_iter().zip(1000..) {
+                match call {
+                    Call::Receive(pattern) => {
+                        let handle = posted.post(pattern, number).unwrap();
+                        model.push((handle, pattern, number));
+                    }
+                    Call::Arrive(envelope) => {
+                        let Envelope { context, source, tag } = envelope;
+                        let exact = Pattern { context, source, tag };
+                        if source != ANY_SOURCE && tag != ANY_TAG {
+                            assert_eq!(posted.ahead_of(&exact), ahead_in(&model, &exact));
+                        }
+                        posted.take(&envelope);
+                        take(&mut model, |_, pattern| pattern.matches(&envelope));
+                    }
+                    Call::Withdraw(handle) => {
+                        posted.cancel(handle);
+                        take(&mut model, |its, _| its == handle);
+                    }
+                    Call::Probe(pattern) => {
+                        let same = model.iter().rev().filter(|entry| entry.1 == pattern);
+                        let same = same.map(|&(handle, _, number)| (handle, number));
+                        assert!(posted.youngest_first(&pattern).eq(same));
+                    }
+                    Call::Refuse(_) => {}
+                }
+            }
         });
     }
 

@@ -7,6 +7,7 @@ use super::peer::{Arriving, Target};
 use super::receive::outcome;
 use super::request::{Owned, Request};
 use super::{Cursor, Engine, ProgressError};
+use crate::hca::Remote;
 use crate::layout::{CellIndex, Corrupt};
 use crate::lmt::SendCookie;
 use crate::matching::Envelope;
@@ -43,6 +44,8 @@ pub(super) enum Kept {
     Announced(SendCookie),
     /// By an offer: we had no room for it.
     Offered(Offer),
+    /// By an RTS from another node: it is large, and may be read where it lies.
+    Exposed { offer: Offer, from: Remote },
 }
 
 impl<M: Memory + Clone> Engine<M> {
@@ -191,10 +194,14 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn take_news(&mut self, envelope: &Envelope, kept: Kept) -> Result<(), OutOfMemory> {
         self.receivers.reserve()?;
         self.calls.reserve()?;
+        if let Kept::Exposed { .. } = kept {
+            self.readings.reserve()?;
+            self.words.reserve()?;
+        }
         let Some(id) = self.posted.take(envelope) else {
             let total = match kept {
                 Kept::Announced(cookie) => cookie.total as usize,
-                Kept::Offered(offer) => offer.total as usize,
+                Kept::Offered(offer) | Kept::Exposed { offer, .. } => offer.total as usize,
             };
             let (envelope, body) = (*envelope, Body::There(kept));
             return self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 }).map(drop);

@@ -34,11 +34,14 @@ impl<M: Memory + Clone> Engine<M> {
         match kept {
             Kept::Announced(cookie) => self.start_recv(id, envelope, cookie, buffer),
             Kept::Offered(offer) => self.call_for(id, envelope.source, offer, buffer),
+            Kept::Exposed { offer, from } => {
+                self.start_reading(id, envelope, (offer, from), buffer)
+            }
         }
     }
 
     /// Calls for an offered message, or lines the call up behind those to the same source.
-    fn call_for(
+    pub(super) fn call_for(
         &mut self,
         id: u32,
         source: u32,

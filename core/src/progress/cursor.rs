@@ -68,6 +68,12 @@ impl Cursor {
         bytes
     }
 
+    /// Parts of what is left, with those that are empty; at least 1.
+    #[must_use]
+    pub const fn count_parts(&self) -> usize {
+        self.further_count + 1
+    }
+
     /// What is left, when that is one contiguous piece and not empty.
     #[must_use]
     pub fn in_one_part(&self) -> Option<Part> {

@@ -30,7 +30,11 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(InUse {
             requests: self.requests.len() as usize,
             unexpected: self.messages.len() as usize,
-            transfers: (self.senders.len() + self.receivers.len() + self.calls.len()) as usize,
+            transfers: (self.senders.len()
+                + self.receivers.len()
+                + self.calls.len()
+                + self.announced.len()
+                + self.readings.len()) as usize,
             descriptors: self.descriptors.in_use(),
             cells: self.cells.out(),
         })

@@ -21,6 +21,7 @@ mod failure;
 mod granted;
 mod held;
 mod in_use;
+mod negotiation;
 mod network;
 mod offered;
 mod packet;
@@ -30,31 +31,35 @@ mod receive;
 mod request;
 mod ring;
 mod send;
+mod short;
 mod transfer;
 
 pub use bypass::{Bypass, Want};
 pub use cursor::{Cursor, Part};
 pub use held::Held;
 pub use in_use::InUse;
-pub use network::{Broken, Channel, Taken};
+pub use network::{Begun, Broken, Channel, Direct, Taken, Way};
 pub use peer::Gone;
 pub use receive::Received;
 pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
 };
-pub use send::{Sent, SentShort};
+pub use send::Sent;
+pub use short::SentShort;
 
 use crate::layout::{CellIndex, Segment};
 use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
+use crate::rndv::Rendezvous;
 use crate::wire::FASTBOX_LENGTH_MAX;
 use announced::{Descriptors, Outbound};
 use arrive::{Body, Message};
 use called::Call;
 use cells::CellPool;
 use granted::Inbound;
-use network::Stream;
+use negotiation::OwnChoice;
+use network::{Announced, Reading, Stream, Word};
 use peer::{Outbox, Peer};
 use request::{Entry, Request};
 
@@ -75,6 +80,8 @@ pub struct Tuning {
     pub unexpected_max: usize,
     /// How messages beyond `eager_max` travel.
     pub transfer: Transfer,
+    /// How they are negotiated, but in contexts with a choice of their own ([`Engine::choose_rendezvous`]).
+    pub rendezvous: Rendezvous,
 }
 
 impl Default for Tuning {
@@ -85,6 +92,7 @@ impl Default for Tuning {
             parcel_max: 64 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
+            rendezvous: Rendezvous::default(),
         }
     }
 }
@@ -121,6 +129,7 @@ pub struct Engine<M: Memory + Clone> {
     segment: Segment,
     rank: u32,
     tuning: Tuning,
+    own_choices: Slab<OwnChoice, M>,
     cells: CellPool<M>,
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
@@ -134,6 +143,12 @@ pub struct Engine<M: Memory + Clone> {
     descriptors: Descriptors<M>,
     /// Streams to peers on other nodes, and back.
     streams: Slab<Stream, M>,
+    /// Large messages that peers on other nodes may read.
+    announced: Slab<Announced, M>,
+    /// Large messages that are read from peers on other nodes.
+    readings: Slab<Reading, M>,
+    /// What is to be said to peers on other nodes.
+    words: Slab<Word, M>,
     /// Nanoseconds, as they were told last.
     now: u64,
     /// Whether the next job is sought among the receivers first.
@@ -181,6 +196,9 @@ impl<M: Memory + Clone> Engine<M> {
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
             streams: Slab::new(memory.clone()),
+            announced: Slab::new(memory.clone()),
+            readings: Slab::new(memory.clone()),
+            words: Slab::new(memory.clone()),
             now: 0,
             reads_first: false,
             inboxes: list()?,
@@ -192,6 +210,7 @@ impl<M: Memory + Clone> Engine<M> {
             segment,
             rank,
             tuning: tuning.within_limits(),
+            own_choices: Slab::new(memory.clone()),
             memory,
         })
     }
@@ -307,6 +326,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn is_flushed(&self) -> bool {
         self.blocked.is_empty()
             && self.calls.is_empty()
+            && self.readings.is_empty()
             && self.no_transfers()
             && self.network_is_flushed()
     }

@@ -100,6 +100,7 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Request::Sending { .. }) => return self.detach_send(id.0),
             Some(Request::Announced { sender }) => self.detach_sender(sender)?,
             Some(Request::Granted { receiver }) => self.detach_receiver(receiver)?,
+            Some(Request::Reading { reading }) => self.detach_reading(reading)?,
             Some(Request::Calling { call }) => self.detach_call(call),
             Some(Request::Posted { handle, .. }) => {
                 self.posted.cancel(handle);

@@ -199,7 +199,8 @@ impl From<Corrupt> for ProgressError {
 pub enum StillClaimed {
     /// There is no memory to copy the rest of a send. Nothing was changed.
     OutOfMemory(OutOfMemory),
-    /// The peer is moving a piece of it, and will soon be done. It claims no more: make progress and ask again.
+    /// The peer is moving a piece of it, and will soon be done. It claims no more: make progress and ask again. Or it is on
+    /// another node, may begin to read the message at any time, and has been asked not to.
     Moving {
         /// The peer.
         peer: u32,
@@ -232,6 +233,8 @@ pub(super) enum Stage {
     Announce { sender: u32 },
     /// None: it was offered, and waits until `destination` calls for offer `number`.
     Offered { destination: u32, number: u32 },
+    /// None: it was announced to a rank on another node, which may read it.
+    Exposed { announced: u32 },
     /// Its data, which the receiver called for.
     Called,
 }
@@ -268,6 +271,8 @@ pub(super) enum Request {
     Announced { sender: u32 },
     /// A receive that met an announced message.
     Granted { receiver: u32 },
+    /// A receive whose message is read from the memory of a rank on another node.
+    Reading { reading: u32 },
     /// A receive that met an offered message.
     Calling { call: u32 },
     /// Over; kept until asked for.

@@ -10,7 +10,7 @@ use super::slot::Slots;
 use super::zero_copy::ZeroCopy;
 use super::{piggyback, pipeline};
 use crate::hca::{Completion, Connection, Hca, Readiness, Remote, WorkError};
-use crate::progress::{Cursor, Part};
+use crate::progress::{Begun, Cursor, Direct, Part};
 
 /// A pipe of bytes to one peer, and one back.
 ///
@@ -201,6 +201,32 @@ impl Link {
             Some((_, Ends::RendezvousWrite(rendezvous))) => rendezvous.holds_get(),
             _ => false,
         }
+    }
+
+    /// Begins to move bytes between registered memory of this rank and of the peer, beside the stream: all of them, or as many as
+    /// go in one request. `None`: not now. The device takes it up after what has been put before, and a write is at the peer before what
+    /// is put after it.
+    ///
+    /// # Safety
+    ///
+    /// The memory is registered, and valid for the device until [`Link::is_done`] says so or the link is finalized.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] when the link has failed.
+    pub unsafe fn transfer<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        direct: &Direct,
+    ) -> Result<Option<Begun>, LinkError> {
+        // SAFETY: by the contract.
+        self.with(|poster, _| unsafe { poster.begin(hca, direct) })
+    }
+
+    /// Whether the transfer `number`, and all before it, are done. Also of a link that has failed since.
+    #[must_use]
+    pub fn is_done(&self, number: u64) -> bool {
+        self.ends.as_ref().is_some_and(|(poster, _)| poster.is_done(number))
     }
 
     /// Hands to the device what it refused before. To be called while a peer may wait for it, even if this rank has

@@ -16,6 +16,7 @@ mod basic;
 mod card;
 mod config;
 mod credit;
+mod direct;
 mod error;
 mod landing;
 mod large;

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::config::{Lent, REQUESTS, word};
+use super::direct::Window;
 use super::error::Cause;
 use crate::hca::{
     Capabilities, Completion, Connection, Hca, Operation, Piece, PostError, Remote, WorkRequest,
@@ -55,6 +56,7 @@ pub(super) struct Poster {
     asked: u64,
     asked_mark: u64,
     done_mark: u64,
+    pub(super) window: Window,
     pub(super) operations: Operations,
 }
 
@@ -83,6 +85,7 @@ impl Poster {
             asked: 0,
             asked_mark: 0,
             done_mark: 0,
+            window: Window::default(),
             operations: Operations::default(),
         }
     }

@@ -6,11 +6,11 @@
 #[cfg(not(strait_loom))]
 #[allow(clippy::disallowed_types, reason = "this is the facade")]
 mod provider {
-    pub(super) use core::sync::atomic::{AtomicU32, AtomicU64};
+    pub(super) use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 }
 #[cfg(strait_loom)]
 mod provider {
-    pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64};
+    pub(super) use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 }
 
 use super::Ordering;
@@ -119,6 +119,14 @@ macro_rules! atomic {
     };
 }
 
+atomic! {
+    /// A byte that several processes reach.
+    AtomicU8, u8
+}
+atomic! {
+    /// A 16-bit word that several processes reach.
+    AtomicU16, u16
+}
 atomic! {
     /// A 32-bit word that several processes reach.
     AtomicU32, u32

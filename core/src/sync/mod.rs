@@ -13,7 +13,7 @@ mod order;
 mod spin;
 mod step;
 
-pub use atomic::{AtomicU32, AtomicU64};
+pub use atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
 pub use order::order;
@@ -30,7 +30,19 @@ pub use loom::sync::atomic::fence;
 #[cfg(not(strait_loom))]
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
 pub fn fence(ordering: Ordering) {
-    core::sync::atomic::fence(ordering);
+    use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+    if cfg!(not(all(target_arch = "x86_64", not(miri))))
+        || matches!(ordering, Relaxed | Acquire | Release | AcqRel)
+    {
+        return core::sync::atomic::fence(ordering);
+    }
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: it changes no bit of the stack. A locked instruction does all that `mfence`, which is what the compiler makes of a
+    // full fence, does for ordinary memory, in a fifth of the time.
+    unsafe {
+        core::arch::asm!("lock or dword ptr [rsp], 0");
+    }
 }
 
 /// Bytes that move between caches together. Every structure that two processes write is cut along it.

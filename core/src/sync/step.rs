@@ -7,7 +7,7 @@
 /// A gap between two stores that others can see: what has been done is in the name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-#[allow(missing_docs, reason = "the names say it; `ALL` has the table")]
+#[allow(missing_docs, reason = "the names say it; `ALL` and `OF_WINDOWS` have the table")]
 pub enum Step {
     BatonFilled = 1,
     BatonPassed,
@@ -34,11 +34,15 @@ pub enum Step {
     SeatTaken,
     BarrierEntered,
     SeatLeft,
+    WindowPosted,
+    WindowCompleted,
+    AccumulateLocked,
+    AccumulateWritten,
 }
 
 impl Step {
-    /// All of them, in the order of what they belong to: sending by baton, fastbox and cell; receiving from a cell; waking;
-    /// a large message; an offered one; a barrier.
+    /// Those of messages and groups, in the order of what they belong to: sending by baton, fastbox and cell; receiving from
+    /// a cell; waking; a large message; an offered one; a barrier.
     pub const ALL: [Self; 25] = [
         Self::BatonFilled,
         Self::BatonPassed,
@@ -65,6 +69,14 @@ impl Step {
         Self::SeatTaken,
         Self::BarrierEntered,
         Self::SeatLeft,
+    ];
+
+    /// Those of windows, in the order of a round: posting, an accumulate under a lock, completing.
+    pub const OF_WINDOWS: [Self; 4] = [
+        Self::WindowPosted,
+        Self::AccumulateLocked,
+        Self::AccumulateWritten,
+        Self::WindowCompleted,
     ];
 }
 

@@ -10,7 +10,7 @@ mod stream;
 
 pub use offer::Offer;
 pub use parcel::ParcelHead;
-pub use stream::StreamHead;
+pub use stream::{Name, StreamHead};
 
 use core::ops::AddAssign;
 

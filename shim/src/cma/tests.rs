@@ -22,7 +22,7 @@ fn pair() -> Vec<World> {
 }
 
 fn cma(world: &World) -> &mut Cma {
-    world.cma_for_test()
+    world.cma()
 }
 
 /// Rank 0 sends to rank 1, the two moved in turn by one thread.

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use super::Op;
+use strait_core::reduce::Op;
+
 use crate::Rank;
 
 /// Why a group was not made, or a collective operation went wrong by the arguments of this rank or another.

@@ -37,6 +37,8 @@ pub(crate) struct Place {
     number: u32,
     barrier: Barrier,
     until_progress: u32,
+    /// Whether a barrier has failed.
+    gave_up: bool,
 }
 
 impl Meeting {
@@ -44,10 +46,20 @@ impl Meeting {
     #[inline]
     pub(super) fn barrier(&mut self, team: Team<'_>, way: Way) -> Result<(), Error> {
         let met = match self {
-            Self::Slot(place) => place.barrier(&team),
+            Self::Slot(place) if !place.gave_up => place.barrier(&team),
             _ => self.barrier_elsewhere(team, way),
         };
-        met.map_err(|error| team.blame(error))
+        met.map_err(|error| self.give_up(team, error))
+    }
+
+    /// Ends a barrier that did not come about. This member enters no other in the slot as long as one has died: its entries would
+    /// be taken for those of a member that is still to come.
+    #[cold]
+    fn give_up(&mut self, team: Team<'_>, error: Error) -> Error {
+        if let Self::Slot(place) = self {
+            place.gave_up = true;
+        }
+        team.blame(error)
     }
 
     /// As [`Meeting::barrier`], without a slot, or before there is one.
@@ -55,7 +67,10 @@ impl Meeting {
     fn barrier_elsewhere(&mut self, team: Team<'_>, way: Way) -> Result<(), Error> {
         match self {
             _ if team.count() == 1 => Ok(()),
-            Self::Slot(place) => place.barrier(&team),
+            Self::Slot(place) => {
+                team.check_whole()?;
+                place.barrier(&team)
+            }
             Self::Messages => {
                 team.check_whole()?;
                 team.disseminate()
@@ -124,7 +139,7 @@ fn agree(team: Team<'_>, way: Way) -> Result<Meeting, Error> {
         }
     }
     let barrier = Barrier::new(way, team.place, team.count());
-    Ok(Meeting::Slot(Place { slot, number, barrier, until_progress: 0 }))
+    Ok(Meeting::Slot(Place { slot, number, barrier, until_progress: 0, gave_up: false }))
 }
 
 /// A slot that is free now, if there is one, and which claim of it this is.

@@ -22,13 +22,14 @@ mod team;
 use core::cell::RefCell;
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::reduce::Op;
 use strait_core::shm::Way;
 
-use crate::{Endpoint, Error, Rank};
+use crate::{Endpoint, Error, Rank, World};
 pub use error::CollectiveError;
 pub(crate) use meeting::Meeting;
 use operation::Combine;
-pub use operation::{Number, Op};
+pub use operation::Number;
 use team::{Members, Team, bytes_mut};
 
 /// Most members of a group that meets at one word, which both counts and signals. More would fetch the line from each
@@ -149,7 +150,19 @@ pub struct Group<'world> {
     meeting: RefCell<Meeting>,
 }
 
-impl Group<'_> {
+impl<'world> Group<'world> {
+    /// The world of this group.
+    pub(crate) const fn world(&self) -> &'world World {
+        self.endpoint.world()
+    }
+
+    /// The same members in the same places, with a meeting of their own. All of them do so.
+    pub(crate) fn again(&self) -> Self {
+        let Self { endpoint, ranks, place, .. } = self;
+        let (endpoint, ranks, place) = (*endpoint, ranks.clone(), *place);
+        Self { endpoint, ranks, place, meeting: RefCell::default() }
+    }
+
     /// The rank in each place.
     #[must_use]
     pub fn ranks(&self) -> &[Rank] {

@@ -1,81 +1,14 @@
 //! What a reduction does with two numbers.
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::reduce::{self, Op};
 
 use super::CollectiveError;
 
-/// The operation of a reduction (MPI-4.1 §6.9.2). Integers wrap.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Op {
-    /// `MPI_SUM`.
-    Sum,
-    /// `MPI_PROD`.
-    Prod,
-    /// `MPI_MIN`. A number that is not a number loses against one that is.
-    Min,
-    /// `MPI_MAX`, likewise.
-    Max,
-    /// `MPI_BAND`, of integers.
-    BitAnd,
-    /// `MPI_BOR`, of integers.
-    BitOr,
-    /// `MPI_BXOR`, of integers.
-    BitXor,
-}
+/// The numbers that can be reduced and accumulated: integers of 8 to 64 bits, `f32`, `f64`.
+pub trait Number: NoUninit + AnyBitPattern + reduce::Number {}
 
-/// The numbers that can be reduced: `i32`, `i64`, `u32`, `u64`, `f32`, `f64`.
-pub trait Number: NoUninit + AnyBitPattern + sealed::Combine {}
-
-mod sealed {
-    use super::Op;
-
-    pub trait Combine: Copy {
-        const NAME: &'static str;
-
-        /// The function of `op`; `None` where it has no meaning.
-        fn function(op: Op) -> Option<fn(Self, Self) -> Self>;
-    }
-}
-
-macro_rules! numbers {
-    ($($number:ident: $sum:expr, $product:expr, [$($bits:tt)*];)*) => {$(
-        impl Number for $number {}
-
-        impl sealed::Combine for $number {
-            const NAME: &'static str = stringify!($number);
-
-            fn function(op: Op) -> Option<fn(Self, Self) -> Self> {
-                Some(match op {
-                    Op::Sum => $sum,
-                    Op::Prod => $product,
-                    Op::Min => |a, b| a.min(b),
-                    Op::Max => |a, b| a.max(b),
-                    $($bits)*
-                })
-            }
-        }
-    )*};
-    (integers: $($number:ident)*) => {
-        numbers! {$(
-            $number: Self::wrapping_add, Self::wrapping_mul, [
-                Op::BitAnd => |a, b| a & b,
-                Op::BitOr => |a, b| a | b,
-                Op::BitXor => |a, b| a ^ b,
-            ];
-        )*}
-    };
-    (floats: $($number:ident)*) => {
-        numbers! {$(
-            $number: |a, b| a + b, |a, b| a * b, [
-                Op::BitAnd | Op::BitOr | Op::BitXor => return None,
-            ];
-        )*}
-    };
-}
-
-numbers!(integers: i32 i64 u32 u64);
-numbers!(floats: f32 f64);
+impl<T: NoUninit + AnyBitPattern + reduce::Number> Number for T {}
 
 /// One operation on vectors of one type.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +16,8 @@ pub(super) struct Combine<T>(fn(T, T) -> T);
 
 impl<T: Number> Combine<T> {
     pub(super) fn new(op: Op) -> Result<Self, CollectiveError> {
-        T::function(op).map(Self).ok_or(CollectiveError::Operation { op, of: T::NAME })
+        let function = T::function(op).filter(|_| !op.is_of_accumulates());
+        function.map(Self).ok_or(CollectiveError::Operation { op, of: T::NAME })
     }
 
     /// `mine[i] = mine[i] op theirs[i]`.
@@ -106,22 +40,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_operation_does_what_its_name_says() {
-        let reduce = |op, a: i32, b| {
-            let mut mine = [a];
-            Combine::new(op).unwrap().with_higher(&mut mine, &[b]);
-            mine[0]
-        };
-        assert_eq!(reduce(Op::Sum, i32::MAX, 1), i32::MIN);
-        assert_eq!(reduce(Op::Prod, -3, 7), -21);
-        assert_eq!(reduce(Op::Min, -3, 7), -3);
-        assert_eq!(reduce(Op::Max, -3, 7), 7);
-        assert_eq!(reduce(Op::BitAnd, 6, 3), 2);
-        assert_eq!(reduce(Op::BitOr, 6, 3), 7);
-        assert_eq!(reduce(Op::BitXor, 6, 3), 5);
-    }
-
-    #[test]
     fn the_lower_place_stands_on_the_left() {
         let left = Combine::<f64>(|a, _| a);
         let (mut higher, mut lower) = ([1.0], [1.0]);
@@ -134,5 +52,11 @@ mod tests {
     fn bits_of_floats_are_refused() {
         let error = Combine::<f32>::new(Op::BitOr).unwrap_err();
         assert_eq!(error, CollectiveError::Operation { op: Op::BitOr, of: "f32" });
+    }
+
+    #[test]
+    fn what_only_accumulates_do_is_refused() {
+        let error = Combine::<u8>::new(Op::Replace).unwrap_err();
+        assert_eq!(error, CollectiveError::Operation { op: Op::Replace, of: "u8" });
     }
 }

@@ -13,8 +13,8 @@ mod soft;
 pub use error::NetworkError;
 pub(crate) use soft::{SoftNetwork, fabric, shared_fabric, soft};
 
-use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness};
-use strait_core::progress::{Broken, Channel, Part, Taken};
+use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness, Region};
+use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
 use strait_core::ring::{Card, Cause, Config, Design, Lent, Link, LinkError};
 use strait_core::wire::StreamHead;
 
@@ -223,6 +223,27 @@ impl<H: Hca> Channel for Network<H> {
         // SAFETY: by the contract, which is that of the link.
         let bytes = unsafe { link.get(device, into) }.map_err(|_| Broken)?;
         Ok(Taken { bytes, holds: link.holds_get() })
+    }
+
+    unsafe fn register(&mut self, part: Part, access: Access) -> Option<Region> {
+        // SAFETY: by the contract.
+        unsafe { self.device.register(part.base, part.length, access) }.ok()
+    }
+
+    fn release(&mut self, region: Region) {
+        // It is not used any more whatever the device says, and nobody is left to tell.
+        let _ = self.device.deregister(region);
+    }
+
+    unsafe fn transfer(&mut self, peer: u32, direct: &Direct) -> Result<Option<Begun>, Broken> {
+        let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(None) };
+        // SAFETY: by the contract, which is that of the link.
+        unsafe { link.transfer(device, direct) }.map_err(|_| Broken)
+    }
+
+    fn is_done(&self, peer: u32, number: u64) -> bool {
+        let line = self.lines.get(peer as usize).and_then(Option::as_ref);
+        line.is_some_and(|line| line.link.is_done(number))
     }
 
     fn close(&mut self, peer: u32) {

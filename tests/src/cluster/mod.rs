@@ -1,18 +1,22 @@
 //! The engines of a job on several nodes, on one thread, over the simulated fabric: everything is drawn from a seed, and who
 //! gets what is judged by the oracle.
 
+mod overtaking;
 mod plan;
 mod play;
 
+pub use overtaking::overtake;
 pub use plan::Plan;
 pub use play::play;
 
 use core::ops::Range;
 
 use fastrand::Rng;
+use strait_core::hca::{Access, Hca as _, Region};
 use strait_core::lmt::Transfer;
-use strait_core::progress::{Broken, Channel, Engine, Part, Taken, Tuning};
+use strait_core::progress::{Begun, Broken, Channel, Direct, Engine, Part, Taken, Tuning};
 use strait_core::ring::{self, Design};
+use strait_core::wire::StreamHead;
 
 use crate::conformance::ring::{Mesh, Node, Rig};
 use crate::sim::{Device, Fabric, Model};
@@ -35,11 +39,16 @@ impl Rig for Simulated {
 }
 
 /// One rank's links, as its engine sees them.
-struct Port<'a>(&'a mut Node<Device>);
+struct Port<'a> {
+    node: &'a mut Node<Device>,
+    rng: &'a mut Rng,
+    /// Of a hundred registrations of users' memory this many are refused.
+    refuse: u32,
+}
 
 impl Channel for Port<'_> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken> {
-        let Node { device, links, .. } = &mut *self.0;
+        let Node { device, links, .. } = &mut *self.node;
         let link = &mut links[peer as usize].as_mut().ok_or(Broken)?.link;
         // SAFETY: by the contract.
         let bytes = unsafe { link.put(device, from) }.map_err(|_| Broken)?;
@@ -47,15 +56,41 @@ impl Channel for Port<'_> {
     }
 
     unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<Taken, Broken> {
-        let Node { device, links, .. } = &mut *self.0;
+        let Node { device, links, .. } = &mut *self.node;
         let link = &mut links[peer as usize].as_mut().ok_or(Broken)?.link;
         // SAFETY: by the contract.
         let bytes = unsafe { link.get(device, into) }.map_err(|_| Broken)?;
         Ok(Taken { bytes, holds: link.holds_get() })
     }
 
+    unsafe fn register(&mut self, part: Part, access: Access) -> Option<Region> {
+        if self.rng.u32(..100) < self.refuse {
+            return None;
+        }
+        // As a cache may answer with the registration of a longer part.
+        let before = self.rng.usize(..64);
+        let base = part.base.map_addr(|base| base.get().saturating_sub(before).try_into().unwrap());
+        // SAFETY: by the contract. Nobody is asked to reach what lies before the part.
+        unsafe { self.node.device.register(base, before + part.length, access) }.ok()
+    }
+
+    fn release(&mut self, region: Region) {
+        self.node.device.deregister(region).expect("a region is given back once");
+    }
+
+    unsafe fn transfer(&mut self, peer: u32, direct: &Direct) -> Result<Option<Begun>, Broken> {
+        let Node { device, links, .. } = &mut *self.node;
+        let link = &mut links[peer as usize].as_mut().ok_or(Broken)?.link;
+        // SAFETY: by the contract.
+        unsafe { link.transfer(device, direct) }.map_err(|_| Broken)
+    }
+
+    fn is_done(&self, peer: u32, number: u64) -> bool {
+        self.node.links[peer as usize].as_ref().is_some_and(|side| side.link.is_done(number))
+    }
+
     fn close(&mut self, peer: u32) {
-        self.0.close(peer);
+        self.node.close(peer);
     }
 }
 
@@ -66,6 +101,8 @@ pub struct Cluster {
     engines: Vec<Engine<Ledger>>,
     mesh: Mesh<Simulated>,
     dead: Option<u32>,
+    rng: Rng,
+    refuse: u32,
     /// The segment of each node.
     _arenas: Vec<Arena>,
     ledger: Ledger,
@@ -81,22 +118,39 @@ impl Cluster {
     pub fn drawn(seed: u64, ranks: u32, design: Design) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x0c15);
         let (chunk, slots) = (8 * rng.u32(3..32), rng.u32(1..9));
-        let links = ring::Config { design, chunk, slots, large: rng.u32(33..400) };
-        let mesh = Mesh::new(Simulated(Fabric::new(seed, ranks, Model::drawn(seed))), ranks, links);
+        let large = rng.u32(StreamHead::LENGTH as u32 + 1..400);
+        let links = ring::Config { design, chunk, slots, large };
+        let mut model = Model::drawn(seed);
+        model.capabilities.message = *rng.choice(&[2000, 1 << 30]).expect("one of them");
+        let fabric = Fabric::new(seed, ranks, model);
         let per_node = rng.u32(1..3);
+        let refuse = *rng.choice(&[0, 0, 0, 20]).expect("one of them");
+        let mut draws = rng.fork();
+        let tuning = || Tuning {
+            eager_max: draws.usize(0..600),
+            unexpected_max: *draws.choice(&[300, 2000, 1 << 20]).expect("one of them"),
+            transfer: Transfer::CopyRing,
+            ..Tuning::default()
+        };
+        Self::on(fabric, links, (ranks, per_node), tuning, (rng, refuse))
+    }
+
+    /// A cluster on `fabric`, of so many ranks and so many on a node.
+    fn on(
+        fabric: Fabric,
+        links: ring::Config,
+        (ranks, per_node): (u32, u32),
+        mut tuning: impl FnMut() -> Tuning,
+        (rng, refuse): (Rng, u32),
+    ) -> Self {
+        let mesh = Mesh::new(Simulated(fabric), ranks, links);
         let (ledger, mut arenas) = (Ledger::default(), Vec::new());
         for _ in 0..ranks.div_ceil(per_node) {
             arenas.push(Arena::new(shape::tiny(ranks, 2)));
         }
         let engine = |rank: u32| {
-            let tuning = Tuning {
-                eager_max: rng.usize(0..600),
-                unexpected_max: *rng.choice(&[300, 2000, 1 << 20]).expect("one of them"),
-                transfer: Transfer::CopyRing,
-                ..Tuning::default()
-            };
             let node = rank / per_node;
-            let mut engine = arenas[node as usize].engine_with(rank, &ledger, tuning);
+            let mut engine = arenas[node as usize].engine_with(rank, &ledger, tuning());
             for peer in 0..ranks {
                 if peer / per_node == node {
                     engine.parcels_backed(peer, true);
@@ -108,7 +162,7 @@ impl Cluster {
             engine
         };
         let engines = (0..ranks).map(engine).collect();
-        Self { engines, mesh, dead: None, _arenas: arenas, ledger }
+        Self { engines, mesh, dead: None, rng, refuse, _arenas: arenas, ledger }
     }
 
     fn ranks(&self) -> Range<u32> {
@@ -135,7 +189,8 @@ impl Cluster {
         while let Some(peer) = engine.poll_want() {
             engine.fastbox_backed(peer, true);
         }
-        let far = engine.poll_network(&mut Port(&mut self.mesh.nodes[rank as usize]));
+        let node = &mut self.mesh.nodes[rank as usize];
+        let far = engine.poll_network(&mut Port { node, rng: &mut self.rng, refuse: self.refuse });
         polled | moved | far.expect("memory")
     }
 

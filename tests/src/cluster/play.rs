@@ -24,7 +24,31 @@ const TURNS: u32 = 1_000_000;
 struct Operation {
     rank: u32,
     buffer: Vec<u8>,
+    /// Into how many parts the buffer is cut, and those, once the operation has begun.
+    cuts: usize,
+    parts: Vec<Part>,
     state: State,
+}
+
+impl Operation {
+    fn new(rank: u32, buffer: Vec<u8>, rng: &mut Rng) -> Self {
+        let cuts = if rng.u8(0..4) == 0 { rng.usize(2..5) } else { 1 };
+        Self { rank, buffer, cuts, parts: Vec::new(), state: State::Waiting }
+    }
+
+    /// All of the buffer.
+    fn cursor(&mut self) -> Cursor {
+        let length = self.buffer.len();
+        let base = NonNull::from(self.buffer.as_mut_slice()).cast::<u8>();
+        let part = |cut: usize| {
+            let (from, to) = (length * cut / self.cuts, length * (cut + 1) / self.cuts);
+            // SAFETY: no cut is behind the buffer's end.
+            Part { base: unsafe { base.add(from) }, length: to - from }
+        };
+        self.parts = (0..self.cuts).map(part).collect();
+        // SAFETY: the callers keep the operation as long as the engine has a claim on its buffer.
+        unsafe { Cursor::parts(&self.parts) }
+    }
 }
 
 #[derive(Debug)]
@@ -80,19 +104,16 @@ struct Game<'a> {
 
 impl<'a> Game<'a> {
     fn new(cluster: &'a mut Cluster, plan: &'a Plan, seed: u64) -> Self {
-        let send = |(id, message): (u64, &Message)| Operation {
-            rank: message.envelope.source,
-            buffer: payload::of(id, message.length),
-            state: State::Waiting,
-        };
-        let receive = |receive: &Receive| Operation {
-            rank: receive.rank,
-            buffer: vec![0xee; receive.capacity],
-            state: State::Waiting,
+        let mut rng = Rng::with_seed(seed);
+        let send = |(id, message): (u64, &Message)| {
+            Operation::new(message.envelope.source, payload::of(id, message.length), &mut rng)
         };
         let sends = (0..).zip(&plan.messages).map(send).collect();
+        let receive = |receive: &Receive| {
+            Operation::new(receive.rank, vec![0xee; receive.capacity], &mut rng)
+        };
         let receives = plan.receives.iter().map(receive).collect();
-        Self { cluster, plan, sends, receives, rng: Rng::with_seed(seed), patience: 20 * QUIET }
+        Self { cluster, plan, sends, receives, rng, patience: 20 * QUIET }
     }
 
     fn operations(&self) -> impl Iterator<Item = &Operation> {
@@ -138,7 +159,7 @@ impl<'a> Game<'a> {
         let (send, engine) = (&mut self.sends[number], &mut self.cluster.engines[rank as usize]);
         let key = Key::new(envelope.context, envelope.tag);
         // SAFETY: buffers live as long as the game, and are touched by the game only when the engine has no claim on them.
-        let sent = unsafe { engine.isend(destination, key, cursor(&mut send.buffer), Owner(1)) };
+        let sent = unsafe { engine.isend(destination, key, send.cursor(), Owner(1)) };
         send.state = match sent {
             Ok(Sent::Done) => State::Detached,
             Ok(Sent::Pending(id)) => State::Pending(id),
@@ -156,7 +177,7 @@ impl<'a> Game<'a> {
         let (receive, engine) =
             (&mut self.receives[number], &mut self.cluster.engines[rank as usize]);
         // SAFETY: as in `begin_send`.
-        let received = unsafe { engine.irecv(pattern, cursor(&mut receive.buffer), Owner(1)) };
+        let received = unsafe { engine.irecv(pattern, receive.cursor(), Owner(1)) };
         receive.state = match received {
             Ok(Received::Done(outcome)) => State::Over(outcome),
             Ok(Received::Pending(id)) => State::Pending(id),
@@ -286,10 +307,4 @@ impl<'a> Game<'a> {
             let _ = self.cluster.pass();
         }
     }
-}
-
-fn cursor(buffer: &mut [u8]) -> Cursor {
-    let part = Part { base: NonNull::from(&mut *buffer).cast(), length: buffer.len() };
-    // SAFETY: the callers keep the buffer as long as the engine has a claim on it.
-    unsafe { Cursor::contiguous(part) }
 }

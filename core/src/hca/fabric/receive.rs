@@ -6,7 +6,7 @@
 //! A sender may die in between: the slot says who took it, and for which connection. `post`, `complete` and what the owner asks
 //! are wait-free.
 
-use super::Lock;
+use crate::lock::Lock;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, order};
 

@@ -37,6 +37,12 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(stream) = self.streams.remove(number) else { return };
         // Before any buffer goes back to its owner.
         channel.close(stream.peer);
+        self.hide_all(stream.peer, channel);
+        self.fail_readings_from(stream.peer, how.fault(stream.peer), channel);
+        let mut word = stream.outgoing.words.ends.map(|(first, _)| first);
+        while let Some(said) = word.and_then(|number| self.words.remove(number)) {
+            word = said.next();
+        }
         if let Some(scrap) = stream.scrap {
             self.release(scrap);
         }

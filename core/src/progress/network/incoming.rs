@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Channel, Halt, rest_of};
+use super::{Channel, Halt, Stream, rest_of};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
 use crate::progress::arrive::{Body, Kept, Message};
@@ -30,11 +30,13 @@ pub(super) struct Incoming {
     left: usize,
     /// Whether the channel holds what comes next.
     pub(super) holds: bool,
+    /// Where in the scrap the next bytes go that nobody wants.
+    scrapped: usize,
 }
 
 impl Default for Incoming {
     fn default() -> Self {
-        Self { head: [0; StreamHead::LENGTH], left: StreamHead::LENGTH, holds: false }
+        Self { head: [0; StreamHead::LENGTH], left: StreamHead::LENGTH, holds: false, scrapped: 0 }
     }
 }
 
@@ -55,7 +57,7 @@ impl<M: Memory + Clone> Engine<M> {
             };
             moved |= bytes > 0;
             let between = self.peers[peer as usize].arriving.is_none();
-            if between && self.take_head(number, peer)? {
+            if between && self.take_head(number, peer, channel)? {
                 moved = true;
             } else if bytes == 0 {
                 break;
@@ -81,7 +83,12 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Does what a head says, if it is whole. False: it is not. On lack of memory it stays for a further attempt.
-    fn take_head(&mut self, number: u32, source: u32) -> Result<bool, Halt> {
+    fn take_head(
+        &mut self,
+        number: u32,
+        source: u32,
+        channel: &mut impl Channel,
+    ) -> Result<bool, Halt> {
         let Some(stream) = self.streams.get_mut(number) else { return Ok(false) };
         if stream.incoming.left > 0 {
             return Ok(false);
@@ -95,16 +102,15 @@ impl<M: Memory + Clone> Engine<M> {
                 self.begin_message(source, key, Kind::Called, total)?;
             }
             StreamHead::Offer { key, offer } => {
-                if offer.number == 0 {
-                    return Err(Halt::Broken);
-                }
                 self.take_news(&envelope(source, key), Kept::Offered(offer))?;
             }
-            StreamHead::Call { place, number } => {
-                if !self.answer_call(source, place, number) {
-                    return Err(Halt::Broken);
-                }
+            StreamHead::Rts { key, offer, from } => {
+                self.take_news(&envelope(source, key), Kept::Exposed { offer, from })?;
             }
+            StreamHead::Call(name) => sound(self.take_call_of(source, name, channel))?,
+            StreamHead::Done(name) => sound(self.take_done(source, name, channel))?,
+            StreamHead::Retracted(name) => sound(self.take_retracted(source, name, channel))?,
+            StreamHead::Retract(name) => self.take_retract(source, name)?,
             StreamHead::Keep => stream.outgoing.told_to_keep = true,
             StreamHead::Send => stream.outgoing.told_to_keep = false,
             StreamHead::Leave => stream.left = true,
@@ -141,16 +147,19 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<usize, Halt> {
         let mut parts = [Part { base: NonNull::dangling(), length: 0 }; PARTS];
         let mut count = self.place_of(arriving).list(arriving.left, &mut parts);
-        if count == 0 {
-            let length = SCRAP.min(arriving.left);
-            parts[0] = Part { base: self.scrap(number)?, length };
+        let nobodys = count == 0;
+        if nobodys {
+            parts[0] = self.scrap(number, arriving.left)?;
             count = 1;
         }
         // SAFETY: the buffer of a receive is claimed (contract of `irecv`) and an unexpected message's memory is the engine's, and
         // nobody ends either while the channel holds it. What is got next goes behind what came.
         let taken = unsafe { channel.get(peer, &parts[..count]) }?;
-        if let Some(stream) = self.streams.get_mut(number) {
-            stream.incoming.holds = taken.holds;
+        if let Some(Stream { incoming, .. }) = self.streams.get_mut(number) {
+            incoming.holds = taken.holds;
+            // What is held stays where it is.
+            let scrapped = incoming.scrapped + taken.bytes;
+            incoming.scrapped = if nobodys && taken.holds { scrapped } else { 0 };
         }
         if taken.bytes > 0 {
             self.count_arrived(peer, arriving, taken.bytes.min(arriving.left));
@@ -182,16 +191,23 @@ impl<M: Memory + Clone> Engine<M> {
         unsafe { Cursor::contiguous(part) }
     }
 
-    /// Memory for bytes that nobody wants.
-    fn scrap(&mut self, number: u32) -> Result<NonNull<u8>, OutOfMemory> {
-        let Some(stream) = self.streams.get_mut(number) else { return Ok(NonNull::dangling()) };
-        if let Some(owned) = stream.scrap {
-            return Ok(owned.base);
-        }
-        let base = self.memory.allocate(Owned::layout(SCRAP)?);
-        let base = base.ok_or(OutOfMemory { bytes: SCRAP })?;
-        stream.scrap = Some(Owned { base, length: SCRAP });
-        Ok(base)
+    /// Memory for the next of `left` bytes that nobody wants.
+    fn scrap(&mut self, number: u32, left: usize) -> Result<Part, OutOfMemory> {
+        let Some(stream) = self.streams.get_mut(number) else {
+            return Ok(Part { base: NonNull::dangling(), length: 0 });
+        };
+        let at = stream.incoming.scrapped;
+        let base = match stream.scrap {
+            Some(owned) => owned.base,
+            None => {
+                let base = self.memory.allocate(Owned::layout(SCRAP)?);
+                let base = base.ok_or(OutOfMemory { bytes: SCRAP })?;
+                stream.scrap = Some(Owned { base, length: SCRAP });
+                base
+            }
+        };
+        // SAFETY: what is held lies in the scrap, and `at` is where it begins.
+        Ok(Part { base: unsafe { base.add(at) }, length: left.min(SCRAP - at) })
     }
 
     /// Notes that `bytes` more of the arriving message are where they belong.
@@ -239,6 +255,11 @@ impl<M: Memory + Clone> Engine<M> {
         }
         self.release(owned);
     }
+}
+
+/// What makes no sense ends the stream.
+const fn sound(is_sound: bool) -> Result<(), Halt> {
+    if is_sound { Ok(()) } else { Err(Halt::Broken) }
 }
 
 const fn envelope(source: u32, key: Key) -> Envelope {

@@ -5,16 +5,27 @@
 //! user's buffer, got into that of the receive, or into the engine's memory when no receive is there. A stream keeps its order, so
 //! packets need no numbers; matching, unexpected messages, offers and calls are those of the node.
 //!
-//! Nothing waits for ever behind the bytes of a message. One that is sent unasked is taken wherever its receive is; one above
-//! `eager_max`, or beyond the share of its source, is put when its receive has called for it. So whoever is inside the library
-//! takes what comes, and what is said about messages travels between them.
+//! A message above `eager_max` goes beside the streams: the receiver reads it where it lies. Nothing waits for ever behind the
+//! bytes of another. One that is sent unasked is taken wherever its receive is; one beyond the share of its source is put when
+//! its receive has called for it. So whoever is inside the library takes what comes, and what is said about messages travels
+//! between them.
 //!
-//! Source: `[RdmaChannel04]` §3: the channel interface below an engine that matches.
+//! Source: `[RdmaChannel04]` §3: the channel interface below an engine that matches; `[SpecRndv09]` §3.1: large messages.
 
+mod announced;
+mod channel;
 mod ending;
 mod incoming;
 mod outgoing;
+mod reading;
+mod words;
 
+pub(super) use announced::Announced;
+pub use channel::{Begun, Broken, Channel, Direct, Taken, Way};
+pub(super) use reading::Reading;
+pub(super) use words::Word;
+
+use super::peer::Waiting;
 use super::request::Owned;
 use super::{Engine, Gone, Part, ProgressError};
 use crate::memory::{Memory, OutOfMemory};
@@ -22,55 +33,14 @@ use crate::wire::{Offer, StreamHead};
 use incoming::Incoming;
 use outgoing::Outgoing;
 
-/// Streams of bytes to peers on other nodes, and back.
-pub trait Channel {
-    /// Puts bytes into the stream to `peer`: as many as it takes now, in their order.
-    ///
-    /// # Safety
-    ///
-    /// The parts are valid for reads. If the answer says that the channel holds a part, the first that is not counted stays so,
-    /// and the next put to this peer begins with it, until an answer counts it or the stream is closed.
-    ///
-    /// # Errors
-    ///
-    /// [`Broken`]: nothing can be put any more.
-    unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken>;
-
-    /// Gets bytes out of the stream from `peer`: as many as have arrived and the parts hold.
-    ///
-    /// # Safety
-    ///
-    /// The parts are valid for writes. If the answer says that the channel holds a part, the first that is not counted stays so, is
-    /// touched by nobody else, and the next get from this peer begins with it, until an answer counts it or the stream is closed.
-    ///
-    /// # Errors
-    ///
-    /// [`Broken`]: all that had arrived is delivered, and nothing else will.
-    unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<Taken, Broken>;
-
-    /// Ends both streams with `peer`. No part is touched from now on.
-    fn close(&mut self, peer: u32);
-}
-
-/// What a [`Channel`] did.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Taken {
-    /// Bytes that were moved, and are the caller's again.
-    pub bytes: usize,
-    /// Whether the part after them is in use until a further call counts it.
-    pub holds: bool,
-}
-
-/// The streams with a peer are at their end: it is gone, as far as this rank can tell.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Broken;
-
 /// Both streams with one peer. Its place in memory is fixed from the first call with a channel on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     peer: u32,
     outgoing: Outgoing,
     incoming: Incoming,
+    /// What is being read from the peer's memory, oldest first.
+    readings: Waiting,
     /// Known to run no more; what it left may not all be delivered yet.
     ended: bool,
     /// It has said that nothing comes after. What it took of ours may not all be counted yet.
@@ -129,6 +99,7 @@ impl<M: Memory + Clone> Engine<M> {
             peer: rank,
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
+            readings: Waiting::default(),
             ended: false,
             left: false,
             scrap: None,
@@ -178,6 +149,7 @@ impl<M: Memory + Clone> Engine<M> {
         channel: &mut impl Channel,
     ) -> Result<bool, OutOfMemory> {
         let pulled = self.pull(number, channel);
+        let read = self.read_on(number, channel);
         let Some(&Stream { ended, left, .. }) = self.streams.get(number) else { return Ok(false) };
         match pulled {
             Err(Halt::Broken) => {
@@ -199,7 +171,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         match pulled {
             Err(Halt::OutOfMemory(error)) => Err(error),
-            pulled => Ok(pulled.unwrap_or(false) | pushed.unwrap_or(false)),
+            pulled => Ok(pulled.unwrap_or(false) | read? | pushed.unwrap_or(false)),
         }
     }
 

@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 
 use super::{Broken, Channel, Stream, rest_of};
 use crate::memory::Memory;
+use crate::progress::peer::Waiting;
 use crate::progress::request::{Entry, Request, Stage};
 use crate::progress::{Cursor, Engine, Owner, Part, RequestId, Sent, StartError, Status};
 use crate::wire::{Key, Offer, StreamHead};
@@ -23,6 +24,8 @@ pub(super) struct Outgoing {
     pub(super) holds: bool,
     /// To be said: whether the peer is to keep its messages.
     pub(super) keep: Option<bool>,
+    /// To be said of messages, in this order.
+    pub(super) words: Waiting,
     /// To be said: which message is wanted.
     pub(super) call: Option<Offer>,
     /// To be said when all else is: that nothing comes after.
@@ -39,6 +42,7 @@ impl Default for Outgoing {
             carries: false,
             holds: false,
             keep: None,
+            words: Waiting::default(),
             call: None,
             leave: false,
             told_to_keep: false,
@@ -49,7 +53,8 @@ impl Default for Outgoing {
 impl Outgoing {
     /// True when there is nothing to put but messages.
     pub(super) const fn is_quiet(&self) -> bool {
-        self.left == 0 && !self.carries && self.keep.is_none() && self.call.is_none() && !self.leave
+        let silent = self.keep.is_none() && self.call.is_none() && self.words.ends.is_none();
+        self.is_between() && silent && !self.leave
     }
 
     /// True when no packet is being put.
@@ -63,13 +68,12 @@ impl Outgoing {
         self.carries = carries;
     }
 
-    /// What has to be said of messages, which goes before them.
-    fn take_word(&mut self) -> Option<StreamHead> {
+    /// What is to be said of all messages, or of one that is wanted.
+    pub(super) fn take_wish(&mut self) -> Option<StreamHead> {
         if let Some(keep) = self.keep.take() {
             return Some(if keep { StreamHead::Keep } else { StreamHead::Send });
         }
-        let Offer { place, number, .. } = self.call.take()?;
-        Some(StreamHead::Call { place, number })
+        self.call.take().map(|offer| StreamHead::Call(offer.name()))
     }
 }
 
@@ -102,7 +106,7 @@ impl<M: Memory + Clone> Engine<M> {
         channel: &mut impl Channel,
     ) -> Result<bool, Broken> {
         let mut moved = false;
-        while self.begin_packet(number) {
+        while self.begin_packet(number, channel) {
             let (bytes, whole) = self.put_packet(number, channel)?;
             moved |= bytes > 0;
             if !whole {
@@ -114,50 +118,40 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Makes sure that there is a packet to put. False: there is nothing to say.
-    fn begin_packet(&mut self, number: u32) -> bool {
+    fn begin_packet(&mut self, number: u32, channel: &mut impl Channel) -> bool {
         let Some(stream) = self.streams.get_mut(number) else { return false };
         let (destination, outgoing) = (stream.peer, &mut stream.outgoing);
         if !outgoing.is_between() {
             return true;
         }
-        if let Some(word) = outgoing.take_word() {
-            outgoing.begin(word, false);
-            return true;
-        }
         let told_to_keep = outgoing.told_to_keep;
+        if let Some(word) = self.take_word(number) {
+            return self.begin(number, word, false);
+        }
         let Some((first, _)) = self.peers[destination as usize].waiting.ends else {
-            let leave = core::mem::take(&mut outgoing.leave);
-            if leave {
-                outgoing.begin(StreamHead::Leave, false);
-            }
-            return leave;
+            let leave = self.streams.get_mut(number).map(|stream| &mut stream.outgoing.leave);
+            return leave.is_some_and(core::mem::take)
+                && self.begin(number, StreamHead::Leave, false);
         };
         let Some(Request::Sending { message, .. }) = self.request(first) else { return false };
         let (key, total) = (message.key, message.total);
         let large = total > self.tuning.eager_max.min(self.tuning.unexpected_max);
-        let (head, carries) = match message.stage {
-            Stage::Called => (StreamHead::Called { key, total }, true),
+        match message.stage {
+            Stage::Called => self.begin(number, StreamHead::Called { key, total }, true),
             _ if large || told_to_keep => {
-                let offer = self.offer(destination, first, total);
-                (StreamHead::Offer { key, offer }, false)
+                let news = self.announce(destination, first, large, channel);
+                news.is_some_and(|head| self.begin(number, head, false))
             }
-            _ => (StreamHead::Message { key, total }, true),
-        };
+            _ => self.begin(number, StreamHead::Message { key, total }, true),
+        }
+    }
+
+    /// Has a packet put next. True.
+    fn begin(&mut self, number: u32, head: StreamHead, carries: bool) -> bool {
         if let Some(stream) = self.streams.get_mut(number) {
             stream.outgoing.begin(head, carries);
         }
         true
-    }
-
-    /// Takes the oldest send out of the line, to wait until it is called for.
-    fn offer(&mut self, destination: u32, place: u32, total: usize) -> Offer {
-        let offer = self.next_offer(destination, place, total);
-        let stage = self.offered(destination, &offer);
-        if let Some(Request::Sending { message, .. }) = self.request_mut(place) {
-            message.stage = stage;
-        }
-        self.leave_line(destination);
-        offer
     }
 
     /// Puts what is left of the packet. How many bytes went, and whether that was all.

@@ -2,6 +2,7 @@
 //! as a device uses it, while ranks go their way. What a peer's device may have written is garbage, too.
 
 mod device;
+mod direct;
 
 use core::ptr::NonNull;
 use std::boxed::Box;

@@ -4,8 +4,9 @@
 //! connections, and hold the two locks. Zeroed memory is a device that has not attached.
 
 use strait_core::hca::Address;
-use strait_core::hca::fabric::{Claim, Lock, Receives, RegionEntry, Slot};
+use strait_core::hca::fabric::{Claim, Receives, RegionEntry, Slot};
 use strait_core::layout::Liveness;
+use strait_core::lock::Lock;
 use strait_core::shm::Doorbell;
 use strait_core::sync::Ordering::{Acquire, Relaxed, Release};
 use strait_core::sync::{AtomicU64, CacheLine};

@@ -15,7 +15,6 @@ mod block;
 mod engine;
 mod event;
 mod fabric;
-mod lock;
 mod queue;
 mod reach;
 mod receive;

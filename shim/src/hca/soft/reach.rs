@@ -8,10 +8,10 @@ use strait_core::layout::Life;
 
 use super::Shared;
 use super::block::{Block, EndId, Stage};
-use super::lock::acquire;
 use super::regions::{index, lies_in, remote};
 use super::work::{Change, Verb, Work};
 use crate::liveness::mark_dead;
+use crate::lock::acquire;
 
 /// Whether the last aligned word of a write comes after all others: whether one part of a copy by the kernel comes before the
 /// next one. On x86 stores take effect in order, and those of one string instruction before those of a later one (Intel's

@@ -50,20 +50,20 @@ fn an_address_of_another_fabric_is_refused() {
 fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
     use std::process::{Command, Stdio};
 
-    use strait_core::hca::fabric::Lock;
     use strait_core::layout::Liveness;
+    use strait_core::lock::Lock;
 
     let mut child =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let liveness = Liveness::unborn();
     crate::liveness::attach_other(&liveness, child.id());
     let lock = Lock::free();
-    core::mem::forget(lock::acquire(&lock, 7, |_| None));
+    core::mem::forget(crate::lock::acquire(&lock, 7, |_| None));
     let taken = core::sync::atomic::AtomicBool::new(false);
     let order = core::sync::atomic::Ordering::SeqCst;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _guard = lock::acquire(&lock, 3, |rank| (rank == 7).then_some(&liveness));
+            let _guard = crate::lock::acquire(&lock, 3, |rank| (rank == 7).then_some(&liveness));
             taken.store(true, order);
         });
         for _ in 0..10_000 {
@@ -74,7 +74,7 @@ fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
         child.wait().unwrap();
     });
     assert!(taken.load(order));
-    drop(lock::acquire(&lock, 1, |_| None));
+    drop(crate::lock::acquire(&lock, 1, |_| None));
 }
 
 /// Two devices, connected, with 64 bytes each that everybody may write.

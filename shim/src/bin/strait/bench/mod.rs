@@ -17,6 +17,7 @@ pub(crate) mod sampling;
 pub(crate) mod stage;
 pub(crate) mod stats;
 mod together;
+mod window;
 
 use core::error::Error;
 use core::ops::RangeInclusive;
@@ -34,6 +35,7 @@ use strait::boot::Config;
 use strait::{Transfer, Tuning, World, env, topology};
 use strait_core::ring::Design;
 use strait_core::shm::SHORT_MAX;
+use window::Verb;
 
 use crate::ranks;
 
@@ -77,6 +79,14 @@ enum Kind {
     Ring(Options),
     /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
     Hca(Options),
+    /// One-sided writes beside a bare compare-and-swap and `memcpy`; the target makes no call
+    Put(OneSided),
+    /// One-sided reads likewise
+    Get(OneSided),
+    /// Accumulates, fetch-and-op and compare-and-swap likewise
+    Accumulate(OneSided),
+    /// Fence, and post, start, complete and wait, of the ranks of a pair
+    Sync(Common),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -92,6 +102,18 @@ struct Options {
     /// How messages above STRAIT_EAGER_MAX travel: `all`, or names such as copy_ring,cma [default: STRAIT_LMT]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_transfer)]
     transfer: Vec<Transfers>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug)]
+struct OneSided {
+    /// Sizes of operations, such as 4K,64K,1M
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
+    bytes: Vec<usize>,
+    /// Where the window lies: allocated in the segment, or over private memory
+    #[arg(long, value_enum, default_value_t = Memory::Segment)]
+    memory: Memory,
     #[command(flatten)]
     common: Common,
 }
@@ -185,6 +207,10 @@ impl Bench {
             Kind::Depth(_) => depth::STEPS,
             Kind::Ring(_) => ring::steps(sizes.len())?,
             Kind::Hca(_) => hca::steps(sizes.len())?,
+            Kind::Put(_) => window::steps(Verb::Put, sizes.len()),
+            Kind::Get(_) => window::steps(Verb::Get, sizes.len()),
+            Kind::Accumulate(_) => window::steps(Verb::Accumulate, sizes.len()),
+            Kind::Sync(_) => window::SYNC_STEPS,
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -201,6 +227,16 @@ impl Bench {
             Kind::Depth(_) => depth::run(stage, effort, &mut report)?,
             Kind::Ring(_) => ring::run(stage, effort, &sizes, &mut report)?,
             Kind::Hca(_) => hca::run(stage, effort, &sizes, &mut report)?,
+            Kind::Put(OneSided { memory, .. }) => {
+                window::run(stage, effort, Verb::Put, &sizes, memory, &mut report)?;
+            }
+            Kind::Get(OneSided { memory, .. }) => {
+                window::run(stage, effort, Verb::Get, &sizes, memory, &mut report)?;
+            }
+            Kind::Accumulate(OneSided { memory, .. }) => {
+                window::run(stage, effort, Verb::Accumulate, &sizes, memory, &mut report)?;
+            }
+            Kind::Sync(_) => window::sync(stage, effort, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -217,7 +253,11 @@ impl Kind {
             | Self::Ring(options)
             | Self::Hca(options) => options.common,
             Self::Halo(tiles) => tiles.common,
-            Self::Barrier(common) | Self::Depth(common) | Self::Cacheline(common) => *common,
+            Self::Put(options) | Self::Get(options) | Self::Accumulate(options) => options.common,
+            Self::Barrier(common)
+            | Self::Depth(common)
+            | Self::Sync(common)
+            | Self::Cacheline(common) => *common,
         }
     }
 
@@ -256,6 +296,11 @@ impl Kind {
             {
                 options.bytes.clone()
             }
+            Self::Put(options) | Self::Get(options) | Self::Accumulate(options)
+                if !options.bytes.is_empty() =>
+            {
+                options.bytes.clone()
+            }
             Self::Halo(tiles) if !tiles.tiles.is_empty() => tiles.tiles.clone(),
             Self::Halo(_) => (1..=10).map(|power| 1 << power).collect(),
             Self::Latency(_) => [0].into_iter().chain((0..=16).map(|power| 1 << power)).collect(),
@@ -263,7 +308,9 @@ impl Kind {
             Self::Rate(_) => vec![8],
             Self::Ring(_) => vec![8, 1 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
             Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],
-            Self::Barrier(_) | Self::Depth(_) | Self::Cacheline(_) => Vec::new(),
+            Self::Put(_) | Self::Get(_) => vec![64, 1 << 10, 8 << 10, 64 << 10, 1 << 20],
+            Self::Accumulate(_) => vec![64, 1 << 10, 8 << 10, 64 << 10],
+            Self::Barrier(_) | Self::Depth(_) | Self::Sync(_) | Self::Cacheline(_) => Vec::new(),
         }
     }
 }

@@ -27,23 +27,23 @@ impl Lock {
     /// The rank that holds it.
     #[inline]
     pub fn try_acquire(&self, rank: u32) -> Result<(), u32> {
-        // ORDER device_lock/1: Acquire, pairs with device_lock/3: what the holders before us did comes first. Without it we overwrite it.
-        let taken = self.0.compare_exchange(0, rank + 1, order("device_lock/1", Acquire), Relaxed);
+        // ORDER lock/1: Acquire, pairs with lock/3: what the holders before us did comes first. Without it we overwrite it.
+        let taken = self.0.compare_exchange(0, rank + 1, order("lock/1", Acquire), Relaxed);
         taken.map(drop).map_err(|holder| holder.wrapping_sub(1))
     }
 
     /// Takes the lock for `rank` from a holder that is known to be dead. False: it is not the holder any more.
     pub fn take_over(&self, holder: u32, rank: u32) -> bool {
         let (dead, ours) = (holder.wrapping_add(1), rank + 1);
-        // ORDER device_lock/2: Acquire, pairs with device_lock/3 of the holders before the dead one, whose own device_lock/1 goes on with what they
+        // ORDER lock/2: Acquire, pairs with lock/3 of the holders before the dead one, whose own lock/1 goes on with what they
         //   released. Without it we overwrite what they did. What the dead one did is in memory: it has stopped.
-        self.0.compare_exchange(dead, ours, order("device_lock/2", Acquire), Relaxed).is_ok()
+        self.0.compare_exchange(dead, ours, order("lock/2", Acquire), Relaxed).is_ok()
     }
 
     /// Gives the lock back. From a `rank` that was taken for dead it has been taken, and is not its to give.
     #[inline]
     pub fn release(&self, rank: u32) {
-        // ORDER device_lock/3: Release, pairs with device_lock/1 and device_lock/2.
-        let _ = self.0.compare_exchange(rank + 1, 0, order("device_lock/3", Release), Relaxed);
+        // ORDER lock/3: Release, pairs with lock/1 and lock/2.
+        let _ = self.0.compare_exchange(rank + 1, 0, order("lock/3", Release), Relaxed);
     }
 }

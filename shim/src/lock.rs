@@ -1,7 +1,7 @@
-//! Waiting for a lock of the fabric, and taking it from the dead. It is held for a few system calls at most.
+//! Waiting for a lock between processes, and taking it from the dead. It is held for a few system calls at most.
 
-use strait_core::hca::fabric::Lock;
 use strait_core::layout::Liveness;
+use strait_core::lock::Lock;
 use strait_core::sync::spin_hint;
 
 use crate::liveness::has_ended;
@@ -14,13 +14,13 @@ const YIELDS: u32 = 1024;
 
 /// The right to what a lock guards.
 #[derive(Debug)]
-pub(super) struct Guard<'a> {
+pub(crate) struct Guard<'a> {
     lock: &'a Lock,
     rank: u32,
 }
 
 /// Takes the lock for `rank`. `liveness` says who a rank is, `None` for what is no rank.
-pub(super) fn acquire<'a, 'l>(
+pub(crate) fn acquire<'a, 'l>(
     lock: &'a Lock,
     rank: u32,
     liveness: impl Fn(u32) -> Option<&'l Liveness>,

@@ -1,0 +1,5 @@
+//! Locks on words that several processes reach.
+
+mod revocable;
+
+pub use revocable::Lock;

@@ -1,0 +1,200 @@
+//! What reductions and accumulates do with two numbers (MPI-4.1 §6.9.2, §12.3.4).
+
+/// The operation of a reduction or an accumulate. Integers wrap.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Op {
+    /// `MPI_SUM`.
+    Sum,
+    /// `MPI_PROD`.
+    Prod,
+    /// `MPI_MIN`. A number that is not a number loses against one that is.
+    Min,
+    /// `MPI_MAX`, likewise.
+    Max,
+    /// `MPI_LAND`, of integers: 1 when both are not 0.
+    And,
+    /// `MPI_LOR`, of integers: 1 when one is not 0.
+    Or,
+    /// `MPI_LXOR`, of integers: 1 when exactly one is not 0.
+    Xor,
+    /// `MPI_BAND`, of integers.
+    BitAnd,
+    /// `MPI_BOR`, of integers.
+    BitOr,
+    /// `MPI_BXOR`, of integers.
+    BitXor,
+    /// `MPI_REPLACE`, of accumulates: the new number.
+    Replace,
+    /// `MPI_NO_OP`, of accumulates: the old number.
+    NoOp,
+}
+
+impl Op {
+    /// Every operation.
+    pub const ALL: [Self; 12] = [
+        Self::Sum,
+        Self::Prod,
+        Self::Min,
+        Self::Max,
+        Self::And,
+        Self::Or,
+        Self::Xor,
+        Self::BitAnd,
+        Self::BitOr,
+        Self::BitXor,
+        Self::Replace,
+        Self::NoOp,
+    ];
+
+    /// True for the operations that accumulates have and reductions have not.
+    #[must_use]
+    pub const fn is_of_accumulates(self) -> bool {
+        matches!(self, Self::Replace | Self::NoOp)
+    }
+}
+
+/// A number that can be reduced and accumulated: an integer of 8 to 64 bits, `f32`, `f64`.
+pub trait Number: sealed::Bits + Copy + 'static {
+    /// The type's name.
+    const NAME: &'static str;
+
+    /// What `op` does with what is there (left) and what comes (right); `None` where it has no meaning.
+    fn function(op: Op) -> Option<fn(Self, Self) -> Self>;
+}
+
+/// A number that can be compared and swapped.
+pub trait Integer: Number {}
+
+pub(crate) mod sealed {
+    /// A number as the word that holds it.
+    pub trait Bits: Sized {
+        type Word: crate::rma::Word;
+
+        /// True when the sum of two numbers is that of their words, overflow left out.
+        const ADDS_AS_WORD: bool;
+
+        fn to_bits(self) -> Self::Word;
+
+        fn from_bits(bits: Self::Word) -> Self;
+    }
+}
+
+macro_rules! integers {
+    ($($number:ident in $word:ident,)*) => {$(
+        impl Integer for $number {}
+
+        impl Number for $number {
+            const NAME: &'static str = stringify!($number);
+
+            fn function(op: Op) -> Option<fn(Self, Self) -> Self> {
+                Some(match op {
+                    Op::Sum => Self::wrapping_add,
+                    Op::Prod => Self::wrapping_mul,
+                    Op::Min => |a, b| a.min(b),
+                    Op::Max => |a, b| a.max(b),
+                    Op::And => |a, b| Self::from(a != 0 && b != 0),
+                    Op::Or => |a, b| Self::from(a != 0 || b != 0),
+                    Op::Xor => |a, b| Self::from((a != 0) != (b != 0)),
+                    Op::BitAnd => |a, b| a & b,
+                    Op::BitOr => |a, b| a | b,
+                    Op::BitXor => |a, b| a ^ b,
+                    Op::Replace => |_, b| b,
+                    Op::NoOp => |a, _| a,
+                })
+            }
+        }
+
+        impl sealed::Bits for $number {
+            type Word = $word;
+
+            const ADDS_AS_WORD: bool = true;
+
+            #[inline(always)]
+            fn to_bits(self) -> $word {
+                self as $word
+            }
+
+            #[inline(always)]
+            fn from_bits(bits: $word) -> Self {
+                bits as Self
+            }
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($number:ident in $word:ident,)*) => {$(
+        impl Number for $number {
+            const NAME: &'static str = stringify!($number);
+
+            fn function(op: Op) -> Option<fn(Self, Self) -> Self> {
+                Some(match op {
+                    Op::Sum => |a, b| a + b,
+                    Op::Prod => |a, b| a * b,
+                    Op::Min => |a, b| a.min(b),
+                    Op::Max => |a, b| a.max(b),
+                    Op::Replace => |_, b| b,
+                    Op::NoOp => |a, _| a,
+                    Op::And | Op::Or | Op::Xor => return None,
+                    Op::BitAnd | Op::BitOr | Op::BitXor => return None,
+                })
+            }
+        }
+
+        impl sealed::Bits for $number {
+            type Word = $word;
+
+            const ADDS_AS_WORD: bool = false;
+
+            #[inline(always)]
+            fn to_bits(self) -> $word {
+                self.to_bits()
+            }
+
+            #[inline(always)]
+            fn from_bits(bits: $word) -> Self {
+                Self::from_bits(bits)
+            }
+        }
+    )*};
+}
+
+integers! {
+    i8 in u8, i16 in u16, i32 in u32, i64 in u64,
+    u8 in u8, u16 in u16, u32 in u32, u64 in u64,
+}
+floats! { f32 in u32, f64 in u64, }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_does_what_its_name_says() {
+        let reduce = |op, a: i32, b| i32::function(op).unwrap()(a, b);
+        assert_eq!(reduce(Op::Sum, i32::MAX, 1), i32::MIN);
+        assert_eq!(reduce(Op::Prod, -3, 7), -21);
+        assert_eq!(reduce(Op::Min, -3, 7), -3);
+        assert_eq!(reduce(Op::Max, -3, 7), 7);
+        assert_eq!([(0, 3), (5, 3), (0, 0)].map(|(a, b)| reduce(Op::And, a, b)), [0, 1, 0]);
+        assert_eq!([(0, 3), (5, 3), (0, 0)].map(|(a, b)| reduce(Op::Or, a, b)), [1, 1, 0]);
+        assert_eq!([(0, 3), (5, 3), (0, 0)].map(|(a, b)| reduce(Op::Xor, a, b)), [1, 0, 0]);
+        assert_eq!(reduce(Op::BitAnd, 6, 3), 2);
+        assert_eq!(reduce(Op::BitOr, 6, 3), 7);
+        assert_eq!(reduce(Op::BitXor, 6, 3), 5);
+        assert_eq!(reduce(Op::Replace, 6, 3), 3);
+        assert_eq!(reduce(Op::NoOp, 6, 3), 6);
+    }
+
+    #[test]
+    fn floats_have_no_bits_and_no_truth() {
+        for op in Op::ALL {
+            let is_of_integers =
+                !matches!(op, Op::Sum | Op::Prod | Op::Min | Op::Max | Op::Replace | Op::NoOp);
+            assert_eq!(f32::function(op).is_none(), is_of_integers, "{op:?}");
+            assert_eq!(f64::function(op).is_none(), is_of_integers, "{op:?}");
+        }
+        assert_eq!(f64::function(Op::Min).unwrap()(f64::NAN, 1.0), 1.0);
+    }
+}

@@ -1,0 +1,35 @@
+//! One-sided communication: what needs no operating system (`[OneSided04]` chapter 3, MPI-4.1 chapter 12).
+//!
+//! A window is made of *parts*, one for each member. Its owner and all others reach a part at the same time, each in its own
+//! good time: so nothing here ever makes a reference to a part's bytes, and what moves them is [`transfer`] or an atomic
+//! access ([`Place`]).
+//!
+//! Beside its part each member has a [`Block`] in the segment: the words by which ranks tell each other that a part may be
+//! reached and that it has been (`post`, `start`, `complete`, `wait`), and the locks of accumulates that no instruction can
+//! make atomic.
+//!
+//! Absent on purpose: which epochs allow which operations (an MPI library's), and passing the time.
+
+mod block;
+mod pscw;
+mod shape;
+mod transfer;
+mod word;
+
+pub use block::{Block, STRIPE, STRIPES};
+pub use pscw::{Pair, Signal};
+pub use shape::{Run, Shape};
+pub use transfer::transfer;
+pub use word::{Place, Word};
+
+use crate::sync::Ordering::SeqCst;
+use crate::sync::{fence, order};
+
+/// Completes, at their targets, all operations that this thread has carried out so far, and lets it see what others have
+/// completed: the memory's part of a flush (MPI-4.1 §12.5.4).
+#[inline(always)]
+pub fn flush() {
+    // ORDER rma/1: SeqCst, pairs with itself. Two ranks that each write, flush, and read what the other writes: at least one
+    //   reads it. And with rma/1 of a reader between two reads: who sees an operation after a flush sees those before it.
+    fence(order("rma/1", SeqCst));
+}

@@ -1,0 +1,120 @@
+//! Post, start, complete and wait (`[OneSided04]` §3.3.3, MPI-4.1 §12.5.2).
+//!
+//! In the paper an origin has a vector of bits, one for each target, that the targets set by RDMA writes, and targets learn
+//! in the same way that their origins have completed. Here each bit is a number that only grows: the number of the epoch. So
+//! nothing is reset, an origin may run ahead of a target that has not looked yet, and a word still has one writer, who
+//! may as well be a device.
+//!
+//! An origin that does nothing to a target need not know that the target has posted. So it waits at its first operation, and
+//! not at all in an empty epoch.
+
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicU64, order};
+
+/// A number that one rank raises and another waits for. Zeroed memory is the first state.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Signal(AtomicU64);
+
+impl Signal {
+    /// A signal that was never raised, for models and tests.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Raises it to `number`. One rank alone does so.
+    #[inline(always)]
+    pub fn raise(&self, number: u64) {
+        // ORDER pscw/1: Release, pairs with pscw/2. From a target that posts: what it did to its part comes before what origins
+        //   do. From an origin that completes: its operations come before what the target does next.
+        self.0.store(number, order("pscw/1", Release));
+    }
+
+    /// True once it has been raised to `number`. Beyond it is as good: the other side has run ahead.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_reached(&self, number: u64) -> bool {
+        // ORDER pscw/2: Acquire, pairs with pscw/1.
+        self.0.load(order("pscw/2", Acquire)) >= number
+    }
+
+    /// What it was raised to, for a report.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Default for Signal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a rank has to remember of its epochs with one other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pair {
+    exposures: u64,
+    accesses: u64,
+}
+
+impl Pair {
+    /// Exposes this rank's part to the other: the number for the other's post signal.
+    #[inline(always)]
+    #[must_use]
+    pub const fn post(&mut self) -> u64 {
+        self.exposures += 1;
+        self.exposures
+    }
+
+    /// Begins to access the other's part, once it is posted.
+    #[inline(always)]
+    pub const fn start(&mut self) {
+        self.accesses += 1;
+    }
+
+    /// True when the other has posted for the access that was started last.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_posted(&self, posts: &Signal) -> bool {
+        posts.has_reached(self.accesses)
+    }
+
+    /// Ends the access: the number for the other's completion signal.
+    #[inline(always)]
+    #[must_use]
+    pub const fn complete(&self) -> u64 {
+        self.accesses
+    }
+
+    /// True when the other has completed the access for which this rank posted last.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_completed(&self, completions: &Signal) -> bool {
+        completions.has_reached(self.exposures)
+    }
+}
+
+#[cfg(all(test, not(strait_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_runs_ahead_and_a_target_counts_its_epochs() {
+        let (posts, completions) = (Signal::new(), Signal::new());
+        let (mut origin, mut target) = (Pair::default(), Pair::default());
+        for _ in 0..3 {
+            origin.start();
+            completions.raise(origin.complete());
+        }
+        assert!(!origin.is_posted(&posts));
+        for epoch in 1..=3 {
+            posts.raise(target.post());
+            assert!(target.is_completed(&completions), "completed before it was posted");
+            assert_eq!(origin.is_posted(&posts), epoch == 3);
+        }
+        posts.raise(target.post());
+        assert!(!target.is_completed(&completions), "a fourth epoch was never started");
+    }
+}

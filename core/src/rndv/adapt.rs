@@ -1,0 +1,77 @@
+//! The dynamic part of the adaptation (`[SpecRndv09]` §3.6): the RTR usage factor of an envelope, and what follows from it.
+//!
+//! When fewer than [`USAGE_MIN`] percent of the RTRs were used, counted over at least [`SAMPLES`], the next RTS says stop-RTR.
+//! The paper leaves it there. Here it is tried again after [`PAUSE_MIN`] further rendezvous messages of the envelope, so that a
+//! program that changes its phase is not lost; each time it fails again, after twice as many, up to [`PAUSE_MAX`]. A trial
+//! wastes at most `SAMPLES` RTRs and those on their way: below 1 message in 200 in the long run.
+
+/// RTRs used, percent of those heard, below which speculation stops: the paper's threshold.
+pub const USAGE_MIN: u32 = 80;
+
+/// Fewest RTRs that are judged.
+pub const SAMPLES: u32 = 16;
+
+/// Rendezvous messages of an envelope for which speculation first stops.
+pub const PAUSE_MIN: u32 = 64;
+
+/// And at most.
+pub const PAUSE_MAX: u32 = 4096;
+
+/// What became of the RTRs of one envelope since the factor was judged last.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Factor {
+    heard: u32,
+    used: u32,
+    /// Messages until RTRs are asked for again; zero while they are.
+    pause: u32,
+    /// How long the next pause is.
+    next_pause: u32,
+}
+
+impl Factor {
+    pub(super) const fn new() -> Self {
+        Self { heard: 0, used: 0, pause: 0, next_pause: PAUSE_MIN }
+    }
+
+    pub(super) const fn is_paused(&self) -> bool {
+        self.pause > 0
+    }
+
+    /// An RTR has come. What comes in a pause was sent before it and says nothing.
+    pub(super) const fn heard(&mut self) {
+        if !self.is_paused() {
+            self.heard = self.heard.saturating_add(1);
+        }
+    }
+
+    /// An RTR is used.
+    pub(super) const fn used(&mut self) {
+        self.used = self.used.saturating_add(1);
+    }
+
+    /// The use that was counted last is none.
+    pub(super) const fn unused(&mut self) {
+        self.used = self.used.saturating_sub(1);
+    }
+
+    /// A message leaves without an RTR, while `kept` are still of use: whether its RTS says stop-RTR.
+    pub(super) fn stops(&mut self, kept: u32) -> bool {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return self.pause > 0;
+        }
+        let settled = self.heard.saturating_sub(kept);
+        if settled < SAMPLES {
+            return false;
+        }
+        let low = u64::from(self.used) * 100 < u64::from(USAGE_MIN) * u64::from(settled);
+        (self.heard, self.used) = (kept, 0);
+        if low {
+            (self.heard, self.pause) = (0, self.next_pause);
+            self.next_pause = (self.next_pause * 2).min(PAUSE_MAX);
+        } else {
+            self.next_pause = PAUSE_MIN;
+        }
+        low
+    }
+}

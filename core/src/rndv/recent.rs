@@ -1,0 +1,182 @@
+//! A bounded table of envelopes, which forgets those that were not used for long.
+//!
+//! Set-associative, as a processor's cache is: an envelope has one set, and in it the place of the least recently used, so
+//! that every operation looks at [`WAYS`] places. Takes no memory until the first envelope.
+
+use core::fmt;
+
+use crate::matching::fold;
+use crate::memory::{Block, Memory, OutOfMemory};
+use crate::wire::Key;
+
+/// Places of a set.
+const WAYS: usize = 4;
+
+/// A place of the table.
+#[derive(Clone, Copy)]
+struct Place<T> {
+    peer: u32,
+    key: Key,
+    /// When it was used last.
+    seen: u32,
+    /// `None`: vacant.
+    value: Option<T>,
+}
+
+/// Values for at most as many envelopes as the table has places.
+pub(super) struct Recent<T: Copy, M: Memory> {
+    places: Block<Place<T>, M>,
+    capacity: usize,
+    /// Uses so far.
+    clock: u32,
+}
+
+impl<T: Copy, M: Memory> Recent<T, M> {
+    /// An empty table for `capacity` envelopes, a power of two.
+    pub(super) const fn new(memory: M, capacity: usize) -> Self {
+        Self { places: Block::new(memory), capacity, clock: 0 }
+    }
+
+    pub(super) fn get(&self, peer: u32, key: Key) -> Option<&T> {
+        let set = self.places.get(self.set(peer, key))?;
+        set.iter().find(|place| place.is_of(peer, key))?.value.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, peer: u32, key: Key) -> Option<&mut T> {
+        let set = self.set(peer, key);
+        let set = self.places.get_mut(set)?;
+        set.iter_mut().find(|place| place.is_of(peer, key))?.value.as_mut()
+    }
+
+    /// Notes that the envelope is in use.
+    pub(super) fn touch(&mut self, peer: u32, key: Key) {
+        self.clock = self.clock.wrapping_add(1);
+        let (seen, set) = (self.clock, self.set(peer, key));
+        let Some(set) = self.places.get_mut(set) else { return };
+        if let Some(place) = set.iter_mut().find(|place| place.is_of(peer, key)) {
+            place.seen = seen;
+        }
+    }
+
+    /// Puts in an envelope that is not there, and returns what had to go for it.
+    pub(super) fn insert(
+        &mut self,
+        peer: u32,
+        key: Key,
+        value: T,
+    ) -> Result<Option<T>, OutOfMemory> {
+        if self.places.is_empty() {
+            let vacant = Place { peer: 0, key: Key(0), seen: 0, value: None };
+            self.places.replace(self.capacity, vacant, |_, _| {})?;
+        }
+        self.clock = self.clock.wrapping_add(1);
+        let (seen, set) = (self.clock, self.set(peer, key));
+        let set = self.places.get_mut(set).unwrap_or_default();
+        let age = |place: &&mut Place<T>| match place.value {
+            Some(_) => seen.wrapping_sub(place.seen),
+            None => u32::MAX,
+        };
+        let Some(oldest) = set.iter_mut().max_by_key(age) else { return Ok(None) };
+        let gone = oldest.value;
+        *oldest = Place { peer, key, seen, value: Some(value) };
+        Ok(gone)
+    }
+
+    pub(super) fn remove(&mut self, peer: u32, key: Key) -> Option<T> {
+        let set = self.set(peer, key);
+        let set = self.places.get_mut(set)?;
+        set.iter_mut().find(|place| place.is_of(peer, key))?.value.take()
+    }
+
+    /// Removes every envelope of `peer`, and hands out what goes.
+    pub(super) fn forget(&mut self, peer: u32, mut gone: impl FnMut(T)) {
+        let of_peer = self.places.iter_mut().filter(|place| place.peer == peer);
+        of_peer.filter_map(|place| place.value.take()).for_each(&mut gone);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Key, &T)> {
+        let values = self.places.iter().map(|place| (place, place.value.as_ref()));
+        values.filter_map(|(place, value)| Some((place.peer, place.key, value?)))
+    }
+
+    /// The places where an envelope may be.
+    fn set(&self, peer: u32, key: Key) -> core::ops::Range<usize> {
+        let ways = WAYS.min(self.capacity);
+        let hash = fold(key.0 ^ 0x2437_54a3_243f_6a89, u64::from(peer) ^ 0xa409_3822_299f_31d1);
+        let first = hash as usize & (self.capacity - ways);
+        // The number of sets and that of ways are powers of two, so the mask leaves the first place of a set.
+        first..first + ways
+    }
+}
+
+impl<T> Place<T> {
+    fn is_of(&self, peer: u32, key: Key) -> bool {
+        self.key == key && self.peer == peer && self.value.is_some()
+    }
+}
+
+impl<T: Copy + fmt::Debug, M: Memory> fmt::Debug for Recent<T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::memory::counted::Counted;
+
+    #[test]
+    fn an_envelope_is_found_until_its_place_is_needed() {
+        Counted::lend(|memory| {
+            let mut recent = Recent::new(memory.clone(), 16);
+            assert_eq!((recent.get(0, Key(0)), memory.asked()), (None, 0));
+            let mut present = Vec::new();
+            for (peer, number) in (0..100).map(|number| (number % 7, number)) {
+                let key = Key(u64::from(number));
+                let gone = recent.insert(peer, key, number).unwrap();
+                present.retain(|&(_, _, number)| Some(number) != gone);
+                present.push((peer, key, number));
+                for (peer, key, number) in &present {
+                    assert_eq!(recent.get(*peer, *key), Some(number));
+                    assert_eq!(recent.get_mut(*peer + 7, *key), None);
+                }
+                assert_eq!(recent.iter().count(), present.len());
+            }
+            assert!((8..=16).contains(&present.len()));
+            assert_eq!(memory.asked(), 1);
+        });
+    }
+
+    #[test]
+    fn what_is_in_use_stays() {
+        Counted::lend(|memory| {
+            let mut recent = Recent::new(memory, 16);
+            recent.insert(1, Key(7), ()).unwrap();
+            for number in 100..200 {
+                recent.touch(1, Key(7));
+                recent.insert(2, Key(number), ()).unwrap();
+            }
+            assert!(recent.get(1, Key(7)).is_some());
+            assert!(recent.get(2, Key(100)).is_none());
+        });
+    }
+
+    #[test]
+    fn what_is_removed_is_handed_out_once() {
+        Counted::lend(|memory| {
+            let mut recent = Recent::new(memory, 1);
+            assert_eq!(recent.insert(1, Key(7), 'a'), Ok(None));
+            assert_eq!(recent.insert(2, Key(7), 'b'), Ok(Some('a')));
+            assert_eq!((recent.remove(1, Key(7)), recent.remove(2, Key(7))), (None, Some('b')));
+            recent.insert(3, Key(7), 'c').unwrap();
+            let mut gone = Vec::new();
+            recent.forget(2, |value| gone.push(value));
+            recent.forget(3, |value| gone.push(value));
+            recent.forget(3, |value| gone.push(value));
+            assert_eq!(gone, ['c']);
+        });
+    }
+}

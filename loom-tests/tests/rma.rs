@@ -1,0 +1,162 @@
+//! One-sided communication: epochs that hand a part over and back, and flushes.
+
+use strait_core::rma::{Pair, Signal, flush};
+use strait_core::sync::Ordering::Relaxed;
+use strait_core::sync::{AtomicU64, UnsafeCell};
+use strait_loom_tests::{Arc, model, model_in_full, thread};
+
+/// Epochs of the models.
+const EPOCHS: u64 = 2;
+
+/// A part, which its owner and one origin touch in turn, and the signals by which they take turns.
+struct Exposed {
+    /// At the origin.
+    posts: Signal,
+    /// At the target.
+    completions: Signal,
+    part: UnsafeCell<u64>,
+}
+
+// SAFETY: who may touch the part is what the models are there to find out; loom sees each access.
+unsafe impl Sync for Exposed {}
+
+impl Exposed {
+    fn new() -> Self {
+        Self { posts: Signal::new(), completions: Signal::new(), part: UnsafeCell::new(0) }
+    }
+
+    fn add(&self) -> u64 {
+        // SAFETY: within the epoch of whoever adds.
+        self.part.with_mut(|part| unsafe {
+            *part += 1;
+            *part
+        })
+    }
+}
+
+/// Looks at a signal a few times.
+fn look(mut is_there: impl FnMut() -> bool) -> bool {
+    (0..2).any(|_| {
+        let found = is_there();
+        if !found {
+            thread::yield_now();
+        }
+        found
+    })
+}
+
+/// The origin's epochs, as far as the target posts in time. How many it saw.
+fn access(exposed: &Exposed) -> u64 {
+    let mut pair = Pair::default();
+    for epoch in 0..EPOCHS {
+        pair.start();
+        if !look(|| pair.is_posted(&exposed.posts)) {
+            return epoch;
+        }
+        exposed.add();
+        exposed.completions.raise(pair.complete());
+    }
+    EPOCHS
+}
+
+/// The target's epochs: it adds before each, and says what it found in the end if all were completed.
+fn expose(exposed: &Exposed) -> Option<u64> {
+    let mut pair = Pair::default();
+    let mut found = 0;
+    for _ in 0..EPOCHS {
+        exposed.add();
+        exposed.posts.raise(pair.post());
+        if !look(|| pair.is_completed(&exposed.completions)) {
+            return None;
+        }
+        found = exposed.add();
+    }
+    Some(found)
+}
+
+#[test]
+fn a_part_goes_to_its_origin_and_back() {
+    model_in_full(|| {
+        let exposed = Arc::new(Exposed::new());
+        let origin = {
+            let exposed = Arc::clone(&exposed);
+            thread::spawn(move || access(&exposed))
+        };
+        let found = expose(&exposed);
+        let epochs = origin.join().unwrap();
+        assert!(found.is_none_or(|found| found == 3 * EPOCHS && epochs == EPOCHS));
+    });
+}
+
+#[test]
+fn two_origins_have_their_turns_in_parts_of_their_own() {
+    model(|| {
+        let parts = Arc::new([Exposed::new(), Exposed::new()]);
+        let origins = [0, 1].map(|origin| {
+            let parts = Arc::clone(&parts);
+            thread::spawn(move || {
+                let mut pair = Pair::default();
+                pair.start();
+                let posted = look(|| pair.is_posted(&parts[origin].posts));
+                if posted {
+                    parts[origin].add();
+                }
+                // An empty epoch is completed without a look.
+                parts[origin].completions.raise(pair.complete());
+                posted
+            })
+        });
+        let mut pairs = [Pair::default(); 2];
+        for (pair, part) in pairs.iter_mut().zip(parts.iter()) {
+            part.add();
+            part.posts.raise(pair.post());
+        }
+        let completed: Vec<_> = pairs
+            .iter()
+            .zip(parts.iter())
+            .map(|(pair, part)| look(|| pair.is_completed(&part.completions)).then(|| part.add()))
+            .collect();
+        for (origin, completed) in origins.into_iter().zip(completed) {
+            let posted = origin.join().unwrap();
+            assert!(completed.is_none_or(|found| found == 2 + u64::from(posted)));
+        }
+    });
+}
+
+#[test]
+fn one_of_two_that_flush_sees_the_other() {
+    model_in_full(|| {
+        let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let put_and_get = |words: &[AtomicU64; 2], own: usize| {
+            words[own].store(1, Relaxed);
+            flush();
+            words[1 - own].load(Relaxed)
+        };
+        let other = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || put_and_get(&words, 1))
+        };
+        let found = put_and_get(&words, 0) + other.join().unwrap();
+        assert!(found > 0, "both read what was there before");
+    });
+}
+
+#[test]
+fn who_sees_an_operation_after_a_flush_sees_those_before_it() {
+    model_in_full(|| {
+        let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let origin = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || {
+                words[0].store(1, Relaxed);
+                flush();
+                words[1].store(1, Relaxed);
+            })
+        };
+        if words[1].load(Relaxed) == 1 {
+            flush();
+            assert_eq!(words[0].load(Relaxed), 1);
+        }
+        origin.join().unwrap();
+    });
+}

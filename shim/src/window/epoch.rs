@@ -1,0 +1,289 @@
+//! Active synchronisation: fence; post, start, complete, wait (MPI-4.1 §12.5.1 and §12.5.2).
+
+use core::ops::BitOr;
+
+use strait_core::progress::Fault;
+use strait_core::rma::Pair;
+use strait_core::sync::{Step, finish_look, reached};
+
+use super::{Window, WindowError};
+use crate::Error;
+
+/// Looks at the signals before everything else is looked at, too: longer than a line takes between far processors.
+const LOOKS: u32 = 200;
+
+/// What a caller promises of an epoch (MPI-4.1 §12.5.5). Several are joined by `|`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Assert(u8);
+
+impl Assert {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// `MPI_MODE_NOSTORE`: the part was not written by its owner's own stores since the last synchronisation.
+    pub const NO_STORE: Self = Self(1);
+    /// `MPI_MODE_NOPUT`: the part will not be written by puts and accumulates until the next synchronisation.
+    pub const NO_PUT: Self = Self(2);
+    /// `MPI_MODE_NOPRECEDE`: the fence ends no epoch with operations. All members say so, or none.
+    pub const NO_PRECEDE: Self = Self(4);
+    /// `MPI_MODE_NOSUCCEED`: no operations follow until the next fence. All members say so, or none.
+    pub const NO_SUCCEED: Self = Self(8);
+    /// `MPI_MODE_NOCHECK`: `post` was called before `start`, and both say so.
+    pub const NO_CHECK: Self = Self(16);
+
+    /// True when all of `other` is promised.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Assert {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The epochs of one member.
+#[derive(Debug)]
+pub(super) struct Epochs {
+    pairs: Box<[Pair]>,
+    /// The targets.
+    access: Epoch,
+    /// The origins that may not have completed: the others have been taken out.
+    exposure: Epoch,
+}
+
+/// An epoch with some members, if it is open.
+#[derive(Debug, Default)]
+struct Epoch {
+    open: bool,
+    places: Vec<u32>,
+}
+
+impl Epoch {
+    fn begin(&mut self, places: &[u32]) {
+        self.open = true;
+        self.places.clear();
+        self.places.extend_from_slice(places);
+    }
+
+    /// Ends it. False: it was not open.
+    fn end(&mut self) -> bool {
+        core::mem::replace(&mut self.open, false)
+    }
+}
+
+impl Epochs {
+    pub(super) fn new(members: u32) -> Self {
+        let pairs = (0..members).map(|_| Pair::default()).collect();
+        Self { pairs, access: Epoch::default(), exposure: Epoch::default() }
+    }
+}
+
+impl Window<'_> {
+    /// Ends one epoch and begins the next, for all members: what was done in any part before is found there after.
+    ///
+    /// With [`Assert::NO_PRECEDE`] and [`Assert::NO_SUCCEED`] both there is nothing to do; other promises save nothing here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fault`] when a member died or left.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.1, `MPI_WIN_FENCE`.
+    #[inline]
+    pub fn fence(&self, promise: Assert) -> Result<(), Error> {
+        if promise.has(Assert::NO_PRECEDE | Assert::NO_SUCCEED) {
+            return Ok(());
+        }
+        self.group.barrier()
+    }
+
+    /// Exposes this rank's part to `origins`, until [`Window::wait`]. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::EpochOpen`], [`WindowError::Target`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_POST`.
+    pub fn post(&self, origins: &[u32], promise: Assert) -> Result<(), Error> {
+        let epochs = &mut *self.epochs.borrow_mut();
+        if epochs.exposure.open {
+            return Err(WindowError::EpochOpen { call: "post" }.into());
+        }
+        origins.iter().try_for_each(|origin| self.part(*origin).map(drop))?;
+        for &origin in origins {
+            let number = epochs.pairs[origin as usize].post();
+            if !promise.has(Assert::NO_CHECK) {
+                let part = &self.parts[origin as usize];
+                part.block.posts(self.group.place()).raise(number);
+                reached(Step::WindowPosted);
+                self.world.wake_sleepers([part.rank].into_iter());
+            }
+        }
+        epochs.exposure.begin(origins);
+        Ok(())
+    }
+
+    /// Begins to access the parts of `targets`, until [`Window::complete`]. Does not wait: the first operation to a target waits
+    /// until that has posted.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::EpochOpen`], [`WindowError::Target`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_START`.
+    pub fn start(&self, targets: &[u32], promise: Assert) -> Result<(), Error> {
+        let epochs = &mut *self.epochs.borrow_mut();
+        if epochs.access.open {
+            return Err(WindowError::EpochOpen { call: "start" }.into());
+        }
+        targets.iter().try_for_each(|target| self.part(*target).map(drop))?;
+        for &target in targets {
+            epochs.pairs[target as usize].start();
+            self.parts[target as usize].awaited.set(!promise.has(Assert::NO_CHECK));
+        }
+        epochs.access.begin(targets);
+        Ok(())
+    }
+
+    /// Ends the access epoch: its operations are done, here and at the targets. Does not wait for targets to which nothing was
+    /// done.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::NoEpoch`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_COMPLETE`.
+    pub fn complete(&self) -> Result<(), Error> {
+        let epochs = &mut *self.epochs.borrow_mut();
+        if !epochs.access.end() {
+            return Err(WindowError::NoEpoch { call: "complete" }.into());
+        }
+        for &target in &epochs.access.places {
+            let part = &self.parts[target as usize];
+            part.awaited.set(false);
+            let number = epochs.pairs[target as usize].complete();
+            part.block.completions(self.group.place()).raise(number);
+            reached(Step::WindowCompleted);
+            self.world.wake_sleepers([part.rank].into_iter());
+        }
+        Ok(())
+    }
+
+    /// Ends the exposure epoch: waits until all origins have completed.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::NoEpoch`]; [`Error::Fault`] when an origin died or left without completing. The epoch has ended then,
+    /// too.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_WAIT`.
+    pub fn wait(&self) -> Result<(), Error> {
+        for _ in 0..LOOKS.min(self.world.spin().looks()) {
+            if self.look_for_completions()? {
+                return Ok(());
+            }
+            finish_look();
+        }
+        let waited = self.world.wait_until(|| {
+            // In this order: what an origin did comes before its end.
+            let loss = self.loss_of_origin();
+            match self.look_for_completions() {
+                Ok(false) => loss.map(|fault| Err(fault.into())),
+                Ok(true) => Some(Ok(())),
+                Err(error) => Some(Err(error.into())),
+            }
+        });
+        let ended = waited.and_then(|ended| ended);
+        self.epochs.borrow_mut().exposure.end();
+        ended
+    }
+
+    /// As [`Window::wait`], without waiting: true when the exposure epoch has ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`Window::wait`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_TEST`.
+    pub fn test(&self) -> Result<bool, Error> {
+        if self.look_for_completions()? {
+            return Ok(true);
+        }
+        self.world.poll()?;
+        let loss = self.loss_of_origin();
+        let ended = self.look_for_completions()?;
+        match loss {
+            Some(fault) if !ended => {
+                self.epochs.borrow_mut().exposure.end();
+                Err(fault.into())
+            }
+            _ => Ok(ended),
+        }
+    }
+
+    /// Takes out of the exposure epoch who has completed, and says whether all have, which ends it.
+    #[inline(always)]
+    fn look_for_completions(&self) -> Result<bool, WindowError> {
+        let Epochs { pairs, exposure, .. } = &mut *self.epochs.borrow_mut();
+        if !exposure.open {
+            return Err(WindowError::NoEpoch { call: "wait" });
+        }
+        let own = &self.parts[self.group.place() as usize].block;
+        let is_under_way =
+            |&origin: &u32| !pairs[origin as usize].is_completed(own.completions(origin));
+        exposure.places.retain(is_under_way);
+        exposure.open = !exposure.places.is_empty();
+        Ok(!exposure.open)
+    }
+
+    /// Why an origin of the exposure epoch will not complete any more, if so.
+    fn loss_of_origin(&self) -> Option<Fault> {
+        let epochs = self.epochs.borrow();
+        epochs.exposure.places.iter().find_map(|origin| self.loss_of(*origin))
+    }
+
+    fn loss_of(&self, place: u32) -> Option<Fault> {
+        let rank = self.parts[place as usize].rank;
+        self.world.engine().gone(rank).map(|how| how.fault(rank))
+    }
+
+    /// Waits until the target has posted for the access epoch.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn await_post(&self, target: u32) -> Result<(), Error> {
+        let pair = self.epochs.borrow().pairs[target as usize];
+        let own = &self.parts[self.group.place() as usize].block;
+        let posts = own.posts(target);
+        let mut posted = false;
+        for _ in 0..LOOKS.min(self.world.spin().looks()) {
+            posted = pair.is_posted(posts);
+            if posted {
+                break;
+            }
+            finish_look();
+        }
+        if !posted {
+            self.world.wait_until(|| {
+                let loss = self.loss_of(target);
+                if pair.is_posted(posts) { Some(Ok(())) } else { loss.map(Err) }
+            })??;
+        }
+        self.parts[target as usize].awaited.set(false);
+        Ok(())
+    }
+}

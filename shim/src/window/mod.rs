@@ -1,0 +1,290 @@
+//! One-sided communication (MPI-4.1 chapter 12, `[OneSided04]` chapter 3).
+//!
+//! A [`Window`] is memory of each member of a group, its *part*, that the others reach without its help. Operations start at
+//! once and are done when their call returns: on one node the origin moves the bytes itself. The part's owner need
+//! not be inside the library, nor be running at all.
+//!
+//! Which epochs allow which operations is the business of the layer above. Here an operation may be called at any time; what
+//! synchronisation adds is the order in which ranks see each other's operations.
+
+mod accumulate;
+mod create;
+mod epoch;
+mod error;
+mod local;
+mod part;
+
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::mem::ManuallyDrop;
+use std::io::{IoSlice, IoSliceMut};
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::lmt::Direction;
+use strait_core::progress::{Cursor, Part as Buffer};
+use strait_core::rma::{self, Shape};
+
+pub use create::Exposable;
+pub use epoch::Assert;
+pub use error::WindowError;
+pub use local::Local;
+
+use crate::endpoint::{part_of, part_of_mut};
+use crate::{Error, Group, World};
+use create::Own;
+use epoch::Epochs;
+use part::Part;
+
+/// Flushes between two looks at everything else, so that a rank that makes no other calls serves its peers, and learns of
+/// their deaths.
+const FLUSHES_PER_POLL: u32 = 64;
+
+/// What makes the accumulates of a window atomic. All of a window's are so towards each other, whoever makes them, and towards
+/// nothing else.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum AtomicityDomain {
+    /// The processor's atomic instructions on the numbers themselves: every part lies in the segment. The owner's atomic
+    /// accesses ([`Local`]) belong to it.
+    Processor,
+    /// Locks, each for some of a part's bytes: some part is private memory. The owner reaches its part atomically by accumulates
+    /// alone.
+    Locks,
+}
+
+/// An operation, as [`Window::needs_target`] asks for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// [`Window::put`] and its like.
+    Put,
+    /// [`Window::get`] and its like.
+    Get,
+    /// [`Window::accumulate`], [`Window::get_accumulate`] and their like.
+    Accumulate,
+    /// [`Window::fetch_and_op`] and [`Window::compare_and_swap`].
+    FetchAndOp,
+}
+
+/// Memory of each member of a group that all of them reach: the analogue of an MPI window (MPI-4.1 §12.2).
+///
+/// Targets are places in the group, from 0. Displacements count in units of the target's, which it chose when it made the
+/// window.
+///
+/// A window that is dropped and not freed ([`Window::free`]) keeps its memory until the process ends: peers may still reach it.
+///
+/// ```
+/// # fn main() -> Result<(), strait::Error> {
+/// # let world = strait::World::in_process(1)?.remove(0);
+/// let window = world.endpoint().allocate_window(1024, 8)?;
+/// window.put(&[1.5_f64, 2.5], 0, 3)?;
+/// window.fence(strait::Assert::NONE)?;
+/// let mut found = [0.0_f64; 2];
+/// window.get(&mut found, 0, 3)?;
+/// assert_eq!(found, [1.5, 2.5]);
+/// window.free()
+/// # }
+/// ```
+pub struct Window<'world> {
+    world: &'world World,
+    /// The members, and where they meet.
+    group: Group<'world>,
+    parts: Box<[Part]>,
+    domain: AtomicityDomain,
+    epochs: RefCell<Epochs>,
+    until_poll: Cell<u32>,
+    /// What this member gave; peers may reach it until [`Window::free`].
+    own: ManuallyDrop<Own>,
+}
+
+impl fmt::Debug for Window<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ranks, domain) = (self.group.ranks(), self.domain);
+        f.debug_struct("Window").field("ranks", &ranks).field("domain", &domain).finish()
+    }
+}
+
+impl<'world> Window<'world> {
+    /// The members; a target is a place in it.
+    #[must_use]
+    pub const fn group(&self) -> &Group<'world> {
+        &self.group
+    }
+
+    /// What accumulates are atomic by. Fixed when the window is made, the same for all its members.
+    #[must_use]
+    pub const fn atomicity(&self) -> AtomicityDomain {
+        self.domain
+    }
+
+    /// Whether an operation needs the target's processor to come to its end. On one node none does.
+    #[must_use]
+    pub const fn needs_target(&self, _operation: Operation) -> bool {
+        false
+    }
+
+    /// Bytes and displacement unit of the target's part.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::Target`].
+    pub fn shape_of(&self, target: u32) -> Result<(usize, usize), WindowError> {
+        let part = self.part(target)?;
+        Ok((part.length, part.unit))
+    }
+
+    /// Writes `data` to the target's part. `data` may be changed again when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Window`] when the target does not exist, the bytes do not all lie in its part, or the kernel refuses;
+    /// [`Error::Fault`] when the target died.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.3.1, `MPI_PUT`.
+    #[inline]
+    pub fn put<T: NoUninit>(
+        &self,
+        data: &[T],
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        let Buffer { base, length } = part_of(bytemuck::must_cast_slice(data));
+        let (part, offset) = self.locate(target, displacement, length)?;
+        // SAFETY: in the part, by `locate`; `data` is borrowed.
+        unsafe { self.copy(part, offset, Direction::Write, base, length) }
+    }
+
+    /// Reads from the target's part into `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Window::put`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.3.2, `MPI_GET`.
+    #[inline]
+    pub fn get<T: NoUninit + AnyBitPattern>(
+        &self,
+        buffer: &mut [T],
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        let Buffer { base, length } = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
+        let (part, offset) = self.locate(target, displacement, length)?;
+        // SAFETY: in the part, by `locate`; `buffer` is borrowed, and any bytes are good for it.
+        unsafe { self.copy(part, offset, Direction::Read, base, length) }
+    }
+
+    /// Writes the concatenation of `data` to the bytes of `shape`, from a displacement on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Window::put`]; [`WindowError::Lengths`] when the two have different lengths.
+    pub fn put_vectored(
+        &self,
+        data: &[IoSlice<'_>],
+        target: u32,
+        displacement: usize,
+        shape: Shape<'_>,
+    ) -> Result<(), Error> {
+        let buffers: Vec<_> = data.iter().map(|part| part_of(part)).collect();
+        // SAFETY: `data` is borrowed.
+        let origin = unsafe { Cursor::parts(&buffers) };
+        let (part, offset) = self.locate_shape(target, displacement, &shape, origin.remaining())?;
+        // SAFETY: in the part, and as long, by `locate_shape`.
+        unsafe { self.copy_shape(part, offset, Direction::Write, origin, &shape) }
+    }
+
+    /// Reads the bytes of `shape`, from a displacement on, into `buffers`, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Window::put_vectored`].
+    pub fn get_vectored(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        target: u32,
+        displacement: usize,
+        shape: Shape<'_>,
+    ) -> Result<(), Error> {
+        let buffers: Vec<_> = buffers.iter_mut().map(|part| part_of_mut(part)).collect();
+        // SAFETY: the buffers are borrowed.
+        let origin = unsafe { Cursor::parts(&buffers) };
+        let (part, offset) = self.locate_shape(target, displacement, &shape, origin.remaining())?;
+        // SAFETY: in the part, and as long, by `locate_shape`.
+        unsafe { self.copy_shape(part, offset, Direction::Read, origin, &shape) }
+    }
+
+    /// Completes this rank's operations at the target: whoever reaches its part from now on finds what they did.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fault`] when the target is known to have died.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH`.
+    #[inline]
+    pub fn flush(&self, target: u32) -> Result<(), Error> {
+        let rank = self.part(target)?.rank;
+        rma::flush();
+        self.poll_sometimes()?;
+        match self.world.engine().gone(rank) {
+            None => Ok(()),
+            Some(how) => Err(how.fault(rank).into()),
+        }
+    }
+
+    /// As [`Window::flush`], for all targets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`], [`Error::OutOfMemory`]: no progress can be made. The death of a member is no error.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH_ALL`.
+    #[inline]
+    pub fn flush_all(&self) -> Result<(), Error> {
+        rma::flush();
+        self.poll_sometimes()
+    }
+
+    /// Completes this rank's operations here: their buffers may be used again. On one node they are complete anyway.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::Target`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH_LOCAL`.
+    #[inline]
+    pub fn flush_local(&self, target: u32) -> Result<(), Error> {
+        self.part(target)?;
+        Ok(())
+    }
+
+    /// Orders this rank's own accesses to its part ([`Local`]) with its operations and those of others.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.4, `MPI_WIN_SYNC`.
+    #[inline]
+    pub fn sync(&self) {
+        rma::flush();
+    }
+
+    #[inline(always)]
+    fn poll_sometimes(&self) -> Result<(), Error> {
+        if let Some(less) = self.until_poll.get().checked_sub(1) {
+            self.until_poll.set(less);
+            return Ok(());
+        }
+        self.until_poll.set(FLUSHES_PER_POLL);
+        self.world.poll()
+    }
+}

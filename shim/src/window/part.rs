@@ -1,0 +1,214 @@
+//! The parts of a window, as one member reaches them.
+
+use core::cell::Cell;
+use core::ptr::NonNull;
+use std::io;
+
+use strait_core::lmt::Direction;
+use strait_core::progress::{Cursor, Fault};
+use strait_core::rma::{self, Block, Shape};
+
+use super::{Window, WindowError};
+use crate::cma::Piece;
+use crate::liveness;
+use crate::{Error, Rank};
+
+/// The part of one member.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) rank: Rank,
+    pub(super) reach: Reach,
+    /// Bytes.
+    pub(super) length: usize,
+    /// Bytes of one displacement.
+    pub(super) unit: usize,
+    pub(super) block: Block,
+    /// Whether an access epoch was started whose post has not been seen.
+    pub(super) awaited: Cell<bool>,
+}
+
+/// How a part is reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reach {
+    /// It is mapped here: it lies in the segment, or is this rank's own.
+    Mapped(NonNull<u8>),
+    /// By the kernel, at an address of its owner's.
+    Process(u64),
+}
+
+impl Reach {
+    /// What lies `bytes` further on, in the same memory.
+    pub(super) fn after(self, bytes: usize) -> Self {
+        match self {
+            // SAFETY: within the memory, or one past its end.
+            Self::Mapped(base) => Self::Mapped(unsafe { base.add(bytes) }),
+            Self::Process(address) => Self::Process(address.wrapping_add(bytes as u64)),
+        }
+    }
+}
+
+impl Window<'_> {
+    /// The target's part, and where in it an operation begins that reaches `extent` bytes.
+    #[inline(always)]
+    pub(super) fn locate(
+        &self,
+        target: u32,
+        displacement: usize,
+        extent: usize,
+    ) -> Result<(&Part, usize), Error> {
+        let part = self.part(target)?;
+        if part.awaited.get() {
+            self.await_post(target)?;
+        }
+        let offset = displacement.checked_mul(part.unit);
+        let end = offset.and_then(|offset| offset.checked_add(extent));
+        match (offset, end) {
+            (Some(offset), Some(end)) if end <= part.length => Ok((part, offset)),
+            _ => Err(beyond(part, target, displacement, extent)),
+        }
+    }
+
+    /// As [`Window::locate`], for the runs of a shape, for which the origin has `origin` bytes.
+    pub(super) fn locate_shape(
+        &self,
+        target: u32,
+        displacement: usize,
+        shape: &Shape<'_>,
+        origin: usize,
+    ) -> Result<(&Part, usize), Error> {
+        let Some((bytes, extent)) = shape.extent() else {
+            return Err(beyond(self.part(target)?, target, displacement, usize::MAX));
+        };
+        if bytes != origin {
+            return Err(WindowError::Lengths { origin, other: bytes }.into());
+        }
+        self.locate(target, displacement, extent)
+    }
+
+    #[inline(always)]
+    pub(super) fn part(&self, target: u32) -> Result<&Part, WindowError> {
+        let members = self.parts.len() as u32;
+        self.parts.get(target as usize).ok_or(WindowError::Target { target, members })
+    }
+
+    /// Copies between one contiguous buffer of the origin's and as many bytes of a part.
+    ///
+    /// # Safety
+    ///
+    /// The bytes at `offset` lie in the part; `origin` is valid for the reads or writes of this direction.
+    #[inline(always)]
+    pub(super) unsafe fn copy(
+        &self,
+        part: &Part,
+        offset: usize,
+        direction: Direction,
+        origin: NonNull<u8>,
+        length: usize,
+    ) -> Result<(), Error> {
+        match part.reach {
+            Reach::Mapped(base) => {
+                // SAFETY: by the contract; parts are valid as long as the window, which has not been freed.
+                unsafe { copy_mapped(base, offset, direction, origin, length) };
+                Ok(())
+            }
+            Reach::Process(address) => {
+                let remote = address.wrapping_add(offset as u64);
+                // SAFETY: by the contract.
+                unsafe {
+                    self.carry(part.rank, direction, [Piece { local: origin, remote, length }])
+                }
+            }
+        }
+    }
+
+    /// As [`Window::copy`], between a buffer of several parts and the runs of a shape at `offset`.
+    ///
+    /// # Safety
+    ///
+    /// The shape's runs at `offset` lie in the part, and are as long together as what `origin` has left, which is valid for the
+    /// reads or writes of this direction.
+    pub(super) unsafe fn copy_shape(
+        &self,
+        part: &Part,
+        offset: usize,
+        direction: Direction,
+        origin: Cursor,
+        shape: &Shape<'_>,
+    ) -> Result<(), Error> {
+        let mut pieces = Vec::new();
+        shape.pieces(origin, |local, within, length| match part.reach {
+            Reach::Mapped(base) => {
+                // SAFETY: by the contract.
+                unsafe { copy_mapped(base, offset + within, direction, local, length) };
+                Ok::<_, Error>(())
+            }
+            Reach::Process(address) => {
+                let remote = address.wrapping_add((offset + within) as u64);
+                pieces.push(Piece { local, remote, length });
+                Ok(())
+            }
+        })?;
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        unsafe { self.carry(part.rank, direction, pieces) }
+    }
+
+    /// Has the kernel copy.
+    ///
+    /// # Safety
+    ///
+    /// As for [`crate::cma::Cma::copy`].
+    unsafe fn carry(
+        &self,
+        rank: Rank,
+        direction: Direction,
+        pieces: impl IntoIterator<Item = Piece>,
+    ) -> Result<(), Error> {
+        let segment = self.world.segment();
+        // SAFETY: by the contract.
+        let copied = unsafe { self.world.cma().copy(&segment, rank, direction, pieces) };
+        copied.map_err(|error| self.refusal(rank, &error))
+    }
+
+    #[cold]
+    fn refusal(&self, rank: Rank, error: &io::Error) -> Error {
+        let errno = error.raw_os_error().unwrap_or(0);
+        // A process that is about to end has no memory any more, and may not be known to have ended.
+        let is_gone = errno == libc::ESRCH
+            || liveness::has_ended(&self.world.segment().rank_block(rank).liveness);
+        if is_gone {
+            Fault::PeerFailed { rank }.into()
+        } else {
+            WindowError::Refused { rank, errno }.into()
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for [`Window::copy`], of a part that is mapped at `base`.
+#[inline(always)]
+unsafe fn copy_mapped(
+    base: NonNull<u8>,
+    offset: usize,
+    direction: Direction,
+    origin: NonNull<u8>,
+    length: usize,
+) {
+    // SAFETY: by the contract. The origin's buffer is no part of the window: it is borrowed, and parts are never.
+    unsafe {
+        let place = base.add(offset);
+        match direction {
+            Direction::Write => rma::transfer(origin, place, length),
+            Direction::Read => rma::transfer(place, origin, length),
+        }
+    }
+}
+
+#[cold]
+fn beyond(part: &Part, target: u32, displacement: usize, extent: usize) -> Error {
+    let (unit, part) = (part.unit, part.length);
+    WindowError::Bounds { target, displacement, unit, extent, part }.into()
+}

@@ -1,0 +1,86 @@
+//! Short messages beside a large one, in virtual time.
+
+use core::ptr::NonNull;
+
+use fastrand::Rng;
+use strait_core::matching::Pattern;
+use strait_core::progress::{Cursor, Owner, Part, Received, RequestId, Sent, Tuning};
+use strait_core::ring::{self, Design};
+use strait_core::wire::Key;
+
+use super::Cluster;
+use crate::payload;
+use crate::sim::{Fabric, Model};
+
+/// Bytes of the large message, and of each request for some of it.
+const LARGE: usize = 2 << 20;
+const PIECE: u64 = 64 << 10;
+
+/// Rank 0 sends rank 1 a large message, and either sends the other a short one when some of that has come.
+///
+/// # Panics
+///
+/// When a short message comes after the large one, or something else than was sent.
+pub fn overtake(design: Design) {
+    let mut model = Model::of_2004();
+    model.capabilities.message = PIECE;
+    let links = ring::Config { design, chunk: 16 << 10, slots: 3, large: 32 << 10 };
+    let (fabric, rng) = (Fabric::new(1, 2, model), Rng::with_seed(1));
+    let mut cluster = Cluster::on(fabric, links, (2, 1), Tuning::default, (rng, 0));
+    let mut sent = [payload::of(1, LARGE), payload::of(2, 64), payload::of(3, 64)];
+    let mut got = [vec![0_u8; LARGE], vec![0; 64], vec![0; 64]];
+    let ways = [(0, 1), (0, 1), (1, 0)];
+    let receives: Vec<_> =
+        (0..3).map(|at| cluster.receive(ways[at], at as u32, cursor(&mut got[at]))).collect();
+    cluster.send(ways[0], 0, cursor(&mut sent[0]));
+    cluster.run_until(|cluster| cluster.mesh.end(1, 0).0.operations().total() > 4);
+    (1..3).for_each(|at| cluster.send(ways[at], at as u32, cursor(&mut sent[at])));
+    for at in [1, 2] {
+        cluster.run_until(|cluster| cluster.is_over(ways[at].1, receives[at]));
+    }
+    assert!(!cluster.is_over(1, receives[0]), "{}: the large message came first", design.name());
+    cluster.run_until(|cluster| cluster.is_over(1, receives[0]));
+    assert!(got == sent, "{}: something else came than was sent", design.name());
+}
+
+impl Cluster {
+    fn receive(&mut self, (source, at): (u32, u32), tag: u32, buffer: Cursor) -> RequestId {
+        let (pattern, engine) =
+            (Pattern { context: 0, source, tag }, &mut self.engines[at as usize]);
+        // SAFETY: the buffers live as long as the cluster, and are not touched before the end.
+        match unsafe { engine.irecv(pattern, buffer, Owner(1)) } {
+            Ok(Received::Pending(id)) => id,
+            received => panic!("{received:?}"),
+        }
+    }
+
+    fn send(&mut self, (from, to): (u32, u32), tag: u32, data: Cursor) {
+        // SAFETY: as in `receive`.
+        let sent =
+            unsafe { self.engines[from as usize].isend(to, Key::new(0, tag), data, Owner(1)) };
+        assert!(matches!(sent, Ok(Sent::Pending(_))), "{sent:?}");
+    }
+
+    fn is_over(&mut self, rank: u32, id: RequestId) -> bool {
+        self.engines[rank as usize].test(id).is_some_and(|outcome| outcome.is_ok())
+    }
+
+    fn run_until(&mut self, is_there: impl Fn(&mut Self) -> bool) {
+        for _ in 0..100_000 {
+            if is_there(self) {
+                return;
+            }
+            self.ranks().for_each(|rank| {
+                self.turn(rank);
+            });
+            let _ = self.pass();
+        }
+        panic!("it does not come");
+    }
+}
+
+fn cursor(buffer: &mut [u8]) -> Cursor {
+    let part = Part { base: NonNull::from(&mut *buffer).cast(), length: buffer.len() };
+    // SAFETY: as in `Cluster::receive`.
+    unsafe { Cursor::contiguous(part) }
+}

@@ -1,0 +1,189 @@
+//! One rank's part of a program, and the judgement of what came of it.
+
+use std::io::IoSlice;
+
+use strait::{Assert, Error, Shape, Window, World};
+
+use super::model::{Did, is_possible};
+use super::phase::{Access, Call, Ends, Load, NUMBERS, Phase};
+use crate::payload;
+
+/// The context and tag of what ranks tell the judge.
+const CONTEXT: u32 = 900;
+const TAG: u32 = 1;
+
+/// Plays `phases` phases of the program that `seed` stands for, with loads of up to `longest` bytes.
+///
+/// # Panics
+///
+/// When something came of it that cannot; the panic names seed, phase and number.
+pub fn run(world: &World, private: bool, seed: u64, phases: u32, longest: usize) {
+    let (rank, ranks) = (world.rank(), world.size());
+    // Room for each origin's load, with the gaps between its blocks.
+    let room = 64 + 2 * longest;
+    let bytes = 8 * NUMBERS + ranks as usize * room;
+    let window = match private {
+        true => world.endpoint().create_window(vec![0_u8; bytes.next_multiple_of(8)], 1),
+        false => world.endpoint().allocate_window(bytes, 1),
+    };
+    let window = window.expect("the window is made");
+    // The judge's knowledge: the numbers of all parts.
+    let mut numbers = vec![0_u64; ranks as usize * NUMBERS];
+    for number in 0..phases {
+        let phase = Phase::draw(seed, number, ranks, longest);
+        let got = play(world, &window, &phase, room).expect("no rank dies");
+        check_loads(&window, &phase, rank, room);
+        let part = window.local();
+        let own = (0..NUMBERS).map(|at| part.load::<u64>(8 * at).unwrap());
+        let said: Vec<_> = own.chain(got).collect();
+        if rank == 0 {
+            let all = hear(world, &phase, &said);
+            judge(&phase, &mut numbers, &all, &format!("seed {seed}, phase {number}: {phase:?}"));
+        } else {
+            world.endpoint().with_context(CONTEXT).send(&said, 0, TAG).unwrap();
+        }
+        // Nobody begins the next phase while somebody still looks.
+        world.endpoint().barrier().unwrap();
+    }
+    window.free().expect("no rank dies");
+}
+
+/// What each rank said: the numbers of its part, and what its calls gave back.
+fn hear(world: &World, phase: &Phase, own: &[u64]) -> Vec<Vec<u64>> {
+    let endpoint = world.endpoint().with_context(CONTEXT);
+    let mut all = vec![own.to_vec()];
+    for rank in 1..world.size() {
+        let gives = |access: &&Access| access.origin == rank && access.call.gives();
+        let mut said = vec![0; NUMBERS + phase.accesses.iter().filter(gives).count()];
+        endpoint.recv(&mut said, rank, TAG).unwrap();
+        all.push(said);
+    }
+    all
+}
+
+/// This rank's part of a phase: what its calls gave back.
+fn play(world: &World, window: &Window<'_>, phase: &Phase, room: usize) -> Result<Vec<u64>, Error> {
+    let rank = world.rank();
+    match phase.ends {
+        Ends::Fence => {
+            window.fence(Assert::NO_PRECEDE)?;
+            let got = operate(window, phase, rank, room)?;
+            window.fence(Assert::NO_SUCCEED)?;
+            Ok(got)
+        }
+        Ends::Epochs { test } => {
+            window.post(&phase.partners(rank, false), Assert::NONE)?;
+            window.start(&phase.partners(rank, true), Assert::NONE)?;
+            let got = operate(window, phase, rank, room)?;
+            window.complete()?;
+            while test && !window.test()? {
+                core::hint::spin_loop();
+            }
+            if !test {
+                window.wait()?;
+            }
+            // The judge wants to know that all is done, not only what is done here.
+            world.endpoint().barrier()?;
+            Ok(got)
+        }
+        Ends::Flush => {
+            let got = operate(window, phase, rank, room)?;
+            for target in phase.partners(rank, true) {
+                window.flush(target)?;
+            }
+            world.endpoint().barrier()?;
+            window.sync();
+            Ok(got)
+        }
+    }
+}
+
+fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result<Vec<u64>, Error> {
+    for load in phase.loads.iter().filter(|load| load.origin == rank) {
+        let data = payload::of(load.id, load.length);
+        let cut = load.length / 3;
+        let parts = [IoSlice::new(&data[..cut]), IoSlice::new(&data[cut..])];
+        let place = 8 * NUMBERS + rank as usize * room + load.offset;
+        for_blocks(load, |shape| window.put_vectored(&parts, load.target, place, shape))?;
+    }
+    let mut got = Vec::new();
+    for access in phase.accesses.iter().filter(|access| access.origin == rank) {
+        let (target, place) = (access.target, 8 * access.number);
+        match access.call {
+            Call::Put(value) => window.put(&[value], target, place)?,
+            Call::Get => {
+                let mut found = [0];
+                window.get(&mut found, target, place)?;
+                got.extend(found);
+            }
+            Call::Accumulate(op, operand) => window.accumulate(&[operand], target, place, op)?,
+            Call::Fetch(op, operand) if operand % 2 == 0 => {
+                let mut found = [0];
+                window.get_accumulate(&[operand], &mut found, target, place, op)?;
+                got.extend(found);
+            }
+            Call::Fetch(op, operand) => got.push(window.fetch_and_op(operand, target, place, op)?),
+            Call::Swap(compare, new) => {
+                got.push(window.compare_and_swap(compare, new, target, place)?);
+            }
+        }
+    }
+    Ok(got)
+}
+
+/// Calls `put` with the shape of the load.
+fn for_blocks<R>(load: &Load, put: impl FnOnce(Shape<'_>) -> R) -> R {
+    let Load { length, block, .. } = *load;
+    if block == 0 || !length.is_multiple_of(block) {
+        return put(Shape::Contiguous { length });
+    }
+    put(Shape::Strided { count: length / block, block, stride: 2 * block })
+}
+
+/// Every load has arrived in this rank's part.
+fn check_loads(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) {
+    for load in phase.loads.iter().filter(|load| load.target == rank) {
+        let place = 8 * NUMBERS + load.origin as usize * room + load.offset;
+        let runs: Vec<_> = for_blocks(load, |shape| shape.runs().collect());
+        let mut found = Vec::new();
+        for run in runs {
+            let mut piece = vec![0_u8; run.length];
+            window.local().read(place + run.offset, &mut piece).unwrap();
+            found.extend(piece);
+        }
+        assert_eq!(payload::first_difference(load.id, &found), None, "{load:?}");
+    }
+}
+
+/// Holds what all ranks said against what can be; `numbers` are those before, and then those after.
+fn judge(phase: &Phase, numbers: &mut [u64], said: &[Vec<u64>], about: &str) {
+    let mut given: Vec<_> = said.iter().map(|said| said[NUMBERS..].iter().copied()).collect();
+    // By number: what each rank did to it.
+    let mut did = vec![vec![Vec::new(); said.len()]; numbers.len()];
+    for Access { origin, target, number, call } in &phase.accesses {
+        let at = *target as usize * NUMBERS + number;
+        let mut got = || given[*origin as usize].next().expect("an answer to each call");
+        match *call {
+            Call::Put(value) => {
+                did[at][*origin as usize].push(Did::Accumulate(strait::Op::Replace, value));
+            }
+            Call::Get => did[at][*origin as usize].push(Did::Fetch(strait::Op::NoOp, 0, got())),
+            Call::Accumulate(op, operand) => {
+                did[at][*origin as usize].push(Did::Accumulate(op, operand));
+            }
+            Call::Fetch(op, operand) => {
+                did[at][*origin as usize].push(Did::Fetch(op, operand, got()));
+            }
+            Call::Swap(compare, new) => {
+                did[at][*origin as usize].push(Did::Swap(compare, new, got()));
+            }
+        }
+    }
+    for (at, did) in did.iter().enumerate() {
+        let (target, number) = (at / NUMBERS, at % NUMBERS);
+        let (start, end) = (numbers[at], said[target][number]);
+        let possible = is_possible(start, did, end);
+        assert!(possible, "number {number} of {target}: {start} to {end} by {did:?}; {about}");
+        numbers[at] = end;
+    }
+}

@@ -1,0 +1,328 @@
+//! Synchronisation of windows: epochs, targets that never look, and deaths.
+
+use core::time::Duration;
+
+use strait::boot::Config;
+use strait::{Assert, Error, Fault, Op, Window, World};
+#[cfg(debug_assertions)]
+use strait_core::sync::Step;
+#[cfg(debug_assertions)]
+use strait_tests::die_at;
+use strait_tests::{Ranks, die, report, threads};
+
+/// A window in the segment, or over private memory.
+fn window(world: &World, private: bool, bytes: usize) -> Window<'_> {
+    match private {
+        true => world.endpoint().create_window(vec![0_u8; bytes], 1).unwrap(),
+        false => world.endpoint().allocate_window(bytes, 1).unwrap(),
+    }
+}
+
+/// Everybody is an origin of everybody and a target of everybody, `rounds` times.
+fn all_to_all(world: &World, window: &Window<'_>, rounds: u64) {
+    let (me, all) = (world.rank(), (0..world.size()).collect::<Vec<_>>());
+    for round in 1..=rounds {
+        window.post(&all, Assert::NONE).unwrap();
+        window.start(&all, Assert::NONE).unwrap();
+        for &target in &all {
+            window.put(&[round << 8 | u64::from(me)], target, 8 * me as usize).unwrap();
+        }
+        window.complete().unwrap();
+        if round % 2 == 0 {
+            while !window.test().unwrap() {}
+        } else {
+            window.wait().unwrap();
+        }
+        for &origin in &all {
+            let found: u64 = window.local().load(8 * origin as usize).unwrap();
+            assert_eq!(found, round << 8 | u64::from(origin));
+        }
+    }
+}
+
+#[test]
+fn an_epoch_ends_when_all_of_its_operations_have() {
+    for ranks in [1, 2, 4] {
+        Ranks::new(ranks, "an_epoch_ends_when_all_of_its_operations_have").run(|world| {
+            for private in [false, true] {
+                let window = window(&world, private, 64);
+                all_to_all(&world, &window, 200);
+                window.free().unwrap();
+            }
+            world.finalize().unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_origin_waits_for_the_post_and_not_before_it_has_to() {
+    threads(Config::new(2), |world| {
+        let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
+        if world.rank() == 0 {
+            for _ in 0..3 {
+                // Nothing is posted yet, and nothing is done.
+                window.start(&[1], Assert::NONE).unwrap();
+                window.complete().unwrap();
+            }
+            endpoint.send(&[1_u8], 1, 0).unwrap();
+            window.start(&[1], Assert::NONE).unwrap();
+            assert_eq!(window.fetch_and_op(1_u64, 1, 0, Op::Sum).unwrap(), 41, "too early");
+            window.complete().unwrap();
+        } else {
+            endpoint.recv(&mut [0_u8], 0, 0).unwrap();
+            for round in 0..3 {
+                window.post(&[0], Assert::NONE).unwrap();
+                window.wait().unwrap();
+                assert_eq!(window.local().load::<u64>(0), Ok(0), "round {round}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            window.local().store(0, 41_u64).unwrap();
+            window.post(&[0], Assert::NONE).unwrap();
+            window.wait().unwrap();
+            assert_eq!(window.local().load::<u64>(0), Ok(42));
+        }
+        window.free().unwrap();
+    });
+}
+
+#[test]
+fn who_promises_is_not_waited_for() {
+    threads(Config::new(2), |world| {
+        let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
+        for round in 1..=3_u64 {
+            // An epoch that is checked follows one that is not.
+            for promise in [Assert::NO_CHECK, Assert::NONE | Assert::NO_PUT] {
+                if world.rank() == 1 {
+                    window.post(&[0], promise).unwrap();
+                }
+                endpoint.barrier().unwrap();
+                if world.rank() == 0 {
+                    window.start(&[1], promise).unwrap();
+                    window.accumulate(&[1_u64], 1, 0, Op::Sum).unwrap();
+                    window.complete().unwrap();
+                } else {
+                    window.wait().unwrap();
+                }
+            }
+            if world.rank() == 1 {
+                assert_eq!(window.local().load(0), Ok(2 * round));
+            }
+        }
+        // A fence between no operations is none: only one of them calls it.
+        if world.rank() == 0 {
+            window.fence(Assert::NO_PRECEDE | Assert::NO_SUCCEED).unwrap();
+        }
+        window.free().unwrap();
+    });
+}
+
+#[test]
+fn sleepers_are_woken_by_posts_and_completions() {
+    Ranks::new(4, "sleepers_are_woken_by_posts_and_completions").with("STRAIT_CPUS", 1).run(
+        |world| {
+            let window = window(&world, false, 64);
+            let (me, ranks) = (world.rank(), world.size());
+            let (next, previous) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
+            for round in 0..50_u64 {
+                if me == round as u32 % ranks {
+                    std::thread::sleep(Duration::from_millis(3));
+                }
+                window.post(&[previous], Assert::NONE).unwrap();
+                window.start(&[next], Assert::NONE).unwrap();
+                window.put(&[round], next, 0).unwrap();
+                window.complete().unwrap();
+                window.wait().unwrap();
+                assert_eq!(window.local().load(0), Ok(round));
+            }
+            window.free().unwrap();
+            world.finalize().unwrap();
+        },
+    );
+}
+
+/// The target computes and makes no call, until it finds in its own part that the origin is done.
+#[test]
+fn a_target_that_never_enters_the_library_is_reached_all_the_same() {
+    let name = "a_target_that_never_enters_the_library_is_reached_all_the_same";
+    Ranks::new(2, name).run(|world| {
+        for private in [false, true] {
+            let window = window(&world, private, 1 << 20);
+            window.fence(Assert::NONE).unwrap();
+            if world.rank() == 1 {
+                let part = window.local();
+                while part.load::<u64>(0).unwrap() != 7 {
+                    core::hint::spin_loop();
+                }
+                window.sync();
+                assert_eq!(part.load::<u64>(8), Ok(105));
+            } else {
+                let data = vec![5_u8; 900_000];
+                window.put(&data, 1, 64).unwrap();
+                window.flush(1).unwrap();
+                let mut found = vec![0_u8; 900_000];
+                window.get(&mut found, 1, 64).unwrap();
+                assert_eq!(found, data);
+                assert_eq!(window.fetch_and_op(5_u64, 1, 8, Op::Sum).unwrap(), 0);
+                window.accumulate(&[100_u64, 1, 1], 1, 8, Op::Sum).unwrap();
+                assert_eq!(window.compare_and_swap(1_u64, 2, 1, 16).unwrap(), 1);
+                window.flush_local(1).unwrap();
+                window.flush_all().unwrap();
+                window.put(&[7_u64], 1, 0).unwrap();
+                window.flush(1).unwrap();
+            }
+            window.fence(Assert::NONE).unwrap();
+            window.free().unwrap();
+        }
+        world.finalize().unwrap();
+    });
+}
+
+#[track_caller]
+fn assert_failed<T: core::fmt::Debug>(result: Result<T, Error>, rank: u32) {
+    let failed =
+        matches!(result, Err(Error::Fault(Fault::PeerFailed { rank: dead })) if dead == rank);
+    assert!(failed, "{result:?}");
+}
+
+/// The survivors' windows go on.
+fn survivors_go_on(world: &World, private: bool) {
+    let others: Vec<_> = (0..world.size()).filter(|rank| *rank != 1).collect();
+    let group = world.endpoint().group(&others).unwrap();
+    let window = match private {
+        true => group.create_window(vec![0_u64; 8], 8).unwrap(),
+        false => group.allocate_window(64, 8).unwrap(),
+    };
+    let next = (group.place() + 1) % others.len() as u32;
+    window.fence(Assert::NONE).unwrap();
+    window.accumulate(&[u64::from(world.rank())], next, 3, Op::Sum).unwrap();
+    window.fence(Assert::NONE).unwrap();
+    let previous = others[(group.place() as usize + others.len() - 1) % others.len()];
+    assert_eq!(window.local().load(24), Ok(u64::from(previous)));
+    window.free().unwrap();
+}
+
+#[test]
+fn who_waits_for_the_dead_is_told() {
+    Ranks::new(3, "who_waits_for_the_dead_is_told").with_deaths(&[1]).run(|world| {
+        for private in [false, true] {
+            let window = window(&world, private, 64);
+            window.fence(Assert::NONE).unwrap();
+            if private {
+                if world.rank() == 1 {
+                    die();
+                }
+                report("after its death");
+                window.post(&[1], Assert::NONE).unwrap();
+                assert_failed(window.wait(), 1);
+                window.post(&[1], Assert::NONE).unwrap();
+                let failed = loop {
+                    match window.test() {
+                        Ok(ended) => assert!(!ended),
+                        failed => break failed,
+                    }
+                };
+                assert_failed(failed, 1);
+                window.start(&[1], Assert::NONE).unwrap();
+                assert_failed(window.put(&[1_u8], 1, 0), 1);
+                window.complete().unwrap();
+                assert_failed(window.put(&[1_u8], 1, 0), 1);
+                assert_failed(window.fetch_and_op(1_u64, 1, 0, Op::Sum), 1);
+                assert_failed(window.flush(1), 1);
+                assert_failed(window.fence(Assert::NONE), 1);
+                // The parts of the others are as they were.
+                window.put(&[3_u8], 2 - world.rank(), 5).unwrap();
+                window.flush(2 - world.rank()).unwrap();
+                assert_failed(window.free(), 1);
+            } else {
+                window.free().unwrap();
+            }
+        }
+        survivors_go_on(&world, false);
+        survivors_go_on(&world, true);
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn a_window_is_not_made_with_the_dead() {
+    Ranks::new(3, "a_window_is_not_made_with_the_dead").with_deaths(&[1]).run(|world| {
+        world.endpoint().barrier().unwrap();
+        if world.rank() == 1 {
+            die();
+        }
+        assert_failed(world.endpoint().allocate_window(64, 1).map(drop), 1);
+        assert_failed(world.endpoint().create_window(vec![0_u8; 64], 1).map(drop), 1);
+        survivors_go_on(&world, true);
+        world.finalize().unwrap();
+    });
+}
+
+/// Names the step to the ranks, as a number in [`STEPS`].
+#[cfg(debug_assertions)]
+const STEP: &str = "STRAIT_TEST_STEP";
+
+#[cfg(debug_assertions)]
+const STEPS: [Step; 4] = Step::OF_WINDOWS;
+
+/// One round of everything with all ranks as origins of all. How far it got, in additions to the counter at rank 0.
+#[cfg(debug_assertions)]
+fn round(window: &Window<'_>, ranks: u32, counted: &mut u64) -> Result<(), Error> {
+    let all: Vec<_> = (0..ranks).collect();
+    window.post(&all, Assert::NONE)?;
+    window.start(&all, Assert::NONE)?;
+    for target in 0..ranks {
+        window.accumulate(&[1_u64; 4], target, 0, Op::Sum)?;
+        *counted += u64::from(target == 0);
+    }
+    window.complete()?;
+    window.wait()
+}
+
+/// Rank 1 is killed at each step of a synchronisation or an accumulate. The others are told, no lock stays with the dead, and
+/// what the survivors add is there, with at most a part of what the dead rank was adding.
+#[cfg(debug_assertions)]
+#[test]
+fn killed_at_every_step_of_a_window() {
+    for step in 0..STEPS.len() {
+        let job = Ranks::new(3, "killed_at_every_step_of_a_window").with_deaths(&[1]);
+        job.with(STEP, step).within(Duration::from_secs(30)).run(|world| {
+            let step: usize = std::env::var(STEP).unwrap().parse().unwrap();
+            report(format_args!("{:?}", STEPS[step]));
+            let window = window(&world, true, 1 << 10);
+            let mut counted = 0;
+            (0..3).for_each(|_| round(&window, 3, &mut counted).unwrap());
+            window.fence(Assert::NONE).unwrap();
+            if world.rank() == 1 {
+                die_at(STEPS[step]);
+            }
+            let told = loop {
+                if let Err(error) = round(&window, 3, &mut counted) {
+                    break error;
+                }
+            };
+            assert_failed::<()>(Err(told), 1);
+            // An epoch that is open would have operations wait for a post that does not come.
+            let _ = window.complete();
+            // Whatever the dead rank held can be had.
+            for target in [0, 2] {
+                for _ in 0..100 {
+                    window.accumulate(&[1_u64; 4], target, 0, Op::Sum).unwrap();
+                }
+            }
+            let group = world.endpoint().group(&[0, 2]).unwrap();
+            let mut all = [counted + 100];
+            group.allreduce(&mut all, Op::Sum).unwrap();
+            let mut found = [0_u64; 4];
+            window.get(&mut found, 0, 0).unwrap();
+            // The dead rank was in its fourth round.
+            for sum in found {
+                assert!((all[0] + 3..=all[0] + 4).contains(&sum), "{sum} for {}", all[0]);
+            }
+            group.barrier().unwrap();
+            drop(group);
+            assert_failed(window.free(), 1);
+            survivors_go_on(&world, true);
+            world.finalize().unwrap();
+        });
+    }
+}
