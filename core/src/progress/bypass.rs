@@ -95,9 +95,6 @@ impl<M: Memory + Clone> Engine<M> {
         let idle = self.posted.is_empty() && self.unexpected.is_empty();
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
         let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
-        if found.kind() == Ok(Kind::Parcel) && idle {
-            return self.recv_parcel(source, (found, by_baton), want, buffer);
-        }
         let message = peer.lines_of_next(by_baton);
         let length = found.length();
         if length > buffer.len() || !peer.next_holds(by_baton, length) {
@@ -108,7 +105,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let key = message.key();
         if found.kind() != Ok(Kind::Eager) || !want.accepts(key) || !idle {
-            return Bypass::Closed;
+            return self.recv_parcel(source, want, buffer);
         }
         let mut to = buffer.as_mut_ptr();
         message.copy(length, |from, piece| {

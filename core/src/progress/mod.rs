@@ -101,15 +101,20 @@ impl Default for Tuning {
 const LINES_FIRST: usize = 1024;
 
 impl Tuning {
+    /// Whether messages of `length` bytes go by lines although parcels are here.
+    #[inline(always)]
+    const fn by_lines_first(&self, length: usize) -> bool {
+        length <= LINES_FIRST && length <= self.fastbox_max
+    }
+
     /// Whether messages of `length` bytes go in parcels while there are enough. Who names a transfer for large ones gets it.
     #[inline(always)]
     #[must_use]
     pub const fn suits_parcels(&self, length: usize) -> bool {
-        let by_lines = length <= LINES_FIRST && length <= self.fastbox_max;
         let announced = length > self.eager_max && !matches!(self.transfer, Transfer::Auto);
         // The packets that name parcels go where lines do.
         self.fastbox_max > 0
-            && !by_lines
+            && !self.by_lines_first(length)
             && !announced
             && length <= self.parcel_max
             && length <= self.unexpected_max

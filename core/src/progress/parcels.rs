@@ -10,7 +10,7 @@ use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::layout::Corrupt;
 use crate::memory::Memory;
 use crate::shm::{PARCEL, copy_short};
-use crate::wire::{Key, Kind, KindLength, ParcelHead};
+use crate::wire::{Key, Kind, ParcelHead};
 
 impl<M: Memory + Clone> Engine<M> {
     /// True when messages of `length` bytes to `destination` want the memory of parcels, and nobody has said yet whether
@@ -87,19 +87,15 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
-    /// As [`Engine::recv_medium`], for a message in a parcel: that which the next lines name.
-    #[inline(always)]
-    pub(super) fn recv_parcel(
-        &mut self,
-        source: u32,
-        (found, by_baton): (KindLength, bool),
-        want: Want,
-        buffer: &mut [u8],
-    ) -> Bypass {
+    /// As [`Engine::recv_medium`], for a message in one parcel.
+    #[inline(never)]
+    pub(super) fn recv_parcel(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
+        let idle = self.posted.is_empty() && self.unexpected.is_empty();
         let peer = &mut self.peers[source as usize];
+        let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
         let message = peer.lines_of_next(by_baton);
         let key = message.key();
-        if found.length() != ParcelHead::LENGTH || !want.accepts(key) {
+        if found.kind() != Ok(Kind::Parcel) || !want.accepts(key) || !idle {
             return Bypass::Closed;
         }
         let mut head = [0; ParcelHead::LENGTH];

@@ -56,15 +56,10 @@ impl<M: Memory + Clone> Engine<M> {
         if closed || self.is_told_to_keep(destination) {
             return SentShort::No;
         }
-        if self.tuning.suits_parcels(payload.len()) {
-            let sent = self.send_parcel(destination, key, payload);
-            // Somebody has to ask for the memory first.
-            if sent != SentShort::No || self.wants_parcels(destination, payload.len()) {
-                return sent;
-            }
-        }
-        if payload.len() > self.tuning.fastbox_max {
-            return SentShort::No;
+        if !self.tuning.by_lines_first(payload.len())
+            && let Some(sent) = self.send_longer(destination, key, payload)
+        {
+            return sent;
         }
         let peer = &mut self.peers[destination as usize];
         let fill = |to: NonNull<u8>, offset, piece| {
@@ -77,6 +72,20 @@ impl<M: Memory + Clone> Engine<M> {
         }
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
+    }
+
+    /// As [`Engine::send_medium`], whose checks have been made, for a message that had better go in a parcel. `None`: it goes by
+    /// lines.
+    #[inline(never)]
+    fn send_longer(&mut self, destination: u32, key: Key, payload: &[u8]) -> Option<SentShort> {
+        if self.tuning.suits_parcels(payload.len()) {
+            let sent = self.send_parcel(destination, key, payload);
+            // Somebody has to ask for the memory first.
+            if sent != SentShort::No || self.wants_parcels(destination, payload.len()) {
+                return Some(sent);
+            }
+        }
+        (payload.len() > self.tuning.fastbox_max).then_some(SentShort::No)
     }
 }
 
