@@ -12,7 +12,7 @@ use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
-use crate::hca::soft::Mode;
+use crate::hca::soft::{Mode, TimeModel};
 
 /// The value of `STRAIT_HCA` that stands for no device.
 const NO_DEVICE: &str = "none";
@@ -107,7 +107,7 @@ pub(crate) const RENDEZVOUS: Variable = Variable {
     name: "STRAIT_RENDEZVOUS",
     meaning: "who begins with messages above STRAIT_EAGER_MAX: the sender, or also a receiver that comes first",
     expected: "plain, speculative or adaptive",
-    default: "plain",
+    default: "adaptive",
 };
 
 /// The descriptor of the socket to a launcher that speaks PMI-1.
@@ -142,6 +142,14 @@ pub(crate) const HCA: Variable = Variable {
     default: "soft-inline; strait bench hca and ring measure both",
 };
 
+/// The times of a software device with a thread.
+pub(crate) const HCA_MODEL: Variable = Variable {
+    name: "STRAIT_HCA_MODEL",
+    meaning: "times of soft-engine: nanoseconds of a write and of a read without their bytes, bytes a second",
+    expected: "three numbers with commas between, such as 5900,12400,870000000",
+    default: "5900,12400,870000000, cards of 2004",
+};
+
 /// The design of the RDMA channel between nodes.
 pub(crate) const RING: Variable = Variable {
     name: "STRAIT_RING",
@@ -163,6 +171,7 @@ pub const VARIABLES: &[Variable] = &[
     LMT,
     RENDEZVOUS,
     HCA,
+    HCA_MODEL,
     RING,
     PMI_FD,
     PMI_RANK,
@@ -207,9 +216,11 @@ pub fn tuning() -> Result<Tuning, EnvError> {
 ///
 /// # Errors
 ///
-/// [`EnvError`] when the variable's value is no device.
+/// [`EnvError`] when the variable's value is no device, or there are times that are none.
 pub fn hca() -> Result<Option<Mode>, EnvError> {
-    let mode = |name: &str| Mode::ALL.into_iter().find(|mode| mode.name() == name);
+    let model = HCA_MODEL.read(|_: &TimeModel| true)?.unwrap_or(TimeModel::INFINIBAND_2004);
+    let modes = [Mode::Inline, Mode::Engine(model)];
+    let mode = |name: &str| modes.into_iter().find(|mode| mode.name() == name);
     let name = HCA.read(|name: &String| name == NO_DEVICE || mode(name).is_some())?;
     Ok(name.and_then(|name| mode(&name)))
 }

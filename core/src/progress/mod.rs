@@ -30,8 +30,10 @@ mod peer;
 mod receive;
 mod request;
 mod ring;
+mod rtr;
 mod send;
 mod short;
+mod speculation;
 mod transfer;
 
 pub use bypass::{Bypass, Want};
@@ -46,12 +48,13 @@ pub use request::{
 };
 pub use send::Sent;
 pub use short::SentShort;
+pub use speculation::Rtrs;
 
 use crate::layout::{CellIndex, Segment};
-use crate::lmt::Transfer;
+use crate::lmt::{Rtr, Transfer};
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
-use crate::rndv::Rendezvous;
+use crate::rndv::{self, Rendezvous};
 use crate::wire::FASTBOX_LENGTH_MAX;
 use announced::{Descriptors, Outbound};
 use arrive::{Body, Message};
@@ -139,6 +142,13 @@ pub struct Engine<M: Memory + Clone> {
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
     held: Held,
+    /// What our receives may ask for.
+    asking: rndv::Receiver<M>,
+    /// What the receivers of our messages have asked for.
+    asked_by: rndv::Sender<Rtr, M>,
+    /// Looks at Eager-flags so far.
+    looks: u64,
+    rtrs: Rtrs,
     /// Receives that met offered messages.
     calls: Slab<Call, M>,
     /// Large messages that were announced or are about to be.
@@ -196,6 +206,10 @@ impl<M: Memory + Clone> Engine<M> {
             requests: Slab::new(memory.clone()),
             messages: Slab::new(memory.clone()),
             held: Held::default(),
+            asking: rndv::Receiver::new(memory.clone()),
+            asked_by: rndv::Sender::new(memory.clone()),
+            looks: 0,
+            rtrs: Rtrs::default(),
             calls: Slab::new(memory.clone()),
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
@@ -264,6 +278,15 @@ impl<M: Memory + Clone> Engine<M> {
             moved |= self.push_blocked()?;
         }
         Ok(moved)
+    }
+
+    /// Asks for memory for the fastbox to `peer`, when the pair first talks.
+    fn want_fastbox(&mut self, peer: u32) {
+        let outbox = &mut self.peers[peer as usize].outbox;
+        if *outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
+            *outbox = Outbox::Wanted;
+            self.wanted.insert(peer);
+        }
     }
 
     /// A peer to whom the engine would like to open its fastbox. Back the range that

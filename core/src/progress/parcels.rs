@@ -83,6 +83,7 @@ impl<M: Memory + Clone> Engine<M> {
             return SentShort::No;
         }
         peer.parcels.hand_over(number);
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }

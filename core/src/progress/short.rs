@@ -42,6 +42,7 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return SentShort::No;
         }
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
@@ -70,6 +71,7 @@ impl<M: Memory + Clone> Engine<M> {
         if !peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false) {
             return SentShort::No;
         }
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
@@ -78,6 +80,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// lines.
     #[inline(never)]
     fn send_longer(&mut self, destination: u32, key: Key, payload: &[u8]) -> Option<SentShort> {
+        if self.speculates(destination, key, payload.len()) {
+            return Some(SentShort::No);
+        }
         if self.tuning.suits_parcels(payload.len()) {
             let sent = self.send_parcel(destination, key, payload);
             // Somebody has to ask for the memory first.

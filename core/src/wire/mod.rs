@@ -26,7 +26,7 @@ pub enum Kind {
     EagerFirst = 1,
     /// A further part of the message that its source is in the middle of.
     EagerMore = 2,
-    /// The announcement of a message that stays where it is until its receive is there (`[Nemesis07]` §3.2). Takes part in
+    /// Ready to send: the announcement of a message that stays where it is until its receive is there (`[Nemesis07]` §3.2). Takes part in
     /// matching like the first packet of a message; its payload is a [`crate::lmt::SendCookie`].
     Rts = 3,
     /// The announcement of a message that its sender keeps because the receiver has no room for it. Takes part in matching
@@ -34,8 +34,14 @@ pub enum Kind {
     Offer = 4,
     /// The first part, or all, of an offered message that its receiver called for.
     Called = 5,
+    /// A receive waits for a large message (`[SpecRndv09]` §3.1.2): from the receiver to the sender that it names. Matches no
+    /// receive; its payload is a [`crate::lmt::Rtr`].
+    Rtr = 6,
+    /// The announcement of a message that uses an RTR. Takes part in matching as an RTS does; its payload is a
+    /// [`crate::lmt::RtrAck`].
+    RtrAck = 7,
     /// A part of a message, or all of it, that lies in a parcel of the pair's; its payload is a [`ParcelHead`].
-    Parcel = 6,
+    Parcel = 8,
 }
 
 impl Kind {
@@ -53,7 +59,9 @@ impl Kind {
             3 => Ok(Self::Rts),
             4 => Ok(Self::Offer),
             5 => Ok(Self::Called),
-            6 => Ok(Self::Parcel),
+            6 => Ok(Self::Rtr),
+            7 => Ok(Self::RtrAck),
+            8 => Ok(Self::Parcel),
             found => Err(Corrupt::Kind { found }),
         }
     }
