@@ -78,6 +78,14 @@ pub(crate) const EAGER_MAX: Variable = Variable {
     default: "16384",
 };
 
+/// The longest message that goes in parcels.
+pub(crate) const PARCEL_MAX: Variable = Variable {
+    name: "STRAIT_PARCEL_MAX",
+    meaning: "longest message that goes in parcels while they are here, bytes; 0 goes without",
+    expected: "a number of bytes",
+    default: "65536",
+};
+
 /// What the unexpected messages of one peer may take.
 pub(crate) const UNEXPECTED_MAX: Variable = Variable {
     name: "STRAIT_UNEXPECTED_MAX",
@@ -166,6 +174,7 @@ pub const VARIABLES: &[Variable] = &[
     CPUS,
     FASTBOX_MAX,
     EAGER_MAX,
+    PARCEL_MAX,
     UNEXPECTED_MAX,
     LMT,
     RENDEZVOUS,
@@ -196,12 +205,14 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let eager_max = EAGER_MAX.read(|_: &usize| true)?;
+    let parcel_max = PARCEL_MAX.read(|_: &usize| true)?;
     let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
     let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: eager_max.unwrap_or(default.eager_max),
+        parcel_max: parcel_max.unwrap_or(default.parcel_max),
         unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
         rendezvous: rendezvous
@@ -335,6 +346,7 @@ mod tests {
     fn the_table_states_the_defaults_and_limits_that_hold() {
         assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
         assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
+        assert_eq!(PARCEL_MAX.default, Tuning::default().parcel_max.to_string());
         assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
         assert_eq!(RENDEZVOUS.default, Tuning::default().rendezvous.name());

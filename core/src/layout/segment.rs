@@ -8,6 +8,7 @@ use super::{
 };
 use crate::shm::{
     BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr, Flow,
+    Parcels,
 };
 use crate::sync::{AtomicU32, CACHE_LINE};
 
@@ -216,6 +217,21 @@ impl Segment {
         }
         // SAFETY: the plan puts the baton behind the two credit lines of the pair's block, 64-aligned.
         unsafe { Baton::new(self.pair(rank, peer).add(2 * CACHE_LINE).cast(), count, rank > peer) }
+    }
+
+    /// The view that `rank` has of the parcels that it shares with `peer`. The range of the parcels ([`Plan::parcel_range`])
+    /// must be backed by memory before anything in it is touched. A rank shares none with itself.
+    ///
+    /// # Panics
+    ///
+    /// When either is no rank of this segment.
+    #[must_use]
+    pub fn parcels(&self, rank: u32, peer: u32) -> Parcels {
+        assert!(rank < self.ranks() && peer < self.ranks());
+        let count = if rank == peer { 0 } else { self.plan.config().parcels };
+        let (offset, _) = self.plan.parcel_range(rank, peer);
+        // SAFETY: the plan puts the parcels of each pair inside the mapping.
+        unsafe { Parcels::new(self.base.add(offset), count, rank > peer) }
     }
 
     /// The copy ring from `source` to `destination`, and its granules. `None`: the segment has none. The range of the ring

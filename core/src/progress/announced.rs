@@ -72,7 +72,7 @@ impl<M: Memory + Clone> Descriptors<M> {
 
 impl<M: Memory + Clone> Engine<M> {
     /// Prepares to announce a message, if that is how a message of this length travels to `destination`. `None`: it goes
-    /// through cells. So does one that finds all descriptors taken: it may have to overtake their messages' receives. So does
+    /// through cells, or in parcels. So does one that finds all descriptors taken: it may have to overtake their messages' receives. So does
     /// a message to this rank itself, which nobody else could receive meanwhile, and one to a peer to whom there is no copy
     /// ring: nothing else may be left for it when the kernel forbids the one copy.
     pub(super) fn pre_send(
@@ -82,7 +82,10 @@ impl<M: Memory + Clone> Engine<M> {
         data: Cursor,
     ) -> Result<Option<u32>, OutOfMemory> {
         let total = data.remaining();
-        let large = total > self.tuning.eager_max && Span::fits(total);
+        let large = total > self.tuning.eager_max
+            && Span::fits(total)
+            && (self.speculates(destination, key, total)
+                || !self.goes_in_parcels(destination, total));
         let peer = &mut self.peers[destination as usize];
         if !large || !matches!(peer.outlet, Outlet::Open(_)) || destination == self.rank {
             return Ok(None);

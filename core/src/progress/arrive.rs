@@ -145,7 +145,9 @@ impl<M: Memory + Clone> Engine<M> {
         let kind = Kind::parse(head.kind)?;
         let whole = length == head.total;
         let fits = match kind {
-            Kind::Eager | Kind::Rts | Kind::Offer | Kind::Rtr | Kind::RtrAck => whole,
+            Kind::Eager | Kind::Rts | Kind::Offer | Kind::Rtr | Kind::RtrAck | Kind::Parcel => {
+                whole
+            }
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
             Kind::Called => length <= head.total,
         };
@@ -161,7 +163,7 @@ impl<M: Memory + Clone> Engine<M> {
             total,
             length: head.length as usize,
             // SAFETY: the cell came from `Segment::cell`.
-            payload: Payload::Cell(unsafe { Cell::payload(cell) }),
+            payload: Payload::Whole(unsafe { Cell::payload(cell) }),
         })
     }
 
@@ -172,6 +174,7 @@ impl<M: Memory + Clone> Engine<M> {
                 None => self.keep_unexpected(&packet)?,
             },
             Kind::Called => self.take_called(&packet)?,
+            Kind::Parcel => return self.deliver_parcel(&packet),
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;

@@ -25,12 +25,14 @@ mod negotiation;
 mod network;
 mod offered;
 mod packet;
+mod parcels;
 mod peer;
 mod receive;
 mod request;
 mod ring;
 mod rtr;
 mod send;
+mod short;
 mod speculation;
 mod transfer;
 
@@ -44,7 +46,8 @@ pub use receive::Received;
 pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
 };
-pub use send::{Sent, SentShort};
+pub use send::Sent;
+pub use short::SentShort;
 pub use speculation::Rtrs;
 
 use crate::layout::{CellIndex, Segment};
@@ -72,6 +75,9 @@ pub struct Tuning {
     /// Longest message that is copied through fastbox and cells, bytes. A longer one stays where it is until its receive is
     /// there.
     pub eager_max: usize,
+    /// Longest message that goes in parcels while enough of them are here, bytes; those beyond `eager_max` only under
+    /// [`Transfer::Auto`]. Zero keeps all of them shut.
+    pub parcel_max: usize,
     /// Private memory that one peer's unexpected messages may take, bytes. Beyond it the peer keeps its messages until their
     /// receives are there; what it had handed over by then still comes.
     pub unexpected_max: usize,
@@ -86,6 +92,7 @@ impl Default for Tuning {
         Self {
             fastbox_max: 2048,
             eager_max: 16 * 1024,
+            parcel_max: 64 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
             rendezvous: Rendezvous::default(),
@@ -93,7 +100,29 @@ impl Default for Tuning {
     }
 }
 
+/// Longest message that goes by lines although parcels are here, bytes.
+const LINES_FIRST: usize = 1024;
+
 impl Tuning {
+    /// Whether messages of `length` bytes go by lines although parcels are here.
+    #[inline(always)]
+    const fn by_lines_first(&self, length: usize) -> bool {
+        length <= LINES_FIRST && length <= self.fastbox_max
+    }
+
+    /// Whether messages of `length` bytes go in parcels while there are enough. Who names a transfer for large ones gets it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn suits_parcels(&self, length: usize) -> bool {
+        let announced = length > self.eager_max && !matches!(self.transfer, Transfer::Auto);
+        // The packets that name parcels go where lines do.
+        self.fastbox_max > 0
+            && !self.by_lines_first(length)
+            && !announced
+            && length <= self.parcel_max
+            && length <= self.unexpected_max
+    }
+
     fn within_limits(self) -> Self {
         Self { fastbox_max: self.fastbox_max.min(FASTBOX_LENGTH_MAX), ..self }
     }

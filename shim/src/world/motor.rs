@@ -63,7 +63,7 @@ impl Motor<'_> {
         Ok(moved? | carried? | far?)
     }
 
-    /// Begins to send, after the copy ring is backed if the message is the first that wants it.
+    /// Begins to send, after parcels or copy ring are backed if the message is the first that wants them.
     ///
     /// # Safety
     ///
@@ -76,6 +76,10 @@ impl Motor<'_> {
         owner: Owner,
     ) -> Result<Sent, StartError> {
         self.progress_first(destination, key, data.remaining());
+        if self.engine.wants_parcels(destination, data.remaining()) {
+            let backed = self.place.map.back_parcels(self.place.rank, destination).is_ok();
+            self.engine.parcels_backed(destination, backed);
+        }
         if self.engine.wants_ring(destination, data.remaining()) {
             let backed = self.place.map.back_ring(self.place.rank, destination).is_ok();
             self.engine.ring_backed(destination, backed);

@@ -153,6 +153,7 @@ impl Cluster {
             let mut engine = arenas[node as usize].engine_with(rank, &ledger, tuning());
             for peer in 0..ranks {
                 if peer / per_node == node {
+                    engine.parcels_backed(peer, true);
                     engine.ring_backed(peer, true);
                 } else {
                     engine.set_remote(peer).expect("memory");
