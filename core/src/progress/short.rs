@@ -80,7 +80,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// lines.
     #[inline(never)]
     fn send_longer(&mut self, destination: u32, key: Key, payload: &[u8]) -> Option<SentShort> {
-        if self.speculates(destination, key, payload.len()) {
+        let large = payload.len() > self.tuning.eager_max;
+        if large && self.asked_by.is_asked(destination, key) {
             return Some(SentShort::No);
         }
         if self.tuning.suits_parcels(payload.len()) {
