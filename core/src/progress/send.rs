@@ -67,6 +67,7 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return SentShort::No;
         }
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
@@ -91,6 +92,7 @@ impl<M: Memory + Clone> Engine<M> {
         if !peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false) {
             return SentShort::No;
         }
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
@@ -125,14 +127,14 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.stream.is_some() {
             return self.isend_remote(destination, key, data, owner);
         }
-        if peer.outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
-            peer.outbox = Outbox::Wanted;
-            self.wanted.insert(destination);
-        }
+        self.want_fastbox(destination);
         // Fallible work first: once a packet has left, there must be a place for the rest.
         self.requests.reserve()?;
         let announced = self.pre_send(destination, key, data)?;
         let stage = announced.map_or(Stage::Eager, |sender| Stage::Announce { sender });
+        if stage == Stage::Eager {
+            self.peers[destination as usize].eager.set(key);
+        }
         let mut message = Outgoing { key, total: data.remaining(), sent: 0, data, stage };
         let offered = stage == Stage::Eager && self.must_offer(destination, message.total);
         if offered
@@ -150,6 +152,15 @@ impl<M: Memory + Clone> Engine<M> {
         let id = self.requests.insert(Entry { owner, request: Request::Announced { sender } })?;
         self.answer_for(sender, id);
         Ok(Sent::Pending(RequestId(id)))
+    }
+
+    /// Asks for memory for the fastbox to `peer`, when the pair first talks.
+    pub(super) fn want_fastbox(&mut self, peer: u32) {
+        let outbox = &mut self.peers[peer as usize].outbox;
+        if *outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
+            *outbox = Outbox::Wanted;
+            self.wanted.insert(peer);
+        }
     }
 
     /// Ends the claim of a pending send on its buffer: the engine copies what is left and sends it from there. The id
