@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Plan, Segment};
+use strait_core::matching::Pattern;
 use strait_core::progress::{
-    Cursor, Engine, Owner, ProgressError, Sent, SentShort, StartError, Tuning,
+    Cursor, Engine, Owner, ProgressError, Received, Sent, SentShort, StartError, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -288,12 +289,14 @@ impl World {
     }
 
     /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
-    /// make a difference.
-    pub(crate) fn progress_first(&self, peer: Rank, key: Key, length: usize) {
-        if self.engine().speculates(peer, key, length) {
+    /// make a difference. Says whether there was one.
+    fn progress_first(&self, peer: Rank, key: Key, length: usize) -> bool {
+        let speculates = self.engine().speculates(peer, key, length);
+        if speculates {
             // An error is met again, and reported, by the next progress.
             let _ = self.progress();
         }
+        speculates
     }
 
     /// Begins to send, after the copy ring is backed if the message is the first that wants it.
@@ -322,6 +325,30 @@ impl World {
             let _ = self.poll_network();
         }
         sent
+    }
+
+    /// Begins to receive. An RTR leaves at once.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::irecv`].
+    pub(crate) unsafe fn irecv(
+        &self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        let Pattern { context, source, tag } = pattern;
+        let key = Key::new(context, tag);
+        let speculates = self.progress_first(source, key, buffer.remaining());
+        // SAFETY: by the contract.
+        let received = unsafe { self.engine().irecv(pattern, buffer, owner) };
+        self.serve_wants();
+        if speculates && matches!(received, Ok(Received::Pending(_))) {
+            // An error is met again, and reported, by progress.
+            let _ = self.poll_network();
+        }
+        received
     }
 
     /// Backs the fastboxes that the engine wants, and wakes whom it wants awake.

@@ -34,7 +34,9 @@ impl<M: Memory + Clone> Engine<M> {
                 + self.receivers.len()
                 + self.calls.len()
                 + self.announced.len()
-                + self.readings.len()) as usize,
+                + self.readings.len()
+                + self.invited.len()
+                + self.writings.len()) as usize,
             descriptors: self.descriptors.in_use(),
             cells: self.cells.out(),
         })

@@ -8,7 +8,7 @@ mod offer;
 mod stream;
 
 pub use offer::Offer;
-pub use stream::{Name, StreamHead};
+pub use stream::{Asked, Name, StreamHead};
 
 use core::ops::AddAssign;
 

@@ -16,6 +16,7 @@ use strait_core::hca::{Access, Hca as _, Region};
 use strait_core::lmt::Transfer;
 use strait_core::progress::{Begun, Broken, Channel, Direct, Engine, Part, Taken, Tuning};
 use strait_core::ring::{self, Design};
+use strait_core::rndv::Rendezvous;
 use strait_core::wire::StreamHead;
 
 use crate::conformance::ring::{Mesh, Node, Rig};
@@ -130,6 +131,7 @@ impl Cluster {
             eager_max: draws.usize(0..600),
             unexpected_max: *draws.choice(&[300, 2000, 1 << 20]).expect("one of them"),
             transfer: Transfer::CopyRing,
+            rendezvous: *draws.choice(&Rendezvous::ALL).expect("one of them"),
             ..Tuning::default()
         };
         Self::on(fabric, links, (ranks, per_node), tuning, (rng, refuse))
