@@ -23,7 +23,7 @@
 //! | `[SpecRndv09]` | here                                                                          |
 //! |----------------|-------------------------------------------------------------------------------|
 //! | RTR            | `Receiver::ask`: the buffer, in a packet to the sender                        |
-//! | RTR-ACK        | `Sender::use_rtr`, `Receiver::start_used`: the data, in a packet to the receiver |
+//! | RTR-ACK        | `Sender::by_rtr`, `Receiver::start_used`: the data, in a packet to the receiver |
 //! | RDMA Write     | chunks, by either side                                                        |
 //!
 //! The two halves are values that neither allocate, wait nor copy between processes: they hand out [`Job`]s, which the

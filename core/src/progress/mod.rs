@@ -258,6 +258,15 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(moved)
     }
 
+    /// Asks for memory for the fastbox to `peer`, when the pair first talks.
+    fn want_fastbox(&mut self, peer: u32) {
+        let outbox = &mut self.peers[peer as usize].outbox;
+        if *outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
+            *outbox = Outbox::Wanted;
+            self.wanted.insert(peer);
+        }
+    }
+
     /// A peer to whom the engine would like to open its fastbox. Back the range that
     /// [`crate::layout::Plan::pair_range`] gives for (this rank, peer) with memory, then say how it went with
     /// [`Engine::fastbox_backed`].

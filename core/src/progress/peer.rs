@@ -1,5 +1,6 @@
 //! What one rank knows of another.
 
+use super::Fault;
 use super::request::Outgoing;
 use super::ring::{Emptying, Outlet};
 use crate::layout::Segment;
@@ -214,6 +215,18 @@ pub enum Gone {
     Finished,
     /// It is on another node, and there is no network.
     Unreachable,
+}
+
+impl Gone {
+    /// The fault that operations with a peer that went this way end with.
+    #[must_use]
+    pub const fn fault(self, rank: u32) -> Fault {
+        match self {
+            Self::Failed => Fault::PeerFailed { rank },
+            Self::Finished => Fault::PeerFinished { rank },
+            Self::Unreachable => Fault::Unreachable { rank },
+        }
+    }
 }
 
 /// A list of requests, or of calls, linked through them.

@@ -61,7 +61,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Takes back one RTR. False: the peer has used it.
-    fn withdraw_rtr(&mut self, Asked { number: receiver, .. }: Asked) -> bool {
+    fn retract_rtr(&mut self, Asked { number: receiver, .. }: Asked) -> bool {
         let Some(inbound) = self.receivers.get(receiver) else { return true };
         let home = inbound.half.home();
         if !home.of(&self.segment).chunks.retract(home.generation) {
@@ -95,7 +95,7 @@ impl<M: Memory + Clone> Engine<M> {
         // No more ask than that.
         ids.iter_mut().zip(from).for_each(|(place, receive)| *place = Some(receive));
         for receive in ids.into_iter().flatten() {
-            if self.asked(receive).is_some_and(|asked| !self.withdraw_rtr(asked)) {
+            if self.asked(receive).is_some_and(|asked| !self.retract_rtr(asked)) {
                 return Err(StillClaimed::Moving { peer: source });
             }
             self.rtrs.retracted += 1;
@@ -117,7 +117,7 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(asked) = asked {
             if self.peers[asked.peer as usize].stream.is_some() {
                 self.uninvite(asked.number);
-            } else if !self.withdraw_rtr(asked) {
+            } else if !self.retract_rtr(asked) {
                 return Err(Corrupt::Rtr);
             }
             self.missed(envelope, has_turn);

@@ -6,9 +6,7 @@ use core::ptr::NonNull;
 use super::network::Writing;
 use super::peer::{Outbox, Peer, Pushed};
 use super::request::{Entry, Outgoing, Owned, Request, Stage};
-use super::{
-    Cursor, Engine, Fault, Gone, Outcome, Owner, RequestId, StartError, Status, StillClaimed,
-};
+use super::{Cursor, Engine, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
 use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
@@ -153,15 +151,6 @@ impl<M: Memory + Clone> Engine<M> {
         let id = self.requests.insert(Entry { owner, request: Request::Announced { sender } })?;
         self.answer_for(sender, id);
         Ok(Sent::Pending(RequestId(id)))
-    }
-
-    /// Asks for memory for the fastbox to `peer`, when the pair first talks.
-    pub(super) fn want_fastbox(&mut self, peer: u32) {
-        let outbox = &mut self.peers[peer as usize].outbox;
-        if *outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
-            *outbox = Outbox::Wanted;
-            self.wanted.insert(peer);
-        }
     }
 
     /// Ends the claim of a pending send on its buffer: the engine copies what is left and sends it from there. The id
@@ -499,16 +488,4 @@ fn announce(peer: &mut Peer) -> u8 {
         return CellHead::FASTBOX_OPEN;
     }
     0
-}
-
-impl Gone {
-    /// The fault that operations with a peer that went this way end with.
-    #[must_use]
-    pub const fn fault(self, rank: u32) -> Fault {
-        match self {
-            Self::Failed => Fault::PeerFailed { rank },
-            Self::Finished => Fault::PeerFinished { rank },
-            Self::Unreachable => Fault::Unreachable { rank },
-        }
-    }
 }

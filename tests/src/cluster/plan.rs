@@ -27,7 +27,7 @@ pub(super) struct Receive {
 }
 
 /// Who sends what to whom, each rank in the order of this list, and who receives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) messages: Vec<Message>,
     pub(super) receives: Vec<Receive>,
@@ -40,6 +40,28 @@ impl Plan {
         let mut rng = Rng::with_seed(seed ^ 0x91a0);
         // What receives leave open, for each destination: a mixture could starve one of them.
         let open: Vec<_> = (0..ranks).map(|_| (rng.bool(), rng.bool())).collect();
+        Self::of(&mut rng, ranks, count, &open)
+    }
+
+    /// The same of large messages, nearly all, for whose sources and tags the receives wait: such as may ask for theirs.
+    #[must_use]
+    pub fn of_large(seed: u64, ranks: u32, count: usize) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x1a46);
+        let open: Vec<_> = (0..ranks).map(|_| (false, rng.u8(0..4) == 0)).collect();
+        let mut plan = Self::of(&mut rng, ranks, count, &open);
+        for message in &mut plan.messages {
+            if rng.u8(0..8) > 0 {
+                message.length = rng.usize(1000..4000);
+            }
+        }
+        // Now and then too short for some, but predicting them.
+        for receive in &mut plan.receives {
+            receive.capacity = if rng.u8(0..8) == 0 { 1500 } else { 4000 };
+        }
+        plan
+    }
+
+    fn of(rng: &mut Rng, ranks: u32, count: usize, open: &[(bool, bool)]) -> Self {
         let (mut messages, mut receives) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let (source, destination) = (rng.u32(0..ranks), rng.u32(0..ranks));
