@@ -1,13 +1,13 @@
 //! The engines of a job on several nodes, on one thread, over the simulated fabric: everything is drawn from a seed, and who
 //! gets what is judged by the oracle.
 
-mod overtaking;
 mod plan;
 mod play;
+mod scripted;
 
-pub use overtaking::overtake;
 pub use plan::Plan;
 pub use play::play;
+pub use scripted::{overtake, write};
 
 use core::ops::Range;
 

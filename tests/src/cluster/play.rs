@@ -243,8 +243,11 @@ impl<'a> Game<'a> {
         false
     }
 
-    /// Cancels one receive. It may be that its sender has to be asked.
+    /// Cancels one receive. It may be that its sender has to be asked. Where one is dead, some wait for messages that never come.
     fn cancel_a_receive(&mut self, rank: u32) -> bool {
+        if self.cluster.dead.is_some() {
+            return false;
+        }
         let engine = &mut self.cluster.engines[rank as usize];
         let pending = |one: &&mut Operation| {
             one.rank == rank && !one.cancelled && matches!(one.state, State::Pending(_))
