@@ -14,8 +14,8 @@ use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
 pub struct Sender {
     peer: u32,
     home: Home,
-    /// Whether it uses an RTR, and the turn that it has.
     uses_rtr: bool,
+    /// [`Turn::word`] of its turn.
     turn: u32,
     total: usize,
     data: Cursor,
@@ -113,52 +113,40 @@ impl Sender {
     ) -> Self {
         descriptor.grant.begin();
         descriptor.chunks.begin(home.generation);
-        let (Ways { data, transfer, may_write, uses_heaps, .. }, lies) = (ways, ways.lies());
+        Self { turn: Turn::word(turn), ..Self::new(peer, home, ways) }
+    }
+
+    /// Sends a message to `peer` by an RTR of its, which the caller has used just now. The buffer can be written at `to`.
+    pub(crate) fn by_rtr(peer: u32, rtr: &Rtr, to: Option<Remote>, ways: Ways) -> Self {
+        let half = Self::new(peer, rtr.home(peer), ways);
+        // `Rtr::parse` checked that the capacity fits.
+        let span = Span { length: half.total.min(rtr.capacity as usize) };
+        let to = to.filter(|to| half.uses_heaps || matches!(to, Remote::Private(_)));
+        let alone = match half.lies {
+            Place::Nowhere => true,
+            Place::Private(_) => rtr.reads == 0,
+            Place::Heap(_) => false,
+        };
+        let answer = Some(Answer { handle: rtr.handle, to, span });
+        Self { uses_rtr: true, turn: rtr.turn, answer, alone, ..half }
+    }
+
+    fn new(peer: u32, home: Home, ways: Ways) -> Self {
+        let Ways { data, transfer, may_write, uses_heaps, .. } = ways;
         Self {
             peer,
             home,
             uses_rtr: false,
-            turn: Turn::word(turn),
+            turn: 0,
             total: data.remaining(),
             data,
             base: 0,
             answer: None,
             transfer,
-            lies,
+            lies: ways.lies(),
             may_write: may_write && transfer.writes(),
             uses_heaps,
             alone: false,
-            withdrawn: false,
-            ours: Bytes::default(),
-            left: Bytes::default(),
-        }
-    }
-
-    /// Sends a message to `peer` by its RTR, which was used for it just now. The buffer can be written at `to`.
-    pub(crate) fn by_rtr(peer: u32, rtr: &Rtr, to: Option<Remote>, ways: Ways) -> Self {
-        let (Ways { data, transfer, may_write, uses_heaps, .. }, lies) = (ways, ways.lies());
-        let total = data.remaining();
-        // Where it does not fit, `usize` is what was checked.
-        let span = Span { length: total.min(rtr.capacity as usize) };
-        let to = to.filter(|to| uses_heaps || matches!(to, Remote::Private(_)));
-        Self {
-            peer,
-            home: rtr.home(peer),
-            uses_rtr: true,
-            turn: rtr.turn,
-            total,
-            data,
-            base: 0,
-            answer: Some(Answer { handle: rtr.handle, to, span }),
-            transfer,
-            lies,
-            may_write: may_write && transfer.writes(),
-            uses_heaps,
-            alone: match lies {
-                Place::Nowhere => true,
-                Place::Private(_) => rtr.reads == 0,
-                Place::Heap(_) => false,
-            },
             withdrawn: false,
             ours: Bytes::default(),
             left: Bytes::default(),

@@ -88,7 +88,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(None);
         }
         self.senders.reserve()?;
-        // An RTR would bring one of its own; but whether there is one may be asked only by who can go on without.
+        // An RTR brings one of its own; but only who can do without may ask for it.
         let Some((place, generation)) = self.descriptors.take() else { return Ok(None) };
         let home = Home { owner: self.rank, place, generation };
         let (half, chosen) = match self.start(destination, key, data) {
@@ -108,7 +108,7 @@ impl<M: Memory + Clone> Engine<M> {
             tag: key.tag(),
             announced: false,
             chosen,
-            // Of an RTR, the receive is there; otherwise it is seen later.
+            // Right for an RTR; otherwise said when the receive is there.
             met: self.now,
             owned: None,
         };
