@@ -287,7 +287,8 @@ impl Request<'_> {
     }
 
     /// Cancels a receive that no message has matched: it then ends with [`crate::Fault::Cancelled`]. Says whether it
-    /// did; a receive that matched, and a send, go on.
+    /// did; a receive that matched, and a send, go on. A receive that asked a rank on another node for its message says no, and
+    /// may end so all the same: that rank decides, when it is inside the library, and waiting for the receive waits for that.
     ///
     /// # Source
     ///
