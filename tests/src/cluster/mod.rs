@@ -124,7 +124,8 @@ impl Cluster {
         let mut model = Model::drawn(seed);
         model.capabilities.message = *rng.choice(&[2000, 1 << 30]).expect("one of them");
         let fabric = Fabric::new(seed, ranks, model);
-        let per_node = rng.u32(1..3);
+        // Two on one node would be none.
+        let per_node = if ranks > 2 { rng.u32(1..3) } else { 1 };
         let refuse = *rng.choice(&[0, 0, 0, 20]).expect("one of them");
         let mut draws = rng.fork();
         let tuning = || Tuning {

@@ -145,10 +145,10 @@ impl<'a> Game<'a> {
     fn turn(&mut self) -> bool {
         let living: Vec<u32> = self.cluster.living().collect();
         let rank = *self.rng.choice(&living).expect("somebody lives");
-        match self.rng.u8(0..11) {
+        match self.rng.u8(0..12) {
             10 => self.cancel_a_receive(rank),
             0 => self.begin_send(rank),
-            1 => self.begin_receive(rank),
+            1 | 11 => self.begin_receive(rank),
             2 => self.test(rank),
             3 => self.detach_a_send(rank),
             4 => self.tell_of_the_dead(rank),
@@ -161,6 +161,9 @@ impl<'a> Game<'a> {
     fn begin_send(&mut self, rank: u32) -> bool {
         let next = |one: &Operation| one.rank == rank && matches!(one.state, State::Waiting);
         let Some(number) = self.sends.iter().position(next) else { return false };
+        if self.rng.u8(0..self.plan.hesitation) > 0 {
+            return false;
+        }
         let Message { envelope, destination, .. } = self.plan.messages[number];
         let (send, engine) = (&mut self.sends[number], &mut self.cluster.engines[rank as usize]);
         let key = Key::new(envelope.context, envelope.tag);
@@ -179,6 +182,10 @@ impl<'a> Game<'a> {
     fn begin_receive(&mut self, rank: u32) -> bool {
         let next = |one: &Operation| one.rank == rank && matches!(one.state, State::Waiting);
         let Some(number) = self.receives.iter().position(next) else { return false };
+        let pending = |one: &&Operation| one.rank == rank && matches!(one.state, State::Pending(_));
+        if self.receives.iter().filter(pending).count() >= self.plan.ahead {
+            return false;
+        }
         let pattern = self.plan.receives[number].pattern;
         let (receive, engine) =
             (&mut self.receives[number], &mut self.cluster.engines[rank as usize]);
@@ -252,7 +259,7 @@ impl<'a> Game<'a> {
         let pending = |one: &&mut Operation| {
             one.rank == rank && !one.cancelled && matches!(one.state, State::Pending(_))
         };
-        let found = self.receives.iter_mut().filter(pending).find(|_| self.rng.u8(0..16) == 0);
+        let found = self.receives.iter_mut().filter(pending).find(|_| self.rng.u8(0..64) == 0);
         let Some(receive) = found else { return false };
         if let State::Pending(id) = receive.state {
             let _ = engine.cancel(id);
