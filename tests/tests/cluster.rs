@@ -59,7 +59,6 @@ fn receivers_come_first() {
         sum_up(&sums, play(cluster, &Plan::of_large(seed, 2, 40), seed, None));
     });
     let played = std::env::var_os("STRAIT_TEST_SEED").is_none();
-
     assert!(!played || sums.get().iter().all(|sum| *sum > 30), "{sums:?}");
 }
 
