@@ -280,7 +280,7 @@ impl<'world> Endpoint<'world> {
     unsafe fn recv_posted(&self, buffer: Cursor, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
-        match unsafe { self.world.turn().irecv(pattern, buffer, Owner::BLOCKING) }? {
+        match unsafe { self.world.irecv(pattern, buffer, Owner::BLOCKING) }? {
             Received::Done(outcome) => Ok(outcome?),
             Received::Pending(id) => Ok(self.world.wait(id)??),
         }

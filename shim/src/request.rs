@@ -205,8 +205,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let pattern = self.endpoint.pattern(source, tag);
         // SAFETY: by the contract, and the engine's claim ends with the scope.
-        let received = unsafe { self.world().irecv(pattern, buffer, self.owner) }?;
-        Ok(match received {
+        Ok(match unsafe { self.world().irecv(pattern, buffer, self.owner) }? {
             Received::Done(outcome) => self.finished(outcome),
             Received::Pending(id) => self.pending(id),
         })
@@ -288,7 +287,8 @@ impl Request<'_> {
     }
 
     /// Cancels a receive that no message has matched: it then ends with [`crate::Fault::Cancelled`]. Says whether it
-    /// did; a receive that matched, and a send, go on.
+    /// did; a receive that matched, and a send, go on. A receive that asked a rank on another node for its message says no, and
+    /// may end so all the same: that rank decides, when it is inside the library, and waiting for the receive waits for that.
     ///
     /// # Source
     ///

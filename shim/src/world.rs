@@ -326,7 +326,7 @@ impl World {
         unsafe { self.turn().motor().isend(destination, key, data, owner) }
     }
 
-    /// Begins to receive.
+    /// Begins to receive. An RTR leaves at once.
     ///
     /// # Safety
     ///

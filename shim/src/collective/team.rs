@@ -224,7 +224,7 @@ impl<'a> Team<'a> {
         // SAFETY: `finish` ends the operation's claim before this returns.
         let received = unsafe {
             let cursor = Cursor::contiguous(part_of_mut(buffer));
-            self.world.turn().irecv(pattern, cursor, Owner::BLOCKING)
+            self.world.irecv(pattern, cursor, Owner::BLOCKING)
         }?;
         match received {
             Received::Done(outcome) => Ok(outcome?.bytes),

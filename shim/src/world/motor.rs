@@ -94,7 +94,7 @@ impl Motor<'_> {
         sent
     }
 
-    /// Begins to receive.
+    /// Begins to receive. An RTR leaves at once.
     ///
     /// # Safety
     ///
@@ -106,20 +106,26 @@ impl Motor<'_> {
         owner: Owner,
     ) -> Result<Received, StartError> {
         let key = Key::new(pattern.context, pattern.tag);
-        self.progress_first(pattern.source, key, buffer.remaining());
+        let speculates = self.progress_first(pattern.source, key, buffer.remaining());
         // SAFETY: by the contract.
         let received = unsafe { self.engine.irecv(pattern, buffer, owner) };
         self.serve_wants();
+        if speculates && matches!(received, Ok(Received::Pending(_))) {
+            // An error is met again, and reported, by progress.
+            let _ = self.poll_network();
+        }
         received
     }
 
     /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
-    /// make a difference.
-    fn progress_first(&mut self, peer: Rank, key: Key, length: usize) {
-        if self.engine.speculates(peer, key, length) {
+    /// make a difference. Says whether there was one.
+    fn progress_first(&mut self, peer: Rank, key: Key, length: usize) -> bool {
+        let speculates = self.engine.speculates(peer, key, length);
+        if speculates {
             // An error is met again, and reported, by the next progress.
             let _ = self.progress();
         }
+        speculates
     }
 
     /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
