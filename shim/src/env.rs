@@ -158,6 +158,14 @@ pub(crate) const RING: Variable = Variable {
     default: "zero_copy",
 };
 
+/// Who makes progress.
+pub(crate) const PROGRESS: Variable = Variable {
+    name: "STRAIT_PROGRESS",
+    meaning: "who moves messages: the program's calls alone, or a thread as well, while the program computes",
+    expected: "calls or thread",
+    default: "calls",
+};
+
 /// The table of all variables, as `strait info` prints it.
 pub const VARIABLES: &[Variable] = &[
     BOOT_FD,
@@ -173,6 +181,7 @@ pub const VARIABLES: &[Variable] = &[
     HCA,
     HCA_MODEL,
     RING,
+    PROGRESS,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,
@@ -244,6 +253,16 @@ pub fn ring() -> Result<Design, EnvError> {
     let design = |name: &str| Design::ALL.into_iter().find(|design| design.name() == name);
     let name = RING.read(|name: &String| design(name).is_some())?;
     Ok(name.and_then(|name| design(&name)).unwrap_or(Design::ZeroCopy))
+}
+
+/// Whether a thread is to make progress.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is neither of the two.
+pub fn progress_thread() -> Result<bool, EnvError> {
+    let name = PROGRESS.read(|name: &String| ["calls", "thread"].contains(&name.as_str()))?;
+    Ok(name.is_some_and(|name| name == "thread"))
 }
 
 fn rendezvous(name: &str) -> Option<Rendezvous> {

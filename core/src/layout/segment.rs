@@ -17,6 +17,7 @@ use crate::sync::{AtomicU32, CACHE_LINE};
 pub struct Segment {
     base: NonNull<u8>,
     plan: Plan,
+    nonce: u64,
 }
 
 // SAFETY: every structure reached through a segment is made for concurrent processes, hence for threads; the
@@ -34,7 +35,7 @@ impl Segment {
     pub unsafe fn format(base: NonNull<u8>, plan: Plan, nonce: u64) -> Self {
         // SAFETY: the caller gives aligned, writable memory of at least a header's length that nobody else uses.
         unsafe { base.cast::<Header>().write(Header::new(&plan, nonce)) };
-        Self { base, plan }
+        Self { base, plan, nonce }
     }
 
     /// Checks the segment at `base` and gives `rank` its view.
@@ -64,7 +65,7 @@ impl Segment {
         if rank >= ranks {
             return Err(AttachError::Rank { rank, ranks });
         }
-        Ok(Self { base, plan })
+        Ok(Self { base, plan, nonce })
     }
 
     /// The plan of this segment.
@@ -79,6 +80,12 @@ impl Segment {
     #[must_use]
     pub const fn ranks(&self) -> u32 {
         self.plan.config().ranks
+    }
+
+    /// The number that was drawn for the job.
+    #[must_use]
+    pub const fn nonce(&self) -> u64 {
+        self.nonce
     }
 
     /// The control block of `rank`.

@@ -46,7 +46,7 @@ pub(super) enum Kept {
     /// By an offer: we had no room for it.
     Offered(Offer),
     /// By an RTS from another node: it is large, and may be read where it lies.
-    Exposed { offer: Offer, from: Remote },
+    Exposed { offer: Offer, from: Remote, turn: Option<Turn> },
 }
 
 impl<M: Memory + Clone> Engine<M> {
@@ -224,8 +224,11 @@ impl<M: Memory + Clone> Engine<M> {
             self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 })?;
             return Ok(());
         };
-        let has_turn =
-            matches!(kept, Kept::Announced(cookie) if Turn::parse(cookie.turn).is_some());
+        let has_turn = match kept {
+            Kept::Announced(cookie) => Turn::parse(cookie.turn).is_some(),
+            Kept::Exposed { turn, .. } => turn.is_some(),
+            Kept::Offered(_) => false,
+        };
         if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
             self.ask_for(id, envelope, kept, buffer)?;
         }

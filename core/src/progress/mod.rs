@@ -51,7 +51,7 @@ pub use short::SentShort;
 pub use speculation::Rtrs;
 
 use crate::layout::{CellIndex, Segment};
-use crate::lmt::{Rtr, Transfer};
+use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
 use crate::rndv::{self, Rendezvous};
@@ -62,9 +62,10 @@ use called::Call;
 use cells::CellPool;
 use granted::Inbound;
 use negotiation::OwnChoice;
-use network::{Announced, Reading, Stream, Word};
+use network::{Announced, Invited, Reading, Stream, Word, Writing};
 use peer::{Outbox, Peer};
 use request::{Entry, Request};
+use speculation::Wanted;
 
 /// Numbers that a user may tune.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -145,7 +146,7 @@ pub struct Engine<M: Memory + Clone> {
     /// What our receives may ask for.
     asking: rndv::Receiver<M>,
     /// What the receivers of our messages have asked for.
-    asked_by: rndv::Sender<Rtr, M>,
+    asked_by: rndv::Sender<Wanted, M>,
     /// Looks at Eager-flags so far.
     looks: u64,
     rtrs: Rtrs,
@@ -162,6 +163,10 @@ pub struct Engine<M: Memory + Clone> {
     announced: Slab<Announced, M>,
     /// Large messages that are read from peers on other nodes.
     readings: Slab<Reading, M>,
+    /// Receives that peers on other nodes may write.
+    invited: Slab<Invited, M>,
+    /// Large messages that are written to peers on other nodes.
+    writings: Slab<Writing, M>,
     /// What is to be said to peers on other nodes.
     words: Slab<Word, M>,
     /// Nanoseconds, as they were told last.
@@ -194,7 +199,31 @@ impl<M: Memory + Clone> Engine<M> {
         rank: u32,
         tuning: Tuning,
     ) -> Result<Self, OutOfMemory> {
-        let ranks = segment.ranks() as usize;
+        Self::among(segment.ranks() as usize, memory, segment, rank, tuning)
+    }
+
+    /// An engine that knows no peer, and refuses every send and receive as one that does not go the short way. For an embedder
+    /// whose engine is elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn away(
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
+        Self::among(0, memory, segment, rank, tuning)
+    }
+
+    fn among(
+        ranks: usize,
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
         let list = || RankList::new(memory.clone(), ranks);
         Ok(Self {
             peers: Table::new(memory.clone(), ranks, |peer| {
@@ -217,6 +246,8 @@ impl<M: Memory + Clone> Engine<M> {
             streams: Slab::new(memory.clone()),
             announced: Slab::new(memory.clone()),
             readings: Slab::new(memory.clone()),
+            invited: Slab::new(memory.clone()),
+            writings: Slab::new(memory.clone()),
             words: Slab::new(memory.clone()),
             now: 0,
             reads_first: false,

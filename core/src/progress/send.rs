@@ -3,6 +3,7 @@
 
 use core::ptr::NonNull;
 
+use super::network::Writing;
 use super::peer::{Outbox, Peer, Pushed};
 use super::request::{Entry, Outgoing, Owned, Request, Stage};
 use super::{Cursor, Engine, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
@@ -106,6 +107,10 @@ impl<M: Memory + Clone> Engine<M> {
         }
         if let Stage::Exposed { announced } = message.stage {
             return Err(self.retract(announced));
+        }
+        if let Stage::Writing { writing } = message.stage {
+            let peer = self.writings.get(writing).map_or(self.rank, Writing::destination);
+            return Err(StillClaimed::Moving { peer });
         }
         if let Some(peer) = self.holder_of_send(id) {
             return Err(StillClaimed::Moving { peer });

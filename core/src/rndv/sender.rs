@@ -262,6 +262,7 @@ impl<T: Copy> Record<T> {
 
 impl<T: Copy + fmt::Debug, M: Memory, R: Rules> fmt::Debug for Sender<T, M, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("records", &self.records).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Sender");
+        shown.field("records", &self.records).field("beyond", &self.beyond).finish_non_exhaustive()
     }
 }

@@ -25,7 +25,7 @@ pub use copy_ring::{
     CopyRingPtr, CopyRingReceiver, CopyRingSender, GRANULE, GranuleHead, Granules, RingChunk,
 };
 pub use descriptor::{Descriptor, Grant, ReceiveCookie};
-pub use doorbell::{Doorbell, DoorbellPtr};
+pub use doorbell::{Doorbell, DoorbellPtr, Slumber};
 pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
 pub use flow::Flow;
 pub use free_queue::FreeQueue;

@@ -10,7 +10,7 @@ mod stream;
 
 pub use offer::Offer;
 pub use parcel::ParcelHead;
-pub use stream::{Name, StreamHead};
+pub use stream::{Asked, Name, StreamHead};
 
 use core::ops::AddAssign;
 
