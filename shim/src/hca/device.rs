@@ -2,7 +2,6 @@
 
 use core::fmt;
 use core::ptr::NonNull;
-use core::time::Duration;
 
 use strait_core::hca::{
     Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Piece, PostError,
@@ -11,9 +10,9 @@ use strait_core::hca::{
 
 use super::choice::Rail;
 use super::cq::{EventDriven, Events};
-use super::soft::{SoftEvents, SoftHca};
+use super::soft::SoftHca;
 #[cfg(feature = "verbs")]
-use super::verbs::{Config, OpenError, Verbs, VerbsEvents};
+use super::verbs::{Config, OpenError, Verbs};
 
 /// A device of any kind.
 #[cfg_attr(
@@ -183,34 +182,8 @@ impl Hca for Device {
     }
 }
 
-/// Where such a device announces what it was armed for.
-#[derive(Clone, Debug)]
-pub enum DeviceEvents {
-    /// In software.
-    Soft(SoftEvents),
-    /// Through libibverbs.
-    #[cfg(feature = "verbs")]
-    Verbs(VerbsEvents),
-}
-
 impl EventDriven for Device {
-    type Events = DeviceEvents;
-
-    fn events(&self) -> DeviceEvents {
-        match self {
-            Self::Soft(device) => DeviceEvents::Soft(device.events()),
-            #[cfg(feature = "verbs")]
-            Self::Verbs(device) => DeviceEvents::Verbs(device.events()),
-        }
-    }
-}
-
-impl Events for DeviceEvents {
-    fn wait(&self, longest: Duration) -> Result<bool, HcaError> {
-        match self {
-            Self::Soft(events) => events.wait(longest),
-            #[cfg(feature = "verbs")]
-            Self::Verbs(events) => events.wait(longest),
-        }
+    fn events(&self) -> Events {
+        each!(self, device => device.events())
     }
 }

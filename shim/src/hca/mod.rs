@@ -8,4 +8,4 @@ pub mod soft;
 pub mod verbs;
 
 pub use choice::{Choice, NoChoice, Rail};
-pub use device::{Demand, Device, DeviceEvents, NoDevice};
+pub use device::{Demand, Device, NoDevice};

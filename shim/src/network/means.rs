@@ -33,19 +33,18 @@ pub(crate) enum Means {
 
 impl Means {
     /// Those of a job inside one process. `None`: there is to be no network.
-    pub(crate) fn in_process(ranks: u32) -> Result<Option<Self>, crate::Error> {
-        let choice = env::hca()?.unwrap_or(Choice::Soft(Mode::default()));
-        let fabric = || Fabric::create(ranks).map_err(NetworkError::Fabric);
-        Ok(Self::of(choice, fabric)?)
+    pub(crate) fn in_process(choice: Choice, ranks: u32) -> Result<Option<Self>, NetworkError> {
+        Self::of(choice, || Fabric::create(ranks).map_err(NetworkError::Fabric))
     }
 
-    /// Those of a job. Every rank calls it. `None`: there is to be no network.
+    /// Those of a job, of which the user may have asked for some. Every rank calls it. `None`: there is to be no network.
     pub(crate) fn of_process(
+        choice: Option<Choice>,
         store: &mut dyn KeyValueStore,
         rank: Rank,
         nodes: &Nodes,
-    ) -> Result<Option<Self>, crate::Error> {
-        let choice = match env::hca()? {
+    ) -> Result<Option<Self>, NetworkError> {
+        let choice = match choice {
             Some(choice) => choice,
             None if hosts(store, rank, nodes)? == 1 => Choice::Soft(Mode::default()),
             None => Choice::Verbs(Vec::new()),
@@ -54,7 +53,7 @@ impl Means {
         let fabric = || {
             boot::share(store, "fabric", (rank, nodes.ranks()), make).map_err(NetworkError::Share)
         };
-        Ok(Self::of(choice, fabric)?)
+        Self::of(choice, fabric)
     }
 
     fn of(
@@ -101,11 +100,11 @@ impl Means {
     }
 }
 
-/// What links to so many peers want of a device: their own memory, and of users' memory a large part each way, which goes in
-/// pieces where the system allows no more.
+/// What links to so many peers want of a device: a receive each, for the knock; their own memory; and of users' memory a large
+/// part each way, which goes in pieces where the system allows no more.
 fn demand(peers: u32, config: &Config) -> Demand {
     let each = stride(config) as u64 + 2 * u64::from(LARGE);
-    Demand { connections: peers, receives: 1, memory: u64::from(peers) * each }
+    Demand { connections: peers, receives: peers, memory: u64::from(peers) * each }
 }
 
 /// On how many hosts the nodes of the job are. Every rank calls it.

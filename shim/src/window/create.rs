@@ -330,7 +330,7 @@ fn prepare(
 fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
     let segment = world.segment();
     let is_barred = |part: &&Part| {
-        matches!(part.reach, Reach::Process(_)) && !world.cma().reaches(&segment, part.rank)
+        matches!(part.reach, Reach::Process(_)) && !world.turn().cma().reaches(&segment, part.rank)
     };
     parts.iter().find(is_barred).map(|part| part.rank)
 }

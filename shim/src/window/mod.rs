@@ -232,7 +232,7 @@ impl<'world> Window<'world> {
         let rank = self.part(target)?.rank;
         rma::flush();
         self.poll_sometimes()?;
-        match self.world.engine().gone(rank) {
+        match self.world.turn().gone(rank) {
             None => Ok(()),
             Some(how) => Err(how.fault(rank).into()),
         }
