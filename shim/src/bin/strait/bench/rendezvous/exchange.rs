@@ -92,7 +92,7 @@ pub(super) fn run(
                     let variant = format!("{}, {ratio}, {}", model.name(), setting.name());
                     Row::new("exchange", bytes, metric, unit, figures).of_variant(variant)
                 };
-                let cells = setting::compare(report, &samples, &row)?;
+                let cells = setting::compare(report, &samples, row)?;
                 let rtrs = rtrs::tell(report, &counts, iterations, row)?;
                 let names = vec![model.name().to_owned(), stats::bytes(bytes), ratio.clone()];
                 report.line([names, cells, rtrs].concat());

@@ -90,9 +90,9 @@ pub(super) fn run(
                     let variant = format!("{}, {what}, {}", pattern.name(), setting.name());
                     Row::new("kernels", bytes, metric, unit, figures).of_variant(variant)
                 };
-                let cells = setting::compare(report, &samples, &row)?;
+                let cells = setting::compare(report, &samples, row)?;
                 let rtrs = match at {
-                    0 => rtrs::tell(report, &counts, iterations, &row)?,
+                    0 => rtrs::tell(report, &counts, iterations, row)?,
                     _ => vec![String::new(); rtrs.len()],
                 };
                 let names = vec![pattern.name().to_owned(), stats::bytes(bytes), what.to_owned()];
