@@ -49,7 +49,7 @@ pub(super) fn of_process(
 impl World {
     /// The network, to be used by the caller alone until the borrow ends.
     #[expect(clippy::mut_from_ref, reason = "as in `engine`")]
-    pub(super) fn network(&self) -> Option<&mut SoftNetwork> {
+    pub(crate) fn network(&self) -> Option<&mut SoftNetwork> {
         // SAFETY: as in `engine`: one thread is here, and no caller runs code of the user's while it holds the borrow.
         self.network.as_deref().map(|network| unsafe { &mut *network.get() })
     }
