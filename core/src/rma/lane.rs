@@ -76,8 +76,6 @@ impl core::error::Error for LaneError {}
 #[derive(Debug)]
 pub struct Lane {
     connection: Connection,
-    /// The member's end, from the time that it is known.
-    far: Option<Address>,
     ready: bool,
     /// The slots, and the local key of their region.
     slots: NonNull<u8>,
@@ -115,7 +113,6 @@ impl Lane {
         let capabilities = hca.capabilities();
         let lane = Self {
             connection,
-            far: None,
             ready: false,
             slots,
             key,
@@ -132,18 +129,13 @@ impl Lane {
         Ok((lane, address))
     }
 
-    /// Begins to connect to the member's end. Requests go on with it.
+    /// Connects to the member's end. Called again until it is true: then requests can be posted.
     ///
     /// # Errors
     ///
     /// [`LaneError::Connect`].
-    pub fn connect<H: Hca>(&mut self, hca: &mut H, far: Address) -> Result<(), LaneError> {
-        self.far = Some(far);
-        self.is_ready(hca).map(drop)
-    }
-
-    fn is_ready<H: Hca>(&mut self, hca: &mut H) -> Result<bool, LaneError> {
-        if let (false, Some(far)) = (self.ready, &self.far) {
+    pub fn connect<H: Hca>(&mut self, hca: &mut H, far: &Address) -> Result<bool, LaneError> {
+        if !self.ready {
             let readiness = hca.connect(self.connection, far);
             let readiness = readiness.map_err(|error| self.breaks(LaneError::Connect(error)))?;
             self.ready = readiness == Readiness::Ready;
@@ -225,7 +217,7 @@ impl Lane {
         to: Remote,
     ) -> Result<Option<u64>, LaneError> {
         debug_assert!(from.length <= SLOT, "{} bytes", from.length);
-        if !self.takes_more(hca)? {
+        if !self.takes_more()? {
             return Ok(None);
         }
         let inline = from.length <= self.inline;
@@ -325,10 +317,10 @@ impl Lane {
     }
 
     /// Whether a request can be posted now: then its slot is free.
-    fn takes_more<H: Hca>(&mut self, hca: &mut H) -> Result<bool, LaneError> {
+    fn takes_more(&self) -> Result<bool, LaneError> {
         match self.broken {
             Some(error) => Err(error),
-            None => Ok(self.is_ready(hca)? && self.posted - self.done < self.limit),
+            None => Ok(self.ready && self.posted - self.done < self.limit),
         }
     }
 
@@ -341,7 +333,7 @@ impl Lane {
         operation: Operation<'_>,
         inline: bool,
     ) -> Result<Option<u64>, LaneError> {
-        if !self.takes_more(hca)? {
+        if !self.takes_more()? {
             return Ok(None);
         }
         let id = self.posted + 1;

@@ -47,8 +47,12 @@ impl<H: Hca> Network<H> {
         Ok((LaneId(free), address))
     }
 
-    /// Begins to connect a lane to the peer's end.
-    pub(crate) fn connect_lane(&mut self, id: LaneId, address: Address) -> Result<(), LaneError> {
+    /// Connects a lane to the peer's end. Called again until it is true.
+    pub(crate) fn connect_lane(
+        &mut self,
+        id: LaneId,
+        address: &Address,
+    ) -> Result<bool, LaneError> {
         self.on_lane(id, |lane, device| lane.connect(device, address))
     }
 

@@ -87,16 +87,24 @@ impl Beyond {
         Ok(region)
     }
 
-    /// Connects the lanes to the ends that the members have for this one.
-    pub(super) fn connect(&self, world: &World, addresses: &[Address]) -> Result<(), Error> {
-        for (lane, address) in self.lanes.iter().zip(addresses) {
-            if let Some(network) = world.network()
-                && let Err(error) = network.connect_lane(*lane, *address)
-                // It may have died since: whoever reaches for it will hear so.
-                && !error.is_of_the_gone()
-            {
-                return Err(WindowError::Device { rank: world.rank(), error }.into());
-            }
+    /// Connects the lanes to the ends that the members have for this one. One that has died since is no error: whoever reaches for
+    /// it will hear so.
+    pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
+        for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
+            let connected = world.wait_until(|| {
+                let network = world.network()?;
+                let connected = network.connect_lane(lane, address);
+                if connected == Ok(false) && world.engine().gone(*rank).is_some() {
+                    network.break_lane(lane);
+                    return Some(Ok(()));
+                }
+                match connected {
+                    Ok(connected) => connected.then_some(Ok(())),
+                    Err(error) if error.is_of_the_gone() => Some(Ok(())),
+                    Err(error) => Some(Err(WindowError::Device { rank: *rank, error })),
+                }
+            });
+            connected??;
         }
         Ok(())
     }
@@ -130,7 +138,10 @@ impl Window<'_> {
 
 impl Group<'_> {
     /// Every member's addresses for this one, once all have opened theirs: `own` are this member's for all of them.
-    pub(super) fn exchange_addresses(&self, own: &[Address]) -> Result<Vec<Address>, Error> {
+    pub(super) fn exchange_addresses(
+        &self,
+        own: &[Address],
+    ) -> Result<Vec<(Rank, Address)>, Error> {
         let (members, place) = (self.ranks().len(), self.place() as usize);
         let mut table = vec![0_u64; members * members * WORDS];
         let (addresses, _) = table.as_chunks_mut::<WORDS>();
@@ -139,8 +150,10 @@ impl Group<'_> {
         }
         self.allreduce(&mut table, Op::BitOr)?;
         let (addresses, _) = table.as_chunks::<WORDS>();
-        let for_this = (0..members).map(|from| addresses[from * members + place]);
-        Ok(for_this.map(|words| Address(bytemuck::must_cast(words))).collect())
+        let for_this = self.ranks().iter().enumerate().map(|(from, rank)| {
+            (*rank, Address(bytemuck::must_cast(addresses[from * members + place])))
+        });
+        Ok(for_this.collect())
     }
 }
 

@@ -220,7 +220,7 @@ impl<'world> Group<'world> {
         // Nobody has a window before all have agreed, so until then what was given comes back.
         let addresses = match cards.as_ref().map(|_| spans) {
             Ok(true) => self.exchange_addresses(&addresses),
-            _ => Ok(addresses),
+            _ => Ok(Vec::new()),
         };
         let (cards, addresses) = match (cards, addresses) {
             (Ok(cards), Ok(addresses)) => (cards, addresses),
