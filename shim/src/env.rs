@@ -12,7 +12,7 @@ use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
-use crate::hca::soft::Mode;
+use crate::hca::soft::{Mode, TimeModel};
 
 /// The value of `STRAIT_HCA` that stands for no device.
 const NO_DEVICE: &str = "none";
@@ -134,6 +134,14 @@ pub(crate) const HCA: Variable = Variable {
     default: "soft-inline; strait bench hca and ring measure both",
 };
 
+/// The times of a software device with a thread.
+pub(crate) const HCA_MODEL: Variable = Variable {
+    name: "STRAIT_HCA_MODEL",
+    meaning: "times of soft-engine: nanoseconds of a write and of a read without their bytes, bytes a second",
+    expected: "three numbers with commas between, such as 5900,12400,870000000",
+    default: "5900,12400,870000000, cards of 2004",
+};
+
 /// The design of the RDMA channel between nodes.
 pub(crate) const RING: Variable = Variable {
     name: "STRAIT_RING",
@@ -154,6 +162,7 @@ pub const VARIABLES: &[Variable] = &[
     LMT,
     RENDEZVOUS,
     HCA,
+    HCA_MODEL,
     RING,
     PMI_FD,
     PMI_RANK,
@@ -196,9 +205,11 @@ pub fn tuning() -> Result<Tuning, EnvError> {
 ///
 /// # Errors
 ///
-/// [`EnvError`] when the variable's value is no device.
+/// [`EnvError`] when the variable's value is no device, or there are times that are none.
 pub fn hca() -> Result<Option<Mode>, EnvError> {
-    let mode = |name: &str| Mode::ALL.into_iter().find(|mode| mode.name() == name);
+    let model = HCA_MODEL.read(|_: &TimeModel| true)?.unwrap_or(TimeModel::INFINIBAND_2004);
+    let modes = [Mode::Inline, Mode::Engine(model)];
+    let mode = |name: &str| modes.into_iter().find(|mode| mode.name() == name);
     let name = HCA.read(|name: &String| name == NO_DEVICE || mode(name).is_some())?;
     Ok(name.and_then(|name| mode(&name)))
 }

@@ -9,9 +9,9 @@ use strait::boot::Config;
 use strait::{Request, wait_all};
 
 use crate::bench::cacheline;
-use crate::bench::latency::{self, Latency};
+use crate::bench::latency;
 use crate::bench::report::Report;
-use crate::bench::sampling::Effort;
+use crate::bench::sampling::{Effort, Figures};
 use crate::bench::stage::{Stage, TAG};
 use crate::bench::{Memory, bandwidth_of, stats, way};
 use crate::payload;
@@ -55,7 +55,7 @@ impl Demo {
     /// Starts the ranks, which then [`Demo::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         let words = ["demo".into(), format!("--ranks={}", self.ranks).into()];
-        ranks::start(Config::new(self.ranks), self.nodes, words.into_iter())
+        ranks::start(Config::new(self.ranks), self.nodes, Vec::new(), words.into_iter())
     }
 
     /// What each rank does.
@@ -149,14 +149,14 @@ fn measure(stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
     for bytes in MEASURED {
         let latency = latency::of(stage, EFFORT, bytes)?;
         let bandwidth = bandwidth_of(stage, EFFORT, bytes, Memory::Private, false)?;
-        if let Some((Latency { one_way, against }, bandwidth)) = latency.zip(bandwidth) {
+        if let Some((Figures { work: one_way, against }, bandwidth)) = latency.zip(bandwidth) {
             let ratio = against.map(|(_, ratio)| stats::ratio(ratio.p50));
             report.line([
                 stats::bytes(bytes),
                 way(stage, bytes).into(),
                 stats::time(one_way.p50),
                 ratio.unwrap_or_default(),
-                format!("{:.2} GB/s", bandwidth.rate.p50),
+                format!("{:.2} GB/s", bandwidth.work.p50),
             ]);
         }
         report.step();

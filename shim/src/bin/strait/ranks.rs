@@ -48,10 +48,12 @@ impl Rank {
     }
 }
 
-/// Starts a job with such segments on so many nodes, whose ranks do what `words` say, and waits for them.
+/// Starts a job with such segments on so many nodes, whose ranks do what `words` say with `env` in their environment, and waits
+/// for them.
 pub(crate) fn start(
     config: Config,
     nodes: u32,
+    env: Vec<(OsString, OsString)>,
     words: impl Iterator<Item = OsString>,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let scratch = Scratch::new(config.ranks / 2)?;
@@ -60,6 +62,7 @@ pub(crate) fn start(
         args: own.into_iter().chain(words).collect(),
         config,
         nodes,
+        env,
         ..Launch::new(config.ranks, std::env::current_exe()?)
     };
     let outcome = launch.spawn()?.wait()?;

@@ -117,7 +117,7 @@ impl Batch for Under<'_> {
 impl Tune {
     /// Starts the ranks, which then [`Tune::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
-        ranks::start(Config::new(2), 1, std::env::args_os().skip(1))
+        ranks::start(Config::new(2), 1, Vec::new(), std::env::args_os().skip(1))
     }
 
     /// What each rank does.
@@ -170,7 +170,7 @@ fn compare(
     let under = |limit| {
         let mut tuning = standing;
         *(knob.field)(&mut tuning) = limit;
-        Under { world, tuning, messages: PingPong::new(stage, bytes) }
+        Under { world, tuning, messages: PingPong::new(stage.endpoint, stage.partner, bytes) }
     };
     let (mut lower, mut upper) = (under(bytes), under(bytes - 1));
     let samples = measure(stage, effort, Some(&mut lower), &mut upper)?;

@@ -22,6 +22,7 @@ mod regions;
 mod time;
 mod work;
 
+use core::fmt;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -47,7 +48,7 @@ use crate::liveness::{attach_self, has_ended};
 
 pub use event::SoftEvents;
 pub use fabric::{Fabric, FabricError};
-pub use time::TimeModel;
+pub use time::{BadModel, TimeModel};
 
 /// Who does the work that is posted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -69,6 +70,16 @@ impl Mode {
         match self {
             Self::Inline => "soft-inline",
             Self::Engine(_) => "soft-engine",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Self::Inline => Ok(()),
+            Self::Engine(model) => write!(f, ": {model}"),
         }
     }
 }

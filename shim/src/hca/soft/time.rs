@@ -1,5 +1,7 @@
 //! What a request's way takes, in time.
 
+use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 
 /// How long requests take on the device that is imitated. In `inline` mode nothing takes time but the copy.
@@ -40,6 +42,46 @@ impl TimeModel {
     }
 }
 
+impl fmt::Display for TimeModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { write, read, bytes_per_second } = self;
+        write!(f, "write {write:?}, read {read:?}, ")?;
+        match bytes_per_second {
+            0 => f.write_str("any number of bytes a second"),
+            bytes => write!(f, "{} MB/s", *bytes as f64 / 1e6),
+        }
+    }
+}
+
+/// From nanoseconds of a write, nanoseconds of a read and bytes a second, with commas between.
+impl FromStr for TimeModel {
+    type Err = BadModel;
+
+    fn from_str(text: &str) -> Result<Self, BadModel> {
+        let mut numbers = text.split(',').map(str::parse);
+        let mut next = || numbers.next().and_then(Result::ok).ok_or(BadModel);
+        let [write, read, bytes_per_second] = [next()?, next()?, next()?];
+        let [write, read] = [write, read].map(Duration::from_nanos);
+        if numbers.next().is_some() {
+            Err(BadModel)
+        } else {
+            Ok(Self { write, read, bytes_per_second })
+        }
+    }
+}
+
+/// A text is no [`TimeModel`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BadModel;
+
+impl fmt::Display for BadModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected three numbers with commas between, such as 5900,12400,870000000")
+    }
+}
+
+impl core::error::Error for BadModel {}
+
 /// How long requests really take here, so that they can be begun in time: the fastest yet of about the same length.
 #[derive(Debug)]
 pub(super) struct Pace([Option<Duration>; u64::BITS as usize + 1]);
@@ -62,5 +104,21 @@ impl Pace {
     pub(super) fn learn(&mut self, length: u64, took: Duration) {
         let fastest = &mut self.0[Self::class(length)];
         *fastest = Some(fastest.map_or(took, |before| before.min(took)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_three_numbers() {
+        let cards = TimeModel::INFINIBAND_2004;
+        assert_eq!("5900,12400,870000000".parse(), Ok(cards));
+        assert_eq!("0,0,0".parse(), Ok(TimeModel::NONE));
+        for bad in ["", "1", "1,2", "1,2,3,4", "1,2,x", "-1,2,3", "1, 2,3"] {
+            assert_eq!(bad.parse::<TimeModel>(), Err(BadModel), "{bad:?}");
+        }
+        assert_eq!(cards.to_string(), "write 5.9µs, read 12.4µs, 870 MB/s");
     }
 }

@@ -7,9 +7,9 @@ use strait::{Endpoint, Request, Transfer};
 use super::memory::{Buffer, Memory};
 use super::one_copy::OneCopy;
 use super::report::{Report, Row};
-use super::sampling::{Batch, Effort, Sample, measure};
+use super::sampling::{Batch, Effort, Figures, measure};
 use super::stage::{Stage, TAG};
-use super::stats::{self, Summary, sum};
+use super::stats;
 use super::{each, way};
 use crate::payload::{self, Mismatch};
 
@@ -108,22 +108,14 @@ impl Batch for Windows<'_> {
     }
 }
 
-/// GB/s of all pairs together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bandwidth {
-    pub(crate) rate: Summary,
-    /// What the bare machine does ([`OneCopy`]), and the ratio, sample by sample; `None` where it was not measured.
-    pub(crate) against: Option<(Summary, Summary)>,
-}
-
-/// Measures messages of `bytes` bytes; for rank 0. With `against`, beside the bare machine.
+/// Measures messages of `bytes` bytes, GB/s; for rank 0. With `against`, beside the bare machine ([`OneCopy`]).
 pub(crate) fn of(
     stage: &Stage<'_>,
     effort: Effort,
     bytes: usize,
     memory: Memory,
     against: bool,
-) -> Result<Option<Bandwidth>, Box<dyn Error>> {
+) -> Result<Option<Figures>, Box<dyn Error>> {
     let mut windows = Windows::new(stage, bytes, memory)?;
     let mut one_copy = match against {
         true => OneCopy::new(stage, bytes, windows.messages(), memory)?,
@@ -133,15 +125,7 @@ pub(crate) fn of(
     let samples = measure(stage, effort, bare, &mut windows)?;
     let round = (windows.messages() * bytes) as f64;
     // Bytes in a nanosecond are gigabytes in a second.
-    let gains = |gain: fn(&Sample) -> f64, unit: f64| -> Result<Option<Summary>, strait::Error> {
-        let rates: Vec<f64> = samples.iter().map(|sample| unit * gain(sample)).collect();
-        Ok(Summary::of_gains(&sum(&stage.gather(&rates, stage.pairs())?)))
-    };
-    let rate = gains(|sample| 1.0 / sample.work, round)?;
-    let bare = gains(|sample| 1.0 / sample.bare, round)?;
-    let ratio = gains(|sample| sample.bare / sample.work, 1.0 / f64::from(stage.pairs()))?;
-    let against = bare.zip(ratio).filter(|_| one_copy.is_some());
-    Ok(rate.map(|rate| Bandwidth { rate, against }))
+    Ok(Figures::of_rates(stage, &samples, [round; 2])?)
 }
 
 pub(super) fn run(
@@ -160,7 +144,7 @@ pub(super) fn run(
     report.columns(&columns);
     for &bytes in sizes {
         for transfer in each(stage, transfers) {
-            if let Some(Bandwidth { rate, against }) = of(stage, effort, bytes, memory, true)? {
+            if let Some(Figures { work: rate, against }) = of(stage, effort, bytes, memory, true)? {
                 let row = |metric, unit, figures| {
                     let row = Row::new("bandwidth", bytes, metric, unit, figures);
                     transfer.map_or(row.clone(), |transfer| row.of_variant(transfer.name()))

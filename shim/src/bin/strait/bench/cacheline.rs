@@ -20,10 +20,9 @@ const PATIENCE: u32 = 1 << 16;
 /// The effort for a bare line before and after a bench.
 const PROBE: Effort = Effort { samples: 50, rounds: None, limit: Duration::from_millis(200) };
 
-/// Why there may be no bare line.
-pub(super) const ONE_PROCESSOR: &str = "a cache line travels between two processors, and this \
-                                        process may use only 1 (see taskset, or the limits of the \
-                                        container)";
+/// Why what two ranks do at the same time may not be measured.
+pub(super) const ONE_PROCESSOR: &str = "this bench needs two processors, one for each rank of a pair, and this process may \
+                                        use only 1 (see taskset, or the limits of the container)";
 
 /// How a line is handed over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,11 +2,11 @@
 
 use core::error::Error;
 
-use strait::{Endpoint, Transfer};
+use strait::{Endpoint, Rank, Transfer};
 
 use super::cacheline::{Bounce, CopyBounce, HandOver};
 use super::report::{Report, Row};
-use super::sampling::{Batch, Effort, measure};
+use super::sampling::{Batch, Effort, Figures, measure};
 use super::stage::{Stage, TAG};
 use super::stats::{self, Summary, time};
 use super::{each, way};
@@ -15,7 +15,7 @@ use crate::payload::{self, Mismatch};
 /// A message there and back. A round is both.
 pub(crate) struct PingPong<'world> {
     endpoint: Endpoint<'world>,
-    partner: u32,
+    partner: Rank,
     /// What the leader sends.
     out: Vec<u8>,
     /// What arrives: at the follower, who returns it, and back at the leader.
@@ -23,8 +23,7 @@ pub(crate) struct PingPong<'world> {
 }
 
 impl<'world> PingPong<'world> {
-    pub(crate) fn new(stage: &Stage<'world>, bytes: usize) -> Self {
-        let Stage { endpoint, partner, .. } = *stage;
+    pub(crate) fn new(endpoint: Endpoint<'world>, partner: Rank, bytes: usize) -> Self {
         Self { endpoint, partner, out: vec![0; bytes], back: vec![0; bytes] }
     }
 }
@@ -55,20 +54,12 @@ impl Batch for PingPong<'_> {
     }
 }
 
-/// One size, measured: one way in nanoseconds, and against the bare line of the same samples.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Latency {
-    pub(crate) one_way: Summary,
-    /// The bare line and the ratio, sample by sample; `None` where there is no bare line.
-    pub(crate) against: Option<(Summary, Summary)>,
-}
-
-/// Measures messages of `bytes` bytes; for rank 0.
+/// Measures messages of `bytes` bytes, beside the bare line, one way; for rank 0.
 pub(crate) fn of(
     stage: &Stage<'_>,
     effort: Effort,
     bytes: usize,
-) -> Result<Option<Latency>, Box<dyn Error>> {
+) -> Result<Option<Figures>, Box<dyn Error>> {
     let mut bounce = stage.lane.map(|lane| Bounce::new(lane, HandOver::Store));
     beside(stage, effort, bytes, bounce.as_mut())
 }
@@ -79,18 +70,11 @@ fn beside(
     effort: Effort,
     bytes: usize,
     bare: Option<&mut impl Batch>,
-) -> Result<Option<Latency>, Box<dyn Error>> {
+) -> Result<Option<Figures>, Box<dyn Error>> {
     let bare = bare.map(|bare| -> &mut dyn Batch { bare });
-    let samples = measure(stage, effort, bare, &mut PingPong::new(stage, bytes))?;
-    let both: Vec<f64> =
-        samples.iter().flat_map(|sample| [sample.bare / 2.0, sample.work / 2.0]).collect();
-    let both = stage.gather(&both, stage.pairs())?.concat();
-    let (pairs, _) = both.as_chunks::<2>();
-    let of =
-        |what: fn(&[f64; 2]) -> f64| Summary::of_costs(&pairs.iter().map(what).collect::<Vec<_>>());
-    let against = of(|[bare, _]| *bare).zip(of(|[bare, one_way]| one_way / bare));
-    Ok(of(|[_, one_way]| *one_way)
-        .map(|one_way| Latency { one_way, against: against.filter(|_| stage.lane.is_some()) }))
+    let mut messages = PingPong::new(stage.endpoint, stage.partner, bytes);
+    let samples = measure(stage, effort, bare, &mut messages)?;
+    Ok(Figures::of_costs(stage, &samples, 2.0)?)
 }
 
 pub(super) fn run(
@@ -120,12 +104,12 @@ pub(super) fn run(
             Some(copy) => beside(stage, effort, bytes, Some(copy))?,
             None => None,
         };
-        if let Some(Latency { one_way, against }) = measured {
+        if let Some(Figures { work, against }) = measured {
             let row = |metric, unit, figures| {
                 let row = Row::new("latency", bytes, metric, unit, figures);
                 transfer.map_or(row.clone(), |transfer| row.of_variant(transfer.name()))
             };
-            report.row(row("latency", "ns", one_way))?;
+            report.row(row("latency", "ns", work))?;
             let tell = |limit: Option<(Summary, Summary)>, metric, by| {
                 let Some((bare, ratio)) = limit else { return Ok(Default::default()) };
                 report.row(row(metric, "ns", bare))?;
@@ -135,7 +119,7 @@ pub(super) fn run(
             let (line, lines) = tell(against, "line", "ratio")?;
             let against_copy = beside_copy.and_then(|latency| latency.against);
             let (copy, copies) = tell(against_copy, "copy", "copy ratio")?;
-            let Summary { min, p50, p99, .. } = one_way;
+            let Summary { min, p50, p99, .. } = work;
             let (size, way) = (stats::bytes(bytes), way(stage, bytes).into());
             let [min, p50, p99] = [min, p50, p99].map(time);
             report.line([size, way, min, p50, p99, line, lines, copy, copies]);

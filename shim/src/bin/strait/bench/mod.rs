@@ -6,11 +6,13 @@ pub(crate) mod cacheline;
 mod depth;
 mod halo;
 mod hca;
+mod in_turn;
 pub(crate) mod lane;
 pub(crate) mod latency;
 mod memory;
 mod one_copy;
 mod rate;
+mod rendezvous;
 pub(crate) mod report;
 mod ring;
 pub(crate) mod sampling;
@@ -87,6 +89,8 @@ enum Kind {
     Accumulate(OneSided),
     /// Fence, and post, start, complete and wait, of the ranks of a pair
     Sync(Common),
+    #[command(flatten)]
+    Rendezvous(rendezvous::Kind),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
     Cacheline(Common),
 }
@@ -187,11 +191,17 @@ impl Common {
 impl Bench {
     /// Starts the ranks, which then [`Bench::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
-        if matches!(self.kind, Kind::Cacheline(_)) && topology::allowed_cpu_count() < 2 {
+        let needs_two = matches!(self.kind, Kind::Cacheline(_) | Kind::Rendezvous(_));
+        if needs_two && topology::allowed_cpu_count() < 2 {
             return Err(cacheline::ONE_PROCESSOR.into());
         }
         let Common { ranks, nodes, .. } = self.kind.common();
-        ranks::start(self.kind.fastbox().config(ranks), nodes, std::env::args_os().skip(1))
+        let config = self.kind.fastbox().config(ranks);
+        let environment = match self.kind {
+            Kind::Rendezvous(_) => rendezvous::environment(),
+            _ => Vec::new(),
+        };
+        ranks::start(config, nodes, environment, std::env::args_os().skip(1))
     }
 
     /// What each rank does.
@@ -211,6 +221,7 @@ impl Bench {
             Kind::Get(_) => window::steps(Verb::Get, sizes.len()),
             Kind::Accumulate(_) => window::steps(Verb::Accumulate, sizes.len()),
             Kind::Sync(_) => window::SYNC_STEPS,
+            Kind::Rendezvous(ref kind) => kind.steps(stage),
             Kind::Cacheline(_) => 4,
         };
         let mut report = Report::new(stage, common.json, steps);
@@ -237,6 +248,7 @@ impl Bench {
                 window::run(stage, effort, Verb::Accumulate, &sizes, memory, &mut report)?;
             }
             Kind::Sync(_) => window::sync(stage, effort, &mut report)?,
+            Kind::Rendezvous(ref kind) => kind.run(stage, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
         let after = cacheline::probe(stage)?;
@@ -253,6 +265,7 @@ impl Kind {
             | Self::Ring(options)
             | Self::Hca(options) => options.common,
             Self::Halo(tiles) => tiles.common,
+            Self::Rendezvous(kind) => kind.messages().common,
             Self::Put(options) | Self::Get(options) | Self::Accumulate(options) => options.common,
             Self::Barrier(common)
             | Self::Depth(common)
@@ -310,7 +323,11 @@ impl Kind {
             Self::Hca(_) => vec![8, 1 << 10, 16 << 10, 256 << 10, 1 << 20],
             Self::Put(_) | Self::Get(_) => vec![64, 1 << 10, 8 << 10, 64 << 10, 1 << 20],
             Self::Accumulate(_) => vec![64, 1 << 10, 8 << 10, 64 << 10],
-            Self::Barrier(_) | Self::Depth(_) | Self::Sync(_) | Self::Cacheline(_) => Vec::new(),
+            Self::Barrier(_)
+            | Self::Depth(_)
+            | Self::Sync(_)
+            | Self::Rendezvous(_)
+            | Self::Cacheline(_) => Vec::new(),
         }
     }
 }

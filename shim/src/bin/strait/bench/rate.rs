@@ -8,9 +8,9 @@ use super::bandwidth::{WINDOW, Windows};
 use super::cacheline::{STREAM_ROUND, SlotStream};
 use super::memory::Memory;
 use super::report::{Report, Row};
-use super::sampling::{Batch, Effort, measure};
+use super::sampling::{Batch, Effort, Figures, measure};
 use super::stage::{Stage, TAG};
-use super::stats::{self, Summary, sum};
+use super::stats;
 use crate::payload::{self, Mismatch};
 
 /// Messages one way by blocking calls, and an empty one back. A round is [`WINDOW`] messages.
@@ -85,19 +85,12 @@ fn one(
     let bare = slots.as_mut().map(|slots| -> &mut dyn Batch { slots });
     let samples = measure(stage, effort, bare, work)?;
     // Messages in a nanosecond are thousands of millions in a second.
-    let per_second = |messages: f64, round: f64| messages * 1e3 / round;
-    let gather = |rates: Vec<f64>| stage.gather(&rates, stage.pairs()).map(|all| sum(&all));
-    let rates = gather(samples.iter().map(|s| per_second(messages as f64, s.work)).collect())?;
-    let limits = gather(samples.iter().map(|s| per_second(STREAM_ROUND as f64, s.bare)).collect())?;
-    let ratios: Vec<f64> = rates.iter().zip(&limits).map(|(rate, limit)| rate / limit).collect();
-
-    if let Some(rate) = Summary::of_gains(&rates) {
+    let rounds = [STREAM_ROUND as f64, messages as f64].map(|messages| 1e3 * messages);
+    if let Some(Figures { work: rate, against }) = Figures::of_rates(stage, &samples, rounds)? {
         let row = |metric, unit, summary| {
             Row::new("rate", bytes, metric, unit, summary).of_variant(calls)
         };
         report.row(row("rate", "M/s", rate))?;
-        let against = Summary::of_gains(&limits).zip(Summary::of_gains(&ratios));
-        let against = against.filter(|_| stage.lane.is_some());
         if let Some((limit, ratio)) = against {
             report.row(row("stream", "M/s", limit))?;
             report.row(row("ratio", "x", ratio))?;

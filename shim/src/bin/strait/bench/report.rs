@@ -6,6 +6,8 @@ use std::io;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use strait::env;
+use strait::hca::soft::Mode;
 
 use super::stage::Stage;
 use super::stats::{Summary, time};
@@ -13,9 +15,6 @@ use crate::say;
 
 /// Two figures of the bare line that differ by more than this say that the processors were moved.
 const MOVED: f64 = 1.3;
-
-/// The transport between virtual nodes.
-const NETWORK: &str = "soft";
 
 /// One line of `--json`.
 #[derive(Clone, Debug, Serialize)]
@@ -86,6 +85,8 @@ pub(crate) struct Report {
     json: bool,
     ranks: u32,
     nodes: u32,
+    /// The device between nodes.
+    network: Option<Mode>,
     table: Table,
     bar: ProgressBar,
 }
@@ -105,7 +106,9 @@ impl Report {
         table.load_style(presets::NOTHING);
         bar.tick();
         let nodes = stage.endpoint.world().nodes().count();
-        Self { speaks: stage.reports(), json, ranks: stage.ranks(), nodes, table, bar }
+        // A world with a bad one would not have begun.
+        let network = env::network().ok().flatten().filter(|_| nodes > 1);
+        Self { speaks: stage.reports(), json, ranks: stage.ranks(), nodes, network, table, bar }
     }
 
     /// The names of the columns.
@@ -117,9 +120,9 @@ impl Report {
     }
 
     /// One line of the table.
-    pub(crate) fn line<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn line(&mut self, cells: impl Into<Vec<String>>) {
         if self.speaks {
-            self.table.add_row(cells);
+            self.table.add_row(cells.into());
         }
     }
 
@@ -128,7 +131,7 @@ impl Report {
         if !self.speaks || !self.json {
             return Ok(());
         }
-        let transport = if self.nodes > 1 { NETWORK } else { row.transport };
+        let transport = self.network.map_or(row.transport, Mode::name);
         let row = Row { ranks: self.ranks, nodes: self.nodes, transport, ..row };
         let line = serde_json::to_string(&row)?;
         self.bar.suspend(|| say(&line))
@@ -150,7 +153,8 @@ impl Report {
         if !self.speaks || self.json {
             return Ok(());
         }
-        say(&format!("{}\n\n{}", trimmed(&self.table), bare_line(before, after)))
+        say(&format!("{}\n\n{}", trimmed(&self.table), bare_line(before, after)))?;
+        self.network.map_or(Ok(()), |device| say(&format!("device between nodes: {device}")))
     }
 }
 

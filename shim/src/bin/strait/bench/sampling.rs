@@ -10,6 +10,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::stage::{Order, Side, Stage};
+use super::stats::{Summary, sum};
 use crate::payload::Mismatch;
 
 /// How long one half of a sample should take: long against the watch, short against the moods of a hypervisor.
@@ -44,6 +45,14 @@ pub(crate) struct Effort {
     pub(crate) rounds: Option<u64>,
     /// No sample begins later than this.
     pub(crate) limit: Duration,
+}
+
+impl Effort {
+    /// So many nanoseconds, but no more than a measurement may take: what is computed beside messages of a machine that is busy
+    /// with something else would otherwise have no end.
+    pub(super) fn at_most(self, nanoseconds: f64) -> f64 {
+        nanoseconds.min(self.limit.as_nanos() as f64)
+    }
 }
 
 /// Nanoseconds of one round.
@@ -163,6 +172,57 @@ impl Both<'_> {
         }
         Ok(rounds)
     }
+}
+
+/// The samples of all pairs, for rank 0 to tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    pub(crate) work: Summary,
+    /// The bare batch, and the work in parts of it, sample by sample; `None` where there was none.
+    pub(crate) against: Option<(Summary, Summary)>,
+}
+
+impl Figures {
+    /// Nanoseconds of one of `parts` parts of a round, of whichever pair. `None` on ranks other than 0.
+    pub(crate) fn of_costs(
+        stage: &Stage<'_>,
+        samples: &[Sample],
+        parts: f64,
+    ) -> Result<Option<Self>, strait::Error> {
+        let all = gather(stage, samples)?.concat();
+        let of = |what: &dyn Fn(&[f64; 2]) -> f64| {
+            Summary::of_costs(&all.iter().map(what).collect::<Vec<_>>())
+        };
+        let against = of(&|[bare, _]| bare / parts).zip(of(&|[bare, work]| work / bare));
+        let against = against.filter(|(bare, _)| bare.min > 0.0);
+        Ok(of(&|[_, work]| work / parts).map(|work| Self { work, against }))
+    }
+
+    /// What is done in a unit of time by all pairs together, if a round of the bare batch and one of the work do so much times
+    /// a nanosecond in that unit. `None` on ranks other than 0.
+    pub(crate) fn of_rates(
+        stage: &Stage<'_>,
+        samples: &[Sample],
+        [bare, work]: [f64; 2],
+    ) -> Result<Option<Self>, strait::Error> {
+        let all = gather(stage, samples)?;
+        let rates = |what: &dyn Fn(&[f64; 2]) -> f64| {
+            let of_pair = |samples: &Vec<[f64; 2]>| samples.iter().map(what).collect::<Vec<_>>();
+            sum(&all.iter().map(of_pair).collect::<Vec<_>>())
+        };
+        let (bare, work) = (rates(&|sample| bare / sample[0]), rates(&|sample| work / sample[1]));
+        let ratios: Vec<f64> = work.iter().zip(&bare).map(|(work, bare)| work / bare).collect();
+        let against = Summary::of_gains(&bare).zip(Summary::of_gains(&ratios));
+        let against = against.filter(|(bare, _)| bare.p50.is_finite());
+        Ok(Summary::of_gains(&work).map(|work| Self { work, against }))
+    }
+}
+
+/// Bare batch and work of each pair's samples, for rank 0.
+fn gather(stage: &Stage<'_>, samples: &[Sample]) -> Result<Vec<Vec<[f64; 2]>>, strait::Error> {
+    let both: Vec<f64> = samples.iter().flat_map(|sample| [sample.bare, sample.work]).collect();
+    let all = stage.gather(&both, stage.pairs())?;
+    Ok(all.iter().map(|both| both.as_chunks::<2>().0.to_vec()).collect())
 }
 
 /// Nanoseconds of one of `rounds` rounds.

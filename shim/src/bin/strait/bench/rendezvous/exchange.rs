@@ -1,0 +1,217 @@
+//! `strait bench exchange`: iterations of ranks that produce data, exchange them and consume what came ([SpecRndv09] §4.2.3,
+//! figures 15 and 16), by the ratio of communication to computation.
+
+use core::error::Error;
+use std::time::Instant;
+
+use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
+
+use super::super::in_turn;
+use super::super::report::{Report, Row};
+use super::super::sampling::Effort;
+use super::super::stage::{Stage, TAG};
+use super::super::stats::{self, Summary};
+use super::computation::Processor;
+use super::setting;
+use super::work::Work;
+
+/// Iterations of a sample, unless the user says otherwise.
+const ITERATIONS: u64 = 20;
+
+/// Times of communication in parts of that of computation. The first is without any computation.
+const RATIOS: [f64; 7] = [f64::INFINITY, 4.0, 2.0, 1.0, 0.8, 0.5, 0.2];
+
+/// In what order an iteration's calls come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Model {
+    /// The paper's first: the receive is posted before the send.
+    ReceiveFirst,
+    /// The paper's second: the send is posted first, and what came last is consumed meanwhile.
+    SendFirst,
+    /// A halo of two sides: both receives, both sends, the inner points, the waits, the outer points.
+    Halo,
+}
+
+impl Model {
+    const ALL: [Self; 3] = [Self::ReceiveFirst, Self::SendFirst, Self::Halo];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ReceiveFirst => "model 1",
+            Self::SendFirst => "model 2",
+            Self::Halo => "halo",
+        }
+    }
+
+    /// How much of an iteration's computation produces, and how much consumes each message.
+    const fn parts(self) -> [f64; 2] {
+        match self {
+            Self::ReceiveFirst | Self::SendFirst => [0.5, 0.5],
+            // Few of a tile's points are on its rim, one half of them on either side.
+            Self::Halo => [0.875, 0.0625],
+        }
+    }
+}
+
+/// Number of measurements of one size.
+pub(super) const STEPS: usize = Model::ALL.len() * RATIOS.len();
+
+pub(super) fn run(
+    stage: &Stage<'_>,
+    effort: Effort,
+    sizes: &[usize],
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
+    report.columns(&[&["exchange", "bytes", "comm./comp."], &setting::columns()[..]].concat());
+    let processor = Processor::new();
+    for (number, model) in (0..).zip(Model::ALL) {
+        for &bytes in sizes {
+            let mut exchange = Exchange::new(stage, model, processor, bytes);
+            let mut communication = 0.0;
+            for ratio in RATIOS {
+                let computation = effort.at_most(communication / ratio);
+                exchange.work.amounts = model.parts().map(|part| part * computation);
+                let samples = in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {
+                    let endpoint = setting::endpoint(stage, way, number);
+                    exchange.sample(endpoint, effort.rounds.unwrap_or(ITERATIONS), seed)
+                })?;
+                let ratio = if ratio.is_finite() {
+                    ratio.to_string()
+                } else {
+                    // Every rank has the same figures.
+                    communication = Summary::of_costs(&samples[0]).map_or(0.0, |alone| alone.p50);
+                    "no computation".to_owned()
+                };
+                let row = |setting: Rendezvous, metric, unit, figures| {
+                    let variant = format!("{}, {ratio}, {}", model.name(), setting.name());
+                    Row::new("exchange", bytes, metric, unit, figures).of_variant(variant)
+                };
+                let cells = setting::compare(report, &samples, row)?;
+                let names = vec![model.name().to_owned(), stats::bytes(bytes), ratio.clone()];
+                report.line([names, cells].concat());
+                report.step();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A rank that exchanges.
+struct Exchange<'a> {
+    stage: &'a Stage<'a>,
+    model: Model,
+    work: Work,
+    packed: Vec<u8>,
+    /// By the side that it came from; one side where there is one neighbour.
+    arrived: [Vec<u8>; 2],
+}
+
+impl<'a> Exchange<'a> {
+    fn new(stage: &'a Stage<'a>, model: Model, processor: Processor, bytes: usize) -> Self {
+        let work = Work::new(processor, bytes);
+        let (packed, arrived) = (work.room(), [work.room(), work.room()]);
+        Self { stage, model, work, packed, arrived }
+    }
+
+    /// The time of an iteration, of the rank that took longest, nanoseconds.
+    fn sample(
+        &mut self,
+        endpoint: Endpoint<'_>,
+        iterations: u64,
+        seed: u64,
+    ) -> Result<f64, Box<dyn Error>> {
+        let ranks = u64::from(self.stage.ranks());
+        let [own, other] = [self.stage.rank(), self.stage.partner].map(u64::from);
+        // All of a halo's ranks have the same data.
+        let seeds = match self.model {
+            Model::Halo => [seed * ranks; 2],
+            Model::ReceiveFirst | Model::SendFirst => [own, other].map(|rank| seed * ranks + rank),
+        };
+        self.work.prepare(seeds);
+        self.stage.endpoint.barrier()?;
+        let start = Instant::now();
+        match self.model {
+            Model::ReceiveFirst => self.receive_first(endpoint, iterations),
+            Model::SendFirst => self.send_first(endpoint, iterations),
+            Model::Halo => self.halo(endpoint, iterations),
+        }?;
+        let mut time = [start.elapsed().as_nanos() as f64 / iterations as f64];
+        let [one, both] = [&self.arrived[..1], &self.arrived];
+        for arrived in if self.model == Model::Halo { both } else { one } {
+            self.work.verify(arrived, iterations - 1)?;
+        }
+        self.stage.endpoint.allreduce(&mut time, Op::Max)?;
+        Ok(time[0])
+    }
+
+    fn receive_first(
+        &mut self,
+        endpoint: Endpoint<'_>,
+        iterations: u64,
+    ) -> Result<(), Box<dyn Error>> {
+        let Self { stage: Stage { partner, .. }, work, packed, arrived: [arrived, _], .. } = self;
+        work.produce(0);
+        for iteration in 0..iterations {
+            endpoint.scope(|scope| {
+                let receive = scope.irecv(&mut arrived[..], *partner, TAG)?;
+                work.pack(packed);
+                let send = scope.isend(&packed[..], *partner, TAG)?;
+                work.produce(iteration + 1);
+                send.wait()?;
+                receive.wait()
+            })?;
+            work.consume(arrived, iteration)?;
+        }
+        Ok(())
+    }
+
+    fn send_first(
+        &mut self,
+        endpoint: Endpoint<'_>,
+        iterations: u64,
+    ) -> Result<(), Box<dyn Error>> {
+        let Self { stage: Stage { partner, .. }, work, packed, arrived: [arrived, _], .. } = self;
+        work.produce(0);
+        for iteration in 0..iterations {
+            endpoint.scope(|scope| -> Result<(), Box<dyn Error>> {
+                work.pack(packed);
+                let send = scope.isend(&packed[..], *partner, TAG)?;
+                if let Some(before) = iteration.checked_sub(1) {
+                    work.consume(arrived, before)?;
+                }
+                let receive = scope.irecv(&mut arrived[..], *partner, TAG)?;
+                work.produce(iteration + 1);
+                send.wait()?;
+                receive.wait()?;
+                Ok(())
+            })?;
+        }
+        Ok(work.consume(arrived, iterations - 1)?)
+    }
+
+    /// With the ranks in a ring. What goes north has one tag, what goes south another.
+    fn halo(&mut self, endpoint: Endpoint<'_>, iterations: u64) -> Result<(), Box<dyn Error>> {
+        let Self { stage, work, packed, arrived: [from_north, from_south], .. } = self;
+        let (rank, ranks): (Rank, _) = (stage.rank(), stage.ranks());
+        let [north, south] = [(rank + ranks - 1) % ranks, (rank + 1) % ranks];
+        let [northward, southward] = [TAG, TAG + 1];
+        work.produce(0);
+        for iteration in 0..iterations {
+            endpoint.scope(|scope| {
+                work.pack(packed);
+                let mut requests = [
+                    scope.irecv(&mut from_north[..], north, southward)?,
+                    scope.irecv(&mut from_south[..], south, northward)?,
+                    scope.isend(&packed[..], north, northward)?,
+                    scope.isend(&packed[..], south, southward)?,
+                ];
+                work.produce(iteration + 1);
+                wait_all(&mut requests)
+            })?;
+            for arrived in [&from_north, &from_south] {
+                work.consume(arrived, iteration)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! `strait bench kernels`: the communication of CG, BT, LU and RADIX ([SpecRndv09] §4.3, figures 17 and 18), and how long ranks
+//! are in waits.
+//!
+//! An iteration sends and receives one message, RADIX's four. What is computed in it takes as long as it does without; RADIX
+//! computes nothing between its calls.
+
+use core::error::Error;
+use std::time::Instant;
+
+use strait::{ANY_SOURCE, Endpoint, Op, Rank, Rendezvous, Request, wait_all};
+
+use super::super::in_turn;
+use super::super::report::{Report, Row};
+use super::super::sampling::Effort;
+use super::super::stage::{Stage, TAG};
+use super::super::stats::{self, Summary};
+use super::computation::Processor;
+use super::setting;
+use super::work::Work;
+
+/// Iterations of a sample, unless the user says otherwise.
+const ITERATIONS: u64 = 20;
+
+/// Receives that RADIX waits for together.
+const RECEIVES: usize = 4;
+
+/// A pattern of calls.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Pattern {
+    /// Receive posted, blocking send, wait; nothing is computed meanwhile.
+    Cg,
+    /// Send and receive posted, the next data produced, both waited for.
+    Bt,
+    /// Receive from anybody posted, data produced, blocking send, wait.
+    Lu,
+    /// Four receives posted and waited for together, again and again; then as many blocking sends.
+    Radix,
+}
+
+impl Pattern {
+    const ALL: [Self; 4] = [Self::Cg, Self::Bt, Self::Lu, Self::Radix];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cg => "CG",
+            Self::Bt => "BT",
+            Self::Lu => "LU",
+            Self::Radix => "RADIX",
+        }
+    }
+}
+
+/// Number of measurements of one size.
+pub(super) const STEPS: usize = Pattern::ALL.len();
+
+pub(super) fn run(
+    stage: &Stage<'_>,
+    effort: Effort,
+    sizes: &[usize],
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
+    report.columns(&[&["kernel", "bytes", "of it"], &setting::columns()[..]].concat());
+    let processor = Processor::new();
+    for (number, pattern) in (0..).zip(Pattern::ALL) {
+        for &bytes in sizes {
+            let mut kernel = Kernel::new(stage, pattern, processor, bytes);
+            let iterations = effort.rounds.unwrap_or(ITERATIONS);
+            let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
+            let alone = in_turn::measure(stage, few, 1, |_, seed| {
+                kernel.sample(setting::endpoint(stage, 0, number), iterations, seed)
+            })?;
+            let alone = alone[0].iter().map(|[time, _]| *time).collect::<Vec<_>>();
+            // Every rank has the same figures.
+            let alone = Summary::of_costs(&alone).map_or(0.0, |alone| effort.at_most(alone.p50));
+            if pattern != Pattern::Radix {
+                kernel.work.amounts = [alone / 2.0; 2];
+            }
+            let samples = in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {
+                kernel.sample(setting::endpoint(stage, way, number), iterations, seed)
+            })?;
+            for (at, what) in ["iteration", "waits"].into_iter().enumerate() {
+                let of = |samples: &Vec<[f64; 2]>| samples.iter().map(|both| both[at]).collect();
+                let samples: Vec<Vec<f64>> = samples.iter().map(of).collect();
+                let row = |setting: Rendezvous, metric, unit, figures| {
+                    let variant = format!("{}, {what}, {}", pattern.name(), setting.name());
+                    Row::new("kernels", bytes, metric, unit, figures).of_variant(variant)
+                };
+                let cells = setting::compare(report, &samples, row)?;
+                let names = vec![pattern.name().to_owned(), stats::bytes(bytes), what.to_owned()];
+                report.line([names, cells].concat());
+            }
+            report.step();
+        }
+    }
+    Ok(())
+}
+
+/// A rank of a program with this pattern.
+struct Kernel<'a> {
+    stage: &'a Stage<'a>,
+    pattern: Pattern,
+    work: Work,
+    out: Vec<u8>,
+    arrived: [Vec<u8>; RECEIVES],
+    /// Time in waits, nanoseconds.
+    waited: f64,
+}
+
+impl<'a> Kernel<'a> {
+    fn new(stage: &'a Stage<'a>, pattern: Pattern, processor: Processor, bytes: usize) -> Self {
+        let work = Work::new(processor, bytes);
+        let (out, arrived) = (work.room(), core::array::from_fn(|_| work.room()));
+        Self { stage, pattern, work, out, arrived, waited: 0.0 }
+    }
+
+    /// Of an iteration, nanoseconds: all of it, at the rank that took longest, and the time in waits, on the average of ranks.
+    fn sample(
+        &mut self,
+        endpoint: Endpoint<'_>,
+        iterations: u64,
+        seed: u64,
+    ) -> Result<[f64; 2], Box<dyn Error>> {
+        let Stage { partner, .. } = *self.stage;
+        let ranks = u64::from(self.stage.ranks());
+        let own = self.stage.rank();
+        self.work.prepare([own, partner].map(|rank| seed * ranks + u64::from(rank)));
+        self.waited = 0.0;
+        self.stage.endpoint.barrier()?;
+        let start = Instant::now();
+        let received = match self.pattern {
+            Pattern::Cg => self.cg(endpoint, iterations, partner),
+            Pattern::Bt => self.bt(endpoint, iterations, partner),
+            Pattern::Lu => self.lu(endpoint, iterations, partner),
+            Pattern::Radix => self.radix(endpoint, iterations, partner),
+        }?;
+        let time = start.elapsed().as_nanos() as f64;
+        for (arrived, iteration) in self.arrived.iter().zip(received) {
+            self.work.verify(arrived, iteration)?;
+        }
+        let (mut time, mut waited) = ([time], [self.waited]);
+        self.stage.endpoint.allreduce(&mut time, Op::Max)?;
+        self.stage.endpoint.allreduce(&mut waited, Op::Sum)?;
+        let rounds = iterations as f64;
+        Ok([time[0] / rounds, waited[0] / rounds / f64::from(self.stage.ranks())])
+    }
+
+    fn cg(&mut self, endpoint: Endpoint<'_>, iterations: u64, peer: Rank) -> Outcome {
+        let Self { work, out, arrived: [arrived, ..], waited, .. } = self;
+        for iteration in 0..iterations {
+            work.produce(iteration);
+            work.pack(out);
+            endpoint.scope(|scope| {
+                let receive = scope.irecv(&mut arrived[..], peer, TAG)?;
+                endpoint.send(&out[..], peer, TAG)?;
+                wait(waited, &mut [receive])
+            })?;
+            work.consume(arrived, iteration)?;
+        }
+        Ok(vec![iterations - 1])
+    }
+
+    fn bt(&mut self, endpoint: Endpoint<'_>, iterations: u64, peer: Rank) -> Outcome {
+        let Self { work, out, arrived: [arrived, ..], waited, .. } = self;
+        work.produce(0);
+        for iteration in 0..iterations {
+            work.pack(out);
+            endpoint.scope(|scope| {
+                let send = scope.isend(&out[..], peer, TAG)?;
+                let receive = scope.irecv(&mut arrived[..], peer, TAG)?;
+                work.produce(iteration + 1);
+                wait(waited, &mut [send, receive])
+            })?;
+            work.consume(arrived, iteration)?;
+        }
+        Ok(vec![iterations - 1])
+    }
+
+    fn lu(&mut self, endpoint: Endpoint<'_>, iterations: u64, peer: Rank) -> Outcome {
+        let Self { work, out, arrived: [arrived, ..], waited, .. } = self;
+        for iteration in 0..iterations {
+            endpoint.scope(|scope| {
+                let receive = scope.irecv(&mut arrived[..], ANY_SOURCE, TAG)?;
+                work.produce(iteration);
+                work.pack(out);
+                endpoint.send(&out[..], peer, TAG)?;
+                wait(waited, &mut [receive])
+            })?;
+            work.consume(arrived, iteration)?;
+        }
+        Ok(vec![iterations - 1])
+    }
+
+    /// Blocking sends want somebody who receives: one of the partners sends first.
+    fn radix(&mut self, endpoint: Endpoint<'_>, iterations: u64, peer: Rank) -> Outcome {
+        if self.stage.leads() {
+            self.radix_receives(endpoint, iterations, peer)?;
+            self.radix_sends(endpoint, iterations, peer)?;
+        } else {
+            self.radix_sends(endpoint, iterations, peer)?;
+            self.radix_receives(endpoint, iterations, peer)?;
+        }
+        let messages = iterations * RECEIVES as u64;
+        Ok((messages - RECEIVES as u64..messages).collect())
+    }
+
+    fn radix_receives(
+        &mut self,
+        endpoint: Endpoint<'_>,
+        iterations: u64,
+        peer: Rank,
+    ) -> Result<(), Box<dyn Error>> {
+        let Self { work, arrived, waited, .. } = self;
+        for iteration in 0..iterations {
+            endpoint.scope(|scope| {
+                let receives =
+                    arrived.iter_mut().map(|arrived| scope.irecv(&mut arrived[..], peer, TAG));
+                let mut receives = receives.collect::<Result<Vec<_>, _>>()?;
+                wait(waited, &mut receives)
+            })?;
+            for (number, arrived) in (iteration * RECEIVES as u64..).zip(&*arrived) {
+                work.consume(arrived, number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn radix_sends(
+        &mut self,
+        endpoint: Endpoint<'_>,
+        iterations: u64,
+        peer: Rank,
+    ) -> Result<(), strait::Error> {
+        let Self { work, out, .. } = self;
+        for number in 0..iterations * RECEIVES as u64 {
+            work.produce(number);
+            work.pack(out);
+            endpoint.send(&out[..], peer, TAG)?;
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of the data that came last, buffer by buffer.
+type Outcome = Result<Vec<u64>, Box<dyn Error>>;
+
+/// Waits for all of `requests` and counts the time.
+fn wait(waited: &mut f64, requests: &mut [Request<'_>]) -> Result<(), strait::Error> {
+    let start = Instant::now();
+    let result = wait_all(requests);
+    *waited += start.elapsed().as_nanos() as f64;
+    result
+}

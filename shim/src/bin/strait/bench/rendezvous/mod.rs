@@ -1,0 +1,102 @@
+//! The benches of the rendezvous ([SpecRndv09] §4): each measures every [setting](setting::ALL) in turn, in one run.
+
+mod computation;
+mod exchange;
+mod kernels;
+mod message;
+mod overhead;
+mod overlap;
+mod progress;
+mod setting;
+mod work;
+
+use core::error::Error;
+use std::ffi::OsString;
+
+use clap::{Args, Subcommand};
+use strait::hca::soft::{Mode, TimeModel};
+
+use super::report::Report;
+use super::stage::Stage;
+use super::{Common, parse_bytes};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Kind {
+    /// Computation that is hidden behind one large message, by who computes and who comes first
+    Overlap(Messages),
+    /// Time of one large message while one of its ends computes for longer and longer
+    Progress(Messages),
+    /// Iterations that produce data, exchange them and consume what came
+    Exchange(Messages),
+    /// Communication patterns of CG, BT, LU and RADIX, and their time in waits
+    Kernels(Messages),
+    /// What the rendezvous costs messages that gain nothing by it
+    Overhead(Messages),
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Messages {
+    /// Sizes of messages, such as 32K,1M
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
+    bytes: Vec<usize>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Kind {
+    pub(super) const fn messages(&self) -> &Messages {
+        match self {
+            Self::Overlap(messages)
+            | Self::Progress(messages)
+            | Self::Exchange(messages)
+            | Self::Kernels(messages)
+            | Self::Overhead(messages) => messages,
+        }
+    }
+
+    /// The sizes that were asked for, or else the paper's.
+    fn sizes(&self) -> Vec<usize> {
+        match self {
+            _ if !self.messages().bytes.is_empty() => self.messages().bytes.clone(),
+            Self::Overlap(_) => (15..=22).map(|power| 1 << power).collect(),
+            Self::Progress(_) => vec![1 << 20],
+            Self::Exchange(_) | Self::Kernels(_) => vec![128 << 10],
+            Self::Overhead(_) => vec![8, 1 << 10, 8 << 10, 32 << 10, 128 << 10, 1 << 20],
+        }
+    }
+
+    /// Number of measurements.
+    pub(super) fn steps(&self, stage: &Stage<'_>) -> usize {
+        let sizes = self.sizes();
+        match self {
+            Self::Overlap(_) => overlap::STEPS * sizes.len(),
+            Self::Progress(_) => progress::STEPS * sizes.len(),
+            Self::Exchange(_) => exchange::STEPS * sizes.len(),
+            Self::Kernels(_) => kernels::STEPS * sizes.len(),
+            Self::Overhead(_) => overhead::steps(stage, &sizes),
+        }
+    }
+
+    /// What each rank does.
+    pub(super) fn run(&self, stage: &Stage<'_>, report: &mut Report) -> Result<(), Box<dyn Error>> {
+        let run = match self {
+            Self::Overlap(_) => overlap::run,
+            Self::Progress(_) => progress::run,
+            Self::Exchange(_) => exchange::run,
+            Self::Kernels(_) => kernels::run,
+            Self::Overhead(_) => overhead::run,
+        };
+        run(stage, self.messages().common.effort(), &self.sizes(), report)
+    }
+}
+
+/// What the ranks get in their environment besides the launcher's: between nodes the device with a thread, which moves data
+/// while a rank computes, unless the user wants another.
+pub(super) fn environment() -> Vec<(OsString, OsString)> {
+    const DEVICE: &str = "STRAIT_HCA";
+    let engine = Mode::Engine(TimeModel::INFINIBAND_2004).name();
+    match std::env::var_os(DEVICE) {
+        Some(_) => Vec::new(),
+        None => vec![(DEVICE.into(), engine.into())],
+    }
+}

@@ -1,0 +1,108 @@
+//! `strait bench overlap`: how much computation is hidden behind one message ([SpecRndv09] §4.2.1, §4.2.2, figure 13).
+//!
+//! The computation between a call and its wait is raised. As long as it is hidden the whole takes as long as without it; from
+//! the amount on that is no more hidden, the whole grows as the computation does. Overlap is the most that was hidden, in
+//! parts of the time of the message alone.
+
+use core::error::Error;
+
+use super::super::in_turn;
+use super::super::report::{Report, Row};
+use super::super::sampling::Effort;
+use super::super::stage::Stage;
+use super::super::stats::{self, Summary, time};
+use super::computation::Processor;
+use super::message::{Message, Passed, Roles};
+use super::setting;
+
+/// The amounts of computation, in parts of the message's own time. The first is none.
+const RUNGS: [f64; 5] = [0.0, 0.5, 0.8, 1.0, 1.25];
+
+/// Number of measurements of one size.
+pub(super) const STEPS: usize = Roles::ALL.len();
+
+pub(super) fn run(
+    stage: &Stage<'_>,
+    effort: Effort,
+    sizes: &[usize],
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
+    let figures = setting::ALL.map(|setting| [setting.name(), "overlap", "stolen"]);
+    report.columns(&[&["overlap", "bytes"], figures.as_flattened()].concat());
+    let processor = Processor::new();
+    for (number, roles) in (0..).zip(Roles::ALL) {
+        for &bytes in sizes {
+            let mut message = Message::new(stage, processor, roles, number, bytes)?;
+            let samples = climb(stage, effort, &mut message, &RUNGS)?;
+            let mut line = vec![roles.name(), stats::bytes(bytes)];
+            for (setting, rungs) in setting::ALL.into_iter().zip(samples.chunks(RUNGS.len())) {
+                let Some(Overlap { alone, hidden, stolen }) = Overlap::of(rungs) else { continue };
+                for (metric, unit, figures) in
+                    [("time", "ns", alone), ("overlap", "%", hidden), ("stolen", "%", stolen)]
+                {
+                    let variant = format!("{}, {}", roles.name(), setting.name());
+                    report.row(
+                        Row::new("overlap", bytes, metric, unit, figures).of_variant(variant),
+                    )?;
+                }
+                line.push(time(alone.p50));
+                line.extend([hidden, stolen].map(|percent| format!("{:.0} %", percent.p50)));
+            }
+            report.line(line);
+            report.step();
+        }
+    }
+    Ok(())
+}
+
+/// Measures a message beside each amount of computation, in parts of the time that it takes alone and under the first setting:
+/// for each setting the rungs in their order.
+pub(super) fn climb(
+    stage: &Stage<'_>,
+    effort: Effort,
+    message: &mut Message<'_>,
+    rungs: &[f64],
+) -> Result<Vec<Vec<Passed>>, Box<dyn Error>> {
+    let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
+    let alone = in_turn::measure(stage, few, 1, |_, seed| message.pass(0, 0.0, seed))?;
+    // Every rank has the same figures.
+    let alone = times(&alone[0]).map_or(0.0, |alone| effort.at_most(alone.min));
+    in_turn::measure(stage, effort, setting::ALL.len() * rungs.len(), |way, seed| {
+        message.pass(way / rungs.len(), alone * rungs[way % rungs.len()], seed)
+    })
+}
+
+pub(super) fn times(samples: &[Passed]) -> Option<Summary> {
+    Summary::of_costs(&samples.iter().map(|passed| passed.time).collect::<Vec<_>>())
+}
+
+/// What one setting does in one case.
+struct Overlap {
+    /// The time of the message alone, nanoseconds.
+    alone: Summary,
+    /// Hidden computation, in percent of that.
+    hidden: Summary,
+    /// What others had of the processor while the rank computed, in percent.
+    stolen: Summary,
+}
+
+impl Overlap {
+    fn of(rungs: &[Vec<Passed>]) -> Option<Self> {
+        let alone = times(rungs.first()?)?;
+        let hidden = |samples: &Vec<Passed>| {
+            let hidden = samples.iter().map(|Passed { time, spent }| {
+                // What the whole is shorter by than one after the other, both undisturbed.
+                let hidden = alone.min + spent.amount - time;
+                100.0 * (hidden / alone.min).clamp(0.0, 1.0)
+            });
+            Summary::of_gains(&hidden.collect::<Vec<_>>())
+        };
+        let hidden = rungs[1..].iter().filter_map(hidden);
+        let stolen = rungs[1..].iter().flatten().map(|Passed { spent, .. }| spent.stolen());
+        Some(Self {
+            alone,
+            hidden: hidden.max_by(|one, other| one.p50.total_cmp(&other.p50))?,
+            stolen: Summary::of_costs(&stolen.collect::<Vec<_>>())?,
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! `strait bench progress`: how long one message takes while one of its ends computes for longer and longer
+//! ([SpecRndv09] §4.2.1, §4.2.2, figure 14).
+//!
+//! A message that makes progress by itself is over when the computation is; one that does not takes as long after it as it does
+//! without.
+
+use core::error::Error;
+
+use super::super::report::{Report, Row};
+use super::super::sampling::Effort;
+use super::super::stage::Stage;
+use super::super::stats::{self, Summary, time};
+use super::computation::Processor;
+use super::message::{Message, Passed, Roles};
+use super::overlap::{climb, times};
+use super::setting;
+
+/// The amounts of computation, in parts of the message's own time.
+const RUNGS: [f64; 6] = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0];
+
+/// Number of measurements of one size.
+pub(super) const STEPS: usize = Roles::ALL.len();
+
+pub(super) fn run(
+    stage: &Stage<'_>,
+    effort: Effort,
+    sizes: &[usize],
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
+    let figures = setting::ALL.map(|setting| [setting.name(), "left"]);
+    report.columns(&[&["progress", "bytes", "computes"], figures.as_flattened()].concat());
+    let processor = Processor::new();
+    for (number, roles) in (0..).zip(Roles::ALL) {
+        for &bytes in sizes {
+            let mut message = Message::new(stage, processor, roles, number, bytes)?;
+            let samples = climb(stage, effort, &mut message, &RUNGS)?;
+            for (rung, part) in RUNGS.into_iter().enumerate() {
+                let of_settings = samples.chunks(RUNGS.len()).map(|rungs| &rungs[rung]);
+                let mut line = vec![roles.name(), stats::bytes(bytes), String::new()];
+                for (setting, samples) in setting::ALL.into_iter().zip(of_settings) {
+                    let (Some(whole), Some(left)) = (times(samples), left(samples)) else {
+                        continue;
+                    };
+                    for (metric, figures) in [("time", whole), ("left", left)] {
+                        let variant =
+                            format!("{}, {part} of its time, {}", roles.name(), setting.name());
+                        let row = Row::new("progress", bytes, metric, "ns", figures);
+                        report.row(row.of_variant(variant))?;
+                    }
+                    line[2] = time(whole.p50 - left.p50);
+                    line.extend([whole, left].map(|figures| time(figures.p50)));
+                }
+                report.line(line);
+            }
+            report.step();
+        }
+    }
+    Ok(())
+}
+
+/// What a message takes beyond the computation.
+fn left(samples: &[Passed]) -> Option<Summary> {
+    let left = samples.iter().map(|Passed { time, spent }| (time - spent.time).max(0.0));
+    Summary::of_costs(&left.collect::<Vec<_>>())
+}

@@ -1,0 +1,58 @@
+//! The settings of the rendezvous ([SpecRndv09]) that are measured beside each other.
+
+use std::io;
+
+use strait::{Endpoint, Rendezvous, Tuning};
+
+use super::super::report::{Report, Row};
+use super::super::stage::Stage;
+use super::super::stats::{Summary, time};
+
+/// The first context of measured messages.
+const CONTEXT: u32 = 1000;
+
+/// What the others are held against, and then the others.
+pub(super) const ALL: [Rendezvous; 3] = Rendezvous::ALL;
+
+const _: () = assert!(matches!(ALL[0], Rendezvous::Plain));
+
+/// Puts the setting of this place in [`ALL`] in force for what this rank begins from now on. The endpoint is that of the
+/// measurement `number`: what the library learns of its messages it learns for this setting and this measurement alone.
+pub(super) fn endpoint<'world>(
+    stage: &Stage<'world>,
+    setting: usize,
+    number: u32,
+) -> Endpoint<'world> {
+    let world = stage.endpoint.world();
+    world.retune(Tuning { rendezvous: ALL[setting], ..world.tuning() });
+    stage.endpoint.with_context(CONTEXT + ALL.len() as u32 * number + setting as u32)
+}
+
+/// The columns of [`compare`]: a time for each setting, and by how much it differs from the first.
+pub(super) fn columns() -> Vec<&'static str> {
+    let changes = [&[][..], &["change"]];
+    let columns = ALL.into_iter().enumerate();
+    columns.flat_map(|(at, setting)| [&[setting.name()], changes[at.min(1)]].concat()).collect()
+}
+
+/// Reports the samples of each setting in nanoseconds, in rows made by `row` of setting, metric, unit and figures; gives the
+/// cells under [`columns`]. Samples of one number were taken in a row, so that each is compared with that of the first setting.
+pub(super) fn compare(
+    report: &Report,
+    samples: &[Vec<f64>],
+    row: impl Fn(Rendezvous, &'static str, &'static str, Summary) -> Row,
+) -> io::Result<Vec<String>> {
+    let mut cells = Vec::new();
+    for (setting, own) in ALL.into_iter().zip(samples) {
+        let Some(figures) = Summary::of_costs(own) else { continue };
+        report.row(row(setting, "time", "ns", figures))?;
+        cells.push(time(figures.p50));
+        let ratios = own.iter().zip(&samples[0]).map(|(own, first)| own / first);
+        let ratios = Summary::of_costs(&ratios.collect::<Vec<_>>());
+        if let Some(ratio) = ratios.filter(|_| setting != ALL[0]) {
+            report.row(row(setting, "ratio", "x", ratio))?;
+            cells.push(format!("{:+.1} %", 100.0 * (ratio.p50 - 1.0)));
+        }
+    }
+    Ok(cells)
+}
