@@ -10,10 +10,12 @@
 mod error;
 mod lanes;
 mod soft;
+mod transfers;
 
 pub use error::NetworkError;
 pub(crate) use lanes::LaneId;
 pub(crate) use soft::{SoftDevice, SoftNetwork, fabric, shared_fabric, soft};
+pub(crate) use transfers::{Transfer, TransferId};
 
 use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness, Region};
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
@@ -21,6 +23,7 @@ use strait_core::ring::{Card, Cause, Config, Design, Lent, Link, LinkError};
 use strait_core::wire::StreamHead;
 
 use lanes::Lanes;
+use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
 use crate::segment::Mapping;
@@ -61,6 +64,7 @@ pub(crate) struct Network<H: Hca> {
     peers: Box<[Rank]>,
     /// Of windows.
     lanes: Lanes,
+    transfers: Transfers,
     /// Whose each connection is.
     owners: Vec<Option<Owner>>,
     device: H,
@@ -123,8 +127,8 @@ impl<H: Hca> Network<H> {
             lines[peer as usize] = Some(Line { link, state: State::Opened });
             cards.push((peer, card));
         }
-        let lanes = Lanes::default();
-        Ok((Self { me, lines, peers, lanes, owners, device, _memory: memory }, cards))
+        let (lanes, transfers) = (Lanes::default(), Transfers::default());
+        Ok((Self { me, lines, peers, lanes, transfers, owners, device, _memory: memory }, cards))
     }
 
     /// Says in `store` how the others connect to this rank. To be followed by a fence.

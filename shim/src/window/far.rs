@@ -12,7 +12,7 @@ use strait_core::rma::{Change, Lane, LaneError, SLOT, SLOTS};
 
 use super::{Window, WindowError};
 use crate::network::{LaneId, SoftDevice};
-use crate::{Error, Rank};
+use crate::{Error, Rank, World};
 
 /// Where the device finds what is a member's.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Window<'_> {
             };
             network.poll();
             let asked = network.on_lane(far.lane, &mut what);
-            asked.map_err(|error| self.failed(far.rank, error)).transpose()
+            asked.map_err(|error| failed(self.world, far.rank, error)).transpose()
         });
         asked.and_then(|asked| asked)
     }
@@ -138,29 +138,43 @@ impl Window<'_> {
         offset: usize,
         length: usize,
     ) -> Result<(), Error> {
-        let (mut done, mut last) = (0, 0);
-        let mut moved = Ok(());
-        while done < length && moved.is_ok() {
-            // SAFETY: within the memory.
-            let base = unsafe { base.add(done) };
-            let there = after(far.part, offset + done);
-            let asked = self.ask(far, |lane, device| {
-                let bytes = (length - done).min(lane.longest());
-                let piece = Piece { base, length: bytes as u32, key };
-                // SAFETY: by the contract; it is waited for.
-                let asked = unsafe { lane.transfer(device, way, piece, there) }?;
-                Ok(asked.map(|number| (number, bytes)))
-            });
-            moved = asked.map(|(number, bytes)| {
-                last = number;
-                done += bytes;
-            });
-        }
-        let moved = moved.and_then(|()| self.await_done(far, last));
+        // SAFETY: by the contract.
+        let asked = unsafe { self.ask_registered(far, way, (base, key), offset, length) };
+        let moved = asked.and_then(|last| self.await_done(far, last));
         if moved.is_err() {
             self.world.network().into_iter().for_each(|network| network.break_lane(far.lane));
         }
         moved
+    }
+
+    /// Asks for registered memory to be moved. The number of the last request; after an error some may be under way.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Window::move_registered`], until that request is done or the lane broken.
+    pub(super) unsafe fn ask_registered(
+        &self,
+        far: &Far,
+        way: Way,
+        (base, key): (NonNull<u8>, u32),
+        offset: usize,
+        length: usize,
+    ) -> Result<u64, Error> {
+        let (mut done, mut last) = (0, 0);
+        while done < length {
+            // SAFETY: within the memory.
+            let base = unsafe { base.add(done) };
+            let there = after(far.part, offset + done);
+            let (number, bytes) = self.ask(far, |lane, device| {
+                let bytes = (length - done).min(lane.longest());
+                let piece = Piece { base, length: bytes as u32, key };
+                // SAFETY: by the contract.
+                let asked = unsafe { lane.transfer(device, way, piece, there) }?;
+                Ok(asked.map(|number| (number, bytes)))
+            })?;
+            (done, last) = (done + bytes, number);
+        }
+        Ok(last)
     }
 
     /// Moves memory that the system does not register, through slots.
@@ -185,15 +199,15 @@ impl Window<'_> {
     fn release(&self, region: &Region) {
         self.world.network().into_iter().for_each(|network| network.release(*region));
     }
+}
 
-    /// Why a member is not reached any more.
-    #[cold]
-    fn failed(&self, rank: Rank, error: LaneError) -> Error {
-        match self.world.engine().gone(rank) {
-            Some(how) => how.fault(rank).into(),
-            None if error.is_of_the_gone() => Fault::PeerFailed { rank }.into(),
-            None => WindowError::Device { rank, error }.into(),
-        }
+/// Why a member is not reached any more.
+#[cold]
+pub(crate) fn failed(world: &World, rank: Rank, error: LaneError) -> Error {
+    match world.engine().gone(rank) {
+        Some(how) => how.fault(rank).into(),
+        None if error.is_of_the_gone() => Fault::PeerFailed { rank }.into(),
+        None => WindowError::Device { rank, error }.into(),
     }
 }
 

@@ -18,6 +18,7 @@ mod expose;
 mod far;
 mod local;
 mod part;
+mod request;
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -32,6 +33,7 @@ use strait_core::rma::{self, Block, Shape};
 pub use epoch::Assert;
 pub use error::WindowError;
 pub use expose::Exposable;
+pub(crate) use far::failed;
 pub use local::Local;
 
 use crate::endpoint::{part_of, part_of_mut};

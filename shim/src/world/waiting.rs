@@ -1,13 +1,14 @@
 //! How a world passes the time until something comes, and learns who is gone.
 
 use strait_core::layout::Life;
-use strait_core::progress::{Gone, Outcome, Owner, ProgressError, RequestId};
+use strait_core::progress::{Gone, Outcome, Owner, ProgressError, RequestId, Status};
 
 use super::{ShmEngine, World};
 use crate::Error;
-use crate::network::Network;
+use crate::network::{Network, Transfer, TransferId};
 use crate::patience::{Pass, Patience};
 use crate::sleep::Sleep;
+use crate::window::failed;
 
 impl World {
     /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
@@ -81,8 +82,26 @@ impl World {
         self.settle_by(|engine| engine.detach(id).is_ok());
     }
 
+    /// How a transfer on a window's lane ended, if it has.
+    pub(crate) fn test_transfer(&self, id: TransferId) -> Option<Result<Status, Error>> {
+        let (transfer, ended) = self.network()?.take_ended(id)?;
+        let Transfer { rank, bytes, .. } = transfer;
+        let status = Status { source: rank, tag: 0, bytes };
+        Some(ended.map(|()| status).map_err(|error| failed(self, rank, error)))
+    }
+
+    /// Waits until a transfer has ended, or ends it when no progress can be made.
+    pub(crate) fn settle_transfer(&self, id: TransferId) {
+        if self.wait_until(|| self.test_transfer(id).map(drop)).is_err() {
+            self.network().into_iter().for_each(|network| network.abandon(id));
+        }
+    }
+
     /// As [`World::settle`], for all operations of a scope.
     pub(crate) fn settle_owned(&self, owner: Owner) {
+        while let Some(id) = self.network().and_then(|network| network.transfer_of(owner)) {
+            self.settle_transfer(id);
+        }
         self.settle_by(|engine| engine.detach_owned(owner).is_ok());
     }
 
