@@ -22,9 +22,20 @@ unsafe impl Send for Shared {}
 impl Shared {
     /// A message whose first transfer is announced, by the start of the receiver's thread.
     fn announced() -> Arc<Self> {
+        Self::begun(|chunks| chunks.begin(1))
+    }
+
+    /// One whose receiver has sent an RTR, by the start of the sender's thread.
+    fn asked() -> Arc<Self> {
+        let shared = Self::begun(|chunks| chunks.ask(1));
+        shared.use_buffer();
+        shared
+    }
+
+    fn begun(begin: impl FnOnce(&Chunks)) -> Arc<Self> {
         let descriptor =
             Descriptor { chunks: CacheLine(Chunks::unused()), grant: CacheLine(Grant::unused()) };
-        descriptor.chunks.begin(1);
+        begin(&descriptor.chunks);
         descriptor.grant.begin();
         let from = (0..GRAINS).map(|grain| UnsafeCell::new(100 + grain)).collect();
         let to = (0..GRAINS).map(|_| UnsafeCell::new(0)).collect();
@@ -186,5 +197,86 @@ fn what_the_receiver_cannot_move_the_sender_moves() {
         shared.descriptor.grant.refuse(grains);
         let taken = sender.join().unwrap();
         assert_eq!(shared.descriptor.chunks.done(1, GRAINS), Ok(u32::from(taken)));
+    });
+}
+
+#[test]
+fn an_rtr_is_used_or_retracted() {
+    model_in_full(|| {
+        let shared = Shared::asked();
+        let sender = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let used = shared.descriptor.chunks.use_rtr(1);
+                if used {
+                    while shared.move_one(true) {}
+                }
+                used
+            })
+        };
+        assert!(!shared.move_one(false), "nobody has said what comes");
+        let retracted = shared.descriptor.chunks.retract(1);
+        if retracted {
+            // The buffer is the user's, the descriptor another receive's.
+            shared.use_buffer();
+            shared.descriptor.chunks.ask(2);
+        } else if shared.is_complete() {
+            shared.assert_whole();
+        }
+        assert_ne!(sender.join().unwrap(), retracted);
+        if !retracted {
+            assert!(shared.is_complete());
+            shared.assert_whole();
+        }
+    });
+}
+
+#[test]
+fn a_sender_that_used_an_rtr_has_its_data_back() {
+    model_in_full(|| {
+        let shared = Shared::asked();
+        assert!(shared.descriptor.chunks.use_rtr(1));
+        let receiver = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                while shared.move_one(false) {}
+                let over = shared.is_complete();
+                if over {
+                    shared.assert_whole();
+                    // The descriptor's next use: the sender may yet have to see the end of this one.
+                    shared.descriptor.chunks.ask(2);
+                }
+                over
+            })
+        };
+        shared.move_one(true);
+        let mut over = shared.is_complete();
+        if over {
+            shared.use_data();
+        }
+        let receiver_over = receiver.join().unwrap();
+        over |= shared.is_complete();
+        assert!(over && (receiver_over || shared.is_complete()));
+    });
+}
+
+#[test]
+fn a_buffer_that_is_abandoned_is_not_written() {
+    model_in_full(|| {
+        let shared = Shared::asked();
+        let sender = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                if shared.descriptor.chunks.use_rtr(1) {
+                    while shared.move_one(true) {}
+                }
+            })
+        };
+        let claimed = shared.descriptor.chunks.abandon(1);
+        if shared.descriptor.chunks.done(1, claimed) == Ok(claimed) {
+            shared.use_buffer();
+        }
+        sender.join().unwrap();
+        assert_eq!(shared.descriptor.chunks.done(1, claimed), Ok(claimed));
     });
 }

@@ -26,9 +26,6 @@ const LOOKS_AT_ONE: u32 = 64;
 /// Looks at the awaited source for each look at the queue, whose line this rank has in its cache until something comes.
 const LOOKS_AT_LINES: u32 = 4;
 
-/// The owner of blocking operations, which end before the call that made them.
-const BLOCKING: Owner = Owner(0);
-
 impl<'world> Endpoint<'world> {
     pub(crate) const fn new(world: &'world World, context: u32) -> Self {
         Self { world, context }
@@ -247,7 +244,7 @@ impl<'world> Endpoint<'world> {
     unsafe fn send_slow(&self, data: Cursor, destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
-        let sent = unsafe { self.world.isend(destination, key, data, BLOCKING) }?;
+        let sent = unsafe { self.world.isend(destination, key, data, Owner::BLOCKING) }?;
         match sent {
             Sent::Done => Ok(()),
             Sent::Pending(id) => self.world.wait(id)?.map(drop).map_err(Error::from),
@@ -283,7 +280,7 @@ impl<'world> Endpoint<'world> {
     unsafe fn recv_posted(&self, buffer: Cursor, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
-        match unsafe { self.world.engine().irecv(pattern, buffer, BLOCKING) }? {
+        match unsafe { self.world.engine().irecv(pattern, buffer, Owner::BLOCKING) }? {
             Received::Done(outcome) => Ok(outcome?),
             Received::Pending(id) => Ok(self.world.wait(id)??),
         }

@@ -99,7 +99,7 @@ pub(crate) const RENDEZVOUS: Variable = Variable {
     name: "STRAIT_RENDEZVOUS",
     meaning: "who begins with messages above STRAIT_EAGER_MAX: the sender, or also a receiver that comes first",
     expected: "plain, speculative or adaptive",
-    default: "plain",
+    default: "adaptive",
 };
 
 /// The descriptor of the socket to a launcher that speaks PMI-1.

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use strait_core::memory::Memory;
-use strait_core::progress::{Held, InUse};
+use strait_core::progress::{Held, InUse, Rtrs};
 
 use crate::{Error, World};
 
@@ -31,6 +31,16 @@ impl World {
     #[must_use]
     pub fn held(&self) -> Held {
         self.engine().held()
+    }
+
+    /// What became of the requests to receive, by which receivers of large messages that come first ask for them.
+    ///
+    /// # Source
+    ///
+    /// `[SpecRndv09]` §3.
+    #[must_use]
+    pub fn rtrs(&self) -> Rtrs {
+        self.engine().rtrs()
     }
 
     /// What the engine has under way: for tests that look for something lost.

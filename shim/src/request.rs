@@ -216,9 +216,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let pattern = self.endpoint.pattern(source, tag);
+        let world = self.world();
+        world.progress_first(source, Key::new(pattern.context, tag), buffer.remaining());
         // SAFETY: by the contract, and the engine's claim ends with the scope.
-        let received = unsafe { self.world().engine().irecv(pattern, buffer, self.owner) }?;
-        Ok(match received {
+        let received = unsafe { world.engine().irecv(pattern, buffer, self.owner) };
+        world.serve_wants();
+        Ok(match received? {
             Received::Done(outcome) => self.finished(outcome),
             Received::Pending(id) => self.pending(id),
         })

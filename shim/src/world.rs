@@ -287,6 +287,15 @@ impl World {
         }
     }
 
+    /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
+    /// make a difference.
+    pub(crate) fn progress_first(&self, peer: Rank, key: Key, length: usize) {
+        if self.engine().speculates(peer, key, length) {
+            // An error is met again, and reported, by the next progress.
+            let _ = self.progress();
+        }
+    }
+
     /// Begins to send, after the copy ring is backed if the message is the first that wants it.
     ///
     /// # Safety
@@ -299,6 +308,7 @@ impl World {
         data: Cursor,
         owner: Owner,
     ) -> Result<Sent, StartError> {
+        self.progress_first(destination, key, data.remaining());
         let engine = self.engine();
         if engine.wants_ring(destination, data.remaining()) {
             let backed = self.map.back_ring(self.rank, destination).is_ok();

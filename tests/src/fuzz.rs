@@ -4,9 +4,10 @@
 
 use arbitrary::{Result, Unstructured};
 use strait_core::layout::{CellIndex, Config, DESCRIPTORS_PER_RANK, Header, Plan, Segment};
-use strait_core::lmt::{Refused, SendCookie, Transfer};
+use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 use strait_core::progress::{Cursor, Gone, RequestId, Tuning};
+use strait_core::rndv::Rendezvous;
 use strait_core::shm::CellArena as _;
 use strait_core::wire::{HeaderWord, Key, Sequence, StreamHead};
 
@@ -54,12 +55,24 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
 
     let packet: [u8; SendCookie::LENGTH] = input.arbitrary()?;
     if let Ok(cookie) = SendCookie::parse(&packet) {
-        let SendCookie { total, address, place, generation, writes, lies } = cookie;
+        let SendCookie { total, address, place, generation, writes, lies, turn, reserved } = cookie;
         let fields = [&total.to_ne_bytes()[..], &address.to_ne_bytes(), &place.to_ne_bytes()];
         assert_eq!(fields.concat(), packet[..20]);
-        assert_eq!([generation, writes, lies].map(u32::to_ne_bytes).concat(), packet[20..]);
+        let rest = [generation, writes, lies, turn, reserved];
+        assert_eq!(rest.map(u32::to_ne_bytes).concat(), packet[20..]);
         assert!(total <= isize::MAX as u64);
         assert!(place < DESCRIPTORS_PER_RANK);
+    }
+
+    let packet: [u8; Rtr::LENGTH] = input.arbitrary()?;
+    if let Ok(rtr) = Rtr::parse(packet) {
+        assert_eq!(rtr.pack(), packet);
+        assert!(rtr.place < DESCRIPTORS_PER_RANK);
+    }
+    let packet: [u8; RtrAck::LENGTH] = input.arbitrary()?;
+    if let Ok(ack) = RtrAck::parse(packet) {
+        assert_eq!(ack.pack(), packet);
+        assert!(ack.place < DESCRIPTORS_PER_RANK);
     }
     Ok(())
 }
@@ -146,6 +159,7 @@ fn job(input: &mut Unstructured<'_>) -> Result<Engines> {
     ];
     let tuning = Tuning {
         transfer: *input.choose(&Transfer::ALL)?,
+        rendezvous: *input.choose(&Rendezvous::ALL)?,
         unexpected_max: *input.choose(&[0, 2000, Tuning::default().unexpected_max])?,
         ..Tuning::default()
     };

@@ -7,8 +7,10 @@ use core::mem::offset_of;
 use strait::Error;
 use strait::boot::Config;
 use strait_core::layout::{Corrupt, DESCRIPTORS_PER_RANK, PAGE, RankBlock};
+use strait_core::lmt::{Rtr, RtrAck};
 use strait_core::progress::{Owner, ProgressError};
-use strait_core::wire::Key;
+use strait_core::shm::Cell;
+use strait_core::wire::{Key, Kind};
 use strait_tests::{Arena, Engines, Ranks, fuzz, shape};
 
 /// Rank 0 has sent one message to rank 1. `scribble` says where to write what; rank 1 must then find what `expected`
@@ -65,6 +67,54 @@ fn a_description_that_cannot_be_is_an_error() {
     damaged(|job| (kind(job), vec![9]), |corrupt| matches!(corrupt, Corrupt::Kind { found: 9 }));
     // A continuation of nothing.
     damaged(|job| (kind(job), vec![2]), |corrupt| matches!(corrupt, Corrupt::Length { .. }));
+}
+
+const RTR: Rtr = Rtr {
+    address: 0,
+    capacity: 70_000,
+    place: 3,
+    generation: 1,
+    handle: 0,
+    lies: 0,
+    turn: 1,
+    reads: 0,
+};
+
+const ACK: RtrAck = RtrAck { total: 70_000, address: 0, place: 3, generation: 1, lies: 0, turn: 1 };
+
+/// A cell's description from the length on, and its payload.
+fn cell(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let length = payload.len();
+    let mut bytes = [(length as u64).to_ne_bytes().as_slice(), &[0; 4]].concat();
+    bytes.extend_from_slice(&(length as u32).to_ne_bytes());
+    bytes.push(kind);
+    bytes.resize(size_of::<Cell>() - 8 - 16, 0);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+#[test]
+fn an_rtr_that_cannot_be_is_an_error() {
+    let at = |job: &Engines| job.first_cell(1) + 8 + 16;
+    let is_rtr = |corrupt| corrupt == Corrupt::Rtr;
+    let rtr = |rtr: Rtr| cell(Kind::Rtr as u8, &rtr.pack());
+    let ack = |ack: RtrAck| cell(Kind::RtrAck as u8, &ack.pack());
+    damaged(|job| (at(job), rtr(Rtr { turn: 0, ..RTR })), is_rtr);
+    damaged(
+        |job| (at(job), rtr(Rtr { place: 64, ..RTR })),
+        |corrupt| matches!(corrupt, Corrupt::Length { found: 64, max: 63 }),
+    );
+    damaged(
+        |job| (at(job), rtr(Rtr { lies: 2, address: u64::MAX, ..RTR })),
+        |corrupt| matches!(corrupt, Corrupt::Heap { .. }),
+    );
+    // Nobody has asked.
+    damaged(|job| (at(job), ack(ACK)), is_rtr);
+    damaged(|job| (at(job), ack(RtrAck { turn: 0, ..ACK })), is_rtr);
+    damaged(
+        |job| (at(job), ack(RtrAck { lies: 3, ..ACK })),
+        |corrupt| matches!(corrupt, Corrupt::Place { found: 3 }),
+    );
 }
 
 #[test]

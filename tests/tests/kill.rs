@@ -26,6 +26,9 @@ const TAG: u32 = 5;
 const SIDE: u32 = 6;
 const LAST: u32 = 7;
 
+/// And of large messages whose receives come first.
+const ASKED: u32 = 8;
+
 /// Memory for unexpected messages: shorter messages than it go eagerly, longer ones are offered.
 const BUDGET: usize = 10_000;
 
@@ -70,6 +73,24 @@ fn exchange(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
             assert_eq!(payload::first_difference(id(peer, 0), room), None, "from {peer}");
         }
     }
+    ask(endpoint, me, peer)
+}
+
+/// The same with a large message for which the other asks, and another one that it does not want after all.
+fn ask(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
+    const LENGTH: usize = 150_000;
+    let (data, mut room, mut other) =
+        (payload::of(id(me, 0), LENGTH), vec![0; LENGTH], vec![0; LENGTH]);
+    endpoint.scope(|scope| {
+        let receive = scope.irecv(&mut room, peer, ASKED)?;
+        let mut unwanted = scope.irecv(&mut other, peer, ASKED)?;
+        assert!(unwanted.cancel());
+        // Both have asked.
+        endpoint.sendrecv(&[0_u8], peer, TAG, &mut [0_u8], peer, TAG)?;
+        let send = scope.isend(&data, peer, ASKED)?;
+        wait_all(&mut [send, receive])
+    })?;
+    assert_eq!(payload::first_difference(id(peer, 0), &room), None, "from {peer}");
     Ok(())
 }
 
@@ -180,7 +201,7 @@ fn killed_at(name: &'static str, config: Config, step: usize) {
         _ => "cma_shared",
     };
     let job = job.with(STEP, step).with("STRAIT_UNEXPECTED_MAX", BUDGET);
-    let job = job.with("STRAIT_LMT", transfer);
+    let job = job.with("STRAIT_LMT", transfer).with("STRAIT_RENDEZVOUS", "speculative");
     job.within(Duration::from_secs(30)).run(|world| {
         // Every rank enters the first of a test's jobs, whichever it belongs to.
         let step: usize = std::env::var(STEP).unwrap().parse().unwrap();

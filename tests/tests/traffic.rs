@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use strait::boot::Config;
-use strait_tests::{Ranks, shape, threads, traffic};
+use strait_tests::{Ranks, report, shape, threads, traffic};
 
 /// Plays one seed after the other between the ranks of one job.
 fn processes(name: &'static str, config: Config, (first, count): (u64, u64), longest: usize) {
@@ -50,6 +50,20 @@ fn processes_without_fastboxes() {
         traffic::seeds(70_000, 6).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
         world.finalize().unwrap();
     });
+}
+
+#[test]
+fn processes_that_speculate() {
+    let name = "processes_that_speculate";
+    for transfer in ["auto", "cma_shared"] {
+        let job = Ranks::new(3, name).with("STRAIT_RENDEZVOUS", "speculative");
+        job.with("STRAIT_LMT", transfer).with("STRAIT_EAGER_MAX", 1000).run(|world| {
+            traffic::seeds(110_000, 4).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
+            report(format_args!("{:?}", world.rtrs()));
+            assert!(world.rtrs().sent > 0 && world.rtrs().heard > 0);
+            world.finalize().unwrap();
+        });
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ mod tests {
         BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, Header, LAYOUT_VERSION, Liveness, Plan,
         RankBlock,
     };
-    use crate::lmt::SendCookie;
+    use crate::lmt::{Rtr, RtrAck, SendCookie};
     use crate::rma::Block;
     use crate::shm::{
         BarrierSlot, Cell, CellHead, Chunks, Descriptor, Flow, FreeQueue, Grant, GranuleHead, Line,
@@ -97,6 +97,8 @@ mod tests {
         structure::<Line>(&mut text);
         structure::<GranuleHead>(&mut text);
         structure::<SendCookie>(&mut text);
+        structure::<Rtr>(&mut text);
+        structure::<RtrAck>(&mut text);
         structure::<Offer>(&mut text);
         words(&mut text);
         map(&mut text, Config::new(2));

@@ -92,6 +92,8 @@ pub enum Corrupt {
         /// Bytes of the heap.
         heap: u64,
     },
+    /// A message that uses an RTR that its receive has not sent, or does not use the one that the peer has taken.
+    Rtr,
     /// A fastbox credit that says the receiver consumed more than was sent.
     Credit {
         /// Lines consumed, as the receiver wrote it.
@@ -125,6 +127,7 @@ impl fmt::Display for Corrupt {
             Self::Heap { found, length, heap } => {
                 write!(f, "{length} bytes at {found} do not lie in a heap of {heap} bytes")
             }
+            Self::Rtr => f.write_str("a message and the receive that asked for it do not meet"),
             Self::Credit { found, sent } => {
                 write!(f, "fastbox credit {found} is not within the {sent} lines sent")
             }

@@ -54,9 +54,10 @@ pub struct Liveness {
     namespace: AtomicU64,
     /// The barrier slots that the rank uses.
     pub seats: Seats,
+    inside: AtomicU32,
 }
 
-golden::structure!(Liveness { state, pid, start_time, hand, witness, namespace, seats });
+golden::structure!(Liveness { state, pid, start_time, hand, witness, namespace, seats, inside });
 
 /// The stages of a rank's life, in their only order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -83,6 +84,7 @@ impl Liveness {
             witness: AtomicU64::new(0),
             namespace: AtomicU64::new(0),
             seats: Seats::none(),
+            inside: AtomicU32::new(0),
         }
     }
 
@@ -118,6 +120,17 @@ impl Liveness {
     #[must_use]
     pub fn witness(&self) -> u64 {
         self.witness.load(Relaxed)
+    }
+
+    /// Says whether this rank waits inside the library: whoever sends it a large message then has its help.
+    pub fn set_inside(&self, inside: bool) {
+        self.inside.store(u32::from(inside), Relaxed);
+    }
+
+    /// What [`Liveness::set_inside`] said last. It decides how fast a message is, never whether it comes.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        self.inside.load(Relaxed) != 0
     }
 
     /// Says that this rank has left in good order (owner), or that it is dead (whoever saw it die).

@@ -2,8 +2,8 @@
 
 use core::ptr::NonNull;
 
-use super::{Place, Remote, Span};
-use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, Segment, golden};
+use super::{Home, Place, Remote, Span};
+use crate::layout::{Corrupt, Segment, golden};
 
 /// The sender's description of an announced message (`[Nemesis07]` §3.2): the payload of an RTS packet.
 ///
@@ -15,6 +15,8 @@ use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, Segment, golden};
 /// |     20 |    4 | `generation` | which use of that descriptor this is; not zero |
 /// |     24 |    4 | `writes`     | bit 0: the sender may write to the receiver's memory; bit 1: to its heap |
 /// |     28 |    4 | `lies`       | what `address` means                           |
+/// |     32 |    4 | `turn`       | the message's turn ([`crate::rndv::Turn`]); zero: none |
+/// |     36 |    4 | `reserved`   | zero                                           |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct SendCookie {
@@ -30,16 +32,20 @@ pub struct SendCookie {
     pub writes: u32,
     /// What `address` means.
     pub lies: u32,
+    /// [`crate::rndv::Turn::word`] of the message's turn.
+    pub turn: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-golden::structure!(SendCookie { total, address, place, generation, writes, lies });
+golden::structure!(SendCookie { total, address, place, generation, writes, lies, turn, reserved });
 
 static_assertions::const_assert_eq!(size_of::<SendCookie>(), SendCookie::LENGTH);
 static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);
 
 impl SendCookie {
     /// Bytes in a packet: they fit the one line of a fastbox.
-    pub const LENGTH: usize = 32;
+    pub const LENGTH: usize = 40;
 
     /// Bit of `writes`: the sender may write to the receiver's private memory.
     pub const WRITES_PRIVATE: u32 = 1;
@@ -80,10 +86,7 @@ impl SendCookie {
         if total.is_none() {
             return Err(Corrupt::Length { found: cookie.total, max: isize::MAX as u64 });
         }
-        if cookie.place >= DESCRIPTORS_PER_RANK || cookie.generation == 0 {
-            let max = u64::from(DESCRIPTORS_PER_RANK - 1);
-            return Err(Corrupt::Length { found: u64::from(cookie.place), max });
-        }
+        Home::parse(0, cookie.place, cookie.generation)?;
         Ok(cookie)
     }
 }

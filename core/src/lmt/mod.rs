@@ -16,6 +16,16 @@
 //! So of the paper's four packets the RTS alone takes a cell: the answers lie in a descriptor that both sides look at,
 //! and no control packet can wait behind data.
 //!
+//! Where the receiver is first, it may begin (`[SpecRndv09]` §3.1.2). It then owns the descriptor, and its RTR says what
+//! a grant does; the sender that uses it may claim chunks at once, whatever its receiver does meanwhile. What an RTS says
+//! comes in an RTR-ACK, which takes part in matching as an RTS does:
+//!
+//! | `[SpecRndv09]` | here                                                                          |
+//! |----------------|-------------------------------------------------------------------------------|
+//! | RTR            | `Receiver::ask`: the buffer, in a packet to the sender                        |
+//! | RTR-ACK        | `Sender::by_rtr`, `Receiver::start_used`: the data, in a packet to the receiver |
+//! | RDMA Write     | chunks, by either side                                                        |
+//!
 //! The two halves are values that neither allocate, wait nor copy between processes: they hand out [`Job`]s, which the
 //! embedder carries out with whatever the system has (`process_vm_readv` and `process_vm_writev`). A side that cannot
 //! leaves its grains to the other. What neither moves that way, or is not to, the sender streams through the pair's
@@ -26,6 +36,7 @@ mod choice;
 mod cookie;
 mod place;
 mod receiver;
+mod rtr;
 mod sender;
 
 pub use choice::{CANDIDATES, CLASSES};
@@ -33,12 +44,13 @@ pub(crate) use choice::{Choice, Chosen};
 pub use cookie::SendCookie;
 pub use place::{Place, Remote};
 pub use receiver::Receiver;
-pub(crate) use sender::Piece;
+pub use rtr::{Rtr, RtrAck};
 pub use sender::Sender;
+pub(crate) use sender::{Piece, Ways};
 
-use crate::layout::Corrupt;
+use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, Segment};
 use crate::progress::{Cursor, Part};
-use crate::shm::{GRAINS_MAX, Grains, Stores};
+use crate::shm::{Descriptor, GRAINS_MAX, Grains, Stores};
 
 /// How large messages travel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -93,6 +105,31 @@ impl Transfer {
             Self::CopyRingStreamed => Stores::NonTemporal,
             _ => Stores::Cached,
         }
+    }
+}
+
+/// The descriptor of a transfer: whose, which, and which use of it this is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Home {
+    pub(crate) owner: u32,
+    pub(crate) place: u32,
+    /// Not zero.
+    pub(crate) generation: u32,
+}
+
+impl Home {
+    /// A descriptor that its owner named.
+    pub(crate) fn parse(owner: u32, place: u32, generation: u32) -> Result<Self, Corrupt> {
+        if place >= DESCRIPTORS_PER_RANK || generation == 0 {
+            let max = u64::from(DESCRIPTORS_PER_RANK - 1);
+            return Err(Corrupt::Length { found: u64::from(place), max });
+        }
+        Ok(Self { owner, place, generation })
+    }
+
+    /// Where it is.
+    pub(crate) fn of(self, segment: &Segment) -> &Descriptor {
+        segment.descriptor(self.owner, self.place)
     }
 }
 

@@ -1,17 +1,21 @@
 //! The receiver's half of a large message.
 
-use super::{Direction, JOB_LEAST, JOB_MOST, Job, Place, Remote, SendCookie, Span, Ticket};
+use super::{
+    Direction, Home, JOB_LEAST, JOB_MOST, Job, Place, Remote, Rtr, SendCookie, Span, Ticket,
+};
 use crate::layout::Corrupt;
 use crate::progress::Cursor;
+use crate::rndv::Turn;
 use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
 
-/// One announced message that met its receive.
+/// One large message that met its receive, or the receive that has asked for one.
 #[derive(Clone, Copy, Debug)]
 pub struct Receiver {
     peer: u32,
-    cookie: SendCookie,
+    home: Home,
     buffer: Cursor,
-    span: Span,
+    /// What is wanted; `None` as long as nobody has said what comes.
+    span: Option<Span>,
     /// Where the message is read, as long as that is worth a try.
     from: Option<Remote>,
     /// Where the peer may write to `buffer`.
@@ -34,9 +38,9 @@ impl Receiver {
         let length = buffer.remaining().min(cookie.total as usize);
         Self {
             peer,
-            cookie,
+            home: Home { owner: peer, place: cookie.place, generation: cookie.generation },
             buffer,
-            span: Span { length },
+            span: Some(Span { length }),
             from,
             lent: match place {
                 Place::Private(_) if cookie.writes & SendCookie::WRITES_PRIVATE == 0 => {
@@ -49,33 +53,63 @@ impl Receiver {
         }
     }
 
+    /// Prepares to ask `peer` for a message into `buffer`, which lies at `place`, in the descriptor `home` of our own, whose
+    /// last use is over.
+    pub(crate) fn ask(
+        peer: u32,
+        home: Home,
+        buffer: Cursor,
+        place: Place,
+        descriptor: &Descriptor,
+    ) -> Self {
+        descriptor.grant.begin();
+        descriptor.chunks.ask(home.generation);
+        Self { peer, home, buffer, span: None, from: None, lent: place, dropped: false }
+    }
+
+    /// What the RTR says. The peer will call the receive `handle`. `reads`: to read the peer's private memory is worth a
+    /// try.
+    pub(crate) fn rtr(&self, handle: u32, turn: Turn, reads: bool) -> Rtr {
+        let (address, lies) = self.lent.pack();
+        let (capacity, Home { place, generation, .. }) = (self.buffer.remaining(), self.home);
+        let (capacity, turn, reads) = (capacity as u64, Turn::word(Some(turn)), u32::from(reads));
+        Rtr { address, capacity, place, generation, handle, lies, turn, reads }
+    }
+
+    /// The RTR was used for a message of `total` bytes, which can be read at `from`.
+    pub(crate) fn start_used(&mut self, total: usize, from: Option<Remote>) {
+        self.span = Some(Span { length: self.buffer.remaining().min(total) });
+        self.from = from;
+    }
+
     /// Tells the sender that the receive is there; from now on both sides may move. Chunks in the copy ring will bear
     /// `handle`.
     pub(crate) fn start_recv(&self, descriptor: &Descriptor, handle: u32) {
         let (address, lies) = self.lent.pack();
-        let length = self.span.length as u64;
+        let length = self.span.map_or(0, |span| span.length) as u64;
         let cookie = ReceiveCookie { handle, address, lies, length, moves: self.from.is_some() };
-        descriptor.grant.open(self.cookie.generation, cookie);
+        descriptor.grant.open(self.home.generation, cookie);
     }
 
     /// True when all bytes are here.
     pub(crate) fn post_recv(&self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
-        let grains = self.span.grains();
-        Ok(descriptor.chunks.done(self.cookie.generation, grains)? == grains)
+        let Some(span) = self.span else { return Ok(false) };
+        let grains = span.grains();
+        Ok(descriptor.chunks.done(self.home.generation, grains)? == grains)
     }
 
     /// Claims something to read from the sender's memory.
     pub(crate) fn claim(&self, descriptor: &Descriptor, half: u32) -> Result<Option<Job>, Corrupt> {
-        let Some(from) = self.from else { return Ok(None) };
+        let Some((from, span)) = self.from.zip(self.span) else { return Ok(None) };
         let claim = Claim {
-            generation: self.cookie.generation,
-            grains: self.span.grains(),
+            generation: self.home.generation,
+            grains: span.grains(),
             least: JOB_LEAST,
             most: JOB_MOST,
             sender: false,
         };
         let Some(grains) = descriptor.chunks.claim(claim) else { return Ok(None) };
-        let (begin, end) = self.span.bytes(grains)?;
+        let (begin, end) = span.bytes(grains)?;
         Ok(Some(Job {
             peer: self.peer,
             direction: Direction::Read,
@@ -100,14 +134,15 @@ impl Receiver {
         offset: u64,
         length: usize,
     ) -> Result<(Option<Cursor>, u32), Corrupt> {
-        let max = self.span.length as u64;
+        let span = self.span.unwrap_or(Span { length: 0 });
+        let max = span.length as u64;
         let end = offset.checked_add(length as u64).filter(|end| *end <= max);
-        let (Some(end), true) = (end, generation == self.cookie.generation) else {
+        let (Some(end), true) = (end, generation == self.home.generation) else {
             return Err(Corrupt::Length { found: offset, max });
         };
         let (begin, end) = (offset as usize, end as usize);
         let to = (!self.dropped).then(|| self.buffer.after(begin));
-        Ok((to, self.span.ending(begin, end)))
+        Ok((to, span.ending(begin, end)))
     }
 
     /// Takes the receiver's memory away from the sender, and lets what has not come go. True when the sender is out of it;
@@ -115,11 +150,20 @@ impl Receiver {
     pub(crate) fn close(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
         self.dropped = true;
         self.from = None;
-        let generation = self.cookie.generation;
-        if let Some(rest) = descriptor.chunks.close(generation, self.span.grains()) {
+        let generation = self.home.generation;
+        let Some(span) = self.span else {
+            let claimed = descriptor.chunks.abandon(generation);
+            return Ok(descriptor.chunks.done(generation, claimed)? == claimed);
+        };
+        if let Some(rest) = descriptor.chunks.close(generation, span.grains()) {
             descriptor.chunks.finish(rest.count);
         }
         Ok(self.lent == Place::Nowhere || self.post_recv(descriptor)?)
+    }
+
+    /// True as long as nobody has said what comes.
+    pub(crate) const fn is_asking(&self) -> bool {
+        self.span.is_none()
     }
 
     /// The sender's rank.
@@ -127,8 +171,8 @@ impl Receiver {
         self.peer
     }
 
-    /// The sender's number of the descriptor.
-    pub(crate) const fn descriptor(&self) -> u32 {
-        self.cookie.place
+    /// The descriptor of the transfer.
+    pub(crate) const fn home(&self) -> Home {
+        self.home
     }
 }

@@ -1,18 +1,22 @@
 //! The sender's half of a large message.
 
 use super::{
-    Direction, JOB_LEAST, JOB_MOST, Job, Place, Remote, SendCookie, Span, Ticket, Transfer,
+    Direction, Home, JOB_LEAST, JOB_MOST, Job, Place, Remote, Rtr, RtrAck, SendCookie, Span,
+    Ticket, Transfer,
 };
 use crate::layout::{Corrupt, Segment};
 use crate::progress::Cursor;
+use crate::rndv::Turn;
 use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
 
-/// One announced message, from its RTS to its end.
+/// One large message, from its RTS, or the RTR that it uses, to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender {
     peer: u32,
-    place: u32,
-    generation: u32,
+    home: Home,
+    uses_rtr: bool,
+    /// [`Turn::word`] of its turn.
+    turn: u32,
     total: usize,
     data: Cursor,
     /// Place in the message of the first byte of `data`.
@@ -32,6 +36,29 @@ pub struct Sender {
     ours: Bytes,
     /// Bytes that the receiver claimed and left to us: they go the same way.
     left: Bytes,
+}
+
+/// A message, and the ways that it may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ways {
+    pub(crate) data: Cursor,
+    /// Where `data` lie.
+    pub(crate) place: Place,
+    pub(crate) transfer: Transfer,
+    /// Whether writing to the peer's private memory is worth a try.
+    pub(crate) may_write: bool,
+    /// Whether what lies in a heap is read and written there.
+    pub(crate) uses_heaps: bool,
+}
+
+impl Ways {
+    /// Where the receiver may read the message.
+    const fn lies(&self) -> Place {
+        match self.place {
+            Place::Private(_) if !self.transfer.reads() => Place::Nowhere,
+            place => place,
+        }
+    }
 }
 
 /// The receiver's answer, its numbers checked.
@@ -75,32 +102,48 @@ pub(crate) struct Piece {
 }
 
 impl Sender {
-    /// Prepares a message for `peer`, in the sender's descriptor `place`, whose last use was another generation and is over.
-    /// The message lies in `data`, and that at `lies`. `may_write`: to write to the peer's private memory is worth a try;
-    /// `uses_heaps`: what lies in a heap is read and written there.
+    /// Prepares to announce a message to `peer`, in the sender's descriptor `home`, whose last use was another generation and
+    /// is over. `turn` is the message's in the speculative rendezvous.
     pub(crate) fn pre_send(
-        (peer, place, generation): (u32, u32, u32),
-        (data, lies): (Cursor, Place),
-        transfer: Transfer,
-        may_write: bool,
-        uses_heaps: bool,
+        peer: u32,
+        home: Home,
+        ways: Ways,
+        turn: Option<Turn>,
         descriptor: &Descriptor,
     ) -> Self {
         descriptor.grant.begin();
-        descriptor.chunks.begin(generation);
+        descriptor.chunks.begin(home.generation);
+        Self { turn: Turn::word(turn), ..Self::new(peer, home, ways) }
+    }
+
+    /// Sends a message to `peer` by an RTR of its, which the caller has used just now. The buffer can be written at `to`.
+    pub(crate) fn by_rtr(peer: u32, rtr: &Rtr, to: Option<Remote>, ways: Ways) -> Self {
+        let half = Self::new(peer, rtr.home(peer), ways);
+        // `Rtr::parse` checked that the capacity fits.
+        let span = Span { length: half.total.min(rtr.capacity as usize) };
+        let to = to.filter(|to| half.uses_heaps || matches!(to, Remote::Private(_)));
+        let alone = match half.lies {
+            Place::Nowhere => true,
+            Place::Private(_) => rtr.reads == 0,
+            Place::Heap(_) => false,
+        };
+        let answer = Some(Answer { handle: rtr.handle, to, span });
+        Self { uses_rtr: true, turn: rtr.turn, answer, alone, ..half }
+    }
+
+    fn new(peer: u32, home: Home, ways: Ways) -> Self {
+        let Ways { data, transfer, may_write, uses_heaps, .. } = ways;
         Self {
             peer,
-            place,
-            generation,
+            home,
+            uses_rtr: false,
+            turn: 0,
             total: data.remaining(),
             data,
             base: 0,
             answer: None,
             transfer,
-            lies: match lies {
-                Place::Private(_) if !transfer.reads() => Place::Nowhere,
-                lies => lies,
-            },
+            lies: ways.lies(),
             may_write: may_write && transfer.writes(),
             uses_heaps,
             alone: false,
@@ -118,11 +161,21 @@ impl Sender {
         SendCookie {
             total: self.total as u64,
             address,
-            place: self.place,
-            generation: self.generation,
+            place: self.home.place,
+            generation: self.home.generation,
             writes: private | heap,
             lies,
+            turn: self.turn,
+            reserved: 0,
         }
+    }
+
+    /// What the RTR-ACK says; `None` for a message that is announced.
+    pub(crate) fn rtr_ack(&self) -> Option<RtrAck> {
+        let (address, lies) = self.lies.pack();
+        let (turn, Home { place, generation, .. }) = (self.turn, self.home);
+        let ack = RtrAck { total: self.total as u64, address, place, generation, lies, turn };
+        self.uses_rtr.then_some(ack)
     }
 
     /// Looks for the receiver's answer. True when it has come just now.
@@ -134,7 +187,7 @@ impl Sender {
         if self.answer.is_some() {
             return Ok(false);
         }
-        let Some(cookie) = descriptor.grant.answer(self.generation) else { return Ok(false) };
+        let Some(cookie) = descriptor.grant.answer(self.home.generation) else { return Ok(false) };
         let ReceiveCookie { handle, address, lies, length, moves } = cookie;
         if length > self.total as u64 {
             return Err(Corrupt::Length { found: length, max: self.total as u64 });
@@ -152,6 +205,10 @@ impl Sender {
             return Ok(false);
         };
         let Some(grains) = descriptor.grant.refused() else { return Ok(false) };
+        if self.post_send(descriptor)? {
+            // Of a later transfer: the receiver owns the descriptor, and this one is over.
+            return Ok(false);
+        }
         self.left = span.bytes(grains)?.into();
         self.alone = true;
         Ok(true)
@@ -161,7 +218,7 @@ impl Sender {
     pub(crate) fn post_send(&self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
         let Some(Answer { span, .. }) = self.answer else { return Ok(false) };
         let grains = span.grains();
-        Ok(descriptor.chunks.done(self.generation, grains)? == grains)
+        Ok(descriptor.chunks.done(self.home.generation, grains)? == grains)
     }
 
     /// Claims something to write to the receiver's memory.
@@ -227,7 +284,7 @@ impl Sender {
 
     /// Takes the sender's memory away from the receiver. True when the receiver is out of it; otherwise ask again.
     pub(crate) fn withdraw(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
-        let claimed = descriptor.chunks.withdraw(self.generation);
+        let claimed = descriptor.chunks.withdraw(self.home.generation);
         self.withdrawn = true;
         // Should it not even be announced yet, it is not to be read where it was.
         self.lies = Place::Nowhere;
@@ -236,14 +293,14 @@ impl Sender {
             self.alone = true;
             return Ok(true);
         }
-        let quiet = descriptor.chunks.done(self.generation, claimed)? == claimed;
+        let quiet = descriptor.chunks.done(self.home.generation, claimed)? == claimed;
         self.alone |= quiet;
         Ok(quiet)
     }
 
     /// Place in the message and number of the bytes that this side may still need.
     pub(crate) fn rest(&self, descriptor: &Descriptor) -> (usize, usize) {
-        let claimed = descriptor.chunks.withdraw(self.generation) as usize * super::GRAIN;
+        let claimed = descriptor.chunks.withdraw(self.home.generation) as usize * super::GRAIN;
         let unsent = [self.ours, self.left].into_iter().filter(|bytes| !bytes.is_empty());
         let from = unsent.fold(claimed, |from, bytes| from.min(bytes.first));
         let from = from.clamp(self.base, self.total);
@@ -261,19 +318,19 @@ impl Sender {
         self.base = base;
     }
 
+    /// True when it uses an RTR.
+    pub(crate) const fn uses_rtr(&self) -> bool {
+        self.uses_rtr
+    }
+
     /// The receiver's rank.
     pub(crate) const fn peer(&self) -> u32 {
         self.peer
     }
 
-    /// Number of the descriptor.
-    pub(crate) const fn place(&self) -> u32 {
-        self.place
-    }
-
-    /// Which use of the descriptor this is.
-    pub(crate) const fn generation(&self) -> u32 {
-        self.generation
+    /// The descriptor of the transfer.
+    pub(crate) const fn home(&self) -> Home {
+        self.home
     }
 
     /// How the message travels.
@@ -300,7 +357,7 @@ impl Sender {
 
     const fn share(&self, span: Span) -> Claim {
         Claim {
-            generation: self.generation,
+            generation: self.home.generation,
             grains: span.grains(),
             least: JOB_LEAST,
             most: JOB_MOST,

@@ -7,7 +7,7 @@ use super::request::{Owned, Request};
 use super::ring::{Outlet, Stream};
 use super::{Cursor, Engine, Outcome, Part, ProgressError, StillClaimed};
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
-use crate::lmt::{Chosen, Place, SendCookie, Sender, Span, Transfer};
+use crate::lmt::{Chosen, Home, Place, SendCookie, Sender, Span, Transfer, Ways};
 use crate::memory::{Memory, OutOfMemory, Table};
 use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind};
@@ -47,7 +47,7 @@ impl<M: Memory + Clone> Descriptors<M> {
         })
     }
 
-    fn take(&mut self) -> Option<(u32, u32)> {
+    pub(super) fn take(&mut self) -> Option<(u32, u32)> {
         self.free_count = self.free_count.checked_sub(1)?;
         let place = self.free[self.free_count];
         let generation = &mut self.generations[place as usize];
@@ -56,11 +56,15 @@ impl<M: Memory + Clone> Descriptors<M> {
         Some((place, *generation))
     }
 
+    pub(super) const fn free(&self) -> usize {
+        self.free_count
+    }
+
     pub(super) fn in_use(&self) -> usize {
         self.free.len() - self.free_count
     }
 
-    fn put_back(&mut self, place: u32) {
+    pub(super) fn put_back(&mut self, place: u32) {
         self.free[self.free_count] = place;
         self.free_count += 1;
     }
@@ -84,39 +88,64 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(None);
         }
         self.senders.reserve()?;
+        // An RTR brings one of its own; but only who can do without may ask for it.
         let Some((place, generation)) = self.descriptors.take() else { return Ok(None) };
-        let uses_heaps = self.tuning.transfer.uses_heaps();
-        let lies = match Place::of(&data, &self.segment, self.rank) {
-            Place::Heap(_) if !uses_heaps => Place::Nowhere,
-            lies => lies,
-        };
-        let (transfer, chosen) = match self.tuning.transfer {
-            // It is read where it is; should it be withdrawn, the rest goes through the ring. Or the receiver could not read
-            // it, and the sender alone is slower than the ring.
-            Transfer::Auto if !matches!(lies, Place::Private(_)) => (peer.choice.ring(total), None),
-            Transfer::Auto => {
-                let (transfer, chosen) = peer.choice.choose(total);
-                (transfer, Some(chosen))
+        let home = Home { owner: self.rank, place, generation };
+        let (half, chosen) = match self.start(destination, key, data) {
+            Ok(used) => {
+                self.descriptors.put_back(place);
+                used
             }
-            transfer => (transfer, None),
+            Err(turn) => {
+                let (ways, chosen) = self.choose(destination, data);
+                let descriptor = home.of(&self.segment);
+                (Sender::pre_send(destination, home, ways, turn, descriptor), chosen)
+            }
         };
-        let descriptor = self.segment.descriptor(self.rank, place);
-        let (may_write, to) = (peer.may_write, (destination, place, generation));
-        let data = (data, lies);
-        let half = Sender::pre_send(to, data, transfer, may_write, uses_heaps, descriptor);
         let outbound = Outbound {
             half,
             request: None,
             tag: key.tag(),
             announced: false,
             chosen,
-            met: 0,
+            // Right for an RTR; otherwise said when the receive is there.
+            met: self.now,
             owned: None,
         };
         self.senders.insert(outbound).map(Some)
     }
 
-    /// Sends the RTS of a message, if there is room for it.
+    /// Chooses how a message travels.
+    pub(super) fn choose(&mut self, destination: u32, data: Cursor) -> (Ways, Option<Chosen>) {
+        let ways = self.ways(destination, data, self.tuning.transfer);
+        if ways.transfer != Transfer::Auto {
+            return (ways, None);
+        }
+        let choice = &mut self.peers[destination as usize].choice;
+        let (transfer, chosen) = match ways.place {
+            Place::Private(_) => {
+                let (transfer, chosen) = choice.choose(data.remaining());
+                (transfer, Some(chosen))
+            }
+            // It is read where it is; should it be withdrawn, the rest goes through the ring. Or the receiver could not read
+            // it, and the sender alone is slower than the ring.
+            _ => (choice.ring(data.remaining()), None),
+        };
+        (Ways { transfer, ..ways }, chosen)
+    }
+
+    /// A message that travels by `transfer`.
+    pub(super) fn ways(&self, destination: u32, data: Cursor, transfer: Transfer) -> Ways {
+        let uses_heaps = self.tuning.transfer.uses_heaps();
+        let place = match Place::of(&data, &self.segment, self.rank) {
+            Place::Heap(_) if !uses_heaps => Place::Nowhere,
+            place => place,
+        };
+        let may_write = self.peers[destination as usize].may_write;
+        Ways { data, place, transfer, may_write, uses_heaps }
+    }
+
+    /// Sends the RTS of a message, or its RTR-ACK, if there is room for it.
     pub(super) fn push_rts(
         &mut self,
         destination: u32,
@@ -124,13 +153,20 @@ impl<M: Memory + Clone> Engine<M> {
         number: u32,
     ) -> Result<Pushed, Corrupt> {
         let Some(outbound) = self.senders.get(number) else { return Ok(Pushed::Whole) };
-        let mut cookie = [0; SendCookie::LENGTH];
-        // SAFETY: the array has the length of a cookie.
-        unsafe { outbound.half.cookie().write(NonNull::from(&mut cookie).cast()) };
-        if !self.push_control(destination, Kind::Rts, key, &cookie)? {
-            return Ok(Pushed::Blocked);
+        if let Some(ack) = outbound.half.rtr_ack() {
+            if !self.push_control(destination, Kind::RtrAck, key, &ack.pack())? {
+                return Ok(Pushed::Blocked);
+            }
+            reached(Step::RtrAckSent);
+        } else {
+            let mut cookie = [0; SendCookie::LENGTH];
+            // SAFETY: the array has the length of a cookie.
+            unsafe { outbound.half.cookie().write(NonNull::from(&mut cookie).cast()) };
+            if !self.push_control(destination, Kind::Rts, key, &cookie)? {
+                return Ok(Pushed::Blocked);
+            }
+            reached(Step::RtsSent);
         }
-        reached(Step::RtsSent);
         if let Some(outbound) = self.senders.get_mut(number) {
             outbound.announced = true;
         }
@@ -141,7 +177,11 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn advance_sender(&mut self, number: u32) -> Result<bool, ProgressError> {
         let segment = self.segment;
         let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
-        let descriptor = segment.descriptor(self.rank, outbound.half.place());
+        if !outbound.announced && outbound.half.uses_rtr() {
+            // The receiver knows nothing of it yet: its chunks may be moved, but it takes none from the ring.
+            return Ok(false);
+        }
+        let descriptor = outbound.half.home().of(&segment);
         let mut moved = outbound.half.start_send(&segment, descriptor)?;
         if moved {
             outbound.met = self.now;
@@ -172,9 +212,8 @@ impl<M: Memory + Clone> Engine<M> {
                 transfer @ (Transfer::CopyRing | Transfer::CopyRingStreamed) => transfer,
                 _ => peer.choice.ring(total),
             };
-            let owner = (half.place(), half.generation());
-            let stream = Stream { owner, total, stores: transfer.stores() };
-            let descriptor = segment.descriptor(self.rank, half.place());
+            let stream = Stream { home: half.home(), total, stores: transfer.stores() };
+            let descriptor = half.home().of(&segment);
             let Some(piece) = half.piece(descriptor)? else {
                 return Ok(moved | ring.prepare(stream, |offset| half.ahead(offset))?);
             };
@@ -188,7 +227,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends an announced message, and gives its descriptor back.
     pub(super) fn finish_sender(&mut self, number: u32, outcome: Outcome) {
         let Some(outbound) = self.senders.remove(number) else { return };
-        self.descriptors.put_back(outbound.half.place());
+        let Home { owner, place, .. } = outbound.half.home();
+        if owner == self.rank {
+            self.descriptors.put_back(place);
+        }
         if let Some(chosen) = outbound.chosen {
             let measured = outcome.is_ok() && !outbound.half.goes_to_heap();
             let bytes = if measured { outbound.half.total() } else { 0 };
@@ -211,7 +253,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(());
         }
         let peer = outbound.half.peer();
-        let descriptor = segment.descriptor(self.rank, outbound.half.place());
+        let descriptor = outbound.half.home().of(&segment);
         // A count that cannot be is met again, and reported, by progress.
         if !outbound.half.withdraw(descriptor).unwrap_or(false) {
             return Err(StillClaimed::Moving { peer });

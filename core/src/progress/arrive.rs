@@ -9,9 +9,10 @@ use super::request::{Owned, Request};
 use super::{Cursor, Engine, ProgressError};
 use crate::hca::Remote;
 use crate::layout::{CellIndex, Corrupt};
-use crate::lmt::SendCookie;
+use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
+use crate::rndv::Turn;
 use crate::shm::{Cell, CellHead, FastboxReceiver};
 use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind, Offer};
@@ -88,7 +89,7 @@ impl<M: Memory + Clone> Engine<M> {
             let max = self.tuning.fastbox_max as u64;
             return Err(Corrupt::Length { found: length as u64, max }.into());
         }
-        if !matches!(kind, Kind::Eager | Kind::Rts | Kind::Offer | Kind::Called) {
+        if matches!(kind, Kind::EagerFirst | Kind::EagerMore) {
             return Err(Corrupt::Kind { found: kind as u8 }.into());
         }
         let message = peer.lines_of_next(by_baton);
@@ -144,7 +145,7 @@ impl<M: Memory + Clone> Engine<M> {
         let kind = Kind::parse(head.kind)?;
         let whole = length == head.total;
         let fits = match kind {
-            Kind::Eager | Kind::Rts | Kind::Offer => whole,
+            Kind::Eager | Kind::Rts | Kind::Offer | Kind::Rtr | Kind::RtrAck => whole,
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
             Kind::Called => length <= head.total,
         };
@@ -167,19 +168,29 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn deliver(&mut self, packet: Packet) -> Result<(), ProgressError> {
         let target = match packet.kind {
             Kind::Eager | Kind::EagerFirst => match self.posted.take(&packet.envelope) {
-                Some(id) => self.meet(id, &packet),
+                Some(id) => self.meet(id, &packet)?,
                 None => self.keep_unexpected(&packet)?,
             },
             Kind::Called => self.take_called(&packet)?,
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
-                cookie.reach(&self.segment, packet.envelope.source)?;
-                return Ok(self.take_news(&packet.envelope, Kept::Announced(cookie))?);
+                let Envelope { context, source, tag } = packet.envelope;
+                cookie.reach(&self.segment, source)?;
+                self.asking.rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
+                return self.take_news(&packet.envelope, Kept::Announced(cookie));
             }
             Kind::Offer => {
                 let offer = Offer::parse(packet.head_of_payload()?)?;
-                return Ok(self.take_news(&packet.envelope, Kept::Offered(offer))?);
+                return self.take_news(&packet.envelope, Kept::Offered(offer));
+            }
+            Kind::Rtr => {
+                let rtr = Rtr::parse(packet.head_of_payload()?)?;
+                return Ok(self.take_rtr(&packet.envelope, rtr)?);
+            }
+            Kind::RtrAck => {
+                let ack = RtrAck::parse(packet.head_of_payload()?)?;
+                return Ok(self.take_rtr_ack(&packet.envelope, ack)?);
             }
         };
         if !packet.completes() {
@@ -190,7 +201,11 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// News of a message that its sender kept: it meets its receive, or waits for it. All or nothing.
-    pub(super) fn take_news(&mut self, envelope: &Envelope, kept: Kept) -> Result<(), OutOfMemory> {
+    pub(super) fn take_news(
+        &mut self,
+        envelope: &Envelope,
+        kept: Kept,
+    ) -> Result<(), ProgressError> {
         self.receivers.reserve()?;
         self.calls.reserve()?;
         if let Kept::Exposed { .. } = kept {
@@ -203,20 +218,21 @@ impl<M: Memory + Clone> Engine<M> {
                 Kept::Offered(offer) | Kept::Exposed { offer, .. } => offer.total as usize,
             };
             let (envelope, body) = (*envelope, Body::There(kept));
-            return self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 }).map(drop);
+            self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 })?;
+            return Ok(());
         };
-        match self.request(id) {
-            Some(Request::Posted { buffer, .. }) => self.ask_for(id, envelope, kept, buffer),
-            _ => Ok(()),
+        let has_turn =
+            matches!(kept, Kept::Announced(cookie) if Turn::parse(cookie.turn).is_some());
+        if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
+            self.ask_for(id, envelope, kept, buffer)?;
         }
+        Ok(())
     }
 
     /// The first packet of a message meets its posted receive.
-    fn meet(&mut self, id: u32, packet: &Packet) -> Target {
-        match self.request(id) {
-            Some(Request::Posted { buffer, .. }) => self.begin_receive(id, buffer, packet),
-            _ => Target::Nobody,
-        }
+    fn meet(&mut self, id: u32, packet: &Packet) -> Result<Target, Corrupt> {
+        let buffer = self.unpost(id, &packet.envelope, false)?;
+        Ok(buffer.map_or(Target::Nobody, |buffer| self.begin_receive(id, buffer, packet)))
     }
 
     /// The first packet of a message goes to its receive.

@@ -60,6 +60,8 @@ impl<M: Memory + Clone> Engine<M> {
             }
             Some(Target::Nobody) | None => {}
         }
+        self.asking.forget(rank);
+        self.asked_by.forget(rank);
         self.fail_posted_for(rank, fault);
         self.fail_offers_to(rank, Err(fault));
         self.fail_senders_to(rank, Err(fault));

@@ -29,7 +29,9 @@ mod peer;
 mod receive;
 mod request;
 mod ring;
+mod rtr;
 mod send;
+mod speculation;
 mod transfer;
 
 pub use bypass::{Bypass, Want};
@@ -43,12 +45,13 @@ pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
 };
 pub use send::{Sent, SentShort};
+pub use speculation::Rtrs;
 
 use crate::layout::{CellIndex, Segment};
-use crate::lmt::Transfer;
+use crate::lmt::{Rtr, Transfer};
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
-use crate::rndv::Rendezvous;
+use crate::rndv::{self, Rendezvous};
 use crate::wire::FASTBOX_LENGTH_MAX;
 use announced::{Descriptors, Outbound};
 use arrive::{Body, Message};
@@ -110,6 +113,13 @@ pub struct Engine<M: Memory + Clone> {
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
     held: Held,
+    /// What our receives may ask for.
+    asking: rndv::Receiver<M>,
+    /// What the receivers of our messages have asked for.
+    asked_by: rndv::Sender<Rtr, M>,
+    /// Looks at Eager-flags so far.
+    looks: u64,
+    rtrs: Rtrs,
     /// Receives that met offered messages.
     calls: Slab<Call, M>,
     /// Large messages that were announced or are about to be.
@@ -167,6 +177,10 @@ impl<M: Memory + Clone> Engine<M> {
             requests: Slab::new(memory.clone()),
             messages: Slab::new(memory.clone()),
             held: Held::default(),
+            asking: rndv::Receiver::new(memory.clone()),
+            asked_by: rndv::Sender::new(memory.clone()),
+            looks: 0,
+            rtrs: Rtrs::default(),
             calls: Slab::new(memory.clone()),
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
@@ -235,6 +249,15 @@ impl<M: Memory + Clone> Engine<M> {
             moved |= self.push_blocked()?;
         }
         Ok(moved)
+    }
+
+    /// Asks for memory for the fastbox to `peer`, when the pair first talks.
+    fn want_fastbox(&mut self, peer: u32) {
+        let outbox = &mut self.peers[peer as usize].outbox;
+        if *outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
+            *outbox = Outbox::Wanted;
+            self.wanted.insert(peer);
+        }
     }
 
     /// A peer to whom the engine would like to open its fastbox. Back the range that

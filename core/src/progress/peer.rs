@@ -1,11 +1,12 @@
 //! What one rank knows of another.
 
+use super::Fault;
 use super::request::Outgoing;
 use super::ring::{Emptying, Outlet};
 use crate::layout::Segment;
 use crate::lmt::Choice;
 use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage};
-use crate::wire::{KindLength, Sequence};
+use crate::wire::{Key, KindLength, Sequence};
 
 /// Private state towards one peer. The fields of the short path come first, together.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Peer {
     pub(super) fastbox_out: FastboxSender,
     /// Number of the next packet to the peer.
     pub(super) next_out: Sequence,
+    /// Whether messages without a turn went to the peer.
+    pub(super) eager: EagerFlags,
     /// The peer's bell.
     pub(super) bell: DoorbellPtr,
     /// Number of the next packet from the peer.
@@ -64,6 +67,7 @@ impl Peer {
             baton: segment.empty_baton(),
             fastbox_out: FastboxSender::new(segment.fastbox(rank, peer)),
             next_out: Sequence::first(rank, peer),
+            eager: EagerFlags::default(),
             bell: segment.doorbell(peer),
             next_in: Sequence::first(peer, rank),
             fastbox_in: FastboxReceiver::new(segment.empty_fastbox()),
@@ -87,6 +91,35 @@ impl Peer {
             arriving: None,
             stream: None,
         }
+    }
+}
+
+/// The Eager-flags of `[SpecRndv09]` §3.3.2 as a short message can set them, by one store: for each class of tags. Another tag
+/// of the same class looks like the same envelope, and costs an RTR.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EagerFlags {
+    set: [bool; TAG_CLASSES],
+    /// Number of the last look that found the flag set.
+    found: [u64; TAG_CLASSES],
+}
+
+const TAG_CLASSES: usize = 16;
+
+impl EagerFlags {
+    /// A message that is no large one goes to the peer: eager, or kept for want of room.
+    #[inline(always)]
+    pub(super) const fn set(&mut self, key: Key) {
+        self.set[key.tag() as usize % TAG_CLASSES] = true;
+    }
+
+    /// Looks, for the time of this number. The number of the last look that found the flag set; zero for none.
+    pub(super) const fn look(&mut self, key: Key, number: u64) -> u64 {
+        let class = key.tag() as usize % TAG_CLASSES;
+        if self.set[class] {
+            self.set[class] = false;
+            self.found[class] = number;
+        }
+        self.found[class]
     }
 }
 
@@ -182,6 +215,18 @@ pub enum Gone {
     Finished,
     /// It is on another node, and there is no network.
     Unreachable,
+}
+
+impl Gone {
+    /// The fault that operations with a peer that went this way end with.
+    #[must_use]
+    pub const fn fault(self, rank: u32) -> Fault {
+        match self {
+            Self::Failed => Fault::PeerFailed { rank },
+            Self::Finished => Fault::PeerFinished { rank },
+            Self::Unreachable => Fault::Unreachable { rank },
+        }
+    }
 }
 
 /// A list of requests, or of calls, linked through them.

@@ -44,10 +44,12 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let request = Request::Done(Err(Fault::Cancelled));
         let id = self.requests.insert(Entry { owner, request })?;
+        let turn = self.may_ask(&pattern, &buffer, owner);
         match self.posted.post(pattern, id) {
             Ok(handle) => {
+                let asked = turn.and_then(|turn| self.send_rtr(id, &pattern, buffer, turn));
                 if let Some(request) = self.request_mut(id) {
-                    *request = Request::Posted { handle, buffer };
+                    *request = Request::Posted { handle, buffer, asked };
                 }
                 Ok(Received::Pending(RequestId(id)))
             }
@@ -76,12 +78,15 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(Some(Status { source, tag, bytes }))
     }
 
-    /// Ends a receive that nothing has matched yet: its outcome is [`Fault::Cancelled`]. A receive that matched, and a
-    /// send, go on (MPI-4.1 §3.8.4). Says whether it was cancelled.
+    /// Ends a receive that nothing has matched yet: its outcome is [`Fault::Cancelled`]. A receive that matched, or whose RTR
+    /// a message uses that is on its way, and a send, go on (MPI-4.1 §3.8.4). Says whether it was cancelled.
     pub fn cancel(&mut self, id: RequestId) -> bool {
         let Some(Request::Posted { handle, .. }) = self.request(id.0) else {
             return false;
         };
+        if !self.retract_from(id.0) {
+            return false;
+        }
         self.posted.cancel(handle);
         if let Some(request) = self.request_mut(id.0) {
             *request = Request::Done(Err(Fault::Cancelled));
@@ -102,7 +107,13 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Request::Granted { receiver }) => self.detach_receiver(receiver)?,
             Some(Request::Reading { reading }) => self.detach_reading(reading)?,
             Some(Request::Calling { call }) => self.detach_call(call),
-            Some(Request::Posted { handle, .. }) => {
+            Some(Request::Posted { handle, asked, .. }) => {
+                if !self.retract_from(id.0) {
+                    // The RTR-ACK is on its way.
+                    let inbound = asked.and_then(|asked| self.receivers.get(asked.receiver));
+                    let peer = inbound.map_or(self.rank, |inbound| inbound.half.peer());
+                    return Err(StillClaimed::Moving { peer });
+                }
                 self.posted.cancel(handle);
             }
             Some(Request::Receiving { source, .. }) if self.holds_arriving(source) => {

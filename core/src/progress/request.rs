@@ -5,6 +5,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use super::Cursor;
+use super::speculation::Asked;
 use crate::layout::Corrupt;
 use crate::memory::OutOfMemory;
 use crate::wire::Key;
@@ -251,6 +252,11 @@ pub(super) struct Entry {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Owner(pub u32);
 
+impl Owner {
+    /// Of operations whose caller waits for them at once: it is inside the library until they are over.
+    pub const BLOCKING: Self = Self(0);
+}
+
 /// What an operation under way waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
@@ -261,8 +267,8 @@ pub(super) enum Request {
         /// The engine's own copy of what was left, when nobody waits for the request any more.
         detached: Option<Owned>,
     },
-    /// A receive in the posted queue.
-    Posted { handle: u32, buffer: Cursor },
+    /// A receive in the posted queue. With an RTR out, it is one of the receivers already.
+    Posted { handle: u32, buffer: Cursor, asked: Option<Asked> },
     /// A receive whose message is arriving.
     Receiving { buffer: Cursor, capacity: usize, source: u32, tag: u32, total: usize },
     /// A receive whose message is arriving in the engine's memory, and goes on to the buffer when it is whole.

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::{Cursor, Engine};
 use crate::layout::{Corrupt, Segment};
-use crate::lmt::Piece;
+use crate::lmt::{Home, Piece};
 use crate::memory::Memory;
 use crate::shm::{CopyRingReceiver, CopyRingSender, GRANULE, Granules, RingChunk, Stores};
 
@@ -42,7 +42,8 @@ pub(super) struct Filling {
 /// Chunks that lie in the ring and are not published.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ready {
-    owner: Owner,
+    /// Of the message.
+    home: Home,
     /// Place in the message of the first that is not published yet.
     offset: usize,
     /// Length and granules of each.
@@ -54,13 +55,10 @@ struct Ready {
     granules: u32,
 }
 
-/// Descriptor and generation of a message.
-pub(super) type Owner = (u32, u32);
-
 /// A message that goes through the ring: whose bytes, and how they are best copied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    pub(super) owner: Owner,
+    pub(super) home: Home,
     pub(super) total: usize,
     pub(super) stores: Stores,
 }
@@ -88,7 +86,7 @@ impl Outlet {
 impl Filling {
     /// Gives the receiver the beginning of `piece`, and returns how much. `None`: the ring is full.
     pub(super) fn put(&mut self, stream: Stream, piece: &Piece) -> Result<Option<usize>, Corrupt> {
-        let ready = self.ready.take(stream.owner, piece.offset);
+        let ready = self.ready.take(stream.home, piece.offset);
         let (length, count) = match ready {
             Some((length, count)) => (length.min(piece.length), count),
             None => {
@@ -104,7 +102,7 @@ impl Filling {
             }
         };
         self.pressed = false;
-        let (handle, generation) = (piece.handle, stream.owner.1);
+        let (handle, generation) = (piece.handle, stream.home.generation);
         let (offset, bytes) = (piece.offset as u64, length as u32);
         self.end.publish(count, RingChunk { handle, generation, offset, length: bytes });
         Ok(Some(length))
@@ -117,11 +115,11 @@ impl Filling {
         stream: Stream,
         data: impl FnOnce(usize) -> Option<Cursor>,
     ) -> Result<bool, Corrupt> {
-        if self.ready.owner != stream.owner {
+        if self.ready.home != stream.home {
             if self.ready.first < self.ready.count {
                 return Ok(false);
             }
-            self.ready = Ready { owner: stream.owner, ..Ready::default() };
+            self.ready = Ready { home: stream.home, ..Ready::default() };
         }
         let (from, number) = (self.ready.end(), self.ready.count);
         if self.pressed || number == AHEAD {
@@ -164,8 +162,8 @@ impl Ready {
     }
 
     /// The next chunk, if it is this one.
-    fn take(&mut self, owner: Owner, offset: usize) -> Option<(usize, u32)> {
-        if self.first == self.count || (self.owner, self.offset) != (owner, offset) {
+    fn take(&mut self, home: Home, offset: usize) -> Option<(usize, u32)> {
+        if self.first == self.count || (self.home, self.offset) != (home, offset) {
             return None;
         }
         let (length, granules) = self.chunks[self.first];
@@ -235,6 +233,10 @@ impl<M: Memory + Clone> Engine<M> {
             let Some(half) = known.filter(|half| half.peer() == source) else {
                 return Err(Corrupt::Length { found: u64::from(handle), max: 0 });
             };
+            if half.is_asking() {
+                // Its RTR-ACK left before, and will be met by the next call.
+                break;
+            }
             let (to, completed) = half.place(generation, offset, length as usize)?;
             if let Some(mut to) = to {
                 // SAFETY: `peek` gave the granules, which hold `length` bytes of the segment, where no user buffer lies.
@@ -242,7 +244,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             ring.end.release(granules);
             if completed > 0 {
-                segment.descriptor(source, half.descriptor()).chunks.finish(completed);
+                half.home().of(&segment).chunks.finish(completed);
             }
             moved = true;
         }

@@ -5,9 +5,7 @@ use core::ptr::NonNull;
 
 use super::peer::{Outbox, Peer, Pushed};
 use super::request::{Entry, Outgoing, Owned, Request, Stage};
-use super::{
-    Cursor, Engine, Fault, Gone, Outcome, Owner, RequestId, StartError, Status, StillClaimed,
-};
+use super::{Cursor, Engine, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
 use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
@@ -67,6 +65,7 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return SentShort::No;
         }
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
@@ -91,6 +90,7 @@ impl<M: Memory + Clone> Engine<M> {
         if !peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false) {
             return SentShort::No;
         }
+        peer.eager.set(key);
         peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
@@ -125,14 +125,14 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.stream.is_some() {
             return self.isend_remote(destination, key, data, owner);
         }
-        if peer.outbox == Outbox::Unopened && self.tuning.fastbox_max > 0 {
-            peer.outbox = Outbox::Wanted;
-            self.wanted.insert(destination);
-        }
+        self.want_fastbox(destination);
         // Fallible work first: once a packet has left, there must be a place for the rest.
         self.requests.reserve()?;
         let announced = self.pre_send(destination, key, data)?;
         let stage = announced.map_or(Stage::Eager, |sender| Stage::Announce { sender });
+        if stage == Stage::Eager {
+            self.peers[destination as usize].eager.set(key);
+        }
         let mut message = Outgoing { key, total: data.remaining(), sent: 0, data, stage };
         let offered = stage == Stage::Eager && self.must_offer(destination, message.total);
         if offered
@@ -483,16 +483,4 @@ fn announce(peer: &mut Peer) -> u8 {
         return CellHead::FASTBOX_OPEN;
     }
     0
-}
-
-impl Gone {
-    /// The fault that operations with a peer that went this way end with.
-    #[must_use]
-    pub const fn fault(self, rank: u32) -> Fault {
-        match self {
-            Self::Failed => Fault::PeerFailed { rank },
-            Self::Finished => Fault::PeerFinished { rank },
-            Self::Unreachable => Fault::Unreachable { rank },
-        }
-    }
 }

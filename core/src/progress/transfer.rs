@@ -87,8 +87,7 @@ impl<M: Memory + Clone> Engine<M> {
             Direction::Write => {
                 let Some(outbound) = self.senders.get_mut(half) else { return Ok(()) };
                 if result.is_ok() {
-                    let place = outbound.half.place();
-                    segment.descriptor(self.rank, place).chunks.finish(grains.count);
+                    outbound.half.home().of(&segment).chunks.finish(grains.count);
                     reached(Step::ChunkFinished);
                     self.advance_sender(half)?;
                 } else {
@@ -98,7 +97,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             Direction::Read => {
                 let Some(inbound) = self.receivers.get_mut(half) else { return Ok(()) };
-                let descriptor = segment.descriptor(job.peer, inbound.half.descriptor());
+                let descriptor = inbound.half.home().of(&segment);
                 if result.is_ok() {
                     descriptor.chunks.finish(grains.count);
                     reached(Step::ChunkFinished);
@@ -118,15 +117,14 @@ impl<M: Memory + Clone> Engine<M> {
         if reads {
             for (number, inbound) in self.receivers.iter() {
                 let half = &inbound.half;
-                let descriptor = self.segment.descriptor(half.peer(), half.descriptor());
-                if let Some(job) = half.claim(descriptor, number)? {
+                if let Some(job) = half.claim(half.home().of(&self.segment), number)? {
                     return Ok(Some(job));
                 }
             }
         } else {
             for (number, outbound) in self.senders.iter() {
-                let descriptor = self.segment.descriptor(self.rank, outbound.half.place());
-                if let Some(job) = outbound.half.claim(descriptor, number)? {
+                let half = &outbound.half;
+                if let Some(job) = half.claim(half.home().of(&self.segment), number)? {
                     return Ok(Some(job));
                 }
             }
@@ -143,7 +141,7 @@ impl<M: Memory + Clone> Engine<M> {
         while let Some((number, _)) = self.senders.next_from(from) {
             from = number + 1;
             let Some(outbound) = self.senders.get_mut(number) else { continue };
-            let descriptor = segment.descriptor(self.rank, outbound.half.place());
+            let descriptor = outbound.half.home().of(&segment);
             let out = outbound.half.withdraw(descriptor).unwrap_or(false);
             quiet &= out || is_gone(outbound.half.peer());
         }
@@ -151,8 +149,7 @@ impl<M: Memory + Clone> Engine<M> {
         while let Some((number, _)) = self.receivers.next_from(from) {
             from = number + 1;
             let Some(inbound) = self.receivers.get_mut(number) else { continue };
-            let peer = inbound.half.peer();
-            let descriptor = segment.descriptor(peer, inbound.half.descriptor());
+            let (peer, descriptor) = (inbound.half.peer(), inbound.half.home().of(&segment));
             quiet &= inbound.half.close(descriptor).unwrap_or(false) || is_gone(peer);
         }
         quiet

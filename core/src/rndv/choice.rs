@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Rendezvous {
     /// The sender announces; no RTR is asked for or sent.
-    #[default]
     Plain,
     /// A receiver that comes first asks, whatever becomes of its RTRs.
     Speculative,
     /// As `Speculative`, for envelopes whose RTRs are mostly used.
+    #[default]
     Adaptive,
 }
 

@@ -51,6 +51,8 @@ struct Record<T> {
     /// Messages without a turn went after the last with one, and their turns are skipped.
     eager_flag: bool,
     factor: Factor,
+    /// The last look at the marks of its eager messages.
+    looked: u64,
     /// RTRs, each at the place of its turn.
     kept: [Option<(Turn, T)>; RTRS as usize],
 }
@@ -62,6 +64,8 @@ pub struct Sender<T: Copy, M: Memory, R: Rules = All> {
     records: Recent<Record<T>, M>,
     /// Beyond every turn of a record that is no more.
     beyond: Turn,
+    /// The last look at the marks of eager messages ([`Sender::catch_up`]).
+    looked: u64,
     usage: Usage,
     rules: PhantomData<R>,
 }
@@ -73,6 +77,7 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         Self {
             records: Recent::new(memory, R::RECORDS),
             beyond: Turn::FIRST,
+            looked: 0,
             usage: Usage { heard: 0, used: 0, stopped: 0 },
             rules: PhantomData,
         }
@@ -122,6 +127,18 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         }
     }
 
+    /// As [`Sender::eager`], for messages that leave a mark and are not told of one by one. Said before each [`Sender::start`]
+    /// to `peer`: this look at the marks has a `number`, which goes up, and `found` is that of the last look that found one of
+    /// this envelope.
+    pub fn catch_up(&mut self, peer: u32, key: Key, found: u64, number: u64) {
+        self.looked = number;
+        let Some(record) = self.records.get_mut(peer, key) else { return };
+        if R::EAGER_FLAG && found > record.looked {
+            record.skip::<R>();
+        }
+        record.looked = number;
+    }
+
     /// An RTR has come from `peer`.
     pub fn rtr(&mut self, peer: u32, key: Key, turn: Turn, target: T) -> Heard {
         self.usage.heard += 1;
@@ -166,7 +183,8 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         if self.records.get(peer, key).is_some() {
             self.records.touch(peer, key);
         } else {
-            let gone = self.records.insert(peer, key, Record::new(self.beyond)).ok()?;
+            let gone =
+                self.records.insert(peer, key, Record::new(self.beyond, self.looked)).ok()?;
             if let Some(gone) = gone {
                 gone.leave::<R>(&mut self.beyond);
             }
@@ -176,9 +194,9 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
 }
 
 impl<T: Copy> Record<T> {
-    const fn new(next: Turn) -> Self {
+    const fn new(next: Turn, looked: u64) -> Self {
         let kept = [None; RTRS as usize];
-        Self { next, eager_flag: false, factor: Factor::new(), kept }
+        Self { next, eager_flag: false, factor: Factor::new(), looked, kept }
     }
 
     /// Gives the next message its turn.

@@ -7,10 +7,11 @@
 //! Participants: the sender of the message and its receiver, one thread each. All operations are lock-free: a claim
 //! fails only because the other side claimed. A word carries the generation of its transfer, so an owner may use it
 //! for the next one while the other side has yet to see the end of this one.
+//! The sender owns the words of a transfer that begins with its RTS, the receiver those of one that begins with its RTR.
 //! Absent on purpose: the data, its addresses ([`super::Grant`]), any wait.
 //!
 //! Source: `[Nemesis07]` §3.2 lets one side or both take part in a transfer, by turns that are fixed beforehand; handing
-//! the turns out by a shared counter is ours.
+//! the turns out by a shared counter is ours. `[SpecRndv09]` §3.1.2 for the transfer that the receiver begins.
 
 use crate::layout::{Corrupt, golden};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
@@ -26,16 +27,25 @@ pub struct Grains {
 }
 
 /// Most grains that a message may have.
-pub const GRAINS_MAX: u32 = WITHDRAWN - 1;
+pub const GRAINS_MAX: u32 = CLOSED - 1;
 
 /// Flag in the claim word: the sender's memory is gone, so the receiver may claim no more.
 const WITHDRAWN: u32 = 1 << 31;
+
+/// Flag: the receiver has sent an RTR, which no sender has used yet. Nothing can be claimed.
+const ASKED: u32 = 1 << 30;
+
+/// Flag: the receiver's memory went away before the receiver knew how many grains there are. Nobody claims any more.
+const CLOSED: u32 = 1 << 29;
+
+/// The bits of the count.
+const COUNT: u32 = CLOSED - 1;
 
 /// The counters of one transfer. Each is a generation (upper half) and a count.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Chunks {
-    /// Grains claimed, and [`WITHDRAWN`].
+    /// Grains claimed, and flags.
     claimed: AtomicU64,
     /// Grains that are where they belong.
     done: AtomicU64,
@@ -53,12 +63,32 @@ impl Chunks {
     /// Begins the transfer `generation`, which is not the one before. Called by the sender, who owns the words, when the
     /// transfer before is complete; it announces the new one to the receiver afterwards.
     pub fn begin(&self, generation: u32) {
-        // ORDER chunks/1: Relaxed. The announcement publishes it to the new receiver, and for the one before any value of
-        //   another generation only means that nothing is left to claim.
-        self.claimed.store(word(generation, 0), order("chunks/1", Relaxed));
-        // ORDER chunks/2: Release, pairs with chunks/4: the receiver before may learn by this store that its message is
-        //   complete, and then finds in its buffer what the sender moved.
+        self.renew(generation, 0);
+    }
+
+    /// Begins the transfer `generation`, which is not the one before, of a message that nobody has announced. Called by the
+    /// receiver, who owns the words, when the transfer before is complete or retracted; it sends an RTR afterwards.
+    pub fn ask(&self, generation: u32) {
+        self.renew(generation, ASKED);
+    }
+
+    fn renew(&self, generation: u32, flags: u32) {
+        // ORDER chunks/1: Relaxed. The RTS, or RTR, publishes it to the new other side, and for the one before any value of
+        //   another generation only means that nothing is left to claim, or to use.
+        self.claimed.store(word(generation, flags), order("chunks/1", Relaxed));
+        // ORDER chunks/2: Release, pairs with chunks/4: the other side before may learn by this store that its message is
+        //   complete. A receiver then finds in its buffer what the sender moved, and a sender's data are read no more.
         self.done.store(word(generation, 0), order("chunks/2", Release));
+    }
+
+    /// The sender uses the RTR `generation`. False: the receiver has retracted it. From then on both claim.
+    pub fn use_rtr(&self, generation: u32) -> bool {
+        self.advance(generation, |low| (low == ASKED).then_some((0, ()))).is_some()
+    }
+
+    /// The receiver takes its RTR back. False: the sender has used it. Afterwards the words are free for another transfer.
+    pub fn retract(&self, generation: u32) -> bool {
+        self.advance(generation, |low| (low == ASKED).then_some((ASKED | CLOSED, ()))).is_some()
     }
 
     /// Claims the next of the grains that nobody has claimed. `None`: nothing is left, or the receiver asks and the sender
@@ -69,8 +99,9 @@ impl Chunks {
     pub fn claim(&self, claim: Claim) -> Option<Grains> {
         let Claim { generation, grains, least, most, sender } = claim;
         self.advance(generation, |low| {
-            let first = low & !WITHDRAWN;
-            if first >= grains || (low & WITHDRAWN != 0 && !sender) {
+            let first = low & COUNT;
+            let barred = ASKED | CLOSED | if sender { 0 } else { WITHDRAWN };
+            if first >= grains || low & barred != 0 {
                 return None;
             }
             let left = grains - first;
@@ -83,7 +114,7 @@ impl Chunks {
     /// are done ([`Chunks::finish`]), so that the sender's count is complete.
     pub fn close(&self, generation: u32, grains: u32) -> Option<Grains> {
         self.advance(generation, |low| {
-            let first = low & !WITHDRAWN;
+            let first = low & COUNT;
             let left = grains.checked_sub(first).filter(|left| *left > 0)?;
             Some((low + left, Grains { first, count: left }))
         })
@@ -92,8 +123,19 @@ impl Chunks {
     /// Ends the receiver's right to claim: the sender's memory goes away. Returns how many grains had been claimed then;
     /// once so many are done, the receiver reads no more.
     pub fn withdraw(&self, generation: u32) -> u32 {
-        let claimed = self.advance(generation, |low| Some((low | WITHDRAWN, low & !WITHDRAWN)));
-        claimed.unwrap_or(0)
+        self.bar(generation, WITHDRAWN)
+    }
+
+    /// Ends everybody's right to claim: the memory of a receiver goes away that does not know how much was to come. Returns
+    /// how many grains had been claimed then; once so many are done, its memory is touched no more. The sender's count
+    /// never becomes complete.
+    pub fn abandon(&self, generation: u32) -> u32 {
+        self.bar(generation, CLOSED)
+    }
+
+    /// Sets a flag, and returns how many grains were claimed before.
+    fn bar(&self, generation: u32, flag: u32) -> u32 {
+        self.advance(generation, |low| Some((low | flag, low & COUNT))).unwrap_or(0)
     }
 
     /// Says that `count` claimed grains are where they belong, or need not be.
@@ -234,6 +276,29 @@ mod tests {
         assert_eq!(chunks.close(7, 100), None);
         assert_eq!(chunks.done(7, 100), Ok(100));
         assert_eq!(chunks.done(8, 100), Ok(0));
+    }
+
+    #[test]
+    fn an_rtr_is_used_or_retracted() {
+        let chunks = Chunks::unused();
+        chunks.ask(7);
+        assert_eq!(chunks.claim(CLAIM), None, "nobody knows the message yet");
+        assert!(chunks.use_rtr(7) && !chunks.use_rtr(7) && !chunks.retract(7));
+        assert!(chunks.claim(CLAIM).is_some());
+        chunks.ask(8);
+        assert!(!chunks.use_rtr(7), "an old one");
+        assert!(chunks.retract(8) && !chunks.use_rtr(8));
+    }
+
+    #[test]
+    fn nobody_claims_of_what_was_abandoned() {
+        let chunks = Chunks::unused();
+        chunks.ask(7);
+        assert!(chunks.use_rtr(7));
+        let first = chunks.claim(Claim { sender: true, ..CLAIM }).unwrap();
+        assert_eq!(chunks.abandon(7), first.count);
+        assert_eq!(chunks.claim(Claim { sender: true, ..CLAIM }), None);
+        assert_eq!(chunks.claim(CLAIM), None);
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub enum Step {
     BellRung,
     RtsSent,
     Granted,
+    RtrSent,
+    RtrUsed,
+    RtrAckSent,
+    RtrRetracted,
     ChunkClaimed,
     ChunkMoved,
     ChunkFinished,
@@ -42,8 +46,8 @@ pub enum Step {
 
 impl Step {
     /// Those of messages and groups, in the order of what they belong to: sending by baton, fastbox and cell; receiving from
-    /// a cell; waking; a large message; an offered one; a barrier.
-    pub const ALL: [Self; 25] = [
+    /// a cell; waking; a large message, also one that its receiver asked for; an offered one; a barrier.
+    pub const ALL: [Self; 29] = [
         Self::BatonFilled,
         Self::BatonPassed,
         Self::FastboxFilled,
@@ -57,6 +61,10 @@ impl Step {
         Self::BellRung,
         Self::RtsSent,
         Self::Granted,
+        Self::RtrSent,
+        Self::RtrUsed,
+        Self::RtrAckSent,
+        Self::RtrRetracted,
         Self::ChunkClaimed,
         Self::ChunkMoved,
         Self::ChunkFinished,

@@ -24,7 +24,7 @@ pub enum Kind {
     EagerFirst = 1,
     /// A further part of the message that its source is in the middle of.
     EagerMore = 2,
-    /// The announcement of a message that stays where it is until its receive is there (`[Nemesis07]` §3.2). Takes part in
+    /// Ready to send: the announcement of a message that stays where it is until its receive is there (`[Nemesis07]` §3.2). Takes part in
     /// matching like the first packet of a message; its payload is a [`crate::lmt::SendCookie`].
     Rts = 3,
     /// The announcement of a message that its sender keeps because the receiver has no room for it. Takes part in matching
@@ -32,6 +32,12 @@ pub enum Kind {
     Offer = 4,
     /// The first part, or all, of an offered message that its receiver called for.
     Called = 5,
+    /// A receive waits for a large message (`[SpecRndv09]` §3.1.2): from the receiver to the sender that it names. Matches no
+    /// receive; its payload is a [`crate::lmt::Rtr`].
+    Rtr = 6,
+    /// The announcement of a message that uses an RTR. Takes part in matching as an RTS does; its payload is a
+    /// [`crate::lmt::RtrAck`].
+    RtrAck = 7,
 }
 
 impl Kind {
@@ -49,6 +55,8 @@ impl Kind {
             3 => Ok(Self::Rts),
             4 => Ok(Self::Offer),
             5 => Ok(Self::Called),
+            6 => Ok(Self::Rtr),
+            7 => Ok(Self::RtrAck),
             found => Err(Corrupt::Kind { found }),
         }
     }

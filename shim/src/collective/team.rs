@@ -18,9 +18,6 @@ const INTERNAL: u32 = 1 << 31;
 /// Looks for a message at its source alone, before everything is looked at.
 const LOOKS: u32 = 200;
 
-/// The owner of operations that end before the call that made them.
-const BLOCKING: Owner = Owner(0);
-
 /// Who takes part.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Members<'a> {
@@ -206,7 +203,7 @@ impl<'a> Team<'a> {
         // SAFETY: each caller ends the operation before its borrow of `data` does.
         let data = unsafe { Cursor::contiguous(part_of(data)) };
         // SAFETY: as above.
-        let sent = unsafe { self.world.isend(rank, key, data, BLOCKING) }?;
+        let sent = unsafe { self.world.isend(rank, key, data, Owner::BLOCKING) }?;
         Ok(match sent {
             Sent::Done => None,
             Sent::Pending(id) => Some(id),
@@ -227,7 +224,7 @@ impl<'a> Team<'a> {
         // SAFETY: `finish` ends the operation's claim before this returns.
         let received = unsafe {
             let cursor = Cursor::contiguous(part_of_mut(buffer));
-            self.world.engine().irecv(pattern, cursor, BLOCKING)
+            self.world.engine().irecv(pattern, cursor, Owner::BLOCKING)
         }?;
         match received {
             Received::Done(outcome) => Ok(outcome?.bytes),

@@ -1,6 +1,6 @@
 //! How a world passes the time until something comes, and learns who is gone.
 
-use strait_core::layout::Life;
+use strait_core::layout::{Life, Liveness};
 use strait_core::progress::{Gone, Outcome, Owner, ProgressError, RequestId, Status};
 
 use super::{ShmEngine, World};
@@ -9,6 +9,22 @@ use crate::network::{Network, Transfer, TransferId};
 use crate::patience::{Pass, Patience};
 use crate::sleep::Sleep;
 use crate::window::failed;
+
+/// A rank that waits for a message whose sender may use an RTR for it.
+struct Inside<'a>(&'a Liveness);
+
+impl<'a> Inside<'a> {
+    fn enter(liveness: &'a Liveness) -> Self {
+        liveness.set_inside(true);
+        Self(liveness)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.set_inside(false);
+    }
+}
 
 impl World {
     /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
@@ -27,9 +43,14 @@ impl World {
     /// a ring of the doorbell.
     pub(crate) fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
         let mut patience = Patience::new(self.spin);
+        let segment = self.map.segment();
+        let mut inside = None;
         loop {
             if let Some(found) = look() {
                 return Ok(found);
+            }
+            if inside.is_none() && self.engine().is_asking() {
+                inside = Some(Inside::enter(&segment.rank_block(self.rank).liveness));
             }
             if self.progress()? {
                 patience.reset();
@@ -44,7 +65,6 @@ impl World {
                     }
                 }
                 Pass::Sleep => {
-                    let segment = self.map.segment();
                     let bell = &segment.rank_block(self.rank).doorbell;
                     let mut found = None;
                     let look_again = || {

@@ -10,7 +10,7 @@ use crate::progress::packet::{Packet, Payload};
 use crate::progress::peer::{Arriving, Target};
 use crate::progress::receive::outcome;
 use crate::progress::request::{Owned, Request};
-use crate::progress::{Cursor, Engine, Part, ProgressError};
+use crate::progress::{Cursor, Engine, Part};
 use crate::wire::{Key, Kind, StreamHead};
 
 /// Parts that one get names.
@@ -131,10 +131,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<(), Halt> {
         let envelope = envelope(source, key);
         let packet = Packet { envelope, kind, total, length: 0, payload: Payload::Later };
-        self.deliver(packet).map_err(|error| match error {
-            ProgressError::OutOfMemory(error) => Halt::OutOfMemory(error),
-            ProgressError::Corrupt(_) | ProgressError::Stopped => Halt::Broken,
-        })
+        Ok(self.deliver(packet)?)
     }
 
     /// Gets bytes of the arriving message to where they belong.

@@ -81,6 +81,15 @@ impl From<Broken> for Halt {
     }
 }
 
+impl From<ProgressError> for Halt {
+    fn from(error: ProgressError) -> Self {
+        match error {
+            ProgressError::OutOfMemory(error) => Self::OutOfMemory(error),
+            ProgressError::Corrupt(_) | ProgressError::Stopped => Self::Broken,
+        }
+    }
+}
+
 impl From<OutOfMemory> for Halt {
     fn from(error: OutOfMemory) -> Self {
         Self::OutOfMemory(error)

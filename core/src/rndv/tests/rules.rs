@@ -238,3 +238,35 @@ fn without_memory_nothing_is_speculated_and_nothing_fails() {
         assert_eq!(sender.start(PEER, key(0), Rendezvous::Adaptive), Start::Rts(Some(Turn::FIRST)));
     });
 }
+
+#[test]
+fn the_mark_of_an_eager_message_voids_the_rtrs_that_were_sent_before_the_look() {
+    with(|mut pair| {
+        pair.sender.catch_up(PEER, key(0), 0, 1);
+        pair.recv(exact(0));
+        assert_eq!(pair.hear(), Some(Heard::Kept));
+        // The second look finds a mark, a third one none that is new.
+        pair.sender.catch_up(PEER, key(0), 2, 2);
+        assert!(matches!(pair.send(0), Packet::Rts(Some(_))));
+        assert_eq!(pair.deliver(), Some(3));
+        pair.recv(exact(0));
+        assert_eq!(pair.hear(), Some(Heard::Kept));
+        pair.sender.catch_up(PEER, key(0), 2, 3);
+        assert!(matches!(pair.send(0), Packet::RtrAck(..)));
+    });
+}
+
+#[test]
+fn a_mark_that_is_older_than_the_envelope_voids_nothing() {
+    Counted::lend(|memory| {
+        let mut pair = Pair::<All>::new(memory);
+        pair.sender.catch_up(PEER, key(0), 1, 1);
+        pair.send(0);
+        pair.deliver();
+        assert_eq!(pair.recv(exact(0)), None, "the message that has arrived");
+        pair.recv(exact(0)).unwrap();
+        assert_eq!(pair.hear(), Some(Heard::Kept));
+        pair.sender.catch_up(PEER, key(0), 1, 2);
+        assert!(matches!(pair.send(0), Packet::RtrAck(..)));
+    });
+}

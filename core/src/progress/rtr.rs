@@ -1,0 +1,171 @@
+//! RTRs between ranks of one node (`[SpecRndv09]` §3): how one is sent, used, met, and taken back.
+//!
+//! An RTR opens the transfer's descriptor, which is the receiver's. Who uses it and who retracts it is settled there, by one
+//! word ([`crate::shm::Chunks::use_rtr`]). So a receive is cancelled without asking anybody, and a sender may move the
+//! message at once, whatever its receiver does meanwhile.
+
+use super::granted::Inbound;
+use super::request::Request;
+use super::speculation::Asked;
+use super::{Cursor, Engine};
+use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
+use crate::lmt::{Chosen, Home, Place, Receiver, Rtr, RtrAck, Sender, Transfer};
+use crate::matching::{Envelope, Pattern};
+use crate::memory::Memory;
+use crate::rndv::{RTRS, Turn};
+use crate::sync::{Step, reached};
+use crate::wire::{Key, Kind};
+
+/// Descriptors that are left to messages of our own.
+const SPARED: usize = DESCRIPTORS_PER_RANK as usize / 2;
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Asks for a message into `buffer`, for the receive `id` that is being posted. `None`: there is no room for an RTR, and
+    /// none is ever needed.
+    pub(super) fn send_rtr(
+        &mut self,
+        id: u32,
+        pattern: &Pattern,
+        buffer: Cursor,
+        turn: Turn,
+    ) -> Option<Asked> {
+        let Pattern { context, source, tag } = *pattern;
+        let key = Key::new(context, tag);
+        self.receivers.reserve().ok()?;
+        if self.descriptors.free() <= SPARED || self.peers[source as usize].waiting.ends.is_some() {
+            return None;
+        }
+        let (place, generation) = self.descriptors.take()?;
+        let (segment, home) = (self.segment, Home { owner: self.rank, place, generation });
+        let lent = match Place::of(&buffer, &segment, self.rank) {
+            Place::Heap(_) if !self.tuning.transfer.uses_heaps() => Place::Nowhere,
+            place => place,
+        };
+        let half = Receiver::ask(source, home, buffer, lent, home.of(&segment));
+        let capacity = buffer.remaining();
+        let inbound = Inbound { half, request: Some(id), key, total: 0, capacity };
+        let receiver = self.receivers.insert(inbound).ok()?;
+        let rtr = half.rtr(receiver, turn, self.peers[source as usize].may_read);
+        self.want_fastbox(source);
+        // Corruption is met again, and reported, by progress.
+        if !self.push_control(source, Kind::Rtr, key, &rtr.pack()).unwrap_or(false) {
+            self.remove_receiver(receiver);
+            return None;
+        }
+        reached(Step::RtrSent);
+        self.rtrs.sent += 1;
+        Some(Asked { turn, receiver })
+    }
+
+    /// Takes back one RTR. False: the peer has used it.
+    fn retract_rtr(&mut self, Asked { receiver, .. }: Asked) -> bool {
+        let Some(inbound) = self.receivers.get(receiver) else { return true };
+        let home = inbound.half.home();
+        if !home.of(&self.segment).chunks.retract(home.generation) {
+            return false;
+        }
+        reached(Step::RtrRetracted);
+        self.remove_receiver(receiver);
+        true
+    }
+
+    /// Takes back the RTR of the posted receive `id`, which goes, and those of the receives behind it, for which other messages
+    /// than they asked for are then next (*retraction*). False: its message is on its way.
+    ///
+    /// The youngest first: when one of them was used, all messages before that have left, this one's among them.
+    pub(super) fn retract_from(&mut self, id: u32) -> bool {
+        let Some(asked) = self.asked(id) else { return true };
+        let Some(inbound) = self.receivers.get(asked.receiver) else { return true };
+        let (source, key) = (inbound.half.peer(), inbound.key);
+        let pattern = Pattern { context: key.context(), source, tag: key.tag() };
+        let mut ids = [None; RTRS as usize];
+        let receives = self.posted.youngest_first(&pattern).map(|(_, receive)| receive);
+        let asking = receives.filter(|receive| self.asked(*receive).is_some());
+        let from = asking.take_while(|receive| *receive != id).chain([id]);
+        // No more ask than that.
+        ids.iter_mut().zip(from).for_each(|(place, receive)| *place = Some(receive));
+        for receive in ids.into_iter().flatten() {
+            if self.asked(receive).is_some_and(|asked| !self.retract_rtr(asked)) {
+                return false;
+            }
+            self.rtrs.retracted += 1;
+            if let Some(Request::Posted { asked, .. }) = self.request_mut(receive) {
+                *asked = None;
+            }
+        }
+        true
+    }
+
+    /// Takes the buffer of a posted receive, which has met a message that uses no RTR.
+    pub(super) fn unpost(
+        &mut self,
+        id: u32,
+        envelope: &Envelope,
+        has_turn: bool,
+    ) -> Result<Option<Cursor>, Corrupt> {
+        let Some(Request::Posted { buffer, asked, .. }) = self.request(id) else { return Ok(None) };
+        if let Some(asked) = asked {
+            if !self.retract_rtr(asked) {
+                return Err(Corrupt::Rtr);
+            }
+            self.missed(envelope, has_turn);
+        }
+        Ok(Some(buffer))
+    }
+
+    /// A message that uses an RTR meets its receive, which is the one that sent the RTR.
+    pub(super) fn take_rtr_ack(&mut self, envelope: &Envelope, ack: RtrAck) -> Result<(), Corrupt> {
+        let Envelope { context, source, tag } = *envelope;
+        let from = ack.reach(&self.segment, source)?;
+        let turn = Turn::parse(ack.turn).ok_or(Corrupt::Rtr)?;
+        let id = self.posted.take(envelope).ok_or(Corrupt::Rtr)?;
+        let number = self.asked(id).ok_or(Corrupt::Rtr)?.receiver;
+        let from = self.prepare_to_read(source, from);
+        let home = Home { owner: self.rank, place: ack.place, generation: ack.generation };
+        let inbound = self.receivers.get_mut(number);
+        let inbound = inbound.filter(|inbound| inbound.half.home() == home).ok_or(Corrupt::Rtr)?;
+        inbound.total = ack.total as usize;
+        inbound.half.start_used(inbound.total, from);
+        self.asking.rtr_ack(source, Key::new(context, tag), turn);
+        if let Some(request) = self.request_mut(id) {
+            *request = Request::Granted { receiver: number };
+        }
+        Ok(())
+    }
+
+    /// Uses an RTR of `destination` for a message, unless it was retracted.
+    pub(super) fn use_rtr(
+        &mut self,
+        destination: u32,
+        rtr: &Rtr,
+        data: Cursor,
+    ) -> Option<(Sender, Option<Chosen>)> {
+        let chunks = &rtr.home(destination).of(&self.segment).chunks;
+        if !chunks.use_rtr(rtr.generation) {
+            return None;
+        }
+        reached(Step::RtrUsed);
+        // It was checked when it arrived.
+        let length = data.remaining().min(rtr.capacity as usize);
+        let to = rtr.reach(&self.segment, destination, length).ok().flatten();
+        let receiver = &self.segment.rank_block(destination).liveness;
+        let may_write = to.is_some() && self.peers[destination as usize].may_write;
+        let (ways, chosen) = match self.tuning.transfer {
+            // Who computes takes nothing out of a ring.
+            Transfer::Auto if may_write && !receiver.is_inside() => {
+                (self.ways(destination, data, Transfer::CmaShared), None)
+            }
+            _ => self.choose(destination, data),
+        };
+        Some((Sender::by_rtr(destination, rtr, to, ways), chosen))
+    }
+
+    /// An RTR has come.
+    pub(super) fn take_rtr(&mut self, envelope: &Envelope, rtr: Rtr) -> Result<(), Corrupt> {
+        let Envelope { context, source, tag } = *envelope;
+        rtr.reach(&self.segment, source, rtr.capacity as usize)?;
+        let turn = Turn::parse(rtr.turn).ok_or(Corrupt::Rtr)?;
+        self.asked_by.rtr(source, Key::new(context, tag), turn, rtr);
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! The speculative rendezvous of `[SpecRndv09]` where it meets the engine: which receive asks, which message uses what was
+//! asked. The rules are [`crate::rndv`]'s; how an RTR travels and what it opens is the business of the way to the peer.
+
+use super::request::Request;
+use super::{Cursor, Engine, Owner};
+use crate::lmt::{Chosen, Sender};
+use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern};
+use crate::memory::Memory;
+use crate::rndv::{Rendezvous, Start, Turn};
+use crate::wire::Key;
+
+/// What became of RTRs, of all envelopes together ([`Engine::rtrs`]).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Rtrs {
+    /// RTRs that this rank sent.
+    pub sent: u64,
+    /// Of these, the ones that were taken back: the receive was cancelled, or stood behind one that was.
+    pub retracted: u64,
+    /// Of these, the ones whose receive met a message that did not use them: it had left before, or was no large one.
+    pub missed: u64,
+    /// RTRs that came to this rank.
+    pub heard: u64,
+    /// Messages of this rank that used one.
+    pub used: u64,
+    /// How often this rank said stop-RTR because too few were used.
+    pub stopped: u64,
+}
+
+/// The RTR of a posted receive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) turn: Turn,
+    /// Its number among the receivers.
+    pub(super) receiver: u32,
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Counts of RTRs.
+    #[must_use]
+    pub const fn rtrs(&self) -> Rtrs {
+        let usage = self.asked_by.usage();
+        Rtrs { heard: usage.heard, used: usage.used, stopped: usage.stopped, ..self.rtrs }
+    }
+
+    /// True when a call of [`Engine::progress`] is worth its time before a message of `length` bytes is sent, or received: an
+    /// RTR, or an RTS, may be here that makes a difference (`[SpecRndv09]` §3.1.1).
+    #[must_use]
+    pub fn speculates(&self, peer: u32, key: Key, length: usize) -> bool {
+        length > self.tuning.eager_max
+            && self.rendezvous(key.context()) != Rendezvous::Plain
+            && (self.asked_by.speculates(peer, key) || self.asking.speculates(peer, key))
+    }
+
+    /// True when a receive of this rank waits that has sent an RTR.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        !self.receivers.is_empty()
+            && self.receivers.iter().any(|(_, inbound)| inbound.half.is_asking())
+    }
+
+    /// Begins a large message, the next to `destination` with this key: by an RTR, or by an RTS with this turn.
+    pub(super) fn start(
+        &mut self,
+        destination: u32,
+        key: Key,
+        data: Cursor,
+    ) -> Result<(Sender, Option<Chosen>), Option<Turn>> {
+        self.looks += 1;
+        let found = self.peers[destination as usize].eager.look(key, self.looks);
+        self.asked_by.catch_up(destination, key, found, self.looks);
+        match self.asked_by.start(destination, key, self.rendezvous(key.context())) {
+            Start::Rts(turn) => Err(turn),
+            Start::Write { target, .. } => match self.use_rtr(destination, &target, data) {
+                Some(used) => Ok(used),
+                None => Err(self.asked_by.refused(destination, key)),
+            },
+        }
+    }
+
+    /// The turn that a receive may ask for, which is about to be posted.
+    pub(super) fn may_ask(
+        &mut self,
+        pattern: &Pattern,
+        buffer: &Cursor,
+        owner: Owner,
+    ) -> Option<Turn> {
+        let Pattern { context, source, tag } = *pattern;
+        // Who waits inside the library answers an RTS at once. And a short buffer predicts a short message.
+        let pointless = owner == Owner::BLOCKING || buffer.remaining() <= self.tuning.eager_max;
+        if pointless
+            || source == ANY_SOURCE
+            || tag == ANY_TAG
+            || self.rendezvous(context) == Rendezvous::Plain
+        {
+            return None;
+        }
+        let ahead = self.posted.ahead_of(pattern).map(|id| self.asked(id).map(|asked| asked.turn));
+        self.asking.may_request(pattern, ahead)
+    }
+
+    /// The RTR of the receive `id`, if it is posted and has sent one.
+    pub(super) fn asked(&self, id: u32) -> Option<Asked> {
+        match self.request(id) {
+            Some(Request::Posted { asked, .. }) => asked,
+            _ => None,
+        }
+    }
+
+    /// Notes that the receive `id` has met a message that used no RTR of its; the message has a turn or none.
+    pub(super) fn missed(&mut self, envelope: &Envelope, has_turn: bool) {
+        self.rtrs.missed += 1;
+        if !has_turn {
+            let Envelope { context, source, tag } = *envelope;
+            self.asking.mispredicted(source, Key::new(context, tag));
+        }
+    }
+}
