@@ -15,8 +15,8 @@ use crate::hca::{
 };
 use crate::progress::{Part, Way};
 
-/// Requests under way on a lane, at most.
-pub const SLOTS: usize = 16;
+/// Requests under way on a lane, at most: a burst of 16 and its signal wait for nobody.
+pub const SLOTS: usize = 32;
 
 /// Bytes of a slot.
 pub const SLOT: usize = 4096;

@@ -7,7 +7,7 @@ use bytemuck::{bytes_of, bytes_of_mut};
 use strait_core::hca::Remote;
 use strait_core::progress::Way;
 use strait_core::reduce::{Integer, Op};
-use strait_core::rma::{Block, Change, is_sum_of_words};
+use strait_core::rma::{Block, Change, SLOT, is_sum_of_words};
 use strait_core::sync::{Step, reached};
 
 use super::far::{Far, after};
@@ -88,8 +88,13 @@ impl Window<'_> {
         unsafe { self.move_registered(far, Way::Read, (base, key), offset, length) }?;
         // SAFETY: the device is done with the scratch, which is aligned to a page; any bytes are good for numbers.
         change(unsafe { NonNull::slice_from_raw_parts(base.cast(), count).as_mut() });
-        // SAFETY: as above.
-        unsafe { self.move_registered(far, Way::Write, (base, key), offset, length) }?;
+        // SAFETY: as above. What is short has left the scratch when it is put.
+        unsafe {
+            match length {
+                ..=SLOT => self.copy_far(far, Way::Write, [(base, offset, length)]),
+                _ => self.move_registered(far, Way::Write, (base, key), offset, length),
+            }
+        }?;
         reached(Step::AccumulateWritten);
         self.give_lock(far, lock)
     }
