@@ -83,7 +83,8 @@ enum Kind {
     Ring(Options),
     /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
     Hca(Options),
-    /// One-sided writes beside a bare compare-and-swap and `memcpy`; the target makes no call
+    /// One-sided writes beside a bare compare-and-swap and `memcpy`; the target makes no call.
+    /// Between nodes in epochs, beside the same by messages
     Put(OneSided),
     /// One-sided reads likewise
     Get(OneSided),
