@@ -3,7 +3,7 @@
 //! Under loom alone: natively the sleeper's barrier is a system call that reaches the other threads.
 #![cfg(strait_loom)]
 
-use strait_core::shm::{Doorbell, RecvQueue};
+use strait_core::shm::{Doorbell, RecvQueue, Slumber};
 use strait_core::sync::{Ordering::SeqCst, fence};
 use strait_loom_tests::{Arc, Owner, Pool, model, model_in_full, thread};
 
@@ -19,12 +19,12 @@ impl Shared {
         let cell = Owner::new(&self.pool, source).take(&self.pool).unwrap();
         self.pool.write(cell, source, 0);
         self.queue.enqueue(&self.pool, cell).unwrap();
-        self.bell.is_wanted() && self.bell.ring()
+        self.bell.is_wanted() && self.bell.ring().is_some()
     }
 
     /// Looks a last time before it sleeps. Says whether it sleeps.
     fn lie_down(&self) -> bool {
-        self.bell.lie_down(|| fence(SeqCst));
+        self.bell.lie_down(Slumber::Word, || fence(SeqCst));
         let sleeps = self.queue.dequeue(&self.pool).unwrap().is_none();
         if !sleeps {
             self.bell.rise();

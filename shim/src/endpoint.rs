@@ -47,7 +47,7 @@ impl<'world> Endpoint<'world> {
     /// How large messages of this context are negotiated.
     #[must_use]
     pub fn rendezvous(self) -> Rendezvous {
-        self.world.engine().rendezvous(self.context)
+        self.world.turn().rendezvous(self.context)
     }
 
     /// Chooses how large messages of this context are negotiated from now on; `None`: as [`crate::Tuning::rendezvous`] says.
@@ -61,7 +61,7 @@ impl<'world> Endpoint<'world> {
     ///
     /// `[SpecRndv09]` §3.6, static adaptation.
     pub fn choose_rendezvous(self, choice: Option<Rendezvous>) -> Result<(), Error> {
-        Ok(self.world.engine().choose_rendezvous(self.context, choice)?)
+        Ok(self.world.turn().choose_rendezvous(self.context, choice)?)
     }
 
     /// The world of this endpoint.
@@ -84,7 +84,7 @@ impl<'world> Endpoint<'world> {
     pub fn send<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.context, tag);
-        let sent = self.world.engine().send_short(destination, key, bytes);
+        let sent = self.world.short_ways().send_short(destination, key, bytes);
         if self.world.wake_after(sent, destination) {
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl<'world> Endpoint<'world> {
     ) -> Result<Status, Error> {
         let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
         let want = Want::new(self.context, tag);
-        match self.world.engine().recv_short(source, want, bytes) {
+        match self.world.short_ways().recv_short(source, want, bytes) {
             Bypass::Received(status) => Ok(status),
             Bypass::Nothing | Bypass::Closed => self.recv_longer(bytes, source, tag),
         }
@@ -185,7 +185,7 @@ impl<'world> Endpoint<'world> {
     /// MPI-4.1 §3.8.1, `MPI_PROBE`.
     pub fn probe(&self, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
-        let found = self.world.wait_until(|| self.world.engine().iprobe(pattern).transpose())?;
+        let found = self.world.wait_until(|| self.world.turn().iprobe(pattern).transpose())?;
         Ok(found?)
     }
 
@@ -200,7 +200,7 @@ impl<'world> Endpoint<'world> {
     /// MPI-4.1 §3.8.1, `MPI_IPROBE`.
     pub fn iprobe(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
         self.world.poll()?;
-        Ok(self.world.engine().iprobe(self.pattern(source, tag))?)
+        Ok(self.world.turn().iprobe(self.pattern(source, tag))?)
     }
 
     /// Moves whatever can move. For programs that compute for long between their calls.
@@ -228,7 +228,7 @@ impl<'world> Endpoint<'world> {
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
-        let sent = self.world.engine().send_medium(destination, key, bytes);
+        let sent = self.world.short_ways().send_medium(destination, key, bytes);
         if self.world.wake_after(sent, destination) {
             return Ok(());
         }
@@ -257,14 +257,14 @@ impl<'world> Endpoint<'world> {
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
         let want = Want::new(self.context, tag);
         for look in 0..self.world.spin().looks() {
-            match self.world.engine().recv_short(source, want, bytes) {
+            match self.world.short_ways().recv_short(source, want, bytes) {
                 Bypass::Received(status) => return Ok(status),
                 Bypass::Nothing if look % LOOKS_AT_LINES != 0 => finish_look(),
-                Bypass::Nothing if self.world.engine().has_queued() => break,
+                Bypass::Nothing if self.world.short_ways().has_queued() => break,
                 Bypass::Nothing if look % LOOKS_AT_ONE != 0 => finish_look(),
-                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
+                Bypass::Nothing if !self.world.short_ways().must_progress(source) => spin_hint(),
                 Bypass::Nothing => break,
-                Bypass::Closed => match self.world.engine().recv_medium(source, want, bytes) {
+                Bypass::Closed => match self.world.short_ways().recv_medium(source, want, bytes) {
                     Bypass::Received(status) => return Ok(status),
                     Bypass::Nothing | Bypass::Closed => break,
                 },
@@ -280,7 +280,7 @@ impl<'world> Endpoint<'world> {
     unsafe fn recv_posted(&self, buffer: Cursor, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
-        match unsafe { self.world.engine().irecv(pattern, buffer, Owner::BLOCKING) }? {
+        match unsafe { self.world.irecv(pattern, buffer, Owner::BLOCKING) }? {
             Received::Done(outcome) => Ok(outcome?),
             Received::Pending(id) => Ok(self.world.wait(id)??),
         }

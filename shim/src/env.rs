@@ -78,6 +78,14 @@ pub(crate) const EAGER_MAX: Variable = Variable {
     default: "16384",
 };
 
+/// The longest message that goes in parcels.
+pub(crate) const PARCEL_MAX: Variable = Variable {
+    name: "STRAIT_PARCEL_MAX",
+    meaning: "longest message that goes in parcels while they are here, bytes; 0 goes without",
+    expected: "a number of bytes",
+    default: "65536",
+};
+
 /// What the unexpected messages of one peer may take.
 pub(crate) const UNEXPECTED_MAX: Variable = Variable {
     name: "STRAIT_UNEXPECTED_MAX",
@@ -150,6 +158,14 @@ pub(crate) const RING: Variable = Variable {
     default: "zero_copy",
 };
 
+/// Who makes progress.
+pub(crate) const PROGRESS: Variable = Variable {
+    name: "STRAIT_PROGRESS",
+    meaning: "who moves messages: the program's calls alone, or a thread as well, while the program computes",
+    expected: "calls or thread",
+    default: "calls",
+};
+
 /// The table of all variables, as `strait info` prints it.
 pub const VARIABLES: &[Variable] = &[
     BOOT_FD,
@@ -158,12 +174,14 @@ pub const VARIABLES: &[Variable] = &[
     CPUS,
     FASTBOX_MAX,
     EAGER_MAX,
+    PARCEL_MAX,
     UNEXPECTED_MAX,
     LMT,
     RENDEZVOUS,
     HCA,
     HCA_MODEL,
     RING,
+    PROGRESS,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,
@@ -187,12 +205,14 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let eager_max = EAGER_MAX.read(|_: &usize| true)?;
+    let parcel_max = PARCEL_MAX.read(|_: &usize| true)?;
     let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
     let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: eager_max.unwrap_or(default.eager_max),
+        parcel_max: parcel_max.unwrap_or(default.parcel_max),
         unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
         rendezvous: rendezvous
@@ -233,6 +253,16 @@ pub fn ring() -> Result<Design, EnvError> {
     let design = |name: &str| Design::ALL.into_iter().find(|design| design.name() == name);
     let name = RING.read(|name: &String| design(name).is_some())?;
     Ok(name.and_then(|name| design(&name)).unwrap_or(Design::ZeroCopy))
+}
+
+/// Whether a thread is to make progress.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is neither of the two.
+pub fn progress_thread() -> Result<bool, EnvError> {
+    let name = PROGRESS.read(|name: &String| ["calls", "thread"].contains(&name.as_str()))?;
+    Ok(name.is_some_and(|name| name == "thread"))
 }
 
 fn rendezvous(name: &str) -> Option<Rendezvous> {
@@ -316,6 +346,7 @@ mod tests {
     fn the_table_states_the_defaults_and_limits_that_hold() {
         assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
         assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
+        assert_eq!(PARCEL_MAX.default, Tuning::default().parcel_max.to_string());
         assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
         assert_eq!(RENDEZVOUS.default, Tuning::default().rendezvous.name());

@@ -21,6 +21,8 @@ pub enum Error {
     Environment(EnvError),
     /// The job spans nodes, and there is no network between them.
     Network(NetworkError),
+    /// The system refuses the progress thread.
+    Thread(std::io::Error),
     /// There is not the shared memory for an in-process world, or for what was to be allocated in it.
     Segment(SegmentError),
     /// The operation did not begin; nothing was changed.
@@ -63,6 +65,10 @@ impl fmt::Display for Error {
             Self::Boot(error) => error.fmt(f),
             Self::Environment(error) => error.fmt(f),
             Self::Network(error) => error.fmt(f),
+            Self::Thread(error) => write!(
+                f,
+                "the system refuses the progress thread: {error}; STRAIT_PROGRESS=calls goes without"
+            ),
             Self::Segment(error) => error.fmt(f),
             Self::Start(error) => error.fmt(f),
             Self::Fault(fault) => fault.fmt(f),

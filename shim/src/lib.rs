@@ -19,10 +19,12 @@
 //! }
 //! ```
 //!
-//! Threads, signal handlers, allocator hooks: none. Progress is made inside calls.
+//! Threads, signal handlers, allocator hooks: none. Progress is made inside calls, and by a thread where a program asks for one
+//! ([`World::start_progress_thread`]).
 
 mod alloc;
 pub mod boot;
+mod chime;
 mod cma;
 mod collective;
 mod endpoint;

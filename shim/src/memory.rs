@@ -30,7 +30,7 @@ impl World {
     /// `STRAIT_UNEXPECTED_MAX` bounds it for each source; what that source had handed over by then comes on top.
     #[must_use]
     pub fn held(&self) -> Held {
-        self.engine().held()
+        self.turn().held()
     }
 
     /// What became of the requests to receive, by which receivers of large messages that come first ask for them.
@@ -40,7 +40,7 @@ impl World {
     /// `[SpecRndv09]` §3.
     #[must_use]
     pub fn rtrs(&self) -> Rtrs {
-        self.engine().rtrs()
+        self.turn().rtrs()
     }
 
     /// What the engine has under way: for tests that look for something lost.
@@ -50,6 +50,6 @@ impl World {
     /// [`Error::Corrupt`].
     #[doc(hidden)]
     pub fn in_use(&self) -> Result<InUse, Error> {
-        self.engine().in_use().map_err(Error::Corrupt)
+        self.turn().in_use().map_err(Error::Corrupt)
     }
 }

@@ -9,9 +9,9 @@ use strait_core::sync::spin_hint;
 const LOOKS_PER_GLANCE: u32 = 1024;
 
 /// Time between two looks at who still lives, while a rank looks for messages.
-const LIVENESS_EVERY: Duration = Duration::from_millis(50);
+pub(crate) const LIVENESS_EVERY: Duration = Duration::from_millis(50);
 
-/// The first sleep where nobody rings for all that may come.
+/// The first sleep while nobody rings for all that may come.
 const NAP: Duration = Duration::from_micros(50);
 
 /// How often it is doubled.
@@ -36,6 +36,12 @@ impl Spin {
         } else {
             Self { looks: 20, yields: 10 }
         }
+    }
+
+    /// Sleeps at once.
+    #[cfg(test)]
+    pub(crate) const fn none() -> Self {
+        Self { looks: 0, yields: 0 }
     }
 
     /// Looks before the first yield.
@@ -77,7 +83,7 @@ impl Patience {
         self.naps = 0;
     }
 
-    /// How long to sleep where nobody rings for all that may come: longer each time, so that a rank that waits for long is not
+    /// How long to sleep while nobody rings for all that may come: longer each time, so that a rank that waits for long is not
     /// in the way of those that it waits for.
     pub(crate) fn nap(&mut self) -> Duration {
         let nap = NAP * (1 << self.naps);

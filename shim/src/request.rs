@@ -83,7 +83,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
         let key = Key::new(self.endpoint.context(), tag);
-        let sent = self.world().engine().send_short(destination, key, bytes);
+        let sent = self.world().short_ways().send_short(destination, key, bytes);
         if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(self.finished(Ok(status)));
@@ -123,7 +123,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Request<'scope>, Error> {
         let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
         let want = Want::new(self.endpoint.context(), tag);
-        let engine = self.world().engine();
+        let engine = self.world().short_ways();
         engine.serve_posted(source);
         if let Bypass::Received(status) = engine.recv_short(source, want, bytes) {
             return Ok(self.finished(Ok(status)));
@@ -178,7 +178,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let key = Key::new(self.endpoint.context(), tag);
-        let sent = self.world().engine().send_medium(destination, key, bytes);
+        let sent = self.world().short_ways().send_medium(destination, key, bytes);
         if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(self.finished(Ok(status)));
@@ -216,12 +216,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let pattern = self.endpoint.pattern(source, tag);
-        let world = self.world();
-        world.progress_first(source, Key::new(pattern.context, tag), buffer.remaining());
         // SAFETY: by the contract, and the engine's claim ends with the scope.
-        let received = unsafe { world.engine().irecv(pattern, buffer, self.owner) };
-        world.serve_wants();
-        Ok(match received? {
+        Ok(match unsafe { self.world().irecv(pattern, buffer, self.owner) }? {
             Received::Done(outcome) => self.finished(outcome),
             Received::Pending(id) => self.pending(id),
         })
@@ -307,14 +303,15 @@ impl Request<'_> {
     }
 
     /// Cancels a receive that no message has matched: it then ends with [`crate::Fault::Cancelled`]. Says whether it
-    /// did; a receive that matched, and a send, go on.
+    /// did; a receive that matched, and a send, go on. A receive that asked a rank on another node for its message says no, and
+    /// may end so all the same: that rank decides, when it is inside the library, and waiting for the receive waits for that.
     ///
     /// # Source
     ///
     /// MPI-4.1 §3.8.4, `MPI_CANCEL`.
     pub fn cancel(&mut self) -> bool {
         match self.state {
-            State::Pending(id) => self.world.engine().cancel(id),
+            State::Pending(id) => self.world.turn().cancel(id),
             State::Transferring(_) | State::Done(_) | State::Broken(_) => false,
         }
     }
@@ -343,7 +340,7 @@ impl Request<'_> {
     /// True when the operation is over.
     fn look(&mut self) -> bool {
         let ended = match self.state {
-            State::Pending(id) => self.world.engine().test(id).map(State::Done),
+            State::Pending(id) => self.world.turn().test(id).map(State::Done),
             State::Transferring(id) => self.world.test_transfer(id).map(|ended| match ended {
                 Ok(status) => State::Done(Ok(status)),
                 Err(Error::Fault(fault)) => State::Done(Err(fault)),

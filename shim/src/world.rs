@@ -1,13 +1,14 @@
 //! A process's place in a job, and the engine that works for it.
 
-use core::cell::{RefCell, RefMut, UnsafeCell};
+use core::cell::{Cell, RefCell, RefMut, UnsafeCell};
 use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Plan, Segment};
+use strait_core::matching::Pattern;
 use strait_core::progress::{
-    Cursor, Engine, Owner, ProgressError, Sent, SentShort, StartError, Tuning,
+    Cursor, Engine, Owner, ProgressError, Received, Sent, SentShort, StartError, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -19,15 +20,19 @@ use crate::memory::SystemMemory;
 use crate::nodes::Nodes;
 use crate::patience::{Glance, Spin};
 use crate::segment::{Heap, SegmentError, SegmentMap};
-use crate::sleep::{self, Sleep};
+use crate::sleep;
 use crate::{Endpoint, Error, Rank, topology};
 
 mod job;
+mod motor;
 mod network;
+mod thread;
+mod turns;
 mod waiting;
 
-/// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
-const JOBS_PER_PROGRESS: u32 = 4;
+use motor::{Gear, Place};
+use thread::ProgressThread;
+use turns::Turns;
 
 /// The engine of this crate.
 pub(crate) type ShmEngine = Engine<SystemMemory>;
@@ -37,26 +42,26 @@ pub(crate) type ShmEngine = Engine<SystemMemory>;
 /// One thread at a time uses a world; it may be moved to another thread. Dropping it leaves the job as
 /// [`World::finalize`] does, but tells nobody when that fails; dropping it while panicking counts as dying.
 pub struct World {
-    /// Touches buffers that the engine names, so it goes first.
-    network: network::Way,
-    /// Touched through [`World::engine`] alone, whose callers run no code of the user's while they hold it.
+    /// Ends first.
+    thread: Option<ProgressThread>,
+    /// Its device touches buffers that the engine names, so it goes before the engine.
+    turns: Arc<Turns>,
+    /// Touched through [`World::short_ways`] and turns alone, whose callers run no code of the user's while they hold it. Where there is a
+    /// thread, one that is [away](Engine::away).
     engine: UnsafeCell<ShmEngine>,
-    watch: UnsafeCell<Watch>,
-    cma: UnsafeCell<Cma>,
+    /// Turns within each other, where there is a thread.
+    depth: Cell<u32>,
     /// Scopes opened so far: gives each its own [`Owner`].
-    scopes: core::cell::Cell<u32>,
+    scopes: Cell<u32>,
     rank: Rank,
     size: u32,
     node: u32,
     nodes: Nodes,
     store: RefCell<Box<dyn KeyValueStore>>,
     spin: Spin,
-    glance: core::cell::Cell<Glance>,
-    sleep: Sleep,
+    glance: Cell<Glance>,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
-    /// From when the engine's time is counted.
-    begin: Instant,
     pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
@@ -87,7 +92,11 @@ impl World {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
         let boot::Membership { rank, nodes, map, mut store } = boot::join()?;
         let network = network::of_process(rank, &nodes, store.as_mut())?;
-        Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)
+        let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
+        if crate::env::progress_thread()? {
+            world.start_progress_thread()?;
+        }
+        Ok(world)
     }
 
     /// A job of `ranks` ranks inside this process, one world for each, to be used by a thread each: for tests, and
@@ -121,6 +130,18 @@ impl World {
     ///
     /// When `config` and `nodes` have different numbers of ranks.
     pub fn in_process_on(config: Config, nodes: &Nodes) -> Result<Vec<Self>, Error> {
+        let mut worlds = Self::in_process_by(network::env_kind()?, config, nodes)?;
+        if crate::env::progress_thread()? {
+            worlds.iter_mut().try_for_each(Self::start_progress_thread)?;
+        }
+        Ok(worlds)
+    }
+
+    fn in_process_by(
+        kind: Option<network::Kind>,
+        config: Config,
+        nodes: &Nodes,
+    ) -> Result<Vec<Self>, Error> {
         assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
         let tuning = crate::env::tuning()?;
         let nonce = boot::nonce()?;
@@ -129,7 +150,7 @@ impl World {
             .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
         let mut store = InProcess::new(config.ranks);
-        let networks = network::in_process(nodes, &mut store)?;
+        let networks = network::in_process(kind, nodes, &mut store)?;
         (0..config.ranks)
             .zip(networks)
             .map(|(rank, network)| {
@@ -154,6 +175,7 @@ impl World {
         let size = segment.ranks();
         let node = nodes.node_of(rank).unwrap_or(0);
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
+        let sleep = network::sleep(&network, &segment, rank)?;
         let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
         for rank in (0..size).filter(elsewhere) {
             match network {
@@ -161,20 +183,20 @@ impl World {
                 None => engine.set_unreachable(rank),
             }
         }
+        let gear = Gear { network, watch: Watch::new(size), cma: Cma::new(&segment, rank) };
+        let place = Place { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
         Ok(Self {
-            network,
+            thread: None,
+            turns: Arc::new(Turns::new(place, gear)),
             engine: UnsafeCell::new(engine),
-            watch: UnsafeCell::new(Watch::new(size)),
-            cma: UnsafeCell::new(Cma::new(&segment, rank)),
-            scopes: core::cell::Cell::new(0),
+            depth: Cell::new(0),
+            scopes: Cell::new(0),
             rank,
             size,
             node,
             spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
-            glance: core::cell::Cell::new(Glance::new()),
-            sleep: Sleep::register(),
+            glance: Cell::new(Glance::new()),
             meetings: RefCell::default(),
-            begin: Instant::now(),
             heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
             store: RefCell::new(store),
             nodes,
@@ -206,12 +228,12 @@ impl World {
     /// The numbers in force.
     #[must_use]
     pub fn tuning(&self) -> Tuning {
-        self.engine().tuning()
+        self.turn().tuning()
     }
 
     /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
     pub fn retune(&self, tuning: Tuning) {
-        self.engine().retune(tuning);
+        self.turn().retune(tuning);
     }
 
     /// Leaves the job: waits until everything that was sent has been handed over, then says so to the peers.
@@ -223,15 +245,16 @@ impl World {
     /// # Source
     ///
     /// MPI-4.1 §11.2.2, `MPI_FINALIZE`.
-    pub fn finalize(self) -> Result<(), Error> {
+    pub fn finalize(mut self) -> Result<(), Error> {
         self.leave()
     }
 
-    fn leave(&self) -> Result<(), Error> {
+    fn leave(&mut self) -> Result<(), Error> {
+        self.stop_progress_thread();
         if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
         }
-        let flushed = self.wait_until(|| self.engine().is_flushed().then_some(()));
+        let flushed = self.wait_until(|| self.turn().is_flushed().then_some(()));
         let told_far = self.leave_network();
         for (_, mut meeting) in self.meetings.take() {
             meeting.leave(self);
@@ -248,20 +271,20 @@ impl World {
         self.wake_sleepers(0..self.size);
     }
 
-    /// The engine, to be used by the caller alone until the borrow ends.
+    /// The engine for the short ways, to be used by the caller alone until the borrow ends: one that may be away, and then sends
+    /// and receives nothing. Else use [`World::turn`].
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the cell is the exclusive access; see SAFETY")]
-    pub(crate) fn engine(&self) -> &mut ShmEngine {
-        // SAFETY: a world is not `Sync`, so one thread is here. Callers in this crate hold the borrow for one engine
-        // call and run no code of the user's meanwhile, so no second borrow exists.
+    pub(crate) fn short_ways(&self) -> &mut ShmEngine {
+        // SAFETY: a world is not `Sync`, so one thread is here, and a progress thread has an engine elsewhere. Callers in this
+        // crate hold the borrow for one engine call and run no code of the user's meanwhile, so no second borrow exists.
         unsafe { &mut *self.engine.get() }
     }
 
-    /// The ways into the peers' memories, to be used by the caller alone until the borrow ends.
-    #[expect(clippy::mut_from_ref, reason = "as in `engine`")]
-    pub(crate) fn cma(&self) -> &mut Cma {
-        // SAFETY: as in `engine`.
-        unsafe { &mut *self.cma.get() }
+    /// Whether a progress thread takes turns with this world's calls.
+    #[inline(always)]
+    const fn has_thread(&self) -> bool {
+        self.thread.is_some()
     }
 
     pub(crate) const fn spin(&self) -> Spin {
@@ -287,16 +310,7 @@ impl World {
         }
     }
 
-    /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
-    /// make a difference.
-    pub(crate) fn progress_first(&self, peer: Rank, key: Key, length: usize) {
-        if self.engine().speculates(peer, key, length) {
-            // An error is met again, and reported, by the next progress.
-            let _ = self.progress();
-        }
-    }
-
-    /// Begins to send, after the copy ring is backed if the message is the first that wants it.
+    /// Begins to send.
     ///
     /// # Safety
     ///
@@ -308,37 +322,29 @@ impl World {
         data: Cursor,
         owner: Owner,
     ) -> Result<Sent, StartError> {
-        self.progress_first(destination, key, data.remaining());
-        let engine = self.engine();
-        if engine.wants_ring(destination, data.remaining()) {
-            let backed = self.map.back_ring(self.rank, destination).is_ok();
-            engine.ring_backed(destination, backed);
-        }
         // SAFETY: by the contract.
-        let sent = unsafe { engine.isend(destination, key, data, owner) };
-        self.serve_wants();
-        if self.network.is_some() && matches!(sent, Ok(Sent::Pending(_))) {
-            // An error is met again, and reported, by progress.
-            let _ = self.poll_network();
-        }
-        sent
+        unsafe { self.turn().motor().isend(destination, key, data, owner) }
     }
 
-    /// Backs the fastboxes that the engine wants, and wakes whom it wants awake.
-    pub(crate) fn serve_wants(&self) {
-        while let Some(peer) = self.engine().poll_want() {
-            let backed = self.map.back_fastbox(self.rank, peer).is_ok();
-            self.engine().fastbox_backed(peer, backed);
-        }
-        while let Some(peer) = self.engine().poll_bell() {
-            self.wake(peer);
-        }
+    /// Begins to receive. An RTR leaves at once.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::irecv`].
+    pub(crate) unsafe fn irecv(
+        &self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        // SAFETY: by the contract.
+        unsafe { self.turn().motor().irecv(pattern, buffer, owner) }
     }
 
     #[cold]
     #[inline(never)]
     fn wake(&self, rank: Rank) {
-        sleep::wake(&self.map.segment().rank_block(rank).doorbell);
+        sleep::wake(&self.map.segment(), rank);
     }
 
     /// Wakes those of `ranks` that sleep: something that they may wait for has come, and not by a message.
@@ -366,43 +372,14 @@ impl World {
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
     pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
-        self.tell_time();
-        let moved = self.engine().progress();
-        let carried = self.move_large();
-        let far = self.poll_network();
-        self.serve_wants();
-        Ok(moved? | carried? | far?)
-    }
-
-    /// Tells the engine the time, if it wants to know.
-    #[inline(always)]
-    fn tell_time(&self) {
-        if self.engine().wants_time() {
-            // Over 500 years fit.
-            self.engine().tell_time(self.begin.elapsed().as_nanos() as u64);
-        }
-    }
-
-    /// Moves pieces of large messages, few enough that the queues are not kept waiting.
-    fn move_large(&self) -> Result<bool, ProgressError> {
-        for number in 0..JOBS_PER_PROGRESS {
-            let Some(job) = self.engine().poll_transfer()? else { return Ok(number > 0) };
-            // SAFETY: the engine gave it just now.
-            let result = if unsafe { job.copy() } {
-                Ok(())
-            } else {
-                self.cma().perform(&self.map.segment(), &job)
-            };
-            self.tell_time();
-            self.engine().transfer_done(&job, result)?;
-        }
-        Ok(true)
+        self.turn().motor().progress()
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            self.stop_progress_thread();
             // Peers learn at once that nothing more comes; waiting for them could hide the panic for ever.
             self.end(Life::Dead);
         } else {

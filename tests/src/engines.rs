@@ -65,7 +65,10 @@ impl Engines {
         let (arena, ledger) = (Arena::new(config), Ledger::default());
         let engine = |rank| {
             let mut engine = arena.engine_with(rank, &ledger, tuning);
-            (0..config.ranks).for_each(|peer| engine.ring_backed(peer, true));
+            for peer in 0..config.ranks {
+                engine.parcels_backed(peer, true);
+                engine.ring_backed(peer, true);
+            }
             engine
         };
         let engines = (0..config.ranks).map(engine).collect();

@@ -8,8 +8,8 @@ use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 use strait_core::progress::{Cursor, Gone, RequestId, Tuning};
 use strait_core::rndv::Rendezvous;
-use strait_core::shm::CellArena as _;
-use strait_core::wire::{HeaderWord, Key, Sequence, StreamHead};
+use strait_core::shm::{CellArena as _, PARCEL};
+use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
 
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
@@ -53,6 +53,13 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
         assert_eq!(StreamHead::parse(&parsed.pack()), Ok(parsed));
     }
 
+    let head: [u8; ParcelHead::LENGTH] = input.arbitrary()?;
+    if let Ok(parsed) = ParcelHead::parse(head) {
+        assert_eq!(parsed.pack(), head);
+        assert!(parsed.length as usize <= PARCEL);
+        assert!(parsed.offset + u64::from(parsed.length) <= parsed.total);
+    }
+
     let packet: [u8; SendCookie::LENGTH] = input.arbitrary()?;
     if let Ok(cookie) = SendCookie::parse(&packet) {
         let SendCookie { total, address, place, generation, writes, lies, turn, reserved } = cookie;
@@ -91,8 +98,12 @@ fn header(input: &mut Unstructured<'_>) -> Result<()> {
         let plan = *segment.plan();
         let last = segment.ranks() - 1;
         assert!(rank <= last);
-        let parts =
-            [plan.pair_range(last, last), plan.ring_range(last, last), plan.heap_range(last)];
+        let parts = [
+            plan.pair_range(last, last),
+            plan.parcel_range(last, last),
+            plan.ring_range(last, last),
+            plan.heap_range(last),
+        ];
         assert!(parts.iter().all(|(start, length)| start + length <= mapped));
         assert_eq!(Plan::new(*plan.config()), Ok(plan));
     }

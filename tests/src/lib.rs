@@ -28,7 +28,7 @@ pub use threads::{in_one_thread, threads, threads_on};
 pub mod shape {
     use strait::boot::Config;
 
-    /// Two cells of the smallest size, a fastbox and a baton of `lines` lines, and copy rings of 4 pages.
+    /// Two cells of the smallest size, a fastbox and a baton of `lines` lines, two parcels, and copy rings of 4 pages.
     #[must_use]
     pub const fn tiny(ranks: u32, lines: u32) -> Config {
         Config {
@@ -37,6 +37,7 @@ pub mod shape {
             fastbox_lines: lines,
             baton_lines: lines,
             ring_granules: 4,
+            parcels: 2,
             ..Config::new(ranks)
         }
     }

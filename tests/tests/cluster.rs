@@ -1,10 +1,12 @@
 //! Engines of several nodes over the simulated fabric, hundreds of seeds for each design.
 
+use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
 
+use strait_core::progress::Rtrs;
 use strait_core::ring::Design;
-use strait_tests::cluster::{Cluster, Plan, overtake, play};
+use strait_tests::cluster::{Cluster, Plan, overtake, play, write};
 use strait_tests::traffic;
 
 /// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_TEST_SEED`.
@@ -42,7 +44,38 @@ fn a_rank_dies_and_the_others_go_on() {
     });
 }
 
+/// The sum of what became of RTRs in each play.
+fn sum_up(sums: &Cell<[u64; 4]>, rtrs: Rtrs) {
+    let [sent, used, missed, retracted] = sums.get();
+    let Rtrs { sent: one, used: two, missed: three, retracted: four, .. } = rtrs;
+    sums.set([sent + one, used + two, missed + three, retracted + four]);
+}
+
+#[test]
+fn receivers_come_first() {
+    let sums = Cell::default();
+    for_each_seed(40, |seed, design| {
+        let cluster = Cluster::drawn(seed, 2, design);
+        sum_up(&sums, play(cluster, &Plan::of_large(seed, 2, 40), seed, None));
+    });
+    let played = std::env::var_os("STRAIT_TEST_SEED").is_none();
+    assert!(!played || sums.get().iter().all(|sum| *sum > 30), "{sums:?}");
+}
+
+#[test]
+fn a_rank_dies_while_receivers_come_first() {
+    for_each_seed(40, |seed, design| {
+        let victim = (seed as u32 % 3, seed as u32 * 37 % 1500);
+        play(Cluster::drawn(seed, 3, design), &Plan::of_large(seed, 3, 40), seed, Some(victim));
+    });
+}
+
 #[test]
 fn short_messages_do_not_wait_for_a_large_one() {
     Design::ALL.into_iter().for_each(overtake);
+}
+
+#[test]
+fn a_message_is_written_while_its_receiver_computes() {
+    Design::ALL.into_iter().for_each(write);
 }

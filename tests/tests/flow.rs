@@ -5,6 +5,7 @@ use std::thread;
 use strait::boot::Config;
 use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Request, wait_all};
 use strait_core::layout::Life;
+use strait_core::shm::PARCEL;
 use strait_tests::{Ranks, die, payload, report, segment, shape};
 
 /// What a rank may hold of each peer, bytes.
@@ -31,11 +32,12 @@ fn job(config: Config, name: &'static str) -> Ranks {
 /// The most that `sources` ranks with messages of up to `length` bytes can make a rank hold: each its share, the message that
 /// goes beyond it, and all that it can have on its way.
 fn most_held(config: Config, sources: usize, length: usize) -> usize {
-    let Config { cells_per_rank, cell_payload, fastbox_lines, .. } = config;
+    let Config { cells_per_rank, cell_payload, fastbox_lines, parcels, .. } = config;
     let in_cells = cells_per_rank as usize * (cell_payload as usize + ENTRIES);
     // A line's payload takes one, and there may be one message in the baton, of at most 2 KiB.
     let in_lines = fastbox_lines as usize * (64 + ENTRIES) + 2048 + ENTRIES;
-    sources * (BUDGET + length + ENTRIES + in_cells + in_lines)
+    let in_parcels = parcels as usize * (PARCEL + ENTRIES);
+    sources * (BUDGET + length + ENTRIES + in_cells + in_lines + in_parcels)
 }
 
 fn id(from: u32, number: u64) -> u64 {

@@ -9,8 +9,8 @@ use std::thread;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use strait::World;
-use strait::hca::cq::{EventDriven, Events};
-use strait::hca::soft::{Fabric, Mode, SoftEvents, SoftHca, TimeModel};
+use strait::hca::cq::{EventDriven as _, Events};
+use strait::hca::soft::{Fabric, Mode, SoftHca, TimeModel};
 use strait_core::hca::Hca;
 use strait_core::hca::fault::{Faults, Faulty};
 use strait_core::hca::trace::{Event, Traced};
@@ -24,7 +24,7 @@ struct Thread<D> {
     rank: u32,
     device: D,
     /// Where the device's events come in, if they can be relied on.
-    events: Option<SoftEvents>,
+    events: Option<Events>,
     pipe: Pipe,
 }
 
@@ -49,7 +49,7 @@ impl<D: Hca> Party for Thread<D> {
 }
 
 /// Sleeps until the event has come, however often the sleep ends before it.
-fn wait(events: &SoftEvents) -> bool {
+fn wait(events: &Events) -> bool {
     while !events.wait(Duration::from_secs(1)).expect("waiting") {}
     true
 }
@@ -65,7 +65,7 @@ fn on_threads(modes: [Mode; 2]) -> Vec<Line> {
 /// The same with something around the devices.
 fn on_threads_with<D: Hca>(
     modes: [Mode; 2],
-    wrap: impl Fn(SoftHca) -> (D, Option<SoftEvents>) + Copy + Send + 'static,
+    wrap: impl Fn(SoftHca) -> (D, Option<Events>) + Copy + Send + 'static,
 ) -> Vec<Line> {
     let fabric = Fabric::create(2).expect("a fabric");
     let (says, heard) = mpsc::channel();

@@ -370,7 +370,7 @@ fn ten_thousand_receives_wait_at_once() {
 
 #[test]
 fn a_dropped_send_goes_on_from_a_copy() {
-    in_one_thread(shape::tiny(2, 1), |worlds| {
+    in_one_thread(Config { parcels: 0, ..shape::tiny(2, 1) }, |worlds| {
         let endpoint = worlds[0].endpoint();
         for forget in [false, true] {
             let mut bytes = payload::of(1, 15_000);
@@ -391,7 +391,7 @@ fn a_dropped_send_goes_on_from_a_copy() {
 
 #[test]
 fn a_dropped_receive_lets_its_message_go_and_not_the_next() {
-    in_one_thread(shape::tiny(2, 1), |worlds| {
+    in_one_thread(Config { parcels: 0, ..shape::tiny(2, 1) }, |worlds| {
         let [sender, receiver] = [worlds[0].endpoint(), worlds[1].endpoint()];
         for forget in [false, true] {
             let mut bytes = vec![0; 15_000];

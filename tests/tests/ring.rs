@@ -1,5 +1,6 @@
 //! The RDMA channel over the simulated fabric, thousands of seeds for each design.
 
+use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
 
@@ -144,6 +145,66 @@ fn a_flag_in_a_write_without_order_is_believed_too_soon() {
         let deceives = |faithful| (0..20).any(|seed| is_deceived(seed, design, faithful));
         assert!(!deceives(true), "{}", design.name());
         assert_eq!(deceives(false), design != Design::Basic, "{}", design.name());
+    }
+}
+
+/// What a rank does when nothing moves.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Sleeper {
+    /// Sleeps when somebody keeps vigil.
+    Careful,
+    /// Sleeps as soon as it has asked.
+    Hasty,
+}
+
+/// Ranks that sleep while nothing moves for them, until their device has an event for them. How often they did before all bytes
+/// came over; `None`: everybody sleeps, and nothing is under way that could wake one.
+fn sleeps(seed: u64, design: Design, sleeper: Sleeper) -> Option<usize> {
+    const RANKS: u32 = 3;
+    let mut rng = Rng::with_seed(seed ^ 0x51ee);
+    let mut mesh = mesh(seed, design, RANKS);
+    let mut traffic = Traffic::drawn(seed, RANKS, 1000, 200);
+    let (mut asleep, mut slept) = ([false; RANKS as usize], 0);
+    while !traffic.streams.iter().all(Stream::has_ended) {
+        let rank = rng.u32(..RANKS);
+        let is_asleep = &mut asleep[rank as usize];
+        *is_asleep &= !mesh.nodes[rank as usize].device.take_event();
+        if !*is_asleep {
+            let polled = mesh.poll(rank);
+            *is_asleep = !(traffic.visit(&mut mesh, rank) | polled)
+                && mesh.ask(rank, sleeper == Sleeper::Hasty)
+                && !mesh.poll(rank)
+                && !traffic.visit(&mut mesh, rank);
+            slept += usize::from(*is_asleep);
+        }
+        // Whoever is awake may compute meanwhile.
+        let passed = (0..rng.u32(..6)).fold(false, |passed, _| mesh.rig.pass() || passed);
+        let event = |rank: usize| mesh.nodes[rank].device.has_event();
+        let all_sleep = (0..RANKS as usize).all(|rank| asleep[rank] && !event(rank));
+        if all_sleep && !passed && !mesh.rig.pass() {
+            return None;
+        }
+    }
+    traffic.drain(&mut mesh);
+    Some(slept)
+}
+
+#[test]
+fn nobody_sleeps_while_something_comes() {
+    let often = Cell::new(0);
+    for_each_seed(200, |seed, design| {
+        let slept = sleeps(seed, design, Sleeper::Careful).expect("somebody to be awake");
+        often.set(often.get() + slept);
+    });
+    assert!(often.get() > 0, "nobody sleeps");
+}
+
+/// The simulation can tell: what was under way when the peer heard that this rank sleeps makes no event.
+#[test]
+fn who_sleeps_as_soon_as_it_has_asked_sleeps_on() {
+    for design in Design::ALL {
+        let sleeps_on = |seed| sleeps(seed, design, Sleeper::Hasty).is_none();
+        assert!((0..300).any(sleeps_on), "{}", design.name());
     }
 }
 

@@ -6,11 +6,13 @@ use std::sync::mpsc;
 use std::thread;
 
 use fastrand::Rng;
+use strait::hca::cq::EventDriven as _;
 use strait::hca::soft::{Fabric, Mode, SoftHca, TimeModel};
 use strait_core::regcache::{Cached, Limits, Unwatched};
 use strait_core::ring::{Config, Design};
 use strait_tests::Ledger;
 use strait_tests::conformance::ring::faults::break_one;
+use strait_tests::conformance::ring::knocks::wake_each_time;
 use strait_tests::conformance::ring::streams::Traffic;
 use strait_tests::conformance::ring::{Mesh, Rig};
 
@@ -92,4 +94,14 @@ fn the_channel_over_a_device_without_a_thread() {
 #[test]
 fn the_channel_over_a_device_with_a_thread() {
     every_design_passes(Mode::Engine(TimeModel::NONE), 4);
+}
+
+#[test]
+fn who_sleeps_is_knocked() {
+    for mode in [Mode::Inline, Mode::Engine(TimeModel::NONE)] {
+        for design in Design::ALL {
+            let mut mesh = Mesh::new(Soft::new(2, mode), 2, Config::new(design));
+            wake_each_time(&mut mesh, |device| device.events().wait(LIMIT) == Ok(true));
+        }
+    }
 }

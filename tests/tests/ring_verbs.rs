@@ -4,10 +4,12 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
 
+use strait::hca::cq::EventDriven as _;
 use strait::hca::verbs::{Config as Opening, Verbs};
 use strait_core::regcache::{Cached, Limits, Unwatched};
 use strait_core::ring::{Config, Design};
 use strait_tests::Ledger;
+use strait_tests::conformance::ring::knocks::wake_each_time;
 use strait_tests::conformance::ring::streams::Traffic;
 use strait_tests::conformance::ring::{Mesh, Rig};
 
@@ -52,4 +54,14 @@ fn every_design_brings_the_bytes_over() {
         let _ = says.send(());
     });
     heard.recv_timeout(LIMIT).expect("the ranks hang, or one of them has failed");
+}
+
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn who_sleeps_is_knocked() {
+    for design in Design::ALL {
+        let mut mesh = Mesh::new(Devices, 2, Config { slots: 4, ..Config::new(design) });
+        wake_each_time(&mut mesh, |device| device.events().wait(LIMIT) == Ok(true));
+        println!("{design:?} knocks");
+    }
 }

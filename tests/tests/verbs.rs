@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use strait::World;
-use strait::hca::cq::{EventDriven as _, Events as _};
+use strait::hca::cq::EventDriven as _;
 use strait::hca::verbs::{Config, Verbs};
 use strait_core::hca::{
     Access, Address, Atomics, Completion, Connection, Done, Hca as _, HcaError, Operation, Piece,

@@ -42,7 +42,10 @@ const THREAD: Sanitizer = Sanitizer {
         "-p strait-tests --test messages --test collectives --test large --test traffic",
     ],
     left_out: &[
-        ("corruption, faults, recovery, startup, waiting", "it is blind across processes"),
+        (
+            "corruption, faults, recovery, startup, waiting, progress_thread",
+            "it is blind across processes",
+        ),
         ("the tests of the program strait", "likewise"),
     ],
     options: ("TSAN_OPTIONS", ""),

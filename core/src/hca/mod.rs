@@ -8,7 +8,7 @@
 //!
 //! - Work requests of one connection start in the order of their posting, and their completions are reported in it. Writes
 //!   and sends of one connection also take effect at the peer in it. A read or an atomic sees what was written before on
-//!   its connection; it may be overtaken by *later* writes and sends unless they are fenced ([`WorkRequest::fenced`]).
+//!   its connection, and takes place when the peer's processor sees that, too; it may be overtaken by *later* writes and sends unless they are fenced ([`WorkRequest::fenced`]).
 //! - Within one write nothing is said about order: its last byte may be there before its first, unless
 //!   [`Capabilities::ordered_bytes`] says otherwise. What must come last is a later request. An aligned word of 8 bytes is
 //!   there whole or not at all.

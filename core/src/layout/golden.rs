@@ -53,7 +53,7 @@ mod tests {
         RecvQueue,
     };
     use crate::sync::CacheLine;
-    use crate::wire::{HeaderWord, Key, Kind, Offer, Sequence};
+    use crate::wire::{HeaderWord, Key, Kind, Offer, ParcelHead, Sequence};
 
     const COMMAND: &str = "STRAIT_GOLDEN=write cargo test -p strait-core golden";
 
@@ -100,9 +100,16 @@ mod tests {
         structure::<Rtr>(&mut text);
         structure::<RtrAck>(&mut text);
         structure::<Offer>(&mut text);
+        structure::<ParcelHead>(&mut text);
         words(&mut text);
         map(&mut text, Config::new(2));
-        let least = Config { fastbox_lines: 1, baton_lines: 0, ring_granules: 0, ..Config::new(3) };
+        let least = Config {
+            fastbox_lines: 1,
+            baton_lines: 0,
+            ring_granules: 0,
+            parcels: 0,
+            ..Config::new(3)
+        };
         map(&mut text, least);
         text
     }
@@ -150,6 +157,8 @@ mod tests {
             ("last cell", plan.cell(plan.cells() - 1)),
             ("first pair block", plan.pair_range(0, 0).0),
             ("last pair block", plan.pair_range(last, last).0),
+            ("first parcels", plan.parcel_range(0, 0).0),
+            ("last parcels", plan.parcel_range(last, last).0),
             ("first copy ring", plan.ring_range(0, 0).0),
             ("last copy ring", plan.ring_range(last, last).0),
             ("granules in a copy ring", plan.ring_bytes_offset()),

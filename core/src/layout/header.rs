@@ -11,7 +11,7 @@ use super::{Config, Plan, PlanError, golden};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
 
 /// Version of everything that lies in the segment. Processes with different versions refuse each other.
-pub const LAYOUT_VERSION: u32 = 4;
+pub const LAYOUT_VERSION: u32 = 5;
 
 /// The header, written once by whoever makes the segment and only read afterwards.
 ///
@@ -27,7 +27,7 @@ pub const LAYOUT_VERSION: u32 = 4;
 /// |     40 |    4 | `fastbox_lines`  | [`Config`]                                |
 /// |     44 |    4 | `baton_lines`    | [`Config`]                                |
 /// |     48 |    4 | `ring_granules`  | [`Config`]                                |
-/// |     52 |    4 | `reserved`       | zero                                      |
+/// |     52 |    4 | `parcels`        | [`Config`]                                |
 /// |     56 |    8 | `heap_bytes`     | [`Config`]                                |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
@@ -42,7 +42,7 @@ pub struct Header {
     fastbox_lines: u32,
     baton_lines: u32,
     ring_granules: u32,
-    reserved: u32,
+    parcels: u32,
     heap_bytes: u64,
 }
 
@@ -57,7 +57,7 @@ golden::structure!(Header {
     fastbox_lines,
     baton_lines,
     ring_granules,
-    reserved,
+    parcels,
     heap_bytes
 });
 
@@ -83,7 +83,7 @@ impl Header {
             fastbox_lines: config.fastbox_lines,
             baton_lines: config.baton_lines,
             ring_granules: config.ring_granules,
-            reserved: 0,
+            parcels: config.parcels,
             heap_bytes: config.heap_bytes,
         }
     }
@@ -113,6 +113,7 @@ impl Header {
             fastbox_lines: self.fastbox_lines,
             baton_lines: self.baton_lines,
             ring_granules: self.ring_granules,
+            parcels: self.parcels,
             heap_bytes: self.heap_bytes,
         })
         .map_err(AttachError::Plan)?;

@@ -78,6 +78,13 @@ pub enum Corrupt {
         /// The slot's number.
         found: u32,
     },
+    /// A parcel that does not exist, or that is not the peer's to hand over.
+    Parcel {
+        /// The parcel's number.
+        found: u32,
+        /// Parcels of the pair.
+        parcels: u32,
+    },
     /// A buffer that is said to lie in a kind of memory that this version does not know.
     Place {
         /// The value found.
@@ -122,6 +129,9 @@ impl fmt::Display for Corrupt {
             ),
             Self::BarrierSlot { found } => {
                 write!(f, "barrier slot {found} does not belong to the group that was sent there")
+            }
+            Self::Parcel { found, parcels } => {
+                write!(f, "parcel {found} of the pair's {parcels} is not the peer's to hand over")
             }
             Self::Place { found } => write!(f, "memory of the kind {found} is unknown"),
             Self::Heap { found, length, heap } => {

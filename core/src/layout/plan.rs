@@ -3,7 +3,9 @@
 use core::fmt;
 
 use super::{Header, PAGE, RankBlock};
-use crate::shm::{BarrierSlot, Cell, Descriptor, Flow, GRANULE, GranuleHead, Line};
+use crate::shm::{
+    BarrierSlot, Cell, Descriptor, Flow, GRANULE, GranuleHead, Line, PARCEL, PARCELS_MAX,
+};
 use crate::sync::CACHE_LINE;
 
 /// Barrier slots in a segment: groups that can have barriers on shared words at a time. Further ones use messages.
@@ -31,6 +33,8 @@ pub struct Config {
     pub baton_lines: u32,
     /// Granules of [`GRANULE`] bytes in the copy ring of one ordered pair; 0 goes without.
     pub ring_granules: u32,
+    /// Parcels of [`PARCEL`] bytes that a pair shares, an even number; 0 goes without.
+    pub parcels: u32,
     /// Most bytes that one rank can have in its heap at a time, a multiple of [`PAGE`]; 0 goes without. Address space, no
     /// memory: that is backed as it is allocated.
     pub heap_bytes: u64,
@@ -38,8 +42,9 @@ pub struct Config {
 
 impl Config {
     /// The defaults for `ranks` ranks: 64 cells of 16 KiB each, which stay in the first two cache levels of both sides;
-    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes; for each ordered pair that exchanges large
-    /// messages a copy ring of 1 MiB, which is more than the second cache level keeps; room for 4 GiB in each heap.
+    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes; for each that exchanges longer messages 64 KiB
+    /// of parcels on either side; for each ordered pair that exchanges large messages a copy ring of 1 MiB, which is more than
+    /// the second cache level keeps; room for 4 GiB in each heap.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
         Self {
@@ -49,6 +54,7 @@ impl Config {
             fastbox_lines: 53,
             baton_lines: 20,
             ring_granules: 256,
+            parcels: 8,
             heap_bytes: 4 << 30,
         }
     }
@@ -67,6 +73,8 @@ pub struct Plan {
     cell_stride: usize,
     pairs: usize,
     pair_stride: usize,
+    parcels: usize,
+    parcel_stride: usize,
     rings: usize,
     ring_stride: usize,
     heaps: usize,
@@ -93,6 +101,9 @@ impl Plan {
         }
         if fastbox_lines == 0 {
             return Err(PlanError::NoFastboxLines);
+        }
+        if config.parcels > PARCELS_MAX || !config.parcels.is_multiple_of(2) {
+            return Err(PlanError::Parcels { found: config.parcels });
         }
         if !heap_bytes.is_multiple_of(PAGE as u64) {
             return Err(PlanError::HeapBytes { found: heap_bytes });
@@ -133,7 +144,9 @@ impl Plan {
             .checked_add(cells)?
             .checked_next_multiple_of(PAGE)?;
         let pair_count = ranks.checked_mul(ranks.checked_add(1)?)? / 2;
-        let rings = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
+        let parcels = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
+        let parcel_stride = (config.parcels as usize).checked_mul(PARCEL)?;
+        let rings = pair_count.checked_mul(parcel_stride)?.checked_add(parcels)?;
         let behind = pair_count.checked_mul(2)?.checked_mul(ring_stride)?.checked_add(rings)?;
         let heap_stride = usize::try_from(config.heap_bytes).ok()?;
         // Smaller heaps have no use for huge pages.
@@ -152,6 +165,8 @@ impl Plan {
             cell_stride,
             pairs,
             pair_stride,
+            parcels,
+            parcel_stride,
             rings,
             ring_stride,
             heaps,
@@ -192,8 +207,8 @@ impl Plan {
     }
 
     /// Bytes from the start that must be backed by memory before any rank starts, when all are on one node. The rest is
-    /// backed on first use: the blocks of the pairs ([`Plan::pair_range`]) and the copy rings ([`Plan::ring_range`]), and what
-    /// lies in a heap when it is allocated ([`Plan::heap_range`]).
+    /// backed on first use: the blocks of the pairs ([`Plan::pair_range`]), their parcels ([`Plan::parcel_range`]) and the copy rings
+    /// ([`Plan::ring_range`]), and what lies in a heap when it is allocated ([`Plan::heap_range`]).
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
         self.pairs
@@ -203,6 +218,12 @@ impl Plan {
     #[must_use]
     pub const fn bytes_with_active_pairs(&self, pairs: usize) -> usize {
         self.pairs + pairs * self.pair_stride
+    }
+
+    /// Bytes of the parcels of a pair, backed when the first message goes in one.
+    #[must_use]
+    pub const fn parcel_bytes(&self) -> usize {
+        self.parcel_stride
     }
 
     /// Bytes of the copy ring from one rank to another, backed when large messages first go that way.
@@ -263,6 +284,12 @@ impl Plan {
     #[must_use]
     pub const fn pair_range(&self, a: u32, b: u32) -> (usize, usize) {
         (self.pairs + pair_number(a, b) * self.pair_stride, self.pair_stride)
+    }
+
+    /// Offset and length of the parcels that the ranks `a` and `b` share, likewise. The lower rank begins with the first half.
+    #[must_use]
+    pub const fn parcel_range(&self, a: u32, b: u32) -> (usize, usize) {
+        (self.parcels + pair_number(a, b) * self.parcel_stride, self.parcel_stride)
     }
 
     /// Offset and length of the copy ring from `source` to `destination`: the range that must be backed by memory before
@@ -329,6 +356,11 @@ pub enum PlanError {
     },
     /// A fastbox of no lines.
     NoFastboxLines,
+    /// An odd number of parcels, or more than [`PARCELS_MAX`].
+    Parcels {
+        /// Parcels of a pair asked for.
+        found: u32,
+    },
     /// The length of a heap is no multiple of 4096 bytes.
     HeapBytes {
         /// Bytes asked for.
@@ -355,6 +387,12 @@ impl fmt::Display for PlanError {
                 )
             }
             Self::NoFastboxLines => f.write_str("a fastbox needs at least 1 line"),
+            Self::Parcels { found } => {
+                write!(
+                    f,
+                    "{found} parcels of a pair are not an even number of at most {PARCELS_MAX}"
+                )
+            }
             Self::HeapBytes { found } => {
                 write!(f, "a heap of {found} bytes is not a multiple of {PAGE}")
             }
@@ -388,6 +426,9 @@ mod tests {
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
             let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
+            assert_eq!(last + length, plan.parcel_range(0, 0).0);
+            assert_eq!(plan.parcel_range(0, ranks - 1), plan.parcel_range(ranks - 1, 0));
+            let (last, length) = plan.parcel_range(ranks - 1, ranks - 1);
             assert_eq!(last + length, plan.ring_range(0, 0).0);
             let (last, length) = plan.ring_range(ranks - 1, ranks - 1);
             // Nobody sends to itself this way: the second ring of its block is room for nothing.
@@ -416,6 +457,7 @@ mod tests {
         let two = Plan::new(Config::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_150_400);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
+        assert_eq!(two.parcel_bytes(), 131_072);
         assert_eq!(two.ring_bytes(), 1_069_056);
     }
 
@@ -431,6 +473,10 @@ mod tests {
             Plan::new(Config { cell_payload: 1000, ..base }),
             Err(PlanError::CellPayload { found: 1000 })
         );
+        for found in [7, 34] {
+            let refused = Err(PlanError::Parcels { found });
+            assert_eq!(Plan::new(Config { parcels: found, ..base }), refused);
+        }
         assert_eq!(
             Plan::new(Config { heap_bytes: 5000, ..base }),
             Err(PlanError::HeapBytes { found: 5000 })

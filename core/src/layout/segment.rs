@@ -8,6 +8,7 @@ use super::{
 };
 use crate::shm::{
     BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr, Flow,
+    Parcels,
 };
 use crate::sync::{AtomicU32, CACHE_LINE};
 
@@ -16,6 +17,7 @@ use crate::sync::{AtomicU32, CACHE_LINE};
 pub struct Segment {
     base: NonNull<u8>,
     plan: Plan,
+    nonce: u64,
 }
 
 // SAFETY: every structure reached through a segment is made for concurrent processes, hence for threads; the
@@ -33,7 +35,7 @@ impl Segment {
     pub unsafe fn format(base: NonNull<u8>, plan: Plan, nonce: u64) -> Self {
         // SAFETY: the caller gives aligned, writable memory of at least a header's length that nobody else uses.
         unsafe { base.cast::<Header>().write(Header::new(&plan, nonce)) };
-        Self { base, plan }
+        Self { base, plan, nonce }
     }
 
     /// Checks the segment at `base` and gives `rank` its view.
@@ -63,7 +65,7 @@ impl Segment {
         if rank >= ranks {
             return Err(AttachError::Rank { rank, ranks });
         }
-        Ok(Self { base, plan })
+        Ok(Self { base, plan, nonce })
     }
 
     /// The plan of this segment.
@@ -78,6 +80,12 @@ impl Segment {
     #[must_use]
     pub const fn ranks(&self) -> u32 {
         self.plan.config().ranks
+    }
+
+    /// The number that was drawn for the job.
+    #[must_use]
+    pub const fn nonce(&self) -> u64 {
+        self.nonce
     }
 
     /// The control block of `rank`.
@@ -209,6 +217,21 @@ impl Segment {
         }
         // SAFETY: the plan puts the baton behind the two credit lines of the pair's block, 64-aligned.
         unsafe { Baton::new(self.pair(rank, peer).add(2 * CACHE_LINE).cast(), count, rank > peer) }
+    }
+
+    /// The view that `rank` has of the parcels that it shares with `peer`. The range of the parcels ([`Plan::parcel_range`])
+    /// must be backed by memory before anything in it is touched. A rank shares none with itself.
+    ///
+    /// # Panics
+    ///
+    /// When either is no rank of this segment.
+    #[must_use]
+    pub fn parcels(&self, rank: u32, peer: u32) -> Parcels {
+        assert!(rank < self.ranks() && peer < self.ranks());
+        let count = if rank == peer { 0 } else { self.plan.config().parcels };
+        let (offset, _) = self.plan.parcel_range(rank, peer);
+        // SAFETY: the plan puts the parcels of each pair inside the mapping.
+        unsafe { Parcels::new(self.base.add(offset), count, rank > peer) }
     }
 
     /// The copy ring from `source` to `destination`, and its granules. `None`: the segment has none. The range of the ring

@@ -72,9 +72,10 @@ impl<M: Memory + Clone> Descriptors<M> {
 
 impl<M: Memory + Clone> Engine<M> {
     /// Prepares to announce a message, if that is how a message of this length travels to `destination`. `None`: it goes
-    /// through cells. So does one that finds all descriptors taken: it may have to overtake their messages' receives. So does
-    /// a message to this rank itself, which nobody else could receive meanwhile, and one to a peer to whom there is no copy
-    /// ring: nothing else may be left for it when the kernel forbids the one copy.
+    /// through cells, or in parcels, unless the receiver has asked for it. So does one that finds all descriptors taken: it may
+    /// have to overtake their messages' receives. So does a message to this rank itself, which nobody else could receive
+    /// meanwhile, and one to a peer to whom there is no copy ring: nothing else may be left for it when the kernel forbids the
+    /// one copy.
     pub(super) fn pre_send(
         &mut self,
         destination: u32,
@@ -82,7 +83,10 @@ impl<M: Memory + Clone> Engine<M> {
         data: Cursor,
     ) -> Result<Option<u32>, OutOfMemory> {
         let total = data.remaining();
-        let large = total > self.tuning.eager_max && Span::fits(total);
+        let large = total > self.tuning.eager_max
+            && Span::fits(total)
+            && (self.asked_by.is_asked(destination, key)
+                || !self.goes_in_parcels(destination, total));
         let peer = &mut self.peers[destination as usize];
         if !large || !matches!(peer.outlet, Outlet::Open(_)) || destination == self.rank {
             return Ok(None);

@@ -46,7 +46,7 @@ pub(super) enum Kept {
     /// By an offer: we had no room for it.
     Offered(Offer),
     /// By an RTS from another node: it is large, and may be read where it lies.
-    Exposed { offer: Offer, from: Remote },
+    Exposed { offer: Offer, from: Remote, turn: Option<Turn> },
 }
 
 impl<M: Memory + Clone> Engine<M> {
@@ -145,7 +145,9 @@ impl<M: Memory + Clone> Engine<M> {
         let kind = Kind::parse(head.kind)?;
         let whole = length == head.total;
         let fits = match kind {
-            Kind::Eager | Kind::Rts | Kind::Offer | Kind::Rtr | Kind::RtrAck => whole,
+            Kind::Eager | Kind::Rts | Kind::Offer | Kind::Rtr | Kind::RtrAck | Kind::Parcel => {
+                whole
+            }
             Kind::EagerFirst | Kind::EagerMore => length < head.total,
             Kind::Called => length <= head.total,
         };
@@ -161,7 +163,7 @@ impl<M: Memory + Clone> Engine<M> {
             total,
             length: head.length as usize,
             // SAFETY: the cell came from `Segment::cell`.
-            payload: Payload::Cell(unsafe { Cell::payload(cell) }),
+            payload: Payload::Whole(unsafe { Cell::payload(cell) }),
         })
     }
 
@@ -172,6 +174,7 @@ impl<M: Memory + Clone> Engine<M> {
                 None => self.keep_unexpected(&packet)?,
             },
             Kind::Called => self.take_called(&packet)?,
+            Kind::Parcel => return self.deliver_parcel(&packet),
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
@@ -221,8 +224,11 @@ impl<M: Memory + Clone> Engine<M> {
             self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 })?;
             return Ok(());
         };
-        let has_turn =
-            matches!(kept, Kept::Announced(cookie) if Turn::parse(cookie.turn).is_some());
+        let has_turn = match kept {
+            Kept::Announced(cookie) => Turn::parse(cookie.turn).is_some(),
+            Kept::Exposed { turn, .. } => turn.is_some(),
+            Kept::Offered(_) => false,
+        };
         if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
             self.ask_for(id, envelope, kept, buffer)?;
         }

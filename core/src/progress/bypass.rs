@@ -36,7 +36,7 @@ impl Want {
     }
 
     #[inline(always)]
-    const fn accepts(self, key: Key) -> bool {
+    pub(super) const fn accepts(self, key: Key) -> bool {
         (key.0 ^ self.key) & self.mask == 0
     }
 }
@@ -89,7 +89,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// As [`Engine::recv_short`], for any message that comes by baton or fastbox.
+    /// As [`Engine::recv_short`], for any message that comes by baton, through the fastbox, or in one parcel.
     #[inline(never)]
     pub fn recv_medium(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
         let idle = self.posted.is_empty() && self.unexpected.is_empty();
@@ -105,7 +105,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let key = message.key();
         if found.kind() != Ok(Kind::Eager) || !want.accepts(key) || !idle {
-            return Bypass::Closed;
+            return self.recv_parcel(source, want, buffer);
         }
         let mut to = buffer.as_mut_ptr();
         message.copy(length, |from, piece| {

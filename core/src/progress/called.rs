@@ -34,7 +34,7 @@ impl<M: Memory + Clone> Engine<M> {
         match kept {
             Kept::Announced(cookie) => self.start_recv(id, envelope, cookie, buffer),
             Kept::Offered(offer) => self.call_for(id, envelope.source, offer, buffer),
-            Kept::Exposed { offer, from } => {
+            Kept::Exposed { offer, from, .. } => {
                 self.start_reading(id, envelope, (offer, from), buffer)
             }
         }

@@ -11,7 +11,7 @@ pub struct InUse {
     pub requests: usize,
     /// Messages, or news of messages, that nobody has received.
     pub unexpected: usize,
-    /// Large messages under way, and receives that called for theirs.
+    /// Large messages under way, and receives that called or asked for theirs.
     pub transfers: usize,
     /// Descriptors of this rank that a message uses.
     pub descriptors: usize,
@@ -34,7 +34,9 @@ impl<M: Memory + Clone> Engine<M> {
                 + self.receivers.len()
                 + self.calls.len()
                 + self.announced.len()
-                + self.readings.len()) as usize,
+                + self.readings.len()
+                + self.invited.len()
+                + self.writings.len()) as usize,
             descriptors: self.descriptors.in_use(),
             cells: self.cells.out(),
         })

@@ -25,12 +25,14 @@ mod negotiation;
 mod network;
 mod offered;
 mod packet;
+mod parcels;
 mod peer;
 mod receive;
 mod request;
 mod ring;
 mod rtr;
 mod send;
+mod short;
 mod speculation;
 mod transfer;
 
@@ -44,11 +46,12 @@ pub use receive::Received;
 pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
 };
-pub use send::{Sent, SentShort};
+pub use send::Sent;
+pub use short::SentShort;
 pub use speculation::Rtrs;
 
 use crate::layout::{CellIndex, Segment};
-use crate::lmt::{Rtr, Transfer};
+use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
 use crate::memory::{Memory, OutOfMemory, Slab, Table};
 use crate::rndv::{self, Rendezvous};
@@ -59,9 +62,10 @@ use called::Call;
 use cells::CellPool;
 use granted::Inbound;
 use negotiation::OwnChoice;
-use network::{Announced, Reading, Stream, Word};
+use network::{Announced, Invited, Reading, Stream, Word, Writing};
 use peer::{Outbox, Peer};
 use request::{Entry, Request};
+use speculation::Wanted;
 
 /// Numbers that a user may tune.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -72,6 +76,9 @@ pub struct Tuning {
     /// Longest message that is copied through fastbox and cells, bytes. A longer one stays where it is until its receive is
     /// there.
     pub eager_max: usize,
+    /// Longest message that goes in parcels while enough of them are here, bytes; those beyond `eager_max` only under
+    /// [`Transfer::Auto`]. Zero keeps all of them shut.
+    pub parcel_max: usize,
     /// Private memory that one peer's unexpected messages may take, bytes. Beyond it the peer keeps its messages until their
     /// receives are there; what it had handed over by then still comes.
     pub unexpected_max: usize,
@@ -86,6 +93,7 @@ impl Default for Tuning {
         Self {
             fastbox_max: 2048,
             eager_max: 16 * 1024,
+            parcel_max: 64 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
             rendezvous: Rendezvous::default(),
@@ -93,7 +101,29 @@ impl Default for Tuning {
     }
 }
 
+/// Longest message that goes by lines although parcels are here, bytes.
+const LINES_FIRST: usize = 1024;
+
 impl Tuning {
+    /// Whether messages of `length` bytes go by lines although parcels are here.
+    #[inline(always)]
+    const fn by_lines_first(&self, length: usize) -> bool {
+        length <= LINES_FIRST && length <= self.fastbox_max
+    }
+
+    /// Whether messages of `length` bytes go in parcels while there are enough. Who names a transfer for large ones gets it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn suits_parcels(&self, length: usize) -> bool {
+        let announced = length > self.eager_max && !matches!(self.transfer, Transfer::Auto);
+        // The packets that name parcels go where lines do.
+        self.fastbox_max > 0
+            && !self.by_lines_first(length)
+            && !announced
+            && length <= self.parcel_max
+            && length <= self.unexpected_max
+    }
+
     fn within_limits(self) -> Self {
         Self { fastbox_max: self.fastbox_max.min(FASTBOX_LENGTH_MAX), ..self }
     }
@@ -116,7 +146,7 @@ pub struct Engine<M: Memory + Clone> {
     /// What our receives may ask for.
     asking: rndv::Receiver<M>,
     /// What the receivers of our messages have asked for.
-    asked_by: rndv::Sender<Rtr, M>,
+    asked_by: rndv::Sender<Wanted, M>,
     /// Looks at Eager-flags so far.
     looks: u64,
     rtrs: Rtrs,
@@ -133,6 +163,10 @@ pub struct Engine<M: Memory + Clone> {
     announced: Slab<Announced, M>,
     /// Large messages that are read from peers on other nodes.
     readings: Slab<Reading, M>,
+    /// Receives that peers on other nodes may write.
+    invited: Slab<Invited, M>,
+    /// Large messages that are written to peers on other nodes.
+    writings: Slab<Writing, M>,
     /// What is to be said to peers on other nodes.
     words: Slab<Word, M>,
     /// Nanoseconds, as they were told last.
@@ -165,7 +199,31 @@ impl<M: Memory + Clone> Engine<M> {
         rank: u32,
         tuning: Tuning,
     ) -> Result<Self, OutOfMemory> {
-        let ranks = segment.ranks() as usize;
+        Self::among(segment.ranks() as usize, memory, segment, rank, tuning)
+    }
+
+    /// An engine that knows no peer, and refuses every send and receive as one that does not go the short way. For an embedder
+    /// whose engine is elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn away(
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
+        Self::among(0, memory, segment, rank, tuning)
+    }
+
+    fn among(
+        ranks: usize,
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
         let list = || RankList::new(memory.clone(), ranks);
         Ok(Self {
             peers: Table::new(memory.clone(), ranks, |peer| {
@@ -188,6 +246,8 @@ impl<M: Memory + Clone> Engine<M> {
             streams: Slab::new(memory.clone()),
             announced: Slab::new(memory.clone()),
             readings: Slab::new(memory.clone()),
+            invited: Slab::new(memory.clone()),
+            writings: Slab::new(memory.clone()),
             words: Slab::new(memory.clone()),
             now: 0,
             reads_first: false,

@@ -22,7 +22,8 @@ pub(super) struct Packet {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Payload {
-    Cell(NonNull<u8>),
+    /// In one piece: in a cell or a parcel.
+    Whole(NonNull<u8>),
     Lines(LineMessage),
     /// It comes later, out of a stream: the packet has none.
     Later,
@@ -37,7 +38,7 @@ impl Packet {
             unsafe { cursor.scatter(from, piece) };
         };
         match self.payload {
-            Payload::Cell(from) => take(from, self.length),
+            Payload::Whole(from) => take(from, self.length),
             Payload::Lines(message) => message.copy(self.length, take),
             Payload::Later => {}
         }

@@ -5,7 +5,7 @@ use super::request::Outgoing;
 use super::ring::{Emptying, Outlet};
 use crate::layout::Segment;
 use crate::lmt::Choice;
-use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage};
+use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage, Parcels};
 use crate::wire::{Key, KindLength, Sequence};
 
 /// Private state towards one peer. The fields of the short path come first, together.
@@ -37,6 +37,9 @@ pub(super) struct Peer {
     pub(super) may_read: bool,
     /// Whether moving data to the peer's memory is worth a try.
     pub(super) may_write: bool,
+    /// The parcels that we share with the peer, and whether we asked for the memory of ours.
+    pub(super) parcels: Parcels,
+    pub(super) parcels_asked: bool,
     /// Our end of the copy ring to the peer.
     pub(super) outlet: Outlet,
     /// Our end of the copy ring from the peer; found when the peer announces its first message.
@@ -79,6 +82,8 @@ impl Peer {
             gone: None,
             may_read: true,
             may_write: true,
+            parcels: segment.parcels(rank, peer),
+            parcels_asked: rank == peer,
             outlet: Outlet::Unopened,
             inlet: None,
             choice: Choice::default(),
@@ -129,6 +134,7 @@ impl Peer {
         self.stream = Some(stream);
         self.outbox = Outbox::Refused;
         self.outlet = Outlet::Refused;
+        self.parcels_asked = true;
         // To a number that no packet in the segment has: none there is its.
         self.next_in += 1 << 46;
     }

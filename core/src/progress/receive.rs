@@ -79,12 +79,13 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Ends a receive that nothing has matched yet: its outcome is [`Fault::Cancelled`]. A receive that matched, or whose RTR
-    /// a message uses that is on its way, and a send, go on (MPI-4.1 §3.8.4). Says whether it was cancelled.
+    /// a message uses that is on its way, and a send, go on (MPI-4.1 §3.8.4). Says whether it was cancelled. False may also mean
+    /// that a rank on another node has its RTR, and is asked: then its answer decides the outcome.
     pub fn cancel(&mut self, id: RequestId) -> bool {
         let Some(Request::Posted { handle, .. }) = self.request(id.0) else {
             return false;
         };
-        if !self.retract_from(id.0) {
+        if self.retract_from(id.0).is_err() {
             return false;
         }
         self.posted.cancel(handle);
@@ -107,15 +108,11 @@ impl<M: Memory + Clone> Engine<M> {
             Some(Request::Granted { receiver }) => self.detach_receiver(receiver)?,
             Some(Request::Reading { reading }) => self.detach_reading(reading)?,
             Some(Request::Calling { call }) => self.detach_call(call),
-            Some(Request::Posted { handle, asked, .. }) => {
-                if !self.retract_from(id.0) {
-                    // The RTR-ACK is on its way.
-                    let inbound = asked.and_then(|asked| self.receivers.get(asked.receiver));
-                    let peer = inbound.map_or(self.rank, |inbound| inbound.half.peer());
-                    return Err(StillClaimed::Moving { peer });
-                }
+            Some(Request::Posted { handle, .. }) => {
+                self.retract_from(id.0)?;
                 self.posted.cancel(handle);
             }
+            Some(Request::Written { invited }) => return Err(self.still_written(invited)),
             Some(Request::Receiving { source, .. }) if self.holds_arriving(source) => {
                 return Err(StillClaimed::Moving { peer: source });
             }

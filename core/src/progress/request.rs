@@ -236,6 +236,8 @@ pub(super) enum Stage {
     Offered { destination: u32, number: u32 },
     /// None: it was announced to a rank on another node, which may read it.
     Exposed { announced: u32 },
+    /// None: it is written where its receive wants it.
+    Writing { writing: u32 },
     /// Its data, which the receiver called for.
     Called,
 }
@@ -267,7 +269,7 @@ pub(super) enum Request {
         /// The engine's own copy of what was left, when nobody waits for the request any more.
         detached: Option<Owned>,
     },
-    /// A receive in the posted queue. With an RTR out, it is one of the receivers already.
+    /// A receive in the posted queue. With an RTR out, it is one of the receivers already, or of the invited.
     Posted { handle: u32, buffer: Cursor, asked: Option<Asked> },
     /// A receive whose message is arriving.
     Receiving { buffer: Cursor, capacity: usize, source: u32, tag: u32, total: usize },
@@ -279,6 +281,8 @@ pub(super) enum Request {
     Granted { receiver: u32 },
     /// A receive whose message is read from the memory of a rank on another node.
     Reading { reading: u32 },
+    /// A receive whose message is being written by a rank on another node.
+    Written { invited: u32 },
     /// A receive that met an offered message.
     Calling { call: u32 },
     /// Over; kept until asked for.

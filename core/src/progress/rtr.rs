@@ -6,8 +6,8 @@
 
 use super::granted::Inbound;
 use super::request::Request;
-use super::speculation::Asked;
-use super::{Cursor, Engine};
+use super::speculation::{Asked, Wanted};
+use super::{Cursor, Engine, StillClaimed};
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
 use crate::lmt::{Chosen, Home, Place, Receiver, Rtr, RtrAck, Sender, Transfer};
 use crate::matching::{Envelope, Pattern};
@@ -31,6 +31,9 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Option<Asked> {
         let Pattern { context, source, tag } = *pattern;
         let key = Key::new(context, tag);
+        if self.peers[source as usize].stream.is_some() {
+            return self.invite(id, pattern, buffer, turn);
+        }
         self.receivers.reserve().ok()?;
         if self.descriptors.free() <= SPARED || self.peers[source as usize].waiting.ends.is_some() {
             return None;
@@ -54,11 +57,11 @@ impl<M: Memory + Clone> Engine<M> {
         }
         reached(Step::RtrSent);
         self.rtrs.sent += 1;
-        Some(Asked { turn, receiver })
+        Some(Asked { turn, peer: source, number: receiver })
     }
 
     /// Takes back one RTR. False: the peer has used it.
-    fn retract_rtr(&mut self, Asked { receiver, .. }: Asked) -> bool {
+    fn retract_rtr(&mut self, Asked { number: receiver, .. }: Asked) -> bool {
         let Some(inbound) = self.receivers.get(receiver) else { return true };
         let home = inbound.half.home();
         if !home.of(&self.segment).chunks.retract(home.generation) {
@@ -70,12 +73,19 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Takes back the RTR of the posted receive `id`, which goes, and those of the receives behind it, for which other messages
-    /// than they asked for are then next (*retraction*). False: its message is on its way.
+    /// than they asked for are then next (*retraction*).
     ///
     /// The youngest first: when one of them was used, all messages before that have left, this one's among them.
-    pub(super) fn retract_from(&mut self, id: u32) -> bool {
-        let Some(asked) = self.asked(id) else { return true };
-        let Some(inbound) = self.receivers.get(asked.receiver) else { return true };
+    ///
+    /// # Errors
+    ///
+    /// [`StillClaimed`]: its message is on its way; or a peer on another node has to say whether it is.
+    pub(super) fn retract_from(&mut self, id: u32) -> Result<(), StillClaimed> {
+        let Some(asked) = self.asked(id) else { return Ok(()) };
+        if self.peers[asked.peer as usize].stream.is_some() {
+            return Err(self.take_back(asked));
+        }
+        let Some(inbound) = self.receivers.get(asked.number) else { return Ok(()) };
         let (source, key) = (inbound.half.peer(), inbound.key);
         let pattern = Pattern { context: key.context(), source, tag: key.tag() };
         let mut ids = [None; RTRS as usize];
@@ -86,14 +96,14 @@ impl<M: Memory + Clone> Engine<M> {
         ids.iter_mut().zip(from).for_each(|(place, receive)| *place = Some(receive));
         for receive in ids.into_iter().flatten() {
             if self.asked(receive).is_some_and(|asked| !self.retract_rtr(asked)) {
-                return false;
+                return Err(StillClaimed::Moving { peer: source });
             }
             self.rtrs.retracted += 1;
             if let Some(Request::Posted { asked, .. }) = self.request_mut(receive) {
                 *asked = None;
             }
         }
-        true
+        Ok(())
     }
 
     /// Takes the buffer of a posted receive, which has met a message that uses no RTR.
@@ -105,7 +115,9 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<Option<Cursor>, Corrupt> {
         let Some(Request::Posted { buffer, asked, .. }) = self.request(id) else { return Ok(None) };
         if let Some(asked) = asked {
-            if !self.retract_rtr(asked) {
+            if self.peers[asked.peer as usize].stream.is_some() {
+                self.uninvite(asked.number);
+            } else if !self.retract_rtr(asked) {
                 return Err(Corrupt::Rtr);
             }
             self.missed(envelope, has_turn);
@@ -119,7 +131,7 @@ impl<M: Memory + Clone> Engine<M> {
         let from = ack.reach(&self.segment, source)?;
         let turn = Turn::parse(ack.turn).ok_or(Corrupt::Rtr)?;
         let id = self.posted.take(envelope).ok_or(Corrupt::Rtr)?;
-        let number = self.asked(id).ok_or(Corrupt::Rtr)?.receiver;
+        let number = self.asked(id).ok_or(Corrupt::Rtr)?.number;
         let from = self.prepare_to_read(source, from);
         let home = Home { owner: self.rank, place: ack.place, generation: ack.generation };
         let inbound = self.receivers.get_mut(number);
@@ -165,7 +177,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Envelope { context, source, tag } = *envelope;
         rtr.reach(&self.segment, source, rtr.capacity as usize)?;
         let turn = Turn::parse(rtr.turn).ok_or(Corrupt::Rtr)?;
-        self.asked_by.rtr(source, Key::new(context, tag), turn, rtr);
+        self.asked_by.rtr(source, Key::new(context, tag), turn, Wanted::Here(rtr));
         Ok(())
     }
 }

@@ -1,15 +1,16 @@
-//! Sending: through the fastbox when it has room, through cells otherwise, later when there is no cell.
+//! Sending: through the fastbox when it has room, in parcels when they are here, through cells otherwise, later when there
+//! is no cell.
 
-use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
+use super::network::Writing;
 use super::peer::{Outbox, Peer, Pushed};
 use super::request::{Entry, Outgoing, Owned, Request, Stage};
 use super::{Cursor, Engine, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
 use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
-use crate::shm::{Cell, CellHead, MORE_PER_LINE, SHORT_MAX, copy_piece};
+use crate::shm::{Cell, CellHead};
 use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind};
 
@@ -20,23 +21,6 @@ pub enum Sent {
     Done,
     /// Part of the buffer is still needed; [`Engine::test`] tells when it is not.
     Pending(RequestId),
-}
-
-/// Lengths that go through the ring although the baton is here: of two or three lines. The answerer would have to take
-/// back each line but the first from the asker's cache before it can publish the answer; the ring's next lines are nearly
-/// its own. With more lines the ring loses what it gains. Measured, one way, by the baton and through the ring: 64 bytes
-/// 97 and 73 ns between near processors, 340 and 245 ns between far ones; from 256 bytes on no difference.
-const RING_FIRST: RangeInclusive<usize> = SHORT_MAX + 1..=SHORT_MAX + 2 * MORE_PER_LINE;
-
-/// What became of a short send.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SentShort {
-    /// Nothing was sent and nothing was checked: use [`Engine::isend`].
-    No,
-    /// It is in shared memory.
-    Yes,
-    /// Likewise, and the destination sleeps: ring its bell, as for [`Engine::poll_bell`].
-    ToSleeper,
 }
 
 /// What one cell carries, but for the payload.
@@ -51,50 +35,6 @@ pub(super) struct CellPart {
 }
 
 impl<M: Memory + Clone> Engine<M> {
-    /// Sends a message of up to [`SHORT_MAX`] bytes if that takes nothing but a free line in the fastbox.
-    ///
-    /// This is the latency path: no branch here is taken that the common case does not need.
-    #[inline(always)]
-    #[must_use]
-    pub fn send_short(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
-        let Some(peer) = self.peers.get_mut(destination as usize) else { return SentShort::No };
-        if payload.len() > SHORT_MAX
-            || key.tag() > TAG_MAX
-            || !(peer.baton.send_short(peer.next_out, key, payload)
-                || peer.fastbox_out.send_short(peer.next_out, key, payload))
-        {
-            return SentShort::No;
-        }
-        peer.eager.set(key);
-        peer.next_out += 1;
-        if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
-    }
-
-    /// As [`Engine::send_short`], for any message that goes by baton or fastbox; also goes on where the ring's short path
-    /// stops.
-    #[inline(never)]
-    #[must_use]
-    pub fn send_medium(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
-        let fastbox_max = self.tuning.fastbox_max;
-        let Some(peer) = self.peers.get(destination as usize) else { return SentShort::No };
-        let closed = !peer.short_ways || payload.len() > fastbox_max || key.tag() > TAG_MAX;
-        if closed || self.is_told_to_keep(destination) {
-            return SentShort::No;
-        }
-        let peer = &mut self.peers[destination as usize];
-        let fill = |to: NonNull<u8>, offset, piece| {
-            // SAFETY: `send` asks for pieces of the payload, each at most a line's, and gives room for each in the segment.
-            unsafe { copy_piece(payload.as_ptr().add(offset), to.as_ptr(), piece) };
-        };
-        // Corruption is reported by the way that can: the caller's `isend` meets it again.
-        if !peer.send_lines(Kind::Eager, key, payload.len(), fill).unwrap_or(false) {
-            return SentShort::No;
-        }
-        peer.eager.set(key);
-        peer.next_out += 1;
-        if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
-    }
-
     /// Sends the message that `data` holds, as far as there is room for it now.
     ///
     /// # Errors
@@ -167,6 +107,10 @@ impl<M: Memory + Clone> Engine<M> {
         }
         if let Stage::Exposed { announced } = message.stage {
             return Err(self.retract(announced));
+        }
+        if let Stage::Writing { writing } = message.stage {
+            let peer = self.writings.get(writing).map_or(self.rank, Writing::destination);
+            return Err(StillClaimed::Moving { peer });
         }
         if let Some(peer) = self.holder_of_send(id) {
             return Err(StillClaimed::Moving { peer });
@@ -347,6 +291,14 @@ impl<M: Memory + Clone> Engine<M> {
             }
             _ => {}
         }
+        if message.stage == Stage::Eager && self.goes_in_parcels(destination, message.total) {
+            while message.left() > 0 {
+                if !self.push_parcel(destination, message)? {
+                    return Ok(Pushed::Blocked);
+                }
+            }
+            return Ok(Pushed::Whole);
+        }
         if message.sent == 0 && self.push_through_fastbox(destination, message)? {
             return Ok(Pushed::Whole);
         }
@@ -449,29 +401,6 @@ impl<M: Memory + Clone> Engine<M> {
         }
         self.shut_if_told_to_keep(destination);
         Ok(sent)
-    }
-}
-
-impl Peer {
-    /// Sends a whole message by the baton or through the fastbox, whichever has room; the better one first.
-    #[inline(always)]
-    pub(super) fn send_lines(
-        &mut self,
-        kind: Kind,
-        key: Key,
-        length: usize,
-        fill: impl Fn(NonNull<u8>, usize, usize),
-    ) -> Result<bool, Corrupt> {
-        let sequence = self.next_out;
-        if RING_FIRST.contains(&length)
-            && self.fastbox_out.send(sequence, kind, key, length, &fill)?
-        {
-            return Ok(true);
-        }
-        if self.baton.send(sequence, kind, key, length, &fill) {
-            return Ok(true);
-        }
-        self.fastbox_out.send(sequence, kind, key, length, fill)
     }
 }
 

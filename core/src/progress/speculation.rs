@@ -1,9 +1,10 @@
 //! The speculative rendezvous of `[SpecRndv09]` where it meets the engine: which receive asks, which message uses what was
 //! asked. The rules are [`crate::rndv`]'s; how an RTR travels and what it opens is the business of the way to the peer.
 
+use super::network::There;
 use super::request::Request;
 use super::{Cursor, Engine, Owner};
-use crate::lmt::{Chosen, Sender};
+use crate::lmt::{Chosen, Rtr, Sender};
 use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern};
 use crate::memory::Memory;
 use crate::rndv::{Rendezvous, Start, Turn};
@@ -30,8 +31,18 @@ pub struct Rtrs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) turn: Turn,
-    /// Its number among the receivers.
-    pub(super) receiver: u32,
+    pub(super) peer: u32,
+    /// Its number among the receivers, or, of a peer on another node, among the invited.
+    pub(super) number: u32,
+}
+
+/// Where a receive wants its message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wanted {
+    /// On this node.
+    Here(Rtr),
+    /// On another one.
+    There(There),
 }
 
 impl<M: Memory + Clone> Engine<M> {
@@ -70,10 +81,14 @@ impl<M: Memory + Clone> Engine<M> {
         self.asked_by.catch_up(destination, key, found, self.looks);
         match self.asked_by.start(destination, key, self.rendezvous(key.context())) {
             Start::Rts(turn) => Err(turn),
-            Start::Write { target, .. } => match self.use_rtr(destination, &target, data) {
-                Some(used) => Ok(used),
-                None => Err(self.asked_by.refused(destination, key)),
-            },
+            Start::Write { target, .. } => {
+                let used = match target {
+                    Wanted::Here(rtr) => self.use_rtr(destination, &rtr, data),
+                    // Nobody on this node sends such an RTR.
+                    Wanted::There(_) => None,
+                };
+                used.ok_or_else(|| self.asked_by.refused(destination, key))
+            }
         }
     }
 
@@ -85,13 +100,21 @@ impl<M: Memory + Clone> Engine<M> {
         owner: Owner,
     ) -> Option<Turn> {
         let Pattern { context, source, tag } = *pattern;
-        // Who waits inside the library answers an RTS at once. And a short buffer predicts a short message.
-        let pointless = owner == Owner::BLOCKING || buffer.remaining() <= self.tuning.eager_max;
-        if pointless
+        // A short buffer predicts a short message.
+        if buffer.remaining() <= self.tuning.eager_max
             || source == ANY_SOURCE
             || tag == ANY_TAG
             || self.rendezvous(context) == Rendezvous::Plain
         {
+            return None;
+        }
+        let pointless = match self.peers[source as usize].stream {
+            // Who waits inside the library answers an RTS at once,
+            None => owner == Owner::BLOCKING,
+            // but from another node that takes its time. What is cut is read part after part.
+            Some(_) => buffer.in_one_part().is_none(),
+        };
+        if pointless {
             return None;
         }
         let ahead = self.posted.ahead_of(pattern).map(|id| self.asked(id).map(|asked| asked.turn));

@@ -93,6 +93,11 @@ impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
         self.cache.counts()
     }
 
+    /// The device, to be asked about.
+    pub const fn device(&self) -> &H {
+        &self.hca
+    }
+
     /// The device.
     pub const fn hca(&mut self) -> &mut H {
         &mut self.hca

@@ -6,7 +6,7 @@
 
 use super::config::{Config, HEAD, RING, TAIL};
 use super::error::Cause;
-use super::landing::Counter;
+use super::knock::Told;
 use super::poster::Poster;
 use crate::hca::Hca;
 use crate::progress::Cursor;
@@ -117,6 +117,16 @@ impl Basic {
         poster.probe(hca, self.told, TAIL)
     }
 
+    /// How much was written to the peer.
+    pub(super) const fn told(&self) -> Told {
+        [self.head, self.told, 0, 0]
+    }
+
+    /// Whether so much of the peer's has landed.
+    pub(super) fn has_landed(poster: &Poster, &[head, tail, ..]: &Told) -> bool {
+        poster.counter(HEAD) >= head && poster.counter(TAIL) >= tail
+    }
+
     /// As [`Basic::progress`]. True: the peer has all of it.
     pub(super) fn drain<H: Hca>(
         &mut self,
@@ -137,8 +147,7 @@ fn advanced(
     most: u64,
     what: &'static str,
 ) -> Result<u64, Cause> {
-    // SAFETY: the word lies in the memory lent, aligned, and the peer's device writes it whole.
-    let found = unsafe { poster.at(place).cast::<Counter>().as_ref() }.read();
+    let found = poster.counter(place);
     if (was..=most).contains(&found) {
         Ok(found)
     } else {

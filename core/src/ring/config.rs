@@ -86,8 +86,17 @@ const WORDS: usize = 2 * CACHE_LINE;
 /// The image of the peer's [`GRANT`].
 pub(super) const GRANTED: usize = WORDS + REQUESTS * size_of::<u64>();
 
+/// The line where the peer asks for a knock ([`Porch`](super::Porch)).
+pub(super) const PORCH: usize = GRANTED + CACHE_LINE;
+
+/// Where the peer reads how much was written to it.
+pub(super) const TOLD: usize = PORCH + size_of::<u64>();
+
+/// What was read there at the peer.
+pub(super) const NEWS: usize = PORCH + CACHE_LINE;
+
 /// The ring that the peer writes.
-pub(super) const RING: usize = GRANTED + CACHE_LINE;
+pub(super) const RING: usize = NEWS + CACHE_LINE;
 
 /// Where request `number` takes a word from.
 pub(super) const fn word(number: u64) -> usize {

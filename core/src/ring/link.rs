@@ -4,12 +4,13 @@ use super::basic::Basic;
 use super::card::Card;
 use super::config::{Config, Design, Lent};
 use super::error::{Cause, LinkError};
+use super::knock::{Knocks, Told, Vigil};
 use super::poster::{Operations, Poster};
 use super::rendezvous_write::RendezvousWrite;
 use super::slot::Slots;
 use super::zero_copy::ZeroCopy;
 use super::{piggyback, pipeline};
-use crate::hca::{Completion, Connection, Hca, Readiness, Remote, WorkError};
+use crate::hca::{Completion, Connection, Done, Hca, Readiness, Remote, WorkError};
 use crate::progress::{Begun, Cursor, Direct, Part};
 
 /// A pipe of bytes to one peer, and one back.
@@ -24,6 +25,7 @@ pub struct Link {
     connection: Connection,
     /// From the time that the connection is ready.
     ends: Option<(Poster, Ends)>,
+    knocks: Knocks,
     broken: Option<Cause>,
 }
 
@@ -35,6 +37,28 @@ enum Ends {
     Pipeline(Slots),
     ZeroCopy(ZeroCopy),
     RendezvousWrite(RendezvousWrite),
+}
+
+impl Ends {
+    /// How much was written to the peer.
+    const fn told(&self) -> Told {
+        match self {
+            Self::Basic(basic) => basic.told(),
+            Self::Piggyback(slots) | Self::Pipeline(slots) => slots.told(),
+            Self::ZeroCopy(zero_copy) => zero_copy.told(),
+            Self::RendezvousWrite(rendezvous) => rendezvous.told(),
+        }
+    }
+
+    /// Whether so much of the peer's has landed.
+    fn have_landed(&mut self, poster: &Poster, told: &Told) -> Result<bool, Cause> {
+        match self {
+            Self::Basic(_) => Ok(Basic::has_landed(poster, told)),
+            Self::Piggyback(slots) | Self::Pipeline(slots) => slots.has_landed(poster, told),
+            Self::ZeroCopy(zero_copy) => zero_copy.has_landed(poster, told),
+            Self::RendezvousWrite(rendezvous) => rendezvous.has_landed(poster, told),
+        }
+    }
 }
 
 impl Link {
@@ -64,7 +88,18 @@ impl Link {
         }
         let (connection, address) = hca.open(peer).map_err(|error| fault(Cause::Device(error)))?;
         let card = Card::new(&address, &config, &lent);
-        Ok((Self { peer, config, lent, connection, ends: None, broken: None }, card))
+        Ok((
+            Self {
+                peer,
+                config,
+                lent,
+                connection,
+                ends: None,
+                knocks: Knocks::default(),
+                broken: None,
+            },
+            card,
+        ))
     }
 
     /// Connects to the peer's end. Called again until it is [`Readiness::Ready`].
@@ -126,7 +161,7 @@ impl Link {
         }
         // SAFETY: by the contract, for as long as this call takes.
         let cursor = unsafe { Cursor::parts(from) };
-        self.with(|poster, ends| match ends {
+        self.with(hca, |poster, ends, hca| match ends {
             Ends::Basic(basic) => basic.put(poster, hca, cursor),
             Ends::Piggyback(slots) => piggyback::put(slots, poster, hca, cursor),
             Ends::Pipeline(slots) => pipeline::put(slots, poster, hca, cursor),
@@ -220,7 +255,7 @@ impl Link {
         direct: &Direct,
     ) -> Result<Option<Begun>, LinkError> {
         // SAFETY: by the contract.
-        self.with(|poster, _| unsafe { poster.begin(hca, direct) })
+        self.with(hca, |poster, _, hca| unsafe { poster.begin(hca, direct) })
     }
 
     /// Whether the transfer `number`, and all before it, are done. Also of a link that has failed since.
@@ -236,7 +271,7 @@ impl Link {
     ///
     /// [`LinkError`] when the link has failed.
     pub fn progress<H: Hca>(&mut self, hca: &mut H) -> Result<(), LinkError> {
-        self.with(|poster, ends| match ends {
+        self.with(hca, |poster, ends, hca| match ends {
             Ends::Basic(basic) => basic.progress(poster, hca),
             Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.progress(poster, hca),
             Ends::ZeroCopy(zero_copy) => zero_copy.progress(poster, hca),
@@ -246,7 +281,9 @@ impl Link {
 
     /// Takes in a completion of this link's connection.
     pub fn handle(&mut self, completion: &Completion) {
-        if let Some((poster, _)) = &mut self.ends
+        if let Ok(Done::Receive { .. } | Done::Immediate { .. }) = completion.result {
+            self.knocks.hear();
+        } else if let Some((poster, _)) = &mut self.ends
             && let Err(cause) = poster.handle(completion)
         {
             self.broken.get_or_insert(cause);
@@ -265,12 +302,30 @@ impl Link {
     ///
     /// [`LinkError`] when the link has failed.
     pub fn probe<H: Hca>(&mut self, hca: &mut H) -> Result<(), LinkError> {
-        self.with(|poster, ends| match ends {
+        self.with(hca, |poster, ends, hca| match ends {
             Ends::Basic(basic) => basic.probe(poster, hca),
             Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.probe(poster, hca),
             Ends::ZeroCopy(zero_copy) => zero_copy.slots().probe(poster, hca),
             Ends::RendezvousWrite(rendezvous) => rendezvous.slots().probe(poster, hca),
         })
+    }
+
+    /// Goes on asking the peer to knock when it writes, for an embedder that is about to sleep until its device reports
+    /// something. It has armed the device before; unless this is [`Vigil::Open`] it looks at everything once more, and then
+    /// sleeps. A knock is a message, so the device's receives have to be as many as its links, and nobody else's.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] when the link has failed.
+    pub fn ask<H: Hca>(&mut self, hca: &mut H) -> Result<Vigil, LinkError> {
+        let asked = match (self.broken, &mut self.ends) {
+            (Some(cause), _) => Err(cause),
+            (None, None) => return Err(self.failed(Cause::NotConnected)),
+            (None, Some((poster, ends))) => {
+                self.knocks.ask(poster, hca, |poster, told| ends.have_landed(poster, told))
+            }
+        };
+        asked.map_err(|cause| self.breaks(cause))
     }
 
     /// As [`Link::progress`]. True: everything that was put is in the peer's memory, and the link can be finalized
@@ -280,7 +335,7 @@ impl Link {
     ///
     /// [`LinkError`] when the link has failed.
     pub fn drain<H: Hca>(&mut self, hca: &mut H) -> Result<bool, LinkError> {
-        self.with(|poster, ends| match ends {
+        self.with(hca, |poster, ends, hca| match ends {
             Ends::Basic(basic) => basic.drain(poster, hca),
             Ends::Piggyback(slots) | Ends::Pipeline(slots) => slots.drain(poster, hca),
             Ends::ZeroCopy(zero_copy) => zero_copy.drain(poster, hca),
@@ -324,15 +379,18 @@ impl Link {
         self.ends.as_ref().map_or_else(Operations::default, |(poster, _)| poster.operations)
     }
 
-    /// Does something with the ends of a link that works, and remembers if it fails.
-    fn with<R>(
+    /// Does something with the ends of a link that works, knocks if that has written anything to a peer who asked for it, and
+    /// remembers if it fails.
+    fn with<H: Hca, R>(
         &mut self,
-        act: impl FnOnce(&mut Poster, &mut Ends) -> Result<R, Cause>,
+        hca: &mut H,
+        act: impl FnOnce(&mut Poster, &mut Ends, &mut H) -> Result<R, Cause>,
     ) -> Result<R, LinkError> {
         let result = match (self.broken, &mut self.ends) {
             (Some(cause), _) => Err(cause),
             (None, None) => return Err(self.failed(Cause::NotConnected)),
-            (None, Some((poster, ends))) => act(poster, ends),
+            (None, Some((poster, ends))) => act(poster, ends, hca)
+                .and_then(|done| self.knocks.answer(poster, hca, ends.told()).map(|()| done)),
         };
         result.map_err(|cause| self.breaks(cause))
     }

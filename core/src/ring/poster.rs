@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use super::config::{Lent, REQUESTS, word};
 use super::direct::Window;
 use super::error::Cause;
+use super::landing::Counter;
 use crate::hca::{
     Capabilities, Completion, Connection, Hca, Operation, Piece, PostError, Remote, WorkRequest,
 };
@@ -20,13 +21,15 @@ pub struct Operations {
     pub pointers: u64,
     /// Reads.
     pub reads: u64,
+    /// Empty messages, which wake the peer.
+    pub knocks: u64,
 }
 
 impl Operations {
     /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.data + self.flags + self.pointers + self.reads
+        self.data + self.flags + self.pointers + self.reads + self.knocks
     }
 }
 
@@ -56,6 +59,8 @@ pub(super) struct Poster {
     asked: u64,
     asked_mark: u64,
     done_mark: u64,
+    /// The device had no place for the last request, whatever was under way.
+    refused: bool,
     pub(super) window: Window,
     pub(super) operations: Operations,
 }
@@ -85,6 +90,7 @@ impl Poster {
             asked: 0,
             asked_mark: 0,
             done_mark: 0,
+            refused: false,
             window: Window::default(),
             operations: Operations::default(),
         }
@@ -98,6 +104,11 @@ impl Poster {
     /// Most bytes of one request.
     pub(super) fn longest(&self) -> usize {
         self.message.min(1 << 30) as usize
+    }
+
+    /// Whether the device may take a request now that it refused, and says nothing when it does.
+    pub(super) const fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Whether request `number` is done.
@@ -156,6 +167,17 @@ impl Poster {
         unsafe { self.near.base.add(offset) }
     }
 
+    /// The number that the peer's device keeps at `offset`.
+    pub(super) fn counter(&self, offset: usize) -> u64 {
+        // SAFETY: the word lies in the memory lent, aligned, and the peer's device writes it whole.
+        unsafe { self.at(offset).cast::<Counter>().as_ref() }.read()
+    }
+
+    /// `length` bytes of this side's memory at `offset`, for the device.
+    pub(super) fn piece(&self, offset: usize, length: usize) -> Piece {
+        Piece { base: self.at(offset), length: length as u32, key: self.near.local_key }
+    }
+
     /// Writes `length` bytes at `from` of this side's memory to `to` of the peer's. False: not now.
     ///
     /// # Safety
@@ -168,7 +190,7 @@ impl Poster {
         length: usize,
         mark: u64,
     ) -> Result<bool, Cause> {
-        let piece = Piece { base: self.at(from), length: length as u32, key: self.near.local_key };
+        let piece = self.piece(from, length);
         let inline = length <= self.inline;
         let operation = Operation::Write { from: &[piece], to: self.there(to) };
         // SAFETY: the bytes lie in the memory lent, which is registered; that they do not change is the caller's contract.
@@ -235,11 +257,35 @@ impl Poster {
         // SAFETY: the word lies in the memory lent, is aligned, and its last request is done: fewer than `REQUESTS` are
         // not.
         unsafe { source.write(value) };
-        let piece = Piece { base: source.cast(), length: 8, key: self.near.local_key };
+        let piece = self.piece(word(self.posted), size_of::<u64>());
         let operation = Operation::Write { from: &[piece], to: self.there(to) };
         // SAFETY: as above; the word is written again only when this request is done.
         let posted = unsafe { self.post(hca, operation, 8 <= self.inline, self.mark) }?;
         self.operations.pointers += u64::from(posted);
+        Ok(posted)
+    }
+
+    /// Reads `length` bytes at `from` of the peer's memory to `to` of this side's. The number of the request; `None`: not now.
+    pub(super) fn read_line<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        length: usize,
+        (to, from): (usize, usize),
+    ) -> Result<Option<u64>, Cause> {
+        let (piece, there) = (self.piece(to, length), self.there(from));
+        // SAFETY: the piece lies in the memory lent, which is registered; nobody else touches it before the request is done.
+        unsafe { self.transfer(hca, piece, there, true) }
+    }
+
+    /// Sends an empty message, behind all that was written. False: not now.
+    pub(super) fn knock<H: Hca>(&mut self, hca: &mut H) -> Result<bool, Cause> {
+        // The place that is kept free for it.
+        if self.posted - self.done >= self.limit {
+            return Ok(false);
+        }
+        // SAFETY: there is nothing to keep valid.
+        let posted = unsafe { self.hand(hca, Operation::Send { from: &[] }, false, self.mark) }?;
+        self.operations.knocks += u64::from(posted);
         Ok(posted)
     }
 
@@ -252,8 +298,11 @@ impl Poster {
         Ok(())
     }
 
+    /// Whether there is no place for another request and a knock behind it: who has written may go its way and not come
+    /// back for long.
     const fn is_full(&self) -> bool {
-        self.posted - self.done >= self.limit
+        let kept = if self.limit > 1 { 1 } else { 0 };
+        self.posted - self.done + kept >= self.limit
     }
 
     const fn there(&self, offset: usize) -> Remote {
@@ -276,6 +325,22 @@ impl Poster {
         if self.is_full() {
             return Ok(false);
         }
+        // SAFETY: by the contract.
+        unsafe { self.hand(hca, operation, inline, mark) }
+    }
+
+    /// Hands one request to the device.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Hca::post`].
+    unsafe fn hand<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        operation: Operation<'_>,
+        inline: bool,
+        mark: u64,
+    ) -> Result<bool, Cause> {
         let number = self.posted + 1;
         let signaled = number <= self.wanted
             || number - self.asked >= self.limit.div_ceil(4)
@@ -283,7 +348,9 @@ impl Poster {
         let id = number << 32 | mark & u64::from(u32::MAX);
         let request = WorkRequest { id, operation, signaled, inline, fenced: false };
         // SAFETY: by the contract.
-        match unsafe { hca.post(self.connection, &request) } {
+        let posted = unsafe { hca.post(self.connection, &request) };
+        self.refused = posted == Err(PostError::Full);
+        match posted {
             Ok(()) => {}
             Err(PostError::Full) => return Ok(false),
             Err(error) => return Err(Cause::Refused(error)),

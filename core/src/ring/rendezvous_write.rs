@@ -7,6 +7,7 @@
 
 use super::config::{Config, GRANT, GRANTED};
 use super::error::Cause;
+use super::knock::Told;
 use super::landing::Head;
 use super::large::{Held, announce, cursor, put_small};
 use super::pipeline;
@@ -251,6 +252,19 @@ impl RendezvousWrite {
         self.send_grant(poster, hca)?;
         self.answer(poster, hca)?;
         self.slots.progress(poster, hca)
+    }
+
+    /// How much was written to the peer.
+    pub(super) const fn told(&self) -> Told {
+        let [sent, credit, ..] = self.slots.told();
+        let kept = matches!(self.incoming, Some(Incoming { sent: false, .. }));
+        [sent, credit, self.given - kept as u64, 0]
+    }
+
+    /// Whether so much of the peer's has landed.
+    pub(super) fn has_landed(&mut self, poster: &Poster, told: &Told) -> Result<bool, Cause> {
+        let granted = told[2] == 0 || LANDED.look(poster, told[2])?.is_some();
+        Ok(granted && self.slots.has_landed(poster, told)?)
     }
 
     /// As [`RendezvousWrite::progress`]. True: the peer has all of it.

@@ -9,7 +9,8 @@ use core::ptr::NonNull;
 use super::config::{Config, RING, TAIL};
 use super::credit::Credit;
 use super::error::Cause;
-use super::landing::{Counter, Head, Landing};
+use super::knock::Told;
+use super::landing::{Head, Landing};
 use super::poster::Poster;
 use crate::hca::{Hca, Remote};
 use crate::progress::Cursor;
@@ -159,6 +160,8 @@ pub(super) struct Slots {
     /// Bytes consumed of the slot after.
     offset: usize,
     credit: Credit,
+    /// The last credit that was a write of its own.
+    credit_written: u64,
 }
 
 impl Slots {
@@ -176,15 +179,14 @@ impl Slots {
             consumed: 0,
             offset: 0,
             credit: Credit::new(config.slots as u64),
+            credit_written: 0,
         }
     }
 
     /// Slots that may be filled now. Looks for credits first.
     pub(super) fn room(&mut self, poster: &Poster) -> Result<u64, Cause> {
         self.notice(poster)?;
-        // SAFETY: the word lies in the memory lent, aligned, and the peer's device writes it whole.
-        let word = unsafe { poster.at(TAIL).cast::<Counter>().as_ref() }.read();
-        self.take_credit(word)?;
+        self.take_credit(poster.counter(TAIL))?;
         Ok(self.count - (self.filled - self.credited.min(poster.done_mark())))
     }
 
@@ -226,7 +228,7 @@ impl Slots {
             self.sent += 1;
         }
         if self.credit.is_due(self.consumed) && poster.write_word(hca, self.consumed, TAIL)? {
-            self.credit.tell(self.consumed);
+            self.credit_written = self.credit.tell(self.consumed);
         }
         Ok(())
     }
@@ -234,6 +236,21 @@ impl Slots {
     /// Writes the credit that the peer has.
     pub(super) fn probe<H: Hca>(&self, poster: &mut Poster, hca: &mut H) -> Result<(), Cause> {
         poster.probe(hca, self.credit.told(), TAIL)
+    }
+
+    /// How much was written to the peer.
+    pub(super) const fn told(&self) -> Told {
+        [self.sent, self.credit_written, 0, 0]
+    }
+
+    /// Whether so much of the peer's has landed.
+    pub(super) fn has_landed(
+        &mut self,
+        poster: &Poster,
+        &[sent, credit, ..]: &Told,
+    ) -> Result<bool, Cause> {
+        self.notice(poster)?;
+        Ok(self.noticed >= sent && poster.counter(TAIL) >= credit)
     }
 
     /// As [`Slots::progress`]. True: the peer has all of it.

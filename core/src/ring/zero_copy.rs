@@ -6,7 +6,7 @@
 
 use super::config::{Config, FETCHED};
 use super::error::Cause;
-use super::landing::Counter;
+use super::knock::Told;
 use super::large::{Held, announce, put_small};
 use super::pipeline;
 use super::poster::Poster;
@@ -120,8 +120,7 @@ impl ZeroCopy {
 
     /// Whether the peer has read the part offered last.
     fn is_fetched(&self, poster: &Poster) -> Result<bool, Cause> {
-        // SAFETY: the word lies in the memory lent, aligned, and the peer's device writes it whole.
-        let found = unsafe { poster.at(FETCHED).cast::<Counter>().as_ref() }.read();
+        let found = poster.counter(FETCHED);
         if found > self.offers {
             return Err(corrupt("the number of parts that were read", found, self.offers));
         }
@@ -220,6 +219,17 @@ impl ZeroCopy {
             self.told = self.fetched;
         }
         self.slots.progress(poster, hca)
+    }
+
+    /// How much was written to the peer.
+    pub(super) const fn told(&self) -> Told {
+        let [sent, credit, ..] = self.slots.told();
+        [sent, credit, self.told, 0]
+    }
+
+    /// Whether so much of the peer's has landed.
+    pub(super) fn has_landed(&mut self, poster: &Poster, told: &Told) -> Result<bool, Cause> {
+        Ok(poster.counter(FETCHED) >= told[2] && self.slots.has_landed(poster, told)?)
     }
 
     /// As [`ZeroCopy::progress`]. True: the peer has all of it.

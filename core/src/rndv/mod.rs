@@ -27,22 +27,26 @@
 //! | *stop-RTR*: an RTS without a turn; the receiver sends no RTR for that envelope | [`Receiver::rts`] | §3.3.2, §3.6 |
 //! | *resume-RTR*: an RTS with a turn; RTRs count from there | [`Receiver::rts`] | §3.3.2 |
 //! | *misprediction*: a receive that sent an RTR and meets a message without a turn stops RTRs until the next turn | [`Receiver::mispredicted`] | §3.3.3 |
-//! | *bounded accumulation*: at most [`RTRS`] RTRs an envelope are on their way or kept, in at most [`RECORDS`] envelopes | both | §3.3.3 |
+//! | *bounded accumulation*: a receiver sends at most [`RTRS`] RTRs of an envelope before it knows of a further turn, a sender keeps as many, both for at most [`RECORDS`] envelopes | both | §3.3.3 |
 //! | *adaptation*: below [`USAGE_MIN`] percent of RTRs used, stop-RTR, for a while | [`Sender::start`] | §3.6 |
-//! | *retraction*: of a cancelled receive, and of those that asked after it | [`Sender::retract`], [`Sender::refused`] | ours |
+//! | *retraction*: of a cancelled receive, and of those that asked after it; no RTR follows until the next turn | [`Sender::retract`], [`Sender::refused`], [`Receiver::mispredicted`] | ours |
 //!
 //! What has no record speculates on nothing. The first RTS of an envelope makes the sender's record, its arrival the
 //! receiver's, and either may be thrown away at any time: so the tables are bounded, and an eager message costs nothing where
-//! no large one goes. docs/decisions/speculative-rendezvous.md says what that costs.
+//! no large one goes. docs/decisions/speculative-rendezvous.md says what that costs, and which test fails without which rule.
 //!
 //! # What the embedder does
 //!
 //! - The sender calls [`Sender::start`] or [`Sender::eager`] for every message to a peer for whom there is any record, in the
-//!   order in which the messages are to be matched.
+//!   order in which the messages are to be matched. An eager message may be told of later, but before the next
+//!   [`Sender::start`] with its key.
 //! - The receiver calls [`Receiver::rts`] or [`Receiver::rtr_ack`] for every RTS and RTR-ACK when it arrives, whether or not it
 //!   meets a receive.
 //! - A receive remembers the turn it asked for. An RTR-ACK that meets a receive with another turn, or none, is a lie
 //!   ([`crate::layout::Corrupt`]).
+//! - Who cancels a receive that has asked takes its RTR back, and those of the receives behind it: between ranks of a node each
+//!   by a word of its own, the youngest first, where one that is taken means that the receive goes on. Between nodes
+//!   [`Sender::retract`] does it, and its answer keeps the order of the messages; the receive stays posted until then.
 //! - A receive asks ([`Receiver::may_request`]) when no unexpected message matches it, before it is posted, and only if it
 //!   predicts a rendezvous from the length of its buffer.
 

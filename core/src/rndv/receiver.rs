@@ -63,7 +63,8 @@ impl<M: Memory, R: Rules> Receiver<M, R> {
         }
     }
 
-    /// A receive that sent an RTR has met a message without a turn: no RTR is sent until the next turn is known.
+    /// A receive that sent an RTR has met a message without a turn, or is cancelled: no RTR is sent until the next turn is known.
+    /// What it could ask for before nobody would use.
     pub fn mispredicted(&mut self, peer: u32, key: Key) {
         if R::MISPREDICTION {
             self.next.remove(peer, key);

@@ -166,6 +166,12 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         record.is_some_and(|record| !record.eager_flag && !record.factor.is_paused())
     }
 
+    /// Whether an RTR is here for the next message.
+    #[must_use]
+    pub fn is_asked(&self, peer: u32, key: Key) -> bool {
+        self.records.get(peer, key).is_some_and(|record| record.kept() > 0)
+    }
+
     /// Forgets everything about `peer`, which is gone.
     pub fn forget(&mut self, peer: u32) {
         let Self { records, beyond, .. } = self;
@@ -256,6 +262,7 @@ impl<T: Copy> Record<T> {
 
 impl<T: Copy + fmt::Debug, M: Memory, R: Rules> fmt::Debug for Sender<T, M, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("records", &self.records).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Sender");
+        shown.field("records", &self.records).field("beyond", &self.beyond).finish_non_exhaustive()
     }
 }

@@ -16,8 +16,20 @@ use crate::sync::{AtomicU32, Step, light, order, reached};
 /// The owner looks by itself. Zeroed memory says so.
 const AWAKE: u32 = 0;
 
-/// The owner sleeps, or is about to.
+/// The owner sleeps on the word, or is about to.
 const ASLEEP: u32 = 1;
+
+/// The owner sleeps, or is about to, and another way than on the word.
+const AWAY: u32 = 2;
+
+/// How the owner of a bell sleeps, and is to be woken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Slumber {
+    /// On the bell's word, which is a futex.
+    Word,
+    /// On descriptors, one of which the embedder knows how to ring.
+    Descriptor,
+}
 
 /// One rank's bell: a futex word.
 #[derive(Debug)]
@@ -25,7 +37,7 @@ const ASLEEP: u32 = 1;
 pub struct Doorbell(AtomicU32);
 
 impl Doorbell {
-    /// What the word holds while its owner sleeps: a futex wait must return when it does not.
+    /// What the word holds while its owner sleeps on it: a futex wait must return when it does not.
     pub const ASLEEP: u32 = ASLEEP;
 
     /// The bell of a rank that is awake, for models and tests: in a segment, zeroed memory is already one.
@@ -41,9 +53,13 @@ impl Doorbell {
     /// `GLOBAL_EXPEDITED`. With a fence for this thread alone a ring may be missed, and the sleep must be short; unless each
     /// ringer has a full fence of its own before [`Doorbell::is_wanted`].
     #[inline]
-    pub fn lie_down(&self, barrier: impl FnOnce()) {
+    pub fn lie_down(&self, how: Slumber, barrier: impl FnOnce()) {
+        let word = match how {
+            Slumber::Word => ASLEEP,
+            Slumber::Descriptor => AWAY,
+        };
         // ORDER bell/1: Relaxed. `barrier` puts it before the owner's next look.
-        self.0.store(ASLEEP, order("bell/1", Relaxed));
+        self.0.store(word, order("bell/1", Relaxed));
         barrier();
     }
 
@@ -65,15 +81,17 @@ impl Doorbell {
         self.0.load(order("bell/4", Relaxed)) != AWAKE
     }
 
-    /// Rings. True: the owner sleeps, and the caller is the one who has to wake it.
+    /// Rings. If the owner sleeps, the caller is the one who has to wake it, in the way that it sleeps.
     #[must_use]
-    pub fn ring(&self) -> bool {
+    pub fn ring(&self) -> Option<Slumber> {
         // ORDER bell/5: Relaxed. It carries nothing: the owner looks everywhere when it wakes.
-        let asleep = self.0.swap(AWAKE, order("bell/5", Relaxed)) == ASLEEP;
-        if asleep {
-            reached(Step::BellRung);
-        }
-        asleep
+        let how = match self.0.swap(AWAKE, order("bell/5", Relaxed)) {
+            ASLEEP => Slumber::Word,
+            AWAY => Slumber::Descriptor,
+            _ => return None,
+        };
+        reached(Step::BellRung);
+        Some(how)
     }
 
     /// The futex word.

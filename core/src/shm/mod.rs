@@ -12,6 +12,7 @@ mod fastbox;
 mod flow;
 mod free_queue;
 mod line;
+mod parcels;
 pub mod recovery;
 mod recv_queue;
 
@@ -24,10 +25,11 @@ pub use copy_ring::{
     CopyRingPtr, CopyRingReceiver, CopyRingSender, GRANULE, GranuleHead, Granules, RingChunk,
 };
 pub use descriptor::{Descriptor, Grant, ReceiveCookie};
-pub use doorbell::{Doorbell, DoorbellPtr};
+pub use doorbell::{Doorbell, DoorbellPtr, Slumber};
 pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
 pub use flow::Flow;
 pub use free_queue::FreeQueue;
 pub use line::{Line, LineMessage, MORE_PER_LINE, SHORT_MAX};
+pub use parcels::{PARCEL, PARCELS_MAX, Parcels};
 pub use recovery::Hand;
 pub use recv_queue::RecvQueue;

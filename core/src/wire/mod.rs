@@ -5,10 +5,12 @@
 //! number comes next, wherever it lies (`[Nemesis07]` §3.1).
 
 mod offer;
+mod parcel;
 mod stream;
 
 pub use offer::Offer;
-pub use stream::{Name, StreamHead};
+pub use parcel::ParcelHead;
+pub use stream::{Asked, Name, StreamHead};
 
 use core::ops::AddAssign;
 
@@ -38,6 +40,8 @@ pub enum Kind {
     /// The announcement of a message that uses an RTR. Takes part in matching as an RTS does; its payload is a
     /// [`crate::lmt::RtrAck`].
     RtrAck = 7,
+    /// A part of a message, or all of it, that lies in a parcel of the pair's; its payload is a [`ParcelHead`].
+    Parcel = 8,
 }
 
 impl Kind {
@@ -57,6 +61,7 @@ impl Kind {
             5 => Ok(Self::Called),
             6 => Ok(Self::Rtr),
             7 => Ok(Self::RtrAck),
+            8 => Ok(Self::Parcel),
             found => Err(Corrupt::Kind { found }),
         }
     }

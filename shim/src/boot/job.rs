@@ -224,7 +224,7 @@ impl Job {
             let segment = map.segment();
             liveness::mark_dead(&segment.rank_block(exit.rank).liveness);
             // Who lies down at this moment may miss it, and learns of the end when its sleep does.
-            (0..segment.ranks()).for_each(|rank| sleep::wake(&segment.rank_block(rank).doorbell));
+            (0..segment.ranks()).for_each(|rank| sleep::wake(&segment, rank));
         }
         if !exit.status.success() {
             self.first_failure.get_or_insert(exit.rank);

@@ -5,6 +5,7 @@ use super::*;
 use crate::liveness::Watch;
 use core::time::Duration;
 use strait_core::layout::Life;
+use strait_core::shm::Slumber;
 
 /// A job of two ranks, each of which runs the ignored test `name` of this program.
 fn job(name: &str, keep_going: bool) -> Job {
@@ -69,7 +70,7 @@ fn the_survivor_of_a_kill_learns_of_it_and_lives() {
     let mut job = job("boot::tests::rank_1_is_killed", true);
     let segment = job.segment();
     let bell = &segment.rank_block(0).doorbell;
-    bell.lie_down(|| ());
+    bell.lie_down(Slumber::Word, || ());
     let outcome = job.wait().unwrap();
     assert!(!bell.is_wanted(), "a rank that sleeps is woken when another dies");
     let codes: Vec<_> = outcome.exits().iter().map(RankExit::code).collect();

@@ -21,10 +21,6 @@ fn pair() -> Vec<World> {
     worlds
 }
 
-fn cma(world: &World) -> &mut Cma {
-    world.cma()
-}
-
 /// Rank 0 sends to rank 1, the two moved in turn by one thread.
 fn exchange(worlds: &[World], seed: usize, receiver_first: bool) {
     let (bytes, mut arrived) = (payload(seed), vec![0; LENGTH]);
@@ -48,8 +44,8 @@ fn exchange(worlds: &[World], seed: usize, receiver_first: bool) {
 /// Two ranks of which each is refused after so many jobs.
 fn refused_after(reads: Option<u32>, writes: Option<u32>) {
     let worlds = pair();
-    cma(&worlds[1]).refuse_after = reads;
-    cma(&worlds[0]).refuse_after = writes;
+    worlds[1].turn().cma().refuse_after = reads;
+    worlds[0].turn().cma().refuse_after = writes;
     for seed in 0..3 {
         exchange(&worlds, seed, seed != 1);
     }
@@ -69,17 +65,17 @@ fn a_message_arrives_whole_whoever_is_refused_and_when() {
 fn after_a_refusal_later_messages_do_not_try_again() {
     let worlds = pair();
     for world in &worlds {
-        cma(world).refuse_after = Some(0);
+        world.turn().cma().refuse_after = Some(0);
     }
     exchange(&worlds, 0, true);
     for world in &worlds {
-        assert_eq!(cma(world).refuse_after, Some(0));
+        assert_eq!(world.turn().cma().refuse_after, Some(0));
         // What would be moved now.
-        cma(world).refuse_after = Some(1_000_000);
+        world.turn().cma().refuse_after = Some(1_000_000);
     }
     exchange(&worlds, 1, true);
     for world in &worlds {
-        assert_eq!(cma(world).refuse_after, Some(1_000_000), "it tried again");
+        assert_eq!(world.turn().cma().refuse_after, Some(1_000_000), "it tried again");
     }
 }
 
@@ -87,7 +83,7 @@ fn after_a_refusal_later_messages_do_not_try_again() {
 fn a_dropped_send_arrives_although_everything_is_refused() {
     let worlds = pair();
     for world in &worlds {
-        cma(world).refuse_after = Some(1);
+        world.turn().cma().refuse_after = Some(1);
     }
     let (mut bytes, mut arrived) = (payload(1), vec![0; LENGTH]);
     worlds[1].endpoint().scope(|receives| {

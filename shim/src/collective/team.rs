@@ -106,7 +106,7 @@ impl<'a> Team<'a> {
 
     /// Why the group will not come together any more, if so: one died, or all others left.
     pub(super) fn loss(&self) -> Option<Fault> {
-        let engine = self.world.engine();
+        let engine = self.world.turn();
         let mut all_left = None;
         let mut left = 1;
         let own = self.world.rank();
@@ -196,7 +196,7 @@ impl<'a> Team<'a> {
     /// `Some`: it goes on and needs `data`; the caller ends it by `finish` or `settle`.
     fn begin_send(&self, data: &[u8], place: u32) -> Result<Option<RequestId>, Error> {
         let (rank, key) = (self.members.rank(place), Key::new(self.context | INTERNAL, self.tag));
-        let sent = self.world.engine().send_short(rank, key, data);
+        let sent = self.world.short_ways().send_short(rank, key, data);
         if self.world.wake_after(sent, rank) {
             return Ok(None);
         }
@@ -214,9 +214,9 @@ impl<'a> Team<'a> {
         let context = self.context | INTERNAL;
         let want = Want::new(context, self.tag);
         for _ in 0..LOOKS.min(self.world.spin().looks()) {
-            match self.world.engine().recv_short(source, want, buffer) {
+            match self.world.short_ways().recv_short(source, want, buffer) {
                 Bypass::Received(status) => return Ok(status.bytes),
-                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
+                Bypass::Nothing if !self.world.short_ways().must_progress(source) => spin_hint(),
                 Bypass::Nothing | Bypass::Closed => break,
             }
         }
@@ -224,7 +224,7 @@ impl<'a> Team<'a> {
         // SAFETY: `finish` ends the operation's claim before this returns.
         let received = unsafe {
             let cursor = Cursor::contiguous(part_of_mut(buffer));
-            self.world.engine().irecv(pattern, cursor, Owner::BLOCKING)
+            self.world.irecv(pattern, cursor, Owner::BLOCKING)
         }?;
         match received {
             Received::Done(outcome) => Ok(outcome?.bytes),
@@ -236,7 +236,7 @@ impl<'a> Team<'a> {
     fn finish(&self, id: RequestId) -> Result<usize, Error> {
         let waited = self.world.wait_until(|| {
             let loss = self.loss();
-            self.world.engine().test(id).or_else(|| loss.map(Err))
+            self.world.turn().test(id).or_else(|| loss.map(Err))
         });
         if !matches!(waited, Ok(Ok(_))) {
             self.world.settle(id);

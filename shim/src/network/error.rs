@@ -18,6 +18,8 @@ pub enum NetworkError {
     Share(BootError),
     /// This rank has no software device.
     Fabric(FabricError),
+    /// The system refuses the socket that is rung while this rank waits for its device.
+    Socket(std::io::Error),
     /// No addresses for the memory of the links.
     Memory(SegmentError),
     /// The device failed.
@@ -42,6 +44,9 @@ impl fmt::Display for NetworkError {
                 "{error}; the software device serves nodes that are one host: STRAIT_HCA=none goes without"
             ),
             Self::Fabric(error) => error.fmt(f),
+            Self::Socket(error) => {
+                write!(f, "the system refuses an abstract Unix socket to be woken at: {error}")
+            }
             Self::Memory(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Link(error) => error.fmt(f),

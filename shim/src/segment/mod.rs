@@ -121,13 +121,26 @@ impl SegmentMap {
         self.back(self.segment.plan().pair_range(source, destination))
     }
 
+    /// Reserves the memory of the parcels that `source` shares with `destination`, likewise.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them: their messages must take other ways.
+    pub(crate) fn back_parcels(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
+        self.back_at_once(self.segment.plan().parcel_range(source, destination))
+    }
+
     /// Reserves the memory of the copy ring from `source` to `destination`, likewise.
     ///
     /// # Errors
     ///
     /// There is no memory for it: large messages must keep to the cells.
     pub(crate) fn back_ring(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
-        let (offset, length) = self.segment.plan().ring_range(source, destination);
+        self.back_at_once(self.segment.plan().ring_range(source, destination))
+    }
+
+    /// Reserves memory and maps its pages at once: one by one, at first touch, would cost the first messages more.
+    fn back_at_once(&self, (offset, length): (usize, usize)) -> Result<(), SegmentError> {
         self.back((offset, length))?;
         self.mapping.populate(offset..offset + length);
         Ok(())

@@ -39,8 +39,8 @@ impl Beyond {
         let nothing = Remote { address: 0, key: 0 };
         let (lanes, regions) = (Vec::new(), Vec::new());
         let mut made = Self { lanes, regions, part: nothing, block: nothing, key: 0, memory };
-        let network = world.network().ok_or(WindowError::OtherNode { rank: world.rank() })?;
-        match made.fill(network, ranks, part, block) {
+        let filled = world.with_network(|network| made.fill(network, ranks, part, block));
+        match filled.ok_or(WindowError::OtherNode { rank: world.rank() })? {
             Ok(addresses) => Ok((made, addresses)),
             Err(error) => {
                 made.give_back(world);
@@ -92,10 +92,9 @@ impl Beyond {
     pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
         for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
             let connected = world.wait_until(|| {
-                let network = world.network()?;
-                let connected = network.connect_lane(lane, address);
-                if connected == Ok(false) && world.engine().gone(*rank).is_some() {
-                    network.break_lane(lane);
+                let connected = world.with_network(|it| it.connect_lane(lane, address))?;
+                if connected == Ok(false) && world.turn().gone(*rank).is_some() {
+                    world.with_network(|network| network.break_lane(lane));
                     return Some(Ok(()));
                 }
                 match connected {
@@ -111,9 +110,10 @@ impl Beyond {
 
     /// Closes the lanes and gives the registrations back. Nobody reaches them any more.
     pub(super) fn give_back(self, world: &World) {
-        let Some(network) = world.network() else { return };
-        self.lanes.into_iter().for_each(|lane| network.close_lane(lane));
-        self.regions.into_iter().for_each(|region| network.release(region));
+        world.with_network(|network| {
+            self.lanes.into_iter().for_each(|lane| network.close_lane(lane));
+            self.regions.into_iter().for_each(|region| network.release(region));
+        });
     }
 
     pub(super) fn lane(&self, place: usize) -> LaneId {

@@ -110,7 +110,7 @@ impl Window<'_> {
             }
             let holder = found.checked_sub(1).and_then(|rank| u32::try_from(rank).ok());
             let is_dead = holder.is_none_or(|rank| {
-                rank >= self.world.size() || self.world.engine().gone(rank).is_some()
+                rank >= self.world.size() || self.world.turn().gone(rank).is_some()
             });
             expected = if is_dead { found } else { 0 };
             // The holder may be waiting for what this rank has to do.

@@ -395,7 +395,7 @@ const fn parts_of(there: Remote) -> (u64, u64) {
 fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
     let segment = world.segment();
     let is_barred = |part: &&Part| {
-        matches!(part.reach, Reach::Process(_)) && !world.cma().reaches(&segment, part.rank)
+        matches!(part.reach, Reach::Process(_)) && !world.turn().cma().reaches(&segment, part.rank)
     };
     parts.iter().find(is_barred).map(|part| part.rank)
 }

@@ -291,7 +291,7 @@ impl Window<'_> {
 
     fn loss_of(&self, place: u32) -> Option<Fault> {
         let rank = self.parts[place as usize].rank;
-        self.world.engine().gone(rank).map(|how| how.fault(rank))
+        self.world.turn().gone(rank).map(|how| how.fault(rank))
     }
 
     /// Waits until the target has posted for the access epoch.

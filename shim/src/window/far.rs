@@ -39,11 +39,13 @@ impl Window<'_> {
         mut what: impl FnMut(&mut Lane, &mut SoftDevice) -> Result<Option<R>, LaneError>,
     ) -> Result<R, Error> {
         let asked = self.world.wait_until(|| {
-            let Some(network) = self.world.network() else {
+            let asked = self.world.with_network(|network| {
+                network.poll();
+                network.on_lane(far.lane, &mut what)
+            });
+            let Some(asked) = asked else {
                 return Some(Err(WindowError::OtherNode { rank: far.rank }.into()));
             };
-            network.poll();
-            let asked = network.on_lane(far.lane, &mut what);
             asked.map_err(|error| failed(self.world, far.rank, error)).transpose()
         });
         asked.and_then(|asked| asked)
@@ -111,10 +113,9 @@ impl Window<'_> {
             Way::Write => Access::LOCAL_READ,
         };
         let part = Buffer { base, length };
-        let network = self.world.network();
         // SAFETY: the memory stays until it is released below, when the device is done with it.
-        let region = network.and_then(|network| unsafe { network.register(part, access) });
-        let Some(region) = region else {
+        let region = self.world.with_network(|network| unsafe { network.register(part, access) });
+        let Some(region) = region.flatten() else {
             // SAFETY: by the contract.
             return unsafe { self.move_in_short(far, way, piece) };
         };
@@ -142,7 +143,7 @@ impl Window<'_> {
         let asked = unsafe { self.ask_registered(far, way, (base, key), offset, length) };
         let moved = asked.and_then(|last| self.await_done(far, last));
         if moved.is_err() {
-            self.world.network().into_iter().for_each(|network| network.break_lane(far.lane));
+            self.world.with_network(|network| network.break_lane(far.lane));
         }
         moved
     }
@@ -197,14 +198,14 @@ impl Window<'_> {
     }
 
     fn release(&self, region: &Region) {
-        self.world.network().into_iter().for_each(|network| network.release(*region));
+        self.world.with_network(|network| network.release(*region));
     }
 }
 
 /// Why a member is not reached any more.
 #[cold]
 pub(crate) fn failed(world: &World, rank: Rank, error: LaneError) -> Error {
-    match world.engine().gone(rank) {
+    match world.turn().gone(rank) {
         Some(how) => how.fault(rank).into(),
         None if error.is_of_the_gone() => Fault::PeerFailed { rank }.into(),
         None => WindowError::Device { rank, error }.into(),

@@ -260,7 +260,7 @@ impl<'world> Window<'world> {
         if let Some(far) = &self.part(target)?.far {
             self.flush_far(far)?;
         }
-        match self.world.engine().gone(rank) {
+        match self.world.turn().gone(rank) {
             None => Ok(()),
             Some(how) => Err(how.fault(rank).into()),
         }

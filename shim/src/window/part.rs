@@ -206,7 +206,7 @@ impl Window<'_> {
     ) -> Result<(), Error> {
         let segment = self.world.segment();
         // SAFETY: by the contract.
-        let copied = unsafe { self.world.cma().copy(&segment, rank, direction, pieces) };
+        let copied = unsafe { self.world.turn().cma().copy(&segment, rank, direction, pieces) };
         copied.map_err(|error| self.refusal(rank, &error))
     }
 

@@ -9,8 +9,8 @@ use strait_core::progress::{Channel, Part as Buffer, Status, Way};
 use strait_core::reduce::Op;
 use strait_core::rma::SLOT;
 
+use super::Window;
 use super::far::Far;
-use super::{Window, WindowError};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::network::Transfer;
 use crate::{Error, Number, Request, Scope};
@@ -146,25 +146,27 @@ impl<'scope> Scope<'scope, '_> {
             Way::Read => Access::LOCAL,
             Way::Write => Access::LOCAL_READ,
         };
-        let network = window.world.network();
+        let world = window.world;
         // SAFETY: by the contract; it is released when the transfer has ended.
-        let region = network.and_then(|network| unsafe { network.register(buffer, access) });
-        let Some(region) = region else { return Ok(None) };
+        let region = world.with_network(|network| unsafe { network.register(buffer, access) });
+        let Some(region) = region.flatten() else { return Ok(None) };
         let near = (buffer.base, region.local_key);
         // SAFETY: by the contract, and registered.
         let asked = unsafe { window.ask_registered(far, way, near, offset, buffer.length) };
-        let network = window.world.network().ok_or(WindowError::OtherNode { rank: far.rank })?;
         let Far { rank, lane, .. } = *far;
         let last = match asked {
             Ok(last) => last,
             Err(error) => {
-                network.break_lane(lane);
-                network.release(region);
+                world.with_network(|network| {
+                    network.break_lane(lane);
+                    network.release(region);
+                });
                 return Err(error);
             }
         };
         let (owner, bytes) = (self.owner(), buffer.length);
-        let id = network.keep(Transfer { owner, rank, lane, last, region, bytes });
-        Ok(Some(self.transferring(id)))
+        let transfer = Transfer { owner, rank, lane, last, region, bytes };
+        let id = world.with_network(|network| network.keep(transfer));
+        Ok(id.map(|id| self.transferring(id)))
     }
 }

@@ -1,13 +1,12 @@
 //! How a world passes the time until something comes, and learns who is gone.
 
 use strait_core::layout::{Life, Liveness};
-use strait_core::progress::{Gone, Outcome, Owner, ProgressError, RequestId, Status};
+use strait_core::progress::{Outcome, Owner, RequestId, Status};
 
 use super::{ShmEngine, World};
 use crate::Error;
 use crate::network::{Network, Transfer, TransferId};
 use crate::patience::{Pass, Patience};
-use crate::sleep::Sleep;
 use crate::window::failed;
 
 /// A rank that waits for a message whose sender may use an RTR for it.
@@ -42,6 +41,8 @@ impl World {
     /// Makes progress until `look` finds what it looks for. What that is comes by progress, by the end of a peer, or with
     /// a ring of the doorbell.
     pub(crate) fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
+        // A progress thread has nothing to do meanwhile.
+        let _turn = self.turn();
         let mut patience = Patience::new(self.spin);
         let segment = self.map.segment();
         let mut inside = None;
@@ -49,7 +50,7 @@ impl World {
             if let Some(found) = look() {
                 return Ok(found);
             }
-            if inside.is_none() && self.engine().is_asking() {
+            if inside.is_none() && self.turn().is_asking() {
                 inside = Some(Inside::enter(&segment.rank_block(self.rank).liveness));
             }
             if self.progress()? {
@@ -65,32 +66,41 @@ impl World {
                     }
                 }
                 Pass::Sleep => {
-                    let bell = &segment.rank_block(self.rank).doorbell;
-                    let mut found = None;
-                    let look_again = || {
-                        found = look();
-                        Ok::<_, ProgressError>(found.is_some() || self.progress()?)
-                    };
-                    let awake = match self.network {
-                        Some(_) => Sleep::nap(bell, patience.nap(), look_again),
-                        None => self.sleep.sleep(bell, look_again),
-                    }?;
-                    if let Some(found) = found {
+                    if let Some(found) = self.sleep(&mut patience, &mut look)? {
                         return Ok(found);
-                    }
-                    if awake {
-                        patience.reset();
-                    } else {
-                        patience.glance();
                     }
                 }
             }
         }
     }
 
+    /// Sleeps for once, after looking at everything again. What `look` found then.
+    fn sleep<T>(
+        &self,
+        patience: &mut Patience,
+        look: &mut impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let place = &self.turns.place;
+        let bell = place.bell();
+        let vigil = self.turn().motor().keep_vigil();
+        let longest = place.sleep.lie_down(bell.get());
+        let found = look();
+        let moved = if found.is_some() { Ok(true) } else { self.progress() };
+        if moved == Ok(false) {
+            let nap = (!vigil).then(|| patience.nap());
+            place.sleep.wait(bell.get(), nap.map_or(longest, |nap| nap.min(longest)));
+            patience.glance();
+        }
+        bell.get().rise();
+        if moved? && found.is_none() {
+            patience.reset();
+        }
+        Ok(found)
+    }
+
     /// Waits for an operation, and ends its claim on its buffer whatever happens.
     pub(crate) fn wait(&self, id: RequestId) -> Result<Outcome, Error> {
-        let outcome = self.wait_until(|| self.engine().test(id));
+        let outcome = self.wait_until(|| self.turn().test(id));
         if outcome.is_err() {
             self.settle(id);
         }
@@ -104,7 +114,7 @@ impl World {
 
     /// How a transfer on a window's lane ended, if it has.
     pub(crate) fn test_transfer(&self, id: TransferId) -> Option<Result<Status, Error>> {
-        let (transfer, ended) = self.network()?.take_ended(id)?;
+        let (transfer, ended) = self.with_network(|network| network.take_ended(id))??;
         let Transfer { rank, bytes, .. } = transfer;
         let status = Status { source: rank, tag: 0, bytes };
         Some(ended.map(|()| status).map_err(|error| failed(self, rank, error)))
@@ -113,13 +123,13 @@ impl World {
     /// Waits until a transfer has ended, or ends it when no progress can be made.
     pub(crate) fn settle_transfer(&self, id: TransferId) {
         if self.wait_until(|| self.test_transfer(id).map(drop)).is_err() {
-            self.network().into_iter().for_each(|network| network.abandon(id));
+            self.with_network(|network| network.abandon(id));
         }
     }
 
     /// As [`World::settle`], for all operations of a scope.
     pub(crate) fn settle_owned(&self, owner: Owner) {
-        while let Some(id) = self.network().and_then(|network| network.transfer_of(owner)) {
+        while let Some(id) = self.with_network(|network| network.transfer_of(owner)).flatten() {
             self.settle_transfer(id);
         }
         self.settle_by(|engine| engine.detach_owned(owner).is_ok());
@@ -128,37 +138,26 @@ impl World {
     /// Ends claims by `detach`, which may have to wait: for a peer that is in the middle of moving a piece of a large message,
     /// or, when there is no memory to copy the rest of a send, until it has left from where it is.
     fn settle_by(&self, detach: impl Fn(&mut ShmEngine) -> bool) {
-        if self.wait_until(|| detach(self.engine()).then_some(())).is_ok() {
+        if self.wait_until(|| detach(&mut self.turn()).then_some(())).is_ok() {
             return;
         }
         // No progress can be made any more: nothing may touch the buffers all the same.
-        self.network().into_iter().for_each(Network::close_all);
+        let mut turn = self.turn();
+        let motor = turn.motor();
+        motor.gear.network.as_deref_mut().into_iter().for_each(Network::close_all);
         let segment = self.map.segment();
         let is_gone = |rank| segment.rank_block(rank).liveness.state() >= Life::Dead;
-        while !self.engine().stop(is_gone) {
-            // SAFETY: as in `engine`.
-            unsafe { &mut *self.watch.get() }.check(&segment, self.rank);
+        while !motor.engine.stop(is_gone) {
+            motor.gear.watch.check(&segment, self.rank);
             std::thread::yield_now();
         }
     }
 
     /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
     pub(crate) fn look_for_the_gone(&self) -> Result<bool, Error> {
-        let segment = self.map.segment();
-        // SAFETY: as in `engine`.
-        let watch = unsafe { &mut *self.watch.get() };
-        watch.check(&segment, self.rank);
-        self.network().into_iter().for_each(Network::probe);
-        let mut settled = true;
-        for rank in (0..self.size).filter(|rank| *rank != self.rank) {
-            let how = match segment.rank_block(rank).liveness.state() {
-                Life::Unborn | Life::Alive => continue,
-                Life::Finished => Gone::Finished,
-                Life::Dead => Gone::Failed,
-            };
-            settled &= self.engine().peer_gone(rank, how)?;
-        }
-        self.serve_wants();
-        Ok(settled)
+        self.turn().motor().look_for_the_gone()
     }
 }
+
+#[cfg(test)]
+mod tests;

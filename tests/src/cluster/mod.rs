@@ -1,13 +1,13 @@
 //! The engines of a job on several nodes, on one thread, over the simulated fabric: everything is drawn from a seed, and who
 //! gets what is judged by the oracle.
 
-mod overtaking;
 mod plan;
 mod play;
+mod scripted;
 
-pub use overtaking::overtake;
 pub use plan::Plan;
 pub use play::play;
+pub use scripted::{overtake, write};
 
 use core::ops::Range;
 
@@ -16,6 +16,7 @@ use strait_core::hca::{Access, Hca as _, Region};
 use strait_core::lmt::Transfer;
 use strait_core::progress::{Begun, Broken, Channel, Direct, Engine, Part, Taken, Tuning};
 use strait_core::ring::{self, Design};
+use strait_core::rndv::Rendezvous;
 use strait_core::wire::StreamHead;
 
 use crate::conformance::ring::{Mesh, Node, Rig};
@@ -123,13 +124,15 @@ impl Cluster {
         let mut model = Model::drawn(seed);
         model.capabilities.message = *rng.choice(&[2000, 1 << 30]).expect("one of them");
         let fabric = Fabric::new(seed, ranks, model);
-        let per_node = rng.u32(1..3);
+        // Two on one node would be none.
+        let per_node = if ranks > 2 { rng.u32(1..3) } else { 1 };
         let refuse = *rng.choice(&[0, 0, 0, 20]).expect("one of them");
         let mut draws = rng.fork();
         let tuning = || Tuning {
             eager_max: draws.usize(0..600),
             unexpected_max: *draws.choice(&[300, 2000, 1 << 20]).expect("one of them"),
             transfer: Transfer::CopyRing,
+            rendezvous: *draws.choice(&Rendezvous::ALL).expect("one of them"),
             ..Tuning::default()
         };
         Self::on(fabric, links, (ranks, per_node), tuning, (rng, refuse))
@@ -153,6 +156,7 @@ impl Cluster {
             let mut engine = arenas[node as usize].engine_with(rank, &ledger, tuning());
             for peer in 0..ranks {
                 if peer / per_node == node {
+                    engine.parcels_backed(peer, true);
                     engine.ring_backed(peer, true);
                 } else {
                     engine.set_remote(peer).expect("memory");

@@ -27,10 +27,14 @@ pub(super) struct Receive {
 }
 
 /// Who sends what to whom, each rank in the order of this list, and who receives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) messages: Vec<Message>,
     pub(super) receives: Vec<Receive>,
+    /// Of so many chances to send one is taken, so that receivers may come first.
+    pub(super) hesitation: u8,
+    /// Receives that a rank has under way at a time, at most.
+    pub(super) ahead: usize,
 }
 
 impl Plan {
@@ -40,9 +44,36 @@ impl Plan {
         let mut rng = Rng::with_seed(seed ^ 0x91a0);
         // What receives leave open, for each destination: a mixture could starve one of them.
         let open: Vec<_> = (0..ranks).map(|_| (rng.bool(), rng.bool())).collect();
+        Self::of(&mut rng, (ranks, 0), count, &open)
+    }
+
+    /// The same of large messages, nearly all, for whose sources and tags the receives wait: such as may ask for theirs.
+    #[must_use]
+    pub fn of_large(seed: u64, ranks: u32, count: usize) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x1a46);
+        let open: Vec<_> = (0..ranks).map(|_| (false, rng.u8(0..4) == 0)).collect();
+        let mut plan = Self::of(&mut rng, (ranks, 1), count, &open);
+        for message in &mut plan.messages {
+            message.length = if rng.u8(0..8) > 0 { rng.usize(1000..4000) } else { 8 };
+        }
+        // Now and then too short for some, but predicting them.
+        for receive in &mut plan.receives {
+            receive.capacity = if rng.u8(0..8) == 0 { 1500 } else { 4000 };
+        }
+        Self { hesitation: 8, ahead: 4, ..plan }
+    }
+
+    /// Messages to ranks that are at least `nearest` away.
+    fn of(
+        rng: &mut Rng,
+        (ranks, nearest): (u32, u32),
+        count: usize,
+        open: &[(bool, bool)],
+    ) -> Self {
         let (mut messages, mut receives) = (Vec::new(), Vec::new());
         for _ in 0..count {
-            let (source, destination) = (rng.u32(0..ranks), rng.u32(0..ranks));
+            let source = rng.u32(0..ranks);
+            let destination = (source + rng.u32(nearest..ranks)) % ranks;
             let envelope = Envelope { context: 0, source, tag: rng.u32(0..2) };
             let length = match rng.bool() {
                 true => *rng.choice(&LENGTHS).expect("one of them"),
@@ -60,7 +91,7 @@ impl Plan {
             receives.push(Receive { rank: destination, pattern, capacity });
         }
         rng.shuffle(&mut receives);
-        Self { messages, receives }
+        Self { messages, receives, hesitation: 1, ahead: usize::MAX }
     }
 
     /// Judges what `rank` got: by receive, in the order in which they were posted, the outcome and the buffer. With a `dead`

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use fastrand::Rng;
 use strait::{ANY_SOURCE, Fault};
 use strait_core::progress::{
-    Cursor, Gone, InUse, Outcome, Owner, Part, Received, RequestId, Sent, StartError,
+    Cursor, Gone, InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, Sent, StartError,
 };
 use strait_core::wire::Key;
 
@@ -28,12 +28,14 @@ struct Operation {
     cuts: usize,
     parts: Vec<Part>,
     state: State,
+    /// A receive that the game wants to cancel.
+    cancelled: bool,
 }
 
 impl Operation {
     fn new(rank: u32, buffer: Vec<u8>, rng: &mut Rng) -> Self {
         let cuts = if rng.u8(0..4) == 0 { rng.usize(2..5) } else { 1 };
-        Self { rank, buffer, cuts, parts: Vec::new(), state: State::Waiting }
+        Self { rank, buffer, cuts, parts: Vec::new(), state: State::Waiting, cancelled: false }
     }
 
     /// All of the buffer.
@@ -60,12 +62,12 @@ enum State {
     Detached,
 }
 
-/// Plays `plan` to its end, in which `victim` dies after so many turns, and judges it.
+/// Plays `plan` to its end, in which `victim` dies after so many turns, and judges it. What became of all RTRs.
 ///
 /// # Panics
 ///
 /// When something was received that should not have been, or is lost.
-pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u32)>) {
+pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u32)>) -> Rtrs {
     let mut game = Game::new(&mut cluster, plan, seed);
     let (mut turns, mut quiet) = (0, 0);
     while !game.is_over() {
@@ -84,15 +86,17 @@ pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u
     }
     game.judge();
     game.leave();
+    let rtrs = game.rtrs();
     let ledger = cluster.ledger.clone();
     drop(cluster);
     assert_eq!(ledger.lent_bytes(), 0, "memory was not given back");
+    rtrs
 }
 
 #[derive(Debug)]
 struct Game<'a> {
     cluster: &'a mut Cluster,
-    plan: &'a Plan,
+    plan: Plan,
     /// By message.
     sends: Vec<Operation>,
     /// By receive.
@@ -113,6 +117,7 @@ impl<'a> Game<'a> {
             Operation::new(receive.rank, vec![0xee; receive.capacity], &mut rng)
         };
         let receives = plan.receives.iter().map(receive).collect();
+        let plan = plan.clone();
         Self { cluster, plan, sends, receives, rng, patience: 20 * QUIET }
     }
 
@@ -140,9 +145,10 @@ impl<'a> Game<'a> {
     fn turn(&mut self) -> bool {
         let living: Vec<u32> = self.cluster.living().collect();
         let rank = *self.rng.choice(&living).expect("somebody lives");
-        match self.rng.u8(0..10) {
+        match self.rng.u8(0..12) {
+            10 => self.cancel_a_receive(rank),
             0 => self.begin_send(rank),
-            1 => self.begin_receive(rank),
+            1 | 11 => self.begin_receive(rank),
             2 => self.test(rank),
             3 => self.detach_a_send(rank),
             4 => self.tell_of_the_dead(rank),
@@ -155,6 +161,9 @@ impl<'a> Game<'a> {
     fn begin_send(&mut self, rank: u32) -> bool {
         let next = |one: &Operation| one.rank == rank && matches!(one.state, State::Waiting);
         let Some(number) = self.sends.iter().position(next) else { return false };
+        if self.rng.u8(0..self.plan.hesitation) > 0 {
+            return false;
+        }
         let Message { envelope, destination, .. } = self.plan.messages[number];
         let (send, engine) = (&mut self.sends[number], &mut self.cluster.engines[rank as usize]);
         let key = Key::new(envelope.context, envelope.tag);
@@ -173,6 +182,10 @@ impl<'a> Game<'a> {
     fn begin_receive(&mut self, rank: u32) -> bool {
         let next = |one: &Operation| one.rank == rank && matches!(one.state, State::Waiting);
         let Some(number) = self.receives.iter().position(next) else { return false };
+        let pending = |one: &&Operation| one.rank == rank && matches!(one.state, State::Pending(_));
+        if self.receives.iter().filter(pending).count() >= self.plan.ahead {
+            return false;
+        }
         let pattern = self.plan.receives[number].pattern;
         let (receive, engine) =
             (&mut self.receives[number], &mut self.cluster.engines[rank as usize]);
@@ -190,7 +203,24 @@ impl<'a> Game<'a> {
     /// Asks for the outcomes of all that `rank` has under way.
     fn test(&mut self, rank: u32) -> bool {
         let engine = &mut self.cluster.engines[rank as usize];
-        let mut moved = false;
+        let (mut moved, mut again) = (false, Vec::new());
+        for (number, one) in
+            self.receives.iter_mut().enumerate().filter(|(_, one)| one.rank == rank)
+        {
+            if let State::Pending(id) = one.state
+                && one.cancelled
+                && let Some(outcome) = engine.test(id)
+            {
+                let cancelled = outcome == Err(Fault::Cancelled);
+                one.state = if cancelled { State::Detached } else { State::Over(outcome) };
+                again.extend(cancelled.then_some(number));
+                moved = true;
+            }
+        }
+        for number in again {
+            self.post_again(number);
+        }
+        let engine = &mut self.cluster.engines[rank as usize];
         for one in self.sends.iter_mut().chain(&mut self.receives).filter(|one| one.rank == rank) {
             if let State::Pending(id) = one.state
                 && let Some(outcome) = engine.test(id)
@@ -218,6 +248,47 @@ impl<'a> Game<'a> {
             }
         }
         false
+    }
+
+    /// Cancels one receive. It may be that its sender has to be asked. Where one is dead, some wait for messages that never come.
+    fn cancel_a_receive(&mut self, rank: u32) -> bool {
+        if self.cluster.dead.is_some() {
+            return false;
+        }
+        let engine = &mut self.cluster.engines[rank as usize];
+        let pending = |one: &&mut Operation| {
+            one.rank == rank && !one.cancelled && matches!(one.state, State::Pending(_))
+        };
+        let found = self.receives.iter_mut().filter(pending).find(|_| self.rng.u8(0..64) == 0);
+        let Some(receive) = found else { return false };
+        if let State::Pending(id) = receive.state {
+            let _ = engine.cancel(id);
+        }
+        receive.cancelled = true;
+        true
+    }
+
+    /// Somebody has to get the message: a receive like a cancelled one is begun after all others.
+    fn post_again(&mut self, number: usize) {
+        let receive = self.plan.receives[number];
+        self.plan.receives.push(receive);
+        let room = vec![0xee; receive.capacity];
+        self.receives.push(Operation::new(receive.rank, room, &mut self.rng));
+    }
+
+    /// What became of the RTRs of all that live.
+    fn rtrs(&self) -> Rtrs {
+        self.cluster.living().fold(Rtrs::default(), |sum, rank| {
+            let one = self.cluster.engines[rank as usize].rtrs();
+            Rtrs {
+                sent: sum.sent + one.sent,
+                retracted: sum.retracted + one.retracted,
+                missed: sum.missed + one.missed,
+                heard: sum.heard + one.heard,
+                used: sum.used + one.used,
+                stopped: sum.stopped + one.stopped,
+            }
+        })
     }
 
     fn tell_of_the_dead(&mut self, rank: u32) -> bool {

@@ -30,6 +30,12 @@ impl Device {
         lock(&self.fabric).rank(self.rank).regions.count()
     }
 
+    /// Whether the event that [`Hca::arm`] asked for has come.
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        lock(&self.fabric).rank(self.rank).event
+    }
+
     /// Takes the event that [`Hca::arm`] asked for, if it has come.
     #[must_use]
     pub fn take_event(&self) -> bool {

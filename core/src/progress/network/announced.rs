@@ -1,4 +1,5 @@
-//! Large messages on their way out: announced by an RTS, and read by the receiver where they lie.
+//! Large messages on their way out: announced by an RTS, and read by the receiver where they lie; or written where a receiver that
+//! came first wants them ([`super::writing`]).
 //!
 //! An RTS is an offer that says where the message lies. The answer is *done*, when the receiver has read what it wants; or a call,
 //! and then the message goes through the stream. Between RTS and answer the peer's device may read the user's memory at any time. So
@@ -12,7 +13,9 @@ use crate::hca::{Access, Region, Remote};
 use crate::memory::{Memory, OutOfMemory};
 use crate::progress::arrive::{Body, Kept};
 use crate::progress::request::{Outgoing, Request, Stage};
+use crate::progress::speculation::Wanted;
 use crate::progress::{Engine, Part, Status, StillClaimed};
+use crate::rndv::Start;
 use crate::wire::{Name, StreamHead};
 
 /// A message that its receiver may read.
@@ -27,7 +30,7 @@ pub(in crate::progress) struct Announced {
 
 impl<M: Memory + Clone> Engine<M> {
     /// Takes the oldest send to `destination` out of the line, to wait until its message is read or called for. What is said of
-    /// it: where it lies, if it is `large`, in one part, and the device takes that.
+    /// it: where it lies, if it is `large`, in one part, and the device takes that; or that it uses an RTR.
     pub(super) fn announce(
         &mut self,
         destination: u32,
@@ -38,33 +41,43 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(Request::Sending { message, detached, .. }) = self.request(place) else {
             return None;
         };
-        let offer = self.next_offer(destination, place, message.total);
-        let mut stage = self.offered(destination, &offer);
         let part = message.data.in_one_part().filter(|_| large && detached.is_none());
+        // Fallible work first: what `start` says binds.
         let exposed = part.and_then(|part| Some((part, self.expose(part, channel)?)));
-        if let Some((_, region)) = exposed {
-            let name = offer.name();
-            let announced = Announced { destination, name, region, retracting: false };
-            // There is a place: `expose` has seen to it.
-            let announced = self.announced.insert(announced).ok()?;
-            stage = Stage::Exposed { announced };
-        }
-        self.set_stage(place, stage);
         self.leave_line(destination);
-        let Outgoing { key, .. } = message;
-        Some(match exposed {
-            // The region may be that of a longer part, which was registered before.
-            Some((part, region)) => {
-                let address = part.base.addr().get() as u64;
-                StreamHead::Rts { key, offer, from: Remote { address, key: region.remote_key } }
+        let key = message.key;
+        let Some((part, region)) = exposed else {
+            self.asked_by.eager(destination, key);
+            let offer = self.next_offer(destination, place, message.total);
+            let stage = self.offered(destination, &offer);
+            self.set_stage(place, stage);
+            return Some(StreamHead::Offer { key, offer });
+        };
+        let turn = match self.asked_by.start(destination, key, self.rendezvous(key.context())) {
+            Start::Rts(turn) => turn,
+            Start::Write { target: Wanted::There(there), .. } => {
+                let to = (destination, place);
+                return self.begin_writing(to, &message, (part, region), there, channel).ok();
             }
-            None => StreamHead::Offer { key, offer },
-        })
+            // Nobody on another node sends such an RTR.
+            Start::Write { target: Wanted::Here(_), .. } => self.asked_by.refused(destination, key),
+        };
+        let offer = self.next_offer(destination, place, message.total);
+        self.offered(destination, &offer);
+        let announced = Announced { destination, name: offer.name(), region, retracting: false };
+        // There is a place: `expose` has seen to it.
+        let announced = self.announced.insert(announced).ok()?;
+        self.set_stage(place, Stage::Exposed { announced });
+        // The region may be that of a longer part, which was registered before.
+        let from = Remote { address: part.base.addr().get() as u64, key: region.remote_key };
+        Some(StreamHead::Rts { key, offer, from, turn })
     }
 
-    /// Lets peers read `part`.
+    /// Lets peers read `part`, and makes room for whatever becomes of it.
     fn expose(&mut self, part: Part, channel: &mut impl Channel) -> Option<Region> {
         self.announced.reserve().ok()?;
+        self.writings.reserve().ok()?;
+        self.words.reserve().ok()?;
         let access = Access { remote_read: true, ..Access::LOCAL_READ };
         // SAFETY: the message is claimed (contract of `isend`) until its request is over. That is after the receiver has said that
         // it does not read any more, or after the stream is closed; and the registration is released before.

@@ -22,7 +22,8 @@ impl<M: Memory + Clone> Engine<M> {
         self.streams.iter().all(|(_, stream)| {
             let peer = &self.peers[stream.peer as usize];
             stream.outgoing.is_quiet() && peer.waiting.ends.is_none() && peer.offers == 0
-        })
+        }) && self.writings.is_empty()
+            && self.has_answers()
     }
 
     /// Notes that the process of `rank` has ended. The stream is read to its end first.
@@ -38,7 +39,10 @@ impl<M: Memory + Clone> Engine<M> {
         // Before any buffer goes back to its owner.
         channel.close(stream.peer);
         self.hide_all(stream.peer, channel);
-        self.fail_readings_from(stream.peer, how.fault(stream.peer), channel);
+        let fault = how.fault(stream.peer);
+        self.fail_readings_from(stream.peer, fault, channel);
+        self.fail_writings_to(stream.peer, fault, channel);
+        self.uninvite_all(stream.peer, fault, channel);
         let mut word = stream.outgoing.words.ends.map(|(first, _)| first);
         while let Some(said) = word.and_then(|number| self.words.remove(number)) {
             word = said.next();

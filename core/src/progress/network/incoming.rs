@@ -104,13 +104,23 @@ impl<M: Memory + Clone> Engine<M> {
             StreamHead::Offer { key, offer } => {
                 self.take_news(&envelope(source, key), Kept::Offered(offer))?;
             }
-            StreamHead::Rts { key, offer, from } => {
-                self.take_news(&envelope(source, key), Kept::Exposed { offer, from })?;
+            StreamHead::Rts { key, offer, from, turn } => {
+                self.asking.rts(source, key, turn);
+                self.take_news(&envelope(source, key), Kept::Exposed { offer, from, turn })?;
             }
             StreamHead::Call(name) => sound(self.take_call_of(source, name, channel))?,
             StreamHead::Done(name) => sound(self.take_done(source, name, channel))?,
             StreamHead::Retracted(name) => sound(self.take_retracted(source, name, channel))?,
             StreamHead::Retract(name) => self.take_retract(source, name)?,
+            StreamHead::Rtr { key, capacity, to, asked } => {
+                self.take_rtr_of(source, key, (to, capacity), asked);
+            }
+            StreamHead::RtrAck { key, total, asked, whole } => {
+                self.meet_invited(&envelope(source, key), total, (asked, whole))?;
+            }
+            StreamHead::Written(asked) => self.end_written(source, asked)?,
+            StreamHead::RetractRtr { key, asked } => self.take_retract_rtr(source, key, asked)?,
+            StreamHead::RtrRetracted(asked) => self.take_rtr_retracted(source, asked)?,
             StreamHead::Keep => stream.outgoing.told_to_keep = true,
             StreamHead::Send => stream.outgoing.told_to_keep = false,
             StreamHead::Leave => stream.left = true,

@@ -5,7 +5,8 @@
 //! user's buffer, got into that of the receive, or into the engine's memory when no receive is there. A stream keeps its order, so
 //! packets need no numbers; matching, unexpected messages, offers and calls are those of the node.
 //!
-//! A message above `eager_max` goes beside the streams: the receiver reads it where it lies. Nothing waits for ever behind the
+//! A message above `eager_max` goes beside the streams: the receiver reads it where it lies, or the sender writes it where a
+//! receiver that came first wants it. Nothing waits for ever behind the
 //! bytes of another. One that is sent unasked is taken wherever its receive is; one beyond the share of its source is put when
 //! its receive has called for it. So whoever is inside the library takes what comes, and what is said about messages travels
 //! between them.
@@ -16,14 +17,18 @@ mod announced;
 mod channel;
 mod ending;
 mod incoming;
+mod invited;
 mod outgoing;
 mod reading;
 mod words;
+mod writing;
 
 pub(super) use announced::Announced;
 pub use channel::{Begun, Broken, Channel, Direct, Taken, Way};
+pub(super) use invited::Invited;
 pub(super) use reading::Reading;
 pub(super) use words::Word;
+pub(super) use writing::{There, Writing};
 
 use super::peer::Waiting;
 use super::request::Owned;
@@ -159,7 +164,9 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<bool, OutOfMemory> {
         let pulled = self.pull(number, channel);
         let read = self.read_on(number, channel);
-        let Some(&Stream { ended, left, .. }) = self.streams.get(number) else { return Ok(false) };
+        let Some(&Stream { peer, ended, left, .. }) = self.streams.get(number) else {
+            return Ok(false);
+        };
         match pulled {
             Err(Halt::Broken) => {
                 self.end_stream(number, channel, Gone::Failed);
@@ -171,6 +178,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             _ => {}
         }
+        let written = self.invite_on(peer, channel) | self.write_on(peer, channel);
         // A stream that breaks here says so when all that had arrived is taken.
         let pushed = self.push_stream(number, channel);
         let holds = self.streams.get(number).is_some_and(|stream| stream.outgoing.holds);
@@ -180,7 +188,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         match pulled {
             Err(Halt::OutOfMemory(error)) => Err(error),
-            pulled => Ok(pulled.unwrap_or(false) | read? | pushed.unwrap_or(false)),
+            pulled => Ok(pulled.unwrap_or(false) | read? | written | pushed.unwrap_or(false)),
         }
     }
 

@@ -142,7 +142,10 @@ impl<M: Memory + Clone> Engine<M> {
                 let news = self.announce(destination, first, large, channel);
                 news.is_some_and(|head| self.begin(number, head, false))
             }
-            _ => self.begin(number, StreamHead::Message { key, total }, true),
+            _ => {
+                self.asked_by.eager(destination, key);
+                self.begin(number, StreamHead::Message { key, total }, true)
+            }
         }
     }
 

@@ -1,6 +1,104 @@
 //! Envelopes that stop, and come back.
 
+use std::vec::Vec;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::chance::config;
 use super::*;
+
+/// One message, whose RTR comes before it or crosses it; how it left.
+fn round(pair: &mut Pair, in_time: bool) -> Packet {
+    pair.recv(exact(0));
+    if in_time {
+        pair.settle();
+    }
+    let packet = pair.send(0);
+    pair.settle();
+    packet
+}
+
+/// Rounds of which `used` in ten are in time, in an order that `shuffle` gives, until the envelope stops; `None`: not within
+/// `most`.
+fn until_stopped(pair: &mut Pair, used: usize, shuffle: &[usize], most: usize) -> Option<usize> {
+    let rounds = (0..most).map(|number| shuffle[number % 10] < used);
+    rounds.enumerate().find_map(|(number, in_time)| {
+        (round(pair, in_time) == Packet::Rts(None)).then_some(number + 1)
+    })
+}
+
+fn adaptive(test: impl FnOnce(Pair)) {
+    with(|pair| test(Pair { choice: Rendezvous::Adaptive, ..pair }));
+}
+
+/// An order of ten.
+fn shuffle() -> impl Strategy<Value = Vec<usize>> {
+    Just((0..10).collect::<Vec<usize>>()).prop_shuffle()
+}
+
+/// Messages that go without speculation until it is tried again, the one that said stop-RTR among them.
+fn pause(pair: &mut Pair) -> u32 {
+    (1..).find(|_| round(pair, true) != Packet::Rts(None)).unwrap()
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Whatever the order: seven of ten and fewer are too few, nine of ten are enough.
+    #[test]
+    fn the_threshold_lies_at_eight_of_ten(used in 0..=10_usize, shuffle in shuffle()) {
+        adaptive(|mut pair| {
+            let stopped = until_stopped(&mut pair, used, &shuffle, 200);
+            match used {
+                // In 16 of which 6 in 10 are used there are at most 12.
+                0..=6 => assert!(stopped.unwrap() <= SAMPLES as usize + 10),
+                9.. => assert_eq!(stopped, None),
+                // Chance decides which 16 are looked at.
+                _ => {}
+            }
+        });
+    }
+
+    /// Each pause is twice as long as the one before, until a trial succeeds.
+    #[test]
+    fn speculation_comes_back_by_the_rule(
+        trials in vec((prop::bool::weighted(0.2), 0..=6_usize), 1..if cfg!(miri) { 2 } else { 12 }),
+        shuffle in shuffle(),
+    ) {
+        adaptive(|mut pair| {
+            let mut expected = PAUSE_MIN;
+            for (succeeds_first, used) in trials {
+                if succeeds_first {
+                    for number in 0..50 {
+                        round(&mut pair, number < 49);
+                    }
+                    expected = PAUSE_MIN;
+                }
+                until_stopped(&mut pair, used, &shuffle, 100).unwrap();
+                assert_eq!(pause(&mut pair), expected);
+                expected = (2 * expected).min(PAUSE_MAX);
+            }
+        });
+    }
+
+    /// Whatever a program does, RTRs that nobody uses are a quarter of those that are used, and few for each trial.
+    #[test]
+    fn what_is_wasted_is_bounded(
+        rounds in vec(0..10_usize, if cfg!(miri) { 50 } else { 500 }),
+        used in 0..=10_usize,
+    ) {
+        adaptive(|mut pair| {
+            for chance in &rounds {
+                round(&mut pair, *chance < used);
+            }
+            let Usage { heard, used, stopped } = pair.sender.usage();
+            let trials = stopped + 1;
+            assert!(heard - used <= used / 4 + trials * u64::from(SAMPLES + 2));
+            assert!(stopped <= 1 + rounds.len() as u64 / u64::from(PAUSE_MIN));
+        });
+    }
+}
 
 /// Rounds in each of which the message is announced before its RTR comes; how many RTRs were sent.
 fn cross(pair: &mut Pair, rounds: u32) -> u32 {

@@ -43,7 +43,7 @@ impl Rules for Small {
     const RECORDS: usize = 2;
 }
 
-fn config() -> ProptestConfig {
+pub(super) fn config() -> ProptestConfig {
     let cases = if cfg!(miri) { 3 } else { 500 };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }

@@ -45,15 +45,18 @@ struct Knob {
     parts: &'static str,
     sizes: &'static [usize],
     field: fn(&mut Tuning) -> &mut usize,
+    /// Whether messages go in parcels meanwhile; the other settings are for those that find none.
+    parcels: bool,
 }
 
-const KNOBS: [Knob; 2] = [
+const KNOBS: [Knob; 3] = [
     Knob {
         name: "fastbox_max",
         variable: "STRAIT_FASTBOX_MAX",
         parts: "fastbox, then cells",
         sizes: &[128, 256, 512, 768, 1024, 1536, 2048, 3072, 4095],
         field: |tuning| &mut tuning.fastbox_max,
+        parcels: false,
     },
     Knob {
         name: "eager_max",
@@ -73,6 +76,16 @@ const KNOBS: [Knob; 2] = [
             256 << 10,
         ],
         field: |tuning| &mut tuning.eager_max,
+        parcels: false,
+    },
+    Knob {
+        name: "parcel_max",
+        variable: "STRAIT_PARCEL_MAX",
+        parts: "parcels, then without",
+        // No more fit into those that a rank begins with.
+        sizes: &[2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10],
+        field: |tuning| &mut tuning.parcel_max,
+        parcels: true,
     },
 ];
 
@@ -169,6 +182,9 @@ fn compare(
     let standing = world.tuning();
     let under = |limit| {
         let mut tuning = standing;
+        if !knob.parcels {
+            tuning.parcel_max = 0;
+        }
         *(knob.field)(&mut tuning) = limit;
         Under { world, tuning, messages: PingPong::new(stage.endpoint, stage.partner, bytes) }
     };

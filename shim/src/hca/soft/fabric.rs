@@ -169,6 +169,11 @@ pub enum FabricError {
     },
     /// The kernel refused the device thread.
     NoThread,
+    /// The kernel refused the socket at which the device's events are heard.
+    NoSocket {
+        /// What it said.
+        error: Errno,
+    },
     /// The anonymous file failed.
     File(SegmentError),
 }
@@ -193,6 +198,10 @@ impl fmt::Display for FabricError {
                 )
             }
             Self::NoThread => f.write_str("the system refuses the thread of the software device"),
+            Self::NoSocket { error } => write!(
+                f,
+                "the system refuses an abstract Unix socket for the events of the software device: {error}"
+            ),
             Self::File(ref error) => error.fmt(f),
         }
     }

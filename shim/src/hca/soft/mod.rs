@@ -29,6 +29,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use rustix::io::Errno;
 use strait_core::hca::{
     Access, Address, Atomics, Capabilities, Completion, Connection, Hca, HcaError, Piece,
     PostError, Readiness, Region, WorkRequest,
@@ -42,11 +43,11 @@ use reach::{Far, Tried};
 use regions::Regions;
 use work::Work;
 
-use super::cq::EventDriven;
+use super::cq::{EventDriven, Events};
+use crate::chime::Chime;
 use crate::cma::{Witness, find};
 use crate::liveness::{attach_self, has_ended};
 
-pub use event::SoftEvents;
 pub use fabric::{Fabric, FabricError};
 pub use time::{BadModel, TimeModel};
 
@@ -89,6 +90,7 @@ impl fmt::Display for Mode {
 pub struct SoftHca {
     shared: Arc<Shared>,
     engine: Option<Engine>,
+    events: Events,
     receives: receive::Posted,
     /// Free ends. The one that is longest free goes first.
     free: VecDeque<u32>,
@@ -101,6 +103,8 @@ pub struct SoftHca {
 struct Shared {
     fabric: Fabric,
     rank: u32,
+    /// Heard when something has completed.
+    chime: Chime,
     /// Locked while a request is carried out, so that a region is not given back under it. Before `device`, if both.
     regions: Mutex<Regions>,
     device: Mutex<Device>,
@@ -165,7 +169,7 @@ impl Shared {
         }
         self.ended.notify_all();
         if device.queues.has_completions() {
-            self.ring(self.block());
+            self.ring(self.block(), self.rank);
         }
         device
     }
@@ -215,6 +219,11 @@ impl SoftHca {
         if block.liveness.state() != Life::Unborn {
             return Err(FabricError::Taken { rank });
         }
+        let no_chime = |error: std::io::Error| FabricError::NoSocket {
+            error: Errno::from_io_error(&error).unwrap_or(Errno::INVAL),
+        };
+        let chime = Chime::hang(&event::chime(fabric.nonce(), rank)).map_err(no_chime)?;
+        let events = Events::new(Arc::new(chime.descriptor().map_err(no_chime)?));
         attach_self(&block.liveness);
         let witness = Witness::publish(&block.liveness, rank);
         let salt = crate::segment::nonce()? as u32;
@@ -227,6 +236,7 @@ impl SoftHca {
         let shared = Arc::new(Shared {
             fabric,
             rank,
+            chime,
             regions: Mutex::new(Regions::new(salt)),
             device: Mutex::new(device),
             posted: Condvar::new(),
@@ -236,6 +246,7 @@ impl SoftHca {
         Ok(Self {
             shared,
             engine,
+            events,
             receives: receive::Posted::new(),
             free: (0..CONNECTIONS).collect(),
             opened: 0,
@@ -394,10 +405,8 @@ impl Hca for SoftHca {
 }
 
 impl EventDriven for SoftHca {
-    type Events = SoftEvents;
-
-    fn events(&self) -> SoftEvents {
-        SoftEvents(Arc::clone(&self.shared))
+    fn events(&self) -> Events {
+        self.events.clone()
     }
 }
 

@@ -5,6 +5,8 @@ use core::ops::Deref;
 use strait_core::hca::fabric::{Arrival, Lent};
 use strait_core::hca::{Access, Remote, WorkError};
 use strait_core::layout::Life;
+use strait_core::sync::Ordering::SeqCst;
+use strait_core::sync::fence;
 
 use super::Shared;
 use super::block::{Block, EndId, Stage};
@@ -105,9 +107,9 @@ struct Taken<'a> {
 
 impl Taken<'_> {
     fn complete(&self, arrival: Arrival, length: u32, immediate: u32) {
-        let Reach { shared, block, .. } = self.reach;
+        let Reach { shared, block, far, .. } = self.reach;
         block.slots[self.slot].complete(arrival, length, immediate);
-        shared.ring(block);
+        shared.ring(block, far.end.rank);
     }
 }
 
@@ -153,6 +155,8 @@ impl<'a> Reach<'a> {
         if work.length == 0 {
             return self.find();
         }
+        // The peer sees what was written before when we read what it has written.
+        fence(SeqCst);
         self.claim(from, work.length, |access| access.remote_read)?.get(work, from.address)
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use strait_core::hca::{Done, Operation, Remote, WorkError};
 
 use super::*;
-use crate::hca::cq::{self, Events};
+use crate::hca::cq;
 
 fn refused(file: &OwnedFd, rank: u32) -> FabricError {
     SoftHca::attach(file, rank, Mode::Inline).map(|_| ()).unwrap_err()

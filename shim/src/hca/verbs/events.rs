@@ -1,41 +1,18 @@
 //! The completion channel: how a device announces what it was armed for.
 
 use core::ptr;
-use core::time::Duration;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rdma_mummy_sys as ibv;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use strait_core::hca::HcaError;
 
 use super::Verbs;
 use super::owned::Owned;
 use crate::hca::cq::{EventDriven, Events};
 
 impl EventDriven for Verbs {
-    type Events = VerbsEvents;
-
-    fn events(&self) -> VerbsEvents {
-        VerbsEvents(Arc::clone(&self.bell))
-    }
-}
-
-/// Where a device announces what it was armed for.
-#[derive(Clone, Debug)]
-pub struct VerbsEvents(Arc<OwnedFd>);
-
-impl Events for VerbsEvents {
-    fn wait(&self, longest: Duration) -> Result<bool, HcaError> {
-        let longest = Timespec::try_from(longest).ok();
-        let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
-        match poll(&mut descriptors, longest.as_ref()) {
-            // The event stays until the device is armed again.
-            Ok(count) => Ok(count > 0),
-            Err(Errno::INTR) => Ok(false),
-            Err(error) => Err(HcaError::Device { code: error.raw_os_error() }),
-        }
+    fn events(&self) -> Events {
+        Events::new(Arc::clone(&self.bell))
     }
 }
 

@@ -45,7 +45,6 @@ use window::{Request, Slots};
 
 pub use config::Config;
 pub use error::OpenError;
-pub use events::VerbsEvents;
 
 /// Inline lengths to ask for, best first: a device says only yes or no.
 const INLINE: [u32; 4] = [256, 128, 64, 0];

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
 use strait_core::progress::Part;
-use strait_core::ring::{Card, Config, Lent, Link, LinkError};
+use strait_core::ring::{Card, Config, Lent, Link, LinkError, Vigil};
 
 use super::block::Block;
 
@@ -141,6 +141,25 @@ impl<R: Rig> Mesh<R> {
             link.into_iter().for_each(|link| link.handle(completion));
         }
         count > 0
+    }
+}
+
+impl<R: Rig> Mesh<R> {
+    /// Arms a rank's device and asks its peers to knock. Says whether it may sleep; `hasty`: without waiting for what the peers
+    /// had under way.
+    ///
+    /// # Panics
+    ///
+    /// When that fails.
+    pub fn ask(&mut self, rank: u32, hasty: bool) -> bool {
+        let Node { device, links, .. } = &mut self.nodes[rank as usize];
+        device.arm().unwrap();
+        let links = links.iter_mut().flatten();
+        let open = links.filter_map(|side| {
+            let vigil = side.link.ask(device).unwrap();
+            (vigil == Vigil::Open).then_some(())
+        });
+        open.count() == 0 || hasty
     }
 }
 

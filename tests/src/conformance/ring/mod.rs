@@ -1,9 +1,10 @@
 //! The RDMA channel over any device: whatever the design, bytes come out as they went in.
 //!
-//! [`Mesh`] connects some ranks of a [`Rig`] in one thread; [`streams`] and [`faults`] are the scenarios.
+//! [`Mesh`] connects some ranks of a [`Rig`] in one thread; [`streams`], [`faults`] and [`knocks`] are the scenarios.
 
 mod block;
 pub mod faults;
+pub mod knocks;
 mod mesh;
 pub mod streams;
 

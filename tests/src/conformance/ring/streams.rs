@@ -133,17 +133,28 @@ impl Traffic {
     ///
     /// When nothing has happened for too long.
     pub fn turn<R: Rig>(&mut self, mesh: &mut Mesh<R>) {
+        let number = self.rng.usize(..self.streams.len());
         let moved = match self.rng.u32(..8) {
-            0 | 1 => self.put(mesh),
-            2 | 3 => self.get(mesh),
+            0 | 1 => self.put(mesh, number),
+            2 | 3 => self.get(mesh, number),
             4 => mesh.poll(self.rng.u32(..mesh.nodes.len() as u32)),
             _ => (0..self.rng.u32(..6)).fold(false, |passed, _| mesh.rig.pass() || passed),
         };
         self.count(moved);
     }
 
-    fn put<R: Rig>(&mut self, mesh: &mut Mesh<R>) -> bool {
-        let stream = self.rng.choice(&mut self.streams).unwrap();
+    /// One call for each stream from and to `rank`. Says whether any byte moved.
+    pub fn visit<R: Rig>(&mut self, mesh: &mut Mesh<R>, rank: u32) -> bool {
+        (0..self.streams.len()).fold(false, |moved, number| {
+            let (from, to) = self.streams[number].way;
+            moved
+                | (from == rank && self.put(mesh, number))
+                | (to == rank && self.get(mesh, number))
+        })
+    }
+
+    fn put<R: Rig>(&mut self, mesh: &mut Mesh<R>, number: usize) -> bool {
+        let stream = &mut self.streams[number];
         let (at, length) = (stream.put, stream.bytes.len());
         let call = stream.putting.take();
         let call = call.unwrap_or_else(|| drawn_call(&mut self.rng, self.longest, at, length));
@@ -153,7 +164,8 @@ impl Traffic {
             Ok(bytes) => {
                 stream.put += bytes;
                 stream.putting = (stream.put < end).then_some(call);
-                bytes > 0
+                // A call for nothing is followed by others.
+                bytes > 0 || (at == end && end < length)
             }
             Err(error) => {
                 assert_eq!(error.peer, stream.way.1, "an error names its peer");
@@ -162,8 +174,8 @@ impl Traffic {
         }
     }
 
-    fn get<R: Rig>(&mut self, mesh: &mut Mesh<R>) -> bool {
-        let stream = self.rng.choice(&mut self.streams).unwrap();
+    fn get<R: Rig>(&mut self, mesh: &mut Mesh<R>, number: usize) -> bool {
+        let stream = &mut self.streams[number];
         let (at, length) = (stream.received, stream.bytes.len());
         let call = stream.getting.take();
         let call = call.unwrap_or_else(|| drawn_call(&mut self.rng, self.longest, at, length));
@@ -172,7 +184,7 @@ impl Traffic {
             Ok(bytes) => {
                 stream.received += bytes;
                 stream.getting = (stream.received < end).then_some(call);
-                bytes > 0
+                bytes > 0 || (at == end && end < length)
             }
             Err(error) => {
                 assert_eq!(error.peer, stream.way.0, "an error names its peer");

@@ -359,6 +359,7 @@ pub(crate) fn way(stage: &Stage<'_>, bytes: usize) -> &'static str {
     let tuning = stage.endpoint.world().tuning();
     match bytes {
         _ if stage.crosses() => env::ring().map_or("", Design::name),
+        _ if tuning.suits_parcels(bytes) => "parcels",
         _ if bytes <= tuning.fastbox_max && tuning.fastbox_max > 0 => "fastbox",
         _ if bytes > tuning.eager_max => tuning.transfer.name(),
         _ => "cells",

@@ -102,20 +102,33 @@ fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
     let Config { cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = Config::new(2);
     let mut facts = match env::tuning() {
-        Ok(Tuning { fastbox_max, eager_max, unexpected_max, transfer, rendezvous }) => vec![
-            fact("fastbox_max", format!("{fastbox_max} B"), "longest message by baton or fastbox"),
-            fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
-            fact(
-                "unexpected_max",
-                format!("{unexpected_max} B"),
-                "of one peer; beyond it the peer keeps its messages",
-            ),
-            fact("transfer", transfer.name().into(), "of longer messages"),
-            fact("rendezvous", rendezvous.name().into(), "how they are negotiated"),
-        ],
-        Err(error) => ["fastbox_max", "eager_max", "unexpected_max", "transfer", "rendezvous"]
-            .map(|name| fact(name, "unusable".into(), &error.to_string()))
-            .into(),
+        Ok(Tuning { fastbox_max, eager_max, parcel_max, unexpected_max, transfer, rendezvous }) => {
+            vec![
+                fact(
+                    "fastbox_max",
+                    format!("{fastbox_max} B"),
+                    "longest message by baton or fastbox",
+                ),
+                fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
+                fact(
+                    "parcel_max",
+                    format!("{parcel_max} B"),
+                    "longest message in parcels, while they are here",
+                ),
+                fact(
+                    "unexpected_max",
+                    format!("{unexpected_max} B"),
+                    "of one peer; beyond it the peer keeps its messages",
+                ),
+                fact("transfer", transfer.name().into(), "of longer messages"),
+                fact("rendezvous", rendezvous.name().into(), "how they are negotiated"),
+            ]
+        }
+        Err(error) => {
+            ["fastbox_max", "eager_max", "parcel_max", "unexpected_max", "transfer", "rendezvous"]
+                .map(|name| fact(name, "unusable".into(), &error.to_string()))
+                .into()
+        }
     };
     facts.extend([
         fact("fastbox_lines", fastbox_lines.to_string(), "lines of 64 bytes in a fastbox"),
@@ -130,6 +143,8 @@ fn thresholds() -> Vec<Fact> {
     if let Ok(plan) = Plan::new(Config::new(2)) {
         let bytes = plan.bytes_with_active_pairs(1);
         facts.push(fact("segment", format!("{bytes} B"), "of a job of 2 ranks that talk"));
+        let bytes = plan.parcel_bytes();
+        facts.push(fact("parcels", format!("{bytes} B"), "of a pair whose messages go in them"));
         let bytes = plan.ring_bytes();
         facts.push(fact(
             "copy ring",

@@ -1,4 +1,4 @@
-//! Short messages beside a large one, in virtual time.
+//! Short scenes in which the order of events is what matters.
 
 use core::ptr::NonNull;
 
@@ -16,17 +16,52 @@ use crate::sim::{Fabric, Model};
 const LARGE: usize = 2 << 20;
 const PIECE: u64 = 64 << 10;
 
+fn two(design: Design) -> Cluster {
+    let mut model = Model::of_2004();
+    model.capabilities.message = PIECE;
+    let links = ring::Config { design, chunk: 16 << 10, slots: 3, large: 32 << 10 };
+    let (fabric, rng) = (Fabric::new(1, 2, model), Rng::with_seed(1));
+    Cluster::on(fabric, links, (2, 1), Tuning::default, (rng, 0))
+}
+
+/// Rank 1 receives large messages and does nothing more until rank 0, which sends them afterwards, is done: they are in the
+/// buffers then.
+///
+/// # Panics
+///
+/// When one is not, or another one is.
+pub fn write(design: Design) {
+    let mut cluster = two(design);
+    for number in 0..8 {
+        // In one request, and in more than go at once.
+        let length = if number % 2 == 0 { LARGE } else { 20_000 };
+        let (mut sent, mut got) = (payload::of(number, length), vec![0_u8; length]);
+        let receive = cluster.receive((0, 1), 0, cursor(&mut got));
+        // The first message is announced, and tells the receiver that such messages come.
+        cluster.run_until(|cluster| cluster.engines[0].rtrs().heard == number);
+        let send = cluster.send((0, 1), 0, cursor(&mut sent));
+        let receiver_computes = number > 0;
+        while !cluster.is_over(0, send) {
+            cluster.turn(0);
+            if !receiver_computes {
+                cluster.turn(1);
+            }
+            let _ = cluster.pass();
+        }
+        let wrong = payload::first_difference(number, &got);
+        assert_eq!(wrong, None, "{}: message {number}", design.name());
+        cluster.run_until(|cluster| cluster.is_over(1, receive));
+        assert_eq!(cluster.engines[0].rtrs().used, number, "{}", design.name());
+    }
+}
+
 /// Rank 0 sends rank 1 a large message, and either sends the other a short one when some of that has come.
 ///
 /// # Panics
 ///
 /// When a short message comes after the large one, or something else than was sent.
 pub fn overtake(design: Design) {
-    let mut model = Model::of_2004();
-    model.capabilities.message = PIECE;
-    let links = ring::Config { design, chunk: 16 << 10, slots: 3, large: 32 << 10 };
-    let (fabric, rng) = (Fabric::new(1, 2, model), Rng::with_seed(1));
-    let mut cluster = Cluster::on(fabric, links, (2, 1), Tuning::default, (rng, 0));
+    let mut cluster = two(design);
     let mut sent = [payload::of(1, LARGE), payload::of(2, 64), payload::of(3, 64)];
     let mut got = [vec![0_u8; LARGE], vec![0; 64], vec![0; 64]];
     let ways = [(0, 1), (0, 1), (1, 0)];
@@ -34,7 +69,9 @@ pub fn overtake(design: Design) {
         (0..3).map(|at| cluster.receive(ways[at], at as u32, cursor(&mut got[at]))).collect();
     cluster.send(ways[0], 0, cursor(&mut sent[0]));
     cluster.run_until(|cluster| cluster.mesh.end(1, 0).0.operations().total() > 4);
-    (1..3).for_each(|at| cluster.send(ways[at], at as u32, cursor(&mut sent[at])));
+    for at in 1..3 {
+        cluster.send(ways[at], at as u32, cursor(&mut sent[at]));
+    }
     for at in [1, 2] {
         cluster.run_until(|cluster| cluster.is_over(ways[at].1, receives[at]));
     }
@@ -54,11 +91,14 @@ impl Cluster {
         }
     }
 
-    fn send(&mut self, (from, to): (u32, u32), tag: u32, data: Cursor) {
+    fn send(&mut self, (from, to): (u32, u32), tag: u32, data: Cursor) -> RequestId {
         // SAFETY: as in `receive`.
         let sent =
             unsafe { self.engines[from as usize].isend(to, Key::new(0, tag), data, Owner(1)) };
-        assert!(matches!(sent, Ok(Sent::Pending(_))), "{sent:?}");
+        match sent {
+            Ok(Sent::Pending(id)) => id,
+            sent => panic!("{sent:?}"),
+        }
     }
 
     fn is_over(&mut self, rank: u32, id: RequestId) -> bool {

@@ -1,0 +1,147 @@
+//! Parcels: buffers of a pair of ranks that change hands.
+//!
+//! A buffer that goes back to its sender when it has been read is dear to fill again: the sender must take each line away
+//! from the core that read it. But whoever has just *read* a line can write it at no cost, which is what the
+//! [baton](super::Baton) lives on. So a parcel belongs to whoever read it last. The answer to a message travels in the
+//! parcel the message came in, and each line of it crosses from core to core once a message.
+//!
+//! Each rank of the pair begins with half of them. It fills those with the lowest numbers first, so that parcels that go to
+//! and fro are few and stay in the caches. A rank that only sends runs out of them, and its messages take other ways.
+//!
+//! What hands a parcel over is the packet that names it, a line or a cell: that is published by a release, which comes after
+//! the sender's writes to the parcel and after its reads of what was in it before, and found by an acquire.
+//! Absent on purpose: words of its own in the segment, a return.
+
+use core::ptr::NonNull;
+
+use crate::layout::Corrupt;
+
+/// Bytes of a parcel.
+pub const PARCEL: usize = 16 * 1024;
+
+/// Most parcels of a pair.
+pub const PARCELS_MAX: u32 = u32::BITS;
+
+/// One rank's view of the parcels of a pair: private state.
+#[derive(Debug)]
+pub struct Parcels {
+    first: NonNull<u8>,
+    count: u32,
+    /// Bit n: parcel n is in our hands, and may be filled.
+    here: u32,
+    higher: bool,
+}
+
+// SAFETY: the view is used by one thread at a time (`&mut self`), and the memory it points to is made for concurrent
+// processes.
+unsafe impl Send for Parcels {}
+
+impl Parcels {
+    /// The view that the lower or the higher rank of a pair has of its `count` parcels, an even number, at `first`. Those that
+    /// it begins with are not in its hands before [`Parcels::open`].
+    ///
+    /// # Safety
+    ///
+    /// The parcels stay valid as long as this value is used, and each rank of the pair has one view.
+    #[must_use]
+    pub const unsafe fn new(first: NonNull<u8>, count: u32, higher: bool) -> Self {
+        debug_assert!(count.is_multiple_of(2) && count <= PARCELS_MAX);
+        Self { first, count, here: 0, higher }
+    }
+
+    /// Takes the half in hand that this rank begins with. Called once, when there is memory behind it.
+    pub const fn open(&mut self) {
+        let half = self.count / 2;
+        let mask = (1 << half) - 1;
+        self.here |= if self.higher { mask << half } else { mask };
+    }
+
+    /// Whether a message of `length` bytes fits what is in our hands.
+    #[inline(always)]
+    #[must_use]
+    pub const fn hold(&self, length: usize) -> bool {
+        length <= self.here.count_ones() as usize * PARCEL
+    }
+
+    /// The parcel to fill next, [`PARCEL`] bytes: its number, and where it is. `None`: none is here.
+    #[inline(always)]
+    #[must_use]
+    pub const fn next(&self) -> Option<(u32, NonNull<u8>)> {
+        if self.here == 0 {
+            return None;
+        }
+        let number = self.here.trailing_zeros();
+        Some((number, self.place(number)))
+    }
+
+    /// A packet that names the parcel has been published: it is the peer's now.
+    #[inline(always)]
+    pub const fn hand_over(&mut self, number: u32) {
+        self.here &= !(1 << number);
+    }
+
+    /// Where the parcel is that a packet of the peer names. It may be read until [`Parcels::keep`].
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Parcel`] when there is none of this number, or it is not the peer's to hand over.
+    #[inline(always)]
+    pub const fn find(&self, number: u32) -> Result<NonNull<u8>, Corrupt> {
+        if number >= self.count || self.here & 1 << number != 0 {
+            return Err(Corrupt::Parcel { found: number, parcels: self.count });
+        }
+        Ok(self.place(number))
+    }
+
+    /// The parcel that [`Parcels::find`] found has been read: it is ours now.
+    #[inline(always)]
+    pub const fn keep(&mut self, number: u32) {
+        self.here |= 1 << number;
+    }
+
+    #[inline(always)]
+    const fn place(&self, number: u32) -> NonNull<u8> {
+        debug_assert!(number < self.count);
+        // SAFETY: one of the parcels, valid by the contract of `new`.
+        unsafe { self.first.add(number as usize * PARCEL) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(count: u32) -> [Parcels; 2] {
+        static MEMORY: [u8; 4 * PARCEL] = [0; 4 * PARCEL];
+        let memory = NonNull::from(&MEMORY).cast();
+        // SAFETY: the memory is there for ever, and has room for as many; nothing is read or written.
+        [false, true].map(|higher| unsafe { Parcels::new(memory, count, higher) })
+    }
+
+    #[test]
+    fn a_parcel_is_in_one_hand_at_a_time() {
+        let [mut low, mut high] = pair(4);
+        assert_eq!((low.next(), low.hold(0), low.hold(1)), (None, true, false));
+        low.open();
+        high.open();
+        assert!(low.hold(2 * PARCEL) && !low.hold(2 * PARCEL + 1));
+        let (number, _) = low.next().unwrap();
+        low.hand_over(number);
+        assert_eq!(high.find(number), Ok(high.place(0)));
+        high.keep(number);
+        assert!(high.hold(3 * PARCEL) && low.hold(PARCEL));
+        assert_eq!(high.next().unwrap().0, 0, "what came last goes first");
+        assert_eq!(low.next().unwrap().0, 1);
+    }
+
+    #[test]
+    fn a_parcel_that_the_peer_does_not_have_is_refused() {
+        let [mut low, mut high] = pair(4);
+        low.open();
+        high.open();
+        assert_eq!(low.find(4), Err(Corrupt::Parcel { found: 4, parcels: 4 }));
+        assert_eq!(high.find(3), Err(Corrupt::Parcel { found: 3, parcels: 4 }));
+        let [none, _] = pair(0);
+        assert_eq!(none.find(0), Err(Corrupt::Parcel { found: 0, parcels: 0 }));
+    }
+}

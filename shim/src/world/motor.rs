@@ -1,0 +1,204 @@
+//! What makes progress: the engine, and all that the system has to do for it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use strait_core::layout::Life;
+use strait_core::matching::Pattern;
+use strait_core::progress::{Cursor, Gone, Owner, ProgressError, Received, Sent, StartError};
+use strait_core::shm::DoorbellPtr;
+use strait_core::wire::Key;
+
+use super::{ShmEngine, network};
+use crate::cma::Cma;
+use crate::liveness::Watch;
+use crate::network::Network;
+use crate::segment::SegmentMap;
+use crate::sleep::{self, Sleep};
+use crate::{Error, Rank};
+
+/// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
+const JOBS_PER_PROGRESS: u32 = 4;
+
+/// Where a rank is, and how it sleeps there. It stays as it is.
+pub(super) struct Place {
+    pub(super) map: Arc<SegmentMap>,
+    pub(super) rank: Rank,
+    pub(super) size: u32,
+    pub(super) sleep: Sleep,
+    /// From when the engine's time is counted.
+    pub(super) begin: Instant,
+}
+
+impl Place {
+    /// This rank's bell.
+    pub(super) fn bell(&self) -> DoorbellPtr {
+        self.map.segment().doorbell(self.rank)
+    }
+}
+
+/// What an engine has beside it.
+pub(super) struct Gear {
+    /// Touches buffers that the engine names, so it ends before the engine.
+    pub(super) network: network::Way,
+    pub(super) watch: Watch,
+    pub(super) cma: Cma,
+}
+
+/// All of it, for whoever has it now.
+pub(super) struct Motor<'a> {
+    pub(super) place: &'a Place,
+    pub(super) engine: &'a mut ShmEngine,
+    pub(super) gear: &'a mut Gear,
+}
+
+impl Motor<'_> {
+    /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
+    pub(super) fn progress(&mut self) -> Result<bool, ProgressError> {
+        self.tell_time();
+        let moved = self.engine.progress();
+        let carried = self.move_large();
+        let far = self.poll_network();
+        self.serve_wants();
+        Ok(moved? | carried? | far?)
+    }
+
+    /// Begins to send, after parcels or copy ring are backed if the message is the first that wants them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`ShmEngine::isend`].
+    pub(super) unsafe fn isend(
+        &mut self,
+        destination: Rank,
+        key: Key,
+        data: Cursor,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
+        self.progress_first(destination, key, data.remaining());
+        if self.engine.wants_parcels(destination, data.remaining()) {
+            let backed = self.place.map.back_parcels(self.place.rank, destination).is_ok();
+            self.engine.parcels_backed(destination, backed);
+        }
+        if self.engine.wants_ring(destination, data.remaining()) {
+            let backed = self.place.map.back_ring(self.place.rank, destination).is_ok();
+            self.engine.ring_backed(destination, backed);
+        }
+        // SAFETY: by the contract.
+        let sent = unsafe { self.engine.isend(destination, key, data, owner) };
+        self.serve_wants();
+        if self.gear.network.is_some() && matches!(sent, Ok(Sent::Pending(_))) {
+            // An error is met again, and reported, by progress.
+            let _ = self.poll_network();
+        }
+        sent
+    }
+
+    /// Begins to receive. An RTR leaves at once.
+    ///
+    /// # Safety
+    ///
+    /// As for [`ShmEngine::irecv`].
+    pub(super) unsafe fn irecv(
+        &mut self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        let key = Key::new(pattern.context, pattern.tag);
+        let speculates = self.progress_first(pattern.source, key, buffer.remaining());
+        // SAFETY: by the contract.
+        let received = unsafe { self.engine.irecv(pattern, buffer, owner) };
+        self.serve_wants();
+        if speculates && matches!(received, Ok(Received::Pending(_))) {
+            // An error is met again, and reported, by progress.
+            let _ = self.poll_network();
+        }
+        received
+    }
+
+    /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
+    /// make a difference. Says whether there was one.
+    fn progress_first(&mut self, peer: Rank, key: Key, length: usize) -> bool {
+        let speculates = self.engine.speculates(peer, key, length);
+        if speculates {
+            // An error is met again, and reported, by the next progress.
+            let _ = self.progress();
+        }
+        speculates
+    }
+
+    /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
+    pub(super) fn look_for_the_gone(&mut self) -> Result<bool, Error> {
+        let (segment, own) = (self.place.map.segment(), self.place.rank);
+        self.gear.watch.check(&segment, own);
+        self.gear.network.as_deref_mut().into_iter().for_each(Network::probe);
+        let mut settled = true;
+        for rank in (0..self.place.size).filter(|rank| *rank != own) {
+            let how = match segment.rank_block(rank).liveness.state() {
+                Life::Unborn | Life::Alive => continue,
+                Life::Finished => Gone::Finished,
+                Life::Dead => Gone::Failed,
+            };
+            settled &= self.engine.peer_gone(rank, how)?;
+        }
+        self.serve_wants();
+        Ok(settled)
+    }
+
+    /// Moves messages from and to other nodes, as far as they go. Says whether any did.
+    #[inline(always)]
+    fn poll_network(&mut self) -> Result<bool, ProgressError> {
+        match self.gear.network.as_deref_mut() {
+            Some(network) => poll(self.engine, network),
+            None => Ok(false),
+        }
+    }
+
+    /// Sees to it that what comes from other nodes makes an event. False: not yet.
+    pub(super) fn keep_vigil(&mut self) -> bool {
+        self.gear.network.as_deref_mut().is_none_or(Network::keep_vigil)
+    }
+
+    /// Backs the fastboxes that the engine wants, and wakes whom it wants awake.
+    fn serve_wants(&mut self) {
+        while let Some(peer) = self.engine.poll_want() {
+            let backed = self.place.map.back_fastbox(self.place.rank, peer).is_ok();
+            self.engine.fastbox_backed(peer, backed);
+        }
+        while let Some(peer) = self.engine.poll_bell() {
+            sleep::wake(&self.place.map.segment(), peer);
+        }
+    }
+
+    /// Tells the engine the time, if it wants to know.
+    #[inline(always)]
+    fn tell_time(&mut self) {
+        if self.engine.wants_time() {
+            // Over 500 years fit.
+            self.engine.tell_time(self.place.begin.elapsed().as_nanos() as u64);
+        }
+    }
+
+    /// Moves pieces of large messages, few enough that the queues are not kept waiting.
+    fn move_large(&mut self) -> Result<bool, ProgressError> {
+        for number in 0..JOBS_PER_PROGRESS {
+            let Some(job) = self.engine.poll_transfer()? else { return Ok(number > 0) };
+            // SAFETY: the engine gave it just now.
+            let result = if unsafe { job.copy() } {
+                Ok(())
+            } else {
+                self.gear.cma.perform(&self.place.map.segment(), &job)
+            };
+            self.tell_time();
+            self.engine.transfer_done(&job, result)?;
+        }
+        Ok(true)
+    }
+}
+
+#[inline(never)]
+fn poll(engine: &mut ShmEngine, network: &mut network::Device) -> Result<bool, ProgressError> {
+    network.poll();
+    engine.poll_network(network)
+}

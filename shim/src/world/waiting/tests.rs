@@ -1,0 +1,93 @@
+//! Ranks on several nodes that sleep until they are woken: here a sleep that nobody ends lasts an hour.
+
+use core::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use strait_core::layout::Config;
+use strait_core::ring::Design;
+
+use crate::hca::soft::Mode;
+use crate::patience::Spin;
+use crate::{Nodes, World};
+
+/// Ranks, two on each node.
+const RANKS: u32 = 4;
+
+/// Runs `rank` in each world of a job whose ranks sleep at once, and until they are woken.
+fn sleepers(mode: Mode, design: Design, rank: fn(&World)) {
+    let nodes = Nodes::blocks(RANKS, 2).unwrap();
+    let worlds = World::in_process_by(Some((mode, design)), Config::new(RANKS), &nodes).unwrap();
+    let (done, all) = mpsc::channel();
+    for mut world in worlds {
+        world.spin = Spin::none();
+        Arc::get_mut(&mut world.turns).unwrap().place.sleep.for_ever();
+        let done = done.clone();
+        thread::spawn(move || {
+            rank(&world);
+            let slept = world.turns.place.sleep.count();
+            world.finalize().unwrap();
+            done.send(slept).unwrap();
+        });
+    }
+    let slept = (0..RANKS).map(|_| all.recv_timeout(Duration::from_secs(60)));
+    let slept: Vec<u32> = slept.map(|slept| slept.expect("everybody to be woken")).collect();
+    assert!(slept.iter().sum::<u32>() >= 10, "{design:?}, {mode:?}: {slept:?}");
+}
+
+/// A token goes round, short and long in turn; whoever has it lets the others fall asleep.
+fn pass_round(world: &World) {
+    const ROUNDS: u8 = 20;
+    let (endpoint, me) = (world.endpoint(), world.rank());
+    let mut token = vec![0; 200_000];
+    for round in 0..ROUNDS {
+        let length = if round % 4 == 3 { token.len() } else { 8 };
+        if me > 0 || round > 0 {
+            let expected = if me == 0 { round - 1 } else { round };
+            endpoint.recv(&mut token, (me + RANKS - 1) % RANKS, 1).unwrap();
+            assert_eq!(token[7], expected);
+        }
+        thread::sleep(Duration::from_micros(300));
+        if me + 1 < RANKS || round + 1 < ROUNDS {
+            token[7] = round;
+            endpoint.send(&token[..length], (me + 1) % RANKS, 1).unwrap();
+        }
+    }
+}
+
+/// All send to all at once, more than there is room for, and only then receive.
+fn flood(world: &World) {
+    const COUNT: u32 = 300;
+    let (endpoint, me) = (world.endpoint(), world.rank());
+    let others = || (0..RANKS).filter(|other| *other != me);
+    endpoint.scope(|scope| {
+        let data = [7_u8; 5000];
+        let data = &*Box::leak(Box::new(data));
+        let sends: Vec<_> = others()
+            .flat_map(|other| (0..COUNT).map(move |_| other))
+            .map(|other| scope.isend(data, other, 2).unwrap())
+            .collect();
+        let mut room = [0_u8; 5000];
+        for _ in 0..COUNT * (RANKS - 1) {
+            endpoint.recv(&mut room, crate::ANY_SOURCE, 2).unwrap();
+        }
+        for send in sends {
+            send.wait().unwrap();
+        }
+    });
+    endpoint.barrier().unwrap();
+}
+
+#[test]
+fn ranks_on_nodes_are_woken() {
+    for mode in Mode::ALL {
+        Design::ALL.into_iter().for_each(|design| sleepers(mode, design, pass_round));
+    }
+}
+
+#[test]
+fn ranks_on_nodes_are_woken_for_room() {
+    for mode in Mode::ALL {
+        Design::ALL.into_iter().for_each(|design| sleepers(mode, design, flood));
+    }
+}

@@ -1,0 +1,128 @@
+//! Messages in parcels: who has them in hand, and what happens to those that find none.
+
+use strait::boot::Config;
+use strait::{Endpoint, World};
+use strait_core::layout::Corrupt;
+use strait_core::progress::ProgressError;
+use strait_core::shm::PARCEL;
+use strait_tests::{Engines, in_one_thread, payload, threads};
+
+const TAG: u32 = 3;
+
+/// A message that takes all parcels of one hand, and is large.
+const FOUR: usize = 4 * PARCEL;
+
+/// Has the ranks open the ways to each other and take their parcels in hand.
+fn open(worlds: &[World]) {
+    for length in [8, 8, 2000] {
+        for (source, destination) in [(0, 1), (1, 0)] {
+            let data = payload::of(99, length);
+            assert!(at_once(worlds, source, destination, &data));
+            receive(worlds, source, destination, &data);
+        }
+    }
+}
+
+/// Sends, and says whether the message left at once, with nobody's help.
+fn at_once(worlds: &[World], source: u32, destination: u32, data: &[u8]) -> bool {
+    let endpoint = worlds[source as usize].endpoint();
+    endpoint.scope(|scope| scope.isend(data, destination, TAG).unwrap().test().unwrap().is_some())
+}
+
+/// Receives the next message, which must be `data`.
+fn receive(worlds: &[World], source: u32, destination: u32, data: &[u8]) {
+    let endpoint = worlds[destination as usize].endpoint();
+    let mut bytes = vec![0xee; data.len() + 3];
+    endpoint.scope(|scope| {
+        let mut request = scope.irecv(&mut bytes, source, TAG).unwrap();
+        while request.test().unwrap().is_none() {
+            worlds[source as usize].endpoint().progress().unwrap();
+        }
+    });
+    assert!(bytes[..data.len()] == *data, "{} bytes from {source}", data.len());
+    assert_eq!(bytes[data.len()..], [0xee; 3]);
+}
+
+#[test]
+fn what_came_in_parcels_is_answered_in_them() {
+    in_one_thread(Config::new(2), |worlds| {
+        open(worlds);
+        let data: Vec<_> = (0..4).map(|id| payload::of(id, FOUR)).collect();
+        assert!(at_once(worlds, 0, 1, &data[0]), "four parcels are here");
+        assert!(!at_once(worlds, 0, 1, &data[1]), "none is left: it is announced");
+        receive(worlds, 0, 1, &data[0]);
+        receive(worlds, 0, 1, &data[1]);
+        assert!(at_once(worlds, 1, 0, &data[2]), "those that came");
+        assert!(at_once(worlds, 1, 0, &data[3]), "and those it began with");
+        receive(worlds, 1, 0, &data[2]);
+        receive(worlds, 1, 0, &data[3]);
+        assert!(at_once(worlds, 0, 1, &data[0]) && at_once(worlds, 0, 1, &data[1]), "all eight");
+        receive(worlds, 0, 1, &data[0]);
+        receive(worlds, 0, 1, &data[1]);
+    });
+}
+
+#[test]
+fn without_parcels_large_messages_are_announced() {
+    in_one_thread(Config { parcels: 0, ..Config::new(2) }, |worlds| {
+        open(worlds);
+        let data = payload::of(1, FOUR);
+        assert!(!at_once(worlds, 0, 1, &data));
+        receive(worlds, 0, 1, &data);
+    });
+}
+
+/// Messages of all lengths up to somewhat more than go in parcels, there and back, and several in a row.
+#[test]
+fn messages_of_all_lengths_keep_their_order_whatever_they_go_in() {
+    const LENGTHS: [usize; 9] = [8, 1024, 1025, 2049, 10_000, PARCEL, PARCEL + 1, FOUR, FOUR + 1];
+
+    fn send(endpoint: Endpoint<'_>, id: u64, peer: u32) {
+        let length = LENGTHS[id as usize % LENGTHS.len()];
+        endpoint.send(&payload::of(id, length), peer, TAG).unwrap();
+    }
+
+    fn take(endpoint: Endpoint<'_>, id: u64, peer: u32) {
+        let length = LENGTHS[id as usize % LENGTHS.len()];
+        let mut bytes = vec![0; FOUR + 8];
+        assert_eq!(endpoint.recv(&mut bytes, peer, TAG).unwrap().bytes, length, "message {id}");
+        assert_eq!(payload::first_difference(id, &bytes[..length]), None, "message {id}");
+    }
+
+    threads(Config::new(2), |world| {
+        let (endpoint, rank) = (world.endpoint(), world.rank());
+        let peer = 1 - rank;
+        for row in [1, 2, 7, 20] {
+            for round in 0..20 {
+                let ids = round * row..(round + 1) * row;
+                if rank == 0 {
+                    ids.clone().for_each(|id| send(endpoint, id, peer));
+                    ids.for_each(|id| take(endpoint, id, peer));
+                } else {
+                    ids.clone().for_each(|id| take(endpoint, id, peer));
+                    ids.for_each(|id| send(endpoint, id, peer));
+                }
+            }
+        }
+        world.finalize().unwrap();
+    });
+}
+
+/// Rank 0 names a parcel of rank 1's own, and one that does not exist.
+#[test]
+fn a_parcel_that_is_not_the_peer_s_is_an_error() {
+    for number in [4_u32, 8, u32::MAX] {
+        let mut job = Engines::new(Config::new(2));
+        // The first goes through a cell, and says that the fastbox is in use.
+        job.send(0, 1, 0, 8);
+        job.send(0, 1, 0, 8);
+        job.send(0, 1, 0, 5000);
+        let (pair, _) = job.arena.segment().plan().pair_range(0, 1);
+        // Behind two credits, in the first line of the baton: header word, key, and in the payload what is before.
+        job.arena.scribble(pair + 2 * 64 + 16 + 20, &number.to_ne_bytes());
+        let expected = ProgressError::Corrupt(Corrupt::Parcel { found: number, parcels: 8 });
+        for _ in 0..3 {
+            assert_eq!(job.engines[1].progress(), Err(expected));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The speculative rendezvous, every interleaving of every small program: the machines that ship, between the matching queues
+//! that ship, checked by stateright. What each rule is for is shown by a model without it.
+
+mod checker;
+mod program;
+mod receiving;
+mod replayed;
+mod rules;
+mod sending;
+mod state;
+
+use strait_core::rndv::Rules;
+
+use checker::holds;
+use program::Scope;
+use state::Ruled;
+
+/// Few RTRs, and a record for every envelope.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Small;
+
+impl Rules for Small {
+    const RTRS: u32 = 2;
+    const RECORDS: usize = 4;
+}
+
+impl Ruled for Small {}
+
+/// One RTR, and one record.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Tiny;
+
+impl Rules for Tiny {
+    const RTRS: u32 = 1;
+    const RECORDS: usize = 1;
+}
+
+impl Ruled for Tiny {}
+
+#[test]
+fn one_envelope() {
+    holds::<Small>("one envelope", Scope::one_envelope().of(3, 3));
+    holds::<Tiny>("one envelope, one RTR", Scope::one_envelope().of(3, 3));
+}
+
+#[test]
+fn unopened() {
+    holds::<Small>("nobody has spoken", Scope::one_envelope().of(3, 3).unopened());
+}
+
+#[test]
+fn wildcards() {
+    holds::<Small>("wildcards", Scope::wildcards().of(2, 3));
+}
+
+#[test]
+fn two_senders() {
+    holds::<Small>("two senders", Scope::two_senders().of(1, 3));
+}
+
+#[test]
+fn cancelled_receives() {
+    holds::<Small>("cancelled receives", Scope::cancelled().of(3, 3));
+    holds::<Tiny>("cancelled receives, one RTR", Scope::cancelled().of(3, 3));
+}
+
+#[test]
+fn two_tags() {
+    holds::<Small>("two tags", Scope::two_tags().of(3, 3));
+    holds::<Tiny>("two tags, one record", Scope::two_tags().of(3, 3));
+}

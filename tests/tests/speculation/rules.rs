@@ -1,0 +1,101 @@
+//! What each rule is for: without it, some program on some network goes wrong.
+
+use strait_core::rndv::Rules;
+
+use crate::checker::{BOUND, DATA, END, USE, breaks};
+use crate::program::Scope;
+use crate::state::Ruled;
+use crate::{Small, Tiny};
+
+/// A test that the rules of `base` but for one break `property` in some program of `scope`.
+macro_rules! without {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident, $base:ty { $($rule:ident: $type:ty = $value:expr)? }
+        $($duty:ident: $duty_value:expr)?, $scope:expr => $property:expr
+    ) => {
+        $(#[doc = $doc])*
+        #[test]
+        fn $name() {
+            #[derive(Clone, Debug, Eq, Hash, PartialEq)]
+            struct Without;
+
+            impl Rules for Without {
+                const RTRS: u32 = <$base>::RTRS;
+                const RECORDS: usize = <$base>::RECORDS;
+                $(const $rule: $type = $value;)?
+            }
+
+            impl Ruled for Without {
+                $(const $duty: bool = $duty_value;)?
+            }
+
+            breaks::<Without>(stringify!($name), &$scope, $property);
+        }
+    };
+}
+
+without! {
+    /// An RTR whose message left by RTS is used for the next one.
+    in_order, Small { IN_ORDER: bool = false }, Scope::one_envelope().of(3, 2) => DATA
+}
+without! {
+    /// The next receive asks for the message that has used an RTR already: nobody uses what it sends.
+    acknowledged, Small { ACKNOWLEDGED: bool = false }, Scope::one_envelope().of(3, 2) => USE
+}
+without! {
+    /// A message is written to a receive while an older one without RTR takes it.
+    no_rtr_past_none, Small { NO_RTR_PAST_NONE: bool = false }, Scope::one_envelope().of(3, 2) => DATA
+}
+without! {
+    /// The same, where the older one has a wildcard.
+    no_rtr_past_wildcard, Small { NO_RTR_PAST_WILDCARD: bool = false }, Scope::wildcards().of(2, 2) => DATA
+}
+without! {
+    /// An eager message took the receive whose RTR the next message uses.
+    eager_flag, Small { EAGER_FLAG: bool = false }, Scope::one_envelope().of(3, 2) => DATA
+}
+without! {
+    /// Two eager messages took the receives, and one turn was skipped.
+    skipped, Small { SKIPPED: u32 = 1 }, Scope::one_envelope().of(3, 2) => DATA
+}
+without! {
+    /// A sender that said stop-RTR is sent RTRs.
+    stop_rtr, Small { STOP_RTR: bool = false }, Scope::one_envelope().of(3, 2) => BOUND
+}
+without! {
+    /// Every receive that an eager message takes has sent an RTR.
+    misprediction, Tiny { MISPREDICTION: bool = false }, Scope::one_envelope().of(3, 2) => BOUND
+}
+without! {
+    /// More RTRs than the sender skips turns.
+    bounded, Tiny { BOUNDED: bool = false }, Scope::one_envelope().of(3, 2) => BOUND
+}
+without! {
+    /// A record that was thrown away and made anew uses an RTR from before.
+    counts_on, Tiny { COUNTS_ON: bool = false }, Scope::two_tags().of(3, 3) => DATA
+}
+without! {
+    /// A message is written into the buffer of a cancelled receive.
+    retraction, Small { RETRACTION: bool = false }, Scope::cancelled().of(2, 2) => DATA
+}
+without! {
+    /// Or the RTR of a cancelled receive is kept.
+    retraction_alone, Small { RETRACTION: bool = false }, Scope::cancelled().of(0, 2) => END
+}
+without! {
+    /// A cancel waits for ever.
+    answers, Small {} ANSWERS: false, Scope::cancelled().of(0, 1) => END
+}
+without! {
+    /// The receives behind a cancelled one get other messages than they have asked for.
+    takes_back_younger, Small {} TAKES_BACK_YOUNGER: false, Scope::cancelled().of(3, 3) => DATA
+}
+without! {
+    /// A receive is cancelled while its message is on its way.
+    answers_in_order, Small {} ANSWERS_IN_ORDER: false, Scope::cancelled().of(2, 2) => DATA
+}
+without! {
+    /// A program that posts and cancels sends RTRs without end.
+    stops_after_cancel, Tiny {} STOPS_AFTER_CANCEL: false, Scope::cancelled().of(2, 2) => BOUND
+}

@@ -1,0 +1,148 @@
+//! The ranks that send, as an engine does it.
+
+use std::sync::Arc;
+
+use strait_core::rndv::{Rendezvous, Start, Turn};
+use strait_core::wire::Key;
+
+use crate::program::{CONTEXT, Step, Way};
+use crate::replayed::Replayed;
+use crate::state::{Body, Broken, Claim, Message, Packet, Ruled, State, Word};
+
+/// The rank that receives, as the senders call it.
+const RECEIVER: u32 = 9;
+
+/// The key of a tag.
+pub(crate) const fn key(tag: u32) -> Key {
+    Key::new(CONTEXT, tag)
+}
+
+impl<R: Ruled> State<R> {
+    /// The next send begins.
+    pub(crate) fn send(&mut self, number: usize) {
+        let sender = &mut self.senders[number];
+        let send = self.program.sends[number][sender.begun];
+        let message = Message { sender: number as u32, number: sender.begun, tag: send.tag };
+        sender.begun += 1;
+        let body = match send.way {
+            Way::Eager => {
+                sender.untold.push(send.tag);
+                // On a node nobody is told of an eager message, until the next large one asks.
+                if !self.is_on_node() {
+                    self.tell(number, send.tag);
+                }
+                Body::Eager
+            }
+            Way::Rendezvous => self.start(message, Rendezvous::Speculative),
+            Way::Plain => self.start(message, Rendezvous::Plain),
+        };
+        self.expect_use(message, body);
+        let sender = &mut self.senders[number];
+        if let Body::Rts(_) = body {
+            sender.announced.push(message.number);
+        }
+        sender.out.push_back(Packet::Message(message, body));
+    }
+
+    /// The machine is told of eager messages.
+    fn tell(&mut self, number: usize, tag: u32) {
+        let sender = &mut self.senders[number];
+        if sender.untold.contains(&tag) {
+            sender.untold.retain(|other| *other != tag);
+            Arc::make_mut(&mut sender.machine)
+                .call(move |machine| machine.eager(RECEIVER, key(tag)));
+        }
+    }
+
+    fn start(&mut self, message: Message, choice: Rendezvous) -> Body {
+        self.tell(message.sender as usize, message.tag);
+        let key = key(message.tag);
+        let machine = Arc::make_mut(&mut self.senders[message.sender as usize].machine);
+        let start = machine.call(move |machine| machine.start(RECEIVER, key, choice));
+        let (turn, target) = match start {
+            Start::Rts(turn) => return Body::Rts(turn),
+            Start::Write { turn, target } => (turn, target),
+        };
+        if self.use_rtr(message, target) {
+            return Body::RtrAck(turn, target);
+        }
+        let machine = Arc::make_mut(&mut self.senders[message.sender as usize].machine);
+        Body::Rts(machine.call(move |machine| machine.refused(RECEIVER, key)))
+    }
+
+    /// Writes into the buffer of `target`. False: its RTR was taken back.
+    fn use_rtr(&mut self, message: Message, target: usize) -> bool {
+        let on_node = self.is_on_node();
+        let receive = &mut self.receives[target];
+        if on_node {
+            if receive.claim != Claim::Open {
+                return false;
+            }
+            receive.claim = Claim::Taken;
+        }
+        // The buffer is claimed from the posting of its receive until that one is cancelled or meets a message.
+        let is_claimed = receive.is_posted && receive.written.is_none();
+        receive.written = Some(message);
+        self.require(is_claimed, Broken::Data);
+        true
+    }
+
+    /// In a steady program an RTR that has come is used.
+    fn expect_use(&mut self, message: Message, body: Body) {
+        if !self.program.is_steady(R::RECORDS) {
+            return;
+        }
+        let Message { sender, number, tag } = message;
+        let before = self.program.sends[sender as usize][..number].iter();
+        let place = before.filter(|send| send.tag == tag).count();
+        let is_of = |step: &Step| {
+            matches!(step, Step::Receive { pattern, .. }
+                if pattern.source == sender && pattern.tag == tag)
+        };
+        let of_envelope = (0..self.receives.len()).filter(|step| is_of(&self.program.steps[*step]));
+        let receive = of_envelope.map(|receive| &self.receives[receive]).nth(place);
+        let could = receive.is_some_and(|receive| receive.heard);
+        self.require(!could || matches!(body, Body::RtrAck(..)), Broken::Use);
+    }
+
+    /// The next word of the receiver comes.
+    pub(crate) fn hear(&mut self, number: usize) {
+        let sender = &mut self.senders[number];
+        let Some(word) = sender.incoming.pop_front() else { return };
+        match word {
+            Word::Rtr { tag, turn, receive } => {
+                let machine = Arc::make_mut(&mut sender.machine);
+                machine.call(move |machine| machine.rtr(RECEIVER, key(tag), turn, receive));
+                self.receives[receive].heard = true;
+            }
+            Word::Retract { tag, turn } => {
+                let machine = Arc::make_mut(&mut sender.machine);
+                machine.call(move |machine| machine.retract(RECEIVER, key(tag), turn));
+                if R::ANSWERS {
+                    let place = if R::ANSWERS_IN_ORDER { sender.out.len() } else { 0 };
+                    sender.out.insert(place, Packet::Retracted);
+                }
+            }
+            Word::Done(message) => sender.announced.retain(|number| *number != message),
+        }
+    }
+
+    /// Whose RTRs further messages of an envelope would use, in order.
+    pub(crate) fn still_usable(&self, sender: usize, tag: u32) -> Vec<(Turn, usize)> {
+        let mut machine = Replayed::clone(&self.senders[sender].machine);
+        if self.senders[sender].untold.contains(&tag) {
+            return Vec::new();
+        }
+        let mut usable = Vec::new();
+        while let Start::Write { turn, target } =
+            machine.call(move |machine| machine.start(RECEIVER, key(tag), Rendezvous::Speculative))
+        {
+            // From one that was taken back on, none is.
+            if self.is_on_node() && self.receives[target].claim != Claim::Open {
+                break;
+            }
+            usable.push((turn, target));
+        }
+        usable
+    }
+}

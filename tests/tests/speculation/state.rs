@@ -1,0 +1,249 @@
+//! One state of the whole: the ranks, what is between them, and what they have done.
+
+use core::fmt::Debug;
+use core::hash::Hash;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use strait::SystemMemory;
+use strait_core::matching::Envelope;
+use strait_core::rndv::{Rules, Sender, Turn};
+
+use crate::program::{Network, Program, envelope};
+use crate::receiving::Receiving;
+use crate::replayed::{Machine, Replayed};
+
+/// Rules of a model: those of the machines, and what whoever embeds them has to do.
+pub(crate) trait Ruled: Rules + Clone + Debug + Eq + Hash + Send + Sync + 'static {
+    /// On a node a receive that is cancelled takes back the RTRs behind its own too.
+    const TAKES_BACK_YOUNGER: bool = true;
+    /// Between nodes a retraction is answered.
+    const ANSWERS: bool = true;
+    /// Between nodes the answer to a retraction keeps the order of the messages.
+    const ANSWERS_IN_ORDER: bool = true;
+    /// A receiver that has cancelled a receive which had asked sends no RTR before the next turn.
+    const STOPS_AFTER_CANCEL: bool = true;
+}
+
+/// A message: its sender and its place among that one's.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Message {
+    pub(crate) sender: u32,
+    pub(crate) number: usize,
+    pub(crate) tag: u32,
+}
+
+impl Message {
+    pub(crate) const fn envelope(&self) -> Envelope {
+        envelope(self.sender, self.tag)
+    }
+
+    /// What the queue of unexpected messages calls it.
+    pub(crate) const fn name(&self) -> u32 {
+        (self.sender << 16) + self.number as u32
+    }
+}
+
+/// How a message comes.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Body {
+    Eager,
+    Rts(Option<Turn>),
+    /// The data are where the RTR of this receive wanted them.
+    RtrAck(Turn, usize),
+}
+
+/// What travels from a sender to the receiver.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Packet {
+    Message(Message, Body),
+    /// The answer to [`Word::Retract`].
+    Retracted,
+}
+
+/// What travels from the receiver to a sender.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Word {
+    Rtr {
+        tag: u32,
+        turn: Turn,
+        receive: usize,
+    },
+    Retract {
+        tag: u32,
+        turn: Turn,
+    },
+    /// The message with this number has been read.
+    Done(usize),
+}
+
+/// The word of an RTR between ranks of a node.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Claim {
+    Open,
+    Taken,
+    Retracted,
+}
+
+/// A rank that sends.
+#[derive(Clone, Debug, Hash, PartialEq)]
+pub(crate) struct Sending<R: Ruled> {
+    pub(crate) machine: Arc<Replayed<Sender<usize, SystemMemory, R>>>,
+    /// Sends that have begun.
+    pub(crate) begun: usize,
+    /// Announced messages that nobody has read yet.
+    pub(crate) announced: Vec<usize>,
+    /// On a node: tags of eager messages of which the machine has not been told.
+    pub(crate) untold: Vec<u32>,
+    /// To the receiver.
+    pub(crate) out: VecDeque<Packet>,
+    /// From the receiver.
+    pub(crate) incoming: VecDeque<Word>,
+}
+
+/// A receive.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Receive {
+    /// What its RTR asked for.
+    pub(crate) asked: Option<Turn>,
+    pub(crate) is_posted: bool,
+    /// The message it got.
+    pub(crate) met: Option<Message>,
+    /// The message whose sender wrote into its buffer.
+    pub(crate) written: Option<Message>,
+    /// Its RTR has come.
+    pub(crate) heard: bool,
+    /// Used by RTRs on a node.
+    pub(crate) claim: Claim,
+}
+
+/// What must not happen.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Broken {
+    /// A message went to another receive than MPI-4.1 §3.5 says.
+    Order,
+    /// Data were written into the buffer of a receive which did not get the message.
+    Data,
+    /// A receiver sent more RTRs than it may, or one to a sender that had said stop-RTR.
+    Bound,
+    /// An RTR came before the message that it was for, and was not used, in a program where nothing is in its way.
+    Use,
+}
+
+/// A state.
+#[derive(Clone, Debug, Hash, PartialEq)]
+pub(crate) struct State<R: Ruled> {
+    pub(crate) program: Arc<Program>,
+    pub(crate) senders: Vec<Sending<R>>,
+    pub(crate) receiving: Receiving<R>,
+    pub(crate) receives: Vec<Receive>,
+    pub(crate) broken: Option<Broken>,
+}
+
+/// What may happen next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Action {
+    /// A sender begins its next send.
+    Send(usize),
+    /// A sender takes the next word of the receiver.
+    Hear(usize),
+    /// The receiver takes the next packet of a sender.
+    Deliver(usize),
+    /// The receiver takes the next step of its program.
+    Step,
+    /// The receiver, which cancels, takes back the next RTR.
+    Retract,
+}
+
+impl<T: Copy + Debug + Send + Sync, R: Ruled> Machine for Sender<T, SystemMemory, R> {
+    fn fresh() -> Self {
+        Self::new(SystemMemory)
+    }
+}
+
+impl<R: Ruled> State<R> {
+    /// The beginning of a program.
+    pub(crate) fn new(program: &Arc<Program>) -> Self {
+        let sender = Sending {
+            machine: Arc::new(Replayed::new()),
+            begun: 0,
+            announced: Vec::new(),
+            untold: Vec::new(),
+            out: VecDeque::new(),
+            incoming: VecDeque::new(),
+        };
+        let mut state = Self {
+            program: program.clone(),
+            senders: vec![sender; program.sends.len()],
+            receiving: Receiving::new(),
+            receives: Vec::new(),
+            broken: None,
+        };
+        for _ in 0..program.opened {
+            state.open();
+        }
+        state
+    }
+
+    /// The next receive, and the message that it gets.
+    fn open(&mut self) {
+        let sender = self.pattern_of(self.receiving.steps).source as usize;
+        for action in
+            [Action::Step, Action::Send(sender), Action::Deliver(sender), Action::Hear(sender)]
+        {
+            self.act(action);
+        }
+        assert!(self.receives.iter().all(|receive| receive.met.is_some()));
+    }
+
+    /// All that may happen. A state in which something was broken is the last.
+    pub(crate) fn actions(&self) -> Vec<Action> {
+        if self.broken.is_some() {
+            return Vec::new();
+        }
+        let mut actions = Vec::new();
+        // Who takes back RTRs on a node is inside a call.
+        let busy = !self.receiving.retracting.is_empty();
+        for (number, sender) in self.senders.iter().enumerate() {
+            if sender.begun < self.program.sends[number].len() {
+                actions.push(Action::Send(number));
+            }
+            if !sender.incoming.is_empty() {
+                actions.push(Action::Hear(number));
+            }
+            if !sender.out.is_empty() && !busy {
+                actions.push(Action::Deliver(number));
+            }
+        }
+        if busy {
+            actions.push(Action::Retract);
+        } else if self.receiving.steps < self.program.steps.len()
+            && self.receiving.cancelling.is_none()
+        {
+            actions.push(Action::Step);
+        }
+        actions
+    }
+
+    /// Does one thing.
+    pub(crate) fn act(&mut self, action: Action) {
+        match action {
+            Action::Send(sender) => self.send(sender),
+            Action::Hear(sender) => self.hear(sender),
+            Action::Deliver(sender) => self.deliver(sender),
+            Action::Step => self.step(),
+            Action::Retract => self.retract(),
+        }
+    }
+
+    /// Notes that something must not have happened.
+    pub(crate) fn require(&mut self, holds: bool, otherwise: Broken) {
+        if !holds {
+            self.broken.get_or_insert(otherwise);
+        }
+    }
+
+    pub(crate) fn is_on_node(&self) -> bool {
+        self.program.network == Network::Words
+    }
+}
