@@ -57,6 +57,8 @@ fn processes_that_speculate() {
     let name = "processes_that_speculate";
     for transfer in ["auto", "cma_shared"] {
         let job = Ranks::new(3, name).with("STRAIT_RENDEZVOUS", "speculative");
+        // What goes in parcels asks nobody.
+        let job = job.with("STRAIT_PARCEL_MAX", 0);
         job.with("STRAIT_LMT", transfer).with("STRAIT_EAGER_MAX", 1000).run(|world| {
             traffic::seeds(110_000, 4).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
             report(format_args!("{:?}", world.rtrs()));

@@ -103,6 +103,8 @@ impl<M: Memory + Clone> Engine<M> {
                 *asked = None;
             }
         }
+        // Otherwise a program that posts and cancels would fill its peer's queue.
+        self.asking.mispredicted(source, key);
         Ok(())
     }
 

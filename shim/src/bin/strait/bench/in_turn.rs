@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::sampling::Effort;
 use super::stage::Stage;
 
-/// Samples of each way that are taken before those that count, but not more than count.
+/// Samples of each way that are taken before those that count, but fewer than count.
 const WARM_UP: usize = 3;
 
 /// Measures `ways` ways, at least once each: `once` goes one of them on every rank, with a number that no other call has, and
@@ -24,7 +24,7 @@ pub(super) fn measure<F>(
     mut once: impl FnMut(usize, u64) -> Result<F, Box<dyn Error>>,
 ) -> Result<Vec<Vec<F>>, Box<dyn Error>> {
     let deadline = Instant::now() + effort.limit;
-    let warm_up = WARM_UP.min(effort.samples);
+    let warm_up = WARM_UP.min(effort.samples.saturating_sub(1));
     let mut samples: Vec<_> = (0..ways).map(|_| Vec::with_capacity(effort.samples)).collect();
     let mut calls = 0;
     for number in 0.. {

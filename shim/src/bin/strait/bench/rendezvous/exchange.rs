@@ -12,6 +12,7 @@ use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::{Stage, TAG};
 use super::super::stats::{self, Summary};
+use super::rtrs::{self, Counts};
 use super::setting;
 use super::work::Work;
 
@@ -62,8 +63,12 @@ pub(super) fn run(
     sizes: &[usize],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    report.columns(&[&["exchange", "bytes", "comm./comp."], &setting::columns()[..]].concat());
+    let rtrs = rtrs::columns();
+    let rtrs: Vec<&str> = rtrs.iter().map(String::as_str).collect();
+    let names = ["exchange", "bytes", "comm./comp."];
+    report.columns(&[&names, &setting::columns()[..], &rtrs].concat());
     let processor = Processor::new();
+    let iterations = effort.rounds.unwrap_or(ITERATIONS);
     for (number, model) in (0..).zip(Model::ALL) {
         for &bytes in sizes {
             let mut exchange = Exchange::new(stage, model, processor, bytes);
@@ -73,8 +78,9 @@ pub(super) fn run(
                 exchange.work.amounts = model.parts().map(|part| part * computation);
                 let samples = in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {
                     let endpoint = setting::endpoint(stage, way, number);
-                    exchange.sample(endpoint, effort.rounds.unwrap_or(ITERATIONS), seed)
+                    Counts::during(stage, || exchange.sample(endpoint, iterations, seed))
                 })?;
+                let (samples, counts) = setting::apart(samples);
                 let ratio = if ratio.is_finite() {
                     ratio.to_string()
                 } else {
@@ -86,9 +92,10 @@ pub(super) fn run(
                     let variant = format!("{}, {ratio}, {}", model.name(), setting.name());
                     Row::new("exchange", bytes, metric, unit, figures).of_variant(variant)
                 };
-                let cells = setting::compare(report, &samples, row)?;
+                let cells = setting::compare(report, &samples, &row)?;
+                let rtrs = rtrs::tell(report, &counts, iterations, row)?;
                 let names = vec![model.name().to_owned(), stats::bytes(bytes), ratio.clone()];
-                report.line([names, cells].concat());
+                report.line([names, cells, rtrs].concat());
                 report.step();
             }
         }

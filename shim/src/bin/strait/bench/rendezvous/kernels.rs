@@ -15,6 +15,7 @@ use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::{Stage, TAG};
 use super::super::stats::{self, Summary};
+use super::rtrs::{self, Counts};
 use super::setting;
 use super::work::Work;
 
@@ -59,12 +60,14 @@ pub(super) fn run(
     sizes: &[usize],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    report.columns(&[&["kernel", "bytes", "of it"], &setting::columns()[..]].concat());
+    let rtrs = rtrs::columns();
+    let rtrs: Vec<&str> = rtrs.iter().map(String::as_str).collect();
+    report.columns(&[&["kernel", "bytes", "of it"], &setting::columns()[..], &rtrs].concat());
     let processor = Processor::new();
+    let iterations = effort.rounds.unwrap_or(ITERATIONS);
     for (number, pattern) in (0..).zip(Pattern::ALL) {
         for &bytes in sizes {
             let mut kernel = Kernel::new(stage, pattern, processor, bytes);
-            let iterations = effort.rounds.unwrap_or(ITERATIONS);
             let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
             let alone = in_turn::measure(stage, few, 1, |_, seed| {
                 kernel.sample(setting::endpoint(stage, 0, number), iterations, seed)
@@ -76,8 +79,10 @@ pub(super) fn run(
                 kernel.work.amounts = [alone / 2.0; 2];
             }
             let samples = in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {
-                kernel.sample(setting::endpoint(stage, way, number), iterations, seed)
+                let endpoint = setting::endpoint(stage, way, number);
+                Counts::during(stage, || kernel.sample(endpoint, iterations, seed))
             })?;
+            let (samples, counts) = setting::apart(samples);
             for (at, what) in ["iteration", "waits"].into_iter().enumerate() {
                 let of = |samples: &Vec<[f64; 2]>| samples.iter().map(|both| both[at]).collect();
                 let samples: Vec<Vec<f64>> = samples.iter().map(of).collect();
@@ -85,9 +90,13 @@ pub(super) fn run(
                     let variant = format!("{}, {what}, {}", pattern.name(), setting.name());
                     Row::new("kernels", bytes, metric, unit, figures).of_variant(variant)
                 };
-                let cells = setting::compare(report, &samples, row)?;
+                let cells = setting::compare(report, &samples, &row)?;
+                let rtrs = match at {
+                    0 => rtrs::tell(report, &counts, iterations, &row)?,
+                    _ => vec![String::new(); rtrs.len()],
+                };
                 let names = vec![pattern.name().to_owned(), stats::bytes(bytes), what.to_owned()];
-                report.line([names, cells].concat());
+                report.line([names, cells, rtrs].concat());
             }
             report.step();
         }

@@ -6,6 +6,7 @@ mod message;
 mod overhead;
 mod overlap;
 mod progress;
+mod rtrs;
 mod setting;
 mod work;
 
@@ -13,6 +14,7 @@ use core::error::Error;
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
+use strait::Transfer;
 use strait::hca::soft::{Mode, TimeModel};
 
 use super::report::Report;
@@ -89,13 +91,14 @@ impl Kind {
     }
 }
 
-/// What the ranks get in their environment besides the launcher's: between nodes the device with a thread, which moves data
-/// while a rank computes, unless the user wants another.
+/// What the ranks get in their environment besides the launcher's, unless the user wants something else.
+///
+/// Between nodes the device with a thread, which moves data while a rank computes. On a node one way for all large messages,
+/// that either end goes alone while the other computes: what is chosen by what was fastest lately would be chosen by what
+/// another setting did.
 pub(super) fn environment() -> Vec<(OsString, OsString)> {
-    const DEVICE: &str = "STRAIT_HCA";
-    let engine = Mode::Engine(TimeModel::INFINIBAND_2004).name();
-    match std::env::var_os(DEVICE) {
-        Some(_) => Vec::new(),
-        None => vec![(DEVICE.into(), engine.into())],
-    }
+    let device = Mode::Engine(TimeModel::INFINIBAND_2004).name();
+    let wanted = [("STRAIT_HCA", device), ("STRAIT_LMT", Transfer::CmaShared.name())];
+    let absent = wanted.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    absent.map(|(name, value)| (name.into(), value.into())).collect()
 }

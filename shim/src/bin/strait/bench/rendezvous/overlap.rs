@@ -16,7 +16,7 @@ use super::message::{Message, Passed, Roles};
 use super::setting;
 
 /// The amounts of computation, in parts of the message's own time. The first is none.
-const RUNGS: [f64; 5] = [0.0, 0.5, 0.8, 1.0, 1.25];
+const RUNGS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 
 /// Number of measurements of one size.
 pub(super) const STEPS: usize = Roles::ALL.len();

@@ -16,7 +16,7 @@ use super::overlap::{climb, times};
 use super::setting;
 
 /// The amounts of computation, in parts of the message's own time.
-const RUNGS: [f64; 6] = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0];
+const RUNGS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 
 /// Number of measurements of one size.
 pub(super) const STEPS: usize = Roles::ALL.len();

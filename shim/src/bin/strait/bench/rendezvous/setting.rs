@@ -56,3 +56,8 @@ pub(super) fn compare(
     }
     Ok(cells)
 }
+
+/// The figures of each setting, and what was counted beside them.
+pub(super) fn apart<F, C>(samples: Vec<Vec<(F, C)>>) -> (Vec<Vec<F>>, Vec<Vec<C>>) {
+    samples.into_iter().map(|own| own.into_iter().unzip()).unzip()
+}

@@ -1,13 +1,13 @@
 //! The ranks that send, as an engine does it.
 
+use core::mem;
 use std::sync::Arc;
 
 use strait_core::rndv::{Rendezvous, Start, Turn};
 use strait_core::wire::Key;
 
 use crate::program::{CONTEXT, Step, Way};
-use crate::replayed::Replayed;
-use crate::state::{Body, Broken, Claim, Message, Packet, Ruled, State, Word};
+use crate::state::{Body, Broken, Claim, Message, Packet, Ruled, Sending, State, Word};
 
 /// The rank that receives, as the senders call it.
 const RECEIVER: u32 = 9;
@@ -17,19 +17,34 @@ pub(crate) const fn key(tag: u32) -> Key {
     Key::new(CONTEXT, tag)
 }
 
+impl<R: Ruled> Sending<R> {
+    /// Looks for marks of eager messages, before a large one.
+    fn look(&mut self, key: Key) {
+        self.looks += 1;
+        if mem::take(&mut self.marked) {
+            self.found = self.looks;
+        }
+        let (found, number) = (self.found, self.looks);
+        let machine = Arc::make_mut(&mut self.machine);
+        machine.call(move |machine| machine.catch_up(RECEIVER, key, found, number));
+    }
+}
+
 impl<R: Ruled> State<R> {
     /// The next send begins.
     pub(crate) fn send(&mut self, number: usize) {
+        let on_node = self.is_on_node();
         let sender = &mut self.senders[number];
         let send = self.program.sends[number][sender.begun];
         let message = Message { sender: number as u32, number: sender.begun, tag: send.tag };
         sender.begun += 1;
         let body = match send.way {
             Way::Eager => {
-                sender.untold.push(send.tag);
-                // On a node nobody is told of an eager message, until the next large one asks.
-                if !self.is_on_node() {
-                    self.tell(number, send.tag);
+                // On a node it leaves a mark, one for all tags.
+                sender.marked = on_node;
+                if !on_node {
+                    let machine = Arc::make_mut(&mut sender.machine);
+                    machine.call(move |machine| machine.eager(RECEIVER, key(send.tag)));
                 }
                 Body::Eager
             }
@@ -44,20 +59,14 @@ impl<R: Ruled> State<R> {
         sender.out.push_back(Packet::Message(message, body));
     }
 
-    /// The machine is told of eager messages.
-    fn tell(&mut self, number: usize, tag: u32) {
-        let sender = &mut self.senders[number];
-        if sender.untold.contains(&tag) {
-            sender.untold.retain(|other| *other != tag);
-            Arc::make_mut(&mut sender.machine)
-                .call(move |machine| machine.eager(RECEIVER, key(tag)));
-        }
-    }
-
     fn start(&mut self, message: Message, choice: Rendezvous) -> Body {
-        self.tell(message.sender as usize, message.tag);
         let key = key(message.tag);
-        let machine = Arc::make_mut(&mut self.senders[message.sender as usize].machine);
+        let on_node = self.is_on_node();
+        let sender = &mut self.senders[message.sender as usize];
+        if on_node {
+            sender.look(key);
+        }
+        let machine = Arc::make_mut(&mut sender.machine);
         let start = machine.call(move |machine| machine.start(RECEIVER, key, choice));
         let (turn, target) = match start {
             Start::Rts(turn) => return Body::Rts(turn),
@@ -129,10 +138,11 @@ impl<R: Ruled> State<R> {
 
     /// Whose RTRs further messages of an envelope would use, in order.
     pub(crate) fn still_usable(&self, sender: usize, tag: u32) -> Vec<(Turn, usize)> {
-        let mut machine = Replayed::clone(&self.senders[sender].machine);
-        if self.senders[sender].untold.contains(&tag) {
-            return Vec::new();
+        let mut sender = self.senders[sender].clone();
+        if self.is_on_node() {
+            sender.look(key(tag));
         }
+        let machine = Arc::make_mut(&mut sender.machine);
         let mut usable = Vec::new();
         while let Start::Write { turn, target } =
             machine.call(move |machine| machine.start(RECEIVER, key(tag), Rendezvous::Speculative))

@@ -93,8 +93,10 @@ pub(crate) struct Sending<R: Ruled> {
     pub(crate) begun: usize,
     /// Announced messages that nobody has read yet.
     pub(crate) announced: Vec<usize>,
-    /// On a node: tags of eager messages of which the machine has not been told.
-    pub(crate) untold: Vec<u32>,
+    /// On a node: an eager message went since the last look, the number of that look, and of the last that found one.
+    pub(crate) marked: bool,
+    pub(crate) looks: u64,
+    pub(crate) found: u64,
     /// To the receiver.
     pub(crate) out: VecDeque<Packet>,
     /// From the receiver.
@@ -168,7 +170,9 @@ impl<R: Ruled> State<R> {
             machine: Arc::new(Replayed::new()),
             begun: 0,
             announced: Vec::new(),
-            untold: Vec::new(),
+            marked: false,
+            looks: 0,
+            found: 0,
             out: VecDeque::new(),
             incoming: VecDeque::new(),
         };

@@ -196,7 +196,10 @@ impl<R: Ruled> State<R> {
         let credit = self.receiving.credit(source, tag);
         let bounded = *credit > 0;
         *credit = credit.saturating_sub(1);
-        self.require(bounded, Broken::Bound);
+        let posted = self.receiving.inbox.posted.youngest_first(pattern);
+        let asking = posted.filter(|(_, other)| self.receives[*other as usize].asked.is_some());
+        let few = asking.count() <= R::RTRS as usize;
+        self.require(bounded && few, Broken::Bound);
         self.senders[source as usize].incoming.push_back(Word::Rtr { tag, turn, receive });
     }
 
