@@ -11,8 +11,11 @@ use crate::boot::{self, KeyValueStore};
 use crate::hca::soft::{Fabric, Mode, SoftHca};
 use crate::{Nodes, Rank, SystemMemory};
 
+/// A software device whose registrations are kept.
+pub(crate) type SoftDevice = Cached<SoftHca, Unwatched, SystemMemory>;
+
 /// A network of software devices.
-pub(crate) type SoftNetwork = Network<Cached<SoftHca, Unwatched, SystemMemory>>;
+pub(crate) type SoftNetwork = Network<SoftDevice>;
 
 /// Registrations of users' buffers that are kept; fewer than a software device has regions.
 const KEPT: Limits = Limits { entries: 256, bytes: u64::MAX };

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use strait::{ANY_SOURCE, Endpoint, Op, Rank, Rendezvous, Request, wait_all};
 
+use super::super::computation::Processor;
 use super::super::in_turn;
 use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::{Stage, TAG};
 use super::super::stats::{self, Summary};
-use super::computation::Processor;
 use super::rtrs::{self, Counts};
 use super::setting;
 use super::work::Work;
