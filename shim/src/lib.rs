@@ -58,7 +58,9 @@ pub use strait_core::progress::{Fault, Held, Rtrs, Status, Tuning};
 pub use strait_core::reduce::{Integer, Op};
 pub use strait_core::rma::{Run, Shape};
 pub use strait_core::rndv::Rendezvous;
-pub use window::{Assert, AtomicityDomain, Exposable, Local, Operation, Window, WindowError};
+pub use window::{
+    Accumulates, Assert, AtomicityDomain, Exposable, Local, Operation, Window, WindowError,
+};
 pub use world::World;
 
 /// A process of a job, from 0.

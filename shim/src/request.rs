@@ -11,7 +11,8 @@ use strait_core::progress::{
 use strait_core::wire::Key;
 
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Endpoint, Error, Rank, Tag, World};
+use crate::network::TransferId;
+use crate::{Endpoint, Error, Rank, Tag, WindowError, World};
 
 /// Where operations that do not wait begin and end.
 ///
@@ -31,11 +32,12 @@ use crate::{Endpoint, Error, Rank, Tag, World};
 /// # Ok(()) }
 /// ```
 ///
-/// Requests that are still unfinished when the scope ends, or are dropped before, are settled without waiting:
+/// Requests that are still unfinished when the scope ends, or are dropped before, are settled, the first three without waiting:
 ///
 /// - a send goes on: what is left of its data is copied, and [`World::finalize`] waits for it to leave;
 /// - a receive that no message has matched is cancelled;
-/// - a receive whose message is arriving takes the message with it: the rest is let go.
+/// - a receive whose message is arriving takes the message with it: the rest is let go;
+/// - a put or get between nodes is waited for.
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     endpoint: Endpoint<'env>,
@@ -149,13 +151,23 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.endpoint.world()
     }
 
-    const fn finished(&'scope self, outcome: Outcome) -> Request<'scope> {
+    pub(crate) const fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    pub(crate) const fn finished(&'scope self, outcome: Outcome) -> Request<'scope> {
         Request { world: self.world(), open: &self.open, state: State::Done(outcome) }
     }
 
     fn pending(&'scope self, id: RequestId) -> Request<'scope> {
         self.open.set(self.open.get() + 1);
         Request { world: self.world(), open: &self.open, state: State::Pending(id) }
+    }
+
+    /// A transfer on a window's lane that goes on by itself.
+    pub(crate) fn transferring(&'scope self, id: TransferId) -> Request<'scope> {
+        self.open.set(self.open.get() + 1);
+        Request { world: self.world(), open: &self.open, state: State::Transferring(id) }
     }
 
     #[inline(never)]
@@ -240,7 +252,10 @@ pub struct Request<'scope> {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Pending(RequestId),
+    Transferring(TransferId),
     Done(Outcome),
+    /// A window's lane broke, although nobody is known to be gone.
+    Broken(WindowError),
 }
 
 impl Request<'_> {
@@ -281,8 +296,9 @@ impl Request<'_> {
     /// How the operation ended badly.
     pub fn status(&self) -> Result<Option<Status>, Error> {
         match self.state {
-            State::Pending(_) => Ok(None),
+            State::Pending(_) | State::Transferring(_) => Ok(None),
             State::Done(outcome) => Ok(Some(outcome?)),
+            State::Broken(error) => Err(error.into()),
         }
     }
 
@@ -296,7 +312,7 @@ impl Request<'_> {
     pub fn cancel(&mut self) -> bool {
         match self.state {
             State::Pending(id) => self.world.turn().cancel(id),
-            State::Done(_) => false,
+            State::Transferring(_) | State::Done(_) | State::Broken(_) => false,
         }
     }
 
@@ -309,25 +325,45 @@ impl Request<'_> {
             self.state = State::Done(*outcome.as_ref().unwrap_or(&Err(Fault::Cancelled)));
             outcome?.map_err(Error::from)?;
         }
+        if let State::Transferring(id) = self.state {
+            let ended = self.world.wait_until(|| self.look().then_some(()));
+            if let Err(error) = ended {
+                self.world.settle_transfer(id);
+                self.open.set(self.open.get() - 1);
+                self.state = State::Done(Err(Fault::Cancelled));
+                return Err(error);
+            }
+        }
         Ok(self.status()?.ok_or(Fault::Cancelled)?)
     }
 
     /// True when the operation is over.
     fn look(&mut self) -> bool {
-        let State::Pending(id) = self.state else { return true };
-        let Some(outcome) = self.world.turn().test(id) else { return false };
+        let ended = match self.state {
+            State::Pending(id) => self.world.turn().test(id).map(State::Done),
+            State::Transferring(id) => self.world.test_transfer(id).map(|ended| match ended {
+                Ok(status) => State::Done(Ok(status)),
+                Err(Error::Fault(fault)) => State::Done(Err(fault)),
+                Err(Error::Window(error)) => State::Broken(error),
+                Err(_) => State::Done(Err(Fault::Cancelled)),
+            }),
+            State::Done(_) | State::Broken(_) => return true,
+        };
+        let Some(state) = ended else { return false };
         self.open.set(self.open.get() - 1);
-        self.state = State::Done(outcome);
+        self.state = state;
         true
     }
 }
 
 impl Drop for Request<'_> {
     fn drop(&mut self) {
-        if let State::Pending(id) = self.state {
-            self.world.settle(id);
-            self.open.set(self.open.get() - 1);
+        match self.state {
+            State::Pending(id) => self.world.settle(id),
+            State::Transferring(id) => self.world.settle_transfer(id),
+            State::Done(_) | State::Broken(_) => return,
         }
+        self.open.set(self.open.get() - 1);
     }
 }
 

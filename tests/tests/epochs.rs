@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use strait::boot::Config;
-use strait::{Assert, Error, Fault, Op, Window, World};
+use strait::{Assert, Error, Fault, Nodes, Op, Window, World};
 #[cfg(debug_assertions)]
 use strait_core::sync::Step;
 #[cfg(debug_assertions)]
 use strait_tests::die_at;
-use strait_tests::{Ranks, die, report, threads};
+use strait_tests::{Ranks, die, report, threads_on};
 
 /// A window in the segment, or over private memory.
 fn window(world: &World, private: bool, bytes: usize) -> Window<'_> {
@@ -42,8 +42,9 @@ fn all_to_all(world: &World, window: &Window<'_>, rounds: u64) {
 
 #[test]
 fn an_epoch_ends_when_all_of_its_operations_have() {
-    for ranks in [1, 2, 4] {
-        Ranks::new(ranks, "an_epoch_ends_when_all_of_its_operations_have").run(|world| {
+    for (ranks, nodes) in [(1, 1), (2, 1), (4, 1), (2, 2), (4, 2)] {
+        let job = Ranks::new(ranks, "an_epoch_ends_when_all_of_its_operations_have");
+        job.on_nodes(nodes).run(|world| {
             for private in [false, true] {
                 let window = window(&world, private, 64);
                 all_to_all(&world, &window, 200);
@@ -56,70 +57,79 @@ fn an_epoch_ends_when_all_of_its_operations_have() {
 
 #[test]
 fn an_origin_waits_for_the_post_and_not_before_it_has_to() {
-    threads(Config::new(2), |world| {
-        let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
-        if world.rank() == 0 {
-            for _ in 0..3 {
-                // Nothing is posted yet, and nothing is done.
-                window.start(&[1], Assert::NONE).unwrap();
-                window.complete().unwrap();
-            }
-            endpoint.send(&[1_u8], 1, 0).unwrap();
+    for nodes in [1, 2] {
+        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), late_posts);
+    }
+}
+
+fn late_posts(world: World) {
+    let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
+    if world.rank() == 0 {
+        for _ in 0..3 {
+            // Nothing is posted yet, and nothing is done.
             window.start(&[1], Assert::NONE).unwrap();
-            assert_eq!(window.fetch_and_op(1_u64, 1, 0, Op::Sum).unwrap(), 41, "too early");
             window.complete().unwrap();
-        } else {
-            endpoint.recv(&mut [0_u8], 0, 0).unwrap();
-            for round in 0..3 {
-                window.post(&[0], Assert::NONE).unwrap();
-                window.wait().unwrap();
-                assert_eq!(window.local().load::<u64>(0), Ok(0), "round {round}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-            window.local().store(0, 41_u64).unwrap();
+        }
+        endpoint.send(&[1_u8], 1, 0).unwrap();
+        window.start(&[1], Assert::NONE).unwrap();
+        assert_eq!(window.fetch_and_op(1_u64, 1, 0, Op::Sum).unwrap(), 41, "too early");
+        window.complete().unwrap();
+    } else {
+        endpoint.recv(&mut [0_u8], 0, 0).unwrap();
+        for round in 0..3 {
             window.post(&[0], Assert::NONE).unwrap();
             window.wait().unwrap();
-            assert_eq!(window.local().load::<u64>(0), Ok(42));
+            assert_eq!(window.local().load::<u64>(0), Ok(0), "round {round}");
         }
-        window.free().unwrap();
-    });
+        std::thread::sleep(Duration::from_millis(20));
+        window.local().store(0, 41_u64).unwrap();
+        window.post(&[0], Assert::NONE).unwrap();
+        window.wait().unwrap();
+        assert_eq!(window.local().load::<u64>(0), Ok(42));
+    }
+    window.free().unwrap();
 }
 
 #[test]
 fn who_promises_is_not_waited_for() {
-    threads(Config::new(2), |world| {
-        let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
-        for round in 1..=3_u64 {
-            // An epoch that is checked follows one that is not.
-            for promise in [Assert::NO_CHECK, Assert::NONE | Assert::NO_PUT] {
-                if world.rank() == 1 {
-                    window.post(&[0], promise).unwrap();
-                }
-                endpoint.barrier().unwrap();
-                if world.rank() == 0 {
-                    window.start(&[1], promise).unwrap();
-                    window.accumulate(&[1_u64], 1, 0, Op::Sum).unwrap();
-                    window.complete().unwrap();
-                } else {
-                    window.wait().unwrap();
-                }
-            }
+    for nodes in [1, 2] {
+        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), promises);
+    }
+}
+
+fn promises(world: World) {
+    let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
+    for round in 1..=3_u64 {
+        // An epoch that is checked follows one that is not.
+        for promise in [Assert::NO_CHECK, Assert::NONE | Assert::NO_PUT] {
             if world.rank() == 1 {
-                assert_eq!(window.local().load(0), Ok(2 * round));
+                window.post(&[0], promise).unwrap();
+            }
+            endpoint.barrier().unwrap();
+            if world.rank() == 0 {
+                window.start(&[1], promise).unwrap();
+                window.accumulate(&[1_u64], 1, 0, Op::Sum).unwrap();
+                window.complete().unwrap();
+            } else {
+                window.wait().unwrap();
             }
         }
-        // A fence between no operations is none: only one of them calls it.
-        if world.rank() == 0 {
-            window.fence(Assert::NO_PRECEDE | Assert::NO_SUCCEED).unwrap();
+        if world.rank() == 1 {
+            assert_eq!(window.local().load(0), Ok(2 * round));
         }
-        window.free().unwrap();
-    });
+    }
+    // A fence between no operations is none: only one of them calls it.
+    if world.rank() == 0 {
+        window.fence(Assert::NO_PRECEDE | Assert::NO_SUCCEED).unwrap();
+    }
+    window.free().unwrap();
 }
 
 #[test]
 fn sleepers_are_woken_by_posts_and_completions() {
-    Ranks::new(4, "sleepers_are_woken_by_posts_and_completions").with("STRAIT_CPUS", 1).run(
-        |world| {
+    for nodes in [1, 2] {
+        let job = Ranks::new(4, "sleepers_are_woken_by_posts_and_completions");
+        job.on_nodes(nodes).with("STRAIT_CPUS", 1).run(|world| {
             let window = window(&world, false, 64);
             let (me, ranks) = (world.rank(), world.size());
             let (next, previous) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
@@ -136,45 +146,47 @@ fn sleepers_are_woken_by_posts_and_completions() {
             }
             window.free().unwrap();
             world.finalize().unwrap();
-        },
-    );
+        });
+    }
 }
 
 /// The target computes and makes no call, until it finds in its own part that the origin is done.
 #[test]
 fn a_target_that_never_enters_the_library_is_reached_all_the_same() {
     let name = "a_target_that_never_enters_the_library_is_reached_all_the_same";
-    Ranks::new(2, name).run(|world| {
-        for private in [false, true] {
-            let window = window(&world, private, 1 << 20);
-            window.fence(Assert::NONE).unwrap();
-            if world.rank() == 1 {
-                let part = window.local();
-                while part.load::<u64>(0).unwrap() != 7 {
-                    core::hint::spin_loop();
+    for (nodes, device) in [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-engine")] {
+        Ranks::new(2, name).on_nodes(nodes).with("STRAIT_HCA", device).run(|world| {
+            for private in [false, true] {
+                let window = window(&world, private, 1 << 20);
+                window.fence(Assert::NONE).unwrap();
+                if world.rank() == 1 {
+                    let part = window.local();
+                    while part.load::<u64>(0).unwrap() != 7 {
+                        core::hint::spin_loop();
+                    }
+                    window.sync();
+                    assert_eq!(part.load::<u64>(8), Ok(105));
+                } else {
+                    let data = vec![5_u8; 900_000];
+                    window.put(&data, 1, 64).unwrap();
+                    window.flush(1).unwrap();
+                    let mut found = vec![0_u8; 900_000];
+                    window.get(&mut found, 1, 64).unwrap();
+                    assert_eq!(found, data);
+                    assert_eq!(window.fetch_and_op(5_u64, 1, 8, Op::Sum).unwrap(), 0);
+                    window.accumulate(&[100_u64, 1, 1], 1, 8, Op::Sum).unwrap();
+                    assert_eq!(window.compare_and_swap(1_u64, 2, 1, 16).unwrap(), 1);
+                    window.flush_local(1).unwrap();
+                    window.flush_all().unwrap();
+                    window.put(&[7_u64], 1, 0).unwrap();
+                    window.flush(1).unwrap();
                 }
-                window.sync();
-                assert_eq!(part.load::<u64>(8), Ok(105));
-            } else {
-                let data = vec![5_u8; 900_000];
-                window.put(&data, 1, 64).unwrap();
-                window.flush(1).unwrap();
-                let mut found = vec![0_u8; 900_000];
-                window.get(&mut found, 1, 64).unwrap();
-                assert_eq!(found, data);
-                assert_eq!(window.fetch_and_op(5_u64, 1, 8, Op::Sum).unwrap(), 0);
-                window.accumulate(&[100_u64, 1, 1], 1, 8, Op::Sum).unwrap();
-                assert_eq!(window.compare_and_swap(1_u64, 2, 1, 16).unwrap(), 1);
-                window.flush_local(1).unwrap();
-                window.flush_all().unwrap();
-                window.put(&[7_u64], 1, 0).unwrap();
-                window.flush(1).unwrap();
+                window.fence(Assert::NONE).unwrap();
+                window.free().unwrap();
             }
-            window.fence(Assert::NONE).unwrap();
-            window.free().unwrap();
-        }
-        world.finalize().unwrap();
-    });
+            world.finalize().unwrap();
+        });
+    }
 }
 
 #[track_caller]
@@ -203,58 +215,64 @@ fn survivors_go_on(world: &World, private: bool) {
 
 #[test]
 fn who_waits_for_the_dead_is_told() {
-    Ranks::new(3, "who_waits_for_the_dead_is_told").with_deaths(&[1]).run(|world| {
-        for private in [false, true] {
-            let window = window(&world, private, 64);
-            window.fence(Assert::NONE).unwrap();
-            if private {
-                if world.rank() == 1 {
-                    die();
-                }
-                report("after its death");
-                window.post(&[1], Assert::NONE).unwrap();
-                assert_failed(window.wait(), 1);
-                window.post(&[1], Assert::NONE).unwrap();
-                let failed = loop {
-                    match window.test() {
-                        Ok(ended) => assert!(!ended),
-                        failed => break failed,
+    for nodes in [1, 2] {
+        let job = Ranks::new(3, "who_waits_for_the_dead_is_told").on_nodes(nodes);
+        job.with_deaths(&[1]).run(|world| {
+            for private in [false, true] {
+                let window = window(&world, private, 64);
+                window.fence(Assert::NONE).unwrap();
+                if private {
+                    if world.rank() == 1 {
+                        die();
                     }
-                };
-                assert_failed(failed, 1);
-                window.start(&[1], Assert::NONE).unwrap();
-                assert_failed(window.put(&[1_u8], 1, 0), 1);
-                window.complete().unwrap();
-                assert_failed(window.put(&[1_u8], 1, 0), 1);
-                assert_failed(window.fetch_and_op(1_u64, 1, 0, Op::Sum), 1);
-                assert_failed(window.flush(1), 1);
-                assert_failed(window.fence(Assert::NONE), 1);
-                // The parts of the others are as they were.
-                window.put(&[3_u8], 2 - world.rank(), 5).unwrap();
-                window.flush(2 - world.rank()).unwrap();
-                assert_failed(window.free(), 1);
-            } else {
-                window.free().unwrap();
+                    report("after its death");
+                    window.post(&[1], Assert::NONE).unwrap();
+                    assert_failed(window.wait(), 1);
+                    window.post(&[1], Assert::NONE).unwrap();
+                    let failed = loop {
+                        match window.test() {
+                            Ok(ended) => assert!(!ended),
+                            failed => break failed,
+                        }
+                    };
+                    assert_failed(failed, 1);
+                    window.start(&[1], Assert::NONE).unwrap();
+                    assert_failed(window.put(&[1_u8], 1, 0), 1);
+                    window.complete().unwrap();
+                    assert_failed(window.put(&[1_u8], 1, 0), 1);
+                    assert_failed(window.fetch_and_op(1_u64, 1, 0, Op::Sum), 1);
+                    assert_failed(window.flush(1), 1);
+                    assert_failed(window.fence(Assert::NONE), 1);
+                    // The parts of the others are as they were.
+                    window.put(&[3_u8], 2 - world.rank(), 5).unwrap();
+                    window.flush(2 - world.rank()).unwrap();
+                    assert_failed(window.free(), 1);
+                } else {
+                    window.free().unwrap();
+                }
             }
-        }
-        survivors_go_on(&world, false);
-        survivors_go_on(&world, true);
-        world.finalize().unwrap();
-    });
+            survivors_go_on(&world, false);
+            survivors_go_on(&world, true);
+            world.finalize().unwrap();
+        });
+    }
 }
 
 #[test]
 fn a_window_is_not_made_with_the_dead() {
-    Ranks::new(3, "a_window_is_not_made_with_the_dead").with_deaths(&[1]).run(|world| {
-        world.endpoint().barrier().unwrap();
-        if world.rank() == 1 {
-            die();
-        }
-        assert_failed(world.endpoint().allocate_window(64, 1).map(drop), 1);
-        assert_failed(world.endpoint().create_window(vec![0_u8; 64], 1).map(drop), 1);
-        survivors_go_on(&world, true);
-        world.finalize().unwrap();
-    });
+    for nodes in [1, 2] {
+        let job = Ranks::new(3, "a_window_is_not_made_with_the_dead").on_nodes(nodes);
+        job.with_deaths(&[1]).run(|world| {
+            world.endpoint().barrier().unwrap();
+            if world.rank() == 1 {
+                die();
+            }
+            assert_failed(world.endpoint().allocate_window(64, 1).map(drop), 1);
+            assert_failed(world.endpoint().create_window(vec![0_u8; 64], 1).map(drop), 1);
+            survivors_go_on(&world, true);
+            world.finalize().unwrap();
+        });
+    }
 }
 
 /// Names the step to the ranks, as a number in [`STEPS`].
@@ -283,9 +301,9 @@ fn round(window: &Window<'_>, ranks: u32, counted: &mut u64) -> Result<(), Error
 #[cfg(debug_assertions)]
 #[test]
 fn killed_at_every_step_of_a_window() {
-    for step in 0..STEPS.len() {
+    for (step, nodes) in (0..STEPS.len()).flat_map(|step| [(step, 1), (step, 2)]) {
         let job = Ranks::new(3, "killed_at_every_step_of_a_window").with_deaths(&[1]);
-        job.with(STEP, step).within(Duration::from_secs(30)).run(|world| {
+        job.on_nodes(nodes).with(STEP, step).within(Duration::from_secs(30)).run(|world| {
             let step: usize = std::env::var(STEP).unwrap().parse().unwrap();
             report(format_args!("{:?}", STEPS[step]));
             let window = window(&world, true, 1 << 10);

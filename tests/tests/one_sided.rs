@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use strait::Nodes;
 use strait::boot::Config;
-use strait_tests::{Ranks, one_sided, threads, traffic};
+use strait_tests::{Ranks, one_sided, threads, threads_on, traffic};
 
 fn processes(name: &'static str, ranks: u32, private: bool, (first, count): (u64, u64)) {
     let limit = Duration::from_secs(60) * traffic::times();
@@ -41,5 +42,42 @@ fn threads_of_one_process() {
         for seed in traffic::seeds(150_000, 10) {
             one_sided::run(&world, seed % 2 == 0, seed, 8, 20_000);
         }
+    });
+}
+
+/// Ranks by turns on two nodes, so that each has members on its own and elsewhere.
+fn between_nodes(name: &'static str, private: bool, device: &'static str, seeds: (u64, u64)) {
+    let limit = Duration::from_secs(60) * traffic::times();
+    let job = Ranks::new(4, name).within(limit).on_nodes(2).with("STRAIT_HCA", device);
+    job.run(move |world| {
+        for seed in traffic::seeds(seeds.0, seeds.1) {
+            one_sided::run(&world, private, seed, 8, 20_000);
+        }
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn between_nodes_by_the_poster() {
+    between_nodes("between_nodes_by_the_poster", false, "soft-inline", (160_000, 4));
+}
+
+#[test]
+fn between_nodes_in_private_memory() {
+    between_nodes("between_nodes_in_private_memory", true, "soft-inline", (170_000, 4));
+}
+
+#[test]
+fn between_nodes_by_a_thread() {
+    between_nodes("between_nodes_by_a_thread", false, "soft-engine", (180_000, 2));
+}
+
+#[test]
+fn between_threads_as_if_on_nodes() {
+    threads_on(Config::new(3), &Nodes::named([0, 1, 0]), |world| {
+        for seed in traffic::seeds(190_000, 4) {
+            one_sided::run(&world, seed % 4 < 2, seed, 8, 20_000);
+        }
+        world.finalize().unwrap();
     });
 }

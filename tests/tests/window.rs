@@ -4,9 +4,10 @@ use std::io::{IoSlice, IoSliceMut};
 
 use strait::boot::Config;
 use strait::{
-    Assert, AtomicityDomain, Error, Op, Operation, Run, Shape, Window, WindowError, World,
+    Accumulates, Assert, AtomicityDomain, Error, Group, Nodes, Op, Operation, Run, Shape, Window,
+    WindowError, World,
 };
-use strait_tests::{Ranks, in_one_thread, payload, threads};
+use strait_tests::{Ranks, in_one_thread, payload, threads, threads_on};
 
 /// The ways to make a window of a part of `bytes` bytes for each rank.
 const KINDS: [fn(&World, usize) -> Window<'_>; 4] = [
@@ -22,6 +23,25 @@ const KINDS: [fn(&World, usize) -> Window<'_>; 4] = [
         }
     },
 ];
+
+/// Those of them that reach over nodes, without and with a promise.
+const BETWEEN_NODES: [fn(&World, usize) -> Window<'_>; 4] = [
+    KINDS[0],
+    KINDS[3],
+    |world, bytes| all(world).allocate_window_for(bytes, 1, Accumulates::Single).unwrap(),
+    |world, bytes| {
+        all(world).create_window_for(vec![0_u64; bytes / 8], 1, Accumulates::Single).unwrap()
+    },
+];
+
+fn all(world: &World) -> Group<'_> {
+    world.endpoint().group(&(0..world.size()).collect::<Vec<_>>()).unwrap()
+}
+
+/// The kinds of windows that reach all ranks of this job.
+fn kinds(world: &World) -> &'static [fn(&World, usize) -> Window<'_>] {
+    if world.nodes().count() > 1 { &BETWEEN_NODES } else { &KINDS }
+}
 
 /// Every rank writes to and reads from every part, at places of its own.
 fn put_and_get(world: &World, window: &Window<'_>) {
@@ -50,14 +70,18 @@ fn put_and_get(world: &World, window: &Window<'_>) {
 
 #[test]
 fn every_rank_reaches_every_part_of_every_kind() {
-    Ranks::new(3, "every_rank_reaches_every_part_of_every_kind").run(|world| {
-        for make in KINDS {
-            let window = make(&world, 304_000);
-            put_and_get(&world, &window);
-            window.free().unwrap();
-        }
-        world.finalize().unwrap();
-    });
+    let devices = [(1, "soft-inline"), (2, "soft-inline"), (3, "soft-engine")];
+    for (nodes, device) in devices {
+        let job = Ranks::new(3, "every_rank_reaches_every_part_of_every_kind").on_nodes(nodes);
+        job.with("STRAIT_HCA", device).run(|world| {
+            for make in kinds(&world) {
+                let window = make(&world, 304_000);
+                put_and_get(&world, &window);
+                window.free().unwrap();
+            }
+            world.finalize().unwrap();
+        });
+    }
 }
 
 #[test]
@@ -72,6 +96,24 @@ fn domains_are_the_same_for_all_and_no_operation_needs_the_target() {
             assert!(!all.into_iter().any(|operation| window.needs_target(operation)));
             window.free().unwrap();
         }
+    });
+    threads_on(Config::new(3), &Nodes::named([0, 1, 0]), |world| {
+        let domains = [AtomicityDomain::Locks, AtomicityDomain::Device];
+        for (make, domain) in BETWEEN_NODES.iter().zip(domains.iter().flat_map(|each| [each; 2])) {
+            let window = make(&world, 64);
+            assert_eq!(window.atomicity(), *domain);
+            assert!(!window.needs_target(Operation::Accumulate));
+            assert_eq!(window.mapped(1).is_some(), world.rank() == 1);
+            window.free().unwrap();
+        }
+        // One member that does not promise is enough.
+        let promise = [Accumulates::Single, Accumulates::Any][usize::from(world.rank() == 1)];
+        let window = all(&world).allocate_window_for(64, 1, promise).unwrap();
+        assert_eq!(window.atomicity(), AtomicityDomain::Locks);
+        window.free().unwrap();
+        let error = world.endpoint().shared_window(64, 1).unwrap_err();
+        assert!(matches!(error, Error::Window(WindowError::OtherNode { .. })), "{error}");
+        world.finalize().unwrap();
     });
 }
 
@@ -96,79 +138,92 @@ fn parts_of_a_shared_window_follow_each_other() {
 
 #[test]
 fn runs_of_any_shape_meet_buffers_of_any_parts() {
-    threads(Config::new(2), |world| {
-        for make in KINDS {
-            let window = make(&world, 4096);
-            let target = 1 - world.rank();
-            let data: Vec<u8> = (0..240).map(|byte| byte as u8 + 1).collect();
-            let cuts = [&data[..7], &[], &data[7..100], &data[100..]];
-            let runs: Vec<_> = (0..80).map(|run| Run { offset: 4 * run, length: 3 }).collect();
-            let shapes = [Shape::Strided { count: 80, block: 3, stride: 4 }, Shape::Runs(&runs)];
-            for (number, shape) in shapes.into_iter().enumerate() {
-                let displacement = 1024 * (number + 1);
-                window.put_vectored(&cuts.map(IoSlice::new), target, displacement, shape).unwrap();
-                window.fence(Assert::NONE).unwrap();
-                let mut expected = vec![0_u8; 320];
-                for (at, byte) in data.iter().enumerate() {
-                    expected[at / 3 * 4 + at % 3] = *byte;
+    for nodes in [1, 2] {
+        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
+            for make in kinds(&world) {
+                let window = make(&world, 4096);
+                let target = 1 - world.rank();
+                let data: Vec<u8> = (0..240).map(|byte| byte as u8 + 1).collect();
+                let cuts = [&data[..7], &[], &data[7..100], &data[100..]];
+                let runs: Vec<_> = (0..80).map(|run| Run { offset: 4 * run, length: 3 }).collect();
+                let shapes =
+                    [Shape::Strided { count: 80, block: 3, stride: 4 }, Shape::Runs(&runs)];
+                for (number, shape) in shapes.into_iter().enumerate() {
+                    let displacement = 1024 * (number + 1);
+                    window
+                        .put_vectored(&cuts.map(IoSlice::new), target, displacement, shape)
+                        .unwrap();
+                    window.fence(Assert::NONE).unwrap();
+                    let mut expected = vec![0_u8; 320];
+                    for (at, byte) in data.iter().enumerate() {
+                        expected[at / 3 * 4 + at % 3] = *byte;
+                    }
+                    let mut found = vec![0_u8; 320];
+                    window.local().read(displacement, &mut found).unwrap();
+                    assert_eq!(found, expected);
+                    let mut back = vec![0_u8; 240];
+                    let (first, second) = back.split_at_mut(101);
+                    let mut parts = [IoSliceMut::new(first), IoSliceMut::new(second)];
+                    window.get_vectored(&mut parts, target, displacement, shape).unwrap();
+                    assert_eq!(back, data);
+                    window.fence(Assert::NONE).unwrap();
+                    let sums = [&[1_u8; 100][..], &[1; 140]];
+                    window
+                        .accumulate_vectored(&sums, target, displacement, shape, Op::Sum)
+                        .unwrap();
+                    window.fence(Assert::NONE).unwrap();
+                    let mut parts = [IoSliceMut::new(&mut back)];
+                    window.get_vectored(&mut parts, target, displacement, shape).unwrap();
+                    assert!(
+                        back.iter().zip(&data).all(|(now, before)| *now == before.wrapping_add(1))
+                    );
+                    window.fence(Assert::NONE).unwrap();
                 }
-                let mut found = vec![0_u8; 320];
-                window.local().read(displacement, &mut found).unwrap();
-                assert_eq!(found, expected);
-                let mut back = vec![0_u8; 240];
-                let (first, second) = back.split_at_mut(101);
-                let mut parts = [IoSliceMut::new(first), IoSliceMut::new(second)];
-                window.get_vectored(&mut parts, target, displacement, shape).unwrap();
-                assert_eq!(back, data);
-                window.fence(Assert::NONE).unwrap();
-                let sums = [&[1_u8; 100][..], &[1; 140]];
-                window.accumulate_vectored(&sums, target, displacement, shape, Op::Sum).unwrap();
-                window.fence(Assert::NONE).unwrap();
-                let mut parts = [IoSliceMut::new(&mut back)];
-                window.get_vectored(&mut parts, target, displacement, shape).unwrap();
-                assert!(back.iter().zip(&data).all(|(now, before)| *now == before.wrapping_add(1)));
-                window.fence(Assert::NONE).unwrap();
+                window.free().unwrap();
             }
-            window.free().unwrap();
-        }
-    });
+            world.finalize().unwrap();
+        });
+    }
 }
 
 #[test]
 fn accumulates_of_many_origins_add_up() {
     const ROUNDS: u32 = 500;
-    Ranks::new(4, "accumulates_of_many_origins_add_up").run(|world| {
-        for make in KINDS {
-            let window = make(&world, 1 << 16);
-            // Far enough from the start to reach over the border of two locks.
-            let border = 16 * 1024 - 3 * 8;
-            for round in 0..ROUNDS {
-                window.accumulate(&[1_i64, 2, 3, 4, 5, 6], 0, border, Op::Sum).unwrap();
-                window.fetch_and_op(0.5_f64, 1, 8, Op::Sum).unwrap();
-                let mut seen = 0_u8;
-                loop {
-                    let found = window.compare_and_swap(seen, seen.wrapping_add(1), 2, 5).unwrap();
-                    if found == seen {
-                        break;
+    for nodes in [1, 2] {
+        Ranks::new(4, "accumulates_of_many_origins_add_up").on_nodes(nodes).run(|world| {
+            for make in kinds(&world) {
+                let window = make(&world, 1 << 16);
+                // Far enough from the start to reach over the border of two locks.
+                let border = 16 * 1024 - 3 * 8;
+                for round in 0..ROUNDS {
+                    window.accumulate(&[1_i64, 2, 3, 4, 5, 6], 0, border, Op::Sum).unwrap();
+                    window.fetch_and_op(0.5_f64, 1, 8, Op::Sum).unwrap();
+                    let mut seen = 0_u8;
+                    loop {
+                        let found =
+                            window.compare_and_swap(seen, seen.wrapping_add(1), 2, 5).unwrap();
+                        if found == seen {
+                            break;
+                        }
+                        seen = found;
                     }
-                    seen = found;
+                    let mut before = [0_u16; 2];
+                    window.get_accumulate(&[1_u16, 1], &mut before, 3, 2, Op::Sum).unwrap();
+                    assert!(u32::from(before[1]) >= round, "{before:?}");
                 }
-                let mut before = [0_u16; 2];
-                window.get_accumulate(&[1_u16, 1], &mut before, 3, 2, Op::Sum).unwrap();
-                assert!(u32::from(before[1]) >= round, "{before:?}");
+                window.fence(Assert::NONE).unwrap();
+                let all = i64::from(4 * ROUNDS);
+                let mut sums = [0_i64; 6];
+                window.get(&mut sums, 0, border).unwrap();
+                assert_eq!(sums, [1, 2, 3, 4, 5, 6].map(|each| each * all));
+                assert_eq!(window.fetch_and_op(0.0, 1, 8, Op::NoOp).unwrap(), all as f64 / 2.0);
+                assert_eq!(window.fetch_and_op(0_u8, 2, 5, Op::NoOp).unwrap(), all as u8);
+                assert_eq!(window.fetch_and_op(0_u16, 3, 4, Op::NoOp).unwrap(), all as u16);
+                window.free().unwrap();
             }
-            window.fence(Assert::NONE).unwrap();
-            let all = i64::from(4 * ROUNDS);
-            let mut sums = [0_i64; 6];
-            window.get(&mut sums, 0, border).unwrap();
-            assert_eq!(sums, [1, 2, 3, 4, 5, 6].map(|each| each * all));
-            assert_eq!(window.fetch_and_op(0.0, 1, 8, Op::NoOp).unwrap(), all as f64 / 2.0);
-            assert_eq!(window.fetch_and_op(0_u8, 2, 5, Op::NoOp).unwrap(), all as u8);
-            assert_eq!(window.fetch_and_op(0_u16, 3, 4, Op::NoOp).unwrap(), all as u16);
-            window.free().unwrap();
-        }
-        world.finalize().unwrap();
-    });
+            world.finalize().unwrap();
+        });
+    }
 }
 
 /// Every operation on every type, in one part of each kind, against plain arithmetic.
@@ -204,19 +259,37 @@ fn every_operation_works_on_every_type() {
     threads(Config::new(1), |world| {
         let private = world.endpoint().create_window(vec![0_u64; 32], 1).unwrap();
         for window in [KINDS[0](&world, 256), private] {
-            all_operations(&window, [-5_i8, 0, 127], 3);
-            all_operations(&window, [-5_i16, 0, i16::MAX], 3);
-            all_operations(&window, [-5_i32, 0, i32::MAX], -3);
-            all_operations(&window, [-5_i64, 0, i64::MIN], -3);
-            all_operations(&window, [5_u8, 0, 255], 3);
-            all_operations(&window, [5_u16, 0, 65_535], 3);
-            all_operations(&window, [5_u32, 0, u32::MAX], 3);
-            all_operations(&window, [5_u64, 0, u64::MAX], 3);
-            all_operations(&window, [1.5_f32, 0.0, -2.0], 0.25);
-            all_operations(&window, [1.5_f64, 0.0, -2.0], 0.25);
+            every_type(&window);
             window.free().unwrap();
         }
     });
+    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+        for make in BETWEEN_NODES {
+            let window = make(&world, 256);
+            // Once from afar, once by the target itself.
+            for origin in 0..2 {
+                if world.rank() == origin {
+                    every_type(&window);
+                }
+                window.fence(Assert::NONE).unwrap();
+            }
+            window.free().unwrap();
+        }
+        world.finalize().unwrap();
+    });
+}
+
+fn every_type(window: &Window<'_>) {
+    all_operations(window, [-5_i8, 0, 127], 3);
+    all_operations(window, [-5_i16, 0, i16::MAX], 3);
+    all_operations(window, [-5_i32, 0, i32::MAX], -3);
+    all_operations(window, [-5_i64, 0, i64::MIN], -3);
+    all_operations(window, [5_u8, 0, 255], 3);
+    all_operations(window, [5_u16, 0, 65_535], 3);
+    all_operations(window, [5_u32, 0, u32::MAX], 3);
+    all_operations(window, [5_u64, 0, u64::MAX], 3);
+    all_operations(window, [1.5_f32, 0.0, -2.0], 0.25);
+    all_operations(window, [1.5_f64, 0.0, -2.0], 0.25);
 }
 
 #[test]
@@ -306,41 +379,49 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_window_that_one_member_cannot_make_nobody_has() {
-    threads(Config { heap_bytes: 1 << 20, ..Config::new(3) }, |world| {
-        for victim in 0..3 {
-            let bytes = if world.rank() == victim { 2 << 20 } else { 64 };
-            let error = world.endpoint().allocate_window(bytes, 1).unwrap_err();
-            let is_own = matches!(error, Error::Segment(_));
-            let is_theirs =
-                matches!(error, Error::Window(WindowError::Member { rank }) if rank == victim);
-            assert!(if world.rank() == victim { is_own } else { is_theirs }, "{error}");
-            let unit = usize::from(world.rank() != victim);
-            let error = world.endpoint().create_window(vec![0_u8; 9], unit).unwrap_err();
-            assert_eq!(error.to_string().contains("at least 1 byte"), unit == 0, "{error}");
-        }
-        // Nothing of it was kept.
-        assert_eq!(world.alloc::<u8>(1 << 20).unwrap().len(), 1 << 20);
-        let window = world.endpoint().allocate_window(64, 1).unwrap();
-        window.fence(Assert::NONE).unwrap();
-        window.free().unwrap();
-    });
+    for nodes in [1, 2] {
+        let config = Config { heap_bytes: 1 << 20, ..Config::new(3) };
+        threads_on(config, &Nodes::blocks(3, nodes).unwrap(), |world| {
+            for victim in 0..3 {
+                let bytes = if world.rank() == victim { 2 << 20 } else { 64 };
+                let error = world.endpoint().allocate_window(bytes, 1).unwrap_err();
+                let is_own = matches!(error, Error::Segment(_));
+                let is_theirs =
+                    matches!(error, Error::Window(WindowError::Member { rank }) if rank == victim);
+                assert!(if world.rank() == victim { is_own } else { is_theirs }, "{error}");
+                let unit = usize::from(world.rank() != victim);
+                let error = world.endpoint().create_window(vec![0_u8; 9], unit).unwrap_err();
+                assert_eq!(error.to_string().contains("at least 1 byte"), unit == 0, "{error}");
+            }
+            // Nothing of it was kept.
+            assert_eq!(world.alloc::<u8>(1 << 20).unwrap().len(), 1 << 20);
+            let window = world.endpoint().allocate_window(64, 1).unwrap();
+            window.fence(Assert::NONE).unwrap();
+            window.free().unwrap();
+            world.finalize().unwrap();
+        });
+    }
 }
 
 #[test]
 fn windows_of_groups_and_several_at_once() {
-    threads(Config::new(4), |world| {
-        let (even, place) = (world.rank() % 2, world.rank() / 2);
-        let group = world.endpoint().group(&[even, even + 2]).unwrap();
-        let first = group.allocate_window(8, 1).unwrap();
-        let second = group.allocate_window(8, 1).unwrap();
-        first.put(&[u64::from(world.rank()) + 1], 1 - place, 0).unwrap();
-        second.put(&[u64::from(world.rank()) + 11], 1 - place, 0).unwrap();
-        first.fence(Assert::NONE).unwrap();
-        second.fence(Assert::NONE).unwrap();
-        let other = u64::from(group.ranks()[1 - place as usize]);
-        assert_eq!(first.local().load(0), Ok(other + 1));
-        assert_eq!(second.local().load(0), Ok(other + 11));
-        second.free().unwrap();
-        first.free().unwrap();
-    });
+    for nodes in [Nodes::one(4), Nodes::named([0, 0, 1, 1]), Nodes::named([0, 1, 1, 1])] {
+        threads_on(Config::new(4), &nodes, |world| {
+            let (even, place) = (world.rank() % 2, world.rank() / 2);
+            let group = world.endpoint().group(&[even, even + 2]).unwrap();
+            let first = group.allocate_window(8, 1).unwrap();
+            let second = group.allocate_window(8, 1).unwrap();
+            first.put(&[u64::from(world.rank()) + 1], 1 - place, 0).unwrap();
+            second.put(&[u64::from(world.rank()) + 11], 1 - place, 0).unwrap();
+            first.fence(Assert::NONE).unwrap();
+            second.fence(Assert::NONE).unwrap();
+            let other = u64::from(group.ranks()[1 - place as usize]);
+            assert_eq!(first.local().load(0), Ok(other + 1));
+            assert_eq!(second.local().load(0), Ok(other + 11));
+            second.free().unwrap();
+            first.free().unwrap();
+            drop(group);
+            world.finalize().unwrap();
+        });
+    }
 }

@@ -168,7 +168,7 @@ mod tests {
         for (part, offset) in parts {
             let _ = writeln!(text, "{part} of {ranks} ranks: {offset}");
         }
-        let (posts, completions) = (Block::posts_offset(), Block::completions_offset(ranks));
+        let (posts, completions) = (Block::post_offset(0), Block::completion_offset(ranks, 0));
         let _ = writeln!(
             text,
             "window block of {ranks} members: posts at {posts}, completions at {completions}, {} bytes",

@@ -32,12 +32,30 @@ impl Block {
         Self::completions_offset(members) + members as usize * size_of::<Signal>()
     }
 
-    pub(crate) const fn posts_offset() -> usize {
+    const fn posts_offset() -> usize {
         STRIPES * CACHE_LINE
     }
 
-    pub(crate) const fn completions_offset(members: u32) -> usize {
+    const fn completions_offset(members: u32) -> usize {
         Self::posts_offset() + (members as usize * size_of::<Signal>()).next_multiple_of(CACHE_LINE)
+    }
+
+    /// Where in a member's block the one in `place` says what it has posted: a word of 8 bytes.
+    #[must_use]
+    pub const fn post_offset(place: u32) -> usize {
+        Self::posts_offset() + place as usize * size_of::<Signal>()
+    }
+
+    /// Where in a member's block, in a window of `members`, the one in `place` says what it has completed: a word of 8 bytes.
+    #[must_use]
+    pub const fn completion_offset(members: u32, place: u32) -> usize {
+        Self::completions_offset(members) + place as usize * size_of::<Signal>()
+    }
+
+    /// Where in a block the lock of the byte at `offset` of the part lies: a word of 8 bytes, for who reaches it through a device.
+    #[must_use]
+    pub const fn stripe_offset(offset: usize) -> usize {
+        offset / STRIPE % STRIPES * CACHE_LINE
     }
 
     /// The block at `base`.
@@ -54,9 +72,8 @@ impl Block {
     /// The lock of the byte at `offset` of the part.
     #[must_use]
     pub fn stripe(&self, offset: usize) -> &Lock {
-        let number = offset / STRIPE % STRIPES;
         // SAFETY: within the block (contract of `new`), and an atomic, for which any bytes are valid.
-        unsafe { self.base.add(number * CACHE_LINE).cast().as_ref() }
+        unsafe { self.base.add(Self::stripe_offset(offset)).cast().as_ref() }
     }
 
     /// What the member in `place` has posted for this one.

@@ -8,19 +8,23 @@
 //! reached and that it has been (`post`, `start`, `complete`, `wait`), and the locks of accumulates that no instruction can
 //! make atomic.
 //!
+//! A window that spans nodes has a [`Lane`] to each member: puts are its writes, gets its reads.
+//!
 //! Absent on purpose: which epochs allow which operations (an MPI library's), and passing the time.
 
 mod block;
+mod lane;
 mod pscw;
 mod shape;
 mod transfer;
 mod word;
 
 pub use block::{Block, STRIPE, STRIPES};
+pub use lane::{Change, LENT, Lane, LaneError, SLOT, SLOTS};
 pub use pscw::{Pair, Signal};
 pub use shape::{Run, Shape};
 pub use transfer::transfer;
-pub use word::{Place, Word};
+pub use word::{Place, Word, is_sum_of_words};
 
 use crate::sync::Ordering::SeqCst;
 use crate::sync::{fence, order};

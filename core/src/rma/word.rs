@@ -75,6 +75,12 @@ macro_rules! words {
 
 words! { u8 is AtomicU8, u16 is AtomicU16, u32 is AtomicU32, u64 is AtomicU64, }
 
+/// Whether `op` on numbers of this type is the sum of the words that hold them, which devices can do.
+#[must_use]
+pub fn is_sum_of_words<T: Number>(op: Op) -> bool {
+    op == Op::Sum && T::ADDS_AS_WORD
+}
+
 /// Where a number lies that several processes reach.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<T: Bits>(NonNull<T::Word>);

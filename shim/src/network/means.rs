@@ -14,8 +14,11 @@ use crate::hca::soft::{Fabric, Mode, SoftHca};
 use crate::hca::{Choice, Demand, Device, Rail};
 use crate::{Nodes, Rank, SystemMemory, env, topology};
 
+/// The device of a job, whose registrations may be kept.
+pub(crate) type JobDevice = Cached<Device, Unwatched, SystemMemory>;
+
 /// The network of a job.
-pub(crate) type JobNetwork = Network<Cached<Device, Unwatched, SystemMemory>>;
+pub(crate) type JobNetwork = Network<JobDevice>;
 
 /// Registrations of users' buffers that are kept; fewer than a software device has regions.
 const KEPT: Limits = Limits { entries: 256, bytes: u64::MAX };

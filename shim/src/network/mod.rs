@@ -8,15 +8,22 @@
 //! Nothing here knows which device it is but [`means`].
 
 mod error;
+mod lanes;
 mod means;
+mod transfers;
 
 pub use error::NetworkError;
-pub(crate) use means::{JobNetwork, Means};
+pub(crate) use lanes::LaneId;
+pub(crate) use means::{JobDevice, JobNetwork, Means};
+pub(crate) use transfers::{Transfer, TransferId};
 
 use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
+
+use lanes::Lanes;
+use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
 use crate::hca::cq::{EventDriven, Events};
@@ -61,13 +68,24 @@ pub(crate) struct Network<H: Hca> {
     lines: Box<[Option<Line>]>,
     /// The ranks on other nodes.
     peers: Box<[Rank]>,
-    /// The peer of each connection.
-    owners: Vec<Option<Rank>>,
+    /// Of windows.
+    lanes: Lanes,
+    transfers: Transfers,
+    /// Whose each connection is.
+    owners: Vec<Option<Owner>>,
     /// Links to peers that have left: what came last from them may not be acknowledged yet, and they wait for that.
     parted: Vec<Link>,
     device: H,
     /// Lent to links and registered: goes last.
     _memory: Mapping,
+}
+
+/// Whose a connection is.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    /// The line's to this peer.
+    Line(Rank),
+    Lane(LaneId),
 }
 
 /// One link, and how far it is.
@@ -112,14 +130,13 @@ impl<H: Hca> Network<H> {
             };
             // SAFETY: the memory is page-aligned, zero, registered for everything, long enough, and this link's.
             let (link, card) = unsafe { Link::init(&mut device, peer, config, lent) }?;
-            let Connection(connection) = link.connection();
-            owners.resize(owners.len().max(connection as usize + 1), None);
-            owners[connection as usize] = Some(peer);
+            own(&mut owners, link.connection(), Owner::Line(peer));
             lines[peer as usize] = Some(Line { link, state: State::Opened });
             cards.push((peer, card));
         }
-        let parted = Vec::new();
-        Ok((Self { me, lines, peers, owners, parted, device, _memory: memory }, cards))
+        let (lanes, transfers, parted) = (Lanes::default(), Transfers::default(), Vec::new());
+        let _memory = memory;
+        Ok((Self { me, lines, peers, lanes, transfers, owners, parted, device, _memory }, cards))
     }
 
     /// Says in `store` how the others connect to this rank. To be followed by a fence.
@@ -163,9 +180,14 @@ impl<H: Hca> Network<H> {
         // A device that fails has nothing more to say: what it refuses from now on breaks its links.
         while let Ok(count @ 1..) = self.device.poll(&mut completions) {
             for completion in &completions[..count] {
-                let owner = self.owners.get(completion.connection.0 as usize).copied().flatten();
-                if let Some(line) = owner.and_then(|peer| self.lines[peer as usize].as_mut()) {
-                    line.link.handle(completion);
+                match self.owners.get(completion.connection.0 as usize).copied().flatten() {
+                    Some(Owner::Line(peer)) => {
+                        if let Some(line) = &mut self.lines[peer as usize] {
+                            line.link.handle(completion);
+                        }
+                    }
+                    Some(Owner::Lane(id)) => self.lanes.handle(id, completion),
+                    None => {}
                 }
             }
             if count < COMPLETIONS {
@@ -298,6 +320,13 @@ impl<H: EventDriven> Network<H> {
     pub(crate) fn events(&self) -> Events {
         self.device.events()
     }
+}
+
+/// Remembers whose a connection is.
+fn own(owners: &mut Vec<Option<Owner>>, Connection(connection): Connection, owner: Owner) {
+    let connection = connection as usize;
+    owners.resize(owners.len().max(connection + 1), None);
+    owners[connection] = Some(owner);
 }
 
 /// The answer of a link that is not connected yet.

@@ -1,8 +1,9 @@
 //! Accumulates: what combines numbers in a part with numbers of the origin's, each atomically (MPI-4.1 §12.3.4).
 //!
 //! Where every part is mapped, by the processor's atomic instructions on the numbers. Where some are not, by the kernel's
-//! copies under the locks of the part, a stretch at a time: fetch, combine, write back (`[OneSided04]` §3.3.2). Either way the
-//! operations of one origin come one after the other, as its program has them.
+//! copies under the locks of the part, a stretch at a time: fetch, combine, write back (`[OneSided04]` §3.3.1). Where the window
+//! spans nodes, by the device, for every member ([`super::combine_far`]). In each case the operations of one origin come one
+//! after the other, as its program has them.
 
 use core::ptr::NonNull;
 
@@ -119,6 +120,9 @@ impl Window<'_> {
         if let Some(place) = self.place::<T>(part, offset) {
             return place.fetch_and_op(op, operand).ok_or_else(|| undefined::<T>(op));
         }
+        if let Some(number) = self.number::<T>(part, offset) {
+            return self.fetch_and_op_far(number, op, operand);
+        }
         let function = T::function(op).ok_or_else(|| undefined::<T>(op))?;
         self.change_one(part, offset, |old| function(old, operand))
     }
@@ -143,6 +147,9 @@ impl Window<'_> {
         let (part, offset) = self.locate_number::<T>(target, displacement)?;
         if let Some(place) = self.place::<T>(part, offset) {
             return Ok(place.compare_and_swap(compare, new));
+        }
+        if let Some(number) = self.number::<T>(part, offset) {
+            return self.compare_and_swap_far(number, compare, new);
         }
         self.change_one(part, offset, |old| if old == compare { new } else { old })
     }
@@ -226,6 +233,18 @@ impl Window<'_> {
             }
             return Ok(());
         }
+        if self.number::<T>(part, offset).is_some() {
+            for (number, operand) in operands.iter().enumerate() {
+                let Some(there) = self.number::<T>(part, offset + number * size_of::<T>()) else {
+                    continue;
+                };
+                let before = self.fetch_and_op_far(there, op, *operand)?;
+                if let Some(results) = &mut results {
+                    results[number] = before;
+                }
+            }
+            return Ok(());
+        }
         let mut done = 0;
         while done < operands.len() {
             let at = offset + done * size_of::<T>();
@@ -268,11 +287,14 @@ impl Window<'_> {
         count: usize,
         change: impl FnOnce(&mut [T]),
     ) -> Result<(), Error> {
+        let Some(block) = self.block_for_locks(part) else {
+            return self.change_locked_far(part, offset, count, change);
+        };
         let mut numbers = vec![T::zeroed(); count];
         let buffer = part_of_mut(bytemuck::must_cast_slice_mut(&mut numbers));
         let segment = self.world.segment();
         let liveness = |rank| (rank < segment.ranks()).then(|| &*segment.rank_block(rank).liveness);
-        let _guard = lock::acquire(part.block.stripe(offset), self.world.rank(), liveness);
+        let _guard = lock::acquire(block.stripe(offset), self.world.rank(), liveness);
         reached(Step::AccumulateLocked);
         // SAFETY: the numbers lie in the part, as the callers have seen to; the buffer is ours.
         unsafe { self.copy(part, offset, Direction::Read, buffer.base, buffer.length) }?;
@@ -290,7 +312,7 @@ impl Window<'_> {
 fn check_alignment<T: Number>(part: &Part, offset: usize) -> Result<(), WindowError> {
     let address = match part.reach {
         Reach::Mapped(base) => base.addr().get() as u64,
-        Reach::Process(address) => address,
+        Reach::Process(address) | Reach::Device(address) => address,
     };
     if address.wrapping_add(offset as u64).is_multiple_of(size_of::<T>() as u64) {
         return Ok(());

@@ -8,26 +8,40 @@ use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use bytemuck::{AnyBitPattern, NoUninit};
-use strait_core::layout::{Corrupt, Segment};
+use strait_core::hca::{Address, Remote};
+use strait_core::progress::Part as Buffer;
 use strait_core::reduce::Op;
 use strait_core::rma::Block;
-use strait_core::sync::CACHE_LINE;
 
+use super::beyond::Beyond;
+use super::card::{Card, FAILED, MAPPED, PRIVATE, SINGLE};
 use super::epoch::Epochs;
+use super::expose::Exposable;
 use super::part::{Part, Reach};
-use super::{AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError};
+use super::{Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError};
 use crate::{Endpoint, Error, Group, Rank, SharedMemory, World};
 
 /// What a member gives to a window.
 #[derive(Debug)]
 pub(super) struct Own {
     /// Where its part begins.
-    base: NonNull<u8>,
-    /// Its block in the segment.
+    pub(super) base: NonNull<u8>,
+    /// Its words.
+    block_words: Block,
+    /// What the device needs, if the window spans nodes.
+    pub(super) beyond: Option<Beyond>,
+    /// The block in the segment where the words are.
     _block: SharedMemory<u8>,
     /// What its part lies in, and with a shared window that of all others; `None`: the embedder keeps it.
     _memory: Option<Box<dyn Any>>,
+}
+
+impl Own {
+    /// Nobody reaches it any more.
+    fn give_back(self, world: &World) {
+        let Self { beyond, .. } = self;
+        beyond.into_iter().for_each(|beyond| beyond.give_back(world));
+    }
 }
 
 /// Where a member's part is to lie.
@@ -36,60 +50,6 @@ struct Offer {
     base: NonNull<u8>,
     length: usize,
     keeper: Option<Box<dyn Any>>,
-}
-
-/// Memory that a window may be made over: vectors and boxed slices, and slices in the segment, which peers reach fastest.
-pub trait Exposable: sealed::Expose {}
-
-mod sealed {
-    use core::any::Any;
-    use core::ptr::NonNull;
-
-    pub trait Expose {
-        /// Where the memory lies, its bytes, and what to drop when nobody reaches it any more.
-        fn expose(self) -> (NonNull<u8>, usize, Box<dyn Any>);
-    }
-}
-
-/// A vector that nobody reaches by its own name.
-struct Exposed<T> {
-    start: NonNull<T>,
-    length: usize,
-    capacity: usize,
-}
-
-impl<T> Drop for Exposed<T> {
-    fn drop(&mut self) {
-        // SAFETY: taken from a vector in `expose`, and given back once.
-        drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), self.length, self.capacity) });
-    }
-}
-
-impl<T: AnyBitPattern + NoUninit> Exposable for Vec<T> {}
-
-impl<T: AnyBitPattern + NoUninit> sealed::Expose for Vec<T> {
-    fn expose(self) -> (NonNull<u8>, usize, Box<dyn Any>) {
-        let mut vector = ManuallyDrop::new(self);
-        let (length, capacity) = (vector.len(), vector.capacity());
-        let start = NonNull::from(&mut vector[..]).cast::<T>();
-        (start.cast(), length * size_of::<T>(), Box::new(Exposed { start, length, capacity }))
-    }
-}
-
-impl<T: AnyBitPattern + NoUninit> Exposable for Box<[T]> {}
-
-impl<T: AnyBitPattern + NoUninit> sealed::Expose for Box<[T]> {
-    fn expose(self) -> (NonNull<u8>, usize, Box<dyn Any>) {
-        self.into_vec().expose()
-    }
-}
-
-impl<T: AnyBitPattern + NoUninit> Exposable for SharedMemory<T> {}
-
-impl<T: AnyBitPattern + NoUninit> sealed::Expose for SharedMemory<T> {
-    fn expose(self) -> (NonNull<u8>, usize, Box<dyn Any>) {
-        (self.start().cast(), size_of_val(&*self), Box::new(self))
-    }
 }
 
 impl<'world> Endpoint<'world> {
@@ -137,13 +97,28 @@ impl<'world> Group<'world> {
     /// # Errors
     ///
     /// [`Error::Segment`] when there is no room, [`WindowError::Unit`], at this member; [`WindowError::Member`] at all others.
-    /// [`WindowError::OtherNode`] at all; [`Error::Fault`] when a member died or left.
+    /// [`WindowError::OtherNode`] where a member is on another node and there is no network; [`Error::Network`] when the device has no
+    /// room, at this member; [`Error::Fault`] when a member died or left.
     ///
     /// # Source
     ///
     /// MPI-4.1 §12.2.2, `MPI_WIN_ALLOCATE`.
     pub fn allocate_window(&self, bytes: usize, unit: usize) -> Result<Window<'world>, Error> {
-        self.make(unit, |world| allocated(world, bytes))
+        self.allocate_window_for(bytes, unit, Accumulates::Any)
+    }
+
+    /// As [`Group::allocate_window`], with a promise of what accumulates there will be.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::allocate_window`].
+    pub fn allocate_window_for(
+        &self,
+        bytes: usize,
+        unit: usize,
+        accumulates: Accumulates,
+    ) -> Result<Window<'world>, Error> {
+        self.make(unit, accumulates, |world| allocated(world, bytes))
     }
 
     /// A window whose parts follow each other in the segment, in the order of the members and without gaps, so that
@@ -151,17 +126,20 @@ impl<'world> Group<'world> {
     ///
     /// # Errors
     ///
-    /// As [`Group::allocate_window`].
+    /// As [`Group::allocate_window`]; [`WindowError::OtherNode`] when the members are not all on one node.
     ///
     /// # Source
     ///
     /// MPI-4.1 §12.2.3, `MPI_WIN_ALLOCATE_SHARED`.
     pub fn shared_window(&self, bytes: usize, unit: usize) -> Result<Window<'world>, Error> {
+        if let Some(rank) = self.first_elsewhere() {
+            return Err(WindowError::OtherNode { rank }.into());
+        }
         let mut lengths = vec![0_u64; self.ranks().len()];
         lengths[self.place() as usize] = bytes as u64;
         self.allreduce(&mut lengths, Op::BitOr)?;
         let total = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
-        let mut window = self.make(unit, |world| {
+        let mut window = self.make(unit, Accumulates::Any, |world| {
             let all = if self.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };
             allocated(world, usize::try_from(all).unwrap_or(usize::MAX))
         })?;
@@ -190,8 +168,22 @@ impl<'world> Group<'world> {
         memory: impl Exposable,
         unit: usize,
     ) -> Result<Window<'world>, Error> {
+        self.create_window_for(memory, unit, Accumulates::Any)
+    }
+
+    /// As [`Group::create_window`], with a promise of what accumulates there will be.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::create_window`].
+    pub fn create_window_for(
+        &self,
+        memory: impl Exposable,
+        unit: usize,
+        accumulates: Accumulates,
+    ) -> Result<Window<'world>, Error> {
         let (base, length, keeper) = memory.expose();
-        self.make(unit, |_| Ok(Offer { base, length, keeper: Some(keeper) }))
+        self.make(unit, accumulates, |_| Ok(Offer { base, length, keeper: Some(keeper) }))
     }
 
     /// As [`Group::create_window`], over memory that stays the caller's: what a C interface needs.
@@ -210,53 +202,83 @@ impl<'world> Group<'world> {
         length: usize,
         unit: usize,
     ) -> Result<Window<'world>, Error> {
-        self.make(unit, |_| Ok(Offer { base, length, keeper: None }))
+        self.make(unit, Accumulates::Any, |_| Ok(Offer { base, length, keeper: None }))
     }
 
     /// Makes a window of the part that `offer` gives.
     fn make(
         &self,
         unit: usize,
+        accumulates: Accumulates,
         offer: impl FnOnce(&World) -> Result<Offer, Error>,
     ) -> Result<Window<'world>, Error> {
         let world = self.world();
-        let elsewhere = |rank: &&Rank| world.node_of(**rank) != Some(world.node());
-        if let Some(&rank) = self.ranks().iter().find(elsewhere) {
-            return Err(WindowError::OtherNode { rank }.into());
-        }
-        let members = self.ranks().len() as u32;
-        let made = prepare(world, members, unit, offer);
-        let cards = self.exchange(made.as_ref().map_or(Card::FAILED, |(_, card)| *card));
-        let (own, _) = made?;
-        let cards = cards?;
+        let spans = self.first_elsewhere().is_some();
+        let made = prepare(self, spans, unit, accumulates, offer);
+        let cards = self.exchange(made.as_ref().map_or(Card::FAILED, |made| made.card));
+        let Prepared { own, card: _, addresses } = made?;
+        // Nobody has a window before all have agreed, so until then what was given comes back.
+        let addresses = match cards.as_ref().map(|_| spans) {
+            Ok(true) => self.exchange_addresses(&addresses),
+            _ => Ok(Vec::new()),
+        };
+        let (cards, addresses) = match (cards, addresses) {
+            (Ok(cards), Ok(addresses)) => (cards, addresses),
+            (Err(error), _) | (_, Err(error)) => {
+                own.give_back(world);
+                return Err(error);
+            }
+        };
         // From here on a peer may have a window of it, even if this member never hears of that.
         let own = ManuallyDrop::new(own);
-        let part = |(card, &rank): (&Card, _)| card.part(self, rank, own.base);
-        let parts: Result<Box<[Part]>, Error> = cards.iter().zip(self.ranks()).map(part).collect();
+        let connected = own.beyond.as_ref().map_or(Ok(()), |it| it.connect(world, &addresses));
+        let parts = connected.and_then(|()| self.parts(&cards, &own));
+        if let Err(error) = self.agree(&parts) {
+            // Nobody has a window, so nobody reaches what was given; but who does not hear of that may have one.
+            if matches!(error, Error::Window(_)) {
+                ManuallyDrop::into_inner(own).give_back(world);
+            }
+            return Err(parts.err().unwrap_or(error));
+        }
+        let promise = |card: &Card| card.accumulates == SINGLE;
+        let domain = match cards.iter().all(|card| card.kind == MAPPED) {
+            _ if spans && cards.iter().all(promise) => AtomicityDomain::Device,
+            true if !spans => AtomicityDomain::Processor,
+            _ => AtomicityDomain::Locks,
+        };
+        let (epochs, until_poll) =
+            (RefCell::new(Epochs::new(self.ranks().len() as u32)), Cell::new(FLUSHES_PER_POLL));
+        let (group, parts, block) = (self.again(), parts?, own.block_words);
+        Ok(Window { world, group, parts, domain, block, epochs, until_poll, own })
+    }
+
+    /// The first member on another node than this one's.
+    fn first_elsewhere(&self) -> Option<Rank> {
+        let world = self.world();
+        let mut ranks = self.ranks().iter().copied();
+        ranks.find(|rank| world.node_of(*rank) != Some(world.node()))
+    }
+
+    /// All parts, as this member reaches them.
+    fn parts(&self, cards: &[Card], own: &Own) -> Result<Box<[Part]>, Error> {
+        let members = cards.iter().zip(self.ranks()).enumerate();
+        members.map(|(place, (card, &rank))| card.part(self, place, rank, own)).collect()
+    }
+
+    /// Whether every member has its parts and reaches them. All hear of the highest who has not, and so of the same.
+    fn agree(&self, parts: &Result<Box<[Part]>, Error>) -> Result<(), Error> {
+        let world = self.world();
         let barred = parts.as_ref().ok().and_then(|parts| first_barred(world, parts));
-        // All hear of the highest, and so of the same.
-        let mut worst = [match (&parts, barred) {
+        let mut worst = [match (parts, barred) {
             (Err(_), _) => u64::from(world.rank() + 1) << 32,
             (Ok(_), Some(target)) => u64::from(world.rank() + 1) << 32 | u64::from(target + 1),
             (Ok(_), None) => 0,
         }];
         self.allreduce(&mut worst, Op::Max)?;
-        let parts = parts?;
-        if let Some(rank) = ((worst[0] >> 32) as u32).checked_sub(1) {
-            // Nobody has a window, so nobody reaches what was given.
-            drop(ManuallyDrop::into_inner(own));
-            let target = (worst[0] as u32).checked_sub(1);
-            let barred = target.map(|target| WindowError::Barred { rank, target });
-            return Err(barred.unwrap_or(WindowError::Member { rank }).into());
-        }
-        let is_mapped = |card: &Card| card.kind == MAPPED;
-        let domain = match cards.iter().all(is_mapped) {
-            true => AtomicityDomain::Processor,
-            false => AtomicityDomain::Locks,
-        };
-        let (epochs, until_poll) =
-            (RefCell::new(Epochs::new(members)), Cell::new(FLUSHES_PER_POLL));
-        Ok(Window { world, group: self.again(), parts, domain, epochs, until_poll, own })
+        let Some(rank) = ((worst[0] >> 32) as u32).checked_sub(1) else { return Ok(()) };
+        let target = (worst[0] as u32).checked_sub(1);
+        let barred = target.map(|target| WindowError::Barred { rank, target });
+        Err(barred.unwrap_or(WindowError::Member { rank }).into())
     }
 
     /// Every member's card, once all have one.
@@ -290,9 +312,10 @@ impl Window<'_> {
     ///
     /// MPI-4.1 §12.2.5, `MPI_WIN_FREE`.
     pub fn free(self) -> Result<(), Error> {
+        self.flush_all()?;
         self.group.barrier()?;
-        let Self { own, .. } = self;
-        drop(ManuallyDrop::into_inner(own));
+        let Self { world, own, .. } = self;
+        ManuallyDrop::into_inner(own).give_back(world);
         Ok(())
     }
 }
@@ -302,18 +325,29 @@ fn allocated(world: &World, bytes: usize) -> Result<Offer, Error> {
     Ok(Offer { base: memory.start(), length: bytes, keeper: Some(Box::new(memory)) })
 }
 
+/// What a member has made before it meets the others.
+struct Prepared {
+    own: Own,
+    card: Card,
+    /// Of its lanes, for each member.
+    addresses: Vec<Address>,
+}
+
 /// This member's part and block, and the card that tells of them.
 fn prepare(
-    world: &World,
-    members: u32,
+    group: &Group<'_>,
+    spans: bool,
     unit: usize,
+    accumulates: Accumulates,
     offer: impl FnOnce(&World) -> Result<Offer, Error>,
-) -> Result<(Own, Card), Error> {
+) -> Result<Prepared, Error> {
     if unit == 0 {
         return Err(WindowError::Unit.into());
     }
+    let (world, members) = (group.world(), group.ranks().len() as u32);
     let Offer { base, length, keeper } = offer(world)?;
-    let block = world.alloc::<u8>(Block::bytes(members))?;
+    let bytes = Block::bytes(members);
+    let block = world.alloc::<u8>(bytes)?;
     let segment = world.segment();
     let own = |address, length| segment.heap_offset(world.rank(), address, length);
     let (kind, place) = match own(base, length) {
@@ -321,9 +355,40 @@ fn prepare(
         None if length == 0 => (MAPPED, 0),
         None => (PRIVATE, base.addr().get() as u64),
     };
-    let block_place = own(block.start(), Block::bytes(members)).unwrap_or(u64::MAX);
-    let card = Card { kind, place, length: length as u64, unit: unit as u64, block: block_place };
-    Ok((Own { base, _block: block, _memory: keeper }, card))
+    let block_place = own(block.start(), bytes).unwrap_or(u64::MAX);
+    let (beyond, addresses) = if spans {
+        let (part, words) =
+            (Buffer { base, length }, Buffer { base: block.start(), length: bytes });
+        let (beyond, addresses) = Beyond::open(world, group.ranks(), part, words)?;
+        (Some(beyond), addresses)
+    } else {
+        (None, Vec::new())
+    };
+    let reached = |by: fn(&Beyond) -> Remote| beyond.as_ref().map_or((0, 0), |it| parts_of(by(it)));
+    let (address, key) = reached(Beyond::part);
+    let (block_address, block_key) = reached(Beyond::block);
+    let (length, unit) = (length as u64, unit as u64);
+    let accumulates = if accumulates == Accumulates::Single { SINGLE } else { 0 };
+    let card = Card {
+        kind,
+        place,
+        length,
+        unit,
+        block: block_place,
+        accumulates,
+        address,
+        key,
+        block_address,
+        block_key,
+    };
+    // SAFETY: allocated zeroed and aligned to a page just now, for this, and kept as long.
+    let block_words = unsafe { Block::new(block.start(), members) };
+    let own = Own { base, block_words, beyond, _block: block, _memory: keeper };
+    Ok(Prepared { own, card, addresses })
+}
+
+const fn parts_of(there: Remote) -> (u64, u64) {
+    (there.address, there.key as u64)
 }
 
 /// The first part whose owner's private memory this rank cannot reach.
@@ -333,60 +398,4 @@ fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
         matches!(part.reach, Reach::Process(_)) && !world.turn().cma().reaches(&segment, part.rank)
     };
     parts.iter().find(is_barred).map(|part| part.rank)
-}
-
-const FAILED: u64 = 1;
-const MAPPED: u64 = 2;
-const PRIVATE: u64 = 3;
-
-/// What a member says of its part.
-#[derive(Clone, Copy, Debug)]
-struct Card {
-    kind: u64,
-    /// Distance from the start of its heap; or an address in its memory.
-    place: u64,
-    length: u64,
-    unit: u64,
-    /// Its block, as a distance from the start of its heap.
-    block: u64,
-}
-
-impl Card {
-    const WORDS: usize = 5;
-
-    const FAILED: Self = Self { kind: FAILED, place: 0, length: 0, unit: 0, block: 0 };
-
-    const fn words(self) -> [u64; Self::WORDS] {
-        [self.kind, self.place, self.length, self.unit, self.block]
-    }
-
-    const fn of([kind, place, length, unit, block]: [u64; Self::WORDS]) -> Self {
-        Self { kind, place, length, unit, block }
-    }
-
-    /// The part of `rank`, as this process reaches it; this rank's own begins at `own`.
-    fn part(&self, group: &Group<'_>, rank: Rank, own: NonNull<u8>) -> Result<Part, Error> {
-        let world = group.world();
-        let segment: Segment = world.segment();
-        let count = |found| usize::try_from(found).map_err(|_| self.corrupt(found));
-        let (length, unit) = (count(self.length)?, count(self.unit)?);
-        let reach = match self.kind {
-            MAPPED => Reach::Mapped(segment.heap_place(rank, self.place, length)?),
-            PRIVATE if rank == world.rank() => Reach::Mapped(own),
-            PRIVATE => Reach::Process(self.place),
-            found => return Err(Corrupt::Place { found: found as u32 }.into()),
-        };
-        let members = group.ranks().len() as u32;
-        let block = segment.heap_place(rank, self.block, Block::bytes(members))?;
-        if !block.addr().get().is_multiple_of(CACHE_LINE) {
-            return Err(self.corrupt(self.block).into());
-        }
-        // SAFETY: in a mapped heap, by `heap_place`, and aligned; its owner allocated it zeroed, for this, and keeps it.
-        let block = unsafe { Block::new(block, members) };
-        Ok(Part { rank, reach, length, unit, block, awaited: Cell::new(false) })
-    }
-
-    const fn corrupt(&self, found: u64) -> Corrupt {
-        Corrupt::Heap { found, length: self.length, heap: 0 }
-    }
 }

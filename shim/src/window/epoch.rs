@@ -3,10 +3,11 @@
 use core::ops::BitOr;
 
 use strait_core::progress::Fault;
-use strait_core::rma::Pair;
+use strait_core::rma::{Block, Pair};
 use strait_core::sync::{Step, finish_look, reached};
 
-use super::{Window, WindowError};
+use super::far::after;
+use super::{Window, WindowError, unless_gone};
 use crate::Error;
 
 /// Looks at the signals before everything else is looked at, too: longer than a line takes between far processors.
@@ -82,10 +83,20 @@ impl Epochs {
     }
 }
 
+/// What one member tells another.
+#[derive(Clone, Copy, Debug)]
+enum Signal {
+    /// Its part may be reached.
+    Post,
+    /// It has reached the other's part.
+    Completion,
+}
+
 impl Window<'_> {
     /// Ends one epoch and begins the next, for all members: what was done in any part before is found there after.
     ///
-    /// With [`Assert::NO_PRECEDE`] and [`Assert::NO_SUCCEED`] both there is nothing to do; other promises save nothing here.
+    /// With [`Assert::NO_PRECEDE`] and [`Assert::NO_SUCCEED`] both there is nothing to do; with the first alone nothing is waited for
+    /// but the members. Other promises save nothing here.
     ///
     /// # Errors
     ///
@@ -99,6 +110,9 @@ impl Window<'_> {
         if promise.has(Assert::NO_PRECEDE | Assert::NO_SUCCEED) {
             return Ok(());
         }
+        if !promise.has(Assert::NO_PRECEDE) {
+            self.flush_all()?;
+        }
         self.group.barrier()
     }
 
@@ -106,7 +120,7 @@ impl Window<'_> {
     ///
     /// # Errors
     ///
-    /// [`WindowError::EpochOpen`], [`WindowError::Target`].
+    /// [`WindowError::EpochOpen`], [`WindowError::Target`]; [`WindowError::Device`] when an origin cannot be told.
     ///
     /// # Source
     ///
@@ -120,10 +134,8 @@ impl Window<'_> {
         for &origin in origins {
             let number = epochs.pairs[origin as usize].post();
             if !promise.has(Assert::NO_CHECK) {
-                let part = &self.parts[origin as usize];
-                part.block.posts(self.group.place()).raise(number);
+                self.signal(Signal::Post, origin, number)?;
                 reached(Step::WindowPosted);
-                self.world.wake_sleepers([part.rank].into_iter());
             }
         }
         epochs.exposure.begin(origins);
@@ -154,12 +166,12 @@ impl Window<'_> {
         Ok(())
     }
 
-    /// Ends the access epoch: its operations are done, here and at the targets. Does not wait for targets to which nothing was
-    /// done.
+    /// Ends the access epoch: its operations are done here, and at the targets before those hear of it. Does not wait for
+    /// targets to which nothing was done.
     ///
     /// # Errors
     ///
-    /// [`WindowError::NoEpoch`].
+    /// [`WindowError::NoEpoch`]; [`WindowError::Device`] when a target cannot be told.
     ///
     /// # Source
     ///
@@ -169,15 +181,35 @@ impl Window<'_> {
         if !epochs.access.end() {
             return Err(WindowError::NoEpoch { call: "complete" }.into());
         }
+        let mut ended = Ok(());
         for &target in &epochs.access.places {
             let part = &self.parts[target as usize];
             part.awaited.set(false);
             let number = epochs.pairs[target as usize].complete();
-            part.block.completions(self.group.place()).raise(number);
+            let said = self.signal(Signal::Completion, target, number);
+            ended = ended.and(said);
             reached(Step::WindowCompleted);
-            self.world.wake_sleepers([part.rank].into_iter());
         }
-        Ok(())
+        ended
+    }
+
+    /// Raises a signal of another member's. To one that is gone nothing is said.
+    fn signal(&self, signal: Signal, member: u32, number: u64) -> Result<(), Error> {
+        let (part, place) = (&self.parts[member as usize], self.group.place());
+        if let Some(block) = &part.block {
+            match signal {
+                Signal::Post => block.posts(place).raise(number),
+                Signal::Completion => block.completions(place).raise(number),
+            }
+            self.world.wake_sleepers([part.rank].into_iter());
+            return Ok(());
+        }
+        let Some(far) = &part.far else { return Ok(()) };
+        let offset = match signal {
+            Signal::Post => Block::post_offset(place),
+            Signal::Completion => Block::completion_offset(self.parts.len() as u32, place),
+        };
+        unless_gone(self.write_word(far, after(far.block, offset), number))
     }
 
     /// Ends the exposure epoch: waits until all origins have completed.
@@ -243,7 +275,7 @@ impl Window<'_> {
         if !exposure.open {
             return Err(WindowError::NoEpoch { call: "wait" });
         }
-        let own = &self.parts[self.group.place() as usize].block;
+        let own = &self.block;
         let is_under_way =
             |&origin: &u32| !pairs[origin as usize].is_completed(own.completions(origin));
         exposure.places.retain(is_under_way);
@@ -267,8 +299,7 @@ impl Window<'_> {
     #[inline(never)]
     pub(super) fn await_post(&self, target: u32) -> Result<(), Error> {
         let pair = self.epochs.borrow().pairs[target as usize];
-        let own = &self.parts[self.group.place() as usize].block;
-        let posts = own.posts(target);
+        let posts = self.block.posts(target);
         let mut posted = false;
         for _ in 0..LOOKS.min(self.world.spin().looks()) {
             posted = pair.is_posted(posts);

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use strait_core::reduce::Op;
+use strait_core::rma::LaneError;
 
 use crate::Rank;
 
@@ -12,7 +13,7 @@ use crate::Rank;
 pub enum WindowError {
     /// A displacement unit of no bytes.
     Unit,
-    /// A member of the group is on another node.
+    /// A member of the group is on another node, and there is no network to it; or the window was to be shared memory.
     OtherNode {
         /// The member.
         rank: Rank,
@@ -78,6 +79,14 @@ pub enum WindowError {
         /// The system's error number; 0 when the copy ended early.
         errno: i32,
     },
+    /// The device does not reach a member any more, although that is not known to be gone. Some of what was asked for may have
+    /// been done, and to this member nothing more will be.
+    Device {
+        /// Its rank.
+        rank: Rank,
+        /// Why.
+        error: LaneError,
+    },
     /// `start` while an access epoch is open, or `post` while an exposure epoch is.
     EpochOpen {
         /// The call.
@@ -96,7 +105,8 @@ impl fmt::Display for WindowError {
             Self::Unit => f.write_str("a displacement unit has at least 1 byte"),
             Self::OtherNode { rank } => write!(
                 f,
-                "rank {rank} is on another node, and a window reaches the ranks of one: make it in a group of this node's ranks"
+                "rank {rank} is on another node, where this window does not reach: memory is shared on one node alone, and between \
+                 nodes windows need a network (STRAIT_HCA)"
             ),
             Self::Member { rank } => write!(
                 f,
@@ -129,6 +139,10 @@ impl fmt::Display for WindowError {
                 f,
                 "the kernel refuses a copy from or to the memory of rank {rank} (error {errno}), although it allowed the \
                  first: most likely a seccomp filter or a change of credentials since, or the rank's memory was unmapped"
+            ),
+            Self::Device { rank, error } => write!(
+                f,
+                "the window does not reach rank {rank} any more: {error}; most likely that rank has ended or unmapped its part"
             ),
             Self::EpochOpen { call } => {
                 write!(f, "{call} within an epoch that it would begin: end that first")

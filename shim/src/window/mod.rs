@@ -1,18 +1,24 @@
 //! One-sided communication (MPI-4.1 chapter 12, `[OneSided04]` chapter 3).
 //!
 //! A [`Window`] is memory of each member of a group, its *part*, that the others reach without its help. Operations start at
-//! once and are done when their call returns: on one node the origin moves the bytes itself. The part's owner need
-//! not be inside the library, nor be running at all.
+//! once. On one node the origin moves the bytes itself, and they are done when their call returns. To another node the device
+//! does ([`far`]). The part's owner need not be inside the library, nor be running at all.
 //!
 //! Which epochs allow which operations is the business of the layer above. Here an operation may be called at any time; what
 //! synchronisation adds is the order in which ranks see each other's operations.
 
 mod accumulate;
+mod beyond;
+mod card;
+mod combine_far;
 mod create;
 mod epoch;
 mod error;
+mod expose;
+mod far;
 mod local;
 mod part;
+mod request;
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -22,11 +28,12 @@ use std::io::{IoSlice, IoSliceMut};
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::lmt::Direction;
 use strait_core::progress::{Cursor, Part as Buffer};
-use strait_core::rma::{self, Shape};
+use strait_core::rma::{self, Block, Shape};
 
-pub use create::Exposable;
 pub use epoch::Assert;
 pub use error::WindowError;
+pub use expose::Exposable;
+pub(crate) use far::failed;
 pub use local::Local;
 
 use crate::endpoint::{part_of, part_of_mut};
@@ -47,9 +54,24 @@ pub enum AtomicityDomain {
     /// The processor's atomic instructions on the numbers themselves: every part lies in the segment. The owner's atomic
     /// accesses ([`Local`]) belong to it.
     Processor,
-    /// Locks, each for some of a part's bytes: some part is private memory. The owner reaches its part atomically by accumulates
-    /// alone.
+    /// Locks, each for some of a part's bytes: some part is private memory, or the window spans nodes. The owner reaches its
+    /// part atomically by accumulates alone.
     Locks,
+    /// The atomics of the device on numbers of 8 bytes, and locks for shorter ones: the window spans nodes, and its members
+    /// promised [`Accumulates::Single`]. Its owner, too, reaches its part atomically by accumulates alone.
+    Device,
+}
+
+/// What the members promise of a window's accumulates. It counts when all of them promise it, and the window spans nodes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Accumulates {
+    /// Nothing.
+    #[default]
+    Any,
+    /// Most are of one number of 8 bytes, as of a counter: each is one atomic of the device, or some. Longer ones go number
+    /// by number.
+    Single,
 }
 
 /// An operation, as [`Window::needs_target`] asks for it.
@@ -91,6 +113,8 @@ pub struct Window<'world> {
     group: Group<'world>,
     parts: Box<[Part]>,
     domain: AtomicityDomain,
+    /// This member's own.
+    block: Block,
     epochs: RefCell<Epochs>,
     until_poll: Cell<u32>,
     /// What this member gave; peers may reach it until [`Window::free`].
@@ -117,7 +141,7 @@ impl<'world> Window<'world> {
         self.domain
     }
 
-    /// Whether an operation needs the target's processor to come to its end. On one node none does.
+    /// Whether an operation needs the target's processor to come to its end. None does.
     #[must_use]
     pub const fn needs_target(&self, _operation: Operation) -> bool {
         false
@@ -133,7 +157,8 @@ impl<'world> Window<'world> {
         Ok((part.length, part.unit))
     }
 
-    /// Writes `data` to the target's part. `data` may be changed again when this returns.
+    /// Writes `data` to the target's part. `data` may be changed again when this returns; to another node, more than 4096 bytes
+    /// are there by then, and fewer are by the next synchronisation.
     ///
     /// # Errors
     ///
@@ -232,6 +257,9 @@ impl<'world> Window<'world> {
         let rank = self.part(target)?.rank;
         rma::flush();
         self.poll_sometimes()?;
+        if let Some(far) = &self.part(target)?.far {
+            self.flush_far(far)?;
+        }
         match self.world.turn().gone(rank) {
             None => Ok(()),
             Some(how) => Err(how.fault(rank).into()),
@@ -250,10 +278,12 @@ impl<'world> Window<'world> {
     #[inline]
     pub fn flush_all(&self) -> Result<(), Error> {
         rma::flush();
-        self.poll_sometimes()
+        self.poll_sometimes()?;
+        let fars = self.parts.iter().filter_map(|part| part.far.as_ref());
+        fars.map(|far| unless_gone(self.flush_far(far))).fold(Ok(()), Result::and)
     }
 
-    /// Completes this rank's operations here: their buffers may be used again. On one node they are complete anyway.
+    /// Completes this rank's operations here: their buffers may be used again. They are complete anyway.
     ///
     /// # Errors
     ///
@@ -286,5 +316,13 @@ impl<'world> Window<'world> {
         }
         self.until_poll.set(FLUSHES_PER_POLL);
         self.world.poll()
+    }
+}
+
+/// As it was, but that a member is gone is no error: for calls that go on with the others.
+fn unless_gone(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.gone_peer().is_some() => Ok(()),
+        done => done,
     }
 }

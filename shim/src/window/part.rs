@@ -5,9 +5,10 @@ use core::ptr::NonNull;
 use std::io;
 
 use strait_core::lmt::Direction;
-use strait_core::progress::{Cursor, Fault};
+use strait_core::progress::{Cursor, Fault, Way};
 use strait_core::rma::{self, Block, Shape};
 
+use super::far::{Far, Stretch};
 use super::{Window, WindowError};
 use crate::cma::Piece;
 use crate::liveness;
@@ -22,7 +23,10 @@ pub(super) struct Part {
     pub(super) length: usize,
     /// Bytes of one displacement.
     pub(super) unit: usize,
-    pub(super) block: Block,
+    /// Its words, if they are mapped here.
+    pub(super) block: Option<Block>,
+    /// Where the device finds it, in a window that spans nodes.
+    pub(super) far: Option<Far>,
     /// Whether an access epoch was started whose post has not been seen.
     pub(super) awaited: Cell<bool>,
 }
@@ -34,6 +38,8 @@ pub(super) enum Reach {
     Mapped(NonNull<u8>),
     /// By the kernel, at an address of its owner's.
     Process(u64),
+    /// By the device, at an address of its owner's: that is on another node.
+    Device(u64),
 }
 
 impl Reach {
@@ -43,6 +49,7 @@ impl Reach {
             // SAFETY: within the memory, or one past its end.
             Self::Mapped(base) => Self::Mapped(unsafe { base.add(bytes) }),
             Self::Process(address) => Self::Process(address.wrapping_add(bytes as u64)),
+            Self::Device(address) => Self::Device(address.wrapping_add(bytes as u64)),
         }
     }
 }
@@ -118,7 +125,30 @@ impl Window<'_> {
                     self.carry(part.rank, direction, [Piece { local: origin, remote, length }])
                 }
             }
+            Reach::Device(_) => {
+                // SAFETY: by the contract.
+                unsafe { self.copy_by_device(part, direction, [(origin, offset, length)]) }
+            }
         }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Window::copy_far`].
+    #[inline(never)]
+    unsafe fn copy_by_device(
+        &self,
+        part: &Part,
+        direction: Direction,
+        pieces: impl IntoIterator<Item = Stretch>,
+    ) -> Result<(), Error> {
+        let far = part.far.as_ref().ok_or(WindowError::OtherNode { rank: part.rank })?;
+        let way = match direction {
+            Direction::Read => Way::Read,
+            Direction::Write => Way::Write,
+        };
+        // SAFETY: by the contract.
+        unsafe { self.copy_far(far, way, pieces) }
     }
 
     /// As [`Window::copy`], between a buffer of several parts and the runs of a shape at `offset`.
@@ -135,7 +165,7 @@ impl Window<'_> {
         origin: Cursor,
         shape: &Shape<'_>,
     ) -> Result<(), Error> {
-        let mut pieces = Vec::new();
+        let (mut pieces, mut far) = (Vec::new(), Vec::new());
         shape.pieces(origin, |local, within, length| match part.reach {
             Reach::Mapped(base) => {
                 // SAFETY: by the contract.
@@ -147,7 +177,15 @@ impl Window<'_> {
                 pieces.push(Piece { local, remote, length });
                 Ok(())
             }
+            Reach::Device(_) => {
+                far.push((local, offset + within, length));
+                Ok(())
+            }
         })?;
+        if !far.is_empty() {
+            // SAFETY: by the contract.
+            return unsafe { self.copy_by_device(part, direction, far) };
+        }
         if pieces.is_empty() {
             return Ok(());
         }

@@ -80,6 +80,11 @@ pub(super) fn sleep(way: &Way, segment: &Segment, rank: Rank) -> Result<Sleep, N
 }
 
 impl World {
+    /// Has `act` use the network, if there is one.
+    pub(crate) fn with_network<R>(&self, act: impl FnOnce(&mut Device) -> R) -> Option<R> {
+        self.turn().motor().gear.network.as_deref_mut().map(act)
+    }
+
     /// Says to all peers on other nodes that this rank leaves, and waits until they know or are gone.
     pub(super) fn leave_network(&self) -> Result<(), Error> {
         if self.turn().motor().gear.network.is_some() {

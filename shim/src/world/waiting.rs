@@ -1,12 +1,13 @@
 //! How a world passes the time until something comes, and learns who is gone.
 
 use strait_core::layout::{Life, Liveness};
-use strait_core::progress::{Outcome, Owner, RequestId};
+use strait_core::progress::{Outcome, Owner, RequestId, Status};
 
 use super::{ShmEngine, World};
 use crate::Error;
-use crate::network::Network;
+use crate::network::{Network, Transfer, TransferId};
 use crate::patience::{Pass, Patience};
+use crate::window::failed;
 
 /// A rank that waits for a message whose sender may use an RTR for it.
 struct Inside<'a>(&'a Liveness);
@@ -111,8 +112,26 @@ impl World {
         self.settle_by(|engine| engine.detach(id).is_ok());
     }
 
+    /// How a transfer on a window's lane ended, if it has.
+    pub(crate) fn test_transfer(&self, id: TransferId) -> Option<Result<Status, Error>> {
+        let (transfer, ended) = self.with_network(|network| network.take_ended(id))??;
+        let Transfer { rank, bytes, .. } = transfer;
+        let status = Status { source: rank, tag: 0, bytes };
+        Some(ended.map(|()| status).map_err(|error| failed(self, rank, error)))
+    }
+
+    /// Waits until a transfer has ended, or ends it when no progress can be made.
+    pub(crate) fn settle_transfer(&self, id: TransferId) {
+        if self.wait_until(|| self.test_transfer(id).map(drop)).is_err() {
+            self.with_network(|network| network.abandon(id));
+        }
+    }
+
     /// As [`World::settle`], for all operations of a scope.
     pub(crate) fn settle_owned(&self, owner: Owner) {
+        while let Some(id) = self.with_network(|network| network.transfer_of(owner)).flatten() {
+            self.settle_transfer(id);
+        }
         self.settle_by(|engine| engine.detach_owned(owner).is_ok());
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use strait::{Assert, Error, Shape, Window, World};
+use strait::{Accumulates, Assert, Error, Shape, Window, World};
 
 use super::model::{Did, is_possible};
 use super::phase::{Access, Call, Ends, Load, NUMBERS, Phase};
@@ -22,11 +22,7 @@ pub fn run(world: &World, private: bool, seed: u64, phases: u32, longest: usize)
     // Room for each origin's load, with the gaps between its blocks.
     let room = 64 + 2 * longest;
     let bytes = 8 * NUMBERS + ranks as usize * room;
-    let window = match private {
-        true => world.endpoint().create_window(vec![0_u8; bytes.next_multiple_of(8)], 1),
-        false => world.endpoint().allocate_window(bytes, 1),
-    };
-    let window = window.expect("the window is made");
+    let window = window(world, private, seed, bytes);
     // The judge's knowledge: the numbers of all parts.
     let mut numbers = vec![0_u64; ranks as usize * NUMBERS];
     for number in 0..phases {
@@ -46,6 +42,21 @@ pub fn run(world: &World, private: bool, seed: u64, phases: u32, longest: usize)
         world.endpoint().barrier().unwrap();
     }
     window.free().expect("no rank dies");
+}
+
+/// A window of all ranks. By the seed they promise that most accumulates are of single numbers.
+fn window(world: &World, private: bool, seed: u64, bytes: usize) -> Window<'_> {
+    let all: Vec<_> = (0..world.size()).collect();
+    let group = world.endpoint().group(&all).expect("a group of all");
+    let accumulates = if seed.is_multiple_of(2) { Accumulates::Single } else { Accumulates::Any };
+    let window = match private {
+        true => {
+            let memory = vec![0_u64; bytes.div_ceil(8)];
+            group.create_window_for(memory, 1, accumulates)
+        }
+        false => group.allocate_window_for(bytes, 1, accumulates),
+    };
+    window.expect("the window is made")
 }
 
 /// What each rank said: the numbers of its part, and what its calls gave back.

@@ -3,7 +3,9 @@
 mod bandwidth;
 mod barrier;
 pub(crate) mod cacheline;
+mod computation;
 mod depth;
+mod epoch;
 mod halo;
 mod hca;
 mod in_turn;
@@ -81,7 +83,8 @@ enum Kind {
     Ring(Options),
     /// The bare RDMA device: writes, reads, sends and atomics until their completion, and writes in a row
     Hca(Options),
-    /// One-sided writes beside a bare compare-and-swap and `memcpy`; the target makes no call
+    /// One-sided writes beside a bare compare-and-swap and `memcpy`; the target makes no call.
+    /// Between nodes in epochs, beside the same by messages
     Put(OneSided),
     /// One-sided reads likewise
     Get(OneSided),
@@ -217,9 +220,9 @@ impl Bench {
             Kind::Depth(_) => depth::STEPS,
             Kind::Ring(_) => ring::steps(sizes.len())?,
             Kind::Hca(_) => hca::steps(sizes.len())?,
-            Kind::Put(_) => window::steps(Verb::Put, sizes.len()),
-            Kind::Get(_) => window::steps(Verb::Get, sizes.len()),
-            Kind::Accumulate(_) => window::steps(Verb::Accumulate, sizes.len()),
+            Kind::Put(_) => window::steps(stage, Verb::Put, sizes.len()),
+            Kind::Get(_) => window::steps(stage, Verb::Get, sizes.len()),
+            Kind::Accumulate(_) => window::steps(stage, Verb::Accumulate, sizes.len()),
             Kind::Sync(_) => window::SYNC_STEPS,
             Kind::Rendezvous(ref kind) => kind.steps(stage),
             Kind::Cacheline(_) => 4,

@@ -11,6 +11,7 @@ use strait::{Assert, Op, Window};
 use strait_core::sync::Ordering;
 
 use super::cacheline::{Bounce, HandOver};
+use super::epoch;
 use super::lane::Lane;
 use super::memory::Memory;
 use super::report::{Report, Row};
@@ -19,7 +20,7 @@ use super::stage::Stage;
 use super::stats::{self, Summary, time};
 
 /// Operations between two flushes in a bandwidth (`[OneSided04]` §3.4.3).
-const BURST: usize = 16;
+pub(super) const BURST: usize = 16;
 
 /// What is done to the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,7 +31,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Put => "put",
             Self::Get => "get",
@@ -40,7 +41,10 @@ impl Verb {
 }
 
 /// How many measurements `strait bench put` and its like take of one size.
-pub(super) const fn steps(verb: Verb, sizes: usize) -> usize {
+pub(super) fn steps(stage: &Stage<'_>, verb: Verb, sizes: usize) -> usize {
+    if stage.crosses() {
+        return epoch::steps(verb, sizes);
+    }
     match verb {
         Verb::Put | Verb::Get => 1 + sizes,
         Verb::Accumulate => 3 + sizes,
@@ -51,7 +55,7 @@ pub(super) const fn steps(verb: Verb, sizes: usize) -> usize {
 pub(super) const SYNC_STEPS: usize = 4;
 
 /// A window over memory of a kind, `bytes` bytes at each rank.
-fn window<'a>(
+pub(super) fn window<'a>(
     stage: &Stage<'a>,
     memory: Memory,
     bytes: usize,
@@ -172,6 +176,9 @@ pub(super) fn run(
     memory: Memory,
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
+    if stage.crosses() {
+        return epoch::run(stage, effort, verb, sizes, memory, report);
+    }
     let title = verb.name();
     report.columns(&[title, "min", "p50", "p99", "bare", "× bare"]);
     let longest = sizes.iter().copied().max().unwrap_or(8).max(8);
@@ -321,7 +328,7 @@ pub(super) fn sync(
 }
 
 /// The rows and the line of one measurement, of all pairs.
-fn tell(
+pub(super) fn tell(
     stage: &Stage<'_>,
     report: &mut Report,
     bench: &'static str,

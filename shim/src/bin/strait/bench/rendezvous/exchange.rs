@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
 
+use super::super::computation::Processor;
 use super::super::in_turn;
 use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::{Stage, TAG};
 use super::super::stats::{self, Summary};
-use super::computation::Processor;
 use super::rtrs::{self, Counts};
 use super::setting;
 use super::work::Work;
@@ -92,7 +92,7 @@ pub(super) fn run(
                     let variant = format!("{}, {ratio}, {}", model.name(), setting.name());
                     Row::new("exchange", bytes, metric, unit, figures).of_variant(variant)
                 };
-                let cells = setting::compare(report, &samples, &row)?;
+                let cells = setting::compare(report, &samples, row)?;
                 let rtrs = rtrs::tell(report, &counts, iterations, row)?;
                 let names = vec![model.name().to_owned(), stats::bytes(bytes), ratio.clone()];
                 report.line([names, cells, rtrs].concat());

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use strait::{ANY_SOURCE, Endpoint, Op, Rank, Rendezvous, Request, wait_all};
 
+use super::super::computation::Processor;
 use super::super::in_turn;
 use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::{Stage, TAG};
 use super::super::stats::{self, Summary};
-use super::computation::Processor;
 use super::rtrs::{self, Counts};
 use super::setting;
 use super::work::Work;
@@ -90,9 +90,9 @@ pub(super) fn run(
                     let variant = format!("{}, {what}, {}", pattern.name(), setting.name());
                     Row::new("kernels", bytes, metric, unit, figures).of_variant(variant)
                 };
-                let cells = setting::compare(report, &samples, &row)?;
+                let cells = setting::compare(report, &samples, row)?;
                 let rtrs = match at {
-                    0 => rtrs::tell(report, &counts, iterations, &row)?,
+                    0 => rtrs::tell(report, &counts, iterations, row)?,
                     _ => vec![String::new(); rtrs.len()],
                 };
                 let names = vec![pattern.name().to_owned(), stats::bytes(bytes), what.to_owned()];

@@ -10,9 +10,9 @@ use strait::{Endpoint, Op, Rank, Request, Scope};
 use strait_core::sync::Ordering;
 
 use super::super::cacheline::{ONE_PROCESSOR, spin_until};
+use super::super::computation::{Processor, Spent, common_time};
 use super::super::lane::Lane;
 use super::super::stage::{Stage, TAG};
-use super::computation::{Processor, Spent, common_time};
 use super::setting;
 use crate::payload;
 

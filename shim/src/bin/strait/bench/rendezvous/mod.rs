@@ -1,6 +1,5 @@
 //! The benches of the rendezvous ([SpecRndv09] §4): each measures every [setting](setting::ALL) in turn, in one run.
 
-mod computation;
 mod exchange;
 mod kernels;
 mod message;

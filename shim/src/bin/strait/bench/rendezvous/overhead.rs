@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use strait::Rendezvous;
 
+use super::super::computation::Processor;
 use super::super::in_turn;
 use super::super::latency::PingPong;
 use super::super::report::{Report, Row};
 use super::super::sampling::{Batch, Effort};
 use super::super::stage::{Side, Stage};
 use super::super::stats;
-use super::computation::Processor;
 use super::message::{End, Message, Roles};
 use super::setting;
 

@@ -6,12 +6,12 @@
 
 use core::error::Error;
 
+use super::super::computation::Processor;
 use super::super::in_turn;
 use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::Stage;
 use super::super::stats::{self, Summary, time};
-use super::computation::Processor;
 use super::message::{Message, Passed, Roles};
 use super::setting;
 

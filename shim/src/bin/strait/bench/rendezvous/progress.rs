@@ -6,11 +6,11 @@
 
 use core::error::Error;
 
+use super::super::computation::Processor;
 use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::Stage;
 use super::super::stats::{self, Summary, time};
-use super::computation::Processor;
 use super::message::{Message, Passed, Roles};
 use super::overlap::{climb, times};
 use super::setting;

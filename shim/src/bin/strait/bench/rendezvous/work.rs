@@ -3,7 +3,7 @@
 
 use core::error::Error;
 
-use super::computation::Processor;
+use super::super::computation::Processor;
 use crate::payload::{self, Mismatch};
 
 /// Bytes of a page, the first of which are its mark.

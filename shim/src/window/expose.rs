@@ -1,0 +1,63 @@
+//! Memory that becomes a part of a window.
+
+use core::any::Any;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+
+use crate::SharedMemory;
+
+/// Memory that a window may be made over: vectors and boxed slices, and slices in the segment, which peers reach fastest.
+pub trait Exposable: sealed::Expose {}
+
+pub(super) mod sealed {
+    use core::any::Any;
+    use core::ptr::NonNull;
+
+    pub trait Expose {
+        /// Where the memory lies, its bytes, and what to drop when nobody reaches it any more.
+        fn expose(self) -> (NonNull<u8>, usize, Box<dyn Any>);
+    }
+}
+
+/// A vector that nobody reaches by its own name.
+struct Exposed<T> {
+    start: NonNull<T>,
+    length: usize,
+    capacity: usize,
+}
+
+impl<T> Drop for Exposed<T> {
+    fn drop(&mut self) {
+        // SAFETY: taken from a vector in `expose`, and given back once.
+        drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), self.length, self.capacity) });
+    }
+}
+
+impl<T: AnyBitPattern + NoUninit> Exposable for Vec<T> {}
+
+impl<T: AnyBitPattern + NoUninit> sealed::Expose for Vec<T> {
+    fn expose(self) -> (NonNull<u8>, usize, Box<dyn Any>) {
+        let mut vector = ManuallyDrop::new(self);
+        let (length, capacity) = (vector.len(), vector.capacity());
+        let start = NonNull::from(&mut vector[..]).cast::<T>();
+        (start.cast(), length * size_of::<T>(), Box::new(Exposed { start, length, capacity }))
+    }
+}
+
+impl<T: AnyBitPattern + NoUninit> Exposable for Box<[T]> {}
+
+impl<T: AnyBitPattern + NoUninit> sealed::Expose for Box<[T]> {
+    fn expose(self) -> (NonNull<u8>, usize, Box<dyn Any>) {
+        self.into_vec().expose()
+    }
+}
+
+impl<T: AnyBitPattern + NoUninit> Exposable for SharedMemory<T> {}
+
+impl<T: AnyBitPattern + NoUninit> sealed::Expose for SharedMemory<T> {
+    fn expose(self) -> (NonNull<u8>, usize, Box<dyn Any>) {
+        (self.start().cast(), size_of_val(&*self), Box::new(self))
+    }
+}

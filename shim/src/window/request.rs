@@ -1,0 +1,172 @@
+//! Operations that do not wait (MPI-4.1 §12.3.5).
+//!
+//! What is done when the call returns gives a request that is over: everything on one node, accumulates, and what goes through a slot.
+//! Longer puts and gets between nodes go on by themselves: the device needs neither side's processor.
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::hca::Access;
+use strait_core::progress::{Channel, Part as Buffer, Status, Way};
+use strait_core::reduce::Op;
+use strait_core::rma::SLOT;
+
+use super::Window;
+use super::far::Far;
+use crate::endpoint::{part_of, part_of_mut};
+use crate::network::Transfer;
+use crate::{Error, Number, Request, Scope};
+
+impl<'scope> Scope<'scope, '_> {
+    /// As [`Window::put`], and `data` is to stay as it is until the request is over, or the scope: then it may be changed. The
+    /// request's status names the target's rank. What was put is at the target after the next synchronisation, not before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Window::put`], for what is known at the start.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.3.5, `MPI_RPUT`.
+    pub fn rput<T: NoUninit>(
+        &'scope self,
+        window: &'scope Window<'_>,
+        data: &'scope [T],
+        target: u32,
+        displacement: usize,
+    ) -> Result<Request<'scope>, Error> {
+        let buffer = part_of(bytemuck::must_cast_slice(data));
+        // SAFETY: `data` is borrowed for 'scope, and when that ends no transfer of the scope goes on.
+        let begun = unsafe { self.begin(window, Way::Write, buffer, target, displacement) }?;
+        begun.map_or_else(
+            || {
+                window.put(data, target, displacement)?;
+                self.over(window, target, buffer.length)
+            },
+            Ok,
+        )
+    }
+
+    /// As [`Window::get`], and `buffer` has the bytes when the request is over.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::rput`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.3.5, `MPI_RGET`.
+    pub fn rget<T: NoUninit + AnyBitPattern>(
+        &'scope self,
+        window: &'scope Window<'_>,
+        buffer: &'scope mut [T],
+        target: u32,
+        displacement: usize,
+    ) -> Result<Request<'scope>, Error> {
+        let into = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
+        // SAFETY: as in `rput`.
+        let begun = unsafe { self.begin(window, Way::Read, into, target, displacement) }?;
+        if let Some(request) = begun {
+            return Ok(request);
+        }
+        window.get(buffer, target, displacement)?;
+        self.over(window, target, into.length)
+    }
+
+    /// As [`Window::accumulate`]. It is over when the call returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Window::accumulate`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.3.5, `MPI_RACCUMULATE`.
+    pub fn raccumulate<T: Number>(
+        &'scope self,
+        window: &'scope Window<'_>,
+        data: &[T],
+        target: u32,
+        displacement: usize,
+        op: Op,
+    ) -> Result<Request<'scope>, Error> {
+        window.accumulate(data, target, displacement, op)?;
+        self.over(window, target, size_of_val(data))
+    }
+
+    /// As [`Window::get_accumulate`]. It is over when the call returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Window::get_accumulate`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.3.5, `MPI_RGET_ACCUMULATE`.
+    pub fn rget_accumulate<T: Number>(
+        &'scope self,
+        window: &'scope Window<'_>,
+        data: &[T],
+        results: &mut [T],
+        target: u32,
+        displacement: usize,
+        op: Op,
+    ) -> Result<Request<'scope>, Error> {
+        window.get_accumulate(data, results, target, displacement, op)?;
+        self.over(window, target, size_of_val(data))
+    }
+
+    fn over(
+        &'scope self,
+        window: &Window<'_>,
+        target: u32,
+        bytes: usize,
+    ) -> Result<Request<'scope>, Error> {
+        let source = window.part(target)?.rank;
+        Ok(self.finished(Ok(Status { source, tag: 0, bytes })))
+    }
+
+    /// Begins a transfer. `None`: this one is none that goes on by itself, and nothing was done.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is valid for the reads or writes of the device until the request or the scope is over.
+    unsafe fn begin(
+        &'scope self,
+        window: &'scope Window<'_>,
+        way: Way,
+        buffer: Buffer,
+        target: u32,
+        displacement: usize,
+    ) -> Result<Option<Request<'scope>>, Error> {
+        if buffer.length <= SLOT {
+            return Ok(None);
+        }
+        let (part, offset) = window.locate(target, displacement, buffer.length)?;
+        let Some(far) = part.far.as_ref().filter(|_| part.block.is_none()) else { return Ok(None) };
+        let access = match way {
+            Way::Read => Access::LOCAL,
+            Way::Write => Access::LOCAL_READ,
+        };
+        let world = window.world;
+        // SAFETY: by the contract; it is released when the transfer has ended.
+        let region = world.with_network(|network| unsafe { network.register(buffer, access) });
+        let Some(region) = region.flatten() else { return Ok(None) };
+        let near = (buffer.base, region.local_key);
+        // SAFETY: by the contract, and registered.
+        let asked = unsafe { window.ask_registered(far, way, near, offset, buffer.length) };
+        let Far { rank, lane, .. } = *far;
+        let last = match asked {
+            Ok(last) => last,
+            Err(error) => {
+                world.with_network(|network| {
+                    network.break_lane(lane);
+                    network.release(region);
+                });
+                return Err(error);
+            }
+        };
+        let (owner, bytes) = (self.owner(), buffer.length);
+        let transfer = Transfer { owner, rank, lane, last, region, bytes };
+        let id = world.with_network(|network| network.keep(transfer));
+        Ok(id.map(|id| self.transferring(id)))
+    }
+}

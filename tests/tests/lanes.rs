@@ -1,0 +1,227 @@
+//! Lanes of windows over the simulated fabric: random requests against a model of the member's memory, and failures at random.
+
+use core::ptr::NonNull;
+
+use fastrand::Rng;
+use strait_core::hca::{
+    Access, Completion, Connection, Done, Hca, Piece, Region, Remote, WorkError,
+};
+use strait_core::progress::{Part, Way};
+use strait_core::rma::{Change, LENT, Lane, LaneError, SLOT};
+use strait_tests::sim::{Device, Fabric, Model};
+use strait_tests::traffic;
+
+/// Bytes of the member's part. The first words are for atomics.
+const PART: usize = 24_000;
+
+const WORDS: usize = 8;
+
+/// Aligned memory that only raw pointers reach while it is registered.
+struct Memory {
+    words: Box<[u64]>,
+}
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        Self { words: vec![0; bytes.div_ceil(8)].into() }
+    }
+
+    fn base(&mut self) -> NonNull<u8> {
+        NonNull::from(&mut self.words[..]).cast()
+    }
+}
+
+/// An origin, its lane, and what it knows of the member's part.
+struct Origin {
+    fabric: Fabric,
+    device: Device,
+    lane: Lane,
+    part: Remote,
+    near: (NonNull<u8>, Region),
+    model: Vec<u8>,
+}
+
+impl Origin {
+    /// Asks until the lane takes it, and says whether that ended well.
+    fn ask<R>(
+        &mut self,
+        mut what: impl FnMut(&mut Lane, &mut Device) -> Result<Option<R>, LaneError>,
+    ) -> Result<R, LaneError> {
+        let mut idle = 0;
+        loop {
+            if let Some(asked) = what(&mut self.lane, &mut self.device)? {
+                return Ok(asked);
+            }
+            let moved = self.fabric.advance();
+            let none = Completion { id: 0, connection: Connection(0), result: Ok(Done::Write) };
+            let mut completions = [none; 4];
+            let count = self.device.poll(&mut completions).unwrap();
+            completions[..count].iter().for_each(|completion| self.lane.handle(completion));
+            // What was refused for now is taken when it is asked again.
+            idle = if moved || count > 0 { 0 } else { idle + 1 };
+            assert!(idle < 1000, "nothing moves any more");
+        }
+    }
+
+    fn await_done(&mut self, number: u64) -> Result<(), LaneError> {
+        self.ask(|lane, _| Ok(lane.is_done(number)?.then_some(())))
+    }
+
+    fn there(&self, offset: usize) -> Remote {
+        Remote { address: self.part.address + offset as u64, key: self.part.key }
+    }
+
+    fn put(&mut self, rng: &mut Rng) -> Result<(), LaneError> {
+        let scale = rng.u32(..10);
+        let length = rng.usize(1..=SLOT >> scale);
+        let offset = rng.usize(8 * WORDS..=PART - length);
+        let mut data: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
+        let there = self.there(offset);
+        let from = Part { base: NonNull::from(&mut data[..]).cast(), length };
+        // SAFETY: as long as the call.
+        self.ask(|lane, device| unsafe { lane.put(device, from, there) })?;
+        self.model[offset..offset + length].copy_from_slice(&data);
+        Ok(())
+    }
+
+    fn fetch(&mut self, rng: &mut Rng) -> Result<(), LaneError> {
+        let length = rng.usize(1..=SLOT);
+        let offset = rng.usize(..=PART - length);
+        let there = self.there(offset);
+        let number = self.ask(|lane, device| lane.fetch(device, length, there))?;
+        self.await_done(number)?;
+        // SAFETY: the device is done with the slot.
+        let found =
+            unsafe { NonNull::slice_from_raw_parts(self.lane.slot(number), length).as_ref() };
+        assert_eq!(found, &self.model[offset..offset + length]);
+        Ok(())
+    }
+
+    fn change(&mut self, rng: &mut Rng) -> Result<(), LaneError> {
+        let offset = 8 * rng.usize(..WORDS);
+        let word: [u8; 8] = self.model[offset..offset + 8].try_into().unwrap();
+        let old = u64::from_ne_bytes(word);
+        let (change, new) = match rng.u32(..3) {
+            0 => (Change::Swap { expected: old, desired: 7 }, 7),
+            1 => (Change::Swap { expected: old ^ 1, desired: 8 }, old),
+            _ => (Change::Add(u64::MAX - 5), old.wrapping_add(u64::MAX - 5)),
+        };
+        let there = self.there(offset);
+        let number = self.ask(|lane, device| lane.change(device, change, there))?;
+        self.await_done(number)?;
+        assert_eq!(self.lane.found(number), old);
+        self.model[offset..offset + 8].copy_from_slice(&new.to_ne_bytes());
+        Ok(())
+    }
+
+    /// The whole part to registered memory, or back.
+    fn transfer(&mut self, way: Way) -> Result<(), LaneError> {
+        let (base, region) = self.near;
+        let piece = Piece { base, length: PART as u32, key: region.local_key };
+        let there = self.part;
+        // SAFETY: registered, and waited for.
+        let number =
+            self.ask(|lane, device| unsafe { lane.transfer(device, way, piece, there) })?;
+        self.await_done(number)?;
+        // SAFETY: the device is done with it.
+        let near = unsafe { NonNull::slice_from_raw_parts(base, PART).as_ref() };
+        match way {
+            Way::Read => assert_eq!(near, &self.model[..]),
+            Way::Write => self.model.copy_from_slice(near),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, rng: &mut Rng) -> Result<(), LaneError> {
+        match rng.u32(..12) {
+            0..6 => self.put(rng),
+            6..8 => self.fetch(rng),
+            8..10 => self.change(rng),
+            10 => self.transfer(Way::Read),
+            _ => self.transfer(Way::Write),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), LaneError> {
+        let there = self.part;
+        self.ask(|lane, device| Ok(lane.is_flushed(device, there)?.then_some(())))
+    }
+}
+
+/// Plays a program of a seed; `harm` is called at one step of it, and says how the lane has to end.
+fn play(seed: u64, harm: Option<fn(&Fabric, &Lane) -> LaneError>) {
+    let mut rng = Rng::with_seed(seed);
+    let mut model = Model::drawn(seed);
+    // Unless writes are acknowledged, a read has to tell that they are there.
+    model.capabilities.acknowledged = harm.is_some() || seed.is_multiple_of(2);
+    let fabric = Fabric::new(seed, 2, model);
+    let (mut near, mut slots) = (Memory::new(PART), Memory::new(LENT));
+    let (mut part, mut far_slots) = (Memory::new(PART), Memory::new(LENT));
+    let (mut device, mut far) = (fabric.device(0), fabric.device(1));
+    // SAFETY: all four outlive the devices' use of them, and nobody else touches them meanwhile.
+    let [near_region, slot_region] = [(near.base(), PART), (slots.base(), LENT)]
+        .map(|(base, bytes)| unsafe { device.register(base, bytes, Access::LOCAL) }.unwrap());
+    // SAFETY: as above.
+    let part_region = unsafe { far.register(part.base(), PART, Access::ALL) }.unwrap();
+    // SAFETY: as above.
+    let (mut lane, address) =
+        unsafe { Lane::open(&mut device, 1, slots.base(), slot_region.local_key) }.unwrap();
+    // SAFETY: this end asks for nothing, so its slots need no key.
+    let (mut answer, far_address) =
+        unsafe { Lane::open(&mut far, 0, far_slots.base(), 0) }.unwrap();
+    while !lane.connect(&mut device, &far_address).unwrap() {}
+    while !answer.connect(&mut far, &address).unwrap() {}
+    let there = Remote { address: part_region.base, key: part_region.remote_key };
+    let near = (near.base(), near_region);
+    let mut origin = Origin { fabric, device, lane, part: there, near, model: vec![0; PART] };
+    let steps = 60;
+    let fatal = rng.u32(..steps);
+    let mut expected = None;
+    for step in 0..steps {
+        if let (true, Some(harm)) = (step == fatal, harm) {
+            expected = Some(harm(&origin.fabric, &origin.lane));
+        }
+        match (origin.step(&mut rng), expected) {
+            (Ok(()), _) => {}
+            (Err(error), Some(expected)) => {
+                assert_eq!(error, expected, "seed {seed}");
+                assert_eq!(origin.flush(), Err(expected), "seed {seed}");
+                let Origin { mut lane, mut device, .. } = origin;
+                lane.close(&mut device).unwrap();
+                return lane.close(&mut device).unwrap();
+            }
+            (Err(error), None) => panic!("seed {seed}: {error}"),
+        }
+    }
+    assert!(origin.flush().is_ok() || expected.is_some(), "seed {seed}");
+    if expected.is_none() {
+        // SAFETY: all is done, and nothing is under way.
+        let found = unsafe { NonNull::slice_from_raw_parts(part.base(), PART).as_ref() };
+        assert_eq!(found, &origin.model[..], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_lane_does_to_the_member_what_was_asked() {
+    traffic::seeds(1, 60).for_each(|seed| play(seed, None));
+}
+
+#[test]
+fn a_lane_that_breaks_says_so_for_ever() {
+    for seed in traffic::seeds(1000, 60) {
+        play(
+            seed,
+            Some(|fabric, lane| {
+                fabric.fail(0, lane.connection(), WorkError::RemoteAccess);
+                LaneError::Failed(WorkError::RemoteAccess)
+            }),
+        );
+        play(
+            seed,
+            Some(|fabric, _| {
+                fabric.kill(1);
+                LaneError::Failed(WorkError::Unreachable)
+            }),
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! One-sided operations that do not wait: their requests, and what becomes of those that nobody waits for.
+
+use strait::{Assert, Error, Fault, Op, World, wait_all, wait_any};
+use strait_tests::{Ranks, die, payload};
+
+const ROOM: usize = 300_000;
+
+/// Jobs of two ranks: how many nodes, and by which device.
+const JOBS: [(u32, &str); 3] = [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-engine")];
+
+/// Several at once, of every length; some are waited for, some dropped, some forgotten.
+fn put_and_get(world: &World) {
+    const LENGTHS: [usize; 6] = [0, 8, 4096, 4097, 50_000, 100_000];
+    let endpoint = world.endpoint();
+    let window = endpoint.allocate_window(LENGTHS.len() * ROOM, 1).unwrap();
+    let (me, other) = (world.rank(), 1 - world.rank());
+    let id = |rank: u32, number: usize| u64::from(rank) << 32 | number as u64;
+    let all = || LENGTHS.into_iter().enumerate();
+    let data: Vec<_> = all().map(|(at, length)| payload::of(id(me, at), length)).collect();
+    endpoint.scope(|scope| {
+        let mut requests = Vec::new();
+        for (at, data) in data.iter().enumerate() {
+            requests.push(scope.rput(&window, data, other, at * ROOM).unwrap());
+        }
+        core::mem::forget(requests.pop());
+        drop(requests.pop());
+        let first = wait_any(&mut requests).unwrap().unwrap();
+        assert!(requests[first].status().unwrap().is_some());
+        wait_all(&mut requests).unwrap();
+        for (request, length) in requests.into_iter().zip(LENGTHS) {
+            let status = request.wait().unwrap();
+            assert_eq!((status.source, status.bytes), (other, length));
+        }
+    });
+    window.fence(Assert::NONE).unwrap();
+    let mut found: Vec<_> = all().map(|(_, length)| vec![0_u8; length]).collect();
+    for (at, found) in found.iter_mut().enumerate() {
+        window.local().read(at * ROOM, found).unwrap();
+        assert_eq!(payload::first_difference(id(other, at), found), None);
+        found.fill(0);
+    }
+    endpoint.scope(|scope| {
+        let mut requests = Vec::new();
+        for (at, found) in found.iter_mut().enumerate() {
+            requests.push(scope.rget(&window, found, other, at * ROOM).unwrap());
+        }
+        core::mem::forget(requests.pop());
+        while !requests.iter_mut().all(|request| request.test().unwrap().is_some()) {}
+    });
+    for (at, found) in found.iter().enumerate() {
+        assert_eq!(payload::first_difference(id(me, at), found), None);
+    }
+    window.fence(Assert::NONE).unwrap();
+    endpoint.scope(|scope| {
+        let request = scope.raccumulate(&window, &[1_u32, 2], other, ROOM, Op::Replace).unwrap();
+        assert_eq!(request.wait().unwrap().bytes, 8);
+        let (window, mut before) = (&window, [0_u32; 2]);
+        let request = scope.rget_accumulate(window, &[5_u32, 5], &mut before, other, ROOM, Op::Sum);
+        assert_eq!(request.unwrap().wait().unwrap().bytes, 8);
+        assert_eq!(before, [1, 2]);
+        let error = scope.rput(window, &[0_u8; 5000], other, 6 * ROOM - 4999).unwrap_err();
+        assert!(error.to_string().contains("beyond the part"), "{error}");
+    });
+    window.free().unwrap();
+}
+
+#[test]
+fn requests_are_over_when_their_bytes_have_moved() {
+    for (nodes, device) in JOBS {
+        let job = Ranks::new(2, "requests_are_over_when_their_bytes_have_moved");
+        job.on_nodes(nodes).with("STRAIT_HCA", device).run(|world| {
+            (0..3).for_each(|_| put_and_get(&world));
+            world.finalize().unwrap();
+        });
+    }
+}
+
+/// A target dies while others put to it and get from it. Whoever asks is told, and the buffers come back.
+#[test]
+fn requests_to_the_dead_fail() {
+    for (nodes, device) in [(1, "soft-inline"), (3, "soft-inline"), (3, "soft-engine")] {
+        let job = Ranks::new(3, "requests_to_the_dead_fail").on_nodes(nodes);
+        job.with("STRAIT_HCA", device).with_deaths(&[1]).run(|world| {
+            let endpoint = world.endpoint();
+            let window = endpoint.create_window(vec![0_u8; ROOM], 1).unwrap();
+            window.fence(Assert::NONE).unwrap();
+            if world.rank() == 1 {
+                // In the middle of what the others do.
+                while window.local().load::<u8>(7).unwrap() == 0 {}
+                die();
+            }
+            let (data, mut found) = (vec![5_u8; ROOM], vec![0_u8; ROOM]);
+            let error = loop {
+                let moved = endpoint.scope(|scope| {
+                    let put = scope.rput(&window, &data, 1, 0)?;
+                    let get = scope.rget(&window, &mut found, 1, 0)?;
+                    get.wait()?;
+                    put.wait()
+                });
+                if let Err(error) = moved {
+                    break error;
+                }
+            };
+            let is_told = matches!(error, Error::Fault(Fault::PeerFailed { rank: 1 }));
+            assert!(is_told, "{error}");
+            // The other survivor is reached as before.
+            let other = 2 - world.rank();
+            endpoint.scope(|scope| {
+                scope.rput(&window, &data, other, 0).unwrap().wait().unwrap();
+                scope.rget(&window, &mut found, other, 0).unwrap().wait().unwrap();
+            });
+            assert_eq!(found, data);
+            endpoint.group(&[0, 2]).unwrap().barrier().unwrap();
+            assert!(window.free().is_err());
+            world.finalize().unwrap();
+        });
+    }
+}
