@@ -84,6 +84,18 @@ fn every_rank_reaches_every_part_of_every_kind() {
     }
 }
 
+/// `cargo xtask vm` runs it over RDMA devices, too.
+#[test]
+fn other_nodes_are_reached_through_the_device_of_the_job() {
+    let name = "other_nodes_are_reached_through_the_device_of_the_job";
+    Ranks::new(4, name).on_nodes(2).run(|world| {
+        let window = world.endpoint().allocate_window(404_000, 1).unwrap();
+        put_and_get(&world, &window);
+        window.free().unwrap();
+        world.finalize().unwrap();
+    });
+}
+
 #[test]
 fn domains_are_the_same_for_all_and_no_operation_needs_the_target() {
     threads(Config::new(3), |world| {

@@ -26,6 +26,9 @@ const KEPT: Limits = Limits { entries: 256, bytes: u64::MAX };
 /// None: a card reaches the pages that were at an address when it was registered, whatever is mapped there later.
 const NOT_KEPT: Limits = Limits { entries: 0, bytes: 0 };
 
+/// Windows whose members are all ranks, at a time: a device of libibverbs has room for the lanes of so many.
+const WINDOWS: u32 = 8;
+
 /// What the network of a job is made of.
 pub(crate) enum Means {
     /// Devices in software that share this memory.
@@ -83,7 +86,7 @@ impl Means {
                 (Device::Soft(device), KEPT)
             }
             Self::Verbs(rails) => {
-                let demand = demand(peers(me, nodes).count() as u32, &config);
+                let demand = demand(peers(me, nodes).count() as u32, nodes.ranks(), &config);
                 let device = Device::verbs(rails, env::hca_gid()?, me, demand);
                 (device.map_err(NetworkError::NoDevice)?, NOT_KEPT)
             }
@@ -103,11 +106,13 @@ impl Means {
     }
 }
 
-/// What links to so many peers want of a device: a receive each, for the knock; their own memory; and of users' memory a large
-/// part each way, which goes in pieces where the system allows no more.
-fn demand(peers: u32, config: &Config) -> Demand {
+/// What links to so many peers, and windows of so many ranks, want of a device. Links: a connection and a receive each, for the knock;
+/// their own memory; and of users' memory a large part each way, which goes in pieces where the system allows no more. Windows:
+/// a connection to each rank.
+fn demand(peers: u32, ranks: u32, config: &Config) -> Demand {
     let each = stride(config) as u64 + 2 * u64::from(LARGE);
-    Demand { connections: peers, receives: peers, memory: u64::from(peers) * each }
+    let connections = peers + WINDOWS * ranks;
+    Demand { connections, receives: peers, memory: u64::from(peers) * each }
 }
 
 /// On how many hosts the nodes of the job are. Every rank calls it.

@@ -36,7 +36,10 @@ const JOBS: &str = "
         a_death_is_heard_of_without_a_launcher
         a_rank_dies_in_transfer_by_zero_copy'
     [ $(/user/network --list --exact $tests | grep -c ': test') = $(echo $tests | wc -w) ] || exit 97
-    /user/network --test-threads=1 --exact $tests
+    /user/network --test-threads=1 --exact $tests || exit
+    tests=other_nodes_are_reached_through_the_device_of_the_job
+    [ $(/user/window --list --exact $tests | grep -c ': test') = 1 ] || exit 97
+    /user/window --exact $tests
 ";
 
 /// `cargo xtask vm`.
@@ -59,6 +62,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
         ("network", program(shell, "test -p strait-tests --test network --no-run")?),
+        ("window", program(shell, "test -p strait-tests --test window --no-run")?),
     ];
     let script = [DEVICES, JOBS].concat();
     let boot = |device| {

@@ -104,7 +104,7 @@ impl Manager {
         }
     }
 
-    /// Begins to connect `end`, whose door is `mine`, to the one at `address`.
+    /// Begins to connect `end`, whose door is `mine`, to the one at `address`. An end cannot be both sides of a connection.
     pub(super) fn join(
         &self,
         end: &mut End,
@@ -113,6 +113,9 @@ impl Manager {
     ) -> Result<Readiness, HcaError> {
         let unreachable = HcaError::Unreachable { peer: end.peer };
         let theirs = Door::parse(address).ok_or(unreachable)?;
+        if mine == theirs {
+            return Err(HcaError::Refused { peer: end.peer });
+        }
         if mine < theirs {
             let id = new_id(&self.channel, mine.end.connection).map_err(|_| unreachable)?;
             let (mine, socket) = (SocketAddr::new(self.place.ip(), 0), theirs.socket());
