@@ -12,10 +12,8 @@ use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
+use crate::hca::Choice;
 use crate::hca::soft::{Mode, TimeModel};
-
-/// The value of `STRAIT_HCA` that stands for no device.
-const NO_DEVICE: &str = "none";
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -134,12 +132,20 @@ pub(crate) const PMI_SIZE: Variable = Variable {
     default: "set by launchers",
 };
 
-/// The RDMA device between virtual nodes.
+/// The RDMA device between nodes.
 pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
-    meaning: "device between nodes: none, or in software, whose data the poster moves or a thread",
-    expected: "soft-inline, soft-engine or none",
-    default: "soft-inline; strait bench hca and ring measure both",
+    meaning: "device between nodes: in software, whose data the poster moves or a thread; RDMA devices, which ranks take in turn",
+    expected: "soft-inline, soft-engine, verbs, verbs:DEVICE[:PORT][,DEVICE[:PORT]…] or none",
+    default: "soft-inline on one host, verbs on several; strait bench hca and ring measure both software devices",
+};
+
+/// The global identifier of an RDMA device's port.
+pub(crate) const HCA_GID: Variable = Variable {
+    name: "STRAIT_HCA_GID",
+    meaning: "entry of the port's table of global identifiers that an RDMA device uses",
+    expected: "a number of at most 255",
+    default: "the one that leads farthest",
 };
 
 /// The times of a software device with a thread.
@@ -179,6 +185,7 @@ pub const VARIABLES: &[Variable] = &[
     LMT,
     RENDEZVOUS,
     HCA,
+    HCA_GID,
     HCA_MODEL,
     RING,
     PROGRESS,
@@ -221,27 +228,27 @@ pub fn tuning() -> Result<Tuning, EnvError> {
     })
 }
 
-/// The software device that was asked for.
+/// The device between nodes that was asked for.
 ///
 /// # Errors
 ///
 /// [`EnvError`] when the variable's value is no device, or there are times that are none.
-pub fn hca() -> Result<Option<Mode>, EnvError> {
+pub fn hca() -> Result<Option<Choice>, EnvError> {
     let model = HCA_MODEL.read(|_: &TimeModel| true)?.unwrap_or(TimeModel::INFINIBAND_2004);
-    let modes = [Mode::Inline, Mode::Engine(model)];
-    let mode = |name: &str| modes.into_iter().find(|mode| mode.name() == name);
-    let name = HCA.read(|name: &String| name == NO_DEVICE || mode(name).is_some())?;
-    Ok(name.and_then(|name| mode(&name)))
+    let choice = HCA.read(|_: &Choice| true)?;
+    Ok(choice.map(|choice| match choice {
+        Choice::Soft(Mode::Engine(_)) => Choice::Soft(Mode::Engine(model)),
+        other => other,
+    }))
 }
 
-/// The device between nodes; `None` when there is to be none.
+/// The entry that was asked for of an RDMA device's table of global identifiers.
 ///
 /// # Errors
 ///
-/// As [`hca`].
-pub fn network() -> Result<Option<Mode>, EnvError> {
-    let none = std::env::var_os(HCA.name).is_some_and(|name| name == NO_DEVICE);
-    Ok(if none { None } else { Some(hca()?.unwrap_or_default()) })
+/// [`EnvError`] when the variable's value is no index.
+pub fn hca_gid() -> Result<Option<u8>, EnvError> {
+    HCA_GID.read(|_: &u8| true)
 }
 
 /// The design of the RDMA channel between nodes.
@@ -349,6 +356,9 @@ mod tests {
         assert_eq!(PARCEL_MAX.default, Tuning::default().parcel_max.to_string());
         assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());
+        let choices = HCA.expected.replace(" or ", ", ");
+        let devices = choices.split(", ").filter(|text| !text.contains('['));
+        assert!(devices.map(str::parse::<Choice>).all(|choice| choice.is_ok()), "{choices}");
         assert_eq!(RENDEZVOUS.default, Tuning::default().rendezvous.name());
         assert!(Mode::ALL.iter().all(|mode| HCA.expected.contains(mode.name())));
         assert!(HCA.default.starts_with(Mode::default().name()));

@@ -138,7 +138,7 @@ impl World {
     }
 
     fn in_process_by(
-        kind: Option<network::Kind>,
+        kind: network::Kind,
         config: Config,
         nodes: &Nodes,
     ) -> Result<Vec<Self>, Error> {

@@ -31,6 +31,9 @@ const DIRECTORY: &str = "STRAIT_TEST_DIRECTORY";
 const SCRIPT: &str = "exec \"$0\" \"$@\" \
     >\"$STRAIT_TEST_DIRECTORY/stdout.$STRAIT_RANK\" 2>\"$STRAIT_TEST_DIRECTORY/stderr.$STRAIT_RANK\"";
 
+/// Before it: the launcher's words in PMI-1 alone.
+const FOREIGN: &str = "unset STRAIT_BOOT_FD; ";
+
 /// How long a job may take, unless the test says otherwise.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -44,6 +47,7 @@ pub struct Ranks {
     config: Config,
     nodes: u32,
     limit: Duration,
+    foreign: bool,
     deaths: Vec<u32>,
     variables: Vec<(&'static str, String)>,
 }
@@ -64,7 +68,15 @@ impl Ranks {
     #[must_use]
     pub fn new(ranks: u32, name: &'static str) -> Self {
         let config = Config::new(ranks);
-        Self { name, config, nodes: 1, limit: LIMIT, deaths: Vec::new(), variables: Vec::new() }
+        Self {
+            name,
+            config,
+            nodes: 1,
+            limit: LIMIT,
+            foreign: false,
+            deaths: Vec::new(),
+            variables: Vec::new(),
+        }
     }
 
     /// With a segment of another shape.
@@ -77,6 +89,12 @@ impl Ranks {
     #[must_use]
     pub fn on_nodes(self, nodes: u32) -> Self {
         Self { nodes, ..self }
+    }
+
+    /// As if the launcher knew nothing of Strait: it makes no segments, and says nobody's death.
+    #[must_use]
+    pub fn by_pmi(self) -> Self {
+        Self { foreign: true, ..self }
     }
 
     /// With an environment variable set in every rank.
@@ -139,7 +157,8 @@ impl Ranks {
 
     fn launch(&self, directory: &Path) -> Launch {
         let program = env::current_exe().expect("the path of this program");
-        let words = ["-c".as_ref(), SCRIPT.as_ref(), program.as_os_str()];
+        let script = format!("{}{SCRIPT}", if self.foreign { FOREIGN } else { "" });
+        let words = ["-c".as_ref(), script.as_ref(), program.as_os_str()];
         let select = ["--exact", self.name, "--nocapture", "--include-ignored"];
         let mut launch = Launch::new(self.config.ranks, "sh");
         launch.config = self.config;

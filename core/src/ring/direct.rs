@@ -25,6 +25,11 @@ pub(super) struct Window {
 }
 
 impl Poster {
+    /// Whether a transfer is under way.
+    pub(super) fn transfers(&self) -> bool {
+        self.window.requests.iter().any(|request| !self.is_done(*request))
+    }
+
     /// Begins a transfer, or as much of it as goes in one request. `None`: not now.
     ///
     /// # Safety

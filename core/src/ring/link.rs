@@ -361,6 +361,13 @@ impl Link {
         released.map_err(fault)
     }
 
+    /// True of a link that works, on which the device is at work on no user's memory.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let transfers = self.ends.as_ref().is_some_and(|(poster, _)| poster.transfers());
+        self.broken.is_none() && !self.holds_put() && !self.holds_get() && !transfers
+    }
+
     /// The device's name for this end.
     #[must_use]
     pub const fn connection(&self) -> Connection {

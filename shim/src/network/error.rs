@@ -7,6 +7,7 @@ use strait_core::ring::LinkError;
 
 use crate::Rank;
 use crate::boot::{BootError, StoreError};
+use crate::hca::NoDevice;
 use crate::hca::soft::FabricError;
 use crate::segment::SegmentError;
 
@@ -18,6 +19,8 @@ pub enum NetworkError {
     Share(BootError),
     /// This rank has no software device.
     Fabric(FabricError),
+    /// This rank has no RDMA device.
+    NoDevice(NoDevice),
     /// The system refuses the socket that is rung while this rank waits for its device.
     Socket(std::io::Error),
     /// No addresses for the memory of the links.
@@ -41,7 +44,13 @@ impl fmt::Display for NetworkError {
         match self {
             Self::Share(error) => write!(
                 f,
-                "{error}; the software device serves nodes that are one host: STRAIT_HCA=none goes without"
+                "{error}; the software device serves nodes that are one host: STRAIT_HCA=verbs uses RDMA devices, \
+                 STRAIT_HCA=none goes without"
+            ),
+            Self::NoDevice(error) => write!(
+                f,
+                "the ranks are on several hosts, or STRAIT_HCA says verbs, and {error}; `strait info` shows the devices, \
+                 STRAIT_HCA=none goes without"
             ),
             Self::Fabric(error) => error.fmt(f),
             Self::Socket(error) => {

@@ -5,21 +5,21 @@
 //! ([`Network::connect`]). The memory of all links is one region, registered once. The engine puts and gets through
 //! [`Channel`]; here completions are brought to their links and links to their ends.
 //!
-//! Nothing here knows which device it is but [`soft`].
+//! Nothing here knows which device it is but [`means`].
 
 mod error;
 mod lanes;
-mod soft;
+mod means;
 mod transfers;
 
 pub use error::NetworkError;
 pub(crate) use lanes::LaneId;
-pub(crate) use soft::{SoftDevice, SoftNetwork, fabric, shared_fabric, soft};
+pub(crate) use means::{JobDevice, JobNetwork, Means};
 pub(crate) use transfers::{Transfer, TransferId};
 
-use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness, Region};
+use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
-use strait_core::ring::{Card, Cause, Config, Design, Lent, Link, LinkError, Vigil};
+use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
 
 use lanes::Lanes;
@@ -55,6 +55,11 @@ const fn stride(config: &Config) -> usize {
     config.bytes().next_multiple_of(4096)
 }
 
+/// The ranks on other nodes than `me`'s.
+fn peers(me: Rank, nodes: &Nodes) -> impl Iterator<Item = Rank> {
+    (0..nodes.ranks()).filter(move |rank| nodes.node_of(*rank) != nodes.node_of(me))
+}
+
 /// The ways from one rank to those on other nodes.
 #[derive(Debug)]
 pub(crate) struct Network<H: Hca> {
@@ -68,6 +73,8 @@ pub(crate) struct Network<H: Hca> {
     transfers: Transfers,
     /// Whose each connection is.
     owners: Vec<Option<Owner>>,
+    /// Links to peers that have left: what came last from them may not be acknowledged yet, and they wait for that.
+    parted: Vec<Link>,
     device: H,
     /// Lent to links and registered: goes last.
     _memory: Mapping,
@@ -105,8 +112,7 @@ impl<H: Hca> Network<H> {
         nodes: &Nodes,
         config: Config,
     ) -> Result<(Self, Vec<(Rank, Card)>), NetworkError> {
-        let elsewhere = |rank: &Rank| nodes.node_of(*rank) != nodes.node_of(me);
-        let peers: Box<[Rank]> = (0..nodes.ranks()).filter(elsewhere).collect();
+        let peers: Box<[Rank]> = peers(me, nodes).collect();
         let stride = stride(&config);
         let length = stride * peers.len();
         let memory = Mapping::private(length).map_err(NetworkError::Memory)?;
@@ -128,8 +134,9 @@ impl<H: Hca> Network<H> {
             lines[peer as usize] = Some(Line { link, state: State::Opened });
             cards.push((peer, card));
         }
-        let (lanes, transfers) = (Lanes::default(), Transfers::default());
-        Ok((Self { me, lines, peers, lanes, transfers, owners, device, _memory: memory }, cards))
+        let (lanes, transfers, parted) = (Lanes::default(), Transfers::default(), Vec::new());
+        let _memory = memory;
+        Ok((Self { me, lines, peers, lanes, transfers, owners, parted, device, _memory }, cards))
     }
 
     /// Says in `store` how the others connect to this rank. To be followed by a fence.
@@ -143,20 +150,23 @@ impl<H: Hca> Network<H> {
         })
     }
 
-    /// Reads what the others said, and begins to connect to them.
-    pub(crate) fn connect(&mut self, store: &mut dyn KeyValueStore) -> Result<(), NetworkError> {
+    /// Reads what the others said, and begins to connect to them. A failure that `forgives` is met again, and reported, when a
+    /// message goes there.
+    pub(crate) fn connect(
+        &mut self,
+        store: &mut dyn KeyValueStore,
+        forgives: impl Fn(&LinkError) -> bool,
+    ) -> Result<(), NetworkError> {
         for &peer in &self.peers {
             let found = store.get(&key(peer, self.me)).map_err(NetworkError::Store)?;
             let bytes = found.and_then(|bytes| bytes.try_into().ok());
             let card = bytes.map(Card::from_bytes).ok_or(NetworkError::Card { peer })?;
             if let Some(line) = &mut self.lines[peer as usize] {
                 line.state = State::Waiting(card);
-                match line.connect(&mut self.device) {
-                    // It may have died since: whoever talks to it will hear so.
-                    Err(LinkError {
-                        cause: Cause::Device(HcaError::Unreachable { .. }), ..
-                    }) => {}
-                    connected => drop(connected?),
+                if let Err(error) = line.connect(&mut self.device)
+                    && !forgives(&error)
+                {
+                    return Err(error.into());
                 }
             }
         }
@@ -299,6 +309,10 @@ impl<H: Hca> Channel for Network<H> {
         let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::take) else { return };
         let Connection(connection) = line.link.connection();
         self.owners[connection as usize] = None;
+        if line.link.is_at_rest() {
+            self.parted.push(line.link);
+            return;
+        }
         // It is closed whatever the device says, and nobody is left to tell.
         let _ = line.link.finalize(&mut self.device);
     }

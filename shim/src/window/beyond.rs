@@ -8,7 +8,7 @@ use strait_core::reduce::Op;
 use strait_core::rma::{LENT, STRIPE};
 
 use super::{Window, WindowError};
-use crate::network::{LaneId, NetworkError, SoftNetwork};
+use crate::network::{JobNetwork, LaneId, NetworkError};
 use crate::segment::Mapping;
 use crate::{Error, Group, Rank, World};
 
@@ -51,7 +51,7 @@ impl Beyond {
 
     fn fill(
         &mut self,
-        network: &mut SoftNetwork,
+        network: &mut JobNetwork,
         ranks: &[Rank],
         part: Buffer,
         block: Buffer,
@@ -76,7 +76,7 @@ impl Beyond {
 
     fn register(
         &mut self,
-        network: &mut SoftNetwork,
+        network: &mut JobNetwork,
         memory: Buffer,
         access: Access,
     ) -> Result<Region, HcaError> {

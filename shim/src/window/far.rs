@@ -11,7 +11,7 @@ use strait_core::progress::{Channel, Fault, Part as Buffer, Way};
 use strait_core::rma::{Change, Lane, LaneError, SLOT, SLOTS};
 
 use super::{Window, WindowError};
-use crate::network::{LaneId, SoftDevice};
+use crate::network::{JobDevice, LaneId};
 use crate::{Error, Rank, World};
 
 /// Where the device finds what is a member's.
@@ -36,7 +36,7 @@ impl Window<'_> {
     pub(super) fn ask<R>(
         &self,
         far: &Far,
-        mut what: impl FnMut(&mut Lane, &mut SoftDevice) -> Result<Option<R>, LaneError>,
+        mut what: impl FnMut(&mut Lane, &mut JobDevice) -> Result<Option<R>, LaneError>,
     ) -> Result<R, Error> {
         let asked = self.world.wait_until(|| {
             let asked = self.world.with_network(|network| {
@@ -251,7 +251,7 @@ impl Fetched<'_, '_> {
             && let Some((number, base, length)) = self.under_way.pop_front()
         {
             self.window.await_done(self.far, number)?;
-            self.window.ask(self.far, |lane, device: &mut SoftDevice| {
+            self.window.ask(self.far, |lane, device: &mut JobDevice| {
                 // SAFETY: the slot holds it until `SLOTS` more requests; the origin's memory is as long, by the contract of
                 // `move_short`, and no part of the slots.
                 unsafe { lane.slot(number).copy_to_nonoverlapping(base, length) };

@@ -5,44 +5,47 @@ use strait_core::ring::Design;
 
 use super::World;
 use crate::boot::KeyValueStore;
+use crate::hca::Choice;
 use crate::hca::soft::Mode;
-use crate::network::{self, NetworkError, SoftNetwork};
+use crate::network::{self, JobNetwork, Means, NetworkError};
 use crate::nodes::Nodes;
 use crate::sleep::Sleep;
 use crate::{Error, Rank, env};
 
 /// What is between nodes.
-pub(super) type Device = SoftNetwork;
+pub(super) type Device = JobNetwork;
 
 /// The way to other nodes; `None` on one node, or when there is to be none.
 pub(super) type Way = Option<Box<Device>>;
 
 /// Devices, and links between them.
-pub(super) type Kind = (Mode, Design);
+pub(super) type Kind = (Choice, Design);
 
-/// Those that the environment asks for.
-pub(super) fn env_kind() -> Result<Option<Kind>, Error> {
-    let design = env::ring()?;
-    Ok(env::network()?.map(|mode| (mode, design)))
+/// Those that the environment asks for in one process.
+pub(super) fn env_kind() -> Result<Kind, Error> {
+    Ok((env::hca()?.unwrap_or(Choice::Soft(Mode::default())), env::ring()?))
 }
 
 /// The networks of a job inside this process, for its ranks one after the other.
 pub(super) fn in_process(
-    kind: Option<Kind>,
+    (choice, design): Kind,
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
 ) -> Result<Vec<Way>, Error> {
     let none = || (0..nodes.ranks()).map(|_| None).collect();
-    let Some((mode, design)) = kind.filter(|_| nodes.count() > 1) else { return Ok(none()) };
-    let (fabric, config) = (network::fabric(nodes.ranks())?, network::config(design));
+    if nodes.count() <= 1 {
+        return Ok(none());
+    }
+    let Some(means) = Means::in_process(choice, nodes.ranks())? else { return Ok(none()) };
+    let config = network::config(design);
     let mut networks = Vec::new();
     for rank in 0..nodes.ranks() {
-        let (network, cards) = network::soft(&fabric, mode, rank, nodes, config)?;
+        let (network, cards) = means.open(rank, nodes, config)?;
         network.publish(&cards, store)?;
         networks.push(network);
     }
     for network in &mut networks {
-        network.connect(store)?;
+        network.connect(store, |error| means.forgives(error))?;
     }
     Ok(networks.into_iter().map(|network| Some(Box::new(network))).collect())
 }
@@ -53,14 +56,15 @@ pub(super) fn of_process(
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
 ) -> Result<Way, Error> {
-    let kind = env_kind()?.filter(|_| nodes.count() > 1);
-    let Some((mode, design)) = kind else { return Ok(None) };
-    let fabric = network::shared_fabric(store, rank, nodes.ranks())?;
-    let config = network::config(design);
-    let (mut network, cards) = network::soft(&fabric, mode, rank, nodes, config)?;
+    let (choice, design) = (env::hca()?, env::ring()?);
+    if nodes.count() <= 1 {
+        return Ok(None);
+    }
+    let Some(means) = Means::of_process(choice, store, rank, nodes)? else { return Ok(None) };
+    let (mut network, cards) = means.open(rank, nodes, network::config(design))?;
     network.publish(&cards, store)?;
     store.fence().map_err(NetworkError::Store)?;
-    network.connect(store)?;
+    network.connect(store, |error| means.forgives(error))?;
     Ok(Some(Box::new(network)))
 }
 
@@ -77,7 +81,7 @@ pub(super) fn sleep(way: &Way, segment: &Segment, rank: Rank) -> Result<Sleep, N
 
 impl World {
     /// Has `act` use the network, if there is one.
-    pub(crate) fn with_network<R>(&self, act: impl FnOnce(&mut SoftNetwork) -> R) -> Option<R> {
+    pub(crate) fn with_network<R>(&self, act: impl FnOnce(&mut Device) -> R) -> Option<R> {
         self.turn().motor().gear.network.as_deref_mut().map(act)
     }
 

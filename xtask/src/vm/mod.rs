@@ -16,19 +16,27 @@ use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{self, Absence, Stop};
 
-/// What is tried on soft RoCE, where nobody asks to be connected.
-const RXE: &str = "
+/// What is tried of the device and the channel. What a kind of devices does not have is skipped: on soft RoCE nobody asks to be
+/// connected, and soft iWARP has no atomics.
+const DEVICES: &str = "
     cd /tmp
-    /user/strait info | grep rxe || exit 98
-    /user/verbs --include-ignored --test-threads=1 --nocapture --skip refuses || exit
-    /user/ring --include-ignored --test-threads=1 --nocapture
+    case $1 in rxe) skipped=refuses ;; siw) skipped=atomics ;; esac
+    /user/strait info | grep \"$1.*usable\" || exit 98
+    /user/verbs --include-ignored --test-threads=1 --nocapture --skip $skipped || exit
+    /user/ring --include-ignored --test-threads=1 --nocapture || exit
 ";
-/// And on soft iWARP, which has no atomics.
-const SIW: &str = "
-    cd /tmp
-    /user/strait info | grep siw || exit 98
-    /user/verbs --include-ignored --test-threads=1 --nocapture --skip atomics || exit
-    /user/ring --include-ignored --test-threads=1 --nocapture
+/// And of whole jobs, whose ranks take the two devices in turn.
+const JOBS: &str = "
+    export STRAIT_HCA=verbs:${1}0,${1}1
+    /user/strait demo --nodes 2 || exit
+    tests='a_word_goes_to_another_node_and_back
+        traffic_by_zero_copy
+        any_source_is_on_any_node
+        a_death_ends_the_collectives_of_all_nodes
+        a_death_is_heard_of_without_a_launcher
+        a_rank_dies_in_transfer_by_zero_copy'
+    [ $(/user/network --list --exact $tests | grep -c ': test') = $(echo $tests | wc -w) ] || exit 97
+    /user/network --test-threads=1 --exact $tests
 ";
 
 /// `cargo xtask vm`.
@@ -50,9 +58,11 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("strait", program(shell, "build -p strait --bin strait")?),
         ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
+        ("network", program(shell, "test -p strait-tests --test network --no-run")?),
     ];
-    let boot = |device, script| {
-        let task = Task { device, script, programs: &programs };
+    let script = [DEVICES, JOBS].concat();
+    let boot = |device| {
+        let task = Task { device, script: &script, programs: &programs };
         let said = machine::boot(shell, &folder, &image, &task)?;
         match passed(&said) {
             0 => Err(Stop::Failed(format!("no test ran; the guest said:\n{said}"))),
@@ -62,8 +72,8 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
             }
         }
     };
-    let rxe = boot("rxe", RXE);
-    let siw = siw.map_err(not_built).and_then(|_| boot("siw", SIW));
+    let rxe = boot("rxe");
+    let siw = siw.map_err(not_built).and_then(|_| boot("siw"));
     stop::all(vec![("rxe", rxe), ("siw", siw)])
 }
 
@@ -80,10 +90,10 @@ fn not_built(why: Stop) -> Stop {
     Stop::NotRun(absence)
 }
 
-/// The program that this cargo command makes, with the device of libibverbs.
+/// The program that this cargo command makes, with the device of libibverbs. Optimised a little, since the processor is emulated.
 fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
     let arguments = format!("{command} --quiet --features verbs --message-format json");
-    let messages = shell.cargo(&arguments).stdout()?;
+    let messages = shell.cargo(&arguments).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").stdout()?;
     let mut made = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
     // The one that is run, not linked, and was made last.
     made.rfind(|path| path.extension().is_none())

@@ -22,12 +22,14 @@
 //! |      6 |    2 | TCP port                        |
 //! |      8 |    8 | the end                         |
 //! |     16 |   16 | IP address, version 6 or mapped |
+//! |     32 |    8 | address of the end's greeting   |
+//! |     40 |    4 | its key                         |
 //!
 //! Numbers are little-endian; the rest is zero.
 
 use core::net::{Ipv6Addr, SocketAddr};
 
-use strait_core::hca::Address;
+use strait_core::hca::{Address, Remote};
 
 const MAGIC: [u8; 4] = *b"STRV";
 const KIND: u8 = 1;
@@ -95,6 +97,9 @@ pub(super) struct Door {
     pub(super) ip: Ipv6Addr,
     pub(super) port: u16,
     pub(super) end: EndName,
+    /// Where the end waits for its greeting, and the key.
+    pub(super) word: u64,
+    pub(super) key: u32,
 }
 
 /// An end among those of its device, and a number that those of another device or an earlier run do not have.
@@ -128,6 +133,8 @@ impl Door {
         bytes[6..8].copy_from_slice(&self.port.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.end.pack());
         bytes[16..32].copy_from_slice(&self.ip.octets());
+        bytes[32..40].copy_from_slice(&self.word.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.key.to_le_bytes());
         Address(bytes)
     }
 
@@ -137,13 +144,21 @@ impl Door {
         let (&[kind, zero], bytes) = bytes.split_first_chunk::<2>()?;
         let (&port, bytes) = bytes.split_first_chunk::<2>()?;
         let (&end, bytes) = bytes.split_first_chunk::<{ EndName::LENGTH }>()?;
-        let (&ip, rest) = bytes.split_first_chunk::<16>()?;
+        let (&ip, bytes) = bytes.split_first_chunk::<16>()?;
+        let (&word, bytes) = bytes.split_first_chunk::<8>()?;
+        let (&key, rest) = bytes.split_first_chunk::<4>()?;
+        let (word, key) = (u64::from_le_bytes(word), u32::from_le_bytes(key));
         let port = u16::from_le_bytes(port);
         let good = *magic == MAGIC
             && (kind, zero) == (DOOR, 0)
             && port != 0
             && rest.iter().all(|byte| *byte == 0);
-        good.then_some(Self { ip: ip.into(), port, end: EndName::parse(end) })
+        good.then_some(Self { ip: ip.into(), port, end: EndName::parse(end), word, key })
+    }
+
+    /// Where the end is greeted.
+    pub(super) fn greeting(&self) -> Remote {
+        Remote { address: self.word, key: self.key }
     }
 
     /// Where to ask.
@@ -174,6 +189,8 @@ mod tests {
         ip: Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x0a09, 0x0001),
         port: 0x1234,
         end: EndName { connection: 7, nonce: 0xfedc_ba98 },
+        word: 0x7f00_1234_5678,
+        key: 0x9abc,
     };
 
     #[test]
@@ -181,7 +198,7 @@ mod tests {
         assert_eq!(Door::parse(&A_DOOR.pack()), Some(A_DOOR));
         assert_eq!(Door::parse(&PLACE.pack()), None);
         assert_eq!(Place::parse(&A_DOOR.pack()), None);
-        for offset in [0, 4, 5, 32, 63] {
+        for offset in [0, 4, 5, 44, 63] {
             let mut bad = A_DOOR.pack();
             bad.0[offset] ^= 0x40;
             assert_eq!(Door::parse(&bad), None, "byte {offset}");

@@ -10,6 +10,10 @@ use super::OpenError;
 pub struct Config {
     /// The device's name, as `ibv_devices` has it. `None`: the first that can be used.
     pub device: Option<String>,
+    /// The port, from 1. `None`: the first that can be used.
+    pub port: Option<u8>,
+    /// The entry of the port's table of global identifiers. `None`: the one that leads farthest. iWARP has no use for it.
+    pub gid: Option<u8>,
     /// Connections at a time, at most. Room for their completions is taken at once.
     pub connections: u32,
     /// Requests under way on each.
@@ -22,7 +26,15 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { device: None, connections: 64, depth: 128, receives: 512, memory: 0 }
+        Self {
+            device: None,
+            port: None,
+            gid: None,
+            connections: 64,
+            depth: 128,
+            receives: 512,
+            memory: 0,
+        }
     }
 }
 

@@ -7,11 +7,12 @@ use core::net::Ipv6Addr;
 use core::slice;
 
 use rdma_mummy_sys as ibv;
-use strait_core::hca::Atomics;
+use rdma_mummy_sys::ibv_access_flags as may;
+use strait_core::hca::{Access, Atomics};
 
-use super::OpenError;
 use super::manager::Manager;
 use super::owned::Owned;
+use super::{Config, OpenError};
 
 /// `IBV_LINK_LAYER_ETHERNET`, which the header has in an enumeration without a name.
 const ETHERNET: u8 = 2;
@@ -41,8 +42,8 @@ pub(super) struct Port {
 /// What the port is connected to, and who it is there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Link {
-    /// InfiniBand: the LID leads there.
-    InfiniBand { gid: [u8; 16] },
+    /// InfiniBand: the LID leads there, or from other subnets the global identifier at this index of the port's table.
+    InfiniBand { gid: [u8; 16], index: u8 },
     /// RoCE: the global identifier at this index of the port's table leads there.
     Ethernet { gid: [u8; 16], index: u8 },
     /// iWARP: the connection manager listens at this IP address.
@@ -52,7 +53,7 @@ pub(super) enum Link {
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, gid) = match self {
-            Self::InfiniBand { gid } => ("InfiniBand", gid),
+            Self::InfiniBand { gid, .. } => ("InfiniBand", gid),
             Self::Ethernet { gid, .. } => ("RoCE", gid),
             Self::Iwarp { gid } => ("iWARP", gid),
         };
@@ -61,14 +62,14 @@ impl fmt::Display for Link {
 }
 
 impl Device {
-    /// Opens the device of this name, or else the first that can be used.
-    pub(super) fn open(name: Option<&str>) -> Result<Self, OpenError> {
-        let list = List::new()?;
+    /// Opens the device that is asked for, or else the first that can be used.
+    pub(super) fn open(config: &Config) -> Result<Self, OpenError> {
+        let (list, name) = (List::new()?, config.device.as_deref());
         let wanted =
             |device: &&*mut ibv::ibv_device| name.is_none_or(|name| name_of(**device) == name);
         let mut why = None;
         for device in list.devices().iter().filter(wanted) {
-            match Self::open_one(*device) {
+            match Self::open_one(*device, config) {
                 Ok(device) => return Ok(device),
                 Err(error) => why = why.or(Some(error)),
             }
@@ -79,7 +80,7 @@ impl Device {
         }))
     }
 
-    fn open_one(device: *mut ibv::ibv_device) -> Result<Self, OpenError> {
+    fn open_one(device: *mut ibv::ibv_device, config: &Config) -> Result<Self, OpenError> {
         let name = name_of(device);
         // SAFETY: the list that the device is from is still held.
         let transport = unsafe { (*device).transport_type };
@@ -97,16 +98,19 @@ impl Device {
         if unsafe { ibv::ibv_query_device(context.as_ptr(), &raw mut attributes) } != 0 {
             return Err(OpenError::last("asking for its limits"));
         }
-        let mut ports = (1..=attributes.phys_port_cnt).filter_map(|number| {
+        let Config { port, gid, .. } = *config;
+        let wanted = |number: &u8| port.is_none_or(|port| port == *number);
+        let mut ports = (1..=attributes.phys_port_cnt).filter(wanted).filter_map(|number| {
             let attributes = query_port(&context, number)?;
             let link = match &manager {
                 Some(manager) => manager.link(number)?,
-                None => link(&context, number, &attributes)?,
+                None => link(&context, number, &attributes, gid)?,
             };
             let (lid, message) = (attributes.lid, attributes.max_msg_sz);
             Some(Port { number, lid, mtu: attributes.active_mtu as u8, message, link })
         });
-        let port = ports.next().ok_or_else(|| OpenError::NoPort { name: name.clone() })?;
+        let port =
+            ports.next().ok_or_else(|| OpenError::NoPort { name: name.clone(), port, gid })?;
         Ok(Self { context, name, attributes, port, manager })
     }
 
@@ -133,6 +137,7 @@ fn link(
     context: &Owned<ibv::ibv_context>,
     port: u8,
     attributes: &ibv::ibv_port_attr,
+    wanted: Option<u8>,
 ) -> Option<Link> {
     // SAFETY: integers, for which zero is a value.
     let empty: ibv::ibv_gid_entry = unsafe { mem::zeroed() };
@@ -147,13 +152,17 @@ fn link(
         // SAFETY: all 16 bytes of the union are integers.
         raw: unsafe { entry.gid.raw },
     });
-    if attributes.link_layer == ETHERNET {
-        let Gid { index, raw, .. } = best(gids)?;
-        Some(Link::Ethernet { gid: raw, index: u8::try_from(index).ok()? })
-    } else {
-        let first = gids.min_by_key(|gid| gid.index)?;
-        Some(Link::InfiniBand { gid: first.raw })
-    }
+    let gids = gids.filter(|gid| wanted.is_none_or(|wanted| gid.index == wanted.into()));
+    let is_ethernet = attributes.link_layer == ETHERNET;
+    let Gid { index, raw: gid, .. } = match is_ethernet {
+        true => best(gids)?,
+        false => gids.min_by_key(|gid| gid.index)?,
+    };
+    let index = u8::try_from(index).ok()?;
+    Some(match is_ethernet {
+        true => Link::Ethernet { gid, index },
+        false => Link::InfiniBand { gid, index },
+    })
 }
 
 /// One entry of a port's table of global identifiers.
@@ -175,6 +184,22 @@ fn best(gids: impl Iterator<Item = Gid>) -> Option<Gid> {
         (gid.routable, reach, core::cmp::Reverse(gid.index))
     };
     gids.max_by_key(rank)
+}
+
+/// The library's flags for `access`.
+pub(super) fn flags(access: Access, atomics: Atomics, is_iwarp: bool) -> may {
+    let atomic = access.remote_atomic && atomics != Atomics::None;
+    // On iWARP the answer to a read is one of the peer's writes.
+    let answers = access.local_write && is_iwarp;
+    let wanted = [
+        // The library lets peers write only what the device may write for its own.
+        (access.local_write || access.remote_write || atomic, may::IBV_ACCESS_LOCAL_WRITE),
+        (access.remote_read, may::IBV_ACCESS_REMOTE_READ),
+        (access.remote_write || answers, may::IBV_ACCESS_REMOTE_WRITE),
+        (atomic, may::IBV_ACCESS_REMOTE_ATOMIC),
+    ];
+    let set = wanted.into_iter().filter(|(set, _)| *set);
+    set.fold(may(0), |flags, (_, flag)| flags | flag)
 }
 
 /// The devices of the system, as the library lists them.

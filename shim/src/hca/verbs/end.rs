@@ -8,9 +8,10 @@ use rdma_mummy_sys::ibv_qp_state as state;
 use strait_core::hca::{Address, Atomics, HcaError, Readiness, WorkError};
 
 use super::OpenError;
-use super::address::{EndName, Place};
+use super::address::{Door, Place};
 use super::device::{Device, Link};
 use super::error::checked;
+use super::greeting::REPEATS;
 use super::owned::Owned;
 use super::window::Window;
 
@@ -48,6 +49,10 @@ pub(super) struct End {
     pub(super) readiness: State,
     /// Whether a failure was reported, or this side wants no more.
     pub(super) failed: bool,
+    /// The word in which it is greeted: on iWARP alone.
+    pub(super) greeting: Option<u32>,
+    /// How often it was looked for an answer.
+    pub(super) looks: u32,
     first_packet: u32,
 }
 
@@ -56,8 +61,12 @@ pub(super) struct End {
 pub(super) enum State {
     /// Made, and not connected.
     Open,
-    /// The connection manager is about to connect it to the peer's end of this name.
-    Joining { asks: EndName },
+    /// The connection manager is about to connect it to the peer's end there.
+    Joining { to: Door },
+    /// It has asked, is connected, and greets the peer.
+    Greeting,
+    /// The peer has asked for it, and is to greet it.
+    Accepted,
     /// It could not be connected.
     Failed(HcaError),
     /// The other side has ended it, and what is under way is to be completed.
@@ -91,7 +100,7 @@ pub(super) unsafe fn make_pair(
     wanted.recv_cq = shared.completions;
     wanted.srq = shared.receives;
     wanted.qp_type = ibv::ibv_qp_type::IBV_QPT_RC;
-    wanted.cap.max_send_wr = limits.depth;
+    wanted.cap.max_send_wr = limits.depth + REPEATS;
     wanted.cap.max_send_sge = limits.pieces;
     wanted.cap.max_inline_data = limits.inline;
     // SAFETY: by the contract, what the pair is made of is live and outlives it.
@@ -130,6 +139,8 @@ impl End {
             window: Window::new(limits.depth),
             readiness: State::Open,
             failed: false,
+            greeting: None,
+            looks: 0,
             first_packet: random & NUMBER,
         };
         let mut attributes = end.attributes(state::IBV_QPS_INIT);
@@ -157,7 +168,7 @@ impl End {
     /// Where a peer on InfiniBand or RoCE finds this end.
     pub(super) fn place(&self, device: &Device, limits: Limits) -> Place {
         let gid = match device.port.link {
-            Link::InfiniBand { gid } | Link::Ethernet { gid, .. } | Link::Iwarp { gid } => gid,
+            Link::InfiniBand { gid, .. } | Link::Ethernet { gid, .. } | Link::Iwarp { gid } => gid,
         };
         Place {
             pair: self.number(),
@@ -261,7 +272,9 @@ fn route(device: &Device, peer: &Place) -> ibv::ibv_ah_attr {
     let (global, index) = match device.port.link {
         Link::Ethernet { index, .. } => (true, index),
         // Within one subnet the LID is enough; the first half of a global identifier names the subnet.
-        Link::InfiniBand { gid } | Link::Iwarp { gid } => (gid[..8] != peer.gid[..8], 0),
+        Link::InfiniBand { gid, index } => (gid[..8] != peer.gid[..8], index),
+        // The connection manager knows the way.
+        Link::Iwarp { .. } => (false, 0),
     };
     if global {
         route.is_global = 1;

@@ -22,10 +22,14 @@ pub enum OpenError {
         /// Those that there are.
         found: Vec<String>,
     },
-    /// The device has no port that is up and has an address.
+    /// The device has no port that is up and has an address, or not the one asked for.
     NoPort {
         /// Its name.
         name: String,
+        /// The port asked for.
+        port: Option<u8>,
+        /// The entry asked for of the port's table of global identifiers.
+        gid: Option<u8>,
     },
     /// The library of the connection manager is not there, through which alone iWARP connects.
     Manager {
@@ -70,10 +74,13 @@ impl fmt::Display for OpenError {
             Self::Unknown { name, found } => {
                 write!(f, "there is no RDMA device {name}; there are {}", found.join(", "))
             }
-            Self::NoPort { name } => write!(
-                f,
-                "the RDMA device {name} has no port that is up and has an address (see `rdma link`)"
-            ),
+            Self::NoPort { name, port, gid } => {
+                write!(f, "the RDMA device {name} has no port ")?;
+                port.map_or(Ok(()), |port| write!(f, "{port} "))?;
+                f.write_str("that is up and has an address ")?;
+                gid.map_or(Ok(()), |gid| write!(f, "at index {gid} "))?;
+                f.write_str("(see `rdma link`, `ibv_devinfo -v`)")
+            }
             Self::Manager { name } => write!(
                 f,
                 "the RDMA device {name} is iWARP, which connects through librdmacm.so.1, and that is not there: install \

@@ -17,11 +17,12 @@ use std::os::fd::BorrowedFd;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::rdma_cm_event_type as kind;
 use rustix::net::addr::SocketAddrArg as _;
-use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness};
+use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness, Remote};
 
 use super::address::{Door, EndName};
 use super::device::{Link, name_of};
 use super::end::{End, Limits, State};
+use super::greeting::Greetings;
 use super::owned::Owned;
 use super::{OpenError, Verbs};
 
@@ -80,7 +81,7 @@ impl Manager {
             };
             return Ok(Self { listener, channel, place: SocketAddr::new(ip, port) });
         }
-        Err(OpenError::NoPort { name: device.to_owned() })
+        Err(OpenError::NoPort { name: device.to_owned(), port: None, gid: None })
     }
 
     /// What port `number` of the device is connected to, if it is the one that listens.
@@ -90,9 +91,10 @@ impl Manager {
         (mine == number).then(|| Link::Iwarp { gid: self.door_ip().octets() })
     }
 
-    /// Where to ask for the end of this name.
-    pub(super) fn door(&self, end: EndName) -> Door {
-        Door { ip: self.door_ip(), port: self.place.port(), end }
+    /// Where to ask for the end of this name, which is greeted there.
+    pub(super) fn door(&self, end: EndName, greeting: Remote) -> Door {
+        let Remote { address: word, key } = greeting;
+        Door { ip: self.door_ip(), port: self.place.port(), end, word, key }
     }
 
     fn door_ip(&self) -> core::net::Ipv6Addr {
@@ -102,17 +104,17 @@ impl Manager {
         }
     }
 
-    /// Begins to connect `end`, which is called `name`, to the one at `address`.
+    /// Begins to connect `end`, whose door is `mine`, to the one at `address`.
     pub(super) fn join(
         &self,
         end: &mut End,
-        name: EndName,
+        mine: Door,
         address: &Address,
     ) -> Result<Readiness, HcaError> {
         let unreachable = HcaError::Unreachable { peer: end.peer };
         let theirs = Door::parse(address).ok_or(unreachable)?;
-        if self.door(name) < theirs {
-            let id = new_id(&self.channel, name.connection).map_err(|_| unreachable)?;
+        if mine < theirs {
+            let id = new_id(&self.channel, mine.end.connection).map_err(|_| unreachable)?;
             let (mine, socket) = (SocketAddr::new(self.place.ip(), 0), theirs.socket());
             // SAFETY: the identifier is live; the library copies both addresses.
             let code = unsafe {
@@ -128,12 +130,18 @@ impl Manager {
             }
             end.id = Some(id);
         }
-        end.readiness = State::Joining { asks: theirs.end };
+        end.readiness = State::Joining { to: theirs };
         Ok(Readiness::Pending)
     }
 
     /// Goes on with the connections of all `ends`, of a device with this nonce.
-    pub(super) fn progress(&self, ends: &mut [Option<End>], nonce: u32, limits: Limits) {
+    pub(super) fn progress(
+        &self,
+        ends: &mut [Option<End>],
+        nonce: u32,
+        limits: Limits,
+        greetings: &Greetings,
+    ) {
         while let Some(event) = self.next() {
             if event.kind == kind::RDMA_CM_EVENT_CONNECT_REQUEST {
                 answer(&event, ends, nonce, limits);
@@ -142,6 +150,9 @@ impl Manager {
             {
                 end.readiness = match end.readiness {
                     State::Ready => State::Ended,
+                    State::Accepted | State::Greeting if greetings.has_come(end.greeting) => {
+                        State::Ended
+                    }
                     State::Broken => State::Broken,
                     _ => State::Failed(error),
                 };
@@ -179,11 +190,17 @@ impl Manager {
 }
 
 impl Verbs {
+    /// Goes on with all connections, where there is a manager.
+    pub(super) fn manage(&mut self) {
+        if let (Some(manager), Some(greetings)) = (&self.device.manager, &self.greetings) {
+            manager.progress(&mut self.ends, self.random, self.limits, greetings);
+        }
+    }
+
     /// Completes what was under way on connections that the other side has ended, of which the manager tells. The kernel's soft
     /// iWARP never completes what was posted after it knew.
     pub(super) fn finish_ended(&mut self) -> Result<(), HcaError> {
-        let Some(manager) = &self.device.manager else { return Ok(()) };
-        manager.progress(&mut self.ends, self.random, self.limits);
+        self.manage();
         let has_ended =
             |end: &Option<End>| end.as_ref().is_some_and(|end| end.readiness == State::Ended);
         while let Some(index) = self.ends.iter().position(has_ended) {
@@ -224,16 +241,16 @@ fn go_on(event: &Event, end: &mut End, limits: Limits) -> Result<(), HcaError> {
         (kind::RDMA_CM_EVENT_ADDR_RESOLVED, _) => unsafe {
             ibv::rdma_resolve_route(event.id, LOOKING)
         },
-        (kind::RDMA_CM_EVENT_ROUTE_RESOLVED, State::Joining { asks }) => {
-            let name = asks.pack();
+        (kind::RDMA_CM_EVENT_ROUTE_RESOLVED, State::Joining { to }) => {
+            let name = to.end.pack();
             let mut parameters = parameters(end, [limits.reads; 2]);
             parameters.private_data = name.as_ptr().cast();
             parameters.private_data_len = EndName::LENGTH as u8;
             // SAFETY: as above; the library copies the parameters and what they point to.
             unsafe { ibv::rdma_connect(event.id, &raw mut parameters) }
         }
-        (kind::RDMA_CM_EVENT_ESTABLISHED, _) => {
-            end.readiness = State::Ready;
+        (kind::RDMA_CM_EVENT_ESTABLISHED, State::Joining { .. }) => {
+            end.readiness = State::Greeting;
             0
         }
         (kind::RDMA_CM_EVENT_REJECTED, _) => return Err(HcaError::Refused { peer: end.peer }),
@@ -281,6 +298,7 @@ fn answer(event: &Event, ends: &mut [Option<End>], nonce: u32, limits: Limits) {
     };
     if code == 0 {
         end.id = Some(id);
+        end.readiness = State::Accepted;
     } else {
         end.readiness = State::Failed(HcaError::Unreachable { peer: end.peer });
     }

@@ -11,11 +11,13 @@
 //! [`ibv_fork_init`]: https://man7.org/linux/man-pages/man3/ibv_fork_init.3.html
 
 mod address;
+mod completions;
 mod config;
 mod device;
 mod end;
 mod error;
 mod events;
+mod greeting;
 mod manager;
 mod owned;
 mod request;
@@ -24,21 +26,22 @@ mod window;
 use core::fmt;
 use core::mem;
 use core::ptr::{self, NonNull};
+use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rdma_mummy_sys as ibv;
-use rdma_mummy_sys::ibv_access_flags as may;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use strait_core::hca::{
-    Access, Address, Atomics, Capabilities, Completion, Connection, Hca, HcaError, Piece,
-    PostError, Readiness, Region, WorkError, WorkRequest,
+    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Piece, PostError,
+    Readiness, Region, WorkRequest,
 };
 
-use address::EndName;
+use address::{Door, EndName};
 use device::Device;
 use end::{End, Limits, Shared, State};
+use greeting::{Greetings, REPEATS};
 use owned::Owned;
 use request::{PIECES, Pieces};
 use window::{Request, Slots};
@@ -54,6 +57,8 @@ const READS: i32 = 16;
 const RECEIVE: u64 = 1 << 63;
 /// Polls in vain until the connection manager is asked, which is a call of the system.
 const LOOK: u32 = 64;
+/// How long a device stays when nobody needs it any more.
+const LINGER: Duration = Duration::from_millis(5);
 /// Completions that are taken from the library at a time.
 const BATCH: usize = 16;
 
@@ -69,6 +74,8 @@ pub struct Verbs {
     events: Owned<ibv::ibv_comp_channel>,
     /// The channel's descriptor, for those who wait on it.
     bell: Arc<OwnedFd>,
+    /// On iWARP alone.
+    greetings: Option<Greetings>,
     domain: Owned<ibv::ibv_pd>,
     device: Device,
 
@@ -100,13 +107,14 @@ impl Verbs {
         // since 5.12 keep registered memory whole by themselves.
         // SAFETY: no argument, and any thread may call it.
         let _ = unsafe { ibv::ibv_fork_init() };
-        let device = Device::open(config.device.as_deref())?;
+        let device = Device::open(config)?;
         let attributes = &device.attributes;
         let at_most = |wanted: u32, limit: i32| wanted.clamp(1, limit.max(1).cast_unsigned());
         let receives = at_most(config.receives, attributes.max_srq_wr);
-        let depth = at_most(config.depth, attributes.max_qp_wr);
+        let depth = at_most(config.depth, attributes.max_qp_wr - REPEATS as i32);
         // Every request and receive has room for its completion: a queue that overflows is lost.
-        let room = at_most(u32::MAX, attributes.max_cqe).saturating_sub(receives) / depth;
+        let room =
+            at_most(u32::MAX, attributes.max_cqe).saturating_sub(receives) / (depth + REPEATS);
         let connections = config.connections.clamp(1, room.max(1));
 
         let context = device.context.as_ptr();
@@ -128,7 +136,7 @@ impl Verbs {
         let channel = events::descriptor(&events);
         rustix::io::ioctl_fionbio(channel, true).map_err(system("making the channel patient"))?;
         let bell = fcntl_dupfd_cloexec(channel, 0).map_err(system("sharing the channel"))?;
-        let entries = (connections * depth + receives).cast_signed();
+        let entries = (connections * (depth + REPEATS) + receives).cast_signed();
         // SAFETY: as above; a queue without a context of its own.
         let completions = unsafe {
             let raw = ibv::ibv_create_cq(context, entries, ptr::null_mut(), events.as_ptr(), 0);
@@ -150,6 +158,8 @@ impl Verbs {
             reads: u8::try_from(reads).unwrap_or(0).max(1),
         };
         let is_iwarp = device.manager.is_some();
+        // SAFETY: a field before the domain.
+        let greetings = is_iwarp.then(|| unsafe { Greetings::new(domain.as_ptr(), connections) });
         let mut verbs = Self {
             capabilities: Capabilities {
                 inline: 0,
@@ -171,6 +181,7 @@ impl Verbs {
             completions,
             events,
             bell: Arc::new(bell),
+            greetings: greetings.transpose()?,
             domain,
             slots: Slots::new(receives),
             pairs: HashMap::new(),
@@ -232,66 +243,15 @@ impl Verbs {
         }
     }
 
-    /// What this device calls an end when it connects through the manager.
-    fn name_of(&self, connection: u32) -> EndName {
-        EndName { connection, nonce: self.random }
+    /// Where a peer asks for an end, where there is a manager.
+    fn door(&self, end: &End, connection: u32) -> Option<Door> {
+        let greeting = self.greetings.as_ref()?.place(end.greeting?);
+        let name = EndName { connection, nonce: self.random };
+        Some(self.device.manager.as_ref()?.door(name, greeting))
     }
 
     fn end(&mut self, connection: Connection) -> Option<&mut End> {
         self.ends.get_mut(connection.0 as usize)?.as_mut()
-    }
-
-    /// Takes completions from the library until it has none or `taken` has `enough`.
-    fn take(&mut self, enough: usize) -> Result<(), HcaError> {
-        while self.taken.len() < enough {
-            // SAFETY: integers, for which zero is a value.
-            let mut batch: [ibv::ibv_wc; BATCH] = unsafe { mem::zeroed() };
-            let want = BATCH.min(enough - self.taken.len());
-            // SAFETY: the queue is live, and the library writes at most so many entries.
-            let count = unsafe {
-                ibv::ibv_poll_cq(self.completions.as_ptr(), want as i32, batch.as_mut_ptr())
-            };
-            let count = usize::try_from(count).map_err(|_| HcaError::Device { code: count })?;
-            for raw in &batch[..count.min(want)] {
-                if let Some(completion) = self.understand(raw) {
-                    self.taken.push_back(completion);
-                }
-            }
-            if count < want {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Finds out what a completion is of. `None` for one whose connection was closed.
-    fn understand(&mut self, raw: &ibv::ibv_wc) -> Option<Completion> {
-        let is_receive = raw.wr_id & RECEIVE != 0;
-        let (id, connection, sends) = if is_receive {
-            let id = self.slots.give(raw.wr_id as u32)?;
-            (id, *self.pairs.get(&raw.qp_num)?, false)
-        } else {
-            let connection = Connection((raw.wr_id >> 32) as u32);
-            let Request { id, sends, .. } =
-                self.end(connection)?.window.complete(raw.wr_id as u32)?;
-            (id, connection, sends)
-        };
-        let result = match raw.status {
-            ibv::ibv_wc_status::IBV_WC_SUCCESS => Ok(request::done(raw)?),
-            status => {
-                let hears = self.capabilities.acknowledged;
-                let end = self.end(connection)?;
-                end.readiness = State::Broken;
-                match error::failed(status, sends) {
-                    WorkError::Flushed if !hears => Err(end.flushed()),
-                    error => {
-                        end.failed = true;
-                        Err(error)
-                    }
-                }
-            }
-        };
-        Some(Completion { id, connection, result })
     }
 }
 
@@ -306,7 +266,8 @@ impl Hca for Verbs {
         length: usize,
         access: Access,
     ) -> Result<Region, HcaError> {
-        let flags = self.flags(access);
+        let is_iwarp = self.device.manager.is_some();
+        let flags = device::flags(access, self.capabilities.atomics, is_iwarp);
         // SAFETY: by the contract the memory stays mapped, and peers may do with it what they are allowed.
         let owner = unsafe {
             let raw = ibv::ibv_reg_mr(
@@ -341,9 +302,10 @@ impl Hca for Verbs {
         // Numbers that a forgotten packet of an earlier connection does not happen to bear.
         let random = self.random.wrapping_add(index.wrapping_mul(0x9E37_79B9));
         // SAFETY: ends are dropped before what they are made of.
-        let end = unsafe { End::new(&self.device, self.shared(), self.limits, peer, random)? };
-        let address = match &self.device.manager {
-            Some(manager) => manager.door(self.name_of(index)).pack(),
+        let mut end = unsafe { End::new(&self.device, self.shared(), self.limits, peer, random)? };
+        end.greeting = self.greetings.as_mut().and_then(Greetings::take);
+        let address = match self.door(&end, index) {
+            Some(door) => door.pack(),
             None => end.place(&self.device, self.limits).pack(),
         };
         let connection = Connection(index);
@@ -358,19 +320,28 @@ impl Hca for Verbs {
         address: &Address,
     ) -> Result<Readiness, HcaError> {
         let unknown = HcaError::UnknownConnection { connection: connection.0 };
-        let name = self.name_of(connection.0);
-        if let Some(manager) = &self.device.manager {
-            manager.progress(&mut self.ends, name.nonce, self.limits);
-        }
+        self.manage();
+        let end = self.ends.get(connection.0 as usize).and_then(Option::as_ref);
+        let door = self.door(end.ok_or(unknown)?, connection.0);
         let end = self.ends.get_mut(connection.0 as usize).and_then(Option::as_mut);
         let end = end.ok_or(unknown)?;
-        match (end.readiness, &self.device.manager) {
-            (State::Ready, _) => Ok(Readiness::Ready),
-            (State::Joining { .. }, _) => Ok(Readiness::Pending),
-            (State::Failed(error), _) => Err(error),
-            (State::Open, Some(manager)) => manager.join(end, name, address),
-            (State::Open, None) => end.join(&self.device, self.limits, address),
-            (State::Ended | State::Broken, _) => Err(HcaError::Unreachable { peer: end.peer }),
+        match (end.readiness, &self.device.manager, door) {
+            // What has ended since tells so when it is used: something may have landed before.
+            (State::Ready | State::Ended | State::Broken, ..) => Ok(Readiness::Ready),
+            (State::Accepted | State::Greeting, ..) => {
+                let theirs =
+                    Door::parse(address).ok_or(HcaError::Unreachable { peer: end.peer })?;
+                let greetings = self.greetings.as_ref();
+                if greetings.is_some_and(|words| words.exchange(end, theirs.greeting())) {
+                    end.readiness = State::Ready;
+                    return Ok(Readiness::Ready);
+                }
+                Ok(Readiness::Pending)
+            }
+            (State::Joining { .. }, ..) => Ok(Readiness::Pending),
+            (State::Failed(error), ..) => Err(error),
+            (State::Open, Some(manager), Some(door)) => manager.join(end, door, address),
+            (State::Open, ..) => end.join(&self.device, self.limits, address),
         }
     }
 
@@ -383,6 +354,9 @@ impl Hca for Verbs {
         self.take(usize::MAX)?;
         if let Some(end) = self.ends[connection.0 as usize].take() {
             self.pairs.remove(&end.number());
+            let word = end.greeting;
+            drop(end);
+            self.greetings.as_mut().zip(word).into_iter().for_each(|(all, word)| all.give(word));
         }
         Ok(())
     }
@@ -395,7 +369,11 @@ impl Hca for Verbs {
         let end = self.ends.get_mut(connection.0 as usize).and_then(Option::as_mut);
         let end = end.ok_or(PostError::NotConnected)?;
         match end.readiness {
-            State::Open | State::Joining { .. } | State::Failed(_) => {
+            State::Open
+            | State::Joining { .. }
+            | State::Greeting
+            | State::Accepted
+            | State::Failed(_) => {
                 return Err(PostError::NotConnected);
             }
             State::Ended | State::Broken => return Err(PostError::Broken),
@@ -467,21 +445,14 @@ impl Hca for Verbs {
     }
 }
 
-impl Verbs {
-    /// The library's flags for `access`.
-    fn flags(&self, access: Access) -> may {
-        let atomic = access.remote_atomic && self.capabilities.atomics != Atomics::None;
-        // On iWARP the answer to a read is one of the peer's writes.
-        let answers = access.local_write && self.device.manager.is_some();
-        let wanted = [
-            // The library lets peers write only what the device may write for its own.
-            (access.local_write || access.remote_write || atomic, may::IBV_ACCESS_LOCAL_WRITE),
-            (access.remote_read, may::IBV_ACCESS_REMOTE_READ),
-            (access.remote_write || answers, may::IBV_ACCESS_REMOTE_WRITE),
-            (atomic, may::IBV_ACCESS_REMOTE_ATOMIC),
-        ];
-        let set = wanted.into_iter().filter(|(set, _)| *set);
-        set.fold(may(0), |flags, (_, flag)| flags | flag)
+/// A device acknowledges by itself what peers have written, but only as long as there is the queue pair: a peer whose last
+/// request is not acknowledged tries for seconds. On iWARP the system's TCP sees to it.
+impl Drop for Verbs {
+    fn drop(&mut self) {
+        let is_ready = |end: &End| end.readiness == State::Ready;
+        if self.device.manager.is_none() && self.ends.iter().flatten().any(is_ready) {
+            std::thread::sleep(LINGER);
+        }
     }
 }
 

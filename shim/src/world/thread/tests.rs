@@ -7,9 +7,12 @@ use std::thread;
 use strait_core::layout::Config;
 use strait_core::ring::Design;
 
+use crate::hca::Choice;
 use crate::hca::soft::Mode;
-use crate::world::network::Kind;
 use crate::{Nodes, World};
+
+/// Devices in software, and links between them.
+type Kind = (Mode, Design);
 
 const LARGE: usize = 3 << 20;
 
@@ -19,6 +22,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Two ranks, on one node or, with a kind of network, on two; each has a thread.
 fn pair(kind: Option<Kind>) -> [World; 2] {
     let nodes = Nodes::blocks(2, if kind.is_some() { 2 } else { 1 }).unwrap();
+    let kind = match kind {
+        Some((mode, design)) => (Choice::Soft(mode), design),
+        None => (Choice::None, Design::ZeroCopy),
+    };
     let mut worlds = World::in_process_by(kind, Config::new(2), &nodes).unwrap();
     worlds.iter_mut().for_each(|world| world.start_progress_thread().unwrap());
     worlds.try_into().unwrap()

@@ -7,6 +7,7 @@ use std::thread;
 use strait_core::layout::Config;
 use strait_core::ring::Design;
 
+use crate::hca::Choice;
 use crate::hca::soft::Mode;
 use crate::patience::Spin;
 use crate::{Nodes, World};
@@ -17,7 +18,8 @@ const RANKS: u32 = 4;
 /// Runs `rank` in each world of a job whose ranks sleep at once, and until they are woken.
 fn sleepers(mode: Mode, design: Design, rank: fn(&World)) {
     let nodes = Nodes::blocks(RANKS, 2).unwrap();
-    let worlds = World::in_process_by(Some((mode, design)), Config::new(RANKS), &nodes).unwrap();
+    let kind = (Choice::Soft(mode), design);
+    let worlds = World::in_process_by(kind, Config::new(RANKS), &nodes).unwrap();
     let (done, all) = mpsc::channel();
     for mut world in worlds {
         world.spin = Spin::none();

@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use strait::env;
 use strait::hca::soft::{Fabric, Mode, SoftHca};
+use strait::hca::{Choice, Demand, Device};
 use strait_core::hca::{
-    Access, Address, Completion, Connection, Done, Hca, Operation, Piece, PostError, Readiness,
-    Region, Remote, WorkError, WorkRequest,
+    Access, Address, Atomics, Completion, Connection, Done, Hca, Operation, Piece, PostError,
+    Readiness, Region, Remote, WorkError, WorkRequest,
 };
 
 use super::report::{Report, Row};
@@ -51,15 +52,36 @@ impl Verb {
     ];
 }
 
-/// The devices to measure: the one that was asked for, or all.
-pub(super) fn modes() -> Result<Vec<Mode>, Box<dyn Error>> {
-    Ok(env::hca()?.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode]))
+/// The devices to measure: the one that was asked for, or all in software.
+pub(super) fn devices() -> Result<Vec<Choice>, Box<dyn Error>> {
+    Ok(match env::hca()? {
+        None | Some(Choice::None) => Mode::ALL.map(Choice::Soft).into(),
+        Some(choice) => vec![choice],
+    })
+}
+
+/// This rank's device. In software it is on a fabric that all ranks have in common.
+pub(super) fn open(stage: &Stage<'_>, choice: &Choice) -> Result<Device, Box<dyn Error>> {
+    let device = match choice {
+        Choice::None => return Err("no device".into()),
+        Choice::Soft(mode) => {
+            let fabric = share_fabric(stage)?;
+            Device::Soft(SoftHca::attach(&fabric, stage.rank(), *mode)?)
+        }
+        Choice::Verbs(rails) => {
+            let demand = Demand { connections: 4, receives: POSTED as u32, memory: 0 };
+            Device::verbs(rails, env::hca_gid()?, stage.rank(), demand)?
+        }
+    };
+    // Until all have it, the first keeps its fabric open.
+    stage.barrier()?;
+    Ok(device)
 }
 
 /// Measurements at so many sizes.
 pub(super) fn steps(sizes: usize) -> Result<usize, Box<dyn Error>> {
     // Writes, reads and sends of each size, writes in a row, and one atomic.
-    Ok(modes()?.len() * (4 * sizes + 1))
+    Ok(devices()?.len() * (4 * sizes + 1))
 }
 
 pub(super) fn run(
@@ -69,20 +91,19 @@ pub(super) fn run(
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
     report.columns(&["device", "operation", "bytes", "min", "p50", "p99"]);
-    for mode in modes()? {
+    for choice in devices()? {
         let longest = sizes.iter().copied().max().unwrap_or(0).max(8);
-        let fabric = share_fabric(stage)?;
-        let device = SoftHca::attach(&fabric, stage.rank(), mode)?;
-        stage.barrier()?;
-        drop(fabric);
+        let device = open(stage, &choice)?;
+        let has_atomics = device.capabilities().atomics != Atomics::None;
         let mut bench = Bench::connect(stage, device, longest)?;
-        for (verb, name) in Verb::ALL {
+        let verbs = Verb::ALL.into_iter().filter(|(verb, _)| has_atomics || *verb != Verb::Atomic);
+        for (verb, name) in verbs {
             let sizes = if verb == Verb::Atomic { &[8] } else { sizes };
             for &bytes in sizes {
                 let costs = bench.measure(stage, effort, verb, bytes, 1)?;
                 let all = stage.gather(&costs, stage.pairs())?.concat();
                 if let Some(summary) = Summary::of_costs(&all) {
-                    tell(report, mode, name, bytes, "latency", "ns", summary)?;
+                    tell(report, &choice, name, bytes, "latency", "ns", summary)?;
                 }
                 report.step();
             }
@@ -92,7 +113,7 @@ pub(super) fn run(
             let rates: Vec<f64> = costs.iter().map(|cost| bytes as f64 * 1e3 / cost).collect();
             let all = stats::sum(&stage.gather(&rates, stage.pairs())?);
             if let Some(summary) = Summary::of_gains(&all) {
-                tell(report, mode, "writes", bytes, "bandwidth", "MB/s", summary)?;
+                tell(report, &choice, "writes", bytes, "bandwidth", "MB/s", summary)?;
             }
             report.step();
         }
@@ -103,25 +124,25 @@ pub(super) fn run(
 
 fn tell(
     report: &mut Report,
-    mode: Mode,
+    choice: &Choice,
     name: &'static str,
     bytes: usize,
     metric: &'static str,
     unit: &'static str,
     summary: Summary,
 ) -> std::io::Result<()> {
-    report.row(Row::new("hca", bytes, metric, unit, summary).over(mode.name()).of_variant(name))?;
+    report.row(Row::new("hca", bytes, metric, unit, summary).over(choice).of_variant(name))?;
     let number = |value| match unit {
         "ns" => time(value),
         _ => format!("{value:.0} {unit}"),
     };
     let [min, p50, p99] = [summary.min, summary.p50, summary.p99].map(number);
-    report.line([mode.name().into(), name.into(), stats::bytes(bytes), min, p50, p99]);
+    report.line([choice.to_string(), name.into(), stats::bytes(bytes), min, p50, p99]);
     Ok(())
 }
 
 /// One fabric for all ranks: the first makes it, and the others open it where the first has it.
-pub(super) fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>> {
+fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>> {
     if stage.rank() == 0 {
         let fabric = Fabric::create(stage.ranks())?;
         let place = [u64::from(std::process::id()), fabric.as_raw_fd().try_into()?];
@@ -141,7 +162,7 @@ pub(super) fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>>
 
 /// One rank's device, with a connection to its partner and memory at both ends.
 struct Bench {
-    device: SoftHca,
+    device: Device,
     link: Connection,
     memory: Memory,
     region: Region,
@@ -155,7 +176,7 @@ struct Bench {
 impl Bench {
     fn connect(
         stage: &Stage<'_>,
-        mut device: SoftHca,
+        mut device: Device,
         bytes: usize,
     ) -> Result<Self, Box<dyn Error>> {
         // The odd one out talks to itself, that is, not at all.
@@ -305,7 +326,7 @@ impl Bench {
         let bytes = self.memory.layout.size();
         let piece = self.piece(bytes);
         // SAFETY: as in `post`.
-        let post = |device: &mut SoftHca| unsafe { device.post_receive(0, piece) };
+        let post = |device: &mut Device| unsafe { device.post_receive(0, piece) };
         // As many are left posted by an earlier measurement as were posted for it.
         let missing = POSTED - core::mem::replace(&mut self.memory.posted, POSTED);
         (0..missing).try_for_each(|_| post(&mut self.device))?;

@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use strait::env;
+use strait::hca::Choice;
 use strait::hca::soft::Mode;
 
 use super::stage::Stage;
@@ -16,13 +17,16 @@ use crate::say;
 /// Two figures of the bare line that differ by more than this say that the processors were moved.
 const MOVED: f64 = 1.3;
 
+/// The transport on a node.
+const MEMORY: &str = "shm";
+
 /// One line of `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     bench: &'static str,
     /// What is special about this row among those of its bench.
     variant: Cow<'static, str>,
-    transport: &'static str,
+    transport: Cow<'static, str>,
     ranks: u32,
     nodes: u32,
     bytes: usize,
@@ -45,7 +49,8 @@ impl Row {
     ) -> Self {
         let Summary { min, p50, p99, samples } = summary;
         let [min, p50, p99] = [short(min), short(p50), short(p99)];
-        let (variant, transport, ranks, nodes) = (Cow::Borrowed("pinned"), "shm", 0, 1);
+        let (variant, transport) = (Cow::Borrowed("pinned"), Cow::Borrowed(MEMORY));
+        let (ranks, nodes) = (0, 1);
         Self {
             bench,
             variant,
@@ -68,8 +73,8 @@ impl Row {
     }
 
     /// The same over another transport than shared memory.
-    pub(crate) fn over(self, transport: &'static str) -> Self {
-        Self { transport, ..self }
+    pub(crate) fn over(self, device: &Choice) -> Self {
+        Self { transport: device.to_string().into(), ..self }
     }
 }
 
@@ -86,7 +91,7 @@ pub(crate) struct Report {
     ranks: u32,
     nodes: u32,
     /// The device between nodes.
-    network: Option<Mode>,
+    network: Option<Choice>,
     table: Table,
     bar: ProgressBar,
 }
@@ -107,7 +112,8 @@ impl Report {
         bar.tick();
         let nodes = stage.endpoint.world().nodes().count();
         // A world with a bad one would not have begun.
-        let network = env::network().ok().flatten().filter(|_| nodes > 1);
+        let asked = env::hca().ok().flatten();
+        let network = (nodes > 1).then(|| asked.unwrap_or(Choice::Soft(Mode::default())));
         Self { speaks: stage.reports(), json, ranks: stage.ranks(), nodes, network, table, bar }
     }
 
@@ -131,7 +137,11 @@ impl Report {
         if !self.speaks || !self.json {
             return Ok(());
         }
-        let transport = self.network.map_or(row.transport, Mode::name);
+        let is_message = row.transport == MEMORY;
+        let transport = match &self.network {
+            Some(device) if is_message => device.to_string().into(),
+            _ => row.transport,
+        };
         let row = Row { ranks: self.ranks, nodes: self.nodes, transport, ..row };
         let line = serde_json::to_string(&row)?;
         self.bar.suspend(|| say(&line))
@@ -154,7 +164,11 @@ impl Report {
             return Ok(());
         }
         say(&format!("{}\n\n{}", trimmed(&self.table), bare_line(before, after)))?;
-        self.network.map_or(Ok(()), |device| say(&format!("device between nodes: {device}")))
+        match &self.network {
+            Some(Choice::Soft(mode)) => say(&format!("device between nodes: {mode}")),
+            Some(choice) => say(&format!("device between nodes: {choice}")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Effort {
     pub(crate) samples: usize,
     /// Rounds in a sample; `None`: as many as take 200 µs.
     pub(crate) rounds: Option<u64>,
-    /// No sample begins later than this.
+    /// No sample begins later than this, but for the first, and none to warm up.
     pub(crate) limit: Duration,
 }
 
@@ -97,14 +97,14 @@ impl Both<'_> {
     fn lead(&mut self, effort: Effort) -> Result<Vec<Sample>, Box<dyn Error>> {
         let deadline = Instant::now() + effort.limit;
         let bare_rounds = match self.bare {
-            Some(_) => self.calibrate(|both, rounds| Ok(both.sample(rounds, 0)?.0))?,
+            Some(_) => self.calibrate(deadline, |both, rounds| Ok(both.sample(rounds, 0)?.0))?,
             None => 0,
         };
         let rounds = match effort.rounds {
             Some(rounds) => rounds,
-            None => self.calibrate(|both, rounds| Ok(both.sample(0, rounds)?.1))?,
+            None => self.calibrate(deadline, |both, rounds| Ok(both.sample(0, rounds)?.1))?,
         };
-        for _ in 0..WARM_UP {
+        for _ in (0..WARM_UP).take_while(|_| Instant::now() < deadline) {
             self.sample(bare_rounds, rounds)?;
         }
         let mut samples = Vec::with_capacity(effort.samples);
@@ -159,10 +159,11 @@ impl Both<'_> {
     /// The number of rounds that take [`TARGET`].
     fn calibrate(
         &mut self,
+        deadline: Instant,
         mut once: impl FnMut(&mut Self, u64) -> Result<Duration, Box<dyn Error>>,
     ) -> Result<u64, Box<dyn Error>> {
         // The first rounds touch memory, open ways and try transfers out.
-        for _ in 0..WARM_UP {
+        for _ in (0..WARM_UP).take_while(|_| Instant::now() < deadline) {
             once(self, 1)?;
         }
         let mut rounds = 1;

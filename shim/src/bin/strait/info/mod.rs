@@ -1,6 +1,6 @@
 //! `strait info`: what is usable here, what not, and why; and the numbers in force.
 
-mod ibverbs;
+mod network;
 mod probes;
 
 use core::error::Error;
@@ -52,7 +52,7 @@ impl Info {
         facts.extend(start());
         facts.extend(probes::transport());
         facts.extend(probes::hardware());
-        facts.extend(ibverbs::devices());
+        facts.extend(network::network());
         facts.extend(thresholds());
         facts.extend(transfers());
         facts.extend(variables());

@@ -4,26 +4,24 @@ use core::error::Error;
 use core::ptr::NonNull;
 
 use strait::SystemMemory;
-use strait::hca::soft::{Mode, SoftHca};
+use strait::hca::Choice;
 use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness, Region};
 use strait_core::progress::{Fault, Part};
 use strait_core::regcache::{Cached, Limits, Unwatched};
 use strait_core::ring::{Card, Config, Lent, Link, LinkError, Operations};
 
 use crate::bench::bandwidth::WINDOW;
-use crate::bench::hca::share_fabric;
+use crate::bench::hca;
 use crate::bench::sampling::Batch;
 use crate::bench::stage::{Stage, TAG};
 use crate::payload::{self, Mismatch};
 
 /// A device that keeps registrations.
-pub(super) type Device = Cached<SoftHca, Unwatched, SystemMemory>;
+pub(super) type Device = Cached<strait::hca::Device, Unwatched, SystemMemory>;
 
-/// This rank's device, on a fabric that it has in common with its partner.
-pub(super) fn device(stage: &Stage<'_>, mode: Mode) -> Result<Device, Box<dyn Error>> {
-    let fabric = share_fabric(stage)?;
-    let device = SoftHca::attach(&fabric, stage.rank(), mode)?;
-    stage.barrier()?;
+/// This rank's device.
+pub(super) fn device(stage: &Stage<'_>, choice: &Choice) -> Result<Device, Box<dyn Error>> {
+    let device = hca::open(stage, choice)?;
     let limits = Limits { entries: 64, bytes: 1 << 30 };
     // SAFETY: `Buffer` invalidates what it registers before it goes.
     Ok(unsafe { Cached::new(device, Unwatched, SystemMemory, limits) }?)

@@ -1,4 +1,4 @@
-//! `strait bench ring`: the designs of the RDMA channel over the software HCA, beside the device's bare writes.
+//! `strait bench ring`: the designs of the RDMA channel over the software HCA, or RDMA devices, beside the device's bare writes.
 //!
 //! In `engine` mode the device has the speed of the cards of [RdmaChannel04], and works by itself while ranks copy; in `inline` mode
 //! the rank that posts does the work.
@@ -8,10 +8,10 @@ mod raw;
 
 use core::error::Error;
 
-use strait::hca::soft::Mode;
+use strait::hca::Choice;
 use strait_core::ring::{Config, Design};
 
-use super::hca::modes;
+use super::hca::devices;
 use super::report::{Report, Row};
 use super::sampling::{Effort, Sample, measure};
 use super::stage::Stage;
@@ -30,7 +30,7 @@ const SWEEP_RING: u32 = 128 << 10;
 
 /// Measurements of a run over as many sizes.
 pub(super) fn steps(sizes: usize) -> Result<usize, Box<dyn Error>> {
-    Ok(modes()?.len() * (sizes * (Design::ALL.len() + 1) + CHUNKS.len()))
+    Ok(devices()?.len() * (sizes * (Design::ALL.len() + 1) + CHUNKS.len()))
 }
 
 /// Half of messages there and back, nanoseconds of one; windows of them in a row, bytes in a nanosecond.
@@ -62,11 +62,11 @@ pub(super) fn run(
         "device", "bytes", "design", "min", "p50", "p99", "× raw", "GB/s", "p50", "of raw",
         "requests",
     ]);
-    for mode in modes()? {
-        let mut devices =
-            Devices { raw: channel::device(stage, mode)?, link: channel::device(stage, mode)? };
+    for choice in devices()? {
+        let device = || channel::device(stage, &choice);
+        let mut devices = Devices { raw: device()?, link: device()? };
         let mut tell = |bytes, name: &str, figures: Option<Figures>| {
-            figures.map_or(Ok(()), |figures| say(report, mode, bytes, name, &figures))
+            figures.map_or(Ok(()), |figures| say(report, &choice, bytes, name, &figures))
         };
         for &bytes in sizes {
             tell(bytes, "raw write", of_raw(stage, &mut devices.raw, effort, bytes)?)?;
@@ -159,7 +159,7 @@ impl Figures {
 
 fn say(
     report: &mut Report,
-    mode: Mode,
+    choice: &Choice,
     bytes: usize,
     name: &str,
     figures: &Figures,
@@ -167,7 +167,7 @@ fn say(
     let Figures { latency, bandwidth, best, latency_ratio, bandwidth_ratio, requests } = *figures;
     let row = |metric, unit, summary| {
         let row = Row::new("ring", bytes, metric, unit, summary);
-        row.of_variant(name.to_owned()).over(mode.name())
+        row.of_variant(name.to_owned()).over(choice)
     };
     report.row(row("latency", "ns", latency))?;
     report.row(row("bandwidth", "GB/s", bandwidth))?;
@@ -181,7 +181,7 @@ fn say(
         }
     }
     report.line([
-        mode.name().into(),
+        choice.to_string(),
         stats::bytes(bytes),
         name.into(),
         time(latency.min),

@@ -1,10 +1,42 @@
-//! The RDMA devices of this machine, and whether they can be used.
+//! What goes between nodes; the RDMA devices of this machine, and whether they can be used.
+
+use strait::env;
+use strait::hca::soft::Mode;
 
 use super::Fact;
 
-/// Opens each.
+/// A device that could be opened.
+const USABLE: &str = "usable";
+
+/// What a job would take, and the devices.
+pub(super) fn network() -> Vec<Fact> {
+    let devices = devices();
+    let fact = |name, value, note: &str| Fact::new("network", name, value, note);
+    let mut facts = match env::hca() {
+        Ok(Some(choice)) => {
+            vec![fact("between nodes", choice.to_string(), "as STRAIT_HCA says")]
+        }
+        Ok(None) => {
+            let usable = devices.iter().find(|device| device.value == USABLE);
+            let (several, note) = match usable {
+                Some(device) => (format!("verbs: {}", device.name), "the first that is usable"),
+                None => ("nothing".into(), "no RDMA device is usable: see ibverbs"),
+            };
+            let note_of_soft = "the software device, unless STRAIT_HCA says otherwise";
+            vec![
+                fact("nodes on one host", Mode::default().name().into(), note_of_soft),
+                fact("nodes on several", several, note),
+            ]
+        }
+        Err(error) => vec![fact("between nodes", "unusable".into(), &error.to_string())],
+    };
+    facts.extend(devices);
+    facts
+}
+
+/// Opens each device.
 #[cfg(feature = "verbs")]
-pub(super) fn devices() -> Vec<Fact> {
+fn devices() -> Vec<Fact> {
     use strait::hca::verbs::{Config, Verbs};
     use strait_core::hca::{Atomics, Hca as _};
 
@@ -14,9 +46,10 @@ pub(super) fn devices() -> Vec<Fact> {
         Ok(names) => names,
         Err(error) => return vec![fact("devices", "none", error.to_string())],
     };
+    let gid = env::hca_gid().unwrap_or_default();
     let opened = names.iter().map(|name| {
         let device = Some(name.clone());
-        match Verbs::open(&Config { device, connections: 1, ..Config::default() }) {
+        match Verbs::open(&Config { device, gid, connections: 1, ..Config::default() }) {
             Ok(verbs) => {
                 let has = verbs.capabilities();
                 let atomics = match has.atomics {
@@ -30,7 +63,7 @@ pub(super) fn devices() -> Vec<Fact> {
                     has.inline,
                     has.reads
                 );
-                fact(name, "usable", note)
+                fact(name, USABLE, note)
             }
             Err(error) => fact(name, "not usable", error.to_string()),
         }
@@ -40,7 +73,7 @@ pub(super) fn devices() -> Vec<Fact> {
 
 /// Looks at their names: without the library nothing more can be said.
 #[cfg(not(feature = "verbs"))]
-pub(super) fn devices() -> Vec<Fact> {
+fn devices() -> Vec<Fact> {
     const FOLDER: &str = "/sys/class/infiniband";
     let note = "this program was built without the feature `verbs`";
     let names = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();

@@ -1,0 +1,120 @@
+//! Which device goes between the nodes of a job: what `STRAIT_HCA` says.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::soft::Mode;
+
+/// A device that was asked for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Choice {
+    /// None: ranks of different nodes do not talk.
+    None,
+    /// The software HCA, for nodes that are one host.
+    Soft(Mode),
+    /// RDMA devices through libibverbs: rank `i` takes the `i`-th of these, beginning again when they run out. Empty: the
+    /// first that can be used.
+    Verbs(Vec<Rail>),
+}
+
+/// A port of an RDMA device.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rail {
+    /// The device's name, as `ibv_devices` has it.
+    pub device: String,
+    /// The port, from 1. `None`: the first that can be used.
+    pub port: Option<u8>,
+}
+
+/// What stands for no device, and for those of libibverbs.
+const NONE: &str = "none";
+const VERBS: &str = "verbs";
+
+/// The text names no device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NoChoice;
+
+impl FromStr for Choice {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Self, NoChoice> {
+        let soft = Mode::ALL.into_iter().find(|mode| mode.name() == text);
+        match (text.split_once(':'), soft) {
+            (_, Some(mode)) => Ok(Self::Soft(mode)),
+            (Some((VERBS, rails)), _) => {
+                rails.split(',').map(Rail::from_str).collect::<Result<_, _>>().map(Self::Verbs)
+            }
+            (None, _) if text == VERBS => Ok(Self::Verbs(Vec::new())),
+            (None, _) if text == NONE => Ok(Self::None),
+            _ => Err(NoChoice),
+        }
+    }
+}
+
+impl FromStr for Rail {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Self, NoChoice> {
+        let (device, port) = match text.split_once(':') {
+            Some((device, port)) => (device, Some(port.parse().map_err(|_| NoChoice)?)),
+            None => (text, None),
+        };
+        let good = !device.is_empty() && port != Some(0);
+        good.then(|| Self { device: device.to_owned(), port }).ok_or(NoChoice)
+    }
+}
+
+/// As `STRAIT_HCA` has it.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str(NONE),
+            Self::Soft(mode) => f.write_str(mode.name()),
+            Self::Verbs(rails) => {
+                f.write_str(VERBS)?;
+                rails.iter().enumerate().try_for_each(|(at, rail)| {
+                    write!(f, "{}{rail}", if at == 0 { ':' } else { ',' })
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Rail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.device)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_read_as_it_is_written() {
+        for text in [
+            "none",
+            "soft-inline",
+            "soft-engine",
+            "verbs",
+            "verbs:mlx5_0",
+            "verbs:mlx5_0:2",
+            "verbs:rxe0,rxe1:1",
+        ] {
+            assert_eq!(text.parse::<Choice>().unwrap().to_string(), text);
+        }
+        let both = "verbs:a:2,b".parse();
+        let [a, b] = [("a", Some(2)), ("b", None)]
+            .map(|(device, port)| Rail { device: device.to_owned(), port });
+        assert_eq!(both, Ok(Choice::Verbs(vec![a, b])));
+    }
+
+    #[test]
+    fn what_names_no_device_is_no_choice() {
+        for text in ["", "soft", "verb", "verbs:", "verbs:a,", "verbs:a:", "verbs:a:0", "verbs:a:b"]
+        {
+            assert_eq!(text.parse::<Choice>(), Err(NoChoice), "{text}");
+        }
+    }
+}

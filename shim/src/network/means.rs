@@ -1,0 +1,126 @@
+//! What a job's network is made of: the kind of its devices, and the device of each rank.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use strait_core::hca::HcaError;
+use strait_core::regcache::{Cached, Limits, Unwatched};
+use strait_core::ring::{Card, Cause, Config, LinkError};
+
+use super::{LARGE, Network, NetworkError, peers, stride};
+use crate::boot::{self, KeyValueStore};
+use crate::hca::soft::{Fabric, Mode, SoftHca};
+use crate::hca::{Choice, Demand, Device, Rail};
+use crate::{Nodes, Rank, SystemMemory, env, topology};
+
+/// The device of a job, whose registrations may be kept.
+pub(crate) type JobDevice = Cached<Device, Unwatched, SystemMemory>;
+
+/// The network of a job.
+pub(crate) type JobNetwork = Network<JobDevice>;
+
+/// Registrations of users' buffers that are kept; fewer than a software device has regions.
+const KEPT: Limits = Limits { entries: 256, bytes: u64::MAX };
+
+/// None: a card reaches the pages that were at an address when it was registered, whatever is mapped there later.
+const NOT_KEPT: Limits = Limits { entries: 0, bytes: 0 };
+
+/// What the network of a job is made of.
+pub(crate) enum Means {
+    /// Devices in software that share this memory.
+    Soft(OwnedFd, Mode),
+    /// RDMA devices, which ranks take in turn.
+    Verbs(Vec<Rail>),
+}
+
+impl Means {
+    /// Those of a job inside one process. `None`: there is to be no network.
+    pub(crate) fn in_process(choice: Choice, ranks: u32) -> Result<Option<Self>, NetworkError> {
+        Self::of(choice, || Fabric::create(ranks).map_err(NetworkError::Fabric))
+    }
+
+    /// Those of a job, of which the user may have asked for some. Every rank calls it. `None`: there is to be no network.
+    pub(crate) fn of_process(
+        choice: Option<Choice>,
+        store: &mut dyn KeyValueStore,
+        rank: Rank,
+        nodes: &Nodes,
+    ) -> Result<Option<Self>, NetworkError> {
+        let choice = match choice {
+            Some(choice) => choice,
+            None if hosts(store, rank, nodes)? == 1 => Choice::Soft(Mode::default()),
+            None => Choice::Verbs(Vec::new()),
+        };
+        let make = || Fabric::create(nodes.ranks()).map_err(io::Error::other);
+        let fabric = || {
+            boot::share(store, "fabric", (rank, nodes.ranks()), make).map_err(NetworkError::Share)
+        };
+        Self::of(choice, fabric)
+    }
+
+    fn of(
+        choice: Choice,
+        fabric: impl FnOnce() -> Result<OwnedFd, NetworkError>,
+    ) -> Result<Option<Self>, NetworkError> {
+        Ok(match choice {
+            Choice::None => None,
+            Choice::Soft(mode) => Some(Self::Soft(fabric()?, mode)),
+            Choice::Verbs(rails) => Some(Self::Verbs(rails)),
+        })
+    }
+
+    /// The end of `me` of the network, and the cards for its peers.
+    pub(crate) fn open(
+        &self,
+        me: Rank,
+        nodes: &Nodes,
+        config: Config,
+    ) -> Result<(JobNetwork, Vec<(Rank, Card)>), crate::Error> {
+        let (device, limits) = match self {
+            Self::Soft(fabric, mode) => {
+                let device = SoftHca::attach(fabric, me, *mode).map_err(NetworkError::Fabric)?;
+                (Device::Soft(device), KEPT)
+            }
+            Self::Verbs(rails) => {
+                let demand = demand(peers(me, nodes).count() as u32, &config);
+                let device = Device::verbs(rails, env::hca_gid()?, me, demand);
+                (device.map_err(NetworkError::NoDevice)?, NOT_KEPT)
+            }
+        };
+        // SAFETY: a software device reaches memory by its address at the time of a request, so it never reaches what was mapped
+        // there before; and no request names what is not mapped. Of another device nothing is kept.
+        let device = unsafe { Cached::new(device, Unwatched, SystemMemory, limits) };
+        let device = device.map_err(|_| NetworkError::Device(HcaError::Memory { bytes: 0 }))?;
+        Ok(Network::open(device, me, nodes, config)?)
+    }
+
+    /// Whether nobody may have been found because the peer has died since it said where it is: then whoever talks to it will
+    /// hear so. A card that finds nobody finds no way.
+    pub(crate) const fn forgives(&self, error: &LinkError) -> bool {
+        let unreachable = matches!(error.cause, Cause::Device(HcaError::Unreachable { .. }));
+        matches!(self, Self::Soft(..)) && unreachable
+    }
+}
+
+/// What links to so many peers want of a device: a receive each, for the knock; their own memory; and of users' memory a large
+/// part each way, which goes in pieces where the system allows no more.
+fn demand(peers: u32, config: &Config) -> Demand {
+    let each = stride(config) as u64 + 2 * u64::from(LARGE);
+    Demand { connections: peers, receives: peers, memory: u64::from(peers) * each }
+}
+
+/// On how many hosts the nodes of the job are. Every rank calls it.
+fn hosts(store: &mut dyn KeyValueStore, rank: Rank, nodes: &Nodes) -> Result<usize, NetworkError> {
+    let key = |node| format!("strait-node-{node}");
+    let mine = nodes.node_of(rank).unwrap_or(0);
+    if nodes.leader(mine) == Some(rank) {
+        store.put(&key(mine), topology::host().as_bytes()).map_err(NetworkError::Store)?;
+    }
+    store.fence().map_err(NetworkError::Store)?;
+    let host = |node| {
+        let found = store.get(&key(node)).map_err(NetworkError::Store)?;
+        found.ok_or(NetworkError::Card { peer: nodes.leader(node).unwrap_or(0) })
+    };
+    Ok((0..nodes.count()).map(host).collect::<Result<HashSet<_>, _>>()?.len())
+}
