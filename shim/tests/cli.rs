@@ -112,7 +112,7 @@ fn strait_alone_is_the_demo() {
     // Two ranks: a payload of 0, 1, 8, 56, 57, 1024 and 1025 bytes 50 times, the others 4, 3 and 1 times.
     assert!(stdout.contains(": 2 ranks on processor"), "{stdout}");
     assert!(stdout.contains("verified 720 payloads"), "{stdout}");
-    for text in ["fastbox", "cells", "GB/s", "bare cache line"] {
+    for text in ["fastbox", "parcels", "GB/s", "bare cache line"] {
         assert!(stdout.contains(text), "{text} is missing in {stdout}");
     }
 }
@@ -210,7 +210,7 @@ fn tune_prints_a_crossover_for_each_setting() {
     let rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let found = rows.iter().filter(|row| row["tune"].is_string());
     let found: Vec<&Value> = found.map(|row| &row["variable"]).collect();
-    assert_eq!(found, ["STRAIT_FASTBOX_MAX", "STRAIT_EAGER_MAX"]);
+    assert_eq!(found, ["STRAIT_FASTBOX_MAX", "STRAIT_EAGER_MAX", "STRAIT_PARCEL_MAX"]);
     let people = strait(&["tune", "--samples=2"]).expect_success();
     assert!(people.contains("export STRAIT_EAGER_MAX="), "{people}");
 }

@@ -77,12 +77,13 @@ mod tests {
 
     #[test]
     fn every_length_at_every_alignment_is_copied_whole_and_nothing_beyond_it() {
-        let source: [u8; 64] = core::array::from_fn(|at| at as u8 + 1);
+        // The memory of a window can be written: its words are atomics.
+        let mut source: [u8; 64] = core::array::from_fn(|at| at as u8 + 1);
         for (from, to) in [(0, 0), (1, 0), (0, 4), (8, 8), (2, 6)] {
             for length in 0..=40 {
                 let mut destination = [0xee_u8; 64];
                 let [from_place, to_place] = [
-                    NonNull::from(&source[from..]).cast(),
+                    NonNull::from(&mut source[from..]).cast(),
                     NonNull::from(&mut destination[to..]).cast(),
                 ];
                 // SAFETY: both arrays are long enough and distinct.

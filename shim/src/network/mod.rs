@@ -221,7 +221,10 @@ impl<H: Hca> Network<H> {
         // A device in software may be done with what is asked at once.
         self.ask();
         self.poll();
-        self.device.arm().is_ok() && self.ask()
+        let is_armed = self.device.arm().is_ok();
+        // What came before the arming makes no event, and may be a knock: whom that woke has to be asked again.
+        self.poll();
+        is_armed && self.ask()
     }
 
     /// Asks the peers to knock when they write. False: nobody keeps vigil over one of them.

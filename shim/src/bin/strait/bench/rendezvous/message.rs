@@ -5,6 +5,8 @@
 //! nobody is in the library who would not be there in a program, so that what has arrived is seen by nobody too early.
 
 use core::error::Error;
+use core::time::Duration;
+use std::thread;
 
 use strait::{Endpoint, Op, Rank, Request, Scope};
 use strait_core::sync::Ordering;
@@ -19,8 +21,11 @@ use crate::payload;
 /// From the first call to the second on one node, where what is sent is there at once, nanoseconds.
 const LEAD_ON_NODE: u64 = 5_000;
 
-/// The same between nodes: many times a short message's way.
-const LEAD_BETWEEN_NODES: u64 = 200_000;
+/// The same between nodes: many times a short message's way, and that of a device whose thread has to wait for a processor.
+const LEAD_BETWEEN_NODES: u64 = 5_000_000;
+
+/// For how long an end looks at the clock before its call, nanoseconds; before that it leaves its processor to the devices.
+const WATCH: u64 = 200_000;
 
 /// An end of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -141,13 +146,21 @@ impl<'a> Message<'a> {
                 line.store(*said, Ordering::Release);
             } else {
                 let before = *said;
-                spin_until::<false>(|| {
+                let mut is_said = || {
                     *said = line.load(Ordering::Acquire);
                     *said != before
-                });
+                };
+                while stage.crosses() && !is_said() {
+                    thread::sleep(Duration::from_nanos(WATCH));
+                }
+                spin_until::<false>(is_said);
             }
             let start = *said;
             if !is_first || stage.leads() {
+                let rest = start.saturating_sub(common_time()).saturating_sub(WATCH);
+                if rest > 0 {
+                    thread::sleep(Duration::from_nanos(rest));
+                }
                 spin_until::<false>(|| common_time() >= start);
             }
             let late = data.take().map(begin).transpose()?;
