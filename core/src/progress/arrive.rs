@@ -179,6 +179,12 @@ impl<M: Memory + Clone> Engine<M> {
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
                 let Envelope { context, source, tag } = packet.envelope;
+                // This rank announces nothing to itself: the descriptor that is named would be one of its own.
+                if source == self.rank {
+                    return Err(
+                        Corrupt::Source { found: source, ranks: self.segment.ranks() }.into()
+                    );
+                }
                 cookie.reach(&self.segment, source)?;
                 self.asking.rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
                 return self.take_news(&packet.envelope, Kept::Announced(cookie));
