@@ -1,9 +1,8 @@
 //! What an RTS packet says.
 
-use core::ptr::NonNull;
-
 use super::{Home, Place, Remote, Span};
 use crate::layout::{Corrupt, Segment, golden};
+use crate::wire::Payload;
 
 /// The sender's description of an announced message (`[Nemesis07]` §3.2): the payload of an RTS packet.
 ///
@@ -43,6 +42,9 @@ golden::structure!(SendCookie { total, address, place, generation, writes, lies,
 static_assertions::const_assert_eq!(size_of::<SendCookie>(), SendCookie::LENGTH);
 static_assertions::const_assert!(SendCookie::LENGTH <= crate::shm::SHORT_MAX);
 
+// SAFETY: numbers without a gap.
+unsafe impl Payload for SendCookie {}
+
 impl SendCookie {
     /// Bytes in a packet: they fit the one line of a fastbox.
     pub const LENGTH: usize = 40;
@@ -64,14 +66,10 @@ impl SendCookie {
         place.reach(segment, source, self.total as usize)
     }
 
-    /// Writes the cookie.
-    ///
-    /// # Safety
-    ///
-    /// `to` is valid for writes of [`SendCookie::LENGTH`] bytes.
-    pub(crate) unsafe fn write(self, to: NonNull<u8>) {
-        // SAFETY: by the contract; the place need not be aligned.
-        unsafe { to.cast::<Self>().write_unaligned(self) };
+    /// As the payload of a packet.
+    #[must_use]
+    pub fn pack(self) -> [u8; Self::LENGTH] {
+        self.to_bytes()
     }
 
     /// Reads a cookie that another process wrote.
@@ -80,8 +78,7 @@ impl SendCookie {
     ///
     /// [`Corrupt::Length`] for a packet of another length and for numbers that no sender writes.
     pub fn parse(packet: &[u8; Self::LENGTH]) -> Result<Self, Corrupt> {
-        // SAFETY: the array has the length of a cookie, of which any bytes are valid.
-        let cookie = unsafe { packet.as_ptr().cast::<Self>().read_unaligned() };
+        let cookie = Self::from_bytes(packet);
         let total = usize::try_from(cookie.total).ok().filter(|total| Span::fits(*total));
         if total.is_none() {
             return Err(Corrupt::Length { found: cookie.total, max: isize::MAX as u64 });

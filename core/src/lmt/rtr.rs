@@ -1,9 +1,8 @@
 //! What an RTR packet says, and its answer.
 
-use core::ptr::NonNull;
-
 use super::{Home, Place, Remote, Span};
 use crate::layout::{Corrupt, Segment, golden};
+use crate::wire::Payload;
 
 /// The description of a receive that is there before its message (`[SpecRndv09]` §3.1.2): the payload of an RTR packet, from
 /// the receiver to the sender that it names.
@@ -44,6 +43,9 @@ golden::structure!(Rtr { address, capacity, place, generation, handle, lies, tur
 static_assertions::const_assert_eq!(size_of::<Rtr>(), Rtr::LENGTH);
 static_assertions::const_assert!(Rtr::LENGTH <= crate::shm::SHORT_MAX);
 
+// SAFETY: numbers without a gap.
+unsafe impl Payload for Rtr {}
+
 impl Rtr {
     /// Bytes in a packet: they fit the one line of a fastbox.
     pub const LENGTH: usize = 40;
@@ -70,10 +72,7 @@ impl Rtr {
     /// As the payload of a packet.
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
-        let mut packet = [0; Self::LENGTH];
-        // SAFETY: the array has the length of an RTR, all of whose bytes are fields'; it need not be aligned.
-        unsafe { NonNull::from(&mut packet).cast::<Self>().write_unaligned(self) };
-        packet
+        self.to_bytes()
     }
 
     /// Reads an RTR that another process wrote.
@@ -82,8 +81,7 @@ impl Rtr {
     ///
     /// [`Corrupt::Length`] for numbers that no receiver writes.
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
-        // SAFETY: the array has the length of an RTR, of which any bytes are valid.
-        let rtr = unsafe { packet.as_ptr().cast::<Self>().read_unaligned() };
+        let rtr = Self::from_bytes(&packet);
         Home::parse(0, rtr.place, rtr.generation)?;
         if usize::try_from(rtr.capacity).is_ok_and(|capacity| isize::try_from(capacity).is_ok()) {
             Ok(rtr)
@@ -125,6 +123,9 @@ golden::structure!(RtrAck { total, address, place, generation, lies, turn });
 static_assertions::const_assert_eq!(size_of::<RtrAck>(), RtrAck::LENGTH);
 static_assertions::const_assert!(RtrAck::LENGTH <= crate::shm::SHORT_MAX);
 
+// SAFETY: numbers without a gap.
+unsafe impl Payload for RtrAck {}
+
 impl RtrAck {
     /// Bytes in a packet: they fit the one line of a fastbox.
     pub const LENGTH: usize = 32;
@@ -142,10 +143,7 @@ impl RtrAck {
     /// As the payload of a packet.
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
-        let mut packet = [0; Self::LENGTH];
-        // SAFETY: the array has the length of an RTR-ACK, all of whose bytes are fields'; it need not be aligned.
-        unsafe { NonNull::from(&mut packet).cast::<Self>().write_unaligned(self) };
-        packet
+        self.to_bytes()
     }
 
     /// Reads an RTR-ACK that another process wrote.
@@ -154,8 +152,7 @@ impl RtrAck {
     ///
     /// [`Corrupt::Length`] for numbers that no sender writes.
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
-        // SAFETY: the array has the length of an RTR-ACK, of which any bytes are valid.
-        let ack = unsafe { packet.as_ptr().cast::<Self>().read_unaligned() };
+        let ack = Self::from_bytes(&packet);
         Home::parse(0, ack.place, ack.generation)?;
         if usize::try_from(ack.total).is_ok_and(Span::fits) {
             Ok(ack)

@@ -1,13 +1,11 @@
 //! Large messages on their way out: from the announcement to the end.
 
-use core::ptr::NonNull;
-
 use super::peer::Pushed;
 use super::request::{Owned, Request};
 use super::ring::{Outlet, Stream};
 use super::{Cursor, Engine, Outcome, Part, ProgressError, StillClaimed};
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
-use crate::lmt::{Chosen, Home, Place, SendCookie, Sender, Span, Transfer, Ways};
+use crate::lmt::{Chosen, Home, Place, Sender, Span, Transfer, Ways};
 use crate::memory::{Memory, OutOfMemory, Table};
 use crate::sync::{Step, reached};
 use crate::wire::{Key, Kind};
@@ -163,9 +161,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             reached(Step::RtrAckSent);
         } else {
-            let mut cookie = [0; SendCookie::LENGTH];
-            // SAFETY: the array has the length of a cookie.
-            unsafe { outbound.half.cookie().write(NonNull::from(&mut cookie).cast()) };
+            let cookie = outbound.half.cookie().pack();
             if !self.push_control(destination, Kind::Rts, key, &cookie)? {
                 return Ok(Pushed::Blocked);
             }

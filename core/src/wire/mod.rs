@@ -6,10 +6,12 @@
 
 mod offer;
 mod parcel;
+mod payload;
 mod stream;
 
 pub use offer::Offer;
 pub use parcel::ParcelHead;
+pub(crate) use payload::Payload;
 pub use stream::{Asked, Name, StreamHead};
 
 use core::ops::AddAssign;

@@ -1,7 +1,6 @@
 //! What an offer says.
 
-use core::ptr::NonNull;
-
+use super::Payload;
 use crate::layout::{Corrupt, golden};
 
 /// The description of a message that its sender keeps because the receiver has no room for it: the payload of a packet of
@@ -25,6 +24,9 @@ pub struct Offer {
 
 golden::structure!(Offer { total, place, number });
 
+// SAFETY: numbers without a gap.
+unsafe impl Payload for Offer {}
+
 impl Offer {
     /// Bytes in a packet: they fit the one line of a fastbox.
     pub const LENGTH: usize = 16;
@@ -32,10 +34,7 @@ impl Offer {
     /// As the payload of a packet.
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
-        let mut packet = [0; Self::LENGTH];
-        // SAFETY: the array has the length of an offer, all of whose bytes are fields'; it need not be aligned.
-        unsafe { NonNull::from(&mut packet).cast::<Self>().write_unaligned(self) };
-        packet
+        self.to_bytes()
     }
 
     /// Reads an offer that another process wrote.
@@ -44,8 +43,7 @@ impl Offer {
     ///
     /// [`Corrupt::Length`] for a length that no message has, or the number zero.
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
-        // SAFETY: the array has the length of an offer, of which any bytes are valid.
-        let offer = unsafe { packet.as_ptr().cast::<Self>().read_unaligned() };
+        let offer = Self::from_bytes(&packet);
         if offer.total > isize::MAX as u64 || offer.number == 0 {
             return Err(Corrupt::Length { found: offer.total, max: isize::MAX as u64 });
         }

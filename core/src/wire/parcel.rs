@@ -1,7 +1,6 @@
 //! What the packet says that hands a parcel over.
 
-use core::ptr::NonNull;
-
+use super::Payload;
 use crate::layout::{Corrupt, golden};
 use crate::shm::PARCEL;
 
@@ -28,6 +27,9 @@ pub struct ParcelHead {
 
 golden::structure!(ParcelHead { total, offset, length, number });
 
+// SAFETY: numbers without a gap.
+unsafe impl Payload for ParcelHead {}
+
 impl ParcelHead {
     /// Bytes in a packet: they fit the one line of a fastbox.
     pub const LENGTH: usize = 24;
@@ -36,10 +38,7 @@ impl ParcelHead {
     #[inline(always)]
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
-        let mut packet = [0; Self::LENGTH];
-        // SAFETY: the array has the length of a head, all of whose bytes are fields'; it need not be aligned.
-        unsafe { NonNull::from(&mut packet).cast::<Self>().write_unaligned(self) };
-        packet
+        self.to_bytes()
     }
 
     /// Reads a head that another process wrote. Whether there is such a parcel is for its owner to say.
@@ -49,8 +48,7 @@ impl ParcelHead {
     /// [`Corrupt::Length`] for a part that no parcel holds, or that does not lie in its message.
     #[inline(always)]
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
-        // SAFETY: the array has the length of a head, of which any bytes are valid.
-        let head = unsafe { packet.as_ptr().cast::<Self>().read_unaligned() };
+        let head = Self::from_bytes(&packet);
         let Self { total, offset, length, .. } = head;
         if total > isize::MAX as u64 || offset >= total {
             return Err(Corrupt::Length { found: total, max: isize::MAX as u64 });

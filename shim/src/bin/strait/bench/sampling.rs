@@ -53,6 +53,11 @@ impl Effort {
     pub(super) fn at_most(self, nanoseconds: f64) -> f64 {
         nanoseconds.min(self.limit.as_nanos() as f64)
     }
+
+    /// Enough to learn how long something takes that further measurements are planned by.
+    pub(super) fn rough(self) -> Self {
+        Self { samples: self.samples.min(20), limit: self.limit / 4, ..self }
+    }
 }
 
 /// Nanoseconds of one round.

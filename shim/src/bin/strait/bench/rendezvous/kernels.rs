@@ -68,8 +68,7 @@ pub(super) fn run(
     for (number, pattern) in (0..).zip(Pattern::ALL) {
         for &bytes in sizes {
             let mut kernel = Kernel::new(stage, pattern, processor, bytes);
-            let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
-            let alone = in_turn::measure(stage, few, 1, |_, seed| {
+            let alone = in_turn::measure(stage, effort.rough(), 1, |_, seed| {
                 kernel.sample(setting::endpoint(stage, 0, number), iterations, seed)
             })?;
             let alone = alone[0].iter().map(|[time, _]| *time).collect::<Vec<_>>();

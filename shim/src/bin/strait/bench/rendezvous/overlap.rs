@@ -16,7 +16,7 @@ use super::message::{Message, Passed, Roles};
 use super::setting;
 
 /// The amounts of computation, in parts of the message's own time. The first is none.
-const RUNGS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
+pub(super) const RUNGS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 
 /// Number of measurements of one size.
 pub(super) const STEPS: usize = Roles::ALL.len();
@@ -33,7 +33,7 @@ pub(super) fn run(
     for (number, roles) in (0..).zip(Roles::ALL) {
         for &bytes in sizes {
             let mut message = Message::new(stage, processor, roles, number, bytes)?;
-            let samples = climb(stage, effort, &mut message, &RUNGS)?;
+            let samples = climb(stage, effort, &mut message)?;
             let mut line = vec![roles.name(), stats::bytes(bytes)];
             for (setting, rungs) in setting::ALL.into_iter().zip(samples.chunks(RUNGS.len())) {
                 let Some(Overlap { alone, hidden, stolen }) = Overlap::of(rungs) else { continue };
@@ -61,14 +61,12 @@ pub(super) fn climb(
     stage: &Stage<'_>,
     effort: Effort,
     message: &mut Message<'_>,
-    rungs: &[f64],
 ) -> Result<Vec<Vec<Passed>>, Box<dyn Error>> {
-    let few = Effort { samples: effort.samples.min(20), limit: effort.limit / 4, ..effort };
-    let alone = in_turn::measure(stage, few, 1, |_, seed| message.pass(0, 0.0, seed))?;
+    let alone = in_turn::measure(stage, effort.rough(), 1, |_, seed| message.pass(0, 0.0, seed))?;
     // Every rank has the same figures.
     let alone = times(&alone[0]).map_or(0.0, |alone| effort.at_most(alone.min));
-    in_turn::measure(stage, effort, setting::ALL.len() * rungs.len(), |way, seed| {
-        message.pass(way / rungs.len(), alone * rungs[way % rungs.len()], seed)
+    in_turn::measure(stage, effort, setting::ALL.len() * RUNGS.len(), |way, seed| {
+        message.pass(way / RUNGS.len(), alone * RUNGS[way % RUNGS.len()], seed)
     })
 }
 

@@ -12,11 +12,8 @@ use super::super::sampling::Effort;
 use super::super::stage::Stage;
 use super::super::stats::{self, Summary, time};
 use super::message::{Message, Passed, Roles};
-use super::overlap::{climb, times};
+use super::overlap::{RUNGS, climb, times};
 use super::setting;
-
-/// The amounts of computation, in parts of the message's own time.
-const RUNGS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
 
 /// Number of measurements of one size.
 pub(super) const STEPS: usize = Roles::ALL.len();
@@ -33,7 +30,7 @@ pub(super) fn run(
     for (number, roles) in (0..).zip(Roles::ALL) {
         for &bytes in sizes {
             let mut message = Message::new(stage, processor, roles, number, bytes)?;
-            let samples = climb(stage, effort, &mut message, &RUNGS)?;
+            let samples = climb(stage, effort, &mut message)?;
             for (rung, part) in RUNGS.into_iter().enumerate() {
                 let of_settings = samples.chunks(RUNGS.len()).map(|rungs| &rungs[rung]);
                 let mut line = vec![roles.name(), stats::bytes(bytes), String::new()];
