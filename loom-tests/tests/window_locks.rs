@@ -25,6 +25,7 @@ impl Guarded {
             // SAFETY: the lock is held, here and below.
             Exclusive => self.0.with_mut(|number| unsafe { *number += 1 }),
             Shared => {
+                // SAFETY: the lock is held.
                 self.0.with(|number| core::hint::black_box(unsafe { *number }));
             }
         }

@@ -40,12 +40,14 @@ pub struct Hybrid {
     network: Attempt,
     /// The network word for this member alone, to move the lock.
     both: Attempt,
+    lock_type: LockType,
     signs: Signs,
     on_node: bool,
     /// Whether it moves the lock, if it found it in the wrong mode.
     moves: Option<bool>,
     /// When it saw the lock leave the CPU word.
     left: u64,
+    moved: bool,
     at: At,
 }
 
@@ -84,6 +86,7 @@ impl Hybrid {
             cpu: Attempt::new(Coding::Signed, lock_type, place),
             network: Attempt::new(coding, lock_type, place),
             both: Attempt::new(coding, LockType::Exclusive, place),
+            lock_type,
             signs: Signs {
                 ours: coding.word(State::One(place)),
                 cpu_mode: coding.word(State::Elsewhere(0)),
@@ -91,6 +94,7 @@ impl Hybrid {
             on_node,
             moves: None,
             left: 0,
+            moved: false,
             at: if on_node { At::Cpu } else { At::Network },
         }
     }
@@ -114,6 +118,7 @@ impl Hybrid {
 
     /// Takes in what the access found.
     pub fn handle(&mut self, found: u64, policy: &mut dyn Policy) {
+        self.moved = self.at == At::Leaving && found == self.signs.ours;
         self.at = match self.at {
             At::Cpu => match self.cpu.handle(found) {
                 Outcome::Taken => At::Done(Mode::Cpu),
@@ -137,13 +142,24 @@ impl Hybrid {
                 Outcome::Taken => At::Leaving,
                 Outcome::Again => At::Moving,
                 Outcome::Held(State::Elsewhere(_)) => self.in_cpu_mode(),
+                // Others share the lock, and so does this member: they may be waiting for it before they give theirs back.
+                Outcome::Held(State::Sharers(_)) if self.lock_type == LockType::Shared => {
+                    self.moves = Some(false);
+                    At::Network
+                }
                 Outcome::Held(state) => At::Waiting(Place::Moving, state),
             },
-            At::Leaving if found == self.signs.ours => self.in_cpu_mode(),
+            At::Leaving if self.moved => self.in_cpu_mode(),
             // Somebody took this member for dead.
             At::Leaving => At::Cpu,
             at => at,
         };
+    }
+
+    /// Whether this member has just moved the lock to CPU mode, where it is anybody's of the node.
+    #[must_use]
+    pub const fn has_moved(&self) -> bool {
+        self.moved
     }
 
     /// The network word says that the lock is in CPU mode.

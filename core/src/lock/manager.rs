@@ -134,6 +134,14 @@ impl<E: AsRef<[Entry]> + AsMut<[Entry]>> Manager<E> {
         }
     }
 
+    /// What the member in place `origin` has of the manager.
+    pub fn held(&self, origin: u32) -> Option<LockType> {
+        match self.entries.as_ref().get(origin as usize)?.state {
+            Standing::Holds(lock_type) => Some(lock_type),
+            Standing::Away | Standing::Waits(_) => None,
+        }
+    }
+
     /// Whether nobody waits, and nobody has the lock of the manager.
     #[must_use]
     pub const fn is_idle(&self) -> bool {

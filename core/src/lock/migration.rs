@@ -22,6 +22,8 @@ pub enum MigrationStep {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Migration {
     cpu: Attempt,
+    origin: u32,
+    lock_type: LockType,
     moves: bool,
     /// What the words say before and after.
     cpu_mode: u64,
@@ -64,6 +66,8 @@ impl Migration {
         };
         Self {
             cpu,
+            origin,
+            lock_type,
             moves: moves.is_some(),
             cpu_mode: network.word(State::Elsewhere(0)),
             theirs: network.word(theirs),
@@ -104,6 +108,14 @@ impl Migration {
                 Outcome::Taken => At::Granted(Mode::Cpu),
                 Outcome::Again => At::TakingCpu,
                 Outcome::Held(State::Elsewhere(_)) => At::Elsewhere,
+                // Others share the lock, and so does the member: they may be waiting for it before they give theirs back.
+                Outcome::Held(State::Sharers(_))
+                    if self.moves && self.lock_type == LockType::Shared =>
+                {
+                    self.moves = false;
+                    self.cpu = Attempt::new(Coding::Signed, LockType::Shared, self.origin);
+                    At::TakingCpu
+                }
                 Outcome::Held(state) => At::Blocked(state),
             },
             At::TakingNetwork if found == self.cpu_mode => At::Marking,

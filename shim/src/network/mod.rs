@@ -17,7 +17,7 @@ pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means};
 pub(crate) use transfers::{Transfer, TransferId};
 
-use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
+use strait_core::hca::{Access, Atomics, Completion, Connection, Done, Hca, Readiness, Region};
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
@@ -194,6 +194,11 @@ impl<H: Hca> Network<H> {
                 break;
             }
         }
+    }
+
+    /// What atomics the device has.
+    pub(crate) fn atomics(&self) -> Atomics {
+        self.device.capabilities().atomics
     }
 
     /// True when everything that was put has reached the memory of its destination, or never will.
