@@ -2,10 +2,10 @@
 
 use strait::boot::Config;
 use strait::{
-    Assert, Error, Group, LockDesign, LockMode, LockPolicy, LockType, Nodes, Window, WindowError,
-    WindowOptions, World,
+    Assert, Error, Fault, Group, LockDesign, LockMode, LockPolicy, LockType, Nodes, Window,
+    WindowError, WindowOptions, World,
 };
-use strait_tests::{Ranks, threads_on};
+use strait_tests::{Ranks, die, report, threads_on};
 
 use LockType::{Exclusive, Shared};
 
@@ -231,4 +231,115 @@ fn a_hybrid_lock_migrates_as_its_policy_says() {
             world.finalize().unwrap();
         });
     }
+}
+
+/// The survivors meet.
+fn survivors(world: &World) -> Group<'_> {
+    let survivors: Vec<_> = (0..world.size() - 1).collect();
+    world.endpoint().group(&survivors).unwrap()
+}
+
+/// Rank 3 dies with the lock of rank 0, which the others want then. What became of each.
+fn inherit(world: &World, window: &Window<'_>, held: LockType) -> Result<(), Error> {
+    let endpoint = world.endpoint();
+    if world.rank() == 3 {
+        window.lock(held, 0, Assert::NONE).unwrap();
+        window.get(&mut [0_u64], 0, 0).unwrap();
+        (0..3).for_each(|rank| endpoint.send(&[1_u8], rank, 0).unwrap());
+        endpoint.recv(&mut [0_u8], 0, 0).unwrap();
+        die();
+    }
+    endpoint.recv(&mut [0_u8], 3, 0).unwrap();
+    survivors(world).barrier().unwrap();
+    window.lock(Exclusive, 0, Assert::NONE)?;
+    let mut number = [0_u64];
+    window.get(&mut number, 0, 0)?;
+    window.put(&[number[0] + 1], 0, 0)?;
+    window.unlock(0)
+}
+
+/// What is to become of them.
+fn is_as_documented(design: LockDesign, held: LockType, became: &Result<(), Error>) -> bool {
+    match (design, held) {
+        (LockDesign::Mcs, _) => {
+            matches!(became, Err(Error::Window(WindowError::LockBroken { target: 0 })))
+        }
+        (LockDesign::TestAndSet | LockDesign::Hybrid, Shared) => {
+            matches!(became, Err(Error::Fault(Fault::PeerFailed { rank: 3 })))
+        }
+        _ => became.is_ok(),
+    }
+}
+
+#[test]
+fn the_lock_of_the_dead_is_revoked() {
+    let name = "the_lock_of_the_dead_is_revoked";
+    for (nodes, held) in [(1, Exclusive), (1, Shared), (2, Exclusive), (2, Shared)] {
+        for design in LockDesign::ALL {
+            let job = Ranks::new(4, name).on_nodes(nodes).with_deaths(&[3]);
+            let held_name = if held == Shared { "shared" } else { "alone" };
+            let job = job.with("STRAIT_WINDOW_LOCK", design).with("TEST_HELD", held_name);
+            job.run(|world| {
+                let held = match std::env::var("TEST_HELD").as_deref() {
+                    Ok("shared") => Shared,
+                    _ => Exclusive,
+                };
+                let window = window_of_environment(&world);
+                let design = window.lock_design();
+                if world.rank() == 0 {
+                    world.endpoint().recv(&mut [0_u8], 3, 0).unwrap();
+                    survivors(&world).barrier().unwrap();
+                    world.endpoint().send(&[1_u8], 3, 0).unwrap();
+                } else {
+                    let became = inherit(&world, &window, held);
+                    assert!(is_as_documented(design, held, &became), "{design}: {became:?}");
+                }
+                survivors(&world).barrier().unwrap();
+                if world.rank() == 0 && is_as_documented(design, held, &Ok(())) {
+                    assert_eq!(window.local().load::<u64>(0), Ok(2));
+                }
+                report("knows");
+                drop(window);
+            });
+        }
+    }
+}
+
+#[test]
+fn who_wants_the_lock_of_a_dead_target_is_told() {
+    let name = "who_wants_the_lock_of_a_dead_target_is_told";
+    for nodes in [1, 2] {
+        for design in LockDesign::ALL {
+            let job = Ranks::new(4, name).on_nodes(nodes).with_deaths(&[3]);
+            job.with("STRAIT_WINDOW_LOCK", design).run(|world| {
+                let (endpoint, window) = (world.endpoint(), window_of_environment(&world));
+                if world.rank() == 3 {
+                    // Alone: so somebody waits for the lock of the dead.
+                    window.lock(Exclusive, 3, Assert::NONE).unwrap();
+                    (0..3).for_each(|rank| endpoint.send(&[1_u8], rank, 0).unwrap());
+                    (0..3).for_each(|rank| endpoint.recv(&mut [0_u8], rank, 0).map(drop).unwrap());
+                    die();
+                }
+                endpoint.recv(&mut [0_u8], 3, 0).unwrap();
+                window.lock(Shared, 3, Assert::NONE).unwrap();
+                endpoint.send(&[1_u8], 3, 0).unwrap();
+                let told = window.get(&mut [0_u64], 3, 0).unwrap_err();
+                let is_told = matches!(told, Error::Fault(Fault::PeerFailed { rank: 3 }));
+                assert!(is_told, "{told:?}");
+                assert!(window.unlock(3).is_err(), "the epoch has ended");
+                // The locks of the others are as they were.
+                survivors(&world).barrier().unwrap();
+                window.lock(Exclusive, 1, Assert::NONE).unwrap();
+                window.put(&[7_u64], 1, 0).unwrap();
+                window.unlock(1).unwrap();
+                survivors(&world).barrier().unwrap();
+                report("knows");
+                drop(window);
+            });
+        }
+    }
+}
+
+fn window_of_environment(world: &World) -> Window<'_> {
+    world.endpoint().allocate_window(64, 8).unwrap()
 }
