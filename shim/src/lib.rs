@@ -56,6 +56,7 @@ pub use strait_core::lmt::Transfer;
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
 pub use strait_core::progress::{Fault, Held, Rtrs, Status, Tuning};
 pub use strait_core::reduce::{Integer, Op};
+pub use strait_core::regcache::Counts as Registrations;
 pub use strait_core::rma::{Run, Shape};
 pub use strait_core::rndv::Rendezvous;
 pub use window::{

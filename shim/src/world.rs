@@ -26,6 +26,7 @@ use crate::{Endpoint, Error, Rank, topology};
 mod job;
 mod motor;
 mod network;
+mod registrations;
 mod thread;
 mod turns;
 mod waiting;
@@ -167,7 +168,7 @@ impl World {
         rank: Rank,
         nodes: Nodes,
         store: Box<dyn KeyValueStore>,
-        network: network::Way,
+        mut network: network::Way,
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
@@ -183,6 +184,10 @@ impl World {
                 None => engine.set_unreachable(rank),
             }
         }
+        let heap = Arc::new(Heap::new(Arc::clone(&map), rank));
+        if let Some(network) = &mut network {
+            network.keep_heap(Arc::clone(&heap));
+        }
         let gear = Gear { network, watch: Watch::new(size), cma: Cma::new(&segment, rank) };
         let place = Place { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
         Ok(Self {
@@ -197,7 +202,7 @@ impl World {
             spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
             glance: Cell::new(Glance::new()),
             meetings: RefCell::default(),
-            heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
+            heap,
             store: RefCell::new(store),
             nodes,
             map,
