@@ -16,13 +16,22 @@ macro_rules! barrier {
     };
 }
 
-/// Keeps the compiler's order; the processor keeps its own.
 #[cfg(not(all(target_arch = "aarch64", not(miri), not(strait_loom))))]
-#[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "this is the facade")]
 macro_rules! barrier {
     ($instruction:literal) => {
-        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst)
+        keep_order()
     };
+}
+
+/// Keeps the compiler's order; the processor keeps its own.
+#[inline(always)]
+#[cfg(not(all(target_arch = "aarch64", not(miri), not(strait_loom))))]
+fn keep_order() {
+    use super::Ordering;
+
+    if cfg!(not(strait_loom)) {
+        super::light::fence(Ordering::SeqCst);
+    }
 }
 
 /// After a flag that a device wrote was seen, before what it stands for is read.
