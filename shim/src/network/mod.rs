@@ -20,7 +20,7 @@ pub(crate) use transfers::{Transfer, TransferId};
 
 use std::sync::Arc;
 
-use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
+use strait_core::hca::{Access, Atomics, Completion, Connection, Done, Hca, Readiness, Region};
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
@@ -197,6 +197,11 @@ impl<H: Hca> Network<H> {
                 break;
             }
         }
+    }
+
+    /// What atomics the device has.
+    pub(crate) fn atomics(&self) -> Atomics {
+        self.device.capabilities().atomics
     }
 
     /// True when everything that was put has reached the memory of its destination, or never will.
