@@ -37,6 +37,7 @@ mod memory;
 mod network;
 mod nodes;
 mod patience;
+pub mod port;
 mod request;
 mod segment;
 mod sleep;

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Engine, Status};
+use super::{Engine, ProgressError, Status};
 use crate::matching::ANY_TAG;
 use crate::memory::Memory;
 use crate::shm::{LineMessage, SHORT_MAX, copy_piece};
@@ -48,13 +48,26 @@ impl<M: Memory + Clone> Engine<M> {
     /// This is the latency path: no branch here is taken that the common case does not need.
     #[inline(always)]
     pub fn recv_short(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
+        // One branch for both queues.
+        let idle = self.posted.is_empty() & self.unexpected.is_empty();
+        self.take_short(source, want, buffer, idle)
+    }
+
+    /// As [`Engine::recv_short`], for an embedder that does its own matching: it posts receives for none of the messages that it
+    /// wants here, and has received all of them that were unexpected.
+    #[inline(always)]
+    pub fn take_next_short(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
+        self.take_short(source, want, buffer, true)
+    }
+
+    #[inline(always)]
+    fn take_short(&mut self, source: u32, want: Want, buffer: &mut [u8], idle: bool) -> Bypass {
         // `ANY_SOURCE` is no index.
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
         let take = |found: KindLength, message: LineMessage| {
             let bytes = found.eager_up_to(SHORT_MAX.min(buffer.len()))?;
             let key = message.key();
-            // One branch for both queues.
-            if !want.accepts(key) || !(self.posted.is_empty() & self.unexpected.is_empty()) {
+            if !want.accepts(key) || !idle {
                 return None;
             }
             // SAFETY: the buffer has room for so many bytes, checked above.
@@ -89,10 +102,39 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
+    /// Hands what has come by baton or fastbox from `source` in `context` to its receives, up to the first packet of another
+    /// context. Says whether there was any. For an embedder that does its own matching in other contexts.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgressError`].
+    pub fn serve_context(&mut self, source: u32, context: u32) -> Result<bool, ProgressError> {
+        let mut moved = false;
+        while let Some(peer) = self.peers.get(source as usize)
+            && let Some((_, by_baton)) = peer.find_next()
+            && peer.lines_of_next(by_baton).key().context() == context
+            && self.take_from_fastbox(source)?
+        {
+            moved = true;
+        }
+        Ok(moved)
+    }
+
     /// As [`Engine::recv_short`], for any message that comes by baton, through the fastbox, or in one parcel.
     #[inline(never)]
     pub fn recv_medium(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
         let idle = self.posted.is_empty() && self.unexpected.is_empty();
+        self.take_medium(source, want, buffer, idle)
+    }
+
+    /// As [`Engine::take_next_short`], for the messages of [`Engine::recv_medium`].
+    #[inline(never)]
+    pub fn take_next_medium(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
+        self.take_medium(source, want, buffer, true)
+    }
+
+    #[inline(always)]
+    fn take_medium(&mut self, source: u32, want: Want, buffer: &mut [u8], idle: bool) -> Bypass {
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
         let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
         let message = peer.lines_of_next(by_baton);
@@ -105,7 +147,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let key = message.key();
         if found.kind() != Ok(Kind::Eager) || !want.accepts(key) || !idle {
-            return self.recv_parcel(source, want, buffer);
+            return self.take_parcel(source, want, buffer, idle);
         }
         let mut to = buffer.as_mut_ptr();
         message.copy(length, |from, piece| {
@@ -127,17 +169,32 @@ impl<M: Memory + Clone> Engine<M> {
         self.segment.rank_block(self.rank).recv_queue.has_news()
     }
 
+    /// A source whose baton and fastbox are worth a look by [`Engine::recv_short`]; `None` when there are no more than `place` of them.
+    #[inline(always)]
+    #[must_use]
+    pub fn inbox(&self, place: usize) -> Option<u32> {
+        (place < self.inboxes.len()).then(|| self.inboxes.get(place))
+    }
+
+    /// True when there is something to do for [`Engine::progress`] that does not lie in batons and fastboxes: receives that wait,
+    /// sends and large messages under way, messages in the queue or from other nodes.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.posted.is_empty()
+            || !self.blocked.is_empty()
+            || !self.no_transfers()
+            || self.has_network()
+            || self.has_queued()
+    }
+
     /// True when waiting for the next message of `source`'s fastbox alone, by [`Engine::recv_short`], would starve
     /// something else or could miss it: messages elsewhere, operations under way.
     #[inline(always)]
     #[must_use]
     pub fn must_progress(&self, source: u32) -> bool {
-        !self.posted.is_empty()
-            || !self.unexpected.is_empty()
-            || !self.blocked.is_empty()
-            || !self.no_transfers()
-            || self.has_network()
-            || self.has_queued()
+        !self.unexpected.is_empty()
+            || self.has_work()
             || (0..self.inboxes.len()).any(|place| {
                 let other = self.inboxes.get(place);
                 let peer = &self.peers[other as usize];
