@@ -56,7 +56,7 @@ pub use nodes::Nodes;
 pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
-pub use strait_core::progress::{Fault, Held, Part, Rtrs, StartError, Status, Tuning};
+pub use strait_core::progress::{Fault, Held, Part, Rtrs, SentShort, StartError, Status, Tuning};
 pub use strait_core::reduce::{Integer, Op};
 pub use strait_core::rma::{Run, Shape};
 pub use strait_core::rndv::Rendezvous;
