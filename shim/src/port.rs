@@ -21,7 +21,7 @@ use crate::world::World;
 use crate::{Error, Rank, env, liveness};
 
 /// Of all operations of a port.
-const OWNER: Owner = Owner(1);
+const OWNER: Owner = Owner::UNSCOPED;
 
 /// A rank of a universe. One thread at a time uses it. Dropping it leaves the universe as [`Port::close`] does.
 #[derive(Debug)]

@@ -60,6 +60,8 @@ pub struct World {
     store: RefCell<Box<dyn KeyValueStore>>,
     spin: Spin,
     glance: Cell<Glance>,
+    /// What the embedder does while nothing comes.
+    idle: Option<Box<dyn Fn() + Send>>,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
     pub(crate) heap: Arc<Heap>,
@@ -89,8 +91,33 @@ impl World {
     ///
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
+        Self::begin(boot::join)
+    }
+
+    /// Joins a job of `size` ranks as `rank`, without a launcher: its ranks find each other by a store of the embedder's.
+    /// `nodes` says which rank is on which node; without, ranks of one host and boot are. All ranks join together.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::init`].
+    ///
+    /// # Panics
+    ///
+    /// When `rank` is none of the job, or `nodes` has another number of ranks.
+    pub fn init_with(
+        rank: Rank,
+        size: u32,
+        store: Box<dyn KeyValueStore>,
+        nodes: Option<Nodes>,
+    ) -> Result<Self, Error> {
+        assert!(rank < size, "rank {rank} of a job of {size} ranks");
+        assert!(nodes.as_ref().is_none_or(|nodes| nodes.ranks() == size), "ranks on nodes");
+        Self::begin(|| boot::join_with(store, rank, size, nodes))
+    }
+
+    fn begin(join: impl FnOnce() -> Result<boot::Membership, BootError>) -> Result<Self, Error> {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let boot::Membership { rank, nodes, map, mut store } = boot::join()?;
+        let boot::Membership { rank, nodes, map, mut store } = join()?;
         let network = network::of_process(rank, &nodes, store.as_mut())?;
         let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         if crate::env::progress_thread()? {
@@ -207,6 +234,7 @@ impl World {
             node,
             spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
             glance: Cell::new(Glance::new()),
+            idle: None,
             meetings: RefCell::default(),
             heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
             store: RefCell::new(store),
@@ -245,6 +273,13 @@ impl World {
     /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
     pub fn retune(&self, tuning: Tuning) {
         self.turn().retune(tuning);
+    }
+
+    /// Has `idle` called whenever a wait would give up the processor or sleep: it may run other work, such as a thread of the
+    /// embedder's own, and returns. It may make calls on this world again, but none that all ranks make together.
+    pub fn set_idle(&mut self, idle: impl Fn() + Send + 'static) {
+        self.spin = self.spin.without_yields();
+        self.idle = Some(Box::new(idle));
     }
 
     /// Leaves the job: waits until everything that was sent has been handed over, then says so to the peers.
@@ -354,7 +389,7 @@ impl World {
 
     #[cold]
     #[inline(never)]
-    fn wake(&self, rank: Rank) {
+    pub(crate) fn wake(&self, rank: Rank) {
         sleep::wake(&self.map.segment(), rank);
     }
 
