@@ -10,12 +10,13 @@ use crate::handle::{Entries, Handle, Kind};
 use crate::options::Options;
 use crate::requests::Pending;
 
-/// Contexts from here on are kept for this interface's own messages: `STRAIT_CONTEXT_MAX` in C, and one.
-const OWN_CONTEXTS: u32 = 0x7fff_fff0;
+/// The last context that C may name; those beyond are kept for this interface's own messages. `STRAIT_CONTEXT_MAX` in C.
+pub(crate) const CONTEXT_MAX: u32 = 0x7fff_ffef;
 
 /// A world, and what C has open in it.
 #[derive(Debug)]
 pub(crate) struct Instance {
+    handle: Handle,
     requests: RefCell<Entries<Pending>>,
     options: Options,
     world: World,
@@ -27,7 +28,11 @@ impl Instance {
             world.set_idle(idle);
         }
         let requests = RefCell::new(Entries::new(Kind::Request, handle));
-        Self { requests, options, world }
+        Self { handle, requests, options, world }
+    }
+
+    pub(crate) const fn handle(&self) -> Handle {
+        self.handle
     }
 
     #[inline(always)]
@@ -42,10 +47,16 @@ impl Instance {
     /// The endpoint of `context`.
     #[inline(always)]
     pub(crate) fn endpoint(&self, context: u32) -> Called<Endpoint<'_>> {
-        if context >= OWN_CONTEXTS {
+        if context > CONTEXT_MAX {
             return Err(no_context(context));
         }
-        Ok(self.world.endpoint().with_context(context))
+        Ok(self.any_endpoint(context))
+    }
+
+    /// The endpoint of a context that has been checked, or is one of this interface's own.
+    #[inline(always)]
+    pub(crate) const fn any_endpoint(&self, context: u32) -> Endpoint<'_> {
+        self.world.endpoint().with_context(context)
     }
 
     /// The requests. Not held while anything of the embedder's may run.
@@ -67,8 +78,6 @@ impl Instance {
 #[cold]
 #[inline(never)]
 fn no_context(context: u32) -> Box<Failure> {
-    Failure::argument(format!(
-        "context {context} does not exist: contexts go from 0 to {}",
-        OWN_CONTEXTS - 1
-    ))
+    let text = format!("context {context} does not exist: contexts go from 0 to {CONTEXT_MAX}");
+    Failure::argument(text)
 }

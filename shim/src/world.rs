@@ -191,6 +191,17 @@ impl World {
             .collect()
     }
 
+    /// A rank of a universe, whose others come and go.
+    pub(crate) fn alone(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        nodes: Nodes,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
+        Self::new(map, rank, nodes, Box::new(InProcess::new(1)), None, cpus, tuning)
+    }
+
     fn new(
         map: Arc<SegmentMap>,
         rank: Rank,
@@ -385,7 +396,7 @@ impl World {
 
     #[cold]
     #[inline(never)]
-    fn wake(&self, rank: Rank) {
+    pub(crate) fn wake(&self, rank: Rank) {
         sleep::wake(&self.map.segment(), rank);
     }
 

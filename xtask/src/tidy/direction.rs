@@ -12,6 +12,7 @@ const MAY_USE: [(&str, &[&str]); 9] = [
     ("strait-bare", &["strait-core"]),
     ("strait", &["strait-core"]),
     ("strait-ffi", &["strait"]),
+    ("strait-ofi", &["strait", "strait-core"]),
     ("strait-tests", &["strait", "strait-core"]),
     ("strait-fuzz", &["strait-tests"]),
     ("strait-loom-tests", &["strait-core"]),
