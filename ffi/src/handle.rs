@@ -45,6 +45,8 @@ const SERIAL_SHIFT: u32 = 52;
 pub(crate) enum Kind {
     World = 1,
     Request = 2,
+    Window = 3,
+    Connection = 4,
 }
 
 impl Kind {
@@ -52,6 +54,8 @@ impl Kind {
         match self {
             Self::World => "strait_world",
             Self::Request => "strait_request",
+            Self::Window => "strait_window",
+            Self::Connection => "strait_vc",
         }
     }
 }
@@ -158,6 +162,16 @@ pub(crate) unsafe fn world_of<'a>(
     instance_at(handle)
         .map(|instance| unsafe { instance.as_ref() })
         .ok_or_else(|| bad(handle, kind))
+}
+
+/// The handle at `place`, for the log; none when there is no place.
+///
+/// # Safety
+///
+/// `place` is null or leads to a handle.
+pub(crate) const unsafe fn peek(place: *const Handle) -> Handle {
+    // SAFETY: by the contract.
+    if place.is_null() { Handle::NONE } else { unsafe { place.read() } }
 }
 
 /// Tells the log of the world that `handle` belongs to, if it is open and has one, what this thread's last failure says.
@@ -345,10 +359,19 @@ impl<T> Entries<T> {
         value
     }
 
+    /// Values there are, taken ones among them.
+    pub(crate) const fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// Ends all handles.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.free.clear();
-        self.entries.drain(..).filter_map(|entry| entry.value)
+        self.free.extend(0..self.entries.len() as u32);
+        self.entries.iter_mut().filter_map(|entry| {
+            entry.handle = 0;
+            entry.value.take()
+        })
     }
 }
 
