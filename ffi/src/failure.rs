@@ -36,7 +36,7 @@ pub(crate) enum Code {
 }
 
 /// All of them, and what C calls them.
-const NAMES: [(Code, &CStr); 22] = [
+pub(crate) const NAMES: [(Code, &CStr); 22] = [
     (Code::Argument, c"STRAIT_ERR_ARGUMENT"),
     (Code::Handle, c"STRAIT_ERR_HANDLE"),
     (Code::Version, c"STRAIT_ERR_VERSION"),

@@ -100,7 +100,15 @@ static NONE: [Slot; WORLDS] = {
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new((&raw const NONE).cast_mut().cast());
 
 /// Worlds so far. A child of `fork` goes on counting, so no handle of its own is one of its parent's.
-static SERIAL: AtomicU64 = AtomicU64::new(1);
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// A number for a world that no other has, neither of this library nor of another copy of it in the process.
+fn next_serial() -> u64 {
+    let here = (&raw const OPENED).addr() / PAGE;
+    let opened = OPENED.fetch_add(1, Relaxed);
+    // Of 52 bits; the low ones, which other handles have in them, differ between copies, too.
+    ((here as u64) << 16).wrapping_add(here as u64 + opened) & (u64::MAX >> INDEX_SHIFT)
+}
 
 /// The process that has worlds, or had.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -217,7 +225,7 @@ pub(crate) fn open(make: impl FnOnce(Handle) -> Instance) -> Result<Handle, Box<
         let text = format!("{} worlds are open in this process: finalize some", WORLDS - 1);
         return Err(Failure::new(Code::Busy, text));
     };
-    let serial = SERIAL.fetch_add(1, Relaxed);
+    let serial = next_serial();
     let handle = Handle(serial << INDEX_SHIFT | (free as u64) << SLOT_SHIFT | Kind::World as u64);
     let instance = Box::into_raw(Box::new(make(handle)));
     slots()[free].instance.store(instance, Relaxed);

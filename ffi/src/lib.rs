@@ -24,3 +24,6 @@ mod requests;
 mod store;
 mod windows;
 mod world;
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
 //! One-sided communication: windows, how they come and go, and what they say of themselves.
 
 mod epoch;
-mod numbers;
-mod transfer;
+pub(crate) mod numbers;
+pub(crate) mod transfer;
 
 use core::ffi::{c_int, c_void};
 use std::rc::Rc;
