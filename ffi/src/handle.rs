@@ -11,21 +11,26 @@
 //! The tables keep with each entry the whole handle that leads to it, so one comparison tells a good handle from a null one, one of
 //! another kind, one that was given back, and any other number.
 //!
-//! The table of worlds lies in pages that a child of `fork` finds zeroed. So the parent's handles name nothing in the child, which
-//! shares the parent's memory with the job and must not touch it.
+//! The table of worlds lies in a page that a child of `fork` finds zeroed. So the parent's handles name nothing in the child, which
+//! shares the parent's memory with the job and must not touch it. The first slot, to which null leads, lies in the page before and
+//! holds what is no handle, so null needs no comparison of its own.
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 use crate::failure::{Code, Failure};
 use crate::instance::Instance;
 
-/// Worlds in a process at a time.
+/// Slots for worlds in a process at a time. None has the first, to which null would lead.
 const WORLDS: usize = 256;
+
+/// Bytes of a page; of a part of one where pages are larger.
+const PAGE: usize = 4096;
 
 /// Entries of one kind in a world at a time.
 const ENTRIES: usize = 1 << 20;
@@ -40,6 +45,8 @@ const SERIAL_SHIFT: u32 = 52;
 pub(crate) enum Kind {
     World = 1,
     Request = 2,
+    Window = 3,
+    Connection = 4,
 }
 
 impl Kind {
@@ -47,6 +54,8 @@ impl Kind {
         match self {
             Self::World => "strait_world",
             Self::Request => "strait_request",
+            Self::Window => "strait_window",
+            Self::Connection => "strait_vc",
         }
     }
 }
@@ -71,19 +80,35 @@ impl Handle {
 
 /// One world of the process. Zeroed: none.
 #[derive(Debug)]
+#[repr(C)]
 struct Slot {
     handle: AtomicU64,
     instance: AtomicPtr<Instance>,
 }
 
+/// In the first slot's `handle`.
+const NO_HANDLE: u64 = u64::MAX;
+
 /// What there is before the first world.
-static NONE: [Slot; WORLDS] =
-    [const { Slot { handle: AtomicU64::new(0), instance: AtomicPtr::new(null_mut()) } }; WORLDS];
+static NONE: [Slot; WORLDS] = {
+    let mut slots = [const { Slot { handle: AtomicU64::new(0), instance: AtomicPtr::new(null_mut()) } };
+        WORLDS];
+    slots[0].handle = AtomicU64::new(NO_HANDLE);
+    slots
+};
 
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new((&raw const NONE).cast_mut().cast());
 
 /// Worlds so far. A child of `fork` goes on counting, so no handle of its own is one of its parent's.
-static SERIAL: AtomicU64 = AtomicU64::new(1);
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// A number for a world that no other has, neither of this library nor of another copy of it in the process.
+fn next_serial() -> u64 {
+    let here = (&raw const OPENED).addr() / PAGE;
+    let opened = OPENED.fetch_add(1, Relaxed);
+    // Of 52 bits; the low ones, which other handles have in them, differ between copies, too.
+    ((here as u64) << 16).wrapping_add(here as u64 + opened) & (u64::MAX >> INDEX_SHIFT)
+}
 
 /// The process that has worlds, or had.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -108,12 +133,27 @@ fn instance_at(handle: Handle) -> Option<NonNull<Instance>> {
 /// No other thread uses the world, and it is not closed while the answer is used.
 #[inline(always)]
 pub(crate) unsafe fn world<'a>(handle: Handle) -> Result<&'a Instance, Box<Failure>> {
+    // SAFETY: by the contract.
+    unsafe { find(handle) }.ok_or_else(|| bad(handle, Kind::World))
+}
+
+/// As [`world`], without saying why there is none.
+///
+/// # Safety
+///
+/// As for [`world`].
+#[inline(always)]
+pub(crate) unsafe fn find<'a>(handle: Handle) -> Option<&'a Instance> {
     let slot = &slots()[handle.slot()];
-    if slot.handle.load(Acquire) != handle.0 || handle.0 == 0 {
-        return Err(bad(handle, Kind::World));
+    if slot.handle.load(Acquire) != handle.0 {
+        return None;
     }
+    let instance = slot.instance.load(Relaxed);
     // SAFETY: an open world's slot has its instance; by the contract it stays.
-    Ok(unsafe { &*slot.instance.load(Relaxed) })
+    unsafe {
+        core::hint::assert_unchecked(!instance.is_null());
+        Some(&*instance)
+    }
 }
 
 /// The world that a handle of something in a world belongs to.
@@ -130,6 +170,16 @@ pub(crate) unsafe fn world_of<'a>(
     instance_at(handle)
         .map(|instance| unsafe { instance.as_ref() })
         .ok_or_else(|| bad(handle, kind))
+}
+
+/// The handle at `place`, for the log; none when there is no place.
+///
+/// # Safety
+///
+/// `place` is null or leads to a handle.
+pub(crate) const unsafe fn peek(place: *const Handle) -> Handle {
+    // SAFETY: by the contract.
+    if place.is_null() { Handle::NONE } else { unsafe { place.read() } }
 }
 
 /// Tells the log of the world that `handle` belongs to, if it is open and has one, what this thread's last failure says.
@@ -172,10 +222,10 @@ pub(crate) fn open(make: impl FnOnce(Handle) -> Instance) -> Result<Handle, Box<
     prepare()?;
     let free = slots().iter().position(|slot| slot.handle.load(Relaxed) == 0);
     let Some(free) = free else {
-        let text = format!("{WORLDS} worlds are open in this process: finalize some");
+        let text = format!("{} worlds are open in this process: finalize some", WORLDS - 1);
         return Err(Failure::new(Code::Busy, text));
     };
-    let serial = SERIAL.fetch_add(1, Relaxed);
+    let serial = next_serial();
     let handle = Handle(serial << INDEX_SHIFT | (free as u64) << SLOT_SHIFT | Kind::World as u64);
     let instance = Box::into_raw(Box::new(make(handle)));
     slots()[free].instance.store(instance, Relaxed);
@@ -190,26 +240,26 @@ fn prepare() -> Result<(), Box<Failure>> {
         // A child's table has been emptied by the kernel.
         return Ok(());
     }
-    let length = size_of::<[Slot; WORLDS]>();
-    let mapped = || {
-        // SAFETY: a new mapping, nobody else's; the advice is about the same.
-        unsafe {
-            let table = mmap_anonymous(
-                core::ptr::null_mut(),
-                length,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )?;
-            madvise(table, length, Advice::LinuxWipeOnFork)?;
-            Ok(table)
-        }
-    };
-    let table = mapped().map_err(|error: rustix::io::Errno| {
+    let mapped = map().map_err(|error| {
         PROCESS.store(0, Relaxed);
         Failure::new(Code::System, format!("no memory for the table of worlds: {error}"))
     })?;
-    TABLE.store(table.cast(), Release);
+    TABLE.store(mapped, Release);
     Ok(())
+}
+
+/// A table of no worlds, all of which but the first slot a child of `fork` finds zeroed.
+fn map() -> Result<*mut Slot, Errno> {
+    const { assert!((WORLDS - 1) * size_of::<Slot>() <= PAGE) };
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping, nobody else's; advice and slots lie in it.
+    unsafe {
+        let pages = mmap_anonymous(null_mut(), 2 * PAGE, access, MapFlags::PRIVATE)?;
+        madvise(pages.byte_add(PAGE), PAGE, Advice::LinuxWipeOnFork)?;
+        let table = pages.byte_add(PAGE).cast::<Slot>().sub(1);
+        (*table).handle.store(NO_HANDLE, Relaxed);
+        Ok(table)
+    }
 }
 
 /// Closes a world: no handle leads to it any more.
@@ -220,7 +270,7 @@ fn prepare() -> Result<(), Box<Failure>> {
 pub(crate) unsafe fn close(handle: Handle) -> Result<Box<Instance>, Box<Failure>> {
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let slot = &slots()[handle.slot()];
-    if handle.0 == 0 || slot.handle.load(Relaxed) != handle.0 {
+    if slot.handle.load(Relaxed) != handle.0 {
         return Err(bad(handle, Kind::World));
     }
     slot.handle.store(0, Relaxed);
@@ -317,10 +367,19 @@ impl<T> Entries<T> {
         value
     }
 
+    /// Values there are, taken ones among them.
+    pub(crate) const fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// Ends all handles.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.free.clear();
-        self.entries.drain(..).filter_map(|entry| entry.value)
+        self.free.extend(0..self.entries.len() as u32);
+        self.entries.iter_mut().filter_map(|entry| {
+            entry.handle = 0;
+            entry.value.take()
+        })
     }
 }
 

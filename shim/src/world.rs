@@ -378,7 +378,7 @@ impl World {
 
     #[cold]
     #[inline(never)]
-    fn wake(&self, rank: Rank) {
+    pub(crate) fn wake(&self, rank: Rank) {
         sleep::wake(&self.map.segment(), rank);
     }
 

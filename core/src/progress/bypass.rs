@@ -35,9 +35,40 @@ impl Want {
         Self { key: Key::new(context, tag).0, mask }
     }
 
+    /// Messages of `context` with `tag` alone: one that is [`ANY_TAG`] accepts none.
+    #[inline(always)]
+    #[must_use]
+    pub const fn exactly(context: u32, tag: u32) -> Self {
+        Self { key: Key::new(context, tag).0, mask: !0 }
+    }
+
     #[inline(always)]
     pub(super) const fn accepts(self, key: Key) -> bool {
         (key.0 ^ self.key) & self.mask == 0
+    }
+}
+
+/// What a short way takes: messages of so many bytes, to a buffer, if nothing is posted or unexpected.
+struct Taker<'a, L, I> {
+    source: u32,
+    want: Want,
+    buffer: &'a mut [u8],
+    /// The length, if the receive takes such a one.
+    length: L,
+    is_idle: I,
+}
+
+impl<L: Fn(KindLength) -> Option<usize>, I: Fn() -> bool> Taker<'_, L, I> {
+    #[inline(always)]
+    fn take(&mut self, found: KindLength, message: LineMessage) -> Option<Status> {
+        let bytes = (self.length)(found)?;
+        let key = message.key();
+        if !self.want.accepts(key) || !(self.is_idle)() {
+            return None;
+        }
+        // SAFETY: `length` lets no more bytes pass than the buffer has room for, and no more than are short.
+        unsafe { message.copy_short(NonNull::from(&mut *self.buffer).cast(), bytes) };
+        Some(Status { source: self.source, tag: key.tag(), bytes })
     }
 }
 
@@ -48,26 +79,44 @@ impl<M: Memory + Clone> Engine<M> {
     /// This is the latency path: no branch here is taken that the common case does not need.
     #[inline(always)]
     pub fn recv_short(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
+        let most = SHORT_MAX.min(buffer.len());
+        self.recv_short_of(source, want, buffer, |found| found.eager_up_to(most))
+    }
+
+    /// As [`Engine::recv_short`], for a message that fills the buffer.
+    #[inline(always)]
+    pub fn recv_exactly<const BYTES: usize>(
+        &mut self,
+        source: u32,
+        want: Want,
+        buffer: &mut [u8; BYTES],
+    ) -> Bypass {
+        const { assert!(BYTES <= SHORT_MAX) };
+        self.recv_short_of(source, want, buffer, |found| found.is_eager_of(BYTES).then_some(BYTES))
+    }
+
+    #[inline(always)]
+    fn recv_short_of(
+        &mut self,
+        source: u32,
+        want: Want,
+        buffer: &mut [u8],
+        length: impl Fn(KindLength) -> Option<usize>,
+    ) -> Bypass {
         // `ANY_SOURCE` is no index.
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
-        let take = |found: KindLength, message: LineMessage| {
-            let bytes = found.eager_up_to(SHORT_MAX.min(buffer.len()))?;
-            let key = message.key();
-            // One branch for both queues.
-            if !want.accepts(key) || !(self.posted.is_empty() & self.unexpected.is_empty()) {
-                return None;
-            }
-            // SAFETY: the buffer has room for so many bytes, checked above.
-            unsafe { message.copy_short(NonNull::from(buffer).cast(), bytes) };
-            Some(Status { source, tag: key.tag(), bytes })
-        };
+        // One branch for both queues.
+        let is_idle = || self.posted.is_empty() & self.unexpected.is_empty();
+        let mut taker = Taker { source, want, buffer, length, is_idle };
         // Twice the same, or what tells the two ways apart would have to be kept and looked at again.
         let status = if let Some(found) = peer.baton.peek(peer.next_in) {
-            let Some(status) = take(found, peer.baton.message()) else { return Bypass::Closed };
+            let Some(status) = taker.take(found, peer.baton.message()) else {
+                return Bypass::Closed;
+            };
             peer.baton.release();
             status
         } else if let Some(found) = peer.fastbox_in.peek(peer.next_in) {
-            let Some(status) = take(found, peer.fastbox_in.message()) else {
+            let Some(status) = taker.take(found, peer.fastbox_in.message()) else {
                 return Bypass::Closed;
             };
             peer.fastbox_in.release_short();

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use strait_core::hca::HcaError;
-use strait_core::regcache::{Cached, Limits, Unwatched};
+use strait_core::regcache::{Cached, Counts, Limits, Unwatched};
 use strait_core::ring::{Card, Cause, Config, LinkError};
 
 use super::{LARGE, Network, NetworkError, peers, stride};
@@ -19,6 +19,18 @@ pub(crate) type JobDevice = Cached<Device, Unwatched, SystemMemory>;
 
 /// The network of a job.
 pub(crate) type JobNetwork = Network<JobDevice>;
+
+impl JobNetwork {
+    /// Forgets what is registered of `length` bytes at `address`.
+    pub(crate) fn invalidate(&mut self, address: u64, length: u64) -> Result<(), NetworkError> {
+        self.device_mut().invalidate(address, length).map_err(NetworkError::Device)
+    }
+
+    /// What the registrations of users' buffers have done so far.
+    pub(crate) fn registrations(&mut self) -> Counts {
+        self.device_mut().counts()
+    }
+}
 
 /// Registrations of users' buffers that are kept; fewer than a software device has regions.
 const KEPT: Limits = Limits { entries: 256, bytes: u64::MAX };

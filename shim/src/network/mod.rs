@@ -105,6 +105,10 @@ enum State {
 }
 
 impl<H: Hca> Network<H> {
+    const fn device_mut(&mut self) -> &mut H {
+        &mut self.device
+    }
+
     /// Opens this side's end to every rank on another node than `me`'s. The cards of the ends are for [`Network::publish`].
     pub(crate) fn open(
         mut device: H,
