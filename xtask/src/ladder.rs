@@ -6,7 +6,8 @@ use std::time::Instant;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 use crate::{
-    bare, check, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit, vm,
+    bare, check, fuzz, icount, launchers, library, loom, miri, mutants, no_std, sanitize, setup,
+    unit, vm,
 };
 
 /// One command that proves something.
@@ -16,7 +17,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 12] = [
+const RUNGS: [Rung; 13] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung {
@@ -44,6 +45,7 @@ const RUNGS: [Rung; 12] = [
         proves: "instructions per operation",
         run: |shell| icount::run(shell, false),
     },
+    Rung { name: "library", proves: "the C library is linked as promised", run: library::run },
     Rung { name: "vm", proves: "real libibverbs, in a virtual machine", run: vm::run },
 ];
 

@@ -9,6 +9,7 @@ mod fuzz;
 mod icount;
 mod ladder;
 mod launchers;
+mod library;
 mod loom;
 mod miri;
 mod mutants;
@@ -59,6 +60,8 @@ enum Command {
     NoStd,
     /// Boot the core, without an operating system, on a virtual machine.
     Bare,
+    /// The C library: its symbols, how it is loaded, and where its fast path lies.
+    Library,
     /// Explore the interleavings of every atomic algorithm.
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Launchers => launchers::run(&shell),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
+        Command::Library => library::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),
