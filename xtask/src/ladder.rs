@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 use crate::{
-    check, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit, vm,
+    check, fuzz, icount, launchers, loom, miri, mpi, mutants, no_std, sanitize, setup, unit, vm,
 };
 
 /// One command that proves something.
@@ -16,7 +16,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 11] = [
+const RUNGS: [Rung; 12] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung {
@@ -24,6 +24,7 @@ const RUNGS: [Rung; 11] = [
         proves: "programs start under launchers that know nothing of Strait",
         run: launchers::run,
     },
+    Rung { name: "mpi", proves: "other MPIs run on Strait, unmodified", run: mpi::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
     Rung {
         name: "loom",

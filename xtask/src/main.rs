@@ -10,6 +10,7 @@ mod ladder;
 mod launchers;
 mod loom;
 mod miri;
+mod mpi;
 mod mutants;
 mod no_std;
 mod sanitize;
@@ -53,6 +54,10 @@ enum Command {
     Unit,
     /// Programs under launchers that know nothing of Strait.
     Launchers,
+    /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
+    Mpi,
+    /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
+    Provider,
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Explore the interleavings of every atomic algorithm.
@@ -89,6 +94,8 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&shell),
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
+        Command::Mpi => mpi::run(&shell),
+        Command::Provider => mpi::provider(&shell),
         Command::NoStd => no_std::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
