@@ -6,7 +6,11 @@ use std::time::Instant;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 use crate::{
+<<<<<<< HEAD
     check, fuzz, icount, launchers, loom, miri, mpi, mutants, no_std, sanitize, setup, unit, vm,
+=======
+    bare, check, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit, vm,
+>>>>>>> main
 };
 
 /// One command that proves something.
@@ -26,6 +30,7 @@ const RUNGS: [Rung; 12] = [
     },
     Rung { name: "mpi", proves: "other MPIs run on Strait, unmodified", run: mpi::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
+    Rung { name: "bare", proves: "the core works without a system", run: bare::run },
     Rung {
         name: "loom",
         proves: "the atomic algorithms, interleaving by interleaving",
