@@ -12,6 +12,7 @@ mod launchers;
 mod library;
 mod loom;
 mod miri;
+mod mpi;
 mod mutants;
 mod no_std;
 mod qemu;
@@ -56,6 +57,10 @@ enum Command {
     Unit,
     /// Programs under launchers that know nothing of Strait.
     Launchers,
+    /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
+    Mpi,
+    /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
+    Provider,
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Boot the core, without an operating system, on a virtual machine.
@@ -96,6 +101,8 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&shell),
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
+        Command::Mpi => mpi::run(&shell),
+        Command::Provider => mpi::provider(&shell),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
         Command::Library => library::run(&shell),

@@ -30,6 +30,8 @@ pub(crate) enum Tool {
     Valgrind,
     /// MPICH's launcher, `mpiexec.hydra`.
     Hydra,
+    /// libfabric's headers.
+    Libfabric,
     /// QEMU, the machine of `cargo xtask vm` and `cargo xtask bare`.
     Qemu,
     /// Make, for the driver of soft iWARP.
@@ -40,7 +42,7 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 12] = [
+const TOOLS: [Tool; 13] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
@@ -49,6 +51,7 @@ const TOOLS: [Tool; 12] = [
     Tool::Cpp,
     Tool::Valgrind,
     Tool::Hydra,
+    Tool::Libfabric,
     Tool::Qemu,
     Tool::Make,
     Tool::Cmake,
@@ -91,6 +94,7 @@ impl Tool {
             Self::Cpp => "a C++ compiler",
             Self::Valgrind => "valgrind",
             Self::Hydra => "mpiexec.hydra",
+            Self::Libfabric => "libfabric-dev",
             Self::Qemu => "qemu",
             Self::Make => "make",
             Self::Cmake => "cmake",
@@ -116,6 +120,7 @@ impl Tool {
             Self::Cpp => shell.answers("c++", "--version"),
             Self::Valgrind => shell.answers("valgrind", "--version"),
             Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
+            Self::Libfabric => shell.answers("cc", "-E -include rdma/fabric.h -x c /dev/null"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Make => shell.answers("make", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
@@ -144,6 +149,7 @@ impl Tool {
             Self::Cpp => install_package(shell, "g++"),
             Self::Valgrind => install_package(shell, "valgrind"),
             Self::Hydra => install_package(shell, "mpich"),
+            Self::Libfabric => install_package(shell, "libfabric-dev"),
             Self::Qemu => install_package(shell, "qemu-system-x86"),
             Self::Make => install_package(shell, "make"),
             Self::Cmake => install_package(shell, "cmake"),
@@ -163,6 +169,7 @@ impl Tool {
             Self::Cpp => "install the package g++ as root".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
             Self::Hydra => "install the package mpich as root".into(),
+            Self::Libfabric => "install the package libfabric-dev as root".into(),
             Self::Qemu => "install the package qemu-system-x86 as root".into(),
             Self::Make => "install the package make as root".into(),
             Self::Cmake => "install the package cmake as root".into(),
