@@ -6,7 +6,8 @@ use std::time::Instant;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 use crate::{
-    check, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit, vm,
+    bare, check, ffi, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit,
+    vm,
 };
 
 /// One command that proves something.
@@ -16,7 +17,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 11] = [
+const RUNGS: [Rung; 13] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung {
@@ -24,7 +25,9 @@ const RUNGS: [Rung; 11] = [
         proves: "programs start under launchers that know nothing of Strait",
         run: launchers::run,
     },
+    Rung { name: "ffi", proves: "the C interface, from C and C++", run: ffi::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
+    Rung { name: "bare", proves: "the core works without a system", run: bare::run },
     Rung {
         name: "loom",
         proves: "the atomic algorithms, interleaving by interleaving",
