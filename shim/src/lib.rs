@@ -59,7 +59,6 @@ pub use strait_core::lmt::Transfer;
 pub use strait_core::lock::{LockType, Mode as LockMode};
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
 pub use strait_core::progress::{Fault, Held, Part, Rtrs, SentShort, StartError, Status, Tuning};
-pub use strait_core::reduce;
 pub use strait_core::reduce::{Integer, Op};
 pub use strait_core::regcache::Counts as Registrations;
 pub use strait_core::rma::{Run, Shape};
