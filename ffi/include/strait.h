@@ -299,8 +299,25 @@ typedef struct strait_members {
     uint32_t count;
     uint32_t context;           /* in which the members meet */
     uint32_t single_accumulates; /* not 0: most accumulates are of one number of 8 bytes */
-    uint32_t reserved;
+    uint32_t lock_design;       /* a strait_lock_design */
 } strait_members;
+
+/* How a window's locks work (Jiang et al. 2004; Santhanaraman et al. 2009). All but the last three have the target's lock manager take part:
+ * in its calls, or by a thread that the design starts. */
+enum strait_lock_design {
+    STRAIT_LOCK_DEFAULT = 0,    /* as STRAIT_WINDOW_LOCK says, or hybrid */
+    STRAIT_LOCK_TWO_SIDED = 1,
+    STRAIT_LOCK_THREAD = 2,
+    STRAIT_LOCK_EVENT = 3,
+    STRAIT_LOCK_TEST_AND_SET = 4,
+    STRAIT_LOCK_MCS = 5,
+    STRAIT_LOCK_HYBRID = 6
+};
+
+enum strait_lock_type {
+    STRAIT_SHARED = 1,
+    STRAIT_EXCLUSIVE = 2
+};
 
 /* Which bytes of a part an operation reaches, from its displacement on. */
 typedef struct strait_run {
@@ -415,6 +432,15 @@ int strait_window_start(strait_window window, const uint32_t *targets, uint32_t 
 int strait_window_complete(strait_window window);
 int strait_window_wait(strait_window window);
 int strait_window_test(strait_window window, int *done);
+
+/* Passive synchronisation: `type` is a strait_lock_type. A lock is waited for by the first operation to its target. MPI-4.1 12.5.3. */
+int strait_window_lock(strait_window window, int type, uint32_t target, int promises);
+int strait_window_unlock(strait_window window, uint32_t target);
+int strait_window_lock_all(strait_window window, int promises);
+int strait_window_unlock_all(strait_window window);
+
+/* The strait_lock_design of the window. */
+int strait_window_lock_design(strait_window window, int *design);
 
 /* Complete this rank's operations: at a target, at all, here. Order its own accesses to its part with them. MPI-4.1 12.5.4. */
 int strait_window_flush(strait_window window, uint32_t target);

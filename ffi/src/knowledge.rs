@@ -135,6 +135,7 @@ unsafe extern "C" fn strait_memory_free(world: Handle, base: *mut c_void) -> c_i
 unsafe extern "C" fn strait_invalidate(world: Handle, base: *const c_void, bytes: usize) -> c_int {
     enter("strait_invalidate", world, || {
         // SAFETY: by the contract.
-        Ok(unsafe { handle::world(world) }?.world().invalidate(base.addr(), bytes)?)
+        let world = unsafe { handle::world(world) }?.world();
+        Ok(world.forget_memory(base.addr()..base.addr().saturating_add(bytes))?)
     })
 }

@@ -55,7 +55,7 @@ fn expected() -> Vec<(String, i64)> {
         count,
         context,
         single_accumulates,
-        reserved
+        lock_design
     );
     structure!("strait_run", CRun, offset, length);
     structure!("strait_shape", CShape, count, block, stride, runs);
@@ -108,6 +108,9 @@ fn expected() -> Vec<(String, i64)> {
         number(&format!("STRAIT_{name}"), place);
     }
     assert_eq!(OPS.len(), names.len());
+    for (place, design) in shim::LockDesign::ALL.iter().enumerate() {
+        number(&format!("STRAIT_LOCK_{}", design.name().to_uppercase()), place + 1);
+    }
     all
 }
 

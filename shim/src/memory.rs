@@ -5,9 +5,7 @@ use core::ptr::NonNull;
 
 use strait_core::memory::Memory;
 use strait_core::progress::{Held, InUse, Rtrs};
-use strait_core::regcache::Counts;
 
-use crate::network::JobNetwork;
 use crate::{Error, World};
 
 /// Memory from the process's global allocator, for what the core keeps.
@@ -43,24 +41,6 @@ impl World {
     #[must_use]
     pub fn rtrs(&self) -> Rtrs {
         self.turn().rtrs()
-    }
-
-    /// Forgets what the device has registered of `length` bytes at `address`, which are about to be unmapped, or given to the system.
-    /// Registrations in use end with their use. Nothing to do on one node.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Network`] when the device fails; it has forgotten the memory all the same.
-    pub fn invalidate(&self, address: usize, length: usize) -> Result<(), Error> {
-        let forgotten =
-            self.with_network(|network| network.invalidate(address as u64, length as u64));
-        Ok(forgotten.unwrap_or(Ok(()))?)
-    }
-
-    /// What became of registrations of users' buffers with the device; nothing on one node.
-    #[must_use]
-    pub fn registrations(&self) -> Counts {
-        self.with_network(JobNetwork::registrations).unwrap_or_default()
     }
 
     /// What the engine has under way: for tests that look for something lost.

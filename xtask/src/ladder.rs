@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 use crate::{
-    bare, check, fuzz, icount, launchers, library, loom, miri, mutants, no_std, sanitize, setup,
-    unit, vm,
+    bare, check, ffi, fuzz, icount, launchers, library, loom, miri, mutants, no_std, sanitize,
+    setup, unit, vm,
 };
 
 /// One command that proves something.
@@ -17,7 +17,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 13] = [
+const RUNGS: [Rung; 14] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung {
@@ -25,6 +25,7 @@ const RUNGS: [Rung; 13] = [
         proves: "programs start under launchers that know nothing of Strait",
         run: launchers::run,
     },
+    Rung { name: "ffi", proves: "the C interface, from C and C++", run: ffi::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
     Rung { name: "bare", proves: "the core works without a system", run: bare::run },
     Rung {

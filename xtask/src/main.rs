@@ -5,8 +5,10 @@
 
 mod bare;
 mod check;
+mod ffi;
 mod fuzz;
 mod icount;
+mod install;
 mod ladder;
 mod launchers;
 mod library;
@@ -24,6 +26,7 @@ mod tidy;
 mod unit;
 mod vm;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -56,6 +59,14 @@ enum Command {
     Unit,
     /// Programs under launchers that know nothing of Strait.
     Launchers,
+    /// Programs in C and C++ with what `install` installs.
+    Ffi,
+    /// Install the C library, its header and the launcher.
+    Install {
+        /// Where: it gets `lib`, `include`, `bin` and `share`.
+        #[arg(long)]
+        prefix: PathBuf,
+    },
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Boot the core, without an operating system, on a virtual machine.
@@ -96,6 +107,8 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&shell),
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
+        Command::Ffi => ffi::run(&shell),
+        Command::Install { prefix } => install::run(&shell, &prefix),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
         Command::Library => library::run(&shell),

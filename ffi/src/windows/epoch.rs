@@ -19,7 +19,7 @@ const PROMISES: [(c_int, Assert); 5] = [
     (16, Assert::NO_CHECK),
 ];
 
-fn promise(bits: c_int) -> Called<Assert> {
+pub(super) fn promise(bits: c_int) -> Called<Assert> {
     if bits & !31 != 0 {
         return Err(Failure::argument(format!("promises {bits:#x}: join STRAIT_NO_* by |")));
     }

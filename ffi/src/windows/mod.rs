@@ -1,13 +1,14 @@
 //! One-sided communication: windows, how they come and go, and what they say of themselves.
 
 mod epoch;
+mod lock;
 pub(crate) mod numbers;
 pub(crate) mod transfer;
 
 use core::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-use shim::{Accumulates, AtomicityDomain, Error, Group, Window, World};
+use shim::{Accumulates, AtomicityDomain, Error, Group, LockDesign, Window, WindowOptions, World};
 
 use crate::buffer::{answer, need, part};
 use crate::entry::{Called, enter};
@@ -28,7 +29,7 @@ pub(crate) struct Members {
     pub(crate) count: u32,
     pub(crate) context: u32,
     pub(crate) single_accumulates: u32,
-    pub(crate) reserved: u32,
+    pub(crate) lock_design: u32,
 }
 
 // SAFETY: as declared above.
@@ -42,7 +43,7 @@ unsafe impl Sized for Members {}
 unsafe fn group(
     instance: &Instance,
     members: *const Members,
-) -> Called<(Group<'static>, Accumulates)> {
+) -> Called<(Group<'static>, WindowOptions)> {
     // SAFETY: by the contract.
     let world: &'static World = unsafe { &*core::ptr::from_ref(instance.world()) };
     // SAFETY: by the contract.
@@ -51,10 +52,20 @@ unsafe fn group(
     if context > CONTEXT_MAX {
         return Err(Failure::no_context(context));
     }
-    let promise = match members {
+    let accumulates = match members {
         Some(members) if members.single_accumulates != 0 => Accumulates::Single,
         _ => Accumulates::Any,
     };
+    let design = match members.map_or(0, |members| members.lock_design) {
+        0 => None,
+        number => {
+            let design = LockDesign::ALL.get(number as usize - 1);
+            Some(*design.ok_or_else(|| {
+                Failure::argument(format!("lock design {number}: use a strait_lock_design"))
+            })?)
+        }
+    };
+    let options = WindowOptions { accumulates, lock: design, ..WindowOptions::default() };
     let ranks: Vec<u32> = match members {
         Some(members) if !members.ranks.is_null() => {
             // SAFETY: by the contract.
@@ -63,7 +74,7 @@ unsafe fn group(
         _ => (0..world.size()).collect(),
     };
     let group = world.endpoint().with_context(context).group(&ranks).map_err(Error::from)?;
-    Ok((group, promise))
+    Ok((group, options))
 }
 
 /// Makes a window and answers with its handle.
@@ -76,15 +87,15 @@ unsafe fn make(
     world: Handle,
     members: *const Members,
     window: *mut Handle,
-    make: impl FnOnce(Group<'static>, Accumulates) -> Called<Window<'static>>,
+    make: impl FnOnce(Group<'static>, WindowOptions) -> Called<Window<'static>>,
 ) -> c_int {
     enter(call, world, || {
         need(window)?;
         // SAFETY: by the contract.
         let instance = unsafe { handle::world(world) }?;
         // SAFETY: by the contract; no window outlives its world.
-        let (group, promise) = unsafe { group(instance, members) }?;
-        let made = Rc::new(make(group, promise)?);
+        let (group, options) = unsafe { group(instance, members) }?;
+        let made = Rc::new(make(group, options)?);
         let handle = instance.windows().insert(made).map_err(|(failure, _)| failure)?;
         // SAFETY: by the contract.
         unsafe { answer(window, handle) }
@@ -100,7 +111,7 @@ unsafe extern "C" fn strait_window_allocate(
     window: *mut Handle,
 ) -> c_int {
     let allocate =
-        |group: Group<'static>, promise| Ok(group.allocate_window_for(bytes, unit, promise)?);
+        |group: Group<'static>, options| Ok(group.allocate_window_for(bytes, unit, options)?);
     // SAFETY: by the contract.
     unsafe { make("strait_window_allocate", world, members, window, allocate) }
 }
@@ -127,10 +138,10 @@ unsafe extern "C" fn strait_window_create(
     unit: usize,
     window: *mut Handle,
 ) -> c_int {
-    let create = |group: Group<'static>, _| {
+    let create = |group: Group<'static>, options| {
         let memory = part(base, bytes)?;
         // SAFETY: by the contract the memory is the window's until it is freed.
-        Ok(unsafe { group.create_window_over(memory.base, memory.length, unit) }?)
+        Ok(unsafe { group.create_window_over(memory.base, memory.length, unit, options) }?)
     };
     // SAFETY: by the contract.
     unsafe { make("strait_window_create", world, members, window, create) }

@@ -103,6 +103,11 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_window_complete(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_wait(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_test(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_lock(window, STRAIT_SHARED, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_unlock(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_lock_all(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_unlock_all(window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_lock_design(window, &flag));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local(window, 0));
@@ -183,6 +188,8 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_fence(window, 64));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_post(window, NULL, 1, 0));
     FAILS(STRAIT_ERR_WINDOW, strait_window_complete(window));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_lock(window, 0, 0, 0));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_unlock(window, 0));
     FAILS(STRAIT_ERR_ARGUMENT, strait_memory_allocate(world, 0, (void **)&request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_memory_free(world, &data));
     info.size = 0;

@@ -249,6 +249,7 @@ static void windows(void)
 
     memset(&all, 0, sizeof all);
     all.size = sizeof all, all.ranks = members, all.count = 2, all.context = 5;
+    all.lock_design = STRAIT_LOCK_TEST_AND_SET;
     OK(strait_window_allocate(world, &all, sizeof numbers, 8, &window));
     OK(strait_window_place(window, &place));
     CHECK(place == 1 - me);
@@ -280,6 +281,22 @@ static void windows(void)
     OK(strait_window_fence(window, 0));
     OK(strait_fetch_and_op(window, &zero, &third, STRAIT_DOUBLE, place, 6, STRAIT_NO_OP));
     CHECK(third == 1.0 / 3);
+
+    /* Locks: both count at member 0. */
+    OK(strait_window_lock_design(window, &kind));
+    CHECK(kind == STRAIT_LOCK_TEST_AND_SET);
+    for (int round = 0; round < 50; round++) {
+        OK(strait_window_lock(window, STRAIT_EXCLUSIVE, 0, 0));
+        OK(strait_get(window, &old, 8, 0, 7));
+        old++;
+        OK(strait_put(window, &old, 8, 0, 7));
+        OK(strait_window_unlock(window, 0));
+    }
+    OK(strait_barrier(world, 0));
+    OK(strait_window_lock_all(window, 0));
+    OK(strait_get(window, &old, 8, 0, 7));
+    OK(strait_window_unlock_all(window));
+    CHECK(old == 100);
 
     /* Post, start, complete, wait; shapes, and requests. */
     OK(strait_window_post(window, &target, 1, 0));

@@ -34,6 +34,7 @@ mod rank;
 mod share;
 mod start;
 mod store;
+mod universe;
 
 pub use error::BootError;
 pub use job::Job;
@@ -46,6 +47,7 @@ pub(crate) use share::share;
 pub use start::{Launcher, Start};
 pub(crate) use store::InProcess;
 pub use store::{KeyValueStore, StoreError};
+pub use universe::Universe;
 
 pub use crate::segment::SegmentError;
 pub(crate) use crate::segment::nonce;
