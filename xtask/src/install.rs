@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use crate::library::{self, SONAME};
 use crate::shell::{self, Shell};
 use crate::stop::Stop;
 
-/// The version of everything, and of the library's interface: the soname's number.
+/// The version of everything.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const SONAME: &str = "libstrait.so.1";
 
 /// What is installed as it is in the repository: from where, to where, and the permissions.
 const FILES: [(&str, &str); 3] = [
@@ -102,14 +102,9 @@ pub(crate) fn build(shell: &Shell) -> Result<Built, Stop> {
         let found = found.map(|(_, path)| path.clone());
         found.ok_or_else(|| Stop::Failed(format!("cargo made no {what}")))
     };
-    let has = |extension: &'static str| {
-        move |path: &Path| path.extension().is_some_and(|found| found == extension)
-    };
-    Ok(Built {
-        shared: find("libstrait.so", &has("so"))?,
-        archive: find("libstrait.a", &has("a"))?,
-        launcher: find("program strait", &|path: &Path| path.extension().is_none())?,
-    })
+    let archive = find("libstrait.a", &|path| path.extension().is_some_and(|end| end == "a"))?;
+    let launcher = find("program strait", &|path| path.extension().is_none())?;
+    Ok(Built { shared: library::link(shell, &archive)?, archive, launcher })
 }
 
 fn make_room(file: &Path) -> Result<(), Stop> {
