@@ -12,6 +12,7 @@ use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
+use crate::LockDesign;
 use crate::hca::Choice;
 use crate::hca::soft::{Mode, TimeModel};
 
@@ -188,6 +189,14 @@ pub(crate) const PROGRESS: Variable = Variable {
     default: "calls",
 };
 
+/// The design of windows' locks.
+pub(crate) const WINDOW_LOCK: Variable = Variable {
+    name: "STRAIT_WINDOW_LOCK",
+    meaning: "design of the locks of windows whose program chooses none",
+    expected: "two_sided, thread, event, test_and_set, mcs or hybrid",
+    default: "hybrid",
+};
+
 /// The table of all variables, as `strait info` prints it.
 pub const VARIABLES: &[Variable] = &[
     BOOT_FD,
@@ -205,6 +214,7 @@ pub const VARIABLES: &[Variable] = &[
     HCA_MODEL,
     RING,
     PROGRESS,
+    WINDOW_LOCK,
     UNIVERSE,
     PMI_FD,
     PMI_RANK,
@@ -288,6 +298,15 @@ pub fn ring() -> Result<Design, EnvError> {
 pub fn progress_thread() -> Result<bool, EnvError> {
     let name = PROGRESS.read(|name: &String| ["calls", "thread"].contains(&name.as_str()))?;
     Ok(name.is_some_and(|name| name == "thread"))
+}
+
+/// The design of windows' locks.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no design.
+pub fn window_lock() -> Result<LockDesign, EnvError> {
+    Ok(WINDOW_LOCK.read(|_: &LockDesign| true)?.unwrap_or_default())
 }
 
 fn rendezvous(name: &str) -> Option<Rendezvous> {
@@ -383,6 +402,8 @@ mod tests {
         assert_eq!(RING.default, ring().unwrap().name());
         assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
+        assert_eq!(WINDOW_LOCK.default, LockDesign::default().name());
+        assert!(LockDesign::ALL.iter().all(|it| WINDOW_LOCK.expected.contains(it.name())));
         let names = Rendezvous::ALL.map(Rendezvous::name);
         assert!(names.iter().all(|name| RENDEZVOUS.expected.contains(name)));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));

@@ -1,6 +1,6 @@
 //! A process's place in a job, and the engine that works for it.
 
-use core::cell::{Cell, RefCell, RefMut, UnsafeCell};
+use core::cell::{Cell, OnceCell, RefCell, RefMut, UnsafeCell};
 use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,11 +21,13 @@ use crate::nodes::Nodes;
 use crate::patience::{Glance, Spin};
 use crate::segment::{Heap, SegmentError, SegmentMap};
 use crate::sleep;
+use crate::window::Desks;
 use crate::{Endpoint, Error, Rank, topology};
 
 mod job;
 mod motor;
 mod network;
+mod registrations;
 mod thread;
 mod turns;
 mod waiting;
@@ -43,7 +45,7 @@ pub(crate) type ShmEngine = Engine<SystemMemory>;
 /// [`World::finalize`] does, but tells nobody when that fails; dropping it while panicking counts as dying.
 pub struct World {
     /// Ends first.
-    thread: Option<ProgressThread>,
+    thread: OnceCell<ProgressThread>,
     /// Its device touches buffers that the engine names, so it goes before the engine.
     turns: Arc<Turns>,
     /// Touched through [`World::short_ways`] and turns alone, whose callers run no code of the user's while they hold it. Where there is a
@@ -205,7 +207,7 @@ impl World {
         rank: Rank,
         nodes: Nodes,
         store: Box<dyn KeyValueStore>,
-        network: network::Way,
+        mut network: network::Way,
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
@@ -221,10 +223,15 @@ impl World {
                 None => engine.set_unreachable(rank),
             }
         }
-        let gear = Gear { network, watch: Watch::new(size), cma: Cma::new(&segment, rank) };
+        let heap = Arc::new(Heap::new(Arc::clone(&map), rank));
+        if let Some(network) = &mut network {
+            network.keep_heap(Arc::clone(&heap));
+        }
+        let (watch, cma) = (Watch::new(size), Cma::new(&segment, rank));
+        let gear = Gear { network, watch, cma, desks: Desks::default() };
         let place = Place { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
         Ok(Self {
-            thread: None,
+            thread: OnceCell::new(),
             turns: Arc::new(Turns::new(place, gear)),
             engine: UnsafeCell::new(engine),
             depth: Cell::new(0),
@@ -236,7 +243,7 @@ impl World {
             glance: Cell::new(Glance::new()),
             idle: None,
             meetings: RefCell::default(),
-            heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
+            heap,
             store: RefCell::new(store),
             nodes,
             map,
@@ -329,8 +336,8 @@ impl World {
 
     /// Whether a progress thread takes turns with this world's calls.
     #[inline(always)]
-    const fn has_thread(&self) -> bool {
-        self.thread.is_some()
+    fn has_thread(&self) -> bool {
+        self.thread.get().is_some()
     }
 
     pub(crate) const fn spin(&self) -> Spin {
@@ -414,6 +421,11 @@ impl World {
     #[inline(always)]
     pub(crate) fn segment(&self) -> Segment {
         self.map.segment()
+    }
+
+    /// Has `act` use the lock managers of this rank's windows.
+    pub(crate) fn with_desks<R>(&self, act: impl FnOnce(&mut Desks) -> R) -> R {
+        act(&mut self.turn().motor().gear.desks)
     }
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.

@@ -6,7 +6,8 @@ use std::time::Instant;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 use crate::{
-    check, fuzz, icount, launchers, loom, miri, mpi, mutants, no_std, sanitize, setup, unit, vm,
+    bare, check, fuzz, icount, launchers, loom, miri, mpi, mutants, no_std, sanitize, setup, unit,
+    vm,
 };
 
 /// One command that proves something.
@@ -16,7 +17,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 12] = [
+const RUNGS: [Rung; 13] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung {
@@ -26,6 +27,7 @@ const RUNGS: [Rung; 12] = [
     },
     Rung { name: "mpi", proves: "other MPIs run on Strait, unmodified", run: mpi::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
+    Rung { name: "bare", proves: "the core works without a system", run: bare::run },
     Rung {
         name: "loom",
         proves: "the atomic algorithms, interleaving by interleaving",

@@ -32,7 +32,7 @@ pub(crate) enum Tool {
     Hydra,
     /// libfabric's headers.
     Libfabric,
-    /// QEMU, the machine of `cargo xtask vm`.
+    /// QEMU, the machine of `cargo xtask vm` and `cargo xtask bare`.
     Qemu,
     /// Make, for the driver of soft iWARP.
     Make,

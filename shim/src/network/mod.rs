@@ -8,6 +8,7 @@
 //! Nothing here knows which device it is but [`means`].
 
 mod error;
+mod kept;
 mod lanes;
 mod means;
 mod transfers;
@@ -17,7 +18,9 @@ pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means};
 pub(crate) use transfers::{Transfer, TransferId};
 
-use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
+use std::sync::Arc;
+
+use strait_core::hca::{Access, Atomics, Completion, Connection, Done, Hca, Readiness, Region};
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
@@ -27,7 +30,7 @@ use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
 use crate::hca::cq::{EventDriven, Events};
-use crate::segment::Mapping;
+use crate::segment::{Heap, Mapping};
 use crate::{Nodes, Rank};
 
 /// Chunks of each direction of a link.
@@ -196,6 +199,11 @@ impl<H: Hca> Network<H> {
         }
     }
 
+    /// What atomics the device has.
+    pub(crate) fn atomics(&self) -> Atomics {
+        self.device.capabilities().atomics
+    }
+
     /// True when everything that was put has reached the memory of its destination, or never will.
     pub(crate) fn drain(&mut self) -> bool {
         let device = &mut self.device;
@@ -315,6 +323,19 @@ impl<H: Hca> Channel for Network<H> {
         }
         // It is closed whatever the device says, and nobody is left to tell.
         let _ = line.link.finalize(&mut self.device);
+    }
+}
+
+impl JobNetwork {
+    /// The device, and what it keeps registered.
+    pub(crate) const fn device(&mut self) -> &mut JobDevice {
+        &mut self.device
+    }
+
+    /// Has what lies in `heap` stay registered.
+    pub(crate) fn keep_heap(&mut self, heap: Arc<Heap>) {
+        heap.report();
+        self.device.watch().heap = Some(heap);
     }
 }
 

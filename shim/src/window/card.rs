@@ -40,23 +40,39 @@ pub(super) struct Card {
     /// Its block, likewise.
     pub(super) block_address: u64,
     pub(super) block_key: u64,
+    /// What it says of its locks: see [`Opening::words`](super::passive::Opening::words).
+    pub(super) lock: u64,
+    pub(super) desk: u64,
 }
 
 impl Card {
     /// Words of a card.
-    pub(super) const WORDS: usize = 10;
+    pub(super) const WORDS: usize = 12;
 
     pub(super) const FAILED: Self = Self { kind: FAILED, ..Self::of([0; Self::WORDS]) };
 
     pub(super) const fn words(self) -> [u64; Self::WORDS] {
         let Self { kind, place, length, unit, block, accumulates, .. } = self;
-        let Self { address, key, block_address, block_key, .. } = self;
-        [kind, place, length, unit, block, accumulates, address, key, block_address, block_key]
+        let Self { address, key, block_address, block_key, lock, desk, .. } = self;
+        [
+            kind,
+            place,
+            length,
+            unit,
+            block,
+            accumulates,
+            address,
+            key,
+            block_address,
+            block_key,
+            lock,
+            desk,
+        ]
     }
 
     pub(super) const fn of(words: [u64; Self::WORDS]) -> Self {
         let [kind, place, length, unit, block, accumulates, ..] = words;
-        let [.., address, key, block_address, block_key] = words;
+        let [.., address, key, block_address, block_key, lock, desk] = words;
         Self {
             kind,
             place,
@@ -68,6 +84,8 @@ impl Card {
             key,
             block_address,
             block_key,
+            lock,
+            desk,
         }
     }
 

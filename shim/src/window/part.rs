@@ -27,7 +27,7 @@ pub(super) struct Part {
     pub(super) block: Option<Block>,
     /// Where the device finds it, in a window that spans nodes.
     pub(super) far: Option<Far>,
-    /// Whether an access epoch was started whose post has not been seen.
+    /// Whether an access epoch was started whose post has not been seen, or whose lock is not had.
     pub(super) awaited: Cell<bool>,
 }
 
@@ -65,7 +65,7 @@ impl Window<'_> {
     ) -> Result<(&Part, usize), Error> {
         let part = self.part(target)?;
         if part.awaited.get() {
-            self.await_post(target)?;
+            self.await_access(target)?;
         }
         let offset = displacement.checked_mul(part.unit);
         let end = offset.and_then(|offset| offset.checked_add(extent));

@@ -7,8 +7,9 @@ use toml::{Table, Value};
 use super::{Finding, Repository};
 
 /// Every package of the repository, and those that it may depend on.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("strait-core", &[]),
+    ("strait-bare", &["strait-core"]),
     ("strait", &["strait-core"]),
     ("strait-ffi", &["strait"]),
     ("strait-ofi", &["strait", "strait-core"]),
