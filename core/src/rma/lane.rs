@@ -296,6 +296,25 @@ impl Lane {
         unsafe { self.post(hca, operation, false) }
     }
 
+    /// Sends a message of no bytes, after everything that was asked for before: it completes a receive of the member's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lane::put`].
+    pub fn wake<H: Hca>(&mut self, hca: &mut H) -> Result<Option<u64>, LaneError> {
+        // SAFETY: there is nothing to keep valid.
+        unsafe { self.post(hca, Operation::Send { from: &[] }, false) }
+    }
+
+    /// Whether more can be asked for, or ever could.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn check(&self) -> Result<(), LaneError> {
+        self.broken.map_or(Ok(()), Err)
+    }
+
     /// The slot of a request. It is the request's until [`SLOTS`] more are posted; what the device has put there may be read when the
     /// request is done.
     #[must_use]
@@ -337,7 +356,7 @@ impl Lane {
             return Ok(None);
         }
         let id = self.posted + 1;
-        let writes = matches!(operation, Operation::Write { .. });
+        let writes = matches!(operation, Operation::Write { .. } | Operation::Send { .. });
         let request = WorkRequest { id, operation, signaled: true, inline, fenced: false };
         // SAFETY: by the contract.
         match unsafe { hca.post(self.connection, &request) } {

@@ -7,11 +7,13 @@
 //!
 //! Nothing here knows which device it is but [`means`].
 
+mod desks;
 mod error;
 mod lanes;
 mod means;
 mod transfers;
 
+pub(crate) use desks::{Desk, DeskId, Guest};
 pub use error::NetworkError;
 pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means};
@@ -22,6 +24,7 @@ use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
 
+use desks::Desks;
 use lanes::Lanes;
 use transfers::Transfers;
 
@@ -70,6 +73,7 @@ pub(crate) struct Network<H: Hca> {
     peers: Box<[Rank]>,
     /// Of windows.
     lanes: Lanes,
+    desks: Desks,
     transfers: Transfers,
     /// Whose each connection is.
     owners: Vec<Option<Owner>>,
@@ -134,9 +138,12 @@ impl<H: Hca> Network<H> {
             lines[peer as usize] = Some(Line { link, state: State::Opened });
             cards.push((peer, card));
         }
-        let (lanes, transfers, parted) = (Lanes::default(), Transfers::default(), Vec::new());
+        let (lanes, desks) = (Lanes::default(), Desks::default());
+        let (transfers, parted) = (Transfers::default(), Vec::new());
         let _memory = memory;
-        Ok((Self { me, lines, peers, lanes, transfers, owners, parted, device, _memory }, cards))
+        let made =
+            Self { me, lines, peers, lanes, desks, transfers, owners, parted, device, _memory };
+        Ok((made, cards))
     }
 
     /// Says in `store` how the others connect to this rank. To be followed by a fence.
@@ -186,7 +193,10 @@ impl<H: Hca> Network<H> {
                             line.link.handle(completion);
                         }
                     }
-                    Some(Owner::Lane(id)) => self.lanes.handle(id, completion),
+                    Some(Owner::Lane(id)) => match completion.result {
+                        Ok(Done::Receive { .. }) => self.errand_came(id),
+                        _ => self.lanes.handle(id, completion),
+                    },
                     None => {}
                 }
             }

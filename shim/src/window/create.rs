@@ -8,24 +8,25 @@ use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use strait_core::hca::{Address, Remote};
+use strait_core::hca::Address;
 use strait_core::progress::Part as Buffer;
 use strait_core::reduce::Op;
 use strait_core::rma::Block;
 
 use super::beyond::Beyond;
-use super::card::{Card, FAILED, MAPPED, PRIVATE, SINGLE};
+use super::card::{Card, FAILED, MAPPED, PRIVATE, Registered, SINGLE};
 use super::epoch::Epochs;
 use super::expose::Exposable;
 use super::part::{Part, Reach};
 use super::{Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError};
-use crate::{Endpoint, Error, Group, Rank, SharedMemory, World};
+use crate::{Endpoint, Error, Group, Rank, SharedMemory, World, env};
 
 /// What a member gives to a window.
 #[derive(Debug)]
 pub(super) struct Own {
     /// Where its part begins.
     pub(super) base: NonNull<u8>,
+    length: usize,
     /// Its words.
     block_words: Block,
     /// What the device needs, if the window spans nodes.
@@ -37,6 +38,20 @@ pub(super) struct Own {
 }
 
 impl Own {
+    /// Connects the lanes, and has the handler work.
+    fn connect(
+        &mut self,
+        group: &Group<'_>,
+        cards: &[Card],
+        ends: &[(Rank, Address)],
+    ) -> Result<(), Error> {
+        let part = Buffer { base: self.base, length: self.length };
+        let Some(beyond) = &mut self.beyond else { return Ok(()) };
+        beyond.connect(group.world(), ends)?;
+        // SAFETY: parts are reached through raw pointers alone, and this one is kept until all is given back.
+        unsafe { beyond.open_desk(group.world(), group.place(), part, cards) }
+    }
+
     /// Nobody reaches it any more.
     fn give_back(self, world: &World) {
         let Self { beyond, .. } = self;
@@ -215,7 +230,7 @@ impl<'world> Group<'world> {
         let world = self.world();
         let spans = self.first_elsewhere().is_some();
         let made = prepare(self, spans, unit, accumulates, offer);
-        let cards = self.exchange(made.as_ref().map_or(Card::FAILED, |made| made.card));
+        let cards = self.exchange(made.as_ref().map_or_else(|_| Card::failed(), |made| made.card));
         let Prepared { own, card: _, addresses } = made?;
         // Nobody has a window before all have agreed, so until then what was given comes back.
         let addresses = match cards.as_ref().map(|_| spans) {
@@ -230,9 +245,8 @@ impl<'world> Group<'world> {
             }
         };
         // From here on a peer may have a window of it, even if this member never hears of that.
-        let own = ManuallyDrop::new(own);
-        let connected = own.beyond.as_ref().map_or(Ok(()), |it| it.connect(world, &addresses));
-        let parts = connected.and_then(|()| self.parts(&cards, &own));
+        let mut own = ManuallyDrop::new(own);
+        let parts = own.connect(self, &cards, &addresses).and_then(|()| self.parts(&cards, &own));
         if let Err(error) = self.agree(&parts) {
             // Nobody has a window, so nobody reaches what was given; but who does not hear of that may have one.
             if matches!(error, Error::Window(_)) {
@@ -248,8 +262,9 @@ impl<'world> Group<'world> {
         };
         let (epochs, until_poll) =
             (RefCell::new(Epochs::new(self.ranks().len() as u32)), Cell::new(FLUSHES_PER_POLL));
+        let own_up_to = Cell::new(env::accumulate_max()?);
         let (group, parts, block) = (self.again(), parts?, own.block_words);
-        Ok(Window { world, group, parts, domain, block, epochs, until_poll, own })
+        Ok(Window { world, group, parts, domain, block, epochs, until_poll, own_up_to, own })
     }
 
     /// The first member on another node than this one's.
@@ -364,31 +379,15 @@ fn prepare(
     } else {
         (None, Vec::new())
     };
-    let reached = |by: fn(&Beyond) -> Remote| beyond.as_ref().map_or((0, 0), |it| parts_of(by(it)));
-    let (address, key) = reached(Beyond::part);
-    let (block_address, block_key) = reached(Beyond::block);
-    let (length, unit) = (length as u64, unit as u64);
+    let registered = beyond.as_ref().map_or_else(Registered::default, Beyond::registered);
+    let (part, length, unit) = (length, length as u64, unit as u64);
     let accumulates = if accumulates == Accumulates::Single { SINGLE } else { 0 };
-    let card = Card {
-        kind,
-        place,
-        length,
-        unit,
-        block: block_place,
-        accumulates,
-        address,
-        key,
-        block_address,
-        block_key,
-    };
+    let card =
+        Card { kind, place, length, unit, block: block_place, accumulates, beyond: registered };
     // SAFETY: allocated zeroed and aligned to a page just now, for this, and kept as long.
     let block_words = unsafe { Block::new(block.start(), members) };
-    let own = Own { base, block_words, beyond, _block: block, _memory: keeper };
+    let own = Own { base, length: part, block_words, beyond, _block: block, _memory: keeper };
     Ok(Prepared { own, card, addresses })
-}
-
-const fn parts_of(there: Remote) -> (u64, u64) {
-    (there.address, there.key as u64)
 }
 
 /// The first part whose owner's private memory this rank cannot reach.

@@ -13,6 +13,7 @@ mod card;
 mod combine_far;
 mod create;
 mod epoch;
+mod errand;
 mod error;
 mod expose;
 mod far;
@@ -117,6 +118,8 @@ pub struct Window<'world> {
     block: Block,
     epochs: RefCell<Epochs>,
     until_poll: Cell<u32>,
+    /// Bytes of the longest accumulate between nodes that this member carries out by itself.
+    own_up_to: Cell<usize>,
     /// What this member gave; peers may reach it until [`Window::free`].
     own: ManuallyDrop<Own>,
 }
@@ -141,10 +144,12 @@ impl<'world> Window<'world> {
         self.domain
     }
 
-    /// Whether an operation needs the target's processor to come to its end. None does.
+    /// Whether an operation may need the target's processor to come to its end: its calls of the library, or its progress thread. Only
+    /// accumulates do, between nodes, if they are longer than [`Window::hand_over_above`] says.
     #[must_use]
-    pub const fn needs_target(&self, _operation: Operation) -> bool {
-        false
+    pub fn needs_target(&self, operation: Operation) -> bool {
+        let is_handed_over = self.hands_over() && self.own_up_to.get() < usize::MAX;
+        matches!(operation, Operation::Accumulate) && is_handed_over
     }
 
     /// Bytes and displacement unit of the target's part.
@@ -257,9 +262,7 @@ impl<'world> Window<'world> {
         let rank = self.part(target)?.rank;
         rma::flush();
         self.poll_sometimes()?;
-        if let Some(far) = &self.part(target)?.far {
-            self.flush_far(far)?;
-        }
+        self.flush_far(self.part(target)?)?;
         match self.world.turn().gone(rank) {
             None => Ok(()),
             Some(how) => Err(how.fault(rank).into()),
@@ -279,8 +282,8 @@ impl<'world> Window<'world> {
     pub fn flush_all(&self) -> Result<(), Error> {
         rma::flush();
         self.poll_sometimes()?;
-        let fars = self.parts.iter().filter_map(|part| part.far.as_ref());
-        fars.map(|far| unless_gone(self.flush_far(far))).fold(Ok(()), Result::and)
+        let all = self.parts.iter().map(|part| unless_gone(self.flush_far(part)));
+        all.fold(Ok(()), Result::and)
     }
 
     /// Completes this rank's operations here: their buffers may be used again. They are complete anyway.

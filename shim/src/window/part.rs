@@ -27,6 +27,8 @@ pub(super) struct Part {
     pub(super) block: Option<Block>,
     /// Where the device finds it, in a window that spans nodes.
     pub(super) far: Option<Far>,
+    /// Errands that this member has sent there.
+    pub(super) errands: Cell<u64>,
     /// Whether an access epoch was started whose post has not been seen.
     pub(super) awaited: Cell<bool>,
 }
