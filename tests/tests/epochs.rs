@@ -331,6 +331,7 @@ fn killed_at_every_step_of_a_window() {
                 for _ in 0..100 {
                     window.accumulate(&[1_u64; 4], target, 0, Op::Sum).unwrap();
                 }
+                window.flush(target).unwrap();
             }
             let group = world.endpoint().group(&[0, 2]).unwrap();
             let mut all = [counted + 100];
