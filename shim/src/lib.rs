@@ -59,7 +59,8 @@ pub use strait_core::reduce::{Integer, Op};
 pub use strait_core::rma::{Run, Shape};
 pub use strait_core::rndv::Rendezvous;
 pub use window::{
-    Accumulates, Assert, AtomicityDomain, Exposable, Local, Operation, Window, WindowError,
+    Accumulates, Assert, AtomicityDomain, Attached, Exposable, Local, Operation, Window,
+    WindowError,
 };
 pub use world::World;
 

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::Signal;
+use super::{Signal, Table};
 use crate::lock::Lock;
 use crate::sync::CACHE_LINE;
 
@@ -19,7 +19,8 @@ pub const STRIPE: usize = 16 * 1024;
 /// | 0 | 64 · 16 | `stripes`: the locks of accumulates to this member's part, each on its own line | any member |
 /// | 1024 | 8 · members, rounded up to 64 | `posts`: the exposure that the member in each place has posted for this one | that member |
 /// | | 8 · members, rounded up to 64 | `completions`: the access that the member in each place has completed | that member |
-/// | | 8 · members | `acknowledgements`: this member's errands that the member in each place has carried out | that member |
+/// | | 8 · members, rounded up to 64 | `acknowledgements`: this member's errands that the member in each place has carried out | that member |
+/// | | 40 · 63 | `attachments`: what this member has attached, if the window is dynamic | this member |
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     base: NonNull<u8>,
@@ -30,7 +31,7 @@ impl Block {
     /// Bytes of a block in a window of `members` members.
     #[must_use]
     pub const fn bytes(members: u32) -> usize {
-        Self::acknowledgements_offset(members) + members as usize * size_of::<Signal>()
+        Self::attachments_offset(members) + size_of::<Table>()
     }
 
     const fn posts_offset() -> usize {
@@ -43,6 +44,12 @@ impl Block {
 
     const fn acknowledgements_offset(members: u32) -> usize {
         Self::completions_offset(members) + Self::row(members)
+    }
+
+    /// Where in a member's block, in a window of `members`, the table of what it has attached lies.
+    #[must_use]
+    pub const fn attachments_offset(members: u32) -> usize {
+        Self::acknowledgements_offset(members) + Self::row(members)
     }
 
     /// Bytes of a signal for each member, and what keeps others off their lines.
@@ -125,6 +132,13 @@ impl Block {
         self.signal(Self::acknowledgements_offset(self.members), place)
     }
 
+    /// What the block's owner has attached.
+    #[must_use]
+    pub fn attachments(&self) -> &Table {
+        // SAFETY: as in `stripe`: a table is made of atomics.
+        unsafe { self.base.add(Self::attachments_offset(self.members)).cast().as_ref() }
+    }
+
     #[inline(always)]
     fn signal(&self, offset: usize, place: u32) -> &Signal {
         assert!(place < self.members, "place {place} of {}", self.members);
@@ -138,6 +152,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::rma::Attachment;
     use crate::sync::CacheLine;
 
     #[test]
@@ -156,6 +171,7 @@ mod tests {
                 assert_eq!(block.stripe(stripe * STRIPE + 5).try_acquire(3), Ok(()));
                 assert_eq!(block.stripe((STRIPES + stripe) * STRIPE).try_acquire(4), Err(3));
             }
+            assert!(block.attachments().fill(Attachment::default()).is_some());
             for place in 0..members {
                 assert_eq!(block.posts(place).number(), u64::from(place) + 1);
                 assert_eq!(block.completions(place).number(), u64::from(place) + 100);

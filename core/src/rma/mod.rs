@@ -13,6 +13,7 @@
 //!
 //! Absent on purpose: which epochs allow which operations (an MPI library's), and passing the time.
 
+mod attachment;
 mod block;
 mod errand;
 mod lane;
@@ -21,6 +22,7 @@ mod shape;
 mod transfer;
 mod word;
 
+pub use attachment::{ATTACHMENTS, Attachment, Table, Tag, Words, find};
 pub use block::{Block, STRIPE, STRIPES};
 pub use errand::{Errand, TRAY, TRAYS};
 pub use lane::{Change, LENT, Lane, LaneError, SLOT, SLOTS};

@@ -168,7 +168,7 @@ impl Window<'_> {
     /// Where a number lies that the processor can reach atomically; `None`: locks are this window's way.
     #[inline(always)]
     fn place<T: Number>(&self, part: &Part, offset: usize) -> Option<Place<T>> {
-        match part.reach {
+        match part.reach.get() {
             Reach::Mapped(base) if self.domain == AtomicityDomain::Processor => {
                 // SAFETY: the number lies in the part and is aligned, which `locate` and `check_alignment` have seen to.
                 Some(unsafe { Place::new(base.add(offset)) })
@@ -315,7 +315,7 @@ impl Window<'_> {
 /// Refuses a number that begins, or a run of them that ends, where none can.
 #[inline(always)]
 fn check_alignment<T: Number>(part: &Part, offset: usize) -> Result<(), WindowError> {
-    let address = match part.reach {
+    let address = match part.reach.get() {
         Reach::Mapped(base) => base.addr().get() as u64,
         Reach::Process(address) | Reach::Device(address) => address,
     };

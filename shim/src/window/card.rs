@@ -1,5 +1,8 @@
 //! What a member says of its part while a window is made.
 
+use core::cell::Cell;
+use core::ptr::NonNull;
+
 use strait_core::hca::{Region, Remote};
 use strait_core::layout::{Corrupt, Segment};
 use strait_core::progress::Part as Buffer;
@@ -18,6 +21,9 @@ pub(super) const FAILED: u64 = 1;
 pub(super) const MAPPED: u64 = 2;
 /// Its part is memory of its own.
 pub(super) const PRIVATE: u64 = 3;
+
+/// It attaches what it wants to.
+pub(super) const DYNAMIC: u64 = 4;
 
 /// It promises [`Accumulates::Single`](super::Accumulates::Single).
 pub(super) const SINGLE: u64 = 1;
@@ -114,14 +120,26 @@ impl Card {
         let reach = match self.kind {
             MAPPED | PRIVATE if is_elsewhere => Reach::Device(self.beyond.part.address),
             MAPPED => Reach::Mapped(segment.heap_place(rank, self.place, length)?),
+            DYNAMIC => Reach::Mapped(NonNull::dangling()),
             PRIVATE if rank == world.rank() => Reach::Mapped(own.base),
             PRIVATE => Reach::Process(self.place),
             found => return Err(Corrupt::Place { found: found as u32 }.into()),
         };
         let block = if is_elsewhere { None } else { Some(self.block(group, rank)?) };
         let far = own.beyond.as_ref().map(|beyond| self.far(group, place, rank, beyond));
-        let (errands, awaited) = Default::default();
-        Ok(Part { rank, reach, length, unit, block, far: far.transpose()?, errands, awaited })
+        let (reach, (errands, awaited)) = (Cell::new(reach), Default::default());
+        let is_dynamic = self.kind == DYNAMIC;
+        Ok(Part {
+            rank,
+            reach,
+            is_dynamic,
+            length,
+            unit,
+            block,
+            far: far.transpose()?,
+            errands,
+            awaited,
+        })
     }
 
     /// What the device reaches of `rank`, in `place`.
@@ -134,7 +152,7 @@ impl Card {
     ) -> Result<Far, Corrupt> {
         let Registered { part, block, trays } = self.beyond;
         let trays = trays.remote()?.after(trays_offset(group.place() as usize));
-        let (lane, part, block) = (own.lane(place), part.remote()?, block.remote()?);
+        let (lane, part, block) = (own.lane(place), Cell::new(part.remote()?), block.remote()?);
         Ok(Far { rank, place: place as u32, lane, part, block, trays })
     }
 

@@ -23,7 +23,7 @@ impl Window<'_> {
     pub(super) fn number<'a, T>(&self, part: &'a Part, offset: usize) -> Option<FarNumber<'a>> {
         let far = part.far.as_ref()?;
         let is_word = self.domain == AtomicityDomain::Device && size_of::<T>() == size_of::<u64>();
-        is_word.then(|| (far, far.part.after(offset)))
+        is_word.then(|| (far, far.part.get().after(offset)))
     }
 
     /// One fetch-and-add where that does it, and otherwise compare-and-swap until nobody comes in between.

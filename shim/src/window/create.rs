@@ -13,8 +13,9 @@ use strait_core::progress::Part as Buffer;
 use strait_core::reduce::Op;
 use strait_core::rma::Block;
 
+use super::attach::Attachments;
 use super::beyond::Beyond;
-use super::card::{Card, FAILED, MAPPED, PRIVATE, Registered, SINGLE};
+use super::card::{Card, DYNAMIC, FAILED, MAPPED, PRIVATE, Registered, SINGLE};
 use super::epoch::Epochs;
 use super::expose::Exposable;
 use super::part::{Part, Reach};
@@ -33,6 +34,8 @@ pub(super) struct Own {
     pub(super) beyond: Option<Beyond>,
     /// The block in the segment where the words are.
     _block: SharedMemory<u8>,
+    /// What it has attached, if the window is dynamic.
+    pub(super) attachments: Option<RefCell<Attachments>>,
     /// What its part lies in, and with a shared window that of all others; `None`: the embedder keeps it.
     _memory: Option<Box<dyn Any>>,
 }
@@ -54,17 +57,18 @@ impl Own {
 
     /// Nobody reaches it any more.
     fn give_back(self, world: &World) {
-        let Self { beyond, .. } = self;
+        let Self { beyond, attachments, .. } = self;
+        attachments.into_iter().for_each(|all| all.into_inner().give_back(world));
         beyond.into_iter().for_each(|beyond| beyond.give_back(world));
     }
 }
 
 /// Where a member's part is to lie.
 #[derive(Debug)]
-struct Offer {
-    base: NonNull<u8>,
-    length: usize,
-    keeper: Option<Box<dyn Any>>,
+pub(super) struct Offer {
+    pub(super) base: NonNull<u8>,
+    pub(super) length: usize,
+    pub(super) keeper: Option<Box<dyn Any>>,
 }
 
 impl<'world> Endpoint<'world> {
@@ -158,11 +162,11 @@ impl<'world> Group<'world> {
             let all = if self.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };
             allocated(world, usize::try_from(all).unwrap_or(usize::MAX))
         })?;
-        let start = window.parts[0].reach;
+        let start = window.parts[0].reach.get();
         let mut before = 0;
         for (part, length) in window.parts.iter_mut().zip(lengths) {
             part.length = length as usize;
-            part.reach = start.after(before);
+            part.reach.set(start.after(before));
             before += part.length;
         }
         Ok(window)
@@ -227,9 +231,20 @@ impl<'world> Group<'world> {
         accumulates: Accumulates,
         offer: impl FnOnce(&World) -> Result<Offer, Error>,
     ) -> Result<Window<'world>, Error> {
+        self.make_of(MAPPED, unit, accumulates, offer)
+    }
+
+    /// As [`Group::make`], of a kind; [`MAPPED`]: as it lies.
+    pub(super) fn make_of(
+        &self,
+        kind: u64,
+        unit: usize,
+        accumulates: Accumulates,
+        offer: impl FnOnce(&World) -> Result<Offer, Error>,
+    ) -> Result<Window<'world>, Error> {
         let world = self.world();
         let spans = self.first_elsewhere().is_some();
-        let made = prepare(self, spans, unit, accumulates, offer);
+        let made = prepare(self, kind, spans, unit, accumulates, offer);
         let cards = self.exchange(made.as_ref().map_or_else(|_| Card::failed(), |made| made.card));
         let Prepared { own, card: _, addresses } = made?;
         // Nobody has a window before all have agreed, so until then what was given comes back.
@@ -351,6 +366,7 @@ struct Prepared {
 /// This member's part and block, and the card that tells of them.
 fn prepare(
     group: &Group<'_>,
+    kind: u64,
     spans: bool,
     unit: usize,
     accumulates: Accumulates,
@@ -366,8 +382,8 @@ fn prepare(
     let segment = world.segment();
     let own = |address, length| segment.heap_offset(world.rank(), address, length);
     let (kind, place) = match own(base, length) {
-        Some(offset) => (MAPPED, offset),
-        None if length == 0 => (MAPPED, 0),
+        Some(offset) => (kind, offset),
+        None if length == 0 => (kind, 0),
         None => (PRIVATE, base.addr().get() as u64),
     };
     let block_place = own(block.start(), bytes).unwrap_or(u64::MAX);
@@ -386,7 +402,9 @@ fn prepare(
         Card { kind, place, length, unit, block: block_place, accumulates, beyond: registered };
     // SAFETY: allocated zeroed and aligned to a page just now, for this, and kept as long.
     let block_words = unsafe { Block::new(block.start(), members) };
-    let own = Own { base, length: part, block_words, beyond, _block: block, _memory: keeper };
+    let attachments = (kind == DYNAMIC).then(RefCell::default);
+    let (_block, _memory) = (block, keeper);
+    let own = Own { base, length: part, block_words, beyond, attachments, _block, _memory };
     Ok(Prepared { own, card, addresses })
 }
 
@@ -394,7 +412,8 @@ fn prepare(
 fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
     let segment = world.segment();
     let is_barred = |part: &&Part| {
-        matches!(part.reach, Reach::Process(_)) && !world.turn().cma().reaches(&segment, part.rank)
+        matches!(part.reach.get(), Reach::Process(_))
+            && !world.turn().cma().reaches(&segment, part.rank)
     };
     parts.iter().find(is_barred).map(|part| part.rank)
 }

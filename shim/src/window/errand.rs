@@ -33,8 +33,8 @@ impl Window<'_> {
 
     /// Whether handlers have a part in this window's accumulates.
     pub(super) fn hands_over(&self) -> bool {
-        let spans = self.own.beyond.is_some();
-        spans && matches!(self.domain, AtomicityDomain::Locks)
+        let serves = self.own.beyond.is_some() && self.own.attachments.is_none();
+        serves && matches!(self.domain, AtomicityDomain::Locks)
     }
 
     /// Hands consecutive numbers, which lie in one stripe, over to the target's handler. Waits for a free tray; and with `results` for

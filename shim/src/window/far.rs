@@ -3,6 +3,7 @@
 //! A put of few bytes is asked for and over; the device is done with it by the next flush. Everything else waits for the device
 //! here, because the origin's memory is borrowed for the call alone.
 
+use core::cell::Cell;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 
@@ -16,12 +17,13 @@ use crate::network::{JobDevice, LaneId};
 use crate::{Error, Rank, World};
 
 /// Where the device finds what is a member's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Far {
     pub(super) rank: Rank,
     pub(super) place: u32,
     pub(super) lane: LaneId,
-    pub(super) part: Remote,
+    /// In a dynamic window what it was last looked up to be.
+    pub(super) part: Cell<Remote>,
     pub(super) block: Remote,
     /// This member's trays at the other.
     pub(super) trays: Remote,
@@ -166,7 +168,7 @@ impl Window<'_> {
         while done < length {
             // SAFETY: within the memory.
             let base = unsafe { base.add(done) };
-            let there = far.part.after(offset + done);
+            let there = far.part.get().after(offset + done);
             let (number, bytes) = self.ask(far, |lane, device| {
                 let bytes = (length - done).min(lane.longest());
                 let piece = Piece { base, length: bytes as u32, key };
@@ -226,7 +228,7 @@ impl Fetched<'_, '_> {
     /// As for [`Window::copy_far`], until what was read is taken. The piece fits a slot.
     unsafe fn move_short(&mut self, way: Way, piece: Stretch) -> Result<(), Error> {
         let (base, offset, length) = piece;
-        let there = self.far.part.after(offset);
+        let there = self.far.part.get().after(offset);
         match way {
             Way::Write => {
                 let from = Buffer { base, length };

@@ -8,6 +8,7 @@
 //! synchronisation adds is the order in which ranks see each other's operations.
 
 mod accumulate;
+mod attach;
 mod beyond;
 mod card;
 mod combine_far;
@@ -31,6 +32,7 @@ use strait_core::lmt::Direction;
 use strait_core::progress::{Cursor, Part as Buffer};
 use strait_core::rma::{self, Block, Shape};
 
+pub use attach::Attached;
 pub use epoch::Assert;
 pub use error::WindowError;
 pub use expose::Exposable;
