@@ -62,20 +62,17 @@ pub(super) fn devices() -> Result<Vec<Choice>, Box<dyn Error>> {
 
 /// This rank's device. In software it is on a fabric that all ranks have in common.
 pub(super) fn open(stage: &Stage<'_>, choice: &Choice) -> Result<Device, Box<dyn Error>> {
-    let device = match choice {
-        Choice::None => return Err("no device".into()),
+    match choice {
+        Choice::None => Err("no device".into()),
         Choice::Soft(mode) => {
             let fabric = share_fabric(stage)?;
-            Device::Soft(SoftHca::attach(&fabric, stage.rank(), *mode)?)
+            Ok(Device::Soft(SoftHca::attach(&fabric, stage.rank(), *mode)?))
         }
         Choice::Verbs(rails) => {
             let demand = Demand { connections: 4, receives: POSTED as u32, memory: 0 };
-            Device::verbs(rails, env::hca_gid()?, stage.rank(), demand)?
+            Ok(Device::verbs(rails, env::hca_gid()?, stage.rank(), demand)?)
         }
-    };
-    // Until all have it, the first keeps its fabric open.
-    stage.barrier()?;
-    Ok(device)
+    }
 }
 
 /// Measurements at so many sizes.
@@ -143,21 +140,23 @@ fn tell(
 
 /// One fabric for all ranks: the first makes it, and the others open it where the first has it.
 fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>> {
-    if stage.rank() == 0 {
+    let fabric = if stage.rank() == 0 {
         let fabric = Fabric::create(stage.ranks())?;
         let place = [u64::from(std::process::id()), fabric.as_raw_fd().try_into()?];
         for rank in 1..stage.ranks() {
             stage.endpoint.send(&place, rank, TAG)?;
         }
-        return Ok(fabric);
-    }
-    let mut place = [0_u64; 2];
-    stage.endpoint.recv(&mut place, 0, TAG)?;
-    let path = format!("/proc/{}/fd/{}", place[0], place[1]);
-    let file = OpenOptions::new().read(true).write(true).open(&path);
-    let file =
-        file.map_err(|error| format!("rank 0's fabric cannot be opened ({path}): {error}"))?;
-    Ok(file.into())
+        fabric
+    } else {
+        let mut place = [0_u64; 2];
+        stage.endpoint.recv(&mut place, 0, TAG)?;
+        let path = format!("/proc/{}/fd/{}", place[0], place[1]);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        file.map_err(|error| format!("rank 0's fabric cannot be opened ({path}): {error}"))?.into()
+    };
+    // The first keeps its descriptor until all have opened it.
+    stage.barrier()?;
+    Ok(fabric)
 }
 
 /// One rank's device, with a connection to its partner and memory at both ends.
