@@ -43,7 +43,7 @@ impl Signal {
     #[inline(always)]
     #[must_use]
     pub(super) fn seen(&self) -> u64 {
-        // ORDER pscw/2: as in `has_reached`.
+        // ORDER pscw/2 again: as in `has_reached`.
         self.0.load(order("pscw/2", Acquire))
     }
 

@@ -5,10 +5,10 @@
 
 use core::ptr::NonNull;
 
-use strait_core::hca::{Hca, Piece, Remote};
+use strait_core::hca::{Hca, Operation, Piece, Remote};
 use strait_core::layout::Corrupt;
-use strait_core::progress::{Part, Way};
-use strait_core::rma::{Block, Change, Errand, Lane, LaneError, TRAY, TRAYS};
+use strait_core::progress::Part;
+use strait_core::rma::{Block, Change, Errand, LaneError, TRAY, TRAYS};
 use strait_core::sync::{Step, reached};
 
 use super::{LaneId, Network};
@@ -21,7 +21,9 @@ pub(crate) struct Desk {
     pub(crate) part: Part,
     /// [`TRAYS`] trays for each member, registered.
     pub(crate) trays: NonNull<u8>,
-    /// The local key of the trays.
+    /// Words for what the handler asks devices for, registered: one for itself, and one for each member.
+    pub(crate) words: NonNull<u64>,
+    /// The local key of trays and words.
     pub(crate) key: u32,
     /// Where this rank's device finds the locks of its part.
     pub(crate) block: Remote,
@@ -94,6 +96,17 @@ pub(super) struct Desks {
 }
 
 impl Desk {
+    /// The handler's own word.
+    const fn word(&self) -> Piece {
+        Piece { base: self.words.cast(), length: 8, key: self.key }
+    }
+
+    /// The word from which the guest in `place` is told.
+    fn word_for(&self, place: usize) -> NonNull<u64> {
+        // SAFETY: there is one for each member.
+        unsafe { self.words.add(1 + place) }
+    }
+
     /// The tray of the next errand of the guest in `place`.
     fn tray(&self, place: usize) -> NonNull<u8> {
         let slot = self.guests[place].done as usize % TRAYS;
@@ -210,17 +223,22 @@ impl<H: Hca> Network<H> {
     ) -> Result<Option<Stage>, LaneError> {
         let (own, holder) = (desk.own, u64::from(self.me) + 1);
         let lock = desk.block.after(Block::stripe_offset(job.errand.offset));
-        let mut ask = |change| self.on_lane(own, |lane, device| lane.change(device, change, lock));
+        let mut ask = |change: Change| {
+            let operation = change.of(lock, desk.word());
+            // SAFETY: the word is the handler's, which asks for one thing at a time.
+            self.on_lane(own, |lane, device| unsafe { lane.ask_aside(device, operation) })
+        };
         match job.stage {
             Stage::Asking { expected } => {
                 let asked = ask(Change::Swap { expected, desired: holder })?;
                 Ok(asked.map(|request| Stage::Locking { expected, request }))
             }
             Stage::Locking { expected, request } => {
-                let look = |lane: &mut Lane, _: &mut H| {
-                    Ok(lane.is_done(request)?.then(|| lane.found(request)))
-                };
-                let Some(found) = self.on_lane(own, look)? else { return Ok(None) };
+                if !self.on_lane(own, |lane, _| lane.is_done_aside(request))? {
+                    return Ok(None);
+                }
+                // SAFETY: the device is done with the word.
+                let found = unsafe { desk.words.read() };
                 if found == expected {
                     reached(Step::AccumulateLocked);
                     // SAFETY: read for this part, from this tray, which is the handler's until the origin is told.
@@ -244,18 +262,27 @@ impl<H: Hca> Network<H> {
             // SAFETY: a tray is long enough.
             let base = unsafe { Errand::operands(desk.tray(job.place)) };
             let piece = Piece { base, length: length as u32, key: desk.key };
-            let there = images.after(done as usize % TRAYS * TRAY + Errand::filled(0));
-            // SAFETY: registered, and as it is until the origin is told, behind this.
-            let give = |lane: &mut Lane, device: &mut H| unsafe {
-                lane.transfer(device, Way::Write, piece, there)
-            };
-            return Ok(self.on_lane(lane, give)?.map(|_| Stage::Telling));
+            let to = images.after(done as usize % TRAYS * TRAY + Errand::filled(0));
+            // It is as it is until the origin is told, behind this.
+            return Ok(self.write_aside(lane, piece, to)?.map(|_| Stage::Telling));
         }
-        let number = done + 1;
-        let from = Part { base: NonNull::from(&number).cast(), length: size_of_val(&number) };
-        // SAFETY: the number is there for the call, which takes it.
-        let tell = |lane: &mut Lane, device: &mut H| unsafe { lane.put(device, from, word) };
-        Ok(self.on_lane(lane, tell)?.map(|_| Stage::Told))
+        let number = desk.word_for(job.place);
+        // SAFETY: the handler's. A device that has not sent the number before yet sends this one twice, which is as true.
+        unsafe { number.write(done + 1) };
+        let piece = Piece { base: number.cast(), length: 8, key: desk.key };
+        Ok(self.write_aside(lane, piece, word)?.map(|_| Stage::Told))
+    }
+
+    /// Writes what is registered, and stays as it is until the device is done with it.
+    fn write_aside(
+        &mut self,
+        lane: LaneId,
+        piece: Piece,
+        to: Remote,
+    ) -> Result<Option<u64>, LaneError> {
+        let operation = Operation::Write { from: &[piece], to };
+        // SAFETY: trays and words are registered as long as the desk is open.
+        self.on_lane(lane, |lane, device| unsafe { lane.ask_aside(device, operation) })
     }
 }
 

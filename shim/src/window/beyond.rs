@@ -29,7 +29,7 @@ pub(super) struct Beyond {
     memory: Mapping,
     /// The local key of the trays.
     trays_key: u32,
-    /// The trays of each member's errands, and then the images of those that this one has at each.
+    /// The trays of each member's errands; then the images of those that this one has at each; then the handler's words.
     trays: Mapping,
     desk: Option<DeskId>,
 }
@@ -37,6 +37,11 @@ pub(super) struct Beyond {
 /// Where among the trays of a member those of the one in `place` begin.
 pub(super) const fn trays_offset(place: usize) -> usize {
     place * TRAYS * TRAY
+}
+
+/// Bytes of the trays of `members` members' errands, of the images of this one's there, and of the handler's words.
+const fn trays_length(members: usize) -> usize {
+    2 * trays_offset(members) + (1 + members) * size_of::<u64>()
 }
 
 impl Beyond {
@@ -48,7 +53,7 @@ impl Beyond {
         block: Buffer,
     ) -> Result<(Self, Vec<Address>), Error> {
         let memory = Mapping::private(STRIPE + ranks.len() * LENT)?;
-        let trays = Mapping::private(2 * trays_offset(ranks.len()))?;
+        let trays = Mapping::private(trays_length(ranks.len()))?;
         let mut made = Self {
             lanes: Vec::new(),
             regions: Vec::new(),
@@ -77,7 +82,7 @@ impl Beyond {
         block: Buffer,
     ) -> Result<Vec<Address>, HcaError> {
         let own = Buffer { base: self.memory.base, length: STRIPE + ranks.len() * LENT };
-        let trays = Buffer { base: self.trays.base, length: 2 * trays_offset(ranks.len()) };
+        let trays = Buffer { base: self.trays.base, length: trays_length(ranks.len()) };
         self.key = self.register(network, own, Access::LOCAL)?.local_key;
         self.registered.block = Spot::of(block, &self.register(network, block, Access::ALL)?);
         let region = self.register(network, trays, Access::ALL)?;
@@ -121,6 +126,8 @@ impl Beyond {
         let desk = Desk {
             part,
             trays: self.trays.base,
+            // SAFETY: they lie behind trays and images, and are aligned as those are.
+            words: unsafe { self.trays.base.add(2 * trays_offset(members)) }.cast(),
             key: self.trays_key,
             block: self.registered.block.remote()?,
             own: self.lanes[place as usize],
