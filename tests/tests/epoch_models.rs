@@ -298,14 +298,15 @@ fn of_two(count: u32, accesses: &[Access]) -> Vec<Vec<Round>> {
     (0..rounds.len().pow(count)).map(of_number).collect()
 }
 
-/// All rounds of three ranks, and two of those in which each reaches one other at most.
+/// All rounds of three ranks with up to three operations, and those with up to two twice.
 fn of_three() -> Vec<Vec<Round>> {
     let all = rounds(3, &PUTS);
-    let is_small = |round: &&Round| {
-        round.iter().all(|targets| targets.iter().filter(|it| **it == Access::Put).count() <= 1)
+    let up_to = |most| {
+        let puts = |round: &Round| round.iter().flatten().filter(|it| **it == Access::Put).count();
+        all.iter().filter(move |round| puts(round) <= most)
     };
-    let twice = all.iter().filter(is_small).map(|round| vec![round.clone(), round.clone()]);
-    all.iter().map(|round| vec![round.clone()]).chain(twice).collect()
+    let twice = up_to(2).map(|round| vec![round.clone(), round.clone()]);
+    up_to(3).map(|round| vec![round.clone()]).chain(twice).collect()
 }
 
 fn check(rules: Rules, programs: Vec<Vec<Round>>) -> impl Checker<Programs> {
