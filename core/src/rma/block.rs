@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::{Signal, Table};
-use crate::lock::Lock;
+use crate::lock::{Lock, Words};
 use crate::sync::CACHE_LINE;
 
 /// Locks of one part.
@@ -21,6 +21,7 @@ pub const STRIPE: usize = 16 * 1024;
 /// | | 8 · members, rounded up to 64 | `completions`: the access that the member in each place has completed | that member |
 /// | | 8 · members, rounded up to 64 | `acknowledgements`: this member's errands that the member in each place has carried out | that member |
 /// | | 40 · 63 | `attachments`: what this member has attached, if the window is dynamic | this member |
+/// | | [`Words::bytes`] | the words of passive synchronisation ([`Words`]) | any member |
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     base: NonNull<u8>,
@@ -31,7 +32,13 @@ impl Block {
     /// Bytes of a block in a window of `members` members.
     #[must_use]
     pub const fn bytes(members: u32) -> usize {
-        Self::attachments_offset(members) + size_of::<Table>()
+        Self::locks_offset(members) + Words::bytes(members)
+    }
+
+    /// Where in a block, in a window of `members`, the words of passive synchronisation begin.
+    #[must_use]
+    pub const fn locks_offset(members: u32) -> usize {
+        (Self::attachments_offset(members) + size_of::<Table>()).next_multiple_of(CACHE_LINE)
     }
 
     const fn posts_offset() -> usize {
@@ -98,6 +105,14 @@ impl Block {
     pub fn stripe(&self, offset: usize) -> &Lock {
         // SAFETY: within the block (contract of `new`), and an atomic, for which any bytes are valid.
         unsafe { self.base.add(Self::stripe_offset(offset)).cast().as_ref() }
+    }
+
+    /// The words of passive synchronisation.
+    #[inline(always)]
+    #[must_use]
+    pub const fn locks(&self) -> Words {
+        // SAFETY: within the block, and aligned as it is (contract of `new`).
+        unsafe { Words::new(self.base.add(Self::locks_offset(self.members)), self.members) }
     }
 
     /// What the member in `place` has posted for this one.

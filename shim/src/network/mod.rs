@@ -7,30 +7,33 @@
 //!
 //! Nothing here knows which device it is but [`means`].
 
-mod desks;
 mod error;
+mod handlers;
+mod kept;
 mod lanes;
 mod means;
 mod transfers;
 
-pub(crate) use desks::{Desk, DeskId, Guest};
 pub use error::NetworkError;
+pub(crate) use handlers::{Guest, Handler, HandlerId};
 pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means};
 pub(crate) use transfers::{Transfer, TransferId};
 
-use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
+use std::sync::Arc;
+
+use strait_core::hca::{Access, Atomics, Completion, Connection, Done, Hca, Readiness, Region};
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
 
-use desks::Desks;
+use handlers::Handlers;
 use lanes::Lanes;
 use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
 use crate::hca::cq::{EventDriven, Events};
-use crate::segment::Mapping;
+use crate::segment::{Heap, Mapping};
 use crate::{Nodes, Rank};
 
 /// Chunks of each direction of a link.
@@ -73,7 +76,7 @@ pub(crate) struct Network<H: Hca> {
     peers: Box<[Rank]>,
     /// Of windows.
     lanes: Lanes,
-    desks: Desks,
+    handlers: Handlers,
     transfers: Transfers,
     /// Whose each connection is.
     owners: Vec<Option<Owner>>,
@@ -138,11 +141,11 @@ impl<H: Hca> Network<H> {
             lines[peer as usize] = Some(Line { link, state: State::Opened });
             cards.push((peer, card));
         }
-        let (lanes, desks) = (Lanes::default(), Desks::default());
+        let (lanes, handlers) = (Lanes::default(), Handlers::default());
         let (transfers, parted) = (Transfers::default(), Vec::new());
         let _memory = memory;
         let made =
-            Self { me, lines, peers, lanes, desks, transfers, owners, parted, device, _memory };
+            Self { me, lines, peers, lanes, handlers, transfers, owners, parted, device, _memory };
         Ok((made, cards))
     }
 
@@ -204,6 +207,11 @@ impl<H: Hca> Network<H> {
                 break;
             }
         }
+    }
+
+    /// What atomics the device has.
+    pub(crate) fn atomics(&self) -> Atomics {
+        self.device.capabilities().atomics
     }
 
     /// True when everything that was put has reached the memory of its destination, or never will.
@@ -325,6 +333,19 @@ impl<H: Hca> Channel for Network<H> {
         }
         // It is closed whatever the device says, and nobody is left to tell.
         let _ = line.link.finalize(&mut self.device);
+    }
+}
+
+impl JobNetwork {
+    /// The device, and what it keeps registered.
+    pub(crate) const fn device(&mut self) -> &mut JobDevice {
+        &mut self.device
+    }
+
+    /// Has what lies in `heap` stay registered.
+    pub(crate) fn keep_heap(&mut self, heap: Arc<Heap>) {
+        heap.report();
+        self.device.watch().heap = Some(heap);
     }
 }
 

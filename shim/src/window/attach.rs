@@ -18,7 +18,7 @@ use super::create::Offer;
 use super::expose::Exposable;
 use super::far::Far;
 use super::part::{Part, Reach};
-use super::{Accumulates, Local, Window, WindowError};
+use super::{Local, Window, WindowError, WindowOptions};
 use crate::{Error, Group, World};
 
 /// Memory of this member's that is attached to a dynamic window: [`Window::attach`].
@@ -89,7 +89,7 @@ impl<'world> Group<'world> {
     /// MPI-4.1 §12.2.4, `MPI_WIN_CREATE_DYNAMIC`.
     pub fn dynamic_window(&self) -> Result<Window<'world>, Error> {
         let nothing = Offer { base: NonNull::dangling(), length: 0, keeper: None };
-        self.make_of(DYNAMIC, 1, Accumulates::Any, |_| Ok(nothing))
+        self.make_of(DYNAMIC, 1, WindowOptions::default(), |_| Ok(nothing))
     }
 }
 

@@ -10,7 +10,7 @@ use strait_core::rma::{Block, LENT, STRIPE, TRAY, TRAYS};
 
 use super::card::{Card, Registered, Spot};
 use super::{Window, WindowError};
-use crate::network::{Desk, DeskId, Guest, JobNetwork, LaneId, NetworkError};
+use crate::network::{Guest, Handler, HandlerId, JobNetwork, LaneId, NetworkError};
 use crate::segment::Mapping;
 use crate::{Error, Group, Rank, World};
 
@@ -31,7 +31,7 @@ pub(super) struct Beyond {
     trays_key: u32,
     /// The trays of each member's errands; then the images of those that this one has at each; then the handler's words.
     trays: Mapping,
-    desk: Option<DeskId>,
+    handler: Option<HandlerId>,
 }
 
 /// Where among the trays of a member those of the one in `place` begin.
@@ -62,7 +62,7 @@ impl Beyond {
             memory,
             trays_key: 0,
             trays,
-            desk: None,
+            handler: None,
         };
         let filled = world.with_network(|network| made.fill(network, ranks, part, block));
         match filled.ok_or(WindowError::OtherNode { rank: world.rank() })? {
@@ -107,7 +107,7 @@ impl Beyond {
     /// # Safety
     ///
     /// The part is valid until [`Beyond::give_back`], and reached through raw pointers alone.
-    pub(super) unsafe fn open_desk(
+    pub(super) unsafe fn open_handler(
         &mut self,
         world: &World,
         place: u32,
@@ -123,7 +123,7 @@ impl Beyond {
             Ok(Guest { lane: *lane, images, word, come: 0, done: 0 })
         };
         let guests: Result<Vec<_>, Corrupt> = cards.iter().zip(&self.lanes).map(guest).collect();
-        let desk = Desk {
+        let handler = Handler {
             part,
             trays: self.trays.base,
             // SAFETY: they lie behind trays and images, and are aligned as those are.
@@ -134,7 +134,7 @@ impl Beyond {
             guests: guests?,
         };
         // SAFETY: by the contract; the trays stay until this is given back, and others reach them by their devices.
-        self.desk = world.with_network(|network| unsafe { network.open_desk(desk) });
+        self.handler = world.with_network(|network| unsafe { network.open_handler(handler) });
         Ok(())
     }
 
@@ -183,7 +183,7 @@ impl Beyond {
     /// Closes the lanes and gives the registrations back. Nobody reaches them any more.
     pub(super) fn give_back(self, world: &World) {
         world.with_network(|network| {
-            self.desk.into_iter().for_each(|desk| network.close_desk(desk));
+            self.handler.into_iter().for_each(|handler| network.close_handler(handler));
             self.lanes.into_iter().for_each(|lane| network.close_lane(lane));
             self.regions.into_iter().for_each(|region| network.release(region));
         });

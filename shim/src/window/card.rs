@@ -42,6 +42,9 @@ pub(super) struct Card {
     pub(super) accumulates: u64,
     /// What it has for devices, if the window spans nodes.
     pub(super) beyond: Registered,
+    /// What it says of its locks: see [`Opening::words`](super::passive::Opening::words).
+    pub(super) lock: u64,
+    pub(super) desk: u64,
 }
 
 /// What a member has for the devices of others.
@@ -84,24 +87,24 @@ const NO_KEY: u64 = u32::MAX as u64;
 
 impl Card {
     /// Words of a card.
-    pub(super) const WORDS: usize = 12;
+    pub(super) const WORDS: usize = 14;
 
     pub(super) fn failed() -> Self {
         Self { kind: FAILED, ..Self::default() }
     }
 
     pub(super) const fn words(self) -> [u64; Self::WORDS] {
-        let Self { kind, place, length, unit, block: own, accumulates, beyond } = self;
+        let Self { kind, place, length, unit, block: own, accumulates, beyond, lock, desk } = self;
         let Registered { part, block, trays } = beyond;
         let ([a, b], [c, d], [e, f]) = (part.words(), block.words(), trays.words());
-        [kind, place, length, unit, own, accumulates, a, b, c, d, e, f]
+        [kind, place, length, unit, own, accumulates, a, b, c, d, e, f, lock, desk]
     }
 
     pub(super) const fn of(words: [u64; Self::WORDS]) -> Self {
-        let [kind, place, length, unit, own, accumulates, a, b, c, d, e, f] = words;
+        let [kind, place, length, unit, own, accumulates, a, b, c, d, e, f, lock, desk] = words;
         let (part, block, trays) = (Spot::at([a, b]), Spot::at([c, d]), Spot::at([e, f]));
         let beyond = Registered { part, block, trays };
-        Self { kind, place, length, unit, block: own, accumulates, beyond }
+        Self { kind, place, length, unit, block: own, accumulates, beyond, lock, desk }
     }
 
     /// The part of `rank`, in `place`, as this process reaches it.

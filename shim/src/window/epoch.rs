@@ -290,15 +290,18 @@ impl Window<'_> {
         epochs.exposure.places.iter().find_map(|origin| self.loss_of(*origin))
     }
 
-    fn loss_of(&self, place: u32) -> Option<Fault> {
+    pub(super) fn loss_of(&self, place: u32) -> Option<Fault> {
         let rank = self.parts[place as usize].rank;
         self.world.turn().gone(rank).map(|how| how.fault(rank))
     }
 
-    /// Waits until the target has posted for the access epoch.
+    /// Waits for the target's lock, or until it has posted for the access epoch.
     #[cold]
     #[inline(never)]
-    pub(super) fn await_post(&self, target: u32) -> Result<(), Error> {
+    pub(super) fn await_access(&self, target: u32) -> Result<(), Error> {
+        if self.await_lock(target)? {
+            return Ok(());
+        }
         let pair = self.epochs.borrow().pairs[target as usize];
         let posts = self.block.posts(target);
         let mut posted = false;

@@ -103,12 +103,22 @@ pub enum WindowError {
         /// Why.
         error: LaneError,
     },
-    /// `start` while an access epoch is open, or `post` while an exposure epoch is.
+    /// A member asks for another design of the window's locks than the first does, so nobody has the window.
+    LockDesign {
+        /// The first such member.
+        rank: Rank,
+    },
+    /// Who waited for a target's lock, or had it, has died, and with it the queue of those behind: nobody gets this lock any more.
+    LockBroken {
+        /// The target.
+        target: u32,
+    },
+    /// `start` or `lock` while an access epoch is open, or `post` while an exposure epoch is.
     EpochOpen {
         /// The call.
         call: &'static str,
     },
-    /// `complete` without `start`, or `wait` without `post`.
+    /// `complete` without `start`, `wait` without `post`, or `unlock` without `lock`.
     NoEpoch {
         /// The call.
         call: &'static str,
@@ -173,6 +183,16 @@ impl fmt::Display for WindowError {
             Self::Device { rank, error } => write!(
                 f,
                 "the window does not reach rank {rank} any more: {error}; most likely that rank has ended or unmapped its part"
+            ),
+            Self::LockDesign { rank } => write!(
+                f,
+                "rank {rank} asks for another design of the window's locks than the first member: all give the same \
+                 (WindowOptions::lock or STRAIT_WINDOW_LOCK)"
+            ),
+            Self::LockBroken { target } => write!(
+                f,
+                "the queue for the lock of target {target} broke when a member in it died: of this window that lock is lost; \
+                 make another window, or choose another design (STRAIT_WINDOW_LOCK)"
             ),
             Self::EpochOpen { call } => {
                 write!(f, "{call} within an epoch that it would begin: end that first")

@@ -20,6 +20,7 @@ mod expose;
 mod far;
 mod local;
 mod part;
+mod passive;
 mod request;
 
 use core::cell::{Cell, RefCell};
@@ -38,12 +39,15 @@ pub use error::WindowError;
 pub use expose::Exposable;
 pub(crate) use far::failed;
 pub use local::Local;
+pub(crate) use passive::Desks;
+pub use passive::{LockCounters, LockDesign, LockPolicy, WindowOptions};
 
 use crate::endpoint::{part_of, part_of_mut};
 use crate::{Error, Group, World};
 use create::Own;
 use epoch::Epochs;
 use part::Part;
+use passive::Passive;
 
 /// Flushes between two looks at everything else, so that a rank that makes no other calls serves its peers, and learns of
 /// their deaths.
@@ -119,6 +123,7 @@ pub struct Window<'world> {
     /// This member's own.
     block: Block,
     epochs: RefCell<Epochs>,
+    passive: Passive,
     until_poll: Cell<u32>,
     /// Bytes of the longest accumulate between nodes that this member carries out by itself.
     own_up_to: Cell<usize>,
@@ -261,7 +266,11 @@ impl<'world> Window<'world> {
     /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH`.
     #[inline]
     pub fn flush(&self, target: u32) -> Result<(), Error> {
-        let rank = self.part(target)?.rank;
+        let Part { rank, awaited, .. } = self.part(target)?;
+        if awaited.get() {
+            self.await_asked_lock(target)?;
+        }
+        let rank = *rank;
         rma::flush();
         self.poll_sometimes()?;
         self.flush_far(self.part(target)?)?;

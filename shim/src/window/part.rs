@@ -32,7 +32,7 @@ pub(super) struct Part {
     pub(super) far: Option<Far>,
     /// Errands that this member has sent there.
     pub(super) errands: Cell<u64>,
-    /// Whether an access epoch was started whose post has not been seen.
+    /// Whether an access epoch was started whose post has not been seen, or whose lock is not had.
     pub(super) awaited: Cell<bool>,
 }
 
@@ -70,7 +70,7 @@ impl Window<'_> {
     ) -> Result<(&Part, usize), Error> {
         let part = self.part(target)?;
         if part.awaited.get() {
-            self.await_post(target)?;
+            self.await_access(target)?;
         }
         let offset = displacement.checked_mul(part.unit);
         let end = offset.and_then(|offset| offset.checked_add(extent));

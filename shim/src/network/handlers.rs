@@ -1,4 +1,4 @@
-//! The desks of windows: where errands come in, and the handler that carries them out (`[OneSided04]` §3.3.2).
+//! The handlers of windows: where errands come in, and the handler that carries them out (`[OneSided04]` §3.3.2).
 //!
 //! The handler runs where progress is made: in the calls of the target, and in its progress thread. A message that an origin sends
 //! behind an errand is an event of the device, so a target that sleeps wakes up for it.
@@ -16,7 +16,7 @@ use crate::Rank;
 
 /// What a member of a window gives its handler.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Handler {
     /// The member's part.
     pub(crate) part: Part,
     /// [`TRAYS`] trays for each member, registered.
@@ -46,9 +46,9 @@ pub(crate) struct Guest {
     pub(crate) done: u64,
 }
 
-/// The name of a desk, until it is closed.
+/// The name of a handler, until it is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct DeskId(usize);
+pub(crate) struct HandlerId(usize);
 
 /// How far a handler is with an errand.
 #[derive(Clone, Copy, Debug)]
@@ -76,10 +76,10 @@ struct Job {
     stage: Stage,
 }
 
-/// A desk, and what its handler is about.
+/// A handler, and what its handler is about.
 #[derive(Debug)]
 struct Open {
-    desk: Desk,
+    handler: Handler,
     job: Option<Job>,
     /// Whose turn it was last.
     last: usize,
@@ -87,15 +87,15 @@ struct Open {
 
 /// By name, and the receives for what wakes their handlers.
 #[derive(Debug, Default)]
-pub(super) struct Desks {
+pub(super) struct Handlers {
     all: Vec<Option<Open>>,
     /// Receives that are to be posted.
     owed: usize,
-    /// Receives that are posted for desks that are closed.
+    /// Receives that are posted for handlers that are closed.
     spare: usize,
 }
 
-impl Desk {
+impl Handler {
     /// The handler's own word.
     const fn word(&self) -> Piece {
         Piece { base: self.words.cast(), length: 8, key: self.key }
@@ -116,38 +116,38 @@ impl Desk {
 }
 
 impl<H: Hca> Network<H> {
-    /// Opens a desk: its handler works until [`Network::close_desk`].
+    /// Opens a handler: its handler works until [`Network::close_handler`].
     ///
     /// # Safety
     ///
     /// The part and the trays are valid until then, and reached as [`Errand::carry_out`] says.
-    pub(crate) unsafe fn open_desk(&mut self, desk: Desk) -> DeskId {
-        let wanted = desk.guests.len() * TRAYS;
-        let Desks { all, owed, spare } = &mut self.desks;
+    pub(crate) unsafe fn open_handler(&mut self, handler: Handler) -> HandlerId {
+        let wanted = handler.guests.len() * TRAYS;
+        let Handlers { all, owed, spare } = &mut self.handlers;
         let found = wanted.min(*spare);
         (*spare, *owed) = (*spare - found, *owed + wanted - found);
         let free = all.iter().position(Option::is_none).unwrap_or(all.len());
         all.resize_with(all.len().max(free + 1), || None);
-        all[free] = Some(Open { desk, job: None, last: 0 });
+        all[free] = Some(Open { handler, job: None, last: 0 });
         self.post_owed();
-        DeskId(free)
+        HandlerId(free)
     }
 
-    /// Closes a desk. No origin asks it for anything any more.
-    pub(crate) fn close_desk(&mut self, DeskId(id): DeskId) {
-        if let Some(open) = self.desks.all[id].take() {
-            self.desks.spare += open.desk.guests.len() * TRAYS;
+    /// Closes a handler. No origin asks it for anything any more.
+    pub(crate) fn close_handler(&mut self, HandlerId(id): HandlerId) {
+        if let Some(open) = self.handlers.all[id].take() {
+            self.handlers.spare += open.handler.guests.len() * TRAYS;
         }
     }
 
     /// An errand has come on a lane.
     pub(super) fn errand_came(&mut self, lane: LaneId) {
-        let open = self.desks.all.iter_mut().flatten();
-        let mut guests = open.flat_map(|open| &mut open.desk.guests);
+        let open = self.handlers.all.iter_mut().flatten();
+        let mut guests = open.flat_map(|open| &mut open.handler.guests);
         if let Some(guest) = guests.find(|guest| guest.lane == lane) {
             guest.come += 1;
         }
-        self.desks.owed += 1;
+        self.handlers.owed += 1;
         self.post_owed();
     }
 
@@ -155,10 +155,10 @@ impl<H: Hca> Network<H> {
     fn post_owed(&mut self) {
         // It holds no byte, so it may be anywhere.
         let nothing = Piece { base: NonNull::dangling(), length: 0, key: 0 };
-        while self.desks.owed > 0 {
+        while self.handlers.owed > 0 {
             // SAFETY: there is nothing to keep valid.
             match unsafe { self.device.post_receive(0, nothing) } {
-                Ok(()) => self.desks.owed -= 1,
+                Ok(()) => self.handlers.owed -= 1,
                 // Later; or never, and then its connections are broken.
                 Err(_) => return,
             }
@@ -168,10 +168,10 @@ impl<H: Hca> Network<H> {
     /// Goes on with what origins asked for. Says whether anything moved. `is_gone` says who will not give a lock back.
     pub(crate) fn serve(&mut self, is_gone: impl Fn(Rank) -> bool) -> Result<bool, Corrupt> {
         let mut moved = false;
-        for id in 0..self.desks.all.len() {
-            let Some(mut open) = self.desks.all[id].take() else { continue };
+        for id in 0..self.handlers.all.len() {
+            let Some(mut open) = self.handlers.all[id].take() else { continue };
             let served = self.serve_one(&mut open, &is_gone);
-            self.desks.all[id] = Some(open);
+            self.handlers.all[id] = Some(open);
             moved |= served?;
         }
         Ok(moved)
@@ -190,15 +190,15 @@ impl<H: Hca> Network<H> {
             };
             let stage = match job.stage {
                 Stage::Asking { .. } | Stage::Locking { .. } | Stage::Unlocking => {
-                    self.lock_and_combine(&open.desk, &job, is_gone).inspect_err(|_| {
+                    self.lock_and_combine(&open.handler, &job, is_gone).inspect_err(|_| {
                         // Nobody can be served any more, and all shall know it.
-                        open.desk.guests.iter().for_each(|guest| self.break_lane(guest.lane));
+                        open.handler.guests.iter().for_each(|guest| self.break_lane(guest.lane));
                     })
                 }
-                Stage::Giving | Stage::Telling | Stage::Told => self.answer(&open.desk, &job),
+                Stage::Giving | Stage::Telling | Stage::Told => self.answer(&open.handler, &job),
             };
             match stage {
-                Ok(Some(Stage::Told)) => open.desk.guests[job.place].done += 1,
+                Ok(Some(Stage::Told)) => open.handler.guests[job.place].done += 1,
                 Ok(Some(stage)) => {
                     job.stage = stage;
                     open.job = Some(job);
@@ -208,7 +208,7 @@ impl<H: Hca> Network<H> {
                     return Ok(moved);
                 }
                 // It asks for nothing any more.
-                Err(_) => open.desk.guests[job.place].done = open.desk.guests[job.place].come,
+                Err(_) => open.handler.guests[job.place].done = open.handler.guests[job.place].come,
             }
             moved = true;
         }
@@ -217,14 +217,14 @@ impl<H: Hca> Network<H> {
     /// The steps under the lock. `None`: not now.
     fn lock_and_combine(
         &mut self,
-        desk: &Desk,
+        handler: &Handler,
         job: &Job,
         is_gone: &impl Fn(Rank) -> bool,
     ) -> Result<Option<Stage>, LaneError> {
-        let (own, holder) = (desk.own, u64::from(self.me) + 1);
-        let lock = desk.block.after(Block::stripe_offset(job.errand.offset));
+        let (own, holder) = (handler.own, u64::from(self.me) + 1);
+        let lock = handler.block.after(Block::stripe_offset(job.errand.offset));
         let mut ask = |change: Change| {
-            let operation = change.of(lock, desk.word());
+            let operation = change.of(lock, handler.word());
             // SAFETY: the word is the handler's, which asks for one thing at a time.
             self.on_lane(own, |lane, device| unsafe { lane.ask_aside(device, operation) })
         };
@@ -238,11 +238,11 @@ impl<H: Hca> Network<H> {
                     return Ok(None);
                 }
                 // SAFETY: the device is done with the word.
-                let found = unsafe { desk.words.read() };
+                let found = unsafe { handler.words.read() };
                 if found == expected {
                     reached(Step::AccumulateLocked);
                     // SAFETY: read for this part, from this tray, which is the handler's until the origin is told.
-                    unsafe { job.errand.carry_out(desk.part, desk.tray(job.place)) };
+                    unsafe { job.errand.carry_out(handler.part, handler.tray(job.place)) };
                     reached(Step::AccumulateWritten);
                     return Ok(Some(Stage::Unlocking));
                 }
@@ -255,21 +255,21 @@ impl<H: Hca> Network<H> {
     }
 
     /// The steps towards the origin. `None`: not now.
-    fn answer(&mut self, desk: &Desk, job: &Job) -> Result<Option<Stage>, LaneError> {
-        let Guest { lane, images, word, done, .. } = desk.guests[job.place];
+    fn answer(&mut self, handler: &Handler, job: &Job) -> Result<Option<Stage>, LaneError> {
+        let Guest { lane, images, word, done, .. } = handler.guests[job.place];
         if let Stage::Giving = job.stage {
             let Some(length) = job.errand.answer() else { return Ok(Some(Stage::Telling)) };
             // SAFETY: a tray is long enough.
-            let base = unsafe { Errand::operands(desk.tray(job.place)) };
-            let piece = Piece { base, length: length as u32, key: desk.key };
+            let base = unsafe { Errand::operands(handler.tray(job.place)) };
+            let piece = Piece { base, length: length as u32, key: handler.key };
             let to = images.after(done as usize % TRAYS * TRAY + Errand::filled(0));
             // It is as it is until the origin is told, behind this.
             return Ok(self.write_aside(lane, piece, to)?.map(|_| Stage::Telling));
         }
-        let number = desk.word_for(job.place);
+        let number = handler.word_for(job.place);
         // SAFETY: the handler's. A device that has not sent the number before yet sends this one twice, which is as true.
         unsafe { number.write(done + 1) };
-        let piece = Piece { base: number.cast(), length: 8, key: desk.key };
+        let piece = Piece { base: number.cast(), length: 8, key: handler.key };
         Ok(self.write_aside(lane, piece, word)?.map(|_| Stage::Told))
     }
 
@@ -281,7 +281,7 @@ impl<H: Hca> Network<H> {
         to: Remote,
     ) -> Result<Option<u64>, LaneError> {
         let operation = Operation::Write { from: &[piece], to };
-        // SAFETY: trays and words are registered as long as the desk is open.
+        // SAFETY: trays and words are registered as long as the handler is open.
         self.on_lane(lane, |lane, device| unsafe { lane.ask_aside(device, operation) })
     }
 }
@@ -289,15 +289,15 @@ impl<H: Hca> Network<H> {
 impl Open {
     /// The next errand, of whoever's turn it is.
     fn next(&mut self) -> Result<Option<Job>, Corrupt> {
-        let Desk { guests, part, .. } = &self.desk;
+        let Handler { guests, part, .. } = &self.handler;
         let by_turns = (0..guests.len()).map(|more| (self.last + 1 + more) % guests.len());
         let mut waiting = by_turns.filter(|place| guests[*place].come > guests[*place].done);
         let Some(place) = waiting.next() else { return Ok(None) };
         // SAFETY: the origin has written the tray, and leaves it alone until it is told that the errand is done.
-        let errand = unsafe { Errand::read(self.desk.tray(place), *part) };
+        let errand = unsafe { Errand::read(self.handler.tray(place), *part) };
         self.last = place;
         if errand.is_err() {
-            self.desk.guests[place].done = self.desk.guests[place].come;
+            self.handler.guests[place].done = self.handler.guests[place].come;
         }
         Ok(Some(Job { place, errand: errand?, stage: Stage::Asking { expected: 0 } }))
     }
