@@ -44,7 +44,7 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 13] = [
+const TOOLS: [Tool; 14] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,

@@ -42,6 +42,7 @@ pub enum Step {
     WindowCompleted,
     AccumulateLocked,
     AccumulateWritten,
+    ErrandSent,
 }
 
 impl Step {
@@ -79,11 +80,12 @@ impl Step {
         Self::SeatLeft,
     ];
 
-    /// Those of windows, in the order of a round: posting, an accumulate under a lock, completing.
-    pub const OF_WINDOWS: [Self; 4] = [
+    /// Those of windows, in the order of a round: posting, an accumulate under a lock, one by the target's handler, completing.
+    pub const OF_WINDOWS: [Self; 5] = [
         Self::WindowPosted,
         Self::AccumulateLocked,
         Self::AccumulateWritten,
+        Self::ErrandSent,
         Self::WindowCompleted,
     ];
 }
