@@ -245,19 +245,22 @@ pub(super) enum Filled {
 /// Of the part of `length` bytes at `offset` of a message of `total` bytes. A part fits a parcel.
 #[inline(always)]
 const fn head(total: usize, offset: usize, length: usize, number: u32) -> ParcelHead {
-    let pieces = if offset == 0 { pieces(length) } else { 0 };
+    let pieces = if offset == 0 { pieces(total) } else { 0 };
     // At most `PARCELS_MAX`, and `PIECES_MAX`.
     let (number, pieces) = (number as u16, pieces as u16);
     ParcelHead { total: total as u64, offset: offset as u64, length: length as u32, number, pieces }
 }
 
-/// Pieces in which the first part of a message is filled while the peer reads. 0: it is filled before.
+/// Pieces in which the first part of a message of `total` bytes is filled while the peer reads. 0: it is filled before.
 #[inline(always)]
-const fn pieces(length: usize) -> u32 {
-    let pieces = length.div_ceil(PIECE_LEAST) as u32;
-    match pieces {
+const fn pieces(total: usize) -> u32 {
+    if total > PARCEL {
+        // The peer meets the message meanwhile. Smaller pieces it would read while we fill the next parcel, which is slower.
+        return 1;
+    }
+    match total.div_ceil(PIECE_LEAST) as u32 {
         1 => 0,
-        2..PIECES_MAX => pieces,
+        pieces @ 2..PIECES_MAX => pieces,
         _ => PIECES_MAX,
     }
 }
