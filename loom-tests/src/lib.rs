@@ -24,7 +24,7 @@ pub use std::{sync::Arc, thread};
 pub fn model(scenario: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(2);
-    explore(&builder, scenario);
+    explore(builder, scenario);
 }
 
 /// Explores every interleaving of `scenario`, however many preemptions it takes: for two threads that do little.
@@ -33,19 +33,29 @@ pub fn model(scenario: impl Fn() + Send + Sync + 'static) {
 pub fn model_in_full(scenario: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = None;
-    explore(&builder, scenario);
+    explore(builder, scenario);
+}
+
+/// Explores `scenario` up to so many preemptions, whatever `LOOM_MAX_PREEMPTIONS` says: for two threads that do much.
+#[cfg(strait_loom)]
+#[track_caller]
+pub fn model_within(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    explore(builder, scenario);
 }
 
 /// Runs the model and says how much it explored: one that explores little proves little.
 #[cfg(strait_loom)]
 #[track_caller]
-fn explore(builder: &loom::model::Builder, scenario: impl Fn() + Send + Sync + 'static) {
+fn explore(mut builder: loom::model::Builder, scenario: impl Fn() + Send + Sync + 'static) {
     use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     let place = core::panic::Location::caller();
     let executions = std::sync::Arc::new(AtomicU64::new(0));
     let counter = std::sync::Arc::clone(&executions);
     let begun = std::time::Instant::now();
+    builder.max_branches = 10_000;
     builder.check(move || {
         counter.fetch_add(1, Relaxed);
         scenario();
@@ -65,3 +75,9 @@ pub fn model(scenario: impl Fn() + Send + Sync + 'static) {
 
 #[cfg(not(strait_loom))]
 pub use model as model_in_full;
+
+/// As [`model`].
+#[cfg(not(strait_loom))]
+pub fn model_within(_preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    model(scenario);
+}

@@ -19,9 +19,12 @@ macro_rules! atomic {
     ($(#[$doc:meta])* $name:ident, $integer:ty) => {
         $(#[$doc])*
         #[derive(Debug)]
-        #[repr(transparent)]
+        #[cfg_attr(not(strait_loom), repr(transparent))]
         pub struct $name(
             #[allow(clippy::disallowed_types, reason = "this is the facade")] provider::$name,
+            /// What each load writes, for loom's sake.
+            #[cfg(strait_loom)]
+            provider::AtomicU8,
         );
 
         #[allow(clippy::disallowed_types, reason = "this is the facade")]
@@ -37,13 +40,17 @@ macro_rules! atomic {
             #[cfg(strait_loom)]
             #[must_use]
             pub fn new(value: $integer) -> Self {
-                Self(provider::$name::new(value))
+                Self(provider::$name::new(value), provider::AtomicU8::new(0))
             }
 
             /// Reads the value.
             #[inline(always)]
             #[must_use]
             pub fn load(&self, ordering: Ordering) -> $integer {
+                // Loom forgets a thread's load once another thread loads the same, and then never tries the other's next write
+                // before it (its issues 166 and 392). Of writes it forgets none.
+                #[cfg(strait_loom)]
+                self.1.fetch_add(0, Ordering::Relaxed);
                 self.0.load(ordering)
             }
 
