@@ -162,15 +162,17 @@ impl Parcels {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(strait_loom)))]
 mod tests {
     use super::*;
 
     fn pair(count: u32) -> [Parcels; 2] {
         static MEMORY: [u8; 4 * PARCEL] = [0; 4 * PARCEL];
-        let memory = NonNull::from(&MEMORY).cast();
-        // SAFETY: the memory is there for ever, and has room for as many; nothing is read or written.
-        [false, true].map(|higher| unsafe { Parcels::new(memory, count, higher) })
+        static MARKS: [Mark; 4 * PIECES_MAX as usize] =
+            [const { CacheLine(AtomicU64::new(0)) }; 4 * PIECES_MAX as usize];
+        let (marks, memory) = (NonNull::from(&MARKS).cast(), NonNull::from(&MEMORY).cast());
+        // SAFETY: the memory is there for ever, and has room for as many; nothing of the parcels is read or written.
+        [false, true].map(|higher| unsafe { Parcels::new(marks, memory, count, higher) })
     }
 
     #[test]
@@ -187,6 +189,23 @@ mod tests {
         assert!(high.hold(3 * PARCEL) && low.hold(PARCEL));
         assert_eq!(high.next().unwrap().0, 0, "what came last goes first");
         assert_eq!(low.next().unwrap().0, 1);
+    }
+
+    #[test]
+    fn a_part_is_there_as_far_as_its_pieces_are_marked() {
+        let [low, high] = pair(4);
+        let (mut sequence, length) = (Sequence::first(0, 1), 5000);
+        let head = ParcelHead { total: 5000, offset: 0, length, number: 3, pieces: 3 };
+        assert_eq!(high.filled(&ParcelHead { pieces: 0, ..head }, sequence, 0), 5000);
+        assert_eq!((high.filled(&head, sequence, 0), head.piece()), (0, 1728));
+        low.mark(3, 1, sequence);
+        assert_eq!(high.filled(&head, sequence, 0), 0, "in order");
+        low.mark(3, 0, sequence);
+        assert_eq!(high.filled(&head, sequence, 0), 2 * 1728);
+        low.mark(3, 2, sequence);
+        assert_eq!(high.filled(&head, sequence, 2 * 1728), 5000);
+        sequence += 1;
+        assert_eq!(high.filled(&head, sequence, 0), 0, "of an earlier packet");
     }
 
     #[test]
