@@ -4,6 +4,8 @@
 //! slower than loads and stores when the two addresses are a few bytes apart but for whole pages, as those of a user's buffer
 //! and a page of the segment often are.
 
+use crate::sync::has_avx;
+
 /// Least bytes of a copy by wide registers. Shorter ones `memcpy` makes the same way itself.
 const WIDE_LEAST: usize = 2048;
 
@@ -14,69 +16,59 @@ const WIDE_LEAST: usize = 2048;
 /// `source` is valid for reads and `destination` for writes of `length` bytes. Where the two overlap, any bytes may be the result.
 #[inline(always)]
 pub unsafe fn copy_cached(source: *const u8, destination: *mut u8, length: usize) {
-    if length >= WIDE_LEAST && wide::is_here() {
-        // SAFETY: by the contract, and it is here.
-        unsafe { wide::copy(source, destination, length) };
+    if length >= WIDE_LEAST && has_avx() {
+        // SAFETY: by the contract, and there are such registers.
+        unsafe { copy_vectors(source, destination, length) };
     } else {
         // SAFETY: by the contract.
         unsafe { source.copy_to(destination, length) };
     }
 }
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri), not(strait_loom)))]
-mod wide {
+/// # Safety
+///
+/// As for [`copy_cached`]; `length` is at least [`WIDE_LEAST`], and [`has_avx`].
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+#[target_feature(enable = "avx")]
+unsafe fn copy_vectors(source: *const u8, destination: *mut u8, length: usize) {
     use core::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_storeu_si256};
 
-    const VECTOR: usize = size_of::<__m256i>();
-
     /// Vectors of a turn of the loop: two lines.
-    const TURN: usize = 4;
-    const BYTES: usize = TURN * VECTOR;
+    const VECTORS: usize = 4;
+    const BYTES: usize = VECTORS * size_of::<__m256i>();
 
-    cpufeatures::new!(avx, "avx");
-
-    /// Whether this processor has registers of 32 bytes, and the system keeps them.
-    #[inline(always)]
-    pub(super) fn is_here() -> bool {
-        avx::get()
-    }
-
-    /// # Safety
-    ///
-    /// As for [`super::copy_cached`]; `length` is at least [`BYTES`], and [`is_here`].
-    #[target_feature(enable = "avx")]
-    pub(super) unsafe fn copy(source: *const u8, destination: *mut u8, length: usize) {
-        let last = length - BYTES;
-        let turn = |at: usize| {
-            // SAFETY: `at` is at most `last`, so all lies within `length` bytes.
-            unsafe {
-                let (from, to) = (source.add(at).cast::<__m256i>(), destination.add(at).cast());
-                // All loads come before the stores: more lines are on their way at a time.
-                let vectors: [__m256i; TURN] =
-                    core::array::from_fn(|number| _mm256_loadu_si256(from.add(number)));
-                for (number, vector) in vectors.into_iter().enumerate() {
-                    _mm256_storeu_si256(<*mut __m256i>::add(to, number), vector);
-                }
+    let last = length - BYTES;
+    let turn = |at: usize| {
+        // SAFETY: `at` is at most `last`, so all lies within `length` bytes.
+        unsafe {
+            let from = source.add(at).cast::<__m256i>();
+            let to = destination.add(at).cast::<__m256i>();
+            // All loads come before the stores: more lines are on their way at a time.
+            let vectors: [__m256i; VECTORS] =
+                core::array::from_fn(|number| _mm256_loadu_si256(from.add(number)));
+            for (number, vector) in vectors.into_iter().enumerate() {
+                _mm256_storeu_si256(to.add(number), vector);
             }
-        };
-        let mut at = 0;
-        while at < last {
-            turn(at);
-            at += BYTES;
         }
-        // The last bytes, some of them for the second time.
-        turn(last);
+    };
+    let mut at = 0;
+    while at < last {
+        turn(at);
+        at += BYTES;
     }
+    // The last bytes, some of them for the second time.
+    turn(last);
 }
 
-/// Where there are no such registers, or nobody knows.
-#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri), not(strait_loom))))]
-mod wide {
-    pub(super) const fn is_here() -> bool {
-        false
-    }
-
-    pub(super) const unsafe fn copy(_: *const u8, _: *mut u8, _: usize) {}
+/// Where there are no such registers.
+///
+/// # Safety
+///
+/// As for [`copy_cached`].
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
+unsafe fn copy_vectors(source: *const u8, destination: *mut u8, length: usize) {
+    // SAFETY: by the contract.
+    unsafe { source.copy_to(destination, length) };
 }
 
 #[cfg(test)]
