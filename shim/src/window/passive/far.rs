@@ -7,7 +7,7 @@ use strait_core::rma::{Block, Change, Lane};
 use super::Way;
 use crate::Error;
 use crate::network::JobDevice;
-use crate::window::far::{Far, after};
+use crate::window::far::Far;
 use crate::window::part::Part;
 use crate::window::{Window, WindowError};
 
@@ -137,7 +137,7 @@ impl Window<'_> {
     pub(super) fn far_word(&self, member: u32, offset: usize) -> Result<Reached<'_, '_>, Error> {
         let Part { far, rank, .. } = self.part(member)?;
         let far = far.as_ref().ok_or(WindowError::OtherNode { rank: *rank })?;
-        let there: Remote = after(far.block, Block::locks_offset(self.parts.len() as u32) + offset);
+        let there = far.block.after(Block::locks_offset(self.parts.len() as u32) + offset);
         Ok(Reached::Far(FarWord { window: self, far, there }))
     }
 }
