@@ -13,6 +13,8 @@ pub enum Step {
     BatonPassed,
     FastboxFilled,
     FastboxSent,
+    ParcelNamed,
+    PieceFilled,
     CellTaken,
     CellHeld,
     CellSwapped,
@@ -46,13 +48,15 @@ pub enum Step {
 }
 
 impl Step {
-    /// Those of messages and groups, in the order of what they belong to: sending by baton, fastbox and cell; receiving from
+    /// Those of messages and groups, in the order of what they belong to: sending by baton, fastbox, parcel and cell; receiving from
     /// a cell; waking; a large message, also one that its receiver asked for; an offered one; a barrier.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::BatonFilled,
         Self::BatonPassed,
         Self::FastboxFilled,
         Self::FastboxSent,
+        Self::ParcelNamed,
+        Self::PieceFilled,
         Self::CellTaken,
         Self::CellHeld,
         Self::CellSwapped,

@@ -207,11 +207,11 @@ impl<'world> Group<'world> {
         self.make(unit, options.into(), |_| Ok(Offer { base, length, keeper: Some(keeper) }))
     }
 
-    /// As [`Group::create_window`], over memory that stays the caller's: what a C interface needs.
+    /// As [`Group::create_window_for`], over memory that stays the caller's: what a C interface needs.
     ///
     /// # Errors
     ///
-    /// As [`Group::create_window`].
+    /// As [`Group::create_window_for`].
     ///
     /// # Safety
     ///
@@ -222,8 +222,9 @@ impl<'world> Group<'world> {
         base: NonNull<u8>,
         length: usize,
         unit: usize,
+        options: impl Into<WindowOptions>,
     ) -> Result<Window<'world>, Error> {
-        self.make(unit, WindowOptions::default(), |_| Ok(Offer { base, length, keeper: None }))
+        self.make(unit, options.into(), |_| Ok(Offer { base, length, keeper: None }))
     }
 
     /// Makes a window of the part that `offer` gives.
