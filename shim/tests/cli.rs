@@ -162,7 +162,8 @@ fn bandwidth_and_rate_of_two_pairs() {
 
 #[test]
 fn one_sided_operations_stand_beside_what_is_bare() {
-    for (bench, sizes) in [("put", 2), ("get", 2), ("accumulate", 4)] {
+    // Of a pair; both ways and in blocks; and of one to three origins.
+    for (bench, sizes) in [("put", 2 + 6 + 3), ("get", 2), ("accumulate", 4 + 3)] {
         for memory in ["segment", "private"] {
             let memory = format!("--memory={memory}");
             let arguments = ["bench", bench, "-n4", "--bytes=40K", &memory];
@@ -177,6 +178,22 @@ fn one_sided_operations_stand_beside_what_is_bare() {
     let rows = strait(&[&["bench", "sync"], &LITTLE[..]].concat()).rows();
     assert_eq!(rows.iter().filter(|row| row["metric"] == "time").count(), 4, "{rows:?}");
     assert_eq!(has(&rows, "sync", "ratio", 0), bare_lines(), "{rows:?}");
+}
+
+#[test]
+fn one_sided_operations_between_nodes_stand_beside_messages() {
+    for (bench, ranks, times) in
+        [("put", 2, 3 + 1 + 6), ("get", 2, 3 + 1), ("accumulate", 2, 1 + 2), ("sync", 4, 4 + 6)]
+    {
+        let number = format!("-n{ranks}");
+        let arguments = ["bench", bench, "--nodes=2", &number];
+        let size: &[_] = if bench == "sync" { &[] } else { &["--bytes=4K"] };
+        let rows = strait(&[&arguments, size, &LITTLE[..]].concat()).rows();
+        let found = rows.iter().filter(|row| row["metric"] == "time").count();
+        assert_eq!(found, times, "{rows:?}");
+        assert!(rows.iter().any(|row| row["metric"] == "send_recv"), "{rows:?}");
+        assert_eq!(rows.iter().any(|row| row["metric"] == "lock"), bench == "accumulate");
+    }
 }
 
 /// Two ranks are their own neighbours in one direction; eight take turns on most machines that test this. Each tile of

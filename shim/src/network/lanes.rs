@@ -47,6 +47,11 @@ impl<H: Hca> Network<H> {
         Ok((LaneId(free), address))
     }
 
+    /// Whether a lane is open.
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.lanes.0.iter().any(Option::is_some)
+    }
+
     /// Connects a lane to the peer's end. Called again until it is true.
     pub(crate) fn connect_lane(
         &mut self,

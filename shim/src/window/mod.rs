@@ -273,7 +273,10 @@ impl<'world> Window<'world> {
         let rank = *rank;
         rma::flush();
         self.poll_sometimes()?;
-        self.flush_far(self.part(target)?)?;
+        let part = self.part(target)?;
+        if part.far.is_some() {
+            self.flush_far(part)?;
+        }
         match self.world.turn().gone(rank) {
             None => Ok(()),
             Some(how) => Err(how.fault(rank).into()),
@@ -293,8 +296,8 @@ impl<'world> Window<'world> {
     pub fn flush_all(&self) -> Result<(), Error> {
         rma::flush();
         self.poll_sometimes()?;
-        let all = self.parts.iter().map(|part| unless_gone(self.flush_far(part)));
-        all.fold(Ok(()), Result::and)
+        let far = self.parts.iter().filter(|part| part.far.is_some());
+        far.map(|part| unless_gone(self.flush_far(part))).fold(Ok(()), Result::and)
     }
 
     /// Completes this rank's operations here: their buffers may be used again. They are complete anyway.

@@ -85,6 +85,11 @@ impl World {
         self.turn().motor().gear.network.as_deref_mut().map(act)
     }
 
+    /// Whether there are windows that span nodes: their signals are written by devices, and ring nothing.
+    pub(super) fn has_far_windows(&self) -> bool {
+        self.with_network(|network| network.has_lanes()).unwrap_or(false)
+    }
+
     /// Says to all peers on other nodes that this rank leaves, and waits until they know or are gone.
     pub(super) fn leave_network(&self) -> Result<(), Error> {
         if self.turn().motor().gear.network.is_some() {

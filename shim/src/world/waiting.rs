@@ -87,7 +87,7 @@ impl World {
     ) -> Result<Option<T>, Error> {
         let place = &self.turns.place;
         let bell = place.bell();
-        let vigil = self.turn().motor().keep_vigil();
+        let vigil = self.turn().motor().keep_vigil() && !self.has_far_windows();
         let longest = place.sleep.lie_down(bell.get());
         let found = look();
         let moved = if found.is_some() { Ok(true) } else { self.progress() };

@@ -53,13 +53,9 @@ pub(super) fn run(
         tell(stage, report, "put", name, bytes, Some("messages"), &samples)?;
     }
     for block in BLOCKS {
-        let blocks = |stride| Blocks {
-            window: &window,
-            target,
-            data: vec![1; COUNT * block],
-            shape: Shape::Strided { count: COUNT, block, stride },
-        };
-        let (mut bare, mut work) = (blocks(block), blocks(2 * block));
+        let put = |shape| Blocks { window: &window, target, data: vec![1; COUNT * block], shape };
+        let mut bare = put(Shape::Contiguous { length: COUNT * block });
+        let mut work = put(Shape::Strided { count: COUNT, block, stride: 2 * block });
         let samples = measure(stage, effort, Some(&mut bare), &mut work)?;
         let name = format!("{COUNT} blocks of {}", stats::bytes(block));
         tell(stage, report, "put", name, COUNT * block, Some("without_gaps"), &samples)?;
