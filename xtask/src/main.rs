@@ -11,8 +11,10 @@ mod icount;
 mod install;
 mod ladder;
 mod launchers;
+mod library;
 mod loom;
 mod miri;
+mod mpi;
 mod mutants;
 mod no_std;
 mod qemu;
@@ -66,10 +68,16 @@ enum Command {
         #[arg(long)]
         prefix: PathBuf,
     },
+    /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
+    Mpi,
+    /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
+    Provider,
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Boot the core, without an operating system, on a virtual machine.
     Bare,
+    /// The C library: its symbols, how it is loaded, and where its fast path lies.
+    Library,
     /// Explore the interleavings of every atomic algorithm.
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
@@ -106,8 +114,11 @@ fn main() -> ExitCode {
         Command::Launchers => launchers::run(&shell),
         Command::Ffi => ffi::run(&shell),
         Command::Install { prefix } => install::run(&shell, &prefix),
+        Command::Mpi => mpi::run(&shell),
+        Command::Provider => mpi::provider(&shell),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
+        Command::Library => library::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),
