@@ -134,8 +134,8 @@ unsafe extern "C" fn strait_memory_free(world: Handle, base: *mut c_void) -> c_i
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strait_invalidate(world: Handle, base: *const c_void, bytes: usize) -> c_int {
     enter("strait_invalidate", world, || {
-        let memory = base.addr()..base.addr().saturating_add(bytes);
         // SAFETY: by the contract.
-        Ok(unsafe { handle::world(world) }?.world().forget_memory(memory)?)
+        let world = unsafe { handle::world(world) }?.world();
+        Ok(world.forget_memory(base.addr()..base.addr().saturating_add(bytes))?)
     })
 }

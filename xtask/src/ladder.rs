@@ -25,8 +25,8 @@ const RUNGS: [Rung; 15] = [
         proves: "programs start under launchers that know nothing of Strait",
         run: launchers::run,
     },
-    Rung { name: "ffi", proves: "the C interface, from C and C++", run: ffi::run },
     Rung { name: "mpi", proves: "other MPIs run on Strait, unmodified", run: mpi::run },
+    Rung { name: "ffi", proves: "the C interface, from C and C++", run: ffi::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
     Rung { name: "bare", proves: "the core works without a system", run: bare::run },
     Rung {

@@ -60,6 +60,10 @@ enum Command {
     Unit,
     /// Programs under launchers that know nothing of Strait.
     Launchers,
+    /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
+    Mpi,
+    /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
+    Provider,
     /// Programs in C and C++ with what `install` installs.
     Ffi,
     /// Install the C library, its header and the launcher.
@@ -68,10 +72,6 @@ enum Command {
         #[arg(long)]
         prefix: PathBuf,
     },
-    /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
-    Mpi,
-    /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
-    Provider,
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Boot the core, without an operating system, on a virtual machine.
@@ -112,10 +112,10 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&shell),
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
-        Command::Ffi => ffi::run(&shell),
-        Command::Install { prefix } => install::run(&shell, &prefix),
         Command::Mpi => mpi::run(&shell),
         Command::Provider => mpi::provider(&shell),
+        Command::Ffi => ffi::run(&shell),
+        Command::Install { prefix } => install::run(&shell, &prefix),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
         Command::Library => library::run(&shell),
