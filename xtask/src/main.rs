@@ -14,6 +14,7 @@ mod launchers;
 mod library;
 mod loom;
 mod miri;
+mod mpi;
 mod mutants;
 mod no_std;
 mod qemu;
@@ -59,6 +60,10 @@ enum Command {
     Unit,
     /// Programs under launchers that know nothing of Strait.
     Launchers,
+    /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
+    Mpi,
+    /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
+    Provider,
     /// Programs in C and C++ with what `install` installs.
     Ffi,
     /// Install the C library, its header and the launcher.
@@ -107,6 +112,8 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&shell),
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
+        Command::Mpi => mpi::run(&shell),
+        Command::Provider => mpi::provider(&shell),
         Command::Ffi => ffi::run(&shell),
         Command::Install { prefix } => install::run(&shell, &prefix),
         Command::NoStd => no_std::run(&shell),

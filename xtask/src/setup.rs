@@ -32,6 +32,8 @@ pub(crate) enum Tool {
     Valgrind,
     /// MPICH's launcher, `mpiexec.hydra`.
     Hydra,
+    /// libfabric's headers.
+    Libfabric,
     /// QEMU, the machine of `cargo xtask vm` and `cargo xtask bare`.
     Qemu,
     /// Make, for the driver of soft iWARP.
@@ -42,7 +44,7 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 13] = [
+const TOOLS: [Tool; 14] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
@@ -52,6 +54,7 @@ const TOOLS: [Tool; 13] = [
     Tool::PkgConfig,
     Tool::Valgrind,
     Tool::Hydra,
+    Tool::Libfabric,
     Tool::Qemu,
     Tool::Make,
     Tool::Cmake,
@@ -95,6 +98,7 @@ impl Tool {
             Self::PkgConfig => "pkg-config",
             Self::Valgrind => "valgrind",
             Self::Hydra => "mpiexec.hydra",
+            Self::Libfabric => "libfabric-dev",
             Self::Qemu => "qemu",
             Self::Make => "make",
             Self::Cmake => "cmake",
@@ -121,6 +125,7 @@ impl Tool {
             Self::PkgConfig => shell.answers("pkg-config", "--version"),
             Self::Valgrind => shell.answers("valgrind", "--version"),
             Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
+            Self::Libfabric => shell.answers("cc", "-E -include rdma/fabric.h -x c /dev/null"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Make => shell.answers("make", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
@@ -150,6 +155,7 @@ impl Tool {
             Self::PkgConfig => install_package(shell, "pkg-config"),
             Self::Valgrind => install_package(shell, "valgrind"),
             Self::Hydra => install_package(shell, "mpich"),
+            Self::Libfabric => install_package(shell, "libfabric-dev"),
             Self::Qemu => install_package(shell, "qemu-system-x86"),
             Self::Make => install_package(shell, "make"),
             Self::Cmake => install_package(shell, "cmake"),
@@ -170,6 +176,7 @@ impl Tool {
             Self::PkgConfig => "install the package pkg-config as root".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
             Self::Hydra => "install the package mpich as root".into(),
+            Self::Libfabric => "install the package libfabric-dev as root".into(),
             Self::Qemu => "install the package qemu-system-x86 as root".into(),
             Self::Make => "install the package make as root".into(),
             Self::Cmake => "install the package cmake as root".into(),
