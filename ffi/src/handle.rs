@@ -102,12 +102,17 @@ static TABLE: AtomicPtr<Slot> = AtomicPtr::new((&raw const NONE).cast_mut().cast
 /// Worlds so far. A child of `fork` goes on counting, so no handle of its own is one of its parent's.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// A number for a world that no other has, neither of this library nor of another copy of it in the process.
+/// A number that another copy of this library in the process does not have: where it is loaded, mixed so that all bits of an address
+/// count, wherever in the number one looks.
+fn copy_number() -> u64 {
+    let page = (&raw const OPENED).addr() / PAGE;
+    (page as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A number for a world that no other has, neither of this copy nor of another. The low bits, which other handles have in them, are
+/// no others' either.
 fn next_serial() -> u64 {
-    let here = (&raw const OPENED).addr() / PAGE;
-    let opened = OPENED.fetch_add(1, Relaxed);
-    // Of 52 bits; the low ones, which other handles have in them, differ between copies, too.
-    ((here as u64) << 16).wrapping_add(here as u64 + opened) & (u64::MAX >> INDEX_SHIFT)
+    (copy_number() >> INDEX_SHIFT) + OPENED.fetch_add(1, Relaxed)
 }
 
 /// The process that has worlds, or had.
@@ -220,7 +225,10 @@ pub(crate) fn bad(handle: Handle, kind: Kind) -> Box<Failure> {
 pub(crate) fn open(make: impl FnOnce(Handle) -> Instance) -> Result<Handle, Box<Failure>> {
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     prepare()?;
-    let free = slots().iter().position(|slot| slot.handle.load(Relaxed) == 0);
+    // Copies begin at different slots, too: then the other's handles lead to none here.
+    let begin = (copy_number() >> 56) as usize;
+    let mut order = (0..WORLDS).map(|place| (begin + place) % WORLDS);
+    let free = order.find(|place| slots()[*place].handle.load(Relaxed) == 0);
     let Some(free) = free else {
         let text = format!("{} worlds are open in this process: finalize some", WORLDS - 1);
         return Err(Failure::new(Code::Busy, text));

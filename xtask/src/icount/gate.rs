@@ -19,6 +19,8 @@ pub(crate) struct Gate {
 pub(crate) struct Row {
     /// The function that the program calls once for each operation.
     pub(crate) symbol: String,
+    /// The function of the program that makes the counted calls, where others make some, too: of the C interface.
+    pub(crate) caller: Option<String>,
     /// What the table calls it.
     pub(crate) label: String,
     /// Instructions in `[Nemesis07]`, table 1, where it has them.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::install;
 use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{Absence, Stop};
@@ -34,9 +35,11 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
     }
     setup::need(shell, Tool::Valgrind)?;
     let gate = gate::parse(&shell.read("benches/icount.toml")?)?;
-    let program = build(shell)?;
-    let profile = profile(shell, &program)?;
-    let counted = gate.rows.into_iter().map(|row| count(&profile, row));
+    let profiles = [profile(shell, &build(shell)?)?, profile(shell, &build_c(shell)?)?];
+    let counted = gate.rows.into_iter().map(|row| {
+        let [rust, c] = &profiles;
+        count(if row.caller.is_some() { c } else { rust }, row)
+    });
     let counted = counted.collect::<Result<Vec<_>, _>>()?;
     if json {
         println!("{}", serde_json::json!({ "rows": counted }));
@@ -54,6 +57,19 @@ fn build(shell: &Shell) -> Result<PathBuf, Stop> {
     program.ok_or_else(|| Stop::Failed("cargo made no program called icount".into()))
 }
 
+/// The same in C, against the shared library as it is installed.
+fn build_c(shell: &Shell) -> Result<PathBuf, Stop> {
+    setup::need(shell, Tool::Cpp)?;
+    let prefix = shell.target().join("icount");
+    install::run(shell, &prefix)?;
+    let (program, library) = (prefix.join("icount"), prefix.join("lib"));
+    let arguments = "-std=c99 -O2 -Wall -Wextra -Werror -Iffi/include benches/icount.c -lstrait -L";
+    let step = shell.step("cc", arguments).arg(&library).arg("-o").arg(&program);
+    // Functions of the library are found when the program starts, as where it is linked for speed.
+    step.arg(format!("-Wl,-z,now,-rpath,{}", library.display())).output()?;
+    Ok(program)
+}
+
 /// The text of the profile of one run of `program`.
 fn profile(shell: &Shell, program: &Path) -> Result<String, Stop> {
     let file = shell.target().join("callgrind.out.icount");
@@ -67,7 +83,7 @@ fn profile(shell: &Shell, program: &Path) -> Result<String, Stop> {
 
 fn count(profile: &str, row: Row) -> Result<Counted, Stop> {
     let failed = |what: &str| Err(Stop::Failed(format!("{}: {what}", row.symbol)));
-    match profile::calls(profile, &row.symbol) {
+    match profile::calls(profile, &row.symbol, row.caller.as_deref()) {
         None => failed("callgrind's file cannot be read: has its format changed?"),
         Some(Calls { count: 0, .. }) => {
             failed("never called: is it exported, never inlined, and called by the program?")
@@ -83,7 +99,7 @@ fn table(counted: &[Counted]) -> String {
     let head = ["operation", "instructions", "paper, 2007", "best MPI", "limit"];
     let _ = writeln!(
         text,
-        "{:<28} {:>12} {:>12} {:>9} {:>6}",
+        "{:<36} {:>12} {:>12} {:>9} {:>6}",
         head[0], head[1], head[2], head[3], head[4]
     );
     for Counted { row, instructions } in counted {
@@ -91,7 +107,7 @@ fn table(counted: &[Counted]) -> String {
         let (paper, best) = (known(row.paper), known(row.best_mpi));
         let _ = writeln!(
             text,
-            "{:<28} {instructions:>12.1} {paper:>12} {best:>9} {:>6}",
+            "{:<36} {instructions:>12.1} {paper:>12} {best:>9} {:>6}",
             row.label, row.limit
         );
     }
@@ -114,6 +130,7 @@ mod tests {
     fn counted(instructions: f64) -> Counted {
         let row = Row {
             symbol: "strait_icount_send".into(),
+            caller: None,
             label: "send, 8 bytes".into(),
             paper: Some(241),
             best_mpi: None,

@@ -9,14 +9,15 @@ pub(super) struct Calls {
     pub(super) instructions: u64,
 }
 
-/// The calls of `symbol` in the text of a callgrind file; `None` if the text is not in the format.
+/// The calls of `symbol` in the text of a callgrind file, those by the function `caller` alone if one is given; `None` if the text is
+/// not in the format.
 ///
-/// A call is written as `cfn=(7) name`, `calls=COUNT …` and a line that ends in its inclusive cost. The name is given
-/// where the number first occurs, which may be where the function is the caller: `fn=(7) name`.
-pub(super) fn calls(text: &str, symbol: &str) -> Option<Calls> {
+/// What follows `fn=(7) name` is that function's own. A call there is written as `cfn=(8) name`, `calls=COUNT …` and a line that ends in
+/// its inclusive cost. The name is given where the number first occurs, in either place.
+pub(super) fn calls(text: &str, symbol: &str, caller: Option<&str>) -> Option<Calls> {
     let mut total = Calls::default();
-    let mut number = None;
-    let mut called = None;
+    let (mut number, mut caller_number) = (None, None);
+    let (mut calling, mut called) = (None, None);
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(function) = line.strip_prefix("cfn=").or_else(|| line.strip_prefix("fn=")) {
@@ -24,12 +25,14 @@ pub(super) fn calls(text: &str, symbol: &str) -> Option<Calls> {
             if name == symbol {
                 number = Some(id);
             }
-            if line.starts_with('c') {
-                called = Some(id);
+            if Some(name) == caller {
+                caller_number = Some(id);
             }
+            *(if line.starts_with('c') { &mut called } else { &mut calling }) = Some(id);
         } else if let Some(count) = line.strip_prefix("calls=") {
             let cost = lines.next()?;
-            if called.is_some() && called == number {
+            let is_by_caller = caller.is_none() || calling == caller_number;
+            if called.is_some() && called == number && is_by_caller {
                 total.count += count.split(' ').next()?.parse::<u64>().ok()?;
                 total.instructions += cost.split(' ').next_back()?.parse::<u64>().ok()?;
             }
@@ -65,13 +68,22 @@ calls=x
     fn every_call_of_the_function_counts_and_no_other() {
         let complete = PROFILE.split("cfn=(4)").next().unwrap();
         let sent = Calls { count: 1010, instructions: 44214 };
-        assert_eq!(calls(complete, "send"), Some(sent));
-        assert_eq!(calls(complete, "send_all"), Some(Calls { count: 5, instructions: 99 }));
-        assert_eq!(calls(complete, "main"), Some(Calls::default()));
+        assert_eq!(calls(complete, "send", None), Some(sent));
+        assert_eq!(calls(complete, "send_all", None), Some(Calls { count: 5, instructions: 99 }));
+        assert_eq!(calls(complete, "main", None), Some(Calls::default()));
+    }
+
+    #[test]
+    fn of_a_caller_only_its_own_calls_count() {
+        let text = "fn=(1) main\ncfn=(2) send\ncalls=1 0\n0 99\ncfn=(3) counted\ncalls=5 0\n0 300\n\n\
+                    fn=(3)\n0 60\ncfn=(2)\ncalls=5 0\n0 240\n";
+        let sent = Calls { count: 5, instructions: 240 };
+        assert_eq!(calls(text, "send", Some("counted")), Some(sent));
+        assert_eq!(calls(text, "send", Some("nobody")), Some(Calls::default()));
     }
 
     #[test]
     fn a_damaged_file_is_not_taken_for_an_empty_one() {
-        assert_eq!(calls(PROFILE, "receive"), None);
+        assert_eq!(calls(PROFILE, "receive", None), None);
     }
 }

@@ -85,7 +85,7 @@ fn touched(code: &Code) -> Touched {
 
 /// The functions that run outside the section of the fast path, of which callgrind alone knows to what object they belong.
 fn check_together(code: &Code, calls: &str) -> Result<Vec<String>, Stop> {
-    let is_outside = |object: &str| object.ends_with(super::link::SONAME);
+    let is_outside = |object: &str| object.ends_with(super::SONAME);
     let all: u64 = code.functions.values().sum();
     let outside = code.functions.iter().filter(|((object, _), _)| is_outside(object));
     let (names, counts): (Vec<String>, Vec<u64>) =
@@ -127,7 +127,7 @@ fn run(shell: &Shell, program: &Path, library: &Path, calls: &str) -> Result<Cod
     let code = Code::parse(&text, ROUNDS / 2)
         .ok_or_else(|| Stop::Failed("callgrind's file cannot be read".into()))?;
     // Valgrind knows no object for code that is not in `.text`; the program and the C library have none such.
-    Ok(code.of(|object| object.ends_with(super::link::SONAME) || object == "???"))
+    Ok(code.of(|object| object.ends_with(super::SONAME) || object == "???"))
 }
 
 #[cfg(test)]

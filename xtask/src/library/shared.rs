@@ -7,7 +7,7 @@ use object::elf;
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol};
 
-use super::link::SONAME;
+use super::SONAME;
 use crate::stop::Stop;
 
 /// Relocations that the dynamic linker has to do before the first call: some above what there are. Each is a write, to a page that is
