@@ -8,10 +8,10 @@ use crate::library::{self, SONAME};
 use crate::shell::{self, Shell};
 use crate::stop::Stop;
 
-/// The version of everything.
+/// The version of everything but the library's interface, which has the soname's number.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What is installed as it is in the repository: from where, to where, and the permissions.
+/// What is installed as it is in the repository: from where, and to where.
 const FILES: [(&str, &str); 3] = [
     ("ffi/include/strait.h", "include/strait.h"),
     ("LICENSE-MIT", "share/doc/strait/LICENSE-MIT"),
@@ -86,25 +86,20 @@ pub(crate) fn run(shell: &Shell, prefix: &Path) -> Result<(), Stop> {
 }
 
 /// What is built in the release profile.
-pub(crate) struct Built {
-    /// The shared library.
-    pub(crate) shared: PathBuf,
+struct Built {
+    shared: PathBuf,
     archive: PathBuf,
     launcher: PathBuf,
 }
 
-/// Builds the libraries and the launcher.
-pub(crate) fn build(shell: &Shell) -> Result<Built, Stop> {
-    let arguments = "build --quiet --release -p strait -p strait-ffi --message-format json";
-    let made = shell::artifacts(&shell.cargo(arguments).stdout()?);
-    let find = |what: &str, is_it: &dyn Fn(&Path) -> bool| {
-        let found = made.iter().find(|(name, path)| name == "strait" && is_it(path));
-        let found = found.map(|(_, path)| path.clone());
-        found.ok_or_else(|| Stop::Failed(format!("cargo made no {what}")))
-    };
-    let archive = find("libstrait.a", &|path| path.extension().is_some_and(|end| end == "a"))?;
-    let launcher = find("program strait", &|path| path.extension().is_none())?;
-    Ok(Built { shared: library::link(shell, &archive)?, archive, launcher })
+fn build(shell: &Shell) -> Result<Built, Stop> {
+    let archive = library::archive(shell)?;
+    let shared = library::shared_library(shell, &archive, library::Order::HotTogether)?;
+    let arguments = "build --quiet --release -p strait --bin strait --message-format json";
+    let mut made = shell::artifacts(&shell.cargo(arguments).stdout()?).into_iter();
+    let launcher = made.find(|(name, path)| name == "strait" && path.extension().is_none());
+    let launcher = launcher.ok_or_else(|| Stop::Failed("cargo made no program strait".into()))?.1;
+    Ok(Built { shared, archive, launcher })
 }
 
 fn make_room(file: &Path) -> Result<(), Stop> {

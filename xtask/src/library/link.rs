@@ -16,7 +16,7 @@ const SYSTEM: [&str; 8] =
 
 /// In which order the functions lie.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// By `linker/hot.ld`: what is given away.
     HotTogether,
     /// As the compiler has them, to compare.
@@ -24,7 +24,7 @@ pub(super) enum Order {
 }
 
 /// Builds `libstrait.a`.
-pub(super) fn archive(shell: &Shell) -> Result<PathBuf, Stop> {
+pub(crate) fn archive(shell: &Shell) -> Result<PathBuf, Stop> {
     let arguments = "build --quiet --release -p strait-ffi --message-format json";
     let mut made = shell::artifacts(&shell.cargo(arguments).stdout()?).into_iter();
     let is_archive = |path: &Path| path.extension().is_some_and(|extension| extension == "a");
@@ -32,13 +32,8 @@ pub(super) fn archive(shell: &Shell) -> Result<PathBuf, Stop> {
     archive.map(|(_, path)| path).ok_or_else(|| Stop::Failed("cargo made no libstrait.a".into()))
 }
 
-/// Links `libstrait.so.1` from `archive`, as it is given away.
-pub(crate) fn link(shell: &Shell, archive: &Path) -> Result<PathBuf, Stop> {
-    link_in(shell, archive, Order::HotTogether)
-}
-
-/// Links it with its functions in this order.
-pub(super) fn link_in(shell: &Shell, archive: &Path, order: Order) -> Result<PathBuf, Stop> {
+/// Links `libstrait.so.1` from `archive`.
+pub(crate) fn shared_library(shell: &Shell, archive: &Path, order: Order) -> Result<PathBuf, Stop> {
     let folder = super::folder(shell)?.join(match order {
         Order::HotTogether => "hot",
         Order::AsItComes => "plain",

@@ -8,12 +8,11 @@ mod shared;
 
 use std::path::PathBuf;
 
-pub(crate) use link::{SONAME, link};
+pub(crate) use link::{Order, SONAME, archive, shared_library};
 
 use crate::setup::{self, Tool};
 use crate::shell::Shell;
 use crate::stop::{self, Absence, Stop};
-use link::Order;
 use shared::Shared;
 
 /// `cargo xtask library`.
@@ -23,9 +22,9 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         return Err(Stop::NotRun(Absence { what, remedy: None }));
     }
     setup::need(shell, Tool::Valgrind)?;
-    let archive = link::archive(shell)?;
-    let hot = link(shell, &archive)?;
-    let plain = link::link_in(shell, &archive, Order::AsItComes)?;
+    let archive = archive(shell)?;
+    let hot = shared_library(shell, &archive, Order::HotTogether)?;
+    let plain = shared_library(shell, &archive, Order::AsItComes)?;
     let shared = Shared::read(&hot)?;
     stop::all(vec![
         ("exported symbols", exports(shell, &shared)),
