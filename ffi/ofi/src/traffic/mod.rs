@@ -45,8 +45,8 @@ const IDLE: u32 = 16;
 /// Looks in vain after which another process may have the processor.
 const YIELD: u32 = 1024;
 
-/// Looks in vain between two searches for receives whose sources are gone.
-const REAP: u32 = 4096;
+/// Calls of Strait's progress between two searches for what waits for peers that are gone.
+const REAP: u32 = 256;
 
 /// Every head.
 const WANT: Want = Want::new(HEADS, ANY_TAG);
@@ -83,7 +83,9 @@ pub(crate) struct Traffic {
     /// Where requests for them are put together, and answers.
     request: Box<[u8]>,
     answer: Box<[u8]>,
+    /// Looks in vain so far, and calls of Strait's progress.
     idle: u32,
+    works: u32,
     /// Smallest room that a buffer for many messages goes on with, bytes.
     pub(crate) min_multi: usize,
 }
@@ -141,6 +143,7 @@ impl Traffic {
             request: vec![0; atomic::REQUEST_MAX].into(),
             answer: vec![0; atomic::ANSWER_MAX].into(),
             idle: 0,
+            works: 0,
             min_multi: 64,
         })
     }
@@ -203,8 +206,8 @@ impl Traffic {
         let _ = self.port.poll();
         self.drain();
         self.finish_pending();
-        self.idle = self.idle.wrapping_add(1);
-        if self.idle.is_multiple_of(REAP) {
+        self.works = self.works.wrapping_add(1);
+        if self.works.is_multiple_of(REAP) {
             self.reap();
         }
     }
