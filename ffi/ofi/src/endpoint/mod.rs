@@ -107,7 +107,10 @@ impl Endpoint {
     fn with(&self, act: impl FnOnce(&mut Traffic) -> Ssize) -> Ssize {
         // SAFETY: a domain outlives what was made in it.
         let _turn = unsafe { &*self.domain }.enter();
-        self.traffic.borrow_mut().as_mut().map_or(-(errno::EOPBADSTATE as Ssize), act)
+        match self.traffic.borrow_mut().as_mut() {
+            Some(traffic) => act(traffic),
+            None => -(errno::EOPBADSTATE as Ssize),
+        }
     }
 }
 

@@ -90,7 +90,7 @@ impl Traffic {
                 how.head().write(head);
             }
             // SAFETY: by the contract; the line has room.
-            unsafe { buffer.copy_to(body.as_mut_ptr()) };
+            unsafe { buffer.copy_short_to(body.as_mut_ptr()) };
             let key = how.lane.inline().key(how.flags());
             if self.port.send_short(how.rank, key, &line[..Head::BYTES + length]) {
                 self.sent(&how, None);
