@@ -116,22 +116,6 @@ impl Buffer {
         unsafe { self.cursor().scatter(NonNull::from(bytes).cast(), bytes.len()) };
     }
 
-    /// As [`Buffer::copy_to`], for one of at most [`SHORT_MAX`] bytes.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Buffer::copy_to`].
-    #[inline(always)]
-    pub(crate) unsafe fn copy_short_to(&self, to: *mut u8) {
-        // SAFETY: by the contract.
-        unsafe {
-            match self.parts {
-                None => copy_short(self.first.base.as_ptr(), to, self.first.length),
-                Some(_) => self.copy_to(to),
-            }
-        }
-    }
-
     /// Copies all of it to the beginning of `to`.
     ///
     /// # Safety

@@ -20,6 +20,7 @@ use strait::{ANY_SOURCE, ANY_TAG, Error};
 use strait_core::matching::Pattern as StraitPattern;
 use strait_core::progress::{Bypass, Cursor, Fault, Outcome, Part, Received, RequestId, Want};
 use strait_core::rndv::Rendezvous;
+use strait_core::shm::SHORT_MAX;
 
 use crate::abi::errno;
 use crate::buffer::Buffer;
@@ -34,7 +35,10 @@ pub(crate) use remote::Access;
 pub(crate) use send::How;
 
 /// Longest message that stands in one line of Strait's with its head, bytes.
-const LINE: usize = 48;
+const LINE: usize = SHORT_MAX;
+
+/// Longest message that stands there, bytes.
+pub(crate) const LINE_BODY: usize = LINE - Head::BYTES;
 
 /// Heads taken from one source before the others are looked at.
 const AT_ONCE: u32 = 64;
