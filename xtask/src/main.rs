@@ -5,10 +5,13 @@
 
 mod bare;
 mod check;
+mod ffi;
 mod fuzz;
 mod icount;
+mod install;
 mod ladder;
 mod launchers;
+mod library;
 mod loom;
 mod miri;
 mod mpi;
@@ -24,6 +27,7 @@ mod tidy;
 mod unit;
 mod vm;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -60,10 +64,20 @@ enum Command {
     Mpi,
     /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
     Provider,
+    /// Programs in C and C++ with what `install` installs.
+    Ffi,
+    /// Install the C library, its header and the launcher.
+    Install {
+        /// Where: it gets `lib`, `include`, `bin` and `share`.
+        #[arg(long)]
+        prefix: PathBuf,
+    },
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Boot the core, without an operating system, on a virtual machine.
     Bare,
+    /// The C library: its symbols, how it is loaded, and where its fast path lies.
+    Library,
     /// Explore the interleavings of every atomic algorithm.
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
@@ -100,8 +114,11 @@ fn main() -> ExitCode {
         Command::Launchers => launchers::run(&shell),
         Command::Mpi => mpi::run(&shell),
         Command::Provider => mpi::provider(&shell),
+        Command::Ffi => ffi::run(&shell),
+        Command::Install { prefix } => install::run(&shell, &prefix),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
+        Command::Library => library::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),

@@ -24,9 +24,11 @@ pub(crate) enum Tool {
     Nightly,
     /// Miri, of the nightly toolchain.
     Miri,
-    /// A C++ compiler, for libFuzzer.
+    /// A C++ compiler, for libFuzzer and programs in C++.
     Cpp,
-    /// Valgrind, for callgrind.
+    /// pkg-config, for programs in C.
+    PkgConfig,
+    /// Valgrind, for callgrind and memcheck.
     Valgrind,
     /// MPICH's launcher, `mpiexec.hydra`.
     Hydra,
@@ -42,13 +44,14 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 13] = [
+const TOOLS: [Tool; 14] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
     Tool::Nightly,
     Tool::Miri,
     Tool::Cpp,
+    Tool::PkgConfig,
     Tool::Valgrind,
     Tool::Hydra,
     Tool::Libfabric,
@@ -92,6 +95,7 @@ impl Tool {
             Self::Nightly => "the nightly toolchain with rust-src",
             Self::Miri => "miri",
             Self::Cpp => "a C++ compiler",
+            Self::PkgConfig => "pkg-config",
             Self::Valgrind => "valgrind",
             Self::Hydra => "mpiexec.hydra",
             Self::Libfabric => "libfabric-dev",
@@ -118,6 +122,7 @@ impl Tool {
                     && shell.answers("rustup", "run nightly cargo miri --version")
             }
             Self::Cpp => shell.answers("c++", "--version"),
+            Self::PkgConfig => shell.answers("pkg-config", "--version"),
             Self::Valgrind => shell.answers("valgrind", "--version"),
             Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
             Self::Libfabric => shell.answers("cc", "-E -include rdma/fabric.h -x c /dev/null"),
@@ -147,6 +152,7 @@ impl Tool {
                     rustup(&format!("toolchain install nightly --profile minimal {parts}"))
                 }),
             Self::Cpp => install_package(shell, "g++"),
+            Self::PkgConfig => install_package(shell, "pkg-config"),
             Self::Valgrind => install_package(shell, "valgrind"),
             Self::Hydra => install_package(shell, "mpich"),
             Self::Libfabric => install_package(shell, "libfabric-dev"),
@@ -167,6 +173,7 @@ impl Tool {
                 "run `rustup toolchain install nightly --component miri rust-src`".into()
             }
             Self::Cpp => "install the package g++ as root".into(),
+            Self::PkgConfig => "install the package pkg-config as root".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
             Self::Hydra => "install the package mpich as root".into(),
             Self::Libfabric => "install the package libfabric-dev as root".into(),
