@@ -220,3 +220,40 @@ fn socket() -> Result<OwnedFd, Errno> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that no other process and no other test has.
+    fn key(test: &str) -> String {
+        format!("test-{}-{test}", std::process::id())
+    }
+
+    #[test]
+    fn whoever_names_a_key_is_in_its_universe_with_a_rank_of_its_own() {
+        let first = Universe::enter(&key("same"), 3).unwrap();
+        let second = Universe::enter(&key("same"), 3).unwrap();
+        let other = Universe::enter(&key("other"), 3).unwrap();
+        assert_eq!(first.nonce(), second.nonce());
+        assert_ne!(first.nonce(), other.nonce());
+        let ranks = [first.claim(), second.claim(), other.claim()];
+        assert_eq!(ranks.map(Result::unwrap), [0, 1, 0]);
+    }
+
+    #[test]
+    fn one_that_is_full_is_followed_by_another() {
+        let full = Universe::enter(&key("full"), 1).unwrap();
+        assert_eq!(full.claim().unwrap(), 0);
+        let error = full.claim().unwrap_err().to_string();
+        assert!(error.contains("STRAIT_UNIVERSE"), "{error}");
+        let next = Universe::enter(&key("full"), 1).unwrap();
+        assert_ne!(next.nonce(), full.nonce());
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_whose_maker_is_gone() {
+        let nonce = Universe::enter(&key("gone"), 2).unwrap().nonce();
+        assert_ne!(Universe::enter(&key("gone"), 2).unwrap().nonce(), nonce);
+    }
+}
