@@ -27,6 +27,13 @@ pub fn allowed_cpu_count() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
 }
 
+/// How many processors the machine has, whoever may use them; 1 when the system does not say.
+pub(crate) fn processors() -> u32 {
+    // SAFETY: asks, and changes nothing.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    u32::try_from(count).unwrap_or(1).max(1)
+}
+
 /// A name for the host: the same for two processes that can hand each other a descriptor, that is, one kernel and one network.
 pub(crate) fn host() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

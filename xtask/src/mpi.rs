@@ -2,9 +2,11 @@
 //!
 //! Each is installed into an environment of its own below the target directory, once.
 
+use core::time::Duration;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
+use std::{fs, thread};
 
 use crate::setup::{self, Tool, is_offline};
 use crate::shell::{Shell, Step};
@@ -89,17 +91,36 @@ fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
     if !String::from_utf8_lossy(&said.stdout).contains("all well") {
         return Err(Stop::Failed("the program ended without a word".to_owned()));
     }
-    let death = launch(shell, mpi, (&home, provider), "-n 2")?.arg(&program).arg("death");
-    match death.output() {
-        Ok(_) => Err(Stop::Failed("a rank was killed, and the job ended well".to_owned())),
-        Err(Stop::Failed(why)) if why.contains("exit status: 124") => Err(Stop::Failed(why)),
-        Err(_) => Ok(()),
+    death(shell, mpi, (&home, provider))
+}
+
+/// A rank is killed. The job has to end, and not well; under MPICH the other rank is kept from its launcher, and has to learn of it.
+fn death(shell: &Shell, mpi: &Mpi, (home, provider): (&Path, &Path)) -> Result<(), Stop> {
+    let (program, known) = (home.join("messages"), home.join("death-is-known"));
+    let _ = fs::remove_file(&known);
+    let apart = mpi.name == MPICH.name;
+    let options = if apart { "-disable-auto-cleanup -n 2 setsid -w" } else { "-n 2" };
+    let job = launch(shell, mpi, (home, provider), options)?.arg(program).arg(&known);
+    match job.output() {
+        Ok(_) => return Err(Stop::Failed("a rank was killed, and the job ended well".to_owned())),
+        Err(Stop::Failed(why)) if why.contains("exit status: 124") => {
+            return Err(Stop::Failed(why));
+        }
+        Err(_) => {}
     }
+    let begin = Instant::now();
+    while apart && !known.is_file() {
+        if begin.elapsed() > Duration::from_secs(u64::from(LIMIT)) {
+            return Err(Stop::Failed("a rank was killed, and the other does not know".to_owned()));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 /// mpi4py's own tests of messages and windows, under MPICH.
 fn mpi4py(shell: &Shell, provider: &Path) -> Result<(), Stop> {
-    let home = home(shell, "mpi4py", &[MPICH.packages[0], MPI4PY, "setuptools"])?;
+    let home = home(shell, "mpi4py", &[MPICH.packages[0], MPI4PY, "setuptools", "wheel"])?;
     let source = home.join(MPI4PY.replace("==", "-"));
     if !source.join("test/main.py").is_file() {
         let fetch = "download --quiet --no-deps --no-binary :all: --no-build-isolation -d";

@@ -28,7 +28,7 @@ impl Av {
     #[inline(always)]
     pub(crate) fn rank(&self, address: FiAddr) -> Option<u32> {
         let names = self.names.borrow();
-        names.get(address as usize).copied().flatten().map(|name| name.rank)
+        names.get(address as usize)?.as_ref().map(|name| name.rank)
     }
 
     /// The first address of `rank`.

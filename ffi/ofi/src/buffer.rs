@@ -4,6 +4,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use strait_core::progress::{Cursor, Part};
+use strait_core::shm::{SHORT_MAX, copy_short};
 
 use crate::abi::{IoVec, Ssize, errno};
 use crate::wire::IOV_MAX;
@@ -100,9 +101,15 @@ impl Buffer {
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, bytes: &[u8]) {
         if self.parts.is_none() {
-            let length = bytes.len().min(self.first.length);
+            let (length, to) = (bytes.len().min(self.first.length), self.first.base.as_ptr());
             // SAFETY: by the contract; a user's buffer does not overlap ours.
-            unsafe { self.first.base.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), length) };
+            unsafe {
+                if length <= SHORT_MAX {
+                    copy_short(bytes.as_ptr(), to, length);
+                } else {
+                    to.copy_from_nonoverlapping(bytes.as_ptr(), length);
+                }
+            }
             return;
         }
         // SAFETY: as above.
@@ -114,7 +121,6 @@ impl Buffer {
     /// # Safety
     ///
     /// The user's memory may be read, and `to` has room for it.
-    #[inline(always)]
     pub(crate) unsafe fn copy_to(&self, to: *mut u8) {
         let mut to = to;
         for part in self.parts() {

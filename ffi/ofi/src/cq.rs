@@ -63,6 +63,7 @@ impl Cq {
         self.endpoints.borrow_mut().retain(|other| *other != endpoint);
     }
 
+    #[inline(always)]
     fn progress(&self) {
         for endpoint in self.endpoints.borrow().iter() {
             // SAFETY: an endpoint takes itself off the list before it goes.

@@ -86,11 +86,17 @@ impl<R, M> Queue<R, M> {
     /// Takes the receive that a message goes to.
     #[inline(always)]
     pub(crate) fn take_posted(&mut self, source: u32, tag: u64) -> Option<(Seat, R)> {
-        let place = if self.posted.front()?.0.accepts(source, tag) {
-            0
-        } else {
-            self.posted.iter().position(|(pattern, _)| pattern.accepts(source, tag))?
-        };
+        if self.posted.front()?.0.accepts(source, tag) {
+            let (pattern, receive) = self.posted.pop_front()?;
+            return Some((Seat { pattern, place: 0 }, receive));
+        }
+        self.take_further(source, tag)
+    }
+
+    /// As [`Queue::take_posted`], when it is not the first.
+    #[inline(never)]
+    fn take_further(&mut self, source: u32, tag: u64) -> Option<(Seat, R)> {
+        let place = self.posted.iter().position(|(pattern, _)| pattern.accepts(source, tag))?;
         self.posted.remove(place).map(|(pattern, receive)| (Seat { pattern, place }, receive))
     }
 

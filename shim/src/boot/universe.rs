@@ -33,7 +33,7 @@ use super::share::peer_process;
 use super::{BootError, pmi};
 use crate::env::{self, Variable};
 use crate::segment::{self, SegmentMap};
-use crate::{Rank, liveness};
+use crate::{Rank, liveness, topology};
 
 /// Connections that nobody takes: one for each process that came.
 const BACKLOG: i32 = 4096;
@@ -44,8 +44,8 @@ const GENERATIONS: u32 = 64;
 /// Looks for a segment at a socket whose owner may just be ending.
 const LOOKS: u32 = 1000;
 
-/// Ranks there is room for at least. Memory is taken as ranks are claimed and as pairs of them talk.
-const ROOM: u32 = 256;
+/// Ranks there is room for at least. All of it is address space; memory is taken as ranks are claimed and as pairs of them talk.
+const ROOM: u32 = 64;
 
 /// Memory that processes share which find each other by a key.
 #[derive(Debug)]
@@ -71,9 +71,9 @@ impl Universe {
             (None, Some(job)) => digest("pmix", &job),
             (None, None) => by_launcher().map_or_else(String::new, |pid| format!("pmi-{pid}")),
         };
-        // Room for as many that these start (MPI-4.1 §11.8).
-        let room = pmi.map_or(0, |place| place.size.saturating_mul(2));
-        Self::enter(&key, room.max(ROOM))
+        // As many again may follow (MPI-4.1 §11.8), or have gone before.
+        let likely = pmi.map_or(0, |place| place.size).max(topology::processors());
+        Self::enter(&key, likely.saturating_mul(2).max(ROOM))
     }
 
     /// Enters the first universe of `key` that has room for a further rank, or begins one with room for `room`.
@@ -219,4 +219,41 @@ fn digest(kind: &str, name: &str) -> String {
 fn socket() -> Result<OwnedFd, Errno> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that no other process and no other test has.
+    fn key(test: &str) -> String {
+        format!("test-{}-{test}", std::process::id())
+    }
+
+    #[test]
+    fn whoever_names_a_key_is_in_its_universe_with_a_rank_of_its_own() {
+        let first = Universe::enter(&key("same"), 3).unwrap();
+        let second = Universe::enter(&key("same"), 3).unwrap();
+        let other = Universe::enter(&key("other"), 3).unwrap();
+        assert_eq!(first.nonce(), second.nonce());
+        assert_ne!(first.nonce(), other.nonce());
+        let ranks = [first.claim(), second.claim(), other.claim()];
+        assert_eq!(ranks.map(Result::unwrap), [0, 1, 0]);
+    }
+
+    #[test]
+    fn one_that_is_full_is_followed_by_another() {
+        let full = Universe::enter(&key("full"), 1).unwrap();
+        assert_eq!(full.claim().unwrap(), 0);
+        let error = full.claim().unwrap_err().to_string();
+        assert!(error.contains("STRAIT_UNIVERSE"), "{error}");
+        let next = Universe::enter(&key("full"), 1).unwrap();
+        assert_ne!(next.nonce(), full.nonce());
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_whose_maker_is_gone() {
+        let nonce = Universe::enter(&key("gone"), 2).unwrap().nonce();
+        assert_ne!(Universe::enter(&key("gone"), 2).unwrap().nonce(), nonce);
+    }
 }

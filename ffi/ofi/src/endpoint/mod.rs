@@ -8,6 +8,7 @@ mod tagged;
 use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use std::sync::MutexGuard;
 
 use crate::abi::{
     ADDR_UNSPEC, FiAddr, Fid, Info, OpsAtomic, OpsCm, OpsEp, OpsMsg, OpsRma, OpsTagged, Ssize,
@@ -102,19 +103,27 @@ impl Endpoint {
         if address == ADDR_UNSPEC { Ok(ANY_SOURCE) } else { self.rank(address) }
     }
 
+    /// Lets one thread at a time in.
+    #[inline(always)]
+    fn enter(&self) -> Option<MutexGuard<'_, ()>> {
+        // SAFETY: a domain outlives what was made in it.
+        unsafe { &*self.domain }.enter()
+    }
+
     /// Calls `act` with the endpoint's messages, one thread at a time.
     #[inline(always)]
     fn with(&self, act: impl FnOnce(&mut Traffic) -> Ssize) -> Ssize {
-        // SAFETY: a domain outlives what was made in it.
-        let _turn = unsafe { &*self.domain }.enter();
-        self.traffic.borrow_mut().as_mut().map_or(-(errno::EOPBADSTATE as Ssize), act)
+        let _turn = self.enter();
+        match self.traffic.borrow_mut().as_mut() {
+            Some(traffic) => act(traffic),
+            None => -(errno::EOPBADSTATE as Ssize),
+        }
     }
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // SAFETY: a domain outlives what was made in it.
-        let _turn = unsafe { &*self.domain }.enter();
+        let _turn = self.enter();
         let Some(traffic) = self.traffic.take() else { return };
         let this = ptr::from_ref(self);
         for cq in [traffic.out.tx, traffic.out.rx] {

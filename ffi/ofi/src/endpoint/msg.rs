@@ -110,7 +110,7 @@ unsafe extern "C" fn send(
     unsafe {
         let this = Endpoint::of(endpoint);
         let outward = Outward { context, ..Outward::new(this, Lane::Msg, destination) };
-        this.send(outward, Buffer::one(base, length))
+        this.send_one(outward, base, length)
     }
 }
 
@@ -161,7 +161,7 @@ unsafe extern "C" fn inject(
     // SAFETY: by libfabric's contract.
     unsafe {
         let this = Endpoint::of(endpoint);
-        this.send(Outward::injected(Lane::Msg, destination), Buffer::one(base, length))
+        this.send_one(Outward::injected(Lane::Msg, destination), base, length)
     }
 }
 
@@ -179,7 +179,7 @@ unsafe extern "C" fn senddata(
         let this = Endpoint::of(endpoint);
         let data = Some(data);
         let outward = Outward { context, data, ..Outward::new(this, Lane::Msg, destination) };
-        this.send(outward, Buffer::one(base, length))
+        this.send_one(outward, base, length)
     }
 }
 
@@ -194,6 +194,6 @@ unsafe extern "C" fn injectdata(
     unsafe {
         let this = Endpoint::of(endpoint);
         let outward = Outward { data: Some(data), ..Outward::injected(Lane::Msg, destination) };
-        this.send(outward, Buffer::one(base, length))
+        this.send_one(outward, base, length)
     }
 }

@@ -4,11 +4,11 @@ use core::ffi::c_void;
 use core::ptr;
 
 use super::Endpoint;
-use crate::abi::{FiAddr, Fid, IoVec, MsgTagged, OpsTagged, Ssize, flag};
+use crate::abi::{FiAddr, Fid, IoVec, MsgTagged, OpsTagged, Ssize, errno, flag};
 use crate::buffer::Buffer;
 use crate::matching::Pattern;
 use crate::object::Object;
-use crate::traffic::{How, Lane, Look, Receive};
+use crate::traffic::{How, LINE_BODY, Lane, Look, Receive};
 
 static OPS: OpsTagged = OpsTagged {
     size: size_of::<OpsTagged>(),
@@ -74,20 +74,57 @@ impl Outward {
     }
 }
 
+impl Outward {
+    /// As its endpoint's messages have it.
+    #[inline(always)]
+    const fn how(self, rank: u32) -> How {
+        let Self { lane, tag, data, context, quiet, inject, delivery, .. } = self;
+        How { lane, tag, data, context, quiet, inject, delivery, rank }
+    }
+}
+
 impl Endpoint {
+    /// Sends a buffer of one part.
+    ///
     /// # Safety
     ///
     /// The buffer is the user's until the completion, or until this returns if `outward` says inject.
     #[inline(always)]
+    pub(super) unsafe fn send_one(
+        &self,
+        outward: Outward,
+        base: *const c_void,
+        length: usize,
+    ) -> Ssize {
+        if length <= LINE_BODY && !outward.delivery {
+            let rank = match self.rank(outward.destination) {
+                Ok(rank) => rank,
+                Err(error) => return error,
+            };
+            let _turn = self.enter();
+            if let Some(traffic) = self.traffic.borrow_mut().as_mut() {
+                let Outward { lane, tag, data, .. } = outward;
+                // SAFETY: by the contract.
+                if unsafe { traffic.send_line((lane, rank), (tag, data), base.cast(), length) } {
+                    traffic.sent(&outward.how(rank), None);
+                    return 0;
+                }
+            }
+        }
+        // SAFETY: by the contract.
+        unsafe { self.send(outward, Buffer::one(base, length)) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Endpoint::send_one`].
     pub(super) unsafe fn send(&self, outward: Outward, buffer: Buffer) -> Ssize {
         let rank = match self.rank(outward.destination) {
             Ok(rank) => rank,
             Err(error) => return error,
         };
-        let Outward { lane, tag, data, context, quiet, inject, delivery, .. } = outward;
-        let how = How { lane, tag, data, context, quiet, inject, delivery, rank };
         // SAFETY: by the contract.
-        self.with(|traffic| unsafe { traffic.send(how, buffer) })
+        self.with(|traffic| unsafe { traffic.send(outward.how(rank), buffer) })
     }
 
     /// # Safety
@@ -109,11 +146,12 @@ impl Endpoint {
         let pattern = Pattern { source, tag, ignore };
         let multi = flags & flag::MULTI_RECV != 0;
         let receive = Receive::new(buffer, context, self.rx.quiet(flags), multi);
-        self.with(|traffic| {
-            // SAFETY: by the contract.
-            unsafe { traffic.receive(Lane::Tagged, pattern, receive) };
-            0
-        })
+        let _turn = self.enter();
+        let mut traffic = self.traffic.borrow_mut();
+        let Some(traffic) = traffic.as_mut() else { return -(errno::EOPBADSTATE as Ssize) };
+        // SAFETY: by the contract.
+        unsafe { traffic.receive(Lane::Tagged, pattern, receive) };
+        0
     }
 
     /// Looks for a message, or takes the one that was found.
@@ -215,7 +253,7 @@ unsafe extern "C" fn send(
     unsafe {
         let this = Endpoint::of(endpoint);
         let outward = Outward { tag, context, ..Outward::new(this, Lane::Tagged, destination) };
-        this.send(outward, Buffer::one(base, length))
+        this.send_one(outward, base, length)
     }
 }
 
@@ -270,7 +308,7 @@ unsafe extern "C" fn inject(
     unsafe {
         let this = Endpoint::of(endpoint);
         let outward = Outward { tag, ..Outward::injected(Lane::Tagged, destination) };
-        this.send(outward, Buffer::one(base, length))
+        this.send_one(outward, base, length)
     }
 }
 
@@ -290,7 +328,7 @@ unsafe extern "C" fn senddata(
         let data = Some(data);
         let outward =
             Outward { tag, data, context, ..Outward::new(this, Lane::Tagged, destination) };
-        this.send(outward, Buffer::one(base, length))
+        this.send_one(outward, base, length)
     }
 }
 
@@ -307,6 +345,6 @@ unsafe extern "C" fn injectdata(
         let this = Endpoint::of(endpoint);
         let data = Some(data);
         let outward = Outward { tag, data, ..Outward::injected(Lane::Tagged, destination) };
-        this.send(outward, Buffer::one(base, length))
+        this.send_one(outward, base, length)
     }
 }

@@ -20,6 +20,7 @@ use strait::{ANY_SOURCE, ANY_TAG, Error};
 use strait_core::matching::Pattern as StraitPattern;
 use strait_core::progress::{Bypass, Cursor, Fault, Outcome, Part, Received, RequestId, Want};
 use strait_core::rndv::Rendezvous;
+use strait_core::shm::SHORT_MAX;
 
 use crate::abi::errno;
 use crate::buffer::Buffer;
@@ -34,7 +35,10 @@ pub(crate) use remote::Access;
 pub(crate) use send::How;
 
 /// Longest message that stands in one line of Strait's with its head, bytes.
-const LINE: usize = 48;
+const LINE: usize = SHORT_MAX;
+
+/// Longest message that stands there, bytes.
+pub(crate) const LINE_BODY: usize = LINE - Head::BYTES;
 
 /// Heads taken from one source before the others are looked at.
 const AT_ONCE: u32 = 64;
@@ -45,8 +49,8 @@ const IDLE: u32 = 16;
 /// Looks in vain after which another process may have the processor.
 const YIELD: u32 = 1024;
 
-/// Looks in vain between two searches for receives whose sources are gone.
-const REAP: u32 = 4096;
+/// Calls of Strait's progress between two searches for what waits for peers that are gone.
+const REAP: u32 = 256;
 
 /// Every head.
 const WANT: Want = Want::new(HEADS, ANY_TAG);
@@ -83,7 +87,9 @@ pub(crate) struct Traffic {
     /// Where requests for them are put together, and answers.
     request: Box<[u8]>,
     answer: Box<[u8]>,
+    /// Looks in vain so far, and calls of Strait's progress.
     idle: u32,
+    works: u32,
     /// Smallest room that a buffer for many messages goes on with, bytes.
     pub(crate) min_multi: usize,
 }
@@ -141,6 +147,7 @@ impl Traffic {
             request: vec![0; atomic::REQUEST_MAX].into(),
             answer: vec![0; atomic::ANSWER_MAX].into(),
             idle: 0,
+            works: 0,
             min_multi: 64,
         })
     }
@@ -203,8 +210,8 @@ impl Traffic {
         let _ = self.port.poll();
         self.drain();
         self.finish_pending();
-        self.idle = self.idle.wrapping_add(1);
-        if self.idle.is_multiple_of(REAP) {
+        self.works = self.works.wrapping_add(1);
+        if self.works.is_multiple_of(REAP) {
             self.reap();
         }
     }

@@ -4,6 +4,7 @@ use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 
 use strait_core::progress::{Cursor, Fault, Part, Sent, StartError};
+use strait_core::shm::copy_short;
 use strait_core::wire::Key;
 
 use super::{LINE, Lane, Op, Pending, Traffic, errno_of};
@@ -74,38 +75,39 @@ impl How {
 }
 
 impl Traffic {
-    /// Begins to send `buffer`.
+    /// Sends a message that fits one line of Strait's, if it can go at once. What is said of its end is the caller's.
+    ///
+    /// # Safety
+    ///
+    /// The user's `length` bytes at `base` may be read; there are at most [`LINE_BODY`].
+    #[inline(always)]
+    pub(crate) unsafe fn send_line(
+        &mut self,
+        (lane, rank): (Lane, u32),
+        (tag, data): (u64, Option<u64>),
+        base: *const u8,
+        length: usize,
+    ) -> bool {
+        let mut line = [0; LINE];
+        let (head, body) = line.split_at_mut(Head::BYTES);
+        // The first part has this length.
+        if let Some(head) = head.first_chunk_mut() {
+            Head { tag, data: data.unwrap_or(0) }.write(head);
+        }
+        // SAFETY: by the contract; the line has room.
+        unsafe { copy_short(base, body.as_mut_ptr(), length) };
+        let flags = if data.is_some() { HAS_DATA } else { 0 };
+        self.port.send_short(rank, lane.inline().key(flags), &line[..Head::BYTES + length])
+    }
+
+    /// Begins to send `buffer`, by whichever way there is.
     ///
     /// # Safety
     ///
     /// The user's memory is valid until the completion; if `how` says inject, until this returns.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) unsafe fn send(&mut self, how: How, buffer: Buffer) -> Ssize {
         let length = buffer.length();
-        if length <= LINE - Head::BYTES && !how.delivery {
-            let mut line = [0; LINE];
-            let (head, body) = line.split_at_mut(Head::BYTES);
-            // The first part has this length.
-            if let Some(head) = head.first_chunk_mut() {
-                how.head().write(head);
-            }
-            // SAFETY: by the contract; the line has room.
-            unsafe { buffer.copy_to(body.as_mut_ptr()) };
-            let key = how.lane.inline().key(how.flags());
-            if self.port.send_short(how.rank, key, &line[..Head::BYTES + length]) {
-                self.sent(&how, None);
-                return 0;
-            }
-        }
-        // SAFETY: by the contract.
-        unsafe { self.send_longer(how, buffer, length) }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Traffic::send`].
-    #[inline(never)]
-    unsafe fn send_longer(&mut self, how: How, buffer: Buffer, length: usize) -> Ssize {
         if length > INLINE_MAX || how.delivery || self.port.is_told_to_keep(how.rank) {
             // SAFETY: by the contract.
             return unsafe { self.send_away(how, buffer, length) };
@@ -225,7 +227,7 @@ impl Traffic {
 
     /// A send is over.
     #[inline(always)]
-    pub(super) fn sent(&mut self, how: &How, fault: Option<Fault>) {
+    pub(crate) fn sent(&mut self, how: &How, fault: Option<Fault>) {
         let flags = flag::SEND | how.lane.flag();
         let entry = CqEntry {
             op_context: how.context,
