@@ -12,6 +12,7 @@ use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
+use crate::LockDesign;
 use crate::hca::Choice;
 use crate::hca::soft::{Mode, TimeModel};
 
@@ -132,6 +133,22 @@ pub(crate) const PMI_SIZE: Variable = Variable {
     default: "set by launchers",
 };
 
+/// The name of the job, as a launcher that speaks PMIx says it.
+pub(crate) const PMIX_NAMESPACE: Variable = Variable {
+    name: "PMIX_NAMESPACE",
+    meaning: "name of the job",
+    expected: "any text",
+    default: "set by launchers",
+};
+
+/// Which processes find each other without a launcher's help.
+pub(crate) const UNIVERSE: Variable = Variable {
+    name: "STRAIT_UNIVERSE",
+    meaning: "name that processes under another MPI share in order to find each other",
+    expected: "any text",
+    default: "the job's, where its launcher says it by PMI or PMIx; otherwise one of the user's",
+};
+
 /// The RDMA device between nodes.
 pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
@@ -172,6 +189,22 @@ pub(crate) const PROGRESS: Variable = Variable {
     default: "calls",
 };
 
+/// Which accumulates between nodes the target's handler carries out.
+pub(crate) const ACCUMULATE_MAX: Variable = Variable {
+    name: "STRAIT_ACCUMULATE_MAX",
+    meaning: "longest accumulate between nodes that its origin carries out under a lock, bytes; longer ones are the target's",
+    expected: "a number",
+    default: "8192",
+};
+
+/// The design of windows' locks.
+pub(crate) const WINDOW_LOCK: Variable = Variable {
+    name: "STRAIT_WINDOW_LOCK",
+    meaning: "design of the locks of windows whose program chooses none",
+    expected: "two_sided, thread, event, test_and_set, mcs or hybrid",
+    default: "hybrid",
+};
+
 /// The table of all variables, as `strait info` prints it.
 pub const VARIABLES: &[Variable] = &[
     BOOT_FD,
@@ -188,10 +221,14 @@ pub const VARIABLES: &[Variable] = &[
     HCA_GID,
     HCA_MODEL,
     RING,
+    ACCUMULATE_MAX,
     PROGRESS,
+    WINDOW_LOCK,
+    UNIVERSE,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,
+    PMIX_NAMESPACE,
 ];
 
 /// The processors that the ranks of a node share. A rank cannot count them itself: it may be bound to one.
@@ -262,6 +299,15 @@ pub fn ring() -> Result<Design, EnvError> {
     Ok(name.and_then(|name| design(&name)).unwrap_or(Design::ZeroCopy))
 }
 
+/// The longest accumulate between nodes that its origin carries out by itself, bytes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no number.
+pub fn accumulate_max() -> Result<usize, EnvError> {
+    Ok(ACCUMULATE_MAX.read(|_: &usize| true)?.unwrap_or(8192))
+}
+
 /// Whether a thread is to make progress.
 ///
 /// # Errors
@@ -270,6 +316,15 @@ pub fn ring() -> Result<Design, EnvError> {
 pub fn progress_thread() -> Result<bool, EnvError> {
     let name = PROGRESS.read(|name: &String| ["calls", "thread"].contains(&name.as_str()))?;
     Ok(name.is_some_and(|name| name == "thread"))
+}
+
+/// The design of windows' locks.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no design.
+pub fn window_lock() -> Result<LockDesign, EnvError> {
+    Ok(WINDOW_LOCK.read(|_: &LockDesign| true)?.unwrap_or_default())
 }
 
 fn rendezvous(name: &str) -> Option<Rendezvous> {
@@ -363,8 +418,11 @@ mod tests {
         assert!(Mode::ALL.iter().all(|mode| HCA.expected.contains(mode.name())));
         assert!(HCA.default.starts_with(Mode::default().name()));
         assert_eq!(RING.default, ring().unwrap().name());
+        assert_eq!(ACCUMULATE_MAX.default, accumulate_max().unwrap().to_string());
         assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
+        assert_eq!(WINDOW_LOCK.default, LockDesign::default().name());
+        assert!(LockDesign::ALL.iter().all(|it| WINDOW_LOCK.expected.contains(it.name())));
         let names = Rendezvous::ALL.map(Rendezvous::name);
         assert!(names.iter().all(|name| RENDEZVOUS.expected.contains(name)));
         assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));
@@ -373,7 +431,9 @@ mod tests {
     #[test]
     fn the_table_names_each_variable_once() {
         for (at, variable) in VARIABLES.iter().enumerate() {
-            let owner = ["STRAIT_", "PMI_"].iter().find(|owner| variable.name.starts_with(**owner));
+            let owner = ["STRAIT_", "PMI_", "PMIX_"]
+                .iter()
+                .find(|owner| variable.name.starts_with(**owner));
             assert!(owner.is_some(), "{}", variable.name);
             assert!(VARIABLES[..at].iter().all(|earlier| earlier.name != variable.name));
         }

@@ -1,6 +1,6 @@
 //! A process's place in a job, and the engine that works for it.
 
-use core::cell::{Cell, RefCell, RefMut, UnsafeCell};
+use core::cell::{Cell, OnceCell, RefCell, RefMut, UnsafeCell};
 use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,6 +21,7 @@ use crate::nodes::Nodes;
 use crate::patience::{Glance, Spin};
 use crate::segment::{Heap, SegmentError, SegmentMap};
 use crate::sleep;
+use crate::window::Desks;
 use crate::{Endpoint, Error, Rank, topology};
 
 mod job;
@@ -44,7 +45,7 @@ pub(crate) type ShmEngine = Engine<SystemMemory>;
 /// [`World::finalize`] does, but tells nobody when that fails; dropping it while panicking counts as dying.
 pub struct World {
     /// Ends first.
-    thread: Option<ProgressThread>,
+    thread: OnceCell<ProgressThread>,
     /// Its device touches buffers that the engine names, so it goes before the engine.
     turns: Arc<Turns>,
     /// Touched through [`World::short_ways`] and turns alone, whose callers run no code of the user's while they hold it. Where there is a
@@ -61,6 +62,8 @@ pub struct World {
     store: RefCell<Box<dyn KeyValueStore>>,
     spin: Spin,
     glance: Cell<Glance>,
+    /// What the embedder does while nothing comes.
+    idle: Option<Box<dyn Fn() + Send>>,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
     pub(crate) heap: Arc<Heap>,
@@ -90,8 +93,33 @@ impl World {
     ///
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
+        Self::begin(boot::join)
+    }
+
+    /// Joins a job of `size` ranks as `rank`, without a launcher: its ranks find each other by a store of the embedder's.
+    /// `nodes` says which rank is on which node; without, ranks of one host and boot are. All ranks join together.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::init`].
+    ///
+    /// # Panics
+    ///
+    /// When `rank` is none of the job, or `nodes` has another number of ranks.
+    pub fn init_with(
+        rank: Rank,
+        size: u32,
+        store: Box<dyn KeyValueStore>,
+        nodes: Option<Nodes>,
+    ) -> Result<Self, Error> {
+        assert!(rank < size, "rank {rank} of a job of {size} ranks");
+        assert!(nodes.as_ref().is_none_or(|nodes| nodes.ranks() == size), "ranks on nodes");
+        Self::begin(|| boot::join_with(store, rank, size, nodes))
+    }
+
+    fn begin(join: impl FnOnce() -> Result<boot::Membership, BootError>) -> Result<Self, Error> {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let boot::Membership { rank, nodes, map, mut store } = boot::join()?;
+        let boot::Membership { rank, nodes, map, mut store } = join()?;
         let network = network::of_process(rank, &nodes, store.as_mut())?;
         let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         if crate::env::progress_thread()? {
@@ -163,6 +191,17 @@ impl World {
             .collect()
     }
 
+    /// A rank of a universe, whose others come and go.
+    pub(crate) fn alone(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        nodes: Nodes,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
+        Self::new(map, rank, nodes, Box::new(InProcess::new(1)), None, cpus, tuning)
+    }
+
     fn new(
         map: Arc<SegmentMap>,
         rank: Rank,
@@ -188,10 +227,11 @@ impl World {
         if let Some(network) = &mut network {
             network.keep_heap(Arc::clone(&heap));
         }
-        let gear = Gear { network, watch: Watch::new(size), cma: Cma::new(&segment, rank) };
+        let (watch, cma) = (Watch::new(size), Cma::new(&segment, rank));
+        let gear = Gear { network, watch, cma, desks: Desks::default() };
         let place = Place { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
         Ok(Self {
-            thread: None,
+            thread: OnceCell::new(),
             turns: Arc::new(Turns::new(place, gear)),
             engine: UnsafeCell::new(engine),
             depth: Cell::new(0),
@@ -201,6 +241,7 @@ impl World {
             node,
             spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
             glance: Cell::new(Glance::new()),
+            idle: None,
             meetings: RefCell::default(),
             heap,
             store: RefCell::new(store),
@@ -239,6 +280,13 @@ impl World {
     /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
     pub fn retune(&self, tuning: Tuning) {
         self.turn().retune(tuning);
+    }
+
+    /// Has `idle` called whenever a wait would give up the processor or sleep: it may run other work, such as a thread of the
+    /// embedder's own, and returns. It may make calls on this world again, but none that all ranks make together.
+    pub fn set_idle(&mut self, idle: impl Fn() + Send + 'static) {
+        self.spin = self.spin.without_yields();
+        self.idle = Some(Box::new(idle));
     }
 
     /// Leaves the job: waits until everything that was sent has been handed over, then says so to the peers.
@@ -288,8 +336,8 @@ impl World {
 
     /// Whether a progress thread takes turns with this world's calls.
     #[inline(always)]
-    const fn has_thread(&self) -> bool {
-        self.thread.is_some()
+    fn has_thread(&self) -> bool {
+        self.thread.get().is_some()
     }
 
     pub(crate) const fn spin(&self) -> Spin {
@@ -348,7 +396,7 @@ impl World {
 
     #[cold]
     #[inline(never)]
-    fn wake(&self, rank: Rank) {
+    pub(crate) fn wake(&self, rank: Rank) {
         sleep::wake(&self.map.segment(), rank);
     }
 
@@ -373,6 +421,11 @@ impl World {
     #[inline(always)]
     pub(crate) fn segment(&self) -> Segment {
         self.map.segment()
+    }
+
+    /// Has `act` use the lock managers of this rank's windows.
+    pub(crate) fn with_desks<R>(&self, act: impl FnOnce(&mut Desks) -> R) -> R {
+        act(&mut self.turn().motor().gear.desks)
     }
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.

@@ -90,6 +90,11 @@ pub enum Corrupt {
         /// The value found.
         found: u32,
     },
+    /// What a member of a window and a lock manager of it cannot say to each other.
+    Lock {
+        /// The value found.
+        found: u32,
+    },
     /// Bytes that are said to lie in a rank's heap, and do not.
     Heap {
         /// Where they begin, bytes from the heap's start.
@@ -134,6 +139,12 @@ impl fmt::Display for Corrupt {
                 write!(f, "parcel {found} of the pair's {parcels} is not the peer's to hand over")
             }
             Self::Place { found } => write!(f, "memory of the kind {found} is unknown"),
+            Self::Lock { found } => {
+                write!(
+                    f,
+                    "a member of a window and a lock manager do not understand each other at {found}"
+                )
+            }
             Self::Heap { found, length, heap } => {
                 write!(f, "{length} bytes at {found} do not lie in a heap of {heap} bytes")
             }

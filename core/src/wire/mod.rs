@@ -94,6 +94,13 @@ impl Sequence {
         Self((direction | 1) << Self::SHIFT)
     }
 
+    /// A word that no other packet of the pair has, whichever way it goes; not zero.
+    #[inline(always)]
+    #[must_use]
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
     /// The number, from 1, without the bit that says who sends.
     #[inline(always)]
     #[must_use]
@@ -161,6 +168,13 @@ impl KindLength {
     #[must_use]
     pub const fn eager_up_to(self, max: usize) -> Option<usize> {
         if self.0 as usize <= max { Some(self.0 as usize) } else { None }
+    }
+
+    /// True for a [`Kind::Eager`] message of just so many bytes, likewise.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_eager_of(self, bytes: usize) -> bool {
+        self.0 as usize == bytes
     }
 
     /// The payload's length, bytes.

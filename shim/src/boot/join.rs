@@ -51,6 +51,8 @@ pub(crate) fn join() -> Result<Membership, BootError> {
         return Err(BootError::NotStarted);
     }
     once()?;
+    let sockets = [ours.map(|place| place.fd), pmi.map(|place| place.fd)];
+    sockets.into_iter().flatten().try_for_each(refuse_taken)?;
     let Some(place) = ours else {
         let place = pmi.ok_or(BootError::NotStarted)?;
         // SAFETY: the launcher made the socket for this process to own, and `once` lets one caller take it.
@@ -68,17 +70,41 @@ pub(crate) fn join() -> Result<Membership, BootError> {
     Ok(Membership { rank: place.rank, nodes, map, store })
 }
 
+/// Joins the job whose ranks find each other by `store`; each says which host it is on where the embedder does not. All of them come.
+pub(crate) fn join_with(
+    mut store: Box<dyn KeyValueStore>,
+    rank: u32,
+    size: u32,
+    nodes: Option<Nodes>,
+) -> Result<Membership, BootError> {
+    let nodes = match nodes {
+        Some(nodes) => nodes,
+        None => by_host(store.as_mut(), rank, size)?,
+    };
+    let map = meet(store.as_mut(), rank, &nodes)?;
+    Ok(Membership { rank, nodes, map, store })
+}
+
 /// Lets one caller take the launcher's sockets, ever.
 pub(super) fn once() -> Result<(), BootError> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.swap(true, Ordering::Relaxed) { Err(BootError::Twice) } else { Ok(()) }
 }
 
+/// Refuses a socket that somebody has taken: a copy of this library in the same process, or the process that forked this one. Launchers
+/// hand on sockets that programs inherit; who takes one keeps it from children, as [`inspect`] does.
+fn refuse_taken(fd: RawFd) -> Result<(), BootError> {
+    // SAFETY: the borrow ends with this function. A number that is not open has no flags.
+    match rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }) {
+        Ok(flags) if flags.contains(FdFlags::CLOEXEC) => Err(BootError::Twice),
+        _ => Ok(()),
+    }
+}
+
 /// Joins over the PMI socket of a launcher that knows nothing of Strait.
 pub(super) fn join_by_pmi(socket: OwnedFd, rank: u32, size: u32) -> Result<Membership, BootError> {
-    let (mut store, nodes) = connect(socket, rank, size)?;
-    let map = meet(store.as_mut(), rank, &nodes)?;
-    Ok(Membership { rank, nodes, map, store })
+    let (store, nodes) = connect(socket, rank, size)?;
+    join_with(store, rank, size, Some(nodes))
 }
 
 /// The key-value store of the job, and where its ranks are. Some launchers do not say that: then every rank of the job has to

@@ -30,6 +30,7 @@ pub use error::CollectiveError;
 pub(crate) use meeting::Meeting;
 use operation::Combine;
 pub use operation::Number;
+pub(crate) use team::INTERNAL;
 use team::{Members, Team, bytes_mut};
 
 /// Most members of a group that meets at one word, which both counts and signals. More would fetch the line from each

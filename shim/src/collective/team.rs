@@ -13,7 +13,7 @@ use crate::endpoint::{part_of, part_of_mut};
 use crate::{Error, Rank, World};
 
 /// Set in the contexts of messages that collective operations send: they meet no message of the user's.
-const INTERNAL: u32 = 1 << 31;
+pub(crate) const INTERNAL: u32 = 1 << 31;
 
 /// Looks for a message at its source alone, before everything is looked at.
 const LOOKS: u32 = 200;
@@ -42,14 +42,15 @@ impl Members<'_> {
         }
     }
 
-    /// Tells the groups of one context apart: as a tag, so that their messages do not mix either.
+    /// Tells the groups of one context apart: as a tag, so that their messages do not mix either. Less than the highest, which
+    /// lock managers have.
     fn tag(self) -> u32 {
         match self {
             Self::All(_) => 0,
             // FNV-1a.
             Self::List(ranks) => {
                 let mix = |hash: u32, rank: &Rank| (hash ^ rank).wrapping_mul(0x0100_0193);
-                ranks.iter().fold(0x811c_9dc5, mix) & TAG_MAX
+                ranks.iter().fold(0x811c_9dc5, mix) % TAG_MAX
             }
         }
     }

@@ -8,48 +8,68 @@ use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use strait_core::hca::{Address, Remote};
+use strait_core::hca::Address;
 use strait_core::progress::Part as Buffer;
 use strait_core::reduce::Op;
 use strait_core::rma::Block;
 
+use super::attach::Attachments;
 use super::beyond::Beyond;
-use super::card::{Card, FAILED, MAPPED, PRIVATE, SINGLE};
+use super::card::{Card, DYNAMIC, FAILED, MAPPED, PRIVATE, Registered, SINGLE};
 use super::epoch::Epochs;
 use super::expose::Exposable;
 use super::part::{Part, Reach};
-use super::{Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError};
-use crate::{Endpoint, Error, Group, Rank, SharedMemory, World};
+use super::passive::Opening;
+use super::{Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError, WindowOptions};
+use crate::{Endpoint, Error, Group, Rank, SharedMemory, World, env};
 
 /// What a member gives to a window.
 #[derive(Debug)]
 pub(super) struct Own {
     /// Where its part begins.
     pub(super) base: NonNull<u8>,
+    length: usize,
     /// Its words.
     block_words: Block,
     /// What the device needs, if the window spans nodes.
     pub(super) beyond: Option<Beyond>,
     /// The block in the segment where the words are.
     _block: SharedMemory<u8>,
+    /// What it has attached, if the window is dynamic.
+    pub(super) attachments: Option<RefCell<Attachments>>,
     /// What its part lies in, and with a shared window that of all others; `None`: the embedder keeps it.
     _memory: Option<Box<dyn Any>>,
 }
 
 impl Own {
+    /// Connects the lanes, and has the handler work.
+    fn connect(
+        &mut self,
+        group: &Group<'_>,
+        cards: &[Card],
+        ends: &[(Rank, Address)],
+    ) -> Result<(), Error> {
+        let part = Buffer { base: self.base, length: self.length };
+        let Some(beyond) = &mut self.beyond else { return Ok(()) };
+        beyond.connect(group.world(), ends)?;
+        // SAFETY: parts are reached through raw pointers alone, and this one is kept until all is given back.
+        unsafe { beyond.open_handler(group.world(), group.place(), part, cards) }
+    }
+
     /// Nobody reaches it any more.
     fn give_back(self, world: &World) {
-        let Self { beyond, .. } = self;
+        let Self { beyond, attachments, .. } = self;
+        attachments.into_iter().for_each(|all| all.into_inner().give_back(world));
         beyond.into_iter().for_each(|beyond| beyond.give_back(world));
     }
 }
 
 /// Where a member's part is to lie.
 #[derive(Debug)]
-struct Offer {
-    base: NonNull<u8>,
-    length: usize,
-    keeper: Option<Box<dyn Any>>,
+pub(super) struct Offer {
+    pub(super) base: NonNull<u8>,
+    pub(super) length: usize,
+    pub(super) keeper: Option<Box<dyn Any>>,
 }
 
 impl<'world> Endpoint<'world> {
@@ -104,21 +124,22 @@ impl<'world> Group<'world> {
     ///
     /// MPI-4.1 §12.2.2, `MPI_WIN_ALLOCATE`.
     pub fn allocate_window(&self, bytes: usize, unit: usize) -> Result<Window<'world>, Error> {
-        self.allocate_window_for(bytes, unit, Accumulates::Any)
+        self.allocate_window_for(bytes, unit, WindowOptions::default())
     }
 
-    /// As [`Group::allocate_window`], with a promise of what accumulates there will be.
+    /// As [`Group::allocate_window`], with a promise of what accumulates there will be ([`Accumulates`]), a design of its locks
+    /// ([`super::LockDesign`]), or both.
     ///
     /// # Errors
     ///
-    /// As [`Group::allocate_window`].
+    /// As [`Group::allocate_window`]; [`WindowError::LockDesign`] at all when members ask for different designs.
     pub fn allocate_window_for(
         &self,
         bytes: usize,
         unit: usize,
-        accumulates: Accumulates,
+        options: impl Into<WindowOptions>,
     ) -> Result<Window<'world>, Error> {
-        self.make(unit, accumulates, |world| allocated(world, bytes))
+        self.make(unit, options.into(), |world| allocated(world, bytes))
     }
 
     /// A window whose parts follow each other in the segment, in the order of the members and without gaps, so that
@@ -139,15 +160,15 @@ impl<'world> Group<'world> {
         lengths[self.place() as usize] = bytes as u64;
         self.allreduce(&mut lengths, Op::BitOr)?;
         let total = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
-        let mut window = self.make(unit, Accumulates::Any, |world| {
+        let mut window = self.make(unit, WindowOptions::default(), |world| {
             let all = if self.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };
             allocated(world, usize::try_from(all).unwrap_or(usize::MAX))
         })?;
-        let start = window.parts[0].reach;
+        let start = window.parts[0].reach.get();
         let mut before = 0;
         for (part, length) in window.parts.iter_mut().zip(lengths) {
             part.length = length as usize;
-            part.reach = start.after(before);
+            part.reach.set(start.after(before));
             before += part.length;
         }
         Ok(window)
@@ -168,29 +189,29 @@ impl<'world> Group<'world> {
         memory: impl Exposable,
         unit: usize,
     ) -> Result<Window<'world>, Error> {
-        self.create_window_for(memory, unit, Accumulates::Any)
+        self.create_window_for(memory, unit, WindowOptions::default())
     }
 
-    /// As [`Group::create_window`], with a promise of what accumulates there will be.
+    /// As [`Group::create_window`], with options as for [`Group::allocate_window_for`].
     ///
     /// # Errors
     ///
-    /// As [`Group::create_window`].
+    /// As [`Group::create_window`] and [`Group::allocate_window_for`].
     pub fn create_window_for(
         &self,
         memory: impl Exposable,
         unit: usize,
-        accumulates: Accumulates,
+        options: impl Into<WindowOptions>,
     ) -> Result<Window<'world>, Error> {
         let (base, length, keeper) = memory.expose();
-        self.make(unit, accumulates, |_| Ok(Offer { base, length, keeper: Some(keeper) }))
+        self.make(unit, options.into(), |_| Ok(Offer { base, length, keeper: Some(keeper) }))
     }
 
-    /// As [`Group::create_window`], over memory that stays the caller's: what a C interface needs.
+    /// As [`Group::create_window_for`], over memory that stays the caller's: what a C interface needs.
     ///
     /// # Errors
     ///
-    /// As [`Group::create_window`].
+    /// As [`Group::create_window_for`].
     ///
     /// # Safety
     ///
@@ -201,23 +222,39 @@ impl<'world> Group<'world> {
         base: NonNull<u8>,
         length: usize,
         unit: usize,
+        options: impl Into<WindowOptions>,
     ) -> Result<Window<'world>, Error> {
-        self.make(unit, Accumulates::Any, |_| Ok(Offer { base, length, keeper: None }))
+        self.make(unit, options.into(), |_| Ok(Offer { base, length, keeper: None }))
     }
 
     /// Makes a window of the part that `offer` gives.
     fn make(
         &self,
         unit: usize,
-        accumulates: Accumulates,
+        options: WindowOptions,
+        offer: impl FnOnce(&World) -> Result<Offer, Error>,
+    ) -> Result<Window<'world>, Error> {
+        self.make_of(MAPPED, unit, options, offer)
+    }
+
+    /// As [`Group::make`], of a kind; [`MAPPED`]: as it lies.
+    pub(super) fn make_of(
+        &self,
+        kind: u64,
+        unit: usize,
+        options: WindowOptions,
         offer: impl FnOnce(&World) -> Result<Offer, Error>,
     ) -> Result<Window<'world>, Error> {
         let world = self.world();
         let spans = self.first_elsewhere().is_some();
-        let made = prepare(self, spans, unit, accumulates, offer);
-        let cards = self.exchange(made.as_ref().map_or(Card::FAILED, |made| made.card));
-        let Prepared { own, card: _, addresses } = made?;
+        let made = prepare(self, kind, spans, unit, options, offer);
+        let cards = self.exchange(made.as_ref().map_or_else(|_| Card::failed(), |made| made.card));
+        let Prepared { own, card: _, addresses, opening } = made?;
         // Nobody has a window before all have agreed, so until then what was given comes back.
+        let cards = cards.and_then(|cards| match Opening::disagreement(&cards, self.ranks()) {
+            Some(error) => Err(error.into()),
+            None => Ok(cards),
+        });
         let addresses = match cards.as_ref().map(|_| spans) {
             Ok(true) => self.exchange_addresses(&addresses),
             _ => Ok(Vec::new()),
@@ -230,12 +267,17 @@ impl<'world> Group<'world> {
             }
         };
         // From here on a peer may have a window of it, even if this member never hears of that.
-        let own = ManuallyDrop::new(own);
-        let connected = own.beyond.as_ref().map_or(Ok(()), |it| it.connect(world, &addresses));
-        let parts = connected.and_then(|()| self.parts(&cards, &own));
-        if let Err(error) = self.agree(&parts) {
+        let mut own = ManuallyDrop::new(own);
+        let connected = own.connect(self, &cards, &addresses);
+        // The lock manager is there before anybody has the window.
+        let parts = connected.and_then(|()| self.parts(&cards, &own)).and_then(|parts| {
+            let passive = opening.open(self, &cards, &parts, &own.block_words, spans)?;
+            Ok((parts, passive))
+        });
+        if let Err(error) = self.agree(parts.as_ref().ok().map(|(parts, _)| &**parts)) {
             // Nobody has a window, so nobody reaches what was given; but who does not hear of that may have one.
             if matches!(error, Error::Window(_)) {
+                opening.close(world);
                 ManuallyDrop::into_inner(own).give_back(world);
             }
             return Err(parts.err().unwrap_or(error));
@@ -248,8 +290,21 @@ impl<'world> Group<'world> {
         };
         let (epochs, until_poll) =
             (RefCell::new(Epochs::new(self.ranks().len() as u32)), Cell::new(FLUSHES_PER_POLL));
-        let (group, parts, block) = (self.again(), parts?, own.block_words);
-        Ok(Window { world, group, parts, domain, block, epochs, until_poll, own })
+        let own_up_to = Cell::new(env::accumulate_max()?);
+        let (group, block) = (self.again(), own.block_words);
+        let (parts, passive) = parts?;
+        Ok(Window {
+            world,
+            group,
+            parts,
+            domain,
+            block,
+            epochs,
+            passive,
+            until_poll,
+            own_up_to,
+            own,
+        })
     }
 
     /// The first member on another node than this one's.
@@ -266,13 +321,13 @@ impl<'world> Group<'world> {
     }
 
     /// Whether every member has its parts and reaches them. All hear of the highest who has not, and so of the same.
-    fn agree(&self, parts: &Result<Box<[Part]>, Error>) -> Result<(), Error> {
+    fn agree(&self, parts: Option<&[Part]>) -> Result<(), Error> {
         let world = self.world();
-        let barred = parts.as_ref().ok().and_then(|parts| first_barred(world, parts));
+        let barred = parts.and_then(|parts| first_barred(world, parts));
         let mut worst = [match (parts, barred) {
-            (Err(_), _) => u64::from(world.rank() + 1) << 32,
-            (Ok(_), Some(target)) => u64::from(world.rank() + 1) << 32 | u64::from(target + 1),
-            (Ok(_), None) => 0,
+            (None, _) => u64::from(world.rank() + 1) << 32,
+            (Some(_), Some(target)) => u64::from(world.rank() + 1) << 32 | u64::from(target + 1),
+            (Some(_), None) => 0,
         }];
         self.allreduce(&mut worst, Op::Max)?;
         let Some(rank) = ((worst[0] >> 32) as u32).checked_sub(1) else { return Ok(()) };
@@ -314,6 +369,7 @@ impl Window<'_> {
     pub fn free(self) -> Result<(), Error> {
         self.flush_all()?;
         self.group.barrier()?;
+        self.close_desk()?;
         let Self { world, own, .. } = self;
         ManuallyDrop::into_inner(own).give_back(world);
         Ok(())
@@ -331,28 +387,32 @@ struct Prepared {
     card: Card,
     /// Of its lanes, for each member.
     addresses: Vec<Address>,
+    opening: Opening,
 }
 
 /// This member's part and block, and the card that tells of them.
 fn prepare(
     group: &Group<'_>,
+    kind: u64,
     spans: bool,
     unit: usize,
-    accumulates: Accumulates,
+    options: WindowOptions,
     offer: impl FnOnce(&World) -> Result<Offer, Error>,
 ) -> Result<Prepared, Error> {
     if unit == 0 {
         return Err(WindowError::Unit.into());
     }
     let (world, members) = (group.world(), group.ranks().len() as u32);
+    let opening = Opening::new(world, options, spans)?;
+    let [lock, desk] = opening.words();
     let Offer { base, length, keeper } = offer(world)?;
     let bytes = Block::bytes(members);
     let block = world.alloc::<u8>(bytes)?;
     let segment = world.segment();
     let own = |address, length| segment.heap_offset(world.rank(), address, length);
     let (kind, place) = match own(base, length) {
-        Some(offset) => (MAPPED, offset),
-        None if length == 0 => (MAPPED, 0),
+        Some(offset) => (kind, offset),
+        None if length == 0 => (kind, 0),
         None => (PRIVATE, base.addr().get() as u64),
     };
     let block_place = own(block.start(), bytes).unwrap_or(u64::MAX);
@@ -364,11 +424,9 @@ fn prepare(
     } else {
         (None, Vec::new())
     };
-    let reached = |by: fn(&Beyond) -> Remote| beyond.as_ref().map_or((0, 0), |it| parts_of(by(it)));
-    let (address, key) = reached(Beyond::part);
-    let (block_address, block_key) = reached(Beyond::block);
-    let (length, unit) = (length as u64, unit as u64);
-    let accumulates = if accumulates == Accumulates::Single { SINGLE } else { 0 };
+    let registered = beyond.as_ref().map_or_else(Registered::default, Beyond::registered);
+    let (part, length, unit) = (length, length as u64, unit as u64);
+    let accumulates = if options.accumulates == Accumulates::Single { SINGLE } else { 0 };
     let card = Card {
         kind,
         place,
@@ -376,26 +434,25 @@ fn prepare(
         unit,
         block: block_place,
         accumulates,
-        address,
-        key,
-        block_address,
-        block_key,
+        beyond: registered,
+        lock,
+        desk,
     };
     // SAFETY: allocated zeroed and aligned to a page just now, for this, and kept as long.
     let block_words = unsafe { Block::new(block.start(), members) };
-    let own = Own { base, block_words, beyond, _block: block, _memory: keeper };
-    Ok(Prepared { own, card, addresses })
-}
-
-const fn parts_of(there: Remote) -> (u64, u64) {
-    (there.address, there.key as u64)
+    opening.preset(&block_words.locks(), members, spans);
+    let attachments = (kind == DYNAMIC).then(RefCell::default);
+    let (_block, _memory) = (block, keeper);
+    let own = Own { base, length: part, block_words, beyond, attachments, _block, _memory };
+    Ok(Prepared { own, card, addresses, opening })
 }
 
 /// The first part whose owner's private memory this rank cannot reach.
 fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
     let segment = world.segment();
     let is_barred = |part: &&Part| {
-        matches!(part.reach, Reach::Process(_)) && !world.turn().cma().reaches(&segment, part.rank)
+        matches!(part.reach.get(), Reach::Process(_))
+            && !world.turn().cma().reaches(&segment, part.rank)
     };
     parts.iter().find(is_barred).map(|part| part.rank)
 }

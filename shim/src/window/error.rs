@@ -3,7 +3,7 @@
 use core::fmt;
 
 use strait_core::reduce::Op;
-use strait_core::rma::LaneError;
+use strait_core::rma::{ATTACHMENTS, LaneError};
 
 use crate::Rank;
 
@@ -50,6 +50,22 @@ pub enum WindowError {
         /// Bytes of the target's part.
         part: usize,
     },
+    /// The displacement is in nothing that the target has attached, at least not any more; or what was to be detached is not attached.
+    Detached {
+        /// The target.
+        target: u32,
+        /// The displacement given.
+        displacement: usize,
+        /// Bytes from the displacement to the end of what the operation reaches.
+        extent: usize,
+    },
+    /// Nothing more can be attached.
+    Attachments,
+    /// The device cannot reach memory that was to be attached.
+    Registration {
+        /// Its bytes.
+        bytes: usize,
+    },
     /// The origin's data are not as long as what they are for.
     Lengths {
         /// Bytes at the origin.
@@ -87,12 +103,22 @@ pub enum WindowError {
         /// Why.
         error: LaneError,
     },
-    /// `start` while an access epoch is open, or `post` while an exposure epoch is.
+    /// A member asks for another design of the window's locks than the first does, so nobody has the window.
+    LockDesign {
+        /// The first such member.
+        rank: Rank,
+    },
+    /// Who waited for a target's lock, or had it, has died, and with it the queue of those behind: nobody gets this lock any more.
+    LockBroken {
+        /// The target.
+        target: u32,
+    },
+    /// `start` or `lock` while an access epoch is open, or `post` while an exposure epoch is.
     EpochOpen {
         /// The call.
         call: &'static str,
     },
-    /// `complete` without `start`, or `wait` without `post`.
+    /// `complete` without `start`, `wait` without `post`, or `unlock` without `lock`.
     NoEpoch {
         /// The call.
         call: &'static str,
@@ -126,6 +152,20 @@ impl fmt::Display for WindowError {
                 "{extent} bytes at displacement {displacement} of {unit} bytes reach beyond the part of target {target}, \
                  which has {part} bytes"
             ),
+            Self::Detached { target, displacement, extent } => write!(
+                f,
+                "{extent} bytes at displacement {displacement:#x} are in nothing that target {target} has attached: it was detached \
+                 since, was never attached, or is shorter"
+            ),
+            Self::Attachments => write!(
+                f,
+                "no more than {ATTACHMENTS} memories are attached at a time, and only to a dynamic window: detach one, or attach \
+                 larger ones"
+            ),
+            Self::Registration { bytes } => write!(
+                f,
+                "the device cannot reach {bytes} bytes that were to be attached: most likely RLIMIT_MEMLOCK is too low"
+            ),
             Self::Lengths { origin, other } => write!(
                 f,
                 "the origin gives {origin} bytes for {other}: both sides of an operation have the same length"
@@ -143,6 +183,16 @@ impl fmt::Display for WindowError {
             Self::Device { rank, error } => write!(
                 f,
                 "the window does not reach rank {rank} any more: {error}; most likely that rank has ended or unmapped its part"
+            ),
+            Self::LockDesign { rank } => write!(
+                f,
+                "rank {rank} asks for another design of the window's locks than the first member: all give the same \
+                 (WindowOptions::lock or STRAIT_WINDOW_LOCK)"
+            ),
+            Self::LockBroken { target } => write!(
+                f,
+                "the queue for the lock of target {target} broke when a member in it died: of this window that lock is lost; \
+                 make another window, or choose another design (STRAIT_WINDOW_LOCK)"
             ),
             Self::EpochOpen { call } => {
                 write!(f, "{call} within an epoch that it would begin: end that first")

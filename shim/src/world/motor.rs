@@ -15,6 +15,7 @@ use crate::liveness::Watch;
 use crate::network::Network;
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
+use crate::window::Desks;
 use crate::{Error, Rank};
 
 /// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
@@ -43,6 +44,8 @@ pub(super) struct Gear {
     pub(super) network: network::Way,
     pub(super) watch: Watch,
     pub(super) cma: Cma,
+    /// The lock managers of windows.
+    pub(super) desks: Desks,
 }
 
 /// All of it, for whoever has it now.
@@ -59,8 +62,9 @@ impl Motor<'_> {
         let moved = self.engine.progress();
         let carried = self.move_large();
         let far = self.poll_network();
+        let served = if self.gear.desks.is_open() { self.serve_desks() } else { Ok(false) };
         self.serve_wants();
-        Ok(moved? | carried? | far?)
+        Ok(moved? | carried? | far? | served?)
     }
 
     /// Begins to send, after parcels or copy ring are backed if the message is the first that wants them.
@@ -141,6 +145,7 @@ impl Motor<'_> {
                 Life::Dead => Gone::Failed,
             };
             settled &= self.engine.peer_gone(rank, how)?;
+            self.gear.desks.revoke(rank);
         }
         self.serve_wants();
         Ok(settled)
@@ -153,6 +158,13 @@ impl Motor<'_> {
             Some(network) => poll(self.engine, network),
             None => Ok(false),
         }
+    }
+
+    /// Takes in what was said to lock managers, and answers.
+    #[inline(never)]
+    fn serve_desks(&mut self) -> Result<bool, ProgressError> {
+        let Gear { network, desks, .. } = &mut *self.gear;
+        desks.serve(self.engine, network.as_deref_mut(), self.place.rank)
     }
 
     /// Sees to it that what comes from other nodes makes an event. False: not yet.
@@ -200,5 +212,6 @@ impl Motor<'_> {
 #[inline(never)]
 fn poll(engine: &mut ShmEngine, network: &mut network::Device) -> Result<bool, ProgressError> {
     network.poll();
-    engine.poll_network(network)
+    let moved = engine.poll_network(network)?;
+    Ok(network.serve(|rank| engine.gone(rank).is_some())? | moved)
 }

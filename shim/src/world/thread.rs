@@ -44,21 +44,35 @@ impl World {
     ///
     /// [`Error::Thread`] when the system refuses the thread, [`Error::OutOfMemory`].
     pub fn start_progress_thread(&mut self) -> Result<(), Error> {
-        if self.thread.is_some() {
+        self.start_thread()
+    }
+
+    /// As [`World::start_progress_thread`], while operations may be under way.
+    pub(crate) fn start_thread(&self) -> Result<(), Error> {
+        if self.thread.get().is_some() {
             return Ok(());
         }
         let (segment, tuning) = (self.segment(), self.tuning());
         let away = Engine::away(SystemMemory, segment, self.rank(), tuning)?;
-        let engine = core::mem::replace(self.engine.get_mut(), away);
-        // SAFETY: the world is borrowed by us alone, so there is no turn, and there is no thread yet.
+        let engine = core::mem::replace(self.short_ways(), away);
+        // SAFETY: this is the thread that uses the world, no turn of it is under way here, and there is no other thread yet.
         drop(unsafe { self.turns.exchange(Some(engine)) });
         match ProgressThread::start(&self.turns) {
-            Ok(thread) => self.thread = Some(thread),
+            Ok(thread) => drop(self.thread.set(thread)),
             Err(error) => {
                 self.take_engine_back();
                 return Err(Error::Thread(error));
             }
         }
+        Ok(())
+    }
+
+    /// As [`World::start_thread`], and the thread never sleeps.
+    pub(crate) fn start_polling_thread(&self) -> Result<(), Error> {
+        self.start_thread()?;
+        self.turns.polls.store(true, Relaxed);
+        // If it sleeps it is to know.
+        drop(self.turn());
         Ok(())
     }
 
@@ -69,10 +83,10 @@ impl World {
         }
     }
 
-    fn take_engine_back(&mut self) {
-        // SAFETY: the world is borrowed by us alone, so there is no turn, and there is no thread any more.
+    fn take_engine_back(&self) {
+        // SAFETY: no turn is under way, and there is no thread (any more).
         if let Some(engine) = unsafe { self.turns.exchange(None) } {
-            *self.engine.get_mut() = engine;
+            *self.short_ways() = engine;
         }
     }
 }
@@ -126,10 +140,19 @@ impl Turns {
             }
             let is_calm = log.calls == calls && !self.wanted.load(Relaxed);
             calls = log.calls;
-            let pause = if is_calm { lie_down(&mut motor) } else { Pause::Doze };
+            let pause = match self.polls.load(Relaxed) {
+                true => Pause::Poll,
+                false if is_calm => lie_down(&mut motor),
+                false => Pause::Doze,
+            };
             log.asleep = matches!(pause, Pause::Sleep(_));
             let longest = match pause {
                 Pause::None => continue,
+                Pause::Poll => {
+                    drop(log);
+                    self.give_way();
+                    continue;
+                }
                 Pause::Doze => {
                     place.sleep.doze(bell.get());
                     DOZE
@@ -138,6 +161,14 @@ impl Turns {
             };
             drop(log);
             place.sleep.wait(bell.get(), longest);
+        }
+    }
+
+    /// Waits until a call that wants its turn has it, or for whom this thread may be in the way.
+    fn give_way(&self) {
+        thread::yield_now();
+        while self.wanted.load(Relaxed) {
+            thread::yield_now();
         }
     }
 
@@ -159,6 +190,8 @@ impl Turns {
 enum Pause {
     /// Not at all: something moves.
     None,
+    /// Not longer than a call takes that wants its turn.
+    Poll,
     /// It looks again soon.
     Doze,
     /// Until it is woken, or for so long.

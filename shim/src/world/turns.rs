@@ -21,6 +21,8 @@ pub(super) struct Turns {
     log: Mutex<Log>,
     /// A call waits for its turn.
     pub(super) wanted: AtomicBool,
+    /// The thread never sleeps.
+    pub(super) polls: AtomicBool,
     /// Goes before the engine.
     gear: UnsafeCell<Gear>,
     /// The engine, while there is a thread.
@@ -52,6 +54,7 @@ impl Turns {
             place,
             log: Mutex::default(),
             wanted: AtomicBool::new(false),
+            polls: AtomicBool::new(false),
             gear: UnsafeCell::new(gear),
             engine: UnsafeCell::new(None),
         }

@@ -1,0 +1,150 @@
+//! What the lock manager does for a member on another node that finds the lock in CPU mode (`[HybridLock09]` §4.1, figures 4 and 5).
+//!
+//! It takes the CPU word on the member's behalf; or it takes both words, gives the member the network word, and says in the CPU word
+//! that the lock is in network mode: in this order, so that at no moment a third finds either of them free.
+
+use super::{Attempt, Coding, HybridWord, LockType, Mode, Op, Outcome, State};
+
+/// What the manager does next.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum MigrationStep {
+    /// It accesses a word, and says what it found ([`Migration::handle`]).
+    Access(HybridWord, Op),
+    /// The CPU word is held; it looks again later ([`Migration::again`]).
+    Blocked(State),
+    /// The member has the lock: in CPU mode the manager holds it for the member, in network mode the member itself does.
+    Granted(Mode),
+    /// The lock is in network mode already: the member is to look there.
+    Elsewhere,
+}
+
+/// One request under way.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Migration {
+    cpu: Attempt,
+    origin: u32,
+    lock_type: LockType,
+    moves: bool,
+    /// What the words say before and after.
+    cpu_mode: u64,
+    theirs: u64,
+    ours: u64,
+    left: u64,
+    step: At,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum At {
+    TakingCpu,
+    TakingNetwork,
+    Marking,
+    GivingBack,
+    Blocked(State),
+    Granted(Mode),
+    Elsewhere,
+}
+
+impl Migration {
+    /// The member in place `origin` wants the lock of the one in place `home`, of `size`. `moves`: by a migration, which is the
+    /// `time`th of this lock. No other has this number.
+    #[must_use]
+    pub const fn new(
+        origin: u32,
+        lock_type: LockType,
+        home: u32,
+        size: u32,
+        moves: Option<u64>,
+    ) -> Self {
+        let network = Coding::Ranks { size };
+        let (cpu, time) = match moves {
+            Some(time) => (Attempt::new(Coding::Signed, LockType::Exclusive, home), time),
+            None => (Attempt::new(Coding::Signed, lock_type, origin), 0),
+        };
+        let theirs = match lock_type {
+            LockType::Exclusive => State::One(origin),
+            LockType::Shared => State::Sharers(1),
+        };
+        Self {
+            cpu,
+            origin,
+            lock_type,
+            moves: moves.is_some(),
+            cpu_mode: network.word(State::Elsewhere(0)),
+            theirs: network.word(theirs),
+            ours: Coding::Signed.word(State::One(home)),
+            left: Coding::Signed.word(State::Elsewhere(time)),
+            step: At::TakingCpu,
+        }
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub const fn step(&self) -> MigrationStep {
+        match self.step {
+            At::TakingCpu => MigrationStep::Access(HybridWord::Cpu, self.cpu.op()),
+            At::TakingNetwork => {
+                let (expected, desired) = (self.cpu_mode, self.theirs);
+                MigrationStep::Access(HybridWord::Network, Op::CompareAndSwap { expected, desired })
+            }
+            At::Marking => {
+                let (expected, desired) = (self.ours, self.left);
+                MigrationStep::Access(HybridWord::Cpu, Op::CompareAndSwap { expected, desired })
+            }
+            At::GivingBack => {
+                let op = Op::FetchAdd(self.ours.wrapping_neg());
+                MigrationStep::Access(HybridWord::Cpu, op)
+            }
+            At::Blocked(state) => MigrationStep::Blocked(state),
+            At::Granted(mode) => MigrationStep::Granted(mode),
+            At::Elsewhere => MigrationStep::Elsewhere,
+        }
+    }
+
+    /// Whether the manager has the CPU word, and is not done: then the rest has to be done, too, though the member has died.
+    #[must_use]
+    pub const fn is_half_done(&self) -> bool {
+        matches!(self.step, At::TakingNetwork | At::Marking | At::GivingBack)
+    }
+
+    /// Takes in what the access found.
+    pub fn handle(&mut self, found: u64) {
+        self.step = match self.step {
+            At::TakingCpu => match self.cpu.handle(found) {
+                Outcome::Taken if self.moves => At::TakingNetwork,
+                Outcome::Taken => At::Granted(Mode::Cpu),
+                Outcome::Again => At::TakingCpu,
+                Outcome::Held(State::Elsewhere(_)) => At::Elsewhere,
+                // Others share the lock, and so does the member: they may be waiting for it before they give theirs back.
+                Outcome::Held(State::Sharers(_))
+                    if self.moves && self.lock_type == LockType::Shared =>
+                {
+                    self.moves = false;
+                    self.cpu = Attempt::new(Coding::Signed, LockType::Shared, self.origin);
+                    At::TakingCpu
+                }
+                Outcome::Held(state) => At::Blocked(state),
+            },
+            At::TakingNetwork if found == self.cpu_mode => At::Marking,
+            // Nobody writes the network word in CPU mode; whoever did has the lock.
+            At::TakingNetwork => At::GivingBack,
+            At::Marking => At::Granted(Mode::Network),
+            At::GivingBack => At::Elsewhere,
+            at => at,
+        };
+    }
+
+    /// Looks again.
+    pub const fn again(&mut self) {
+        if let At::Blocked(_) = self.step {
+            self.step = At::TakingCpu;
+        }
+    }
+
+    /// Looks again, and takes the CPU word over from the member that it names, which has died.
+    pub const fn inherit(&mut self) {
+        if let At::Blocked(state) = self.step {
+            self.cpu.take_over(state);
+            self.step = At::TakingCpu;
+        }
+    }
+}
