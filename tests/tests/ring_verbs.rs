@@ -82,7 +82,8 @@ fn a_fault_ends_one_link_and_names_its_peer() {
     thread::spawn(move || {
         let strikes: [fn(&mut Mesh<Devices>); 2] = [revoke, close];
         for (seed, strike) in (10..).zip(strikes) {
-            let design = Design::ZeroCopy;
+            // Without reads, in which soft iWARP has a fault of its own (docs/decisions/verbs.md).
+            let design = Design::Pipeline;
             let config = Config { design, chunk: 256, slots: 4, large: 1000 };
             let mut traffic = Traffic::drawn(seed, RANKS, 20_000, 5000);
             let mut mesh = Mesh::new(Devices, RANKS, config);
