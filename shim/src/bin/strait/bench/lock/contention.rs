@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use strait::{Op, Rank};
 
-use super::{Lab, Point, lock_unlock, per};
+use super::{Lab, Point, TARGET, lock_unlock, per};
 
 /// Who locks what.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ fn measure(lab: &Lab<'_>, pattern: Pattern) -> Result<Vec<Point>, Box<dyn Error>
         Some((window, target)) => lock_unlock(&lab.windows[window], target, rounds),
         None => Ok(()),
     };
-    let rounds = lab.rounds(run)?;
+    let rounds = lab.rounds(TARGET, run)?;
     let [took, accesses, requests] = lab.sample(|| {
         let before = asked(lab);
         let start = Instant::now();

@@ -49,7 +49,7 @@ const DESIGNS: [LockDesign; 6] = [
 const PART: usize = 2 * DATA;
 const DATA: usize = 1024;
 
-/// How long a sample's part that can be repeated takes.
+/// How long what is repeated in a sample takes.
 const TARGET: Duration = Duration::from_micros(200);
 
 type Figure = fn(&Lab<'_>) -> Result<Vec<Point>, Box<dyn Error>>;
@@ -210,14 +210,15 @@ impl<'a> Lab<'a> {
         of(1).chain(of(0))
     }
 
-    /// As many rounds as take long enough, the same on every rank.
+    /// As many rounds as take so long, the same on every rank.
     fn rounds(
         &self,
+        target: Duration,
         run: impl FnMut(u64) -> Result<(), strait::Error>,
     ) -> Result<u64, strait::Error> {
         match self.effort.rounds {
             Some(rounds) => Ok(rounds),
-            None => in_turn::rounds(self.stage, TARGET, run),
+            None => in_turn::rounds(self.stage, target, run),
         }
     }
 

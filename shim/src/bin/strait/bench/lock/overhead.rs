@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use strait_core::lock::{LockWord, Op};
 
-use super::{Lab, Point, acquire, lock_unlock, per};
+use super::{Lab, Point, TARGET, acquire, lock_unlock, per};
 
 /// Locks that are had in a row before any is given back: the watch would be longer than one of them.
 pub(super) const BATCH: usize = 16;
@@ -17,7 +17,7 @@ pub(super) fn points(lab: &Lab<'_>) -> Result<Vec<Point>, Box<dyn Error>> {
     for (place, target) in lab.targets() {
         let window = &lab.windows[0];
         let run = |rounds| if leads { lock_unlock(window, target, rounds) } else { Ok(()) };
-        let rounds = lab.rounds(run)?;
+        let rounds = lab.rounds(TARGET, run)?;
         let [both, bare, ratio, acquires, releases] = lab.sample(|| {
             if !leads {
                 return Ok([0.0; 5]);

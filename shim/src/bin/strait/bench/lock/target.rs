@@ -3,6 +3,7 @@
 
 use core::error::Error;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::time::Instant;
 
 use super::{Lab, Point, lock_unlock, per};
@@ -14,6 +15,9 @@ const COMPUTATIONS: [f64; 4] = [0.0, 1e4, 1e5, 1e6];
 
 /// Threads that compute at the target.
 const THREADS: [usize; 4] = [0, 1, 2, 4];
+
+/// How long what is repeated beside them takes: as long as many turns of theirs.
+const SLICES: Duration = Duration::from_millis(20);
 
 /// Nanoseconds in which a thread looks whether it is to end.
 const LOOK: f64 = 1e5;
@@ -76,7 +80,7 @@ fn pair(lab: &Lab<'_>, target: u32) -> Result<Summary, Box<dyn Error>> {
     let leads = lab.stage.rank() == 0;
     let window = &lab.windows[0];
     let run = |rounds| if leads { lock_unlock(window, target, rounds) } else { Ok(()) };
-    let rounds = lab.rounds(run)?;
+    let rounds = lab.rounds(SLICES, run)?;
     let [took] = lab.sample(|| {
         let start = Instant::now();
         run(rounds)?;
