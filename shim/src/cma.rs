@@ -151,13 +151,13 @@ impl Cma {
 
 /// Bytes that are contiguous in both processes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
+pub struct Piece {
     /// In this process.
-    pub(crate) local: NonNull<u8>,
+    pub local: NonNull<u8>,
     /// The address in the other one.
-    pub(crate) remote: u64,
+    pub remote: u64,
     /// Bytes.
-    pub(crate) length: usize,
+    pub length: usize,
 }
 
 /// The pieces of one system call.

@@ -5,7 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::matching::Pattern;
-use strait_core::progress::{Bypass, Cursor, Owner, Part, Received, Sent, Status, Want};
+use strait_core::progress::{Bypass, Cursor, Owner, Part, Received, Sent, SentShort, Status, Want};
 use strait_core::rndv::Rendezvous;
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
@@ -83,12 +83,24 @@ impl<'world> Endpoint<'world> {
     #[inline]
     pub fn send<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
         let bytes = bytemuck::must_cast_slice::<T, u8>(data);
-        let key = Key::new(self.context, tag);
-        let sent = self.world.short_ways().send_short(destination, key, bytes);
+        let sent = self.send_short(bytes, destination, tag);
         if self.world.wake_after(sent, destination) {
             return Ok(());
         }
         self.send_longer(bytes, destination, tag)
+    }
+
+    /// Sends `data` if that takes nothing but a free line: what [`Endpoint::send`] tries first, for interfaces to other languages.
+    /// Then it may have to [wake](Endpoint::wake) the destination.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        self.world.short_ways().send_short(destination, Key::new(self.context, tag), data)
+    }
+
+    /// Wakes a rank that [sleeps](SentShort::ToSleeper).
+    pub fn wake(&self, rank: Rank) {
+        self.world.wake(rank);
     }
 
     /// Sends the concatenation of `parts` as one message.
@@ -130,6 +142,22 @@ impl<'world> Endpoint<'world> {
         match self.world.short_ways().recv_short(source, want, bytes) {
             Bypass::Received(status) => Ok(status),
             Bypass::Nothing | Bypass::Closed => self.recv_longer(bytes, source, tag),
+        }
+    }
+
+    /// Receives a message of just this length and tag if it is in the next line: the like of what [`Endpoint::recv`] tries first, for
+    /// interfaces to other languages. With [`crate::ANY_TAG`] there is none.
+    #[inline(always)]
+    pub fn recv_exactly<const BYTES: usize>(
+        &self,
+        buffer: &mut [u8; BYTES],
+        source: Rank,
+        tag: Tag,
+    ) -> Option<Status> {
+        let want = Want::exactly(self.context, tag);
+        match self.world.short_ways().recv_exactly(source, want, buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
         }
     }
 

@@ -133,6 +133,22 @@ pub(crate) const PMI_SIZE: Variable = Variable {
     default: "set by launchers",
 };
 
+/// The name of the job, as a launcher that speaks PMIx says it.
+pub(crate) const PMIX_NAMESPACE: Variable = Variable {
+    name: "PMIX_NAMESPACE",
+    meaning: "name of the job",
+    expected: "any text",
+    default: "set by launchers",
+};
+
+/// Which processes find each other without a launcher's help.
+pub(crate) const UNIVERSE: Variable = Variable {
+    name: "STRAIT_UNIVERSE",
+    meaning: "name that processes under another MPI share in order to find each other",
+    expected: "any text",
+    default: "the job's, where its launcher says it by PMI or PMIx; otherwise one of the user's",
+};
+
 /// The RDMA device between nodes.
 pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
@@ -199,9 +215,11 @@ pub const VARIABLES: &[Variable] = &[
     RING,
     PROGRESS,
     WINDOW_LOCK,
+    UNIVERSE,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,
+    PMIX_NAMESPACE,
 ];
 
 /// The processors that the ranks of a node share. A rank cannot count them itself: it may be bound to one.
@@ -394,7 +412,9 @@ mod tests {
     #[test]
     fn the_table_names_each_variable_once() {
         for (at, variable) in VARIABLES.iter().enumerate() {
-            let owner = ["STRAIT_", "PMI_"].iter().find(|owner| variable.name.starts_with(**owner));
+            let owner = ["STRAIT_", "PMI_", "PMIX_"]
+                .iter()
+                .find(|owner| variable.name.starts_with(**owner));
             assert!(owner.is_some(), "{}", variable.name);
             assert!(VARIABLES[..at].iter().all(|earlier| earlier.name != variable.name));
         }

@@ -36,11 +36,14 @@ mod lock;
 mod memory;
 mod network;
 mod nodes;
+
 mod patience;
+pub mod port;
 mod request;
 mod segment;
 mod sleep;
 pub mod topology;
+mod unscoped;
 mod window;
 mod world;
 
@@ -55,10 +58,12 @@ pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::lock::{LockType, Mode as LockMode};
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
-pub use strait_core::progress::{Fault, Held, Rtrs, Status, Tuning};
+pub use strait_core::progress::{Fault, Held, Part, Rtrs, SentShort, StartError, Status, Tuning};
 pub use strait_core::reduce::{Integer, Op};
+pub use strait_core::regcache::Counts as Registrations;
 pub use strait_core::rma::{Run, Shape};
 pub use strait_core::rndv::Rendezvous;
+pub use unscoped::Unscoped;
 pub use window::{
     Accumulates, Assert, AtomicityDomain, Exposable, Local, LockCounters, LockDesign, LockPolicy,
     Operation, Window, WindowError, WindowOptions,

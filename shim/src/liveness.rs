@@ -119,6 +119,11 @@ fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
+/// Whether a process has come for `rank`.
+pub(crate) fn is_born(segment: &Segment, rank: u32) -> bool {
+    rank < segment.ranks() && segment.rank_block(rank).liveness.state() != Life::Unborn
+}
+
 /// Says that the rank whose `liveness` it is is this process, and alive.
 pub(crate) fn attach_self(liveness: &Liveness) {
     // Without /proc there is no start time; zero matches no process, and the word decides alone.

@@ -61,6 +61,13 @@ pub(crate) enum Pass {
     Sleep,
 }
 
+impl Spin {
+    /// The same, but for yields.
+    pub(crate) const fn without_yields(self) -> Self {
+        Self { yields: 0, ..self }
+    }
+}
+
 /// One wait: spins, then yields, then sleeps, and says when it is time to look who still lives.
 #[derive(Debug)]
 pub(crate) struct Patience {

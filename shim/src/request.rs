@@ -5,14 +5,10 @@ use core::marker::PhantomData;
 use std::io::{IoSlice, IoSliceMut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use strait_core::progress::{
-    Bypass, Cursor, Fault, Outcome, Owner, Part, Received, RequestId, Sent, Status, Want,
-};
-use strait_core::wire::Key;
+use strait_core::progress::{Cursor, Owner, Part, Status};
 
 use crate::endpoint::{part_of, part_of_mut};
-use crate::network::TransferId;
-use crate::{Endpoint, Error, Rank, Tag, WindowError, World};
+use crate::{Endpoint, Error, Rank, Tag, Unscoped, World};
 
 /// Where operations that do not wait begin and end.
 ///
@@ -81,14 +77,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         destination: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let bytes = bytemuck::must_cast_slice::<T, u8>(data);
-        let key = Key::new(self.endpoint.context(), tag);
-        let sent = self.world().short_ways().send_short(destination, key, bytes);
-        if self.world().wake_after(sent, destination) {
-            let status = Status { source: destination, tag, bytes: bytes.len() };
-            return Ok(self.finished(Ok(status)));
-        }
-        self.begin_longer(bytes, destination, tag)
+        let data = part_of(bytemuck::must_cast_slice(data));
+        // SAFETY: `data` is borrowed for 'scope, and when that ends the engine has no claim on it (`End`).
+        let begun = unsafe { self.endpoint.begin_send_as(self.owner, data, destination, tag) };
+        Ok(self.keep(begun?))
     }
 
     /// Begins to send the concatenation of `parts` as one message.
@@ -103,7 +95,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         // SAFETY: `IoSlice` is ABI-compatible with `iovec`, as `Part` is; the borrow is as in `isend`.
-        unsafe { self.begin_send(Cursor::parts(parts_of(parts)), destination, tag) }
+        let begun = unsafe {
+            let data = Cursor::parts(parts_of(parts));
+            self.endpoint.push_send(self.owner, data, destination, tag)
+        };
+        Ok(self.keep(begun?))
     }
 
     /// Begins to receive from `source` with `tag` into `buffer`.
@@ -121,15 +117,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         source: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
-        let want = Want::new(self.endpoint.context(), tag);
-        let engine = self.world().short_ways();
-        engine.serve_posted(source);
-        if let Bypass::Received(status) = engine.recv_short(source, want, bytes) {
-            return Ok(self.finished(Ok(status)));
-        }
+        let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
         // SAFETY: `buffer` is borrowed for 'scope, and when that ends the engine has no claim on it (`End`).
-        unsafe { self.begin_receive(Cursor::contiguous(part_of_mut(bytes)), source, tag) }
+        let begun = unsafe { self.endpoint.begin_recv_as(self.owner, buffer, source, tag) };
+        Ok(self.keep(begun?))
     }
 
     /// Begins to receive one message into `parts`, one after the other.
@@ -144,7 +135,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         // SAFETY: `IoSliceMut` is ABI-compatible with `iovec`, as `Part` is; the borrow is as in `irecv`.
-        unsafe { self.begin_receive(Cursor::parts(parts_of(parts)), source, tag) }
+        let begun = unsafe {
+            let buffer = Cursor::parts(parts_of(parts));
+            self.endpoint.push_recv(self.owner, buffer, source, tag)
+        };
+        Ok(self.keep(begun?))
     }
 
     const fn world(&self) -> &'env World {
@@ -155,72 +150,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.owner
     }
 
-    pub(crate) const fn finished(&'scope self, outcome: Outcome) -> Request<'scope> {
-        Request { world: self.world(), open: &self.open, state: State::Done(outcome) }
-    }
-
-    fn pending(&'scope self, id: RequestId) -> Request<'scope> {
-        self.open.set(self.open.get() + 1);
-        Request { world: self.world(), open: &self.open, state: State::Pending(id) }
-    }
-
-    /// A transfer on a window's lane that goes on by itself.
-    pub(crate) fn transferring(&'scope self, id: TransferId) -> Request<'scope> {
-        self.open.set(self.open.get() + 1);
-        Request { world: self.world(), open: &self.open, state: State::Transferring(id) }
-    }
-
-    #[inline(never)]
-    fn begin_longer(
-        &'scope self,
-        bytes: &'scope [u8],
-        destination: Rank,
-        tag: Tag,
-    ) -> Result<Request<'scope>, Error> {
-        let key = Key::new(self.endpoint.context(), tag);
-        let sent = self.world().short_ways().send_medium(destination, key, bytes);
-        if self.world().wake_after(sent, destination) {
-            let status = Status { source: destination, tag, bytes: bytes.len() };
-            return Ok(self.finished(Ok(status)));
+    /// The request for an operation of this scope.
+    #[inline]
+    pub(crate) fn keep(&'scope self, operation: Unscoped) -> Request<'scope> {
+        if !operation.is_over() {
+            self.open.set(self.open.get() + 1);
         }
-        // SAFETY: `bytes` is borrowed for 'scope, and when that ends the engine has no claim on it (`End`).
-        unsafe { self.begin_send(Cursor::contiguous(part_of(bytes)), destination, tag) }
-    }
-
-    /// # Safety
-    ///
-    /// What `data` points to stays valid and unchanged for 'scope.
-    unsafe fn begin_send(
-        &'scope self,
-        data: Cursor,
-        destination: Rank,
-        tag: Tag,
-    ) -> Result<Request<'scope>, Error> {
-        let key = Key::new(self.endpoint.context(), tag);
-        let bytes = data.remaining();
-        // SAFETY: by the contract, and the engine's claim ends with the scope.
-        let sent = unsafe { self.world().isend(destination, key, data, self.owner) }?;
-        Ok(match sent {
-            Sent::Done => self.finished(Ok(Status { source: destination, tag, bytes })),
-            Sent::Pending(id) => self.pending(id),
-        })
-    }
-
-    /// # Safety
-    ///
-    /// What `buffer` points to stays valid and is touched by nobody else for 'scope.
-    unsafe fn begin_receive(
-        &'scope self,
-        buffer: Cursor,
-        source: Rank,
-        tag: Tag,
-    ) -> Result<Request<'scope>, Error> {
-        let pattern = self.endpoint.pattern(source, tag);
-        // SAFETY: by the contract, and the engine's claim ends with the scope.
-        Ok(match unsafe { self.world().irecv(pattern, buffer, self.owner) }? {
-            Received::Done(outcome) => self.finished(outcome),
-            Received::Pending(id) => self.pending(id),
-        })
+        Request { world: self.world(), open: &self.open, operation }
     }
 }
 
@@ -246,16 +182,7 @@ impl Drop for End<'_> {
 pub struct Request<'scope> {
     world: &'scope World,
     open: &'scope Cell<u32>,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    Pending(RequestId),
-    Transferring(TransferId),
-    Done(Outcome),
-    /// A window's lane broke, although nobody is known to be gone.
-    Broken(WindowError),
+    operation: Unscoped,
 }
 
 impl Request<'_> {
@@ -282,11 +209,7 @@ impl Request<'_> {
     ///
     /// MPI-4.1 §3.7.3, `MPI_TEST`.
     pub fn test(&mut self) -> Result<Option<Status>, Error> {
-        if !self.look() {
-            self.world.poll()?;
-            self.look();
-        }
-        self.status()
+        self.watch(Unscoped::test)
     }
 
     /// The status if the operation is known to be over, without making progress.
@@ -295,11 +218,7 @@ impl Request<'_> {
     ///
     /// How the operation ended badly.
     pub fn status(&self) -> Result<Option<Status>, Error> {
-        match self.state {
-            State::Pending(_) | State::Transferring(_) => Ok(None),
-            State::Done(outcome) => Ok(Some(outcome?)),
-            State::Broken(error) => Err(error.into()),
-        }
+        self.operation.status()
     }
 
     /// Cancels a receive that no message has matched: it then ends with [`crate::Fault::Cancelled`]. Says whether it
@@ -310,60 +229,36 @@ impl Request<'_> {
     ///
     /// MPI-4.1 §3.8.4, `MPI_CANCEL`.
     pub fn cancel(&mut self) -> bool {
-        match self.state {
-            State::Pending(id) => self.world.turn().cancel(id),
-            State::Transferring(_) | State::Done(_) | State::Broken(_) => false,
-        }
+        self.operation.cancel(self.world)
     }
 
     /// Waits without taking the request.
     fn finish(&mut self) -> Result<Status, Error> {
-        if let State::Pending(id) = self.state {
-            let outcome = self.world.wait(id);
-            self.open.set(self.open.get() - 1);
-            // An error of progress ended the claim on the buffer, and with it the operation.
-            self.state = State::Done(*outcome.as_ref().unwrap_or(&Err(Fault::Cancelled)));
-            outcome?.map_err(Error::from)?;
-        }
-        if let State::Transferring(id) = self.state {
-            let ended = self.world.wait_until(|| self.look().then_some(()));
-            if let Err(error) = ended {
-                self.world.settle_transfer(id);
-                self.open.set(self.open.get() - 1);
-                self.state = State::Done(Err(Fault::Cancelled));
-                return Err(error);
-            }
-        }
-        Ok(self.status()?.ok_or(Fault::Cancelled)?)
+        self.watch(Unscoped::wait)
     }
 
     /// True when the operation is over.
     fn look(&mut self) -> bool {
-        let ended = match self.state {
-            State::Pending(id) => self.world.turn().test(id).map(State::Done),
-            State::Transferring(id) => self.world.test_transfer(id).map(|ended| match ended {
-                Ok(status) => State::Done(Ok(status)),
-                Err(Error::Fault(fault)) => State::Done(Err(fault)),
-                Err(Error::Window(error)) => State::Broken(error),
-                Err(_) => State::Done(Err(Fault::Cancelled)),
-            }),
-            State::Done(_) | State::Broken(_) => return true,
-        };
-        let Some(state) = ended else { return false };
-        self.open.set(self.open.get() - 1);
-        self.state = state;
-        true
+        self.watch(Unscoped::look)
+    }
+
+    /// Has `act` do something with the operation, and takes it off the scope's book if that was its end.
+    #[inline]
+    fn watch<R>(&mut self, act: impl FnOnce(&mut Unscoped, &World) -> R) -> R {
+        if self.operation.is_over() {
+            return act(&mut self.operation, self.world);
+        }
+        let result = act(&mut self.operation, self.world);
+        if self.operation.is_over() {
+            self.open.set(self.open.get() - 1);
+        }
+        result
     }
 }
 
 impl Drop for Request<'_> {
     fn drop(&mut self) {
-        match self.state {
-            State::Pending(id) => self.world.settle(id),
-            State::Transferring(id) => self.world.settle_transfer(id),
-            State::Done(_) | State::Broken(_) => return,
-        }
-        self.open.set(self.open.get() - 1);
+        self.watch(Unscoped::settle);
     }
 }
 

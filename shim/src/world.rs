@@ -27,6 +27,7 @@ use crate::{Endpoint, Error, Rank, topology};
 mod job;
 mod motor;
 mod network;
+mod registrations;
 mod thread;
 mod turns;
 mod waiting;
@@ -61,6 +62,8 @@ pub struct World {
     store: RefCell<Box<dyn KeyValueStore>>,
     spin: Spin,
     glance: Cell<Glance>,
+    /// What the embedder does while nothing comes.
+    idle: Option<Box<dyn Fn() + Send>>,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
     pub(crate) heap: Arc<Heap>,
@@ -90,8 +93,33 @@ impl World {
     ///
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
+        Self::begin(boot::join)
+    }
+
+    /// Joins a job of `size` ranks as `rank`, without a launcher: its ranks find each other by a store of the embedder's.
+    /// `nodes` says which rank is on which node; without, ranks of one host and boot are. All ranks join together.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::init`].
+    ///
+    /// # Panics
+    ///
+    /// When `rank` is none of the job, or `nodes` has another number of ranks.
+    pub fn init_with(
+        rank: Rank,
+        size: u32,
+        store: Box<dyn KeyValueStore>,
+        nodes: Option<Nodes>,
+    ) -> Result<Self, Error> {
+        assert!(rank < size, "rank {rank} of a job of {size} ranks");
+        assert!(nodes.as_ref().is_none_or(|nodes| nodes.ranks() == size), "ranks on nodes");
+        Self::begin(|| boot::join_with(store, rank, size, nodes))
+    }
+
+    fn begin(join: impl FnOnce() -> Result<boot::Membership, BootError>) -> Result<Self, Error> {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let boot::Membership { rank, nodes, map, mut store } = boot::join()?;
+        let boot::Membership { rank, nodes, map, mut store } = join()?;
         let network = network::of_process(rank, &nodes, store.as_mut())?;
         let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         if crate::env::progress_thread()? {
@@ -163,12 +191,23 @@ impl World {
             .collect()
     }
 
+    /// A rank of a universe, whose others come and go.
+    pub(crate) fn alone(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        nodes: Nodes,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
+        Self::new(map, rank, nodes, Box::new(InProcess::new(1)), None, cpus, tuning)
+    }
+
     fn new(
         map: Arc<SegmentMap>,
         rank: Rank,
         nodes: Nodes,
         store: Box<dyn KeyValueStore>,
-        network: network::Way,
+        mut network: network::Way,
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
@@ -184,6 +223,10 @@ impl World {
                 None => engine.set_unreachable(rank),
             }
         }
+        let heap = Arc::new(Heap::new(Arc::clone(&map), rank));
+        if let Some(network) = &mut network {
+            network.keep_heap(Arc::clone(&heap));
+        }
         let (watch, cma) = (Watch::new(size), Cma::new(&segment, rank));
         let gear = Gear { network, watch, cma, desks: Desks::default() };
         let place = Place { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
@@ -198,8 +241,9 @@ impl World {
             node,
             spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
             glance: Cell::new(Glance::new()),
+            idle: None,
             meetings: RefCell::default(),
-            heap: Arc::new(Heap::new(Arc::clone(&map), rank)),
+            heap,
             store: RefCell::new(store),
             nodes,
             map,
@@ -236,6 +280,13 @@ impl World {
     /// Puts other numbers in force, for messages that begin from now on. Ranks need not agree on them.
     pub fn retune(&self, tuning: Tuning) {
         self.turn().retune(tuning);
+    }
+
+    /// Has `idle` called whenever a wait would give up the processor or sleep: it may run other work, such as a thread of the
+    /// embedder's own, and returns. It may make calls on this world again, but none that all ranks make together.
+    pub fn set_idle(&mut self, idle: impl Fn() + Send + 'static) {
+        self.spin = self.spin.without_yields();
+        self.idle = Some(Box::new(idle));
     }
 
     /// Leaves the job: waits until everything that was sent has been handed over, then says so to the peers.
@@ -345,7 +396,7 @@ impl World {
 
     #[cold]
     #[inline(never)]
-    fn wake(&self, rank: Rank) {
+    pub(crate) fn wake(&self, rank: Rank) {
         sleep::wake(&self.map.segment(), rank);
     }
 

@@ -7,6 +7,7 @@ pub mod conformance;
 mod engines;
 pub mod fuzz;
 mod job;
+pub mod locks;
 mod model;
 pub mod one_sided;
 pub mod payload;

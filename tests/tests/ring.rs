@@ -7,6 +7,7 @@ use std::panic::{catch_unwind, resume_unwind};
 use fastrand::Rng;
 use strait_core::hca::{Connection, WorkError};
 use strait_core::ring::{Config, Design};
+use strait_tests::conformance::ring::drained;
 use strait_tests::conformance::ring::faults::{break_one, lose_one};
 use strait_tests::conformance::ring::streams::{Stream, Traffic};
 use strait_tests::conformance::ring::{Mesh, Rig};
@@ -70,6 +71,18 @@ fn many_links_do_not_disturb_each_other() {
         let mut traffic = Traffic::drawn(seed, 5, 1000, 200);
         traffic.play(&mut mesh);
         traffic.drain(&mut mesh);
+    });
+}
+
+/// Also where a completion says nothing of the peer's memory, as on iWARP.
+#[test]
+fn what_is_drained_is_there() {
+    for_each_seed(100, |seed, design| {
+        let mut model = Model::drawn(seed);
+        model.capabilities.acknowledged = seed.is_multiple_of(2);
+        let config = Config { chunk: 64, slots: 8, ..Config::new(design) };
+        let mut mesh = Mesh::new(Simulated(Fabric::new(seed, 2, model)), 2, config);
+        drained::is_there(&mut mesh);
     });
 }
 

@@ -9,6 +9,7 @@ use strait::hca::verbs::{Config as Opening, Verbs};
 use strait_core::regcache::{Cached, Limits, Unwatched};
 use strait_core::ring::{Config, Design};
 use strait_tests::Ledger;
+use strait_tests::conformance::ring::drained;
 use strait_tests::conformance::ring::knocks::wake_each_time;
 use strait_tests::conformance::ring::streams::Traffic;
 use strait_tests::conformance::ring::{Mesh, Rig};
@@ -63,5 +64,17 @@ fn who_sleeps_is_knocked() {
         let mut mesh = Mesh::new(Devices, 2, Config { slots: 4, ..Config::new(design) });
         wake_each_time(&mut mesh, |device| device.events().wait(LIMIT) == Ok(true));
         println!("{design:?} knocks");
+    }
+}
+
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn what_is_drained_is_there() {
+    for design in Design::ALL {
+        // Several times, since the devices may be quick.
+        for _ in 0..5 {
+            let config = Config { chunk: 64, slots: 8, ..Config::new(design) };
+            drained::is_there(&mut Mesh::new(Devices, 2, config));
+        }
     }
 }

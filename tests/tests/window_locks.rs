@@ -1,5 +1,7 @@
 //! Passive synchronisation: every design of locks, on one node and between nodes.
 
+use core::time::Duration;
+
 use strait::boot::Config;
 use strait::{
     Assert, Error, Fault, Group, LockDesign, LockMode, LockPolicy, LockType, Nodes, Window,
@@ -62,6 +64,26 @@ fn one_at_a_time_changes_what_others_read() {
             world.finalize().unwrap();
         });
     }
+}
+
+/// `cargo xtask vm` runs it over RDMA devices, too. Those of iWARP have no atomics, so there managers do what devices cannot.
+#[test]
+fn every_design_works_over_the_device_of_the_job() {
+    let name = "every_design_works_over_the_device_of_the_job";
+    let job = Ranks::new(2, name).on_nodes(2).within(Duration::from_secs(200));
+    job.run(|world| {
+        let is_iwarp = std::env::var("STRAIT_HCA").is_ok_and(|hca| hca.contains("siw"));
+        for design in LockDesign::ALL {
+            let window = window(&world, design);
+            let needs = [LockDesign::TestAndSet, LockDesign::Mcs, LockDesign::Hybrid];
+            let falls_back = is_iwarp && needs.contains(&design);
+            let made = if falls_back { LockDesign::TwoSided } else { design };
+            assert_eq!((window.lock_design_asked(), window.lock_design()), (design, made));
+            add_alone_and_read_together(&world, &window, 5);
+            window.free().unwrap();
+        }
+        world.finalize().unwrap();
+    });
 }
 
 #[test]

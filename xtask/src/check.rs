@@ -1,6 +1,6 @@
 //! What is seen without running anything: formatting, lints, documentation, and the rules of `tidy`.
 
-use crate::setup::{self, Tool};
+use crate::setup::{self, BARE_TARGET, Tool};
 use crate::shell::Shell;
 use crate::stop::{self, Stop};
 use crate::tidy;
@@ -11,6 +11,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("formatting", formatting(shell)),
         ("lints", lints(shell)),
         ("lints of the feature verbs", verbs(shell)),
+        ("lints of the image", image(shell)),
         ("documentation", documentation(shell)),
         ("dependencies", dependencies(shell)),
         ("tidy", tidy::run(shell)),
@@ -34,6 +35,15 @@ fn verbs(shell: &Shell) -> Result<(), Stop> {
         setup::need(shell, tool)?;
     }
     let arguments = "-p strait -p strait-tests --features verbs --all-targets --quiet";
+    shell.cargo(&format!("clippy {arguments} -- -D warnings")).run()
+}
+
+/// What only a target without an operating system compiles.
+fn image(shell: &Shell) -> Result<(), Stop> {
+    for tool in [Tool::Clippy, Tool::BareTarget] {
+        setup::need(shell, tool)?;
+    }
+    let arguments = format!("-p strait-bare --features image --target {BARE_TARGET} --quiet");
     shell.cargo(&format!("clippy {arguments} -- -D warnings")).run()
 }
 

@@ -3,6 +3,7 @@
 //! One file per command. A *rung* is a command that proves something (`docs/testing.md` has the ladder); it either
 //! passes, fails, or says loudly what this machine lacks for it. Nothing here is part of what ships.
 
+mod bare;
 mod check;
 mod fuzz;
 mod icount;
@@ -12,6 +13,7 @@ mod loom;
 mod miri;
 mod mutants;
 mod no_std;
+mod qemu;
 mod sanitize;
 mod setup;
 mod shell;
@@ -55,6 +57,8 @@ enum Command {
     Launchers,
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
+    /// Boot the core, without an operating system, on a virtual machine.
+    Bare,
     /// Explore the interleavings of every atomic algorithm.
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
         Command::NoStd => no_std::run(&shell),
+        Command::Bare => bare::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),

@@ -30,7 +30,7 @@ pub(crate) enum Tool {
     Valgrind,
     /// MPICH's launcher, `mpiexec.hydra`.
     Hydra,
-    /// QEMU, the machine of `cargo xtask vm`.
+    /// QEMU, the machine of `cargo xtask vm` and `cargo xtask bare`.
     Qemu,
     /// Make, for the driver of soft iWARP.
     Make,

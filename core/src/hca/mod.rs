@@ -84,7 +84,7 @@ pub trait Hca {
     /// [`HcaError::UnknownConnection`] for a connection that is not open.
     fn close(&mut self, connection: Connection) -> Result<(), HcaError>;
 
-    /// Posts one work request.
+    /// Posts one work request. The device finds in memory what this processor has written before.
     ///
     /// # Safety
     ///
@@ -112,7 +112,8 @@ pub trait Hca {
     /// [`PostError::Full`] when as many are posted as [`Capabilities::receives`] says.
     unsafe fn post_receive(&mut self, id: u64, piece: Piece) -> Result<(), PostError>;
 
-    /// Takes completions, as many as there are and `into` has room for. Returns how many.
+    /// Takes completions, as many as there are and `into` has room for. Returns how many. What they say is done, this processor finds
+    /// in memory.
     ///
     /// # Errors
     ///

@@ -210,8 +210,9 @@ pub struct McsRelease {
 enum Release {
     CountingOff,
     LookingBehind,
-    /// Nobody was behind whom the word names.
-    Clearing(u64),
+    Clearing,
+    /// The last in the queue has died.
+    Breaking(u64),
     WaitingForLink,
     LookingForLink,
     LookingWhoIsLast,
@@ -241,8 +242,11 @@ impl McsRelease {
         let (word, op) = match self.at {
             Release::CountingOff => (McsWord::Sharers, Op::FetchAdd(1_u64.wrapping_neg())),
             Release::LookingBehind | Release::LookingForLink => (McsWord::Next(own), Op::Read),
-            Release::Clearing(expected) => {
-                (McsWord::Lock, Op::CompareAndSwap { expected, desired: EMPTY })
+            Release::Clearing => {
+                (McsWord::Lock, Op::CompareAndSwap { expected: name(own), desired: EMPTY })
+            }
+            Release::Breaking(expected) => {
+                (McsWord::Lock, Op::CompareAndSwap { expected, desired: BROKEN })
             }
             Release::LookingWhoIsLast => (McsWord::Lock, Op::Read),
             Release::Granting(next) => (McsWord::Flag(next), Op::Write(GO)),
@@ -255,16 +259,17 @@ impl McsRelease {
     /// Takes in what the access found. `is_gone` says which members have died.
     pub fn handle(&mut self, found: u64, is_gone: impl Fn(u32) -> bool) {
         self.at = match self.at {
-            Release::LookingBehind if found == EMPTY => Release::Clearing(name(self.place)),
+            Release::LookingBehind if found == EMPTY => Release::Clearing,
             Release::LookingForLink if found == EMPTY => Release::WaitingForLink,
             Release::LookingBehind | Release::LookingForLink => Release::Granting(place(found)),
-            Release::Clearing(expected) if found == expected => Release::Done,
+            Release::Clearing if found == name(self.place) => Release::Done,
+            Release::Breaking(last) if found == last => Release::Done,
             // Who has joined says so soon.
-            Release::Clearing(_) => Release::LookingForLink,
+            Release::Clearing | Release::Breaking(_) => Release::LookingForLink,
             Release::LookingWhoIsLast => match found {
                 EMPTY | BROKEN => Release::Done,
-                // It died before it said that it was next, and nobody is behind it.
-                last if is_gone(place(last)) => Release::Clearing(last),
+                // Who is next may have died, or be before this one and about to say so.
+                last if is_gone(place(last)) => Release::Breaking(last),
                 _ => Release::LookingForLink,
             },
             Release::CountingOff | Release::Granting(_) => Release::Done,

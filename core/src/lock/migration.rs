@@ -100,6 +100,12 @@ impl Migration {
         }
     }
 
+    /// Whether the manager has the CPU word, and is not done: then the rest has to be done, too, though the member has died.
+    #[must_use]
+    pub const fn is_half_done(&self) -> bool {
+        matches!(self.step, At::TakingNetwork | At::Marking | At::GivingBack)
+    }
+
     /// Takes in what the access found.
     pub fn handle(&mut self, found: u64) {
         self.step = match self.step {

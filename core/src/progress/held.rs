@@ -25,7 +25,9 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Counts a message that came in. Before its cell or line goes back: [`crate::shm::Flow::set_full`].
-    pub(super) fn hold(&mut self, source: u32, length: usize) {
+    ///
+    /// An embedder that does its own matching says so of what it keeps of `source`, a rank of the segment, for a receive to come.
+    pub fn hold(&mut self, source: u32, length: usize) {
         let bytes = cost(length);
         self.held.bytes += bytes;
         self.held.peak = self.held.peak.max(self.held.bytes);
@@ -58,7 +60,9 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Counts a message that went. A source may go on when half of its share is free, so that it is not told at each message.
-    pub(super) fn let_go(&mut self, source: u32, length: usize) {
+    ///
+    /// An embedder says so of what it said to [`Engine::hold`].
+    pub fn let_go(&mut self, source: u32, length: usize) {
         let bytes = cost(length);
         self.held.bytes -= bytes;
         let peer: &mut Peer = &mut self.peers[source as usize];

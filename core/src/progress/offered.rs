@@ -22,9 +22,10 @@ impl<M: Memory + Clone> Engine<M> {
             && (total > self.tuning.unexpected_max || self.is_told_to_keep(destination))
     }
 
-    /// True when `destination` said that it holds too much of ours.
+    /// True when `destination`, a rank of the segment, said that it holds too much of ours.
     #[inline]
-    pub(super) fn is_told_to_keep(&self, destination: u32) -> bool {
+    #[must_use]
+    pub fn is_told_to_keep(&self, destination: u32) -> bool {
         self.segment.flow(self.rank, destination).is_full()
     }
 

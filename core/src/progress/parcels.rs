@@ -90,8 +90,13 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// As [`Engine::recv_medium`], for a message in one parcel.
     #[inline(never)]
-    pub(super) fn recv_parcel(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
-        let idle = self.posted.is_empty() && self.unexpected.is_empty();
+    pub(super) fn take_parcel(
+        &mut self,
+        source: u32,
+        want: Want,
+        buffer: &mut [u8],
+        idle: bool,
+    ) -> Bypass {
         let peer = &mut self.peers[source as usize];
         let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
         let message = peer.lines_of_next(by_baton);

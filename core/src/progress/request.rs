@@ -257,6 +257,9 @@ pub struct Owner(pub u32);
 impl Owner {
     /// Of operations whose caller waits for them at once: it is inside the library until they are over.
     pub const BLOCKING: Self = Self(0);
+
+    /// Of operations that end one by one, and never all at once.
+    pub const UNSCOPED: Self = Self(u32::MAX);
 }
 
 /// What an operation under way waits for.

@@ -27,6 +27,11 @@ use crate::memory::{Memory, OutOfMemory};
 pub trait Watch {
     /// The next report: address of the first byte and length, bytes. Asked before each registration until there is none.
     fn next(&mut self) -> Option<(u64, u64)>;
+
+    /// Whether it would be reported of these bytes. A registration of others is not kept.
+    fn covers(&self, _address: u64, _length: u64) -> bool {
+        true
+    }
 }
 
 /// Nobody watches: all invalidation is explicit.
@@ -51,8 +56,9 @@ impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
     ///
     /// # Safety
     ///
-    /// Memory that was registered through the cache is invalidated before it is unmapped, whether it is deregistered or
-    /// not.
+    /// Memory that was registered through the cache, and that the watch covers, is invalidated before it is unmapped, whether it
+    /// is deregistered or not. It may be later where the device then reaches nothing but the pages that were there, and no use of
+    /// that memory begins in between.
     ///
     /// # Errors
     ///
@@ -87,10 +93,38 @@ impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
         result
     }
 
+    /// Registers, and gives up what is kept where the system lets no more memory be pinned.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Hca::register`].
+    unsafe fn register_now(
+        &mut self,
+        base: NonNull<u8>,
+        length: usize,
+        access: Access,
+    ) -> Result<Region, HcaError> {
+        loop {
+            // SAFETY: by the contract.
+            match unsafe { self.hca.register(base, length, access) } {
+                Err(HcaError::Memory { bytes }) => match self.cache.evict() {
+                    Some(region) => self.hca.deregister(region)?,
+                    None => return Err(HcaError::Memory { bytes }),
+                },
+                registered => return registered,
+            }
+        }
+    }
+
     /// What the cache has done.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.cache.counts()
+    }
+
+    /// Who reports.
+    pub const fn watch(&mut self) -> &mut W {
+        &mut self.watch
     }
 
     /// The device, to be asked about.
@@ -119,6 +153,10 @@ impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
             self.invalidate(address, length)?;
         }
         let address = base.addr().get() as u64;
+        if !self.watch.covers(address, length as u64) {
+            // SAFETY: by the contract.
+            return unsafe { self.register_now(base, length, access) };
+        }
         if let Some(region) = self.cache.find(address, length as u64, access) {
             return Ok(region);
         }
@@ -126,17 +164,8 @@ impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
         while let Some(region) = self.cache.make_room(length as u64) {
             self.hca.deregister(region)?;
         }
-        let region = loop {
-            // SAFETY: by the contract, and by that of `new` for as long as the region stays in the cache.
-            match unsafe { self.hca.register(base, length, access) } {
-                Ok(region) => break region,
-                Err(HcaError::Memory { bytes }) => match self.cache.evict() {
-                    Some(region) => self.hca.deregister(region)?,
-                    None => return Err(HcaError::Memory { bytes }),
-                },
-                Err(error) => return Err(error),
-            }
-        };
+        // SAFETY: by the contract, and by that of `new` for as long as the region stays in the cache.
+        let region = unsafe { self.register_now(base, length, access) }?;
         while let Some(region) = self.cache.superseded(&region, access) {
             self.hca.deregister(region)?;
         }

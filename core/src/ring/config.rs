@@ -77,6 +77,9 @@ pub(super) const TAIL: usize = 8;
 /// Where the peer says how many of our large parts it has read.
 pub(super) const FETCHED: usize = 16;
 
+/// Where a read leaves a word that nobody looks at: that it is done is what was asked.
+pub(super) const PROOF: usize = 24;
+
 /// The place of one line where the peer says where a large part of ours may be written.
 pub(super) const GRANT: usize = CACHE_LINE;
 

@@ -18,7 +18,7 @@ use super::landing::Counter;
 use super::poster::Poster;
 use crate::hca::{Hca, PostError};
 use crate::sync::Ordering::{Relaxed, SeqCst};
-use crate::sync::{AtomicU64, fence, order};
+use crate::sync::{AtomicU64, dma, fence, order};
 
 /// How much one side has written to the other, by the words that say so there. What each means is the design's affair.
 pub type Told = [u64; 4];
@@ -66,6 +66,7 @@ impl Porch {
         // ORDER knock/2: SeqCst, pairs with the peer's device, whose read comes after its write: either we find the number, or
         //   it finds how much we wrote.
         fence(order("knock/2", SeqCst));
+        dma::store_before_look();
         // ORDER knock/3: Relaxed. It carries nothing.
         self.asked.load(order("knock/3", Relaxed))
     }

@@ -8,7 +8,7 @@
 //! Writer: the peer's device. Reader: this rank, one thread, which looks and never waits.
 
 use crate::sync::Ordering::Acquire;
-use crate::sync::{AtomicU64, UnsafeCell, order};
+use crate::sync::{AtomicU64, UnsafeCell, dma, order};
 
 /// The end of a place where messages land one after the other; their payload lies right before it.
 ///
@@ -65,7 +65,11 @@ impl Landing {
     #[must_use]
     pub fn holds(&self, number: u64) -> bool {
         // ORDER ring/1: Acquire, pairs with the device's write of the flag, which comes after head and payload.
-        self.flag.load(order("ring/1", Acquire)) == number
+        let holds = self.flag.load(order("ring/1", Acquire)) == number;
+        if holds {
+            dma::payload_after_flag();
+        }
+        holds
     }
 
     /// What the message here says of itself.
@@ -111,7 +115,9 @@ impl Counter {
     pub fn read(&self) -> u64 {
         // ORDER ring/2: Acquire, pairs with the device's write of the counter. As a head, the bytes before it may be read;
         //   as a tail or credit, the places before it may be written again; as fetched, the user may have its buffer back.
-        self.0.load(order("ring/2", Acquire))
+        let value = self.0.load(order("ring/2", Acquire));
+        dma::payload_after_flag();
+        value
     }
 
     /// The word, for the model of a device that writes it.

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::config::{Lent, REQUESTS, word};
+use super::config::{Lent, PROOF, REQUESTS, TOLD, word};
 use super::direct::Window;
 use super::error::Cause;
 use super::landing::Counter;
@@ -46,6 +46,7 @@ pub(super) struct Poster {
     inline: usize,
     message: u64,
     ordered_bytes: bool,
+    acknowledged: bool,
     /// Requests under way, at most.
     limit: u64,
     /// Marks without a completion asked for, at most.
@@ -59,6 +60,8 @@ pub(super) struct Poster {
     asked: u64,
     asked_mark: u64,
     done_mark: u64,
+    /// As `posted`, up to the last request whose end says that all before it are at the peer.
+    proved: u64,
     /// The device had no place for the last request, whatever was under way.
     refused: bool,
     pub(super) window: Window,
@@ -81,6 +84,7 @@ impl Poster {
             inline: capabilities.inline as usize,
             message: capabilities.message,
             ordered_bytes: capabilities.ordered_bytes,
+            acknowledged: capabilities.acknowledged,
             limit: u64::from(capabilities.depth).clamp(1, REQUESTS as u64),
             step: (ring / 4).max(1),
             posted: 0,
@@ -90,6 +94,7 @@ impl Poster {
             asked: 0,
             asked_mark: 0,
             done_mark: 0,
+            proved: 0,
             refused: false,
             window: Window::default(),
             operations: Operations::default(),
@@ -132,19 +137,25 @@ impl Poster {
         self.done_mark
     }
 
-    /// Whether every request is done. One more word is written where the last requests have no completion of their own:
-    /// `value` to `to`, which is what the peer has there.
+    /// Whether every request is done, and what it wrote in the peer's memory. One more is posted where the end of the last does not
+    /// say so: it has no completion of its own, or the device acknowledges no writes, and a read has to follow them. Otherwise the
+    /// word `value` is written to `to`, which is what the peer has there.
     pub(super) fn drain<H: Hca>(
         &mut self,
         hca: &mut H,
         value: u64,
         to: usize,
     ) -> Result<bool, Cause> {
-        if self.asked < self.posted {
+        if self.acknowledged && self.asked < self.posted {
             self.ask(1);
             self.write_word(hca, value, to)?;
         }
-        Ok(self.done == self.posted)
+        if !self.acknowledged && self.proved < self.posted {
+            let read = self.read_line(hca, size_of::<u64>(), (PROOF, TOLD))?;
+            self.proved = read.unwrap_or(self.proved);
+        }
+        let proved = self.acknowledged || self.proved == self.posted;
+        Ok(proved && self.done == self.posted)
     }
 
     /// Writes once more what the peer has at `to`, unless some request is under way already, whose end tells as much.

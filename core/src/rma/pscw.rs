@@ -9,7 +9,7 @@
 //! not at all in an empty epoch.
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicU64, order};
+use crate::sync::{AtomicU64, dma, order};
 
 /// A number that one rank raises and another waits for. Zeroed memory is the first state.
 #[derive(Debug)]
@@ -35,8 +35,12 @@ impl Signal {
     #[inline(always)]
     #[must_use]
     pub fn has_reached(&self, number: u64) -> bool {
-        // ORDER pscw/2: Acquire, pairs with pscw/1.
-        self.0.load(order("pscw/2", Acquire)) >= number
+        // ORDER pscw/2: Acquire, pairs with pscw/1, or with the write of a device.
+        let reached = self.0.load(order("pscw/2", Acquire)) >= number;
+        if reached {
+            dma::payload_after_flag();
+        }
+        reached
     }
 
     /// What it was raised to, for a report.

@@ -8,6 +8,7 @@
 
 mod atomic;
 mod cell;
+pub mod dma;
 pub mod light;
 mod order;
 mod spin;

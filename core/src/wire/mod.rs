@@ -163,6 +163,13 @@ impl KindLength {
         if self.0 as usize <= max { Some(self.0 as usize) } else { None }
     }
 
+    /// True for a [`Kind::Eager`] message of just so many bytes, likewise.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_eager_of(self, bytes: usize) -> bool {
+        self.0 as usize == bytes
+    }
+
     /// The payload's length, bytes.
     #[inline(always)]
     #[must_use]

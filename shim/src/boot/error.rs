@@ -104,6 +104,18 @@ pub enum BootError {
         /// How long this process waited.
         seconds: u64,
     },
+    /// All ranks of a universe were claimed, if only by processes that have ended since.
+    UniverseFull {
+        /// Its name.
+        name: String,
+        /// Ranks it has room for.
+        room: u32,
+    },
+    /// The socket of a universe belongs to somebody else.
+    OthersUniverse {
+        /// Its name.
+        name: String,
+    },
     /// This process has joined, or tried to, before.
     Twice,
 }
@@ -174,6 +186,16 @@ impl fmt::Display for BootError {
                 f,
                 "ranks {ranks:?} did not come to fetch what this rank shares with them for {seconds} s: have they \
                  died, or were they stopped?"
+            ),
+            Self::UniverseFull { name, room } => write!(
+                f,
+                "the {room} ranks of {name} were all claimed: end the process that began it, or let this job \
+                 begin one of its own with another STRAIT_UNIVERSE"
+            ),
+            Self::OthersUniverse { name } => write!(
+                f,
+                "the socket {name} belongs to another user, or to a process whose files this one may not see: name \
+                 another STRAIT_UNIVERSE"
             ),
             Self::Twice => f.write_str(
                 "this process has joined its job, or tried to, before: join once and share the \

@@ -68,6 +68,21 @@ pub(crate) fn join() -> Result<Membership, BootError> {
     Ok(Membership { rank: place.rank, nodes, map, store })
 }
 
+/// Joins the job whose ranks find each other by `store`; each says which host it is on where the embedder does not. All of them come.
+pub(crate) fn join_with(
+    mut store: Box<dyn KeyValueStore>,
+    rank: u32,
+    size: u32,
+    nodes: Option<Nodes>,
+) -> Result<Membership, BootError> {
+    let nodes = match nodes {
+        Some(nodes) => nodes,
+        None => by_host(store.as_mut(), rank, size)?,
+    };
+    let map = meet(store.as_mut(), rank, &nodes)?;
+    Ok(Membership { rank, nodes, map, store })
+}
+
 /// Lets one caller take the launcher's sockets, ever.
 pub(super) fn once() -> Result<(), BootError> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -76,9 +91,8 @@ pub(super) fn once() -> Result<(), BootError> {
 
 /// Joins over the PMI socket of a launcher that knows nothing of Strait.
 pub(super) fn join_by_pmi(socket: OwnedFd, rank: u32, size: u32) -> Result<Membership, BootError> {
-    let (mut store, nodes) = connect(socket, rank, size)?;
-    let map = meet(store.as_mut(), rank, &nodes)?;
-    Ok(Membership { rank, nodes, map, store })
+    let (store, nodes) = connect(socket, rank, size)?;
+    join_with(store, rank, size, Some(nodes))
 }
 
 /// The key-value store of the job, and where its ranks are. Some launchers do not say that: then every rank of the job has to

@@ -34,18 +34,20 @@ mod rank;
 mod share;
 mod start;
 mod store;
+mod universe;
 
 pub use error::BootError;
 pub use job::Job;
-pub(crate) use join::{Membership, join};
+pub(crate) use join::{Membership, join, join_with};
 pub use launch::{Launch, LaunchError};
 pub use message::Refusal;
 pub use outcome::{Outcome, RankExit};
 pub use pmi::mapping::MappingError;
 pub(crate) use share::share;
 pub use start::{Launcher, Start};
-pub use store::StoreError;
-pub(crate) use store::{InProcess, KeyValueStore};
+pub(crate) use store::InProcess;
+pub use store::{KeyValueStore, StoreError};
+pub use universe::Universe;
 
 pub use crate::segment::SegmentError;
 pub(crate) use crate::segment::nonce;

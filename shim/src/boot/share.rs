@@ -131,7 +131,7 @@ impl Door {
     /// The next caller, if it belongs to our user.
     fn let_in(&self) -> Result<Option<(OwnedFd, u32)>, BootError> {
         match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
-            Ok(caller) => Ok(same_user(&caller).map(|pid| (caller, pid))),
+            Ok(caller) => Ok(peer_process(&caller).map(|pid| (caller, pid))),
             // It would knock for ever, and nobody could open.
             Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
                 Err(BootError::Socket(error))
@@ -242,7 +242,7 @@ fn attempt(
     let socket = socket().map_err(BootError::Socket)?;
     let address = address(number).map_err(BootError::Socket)?;
     rustix::net::connect(&socket, &address).map_err(BootError::Socket)?;
-    if same_user(&socket).is_none() {
+    if peer_process(&socket).is_none() {
         return Err(BootError::OtherUser { socket: number });
     }
     rustix::net::send(&socket, &hello.encode(), SendFlags::NOSIGNAL).map_err(BootError::Socket)?;
@@ -265,13 +265,13 @@ fn address(number: u64) -> Result<SocketAddrUnix, Errno> {
 
 /// The process at the other end if it belongs to the same user as this one. Its number is 0 where it has none here, which
 /// `rustix` has no type for.
-fn same_user(socket: &OwnedFd) -> Option<u32> {
+pub(super) fn peer_process(socket: impl AsFd) -> Option<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes into `peer`, for which any bytes are valid.
     let refused = unsafe {
         libc::getsockopt(
-            socket.as_raw_fd(),
+            socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_PEERCRED,
             (&raw mut peer).cast(),

@@ -27,6 +27,15 @@ pub struct Start {
 }
 
 impl Start {
+    /// Whether a launcher has started this process as a rank. Asks the environment alone.
+    ///
+    /// # Errors
+    ///
+    /// [`BootError`]: what the environment says of it cannot be.
+    pub fn is_asked() -> Result<bool, BootError> {
+        Ok(pmi::client::Place::from_env()?.is_some())
+    }
+
     /// Asks the environment, and the launcher for the nodes. `None`: nobody started this process as a rank. To the launcher
     /// this process has come and left, so it cannot join any more.
     ///

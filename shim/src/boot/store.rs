@@ -6,20 +6,36 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use rustix::io::Errno;
 
-/// A store that every rank of a job can write to and read from.
+/// A store that every rank of a job can write to and read from: the launcher's, or an embedder's own ([`crate::World::init_with`]).
 ///
 /// What a rank put is found by all once all have passed the same [`KeyValueStore::fence`]. A key is put once.
-pub(crate) trait KeyValueStore: fmt::Debug + Send {
+pub trait KeyValueStore: fmt::Debug + Send {
     /// Keeps `value` under `key`, which is made of letters, digits, `-`, `_` and `.`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError>;
 
     /// What was put under `key`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Waits until every rank of the job has come here, however long that takes.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
     fn fence(&mut self) -> Result<(), StoreError>;
 
     /// Tells the launcher that this rank ends in good order. Once is enough, twice is the same; then the store is shut.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
     fn finalize(&mut self) -> Result<(), StoreError>;
 
     /// Tells the launcher to end the job with `code`. It goes as far as it can: nobody waits for an answer.
@@ -107,6 +123,13 @@ pub enum StoreError {
         /// Longest key, bytes.
         max: usize,
     },
+    /// The embedder's own store failed.
+    Embedder {
+        /// What was asked.
+        command: &'static str,
+        /// The embedder's number for what is wrong.
+        code: i32,
+    },
     /// The store was shut by [`crate::World::finalize`].
     Shut,
 }
@@ -132,6 +155,10 @@ impl fmt::Display for StoreError {
                 "the key {key:?} of {} bytes cannot be stored: the launcher takes keys of at most {max} bytes, of \
                  letters, digits, `-`, `_` and `.`",
                 key.len()
+            ),
+            Self::Embedder { command, code } => write!(
+                f,
+                "the embedder's key-value store failed at {command} with {code}: see what its callback says"
             ),
             Self::Shut => f.write_str("the key-value store is shut: this rank has left the job"),
         }

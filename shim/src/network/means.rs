@@ -5,9 +5,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use strait_core::hca::HcaError;
-use strait_core::regcache::{Cached, Limits, Unwatched};
+use strait_core::regcache::{Cached, Limits};
 use strait_core::ring::{Card, Cause, Config, LinkError};
 
+use super::kept::Kept;
 use super::{LARGE, Network, NetworkError, peers, stride};
 use crate::boot::{self, KeyValueStore};
 use crate::hca::soft::{Fabric, Mode, SoftHca};
@@ -15,16 +16,14 @@ use crate::hca::{Choice, Demand, Device, Rail};
 use crate::{Nodes, Rank, SystemMemory, env, topology};
 
 /// The device of a job, whose registrations may be kept.
-pub(crate) type JobDevice = Cached<Device, Unwatched, SystemMemory>;
+pub(crate) type JobDevice = Cached<Device, Kept, SystemMemory>;
 
 /// The network of a job.
 pub(crate) type JobNetwork = Network<JobDevice>;
 
-/// Registrations of users' buffers that are kept; fewer than a software device has regions.
+/// Registrations of users' buffers that are kept, at most; fewer than a software device has regions. They are given up when the
+/// system lets no more memory be pinned.
 const KEPT: Limits = Limits { entries: 256, bytes: u64::MAX };
-
-/// None: a card reaches the pages that were at an address when it was registered, whatever is mapped there later.
-const NOT_KEPT: Limits = Limits { entries: 0, bytes: 0 };
 
 /// Windows whose members are all ranks, at a time: a device of libibverbs has room for the lanes of so many.
 const WINDOWS: u32 = 8;
@@ -80,20 +79,22 @@ impl Means {
         nodes: &Nodes,
         config: Config,
     ) -> Result<(JobNetwork, Vec<(Rank, Card)>), crate::Error> {
-        let (device, limits) = match self {
+        let device = match self {
             Self::Soft(fabric, mode) => {
                 let device = SoftHca::attach(fabric, me, *mode).map_err(NetworkError::Fabric)?;
-                (Device::Soft(device), KEPT)
+                Device::Soft(device)
             }
             Self::Verbs(rails) => {
                 let demand = demand(peers(me, nodes).count() as u32, nodes.ranks(), &config);
                 let device = Device::verbs(rails, env::hca_gid()?, me, demand);
-                (device.map_err(NetworkError::NoDevice)?, NOT_KEPT)
+                device.map_err(NetworkError::NoDevice)?
             }
         };
+        let kept = Kept { everything: matches!(self, Self::Soft(..)), ..Kept::default() };
         // SAFETY: a software device reaches memory by its address at the time of a request, so it never reaches what was mapped
-        // there before; and no request names what is not mapped. Of another device nothing is kept.
-        let device = unsafe { Cached::new(device, Unwatched, SystemMemory, limits) };
+        // there before; and no request names what is not mapped. Of memory for another device the heap reports what it took back,
+        // and the program what it unmapped (contract of `World::watch_memory`), before it is used again; until then no use names it.
+        let device = unsafe { Cached::new(device, kept, SystemMemory, KEPT) };
         let device = device.map_err(|_| NetworkError::Device(HcaError::Memory { bytes: 0 }))?;
         Ok(Network::open(device, me, nodes, config)?)
     }

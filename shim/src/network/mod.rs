@@ -8,6 +8,7 @@
 //! Nothing here knows which device it is but [`means`].
 
 mod error;
+mod kept;
 mod lanes;
 mod means;
 mod transfers;
@@ -16,6 +17,8 @@ pub use error::NetworkError;
 pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means};
 pub(crate) use transfers::{Transfer, TransferId};
+
+use std::sync::Arc;
 
 use strait_core::hca::{Access, Atomics, Completion, Connection, Done, Hca, Readiness, Region};
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
@@ -27,7 +30,7 @@ use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
 use crate::hca::cq::{EventDriven, Events};
-use crate::segment::Mapping;
+use crate::segment::{Heap, Mapping};
 use crate::{Nodes, Rank};
 
 /// Chunks of each direction of a link.
@@ -320,6 +323,19 @@ impl<H: Hca> Channel for Network<H> {
         }
         // It is closed whatever the device says, and nobody is left to tell.
         let _ = line.link.finalize(&mut self.device);
+    }
+}
+
+impl JobNetwork {
+    /// The device, and what it keeps registered.
+    pub(crate) const fn device(&mut self) -> &mut JobDevice {
+        &mut self.device
+    }
+
+    /// Has what lies in `heap` stay registered.
+    pub(crate) fn keep_heap(&mut self, heap: Arc<Heap>) {
+        heap.report();
+        self.device.watch().heap = Some(heap);
     }
 }
 

@@ -17,15 +17,27 @@ use super::{SegmentError, SegmentMap};
 #[derive(Debug)]
 pub(crate) struct Heap {
     map: Arc<SegmentMap>,
-    /// What nobody has taken, in bytes from the segment's start.
-    free: Mutex<RangeAllocator<usize>>,
+    book: Mutex<Book>,
 }
+
+/// In bytes from the segment's start.
+#[derive(Debug)]
+struct Book {
+    /// What nobody has taken.
+    free: RangeAllocator<usize>,
+    /// What was given back and not reported since, where somebody asks for it.
+    given_back: Option<Vec<Range<usize>>>,
+}
+
+/// Reports of what was given back that may wait. Beyond them all is reported as one.
+const REPORTS: usize = 64;
 
 impl Heap {
     /// The heap of `rank`, of which nothing is taken yet.
     pub(crate) fn new(map: Arc<SegmentMap>, rank: u32) -> Self {
         let (start, length) = map.segment().plan().heap_range(rank);
-        Self { map, free: Mutex::new(RangeAllocator::new(start..start + length)) }
+        let free = RangeAllocator::new(start..start + length);
+        Self { map, book: Mutex::new(Book { free, given_back: None }) }
     }
 
     /// Takes memory for `bytes` bytes, not zero, and backs it: zeroed, and aligned to a page.
@@ -36,7 +48,7 @@ impl Heap {
     pub(crate) fn take(&self, bytes: usize) -> Result<Range<usize>, SegmentError> {
         let unit = if bytes < HUGE_PAGE { PAGE } else { HUGE_PAGE };
         let taken = {
-            let mut free = self.free();
+            let free = &mut self.book().free;
             let heap = free.initial_range().len();
             let length = bytes.checked_next_multiple_of(unit).filter(|length| *length <= heap);
             let taken = length.and_then(|length| free.allocate_range_aligned(length, unit).ok());
@@ -53,7 +65,37 @@ impl Heap {
     /// Gives back what [`Heap::take`] gave. Nobody uses it any more.
     pub(crate) fn give_back(&self, taken: Range<usize>) {
         self.map.unback_heap(&taken);
-        self.free().free_range(taken);
+        let Book { free, given_back } = &mut *self.book();
+        if let Some(reports) = given_back {
+            if reports.len() == REPORTS {
+                reports.clear();
+                reports.push(free.initial_range().clone());
+            }
+            reports.push(taken.clone());
+        }
+        free.free_range(taken);
+    }
+
+    /// From now on [`Heap::next_given_back`] says what is given back.
+    pub(crate) fn report(&self) {
+        self.book().given_back.get_or_insert_default();
+    }
+
+    /// The next addresses behind which there is other memory than there was, or none.
+    pub(crate) fn next_given_back(&self) -> Option<Range<usize>> {
+        let given_back = self.book().given_back.as_mut()?.pop()?;
+        Some(self.addresses_of(&given_back))
+    }
+
+    /// Where it lies.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let whole = self.book().free.initial_range().clone();
+        self.addresses_of(&whole)
+    }
+
+    fn addresses_of(&self, range: &Range<usize>) -> Range<usize> {
+        let start = self.place(range).addr().get();
+        start..start + range.len()
     }
 
     /// The first byte of something that was taken.
@@ -61,9 +103,9 @@ impl Heap {
         self.map.place(taken.start)
     }
 
-    fn free(&self) -> MutexGuard<'_, RangeAllocator<usize>> {
+    fn book(&self) -> MutexGuard<'_, Book> {
         // The book is whole between any two calls.
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -51,12 +51,25 @@ impl SegmentMap {
         nodes: &Nodes,
         node: u32,
     ) -> Result<Self, SegmentError> {
+        Self::create_for(new_memfd()?, config, nonce, nodes.ranks_on(node))
+    }
+
+    /// Makes an empty segment of a new `file`, with memory for `ranks` alone so far.
+    ///
+    /// # Errors
+    ///
+    /// As [`SegmentMap::create_on`].
+    pub(crate) fn create_for(
+        file: OwnedFd,
+        config: Config,
+        nonce: u64,
+        ranks: impl Iterator<Item = u32>,
+    ) -> Result<Self, SegmentError> {
         let plan = Plan::new(config)?;
-        let own = nodes.ranks_on(node).flat_map(|rank| plan.own_ranges(rank));
+        let own = ranks.flat_map(|rank| plan.own_ranges(rank));
         let ranges: Vec<_> = core::iter::once((0, plan.common_bytes())).chain(own).collect();
         let need = ranges.iter().map(|(_, length)| *length as u64).sum();
         available::check(config, need)?;
-        let file = new_memfd()?;
         rustix::fs::ftruncate(&file, plan.total_bytes() as u64).map_err(os("sizing its memory"))?;
         for (offset, length) in ranges {
             reserve(&file, offset, length).map_err(|error| SegmentError::NoMemory {
@@ -109,6 +122,16 @@ impl SegmentMap {
     /// Length of the mapping, bytes.
     pub(crate) fn length(&self) -> usize {
         self.mapping.length
+    }
+
+    /// Reserves what only `rank` and those who talk to it use, before it comes to a segment that was made without it.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for a further rank.
+    pub(crate) fn back_own(&self, rank: u32) -> Result<(), SegmentError> {
+        let ranges = self.segment.plan().own_ranges(rank);
+        ranges.into_iter().try_for_each(|range| self.back(range))
     }
 
     /// Reserves the memory of the fastbox from `source` to `destination`. The sender calls it before its first use;
@@ -218,9 +241,14 @@ pub(crate) fn nonce() -> Result<u64, SegmentError> {
 /// An empty anonymous file, closed on exec. The seal against execution is newer than some kernels; some systems
 /// insist on it and some do not know it.
 pub(crate) fn new_memfd() -> Result<OwnedFd, SegmentError> {
+    named_memfd("strait")
+}
+
+/// As [`new_memfd`], with a name by which it is known among the open files of a process.
+pub(crate) fn named_memfd(name: &str) -> Result<OwnedFd, SegmentError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    match rustix::fs::memfd_create("strait", flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => rustix::fs::memfd_create("strait", flags),
+    match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
         outcome => outcome,
     }
     .map_err(os("making an anonymous file"))

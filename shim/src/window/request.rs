@@ -13,7 +13,7 @@ use super::Window;
 use super::far::Far;
 use crate::endpoint::{part_of, part_of_mut};
 use crate::network::Transfer;
-use crate::{Error, Number, Request, Scope};
+use crate::{Error, Number, Request, Scope, Unscoped};
 
 impl<'scope> Scope<'scope, '_> {
     /// As [`Window::put`], and `data` is to stay as it is until the request is over, or the scope: then it may be changed. The
@@ -121,7 +121,7 @@ impl<'scope> Scope<'scope, '_> {
         bytes: usize,
     ) -> Result<Request<'scope>, Error> {
         let source = window.part(target)?.rank;
-        Ok(self.finished(Ok(Status { source, tag: 0, bytes })))
+        Ok(self.keep(Unscoped::done(Ok(Status { source, tag: 0, bytes }))))
     }
 
     /// Begins a transfer. `None`: this one is none that goes on by itself, and nothing was done.
@@ -167,6 +167,6 @@ impl<'scope> Scope<'scope, '_> {
         let (owner, bytes) = (self.owner(), buffer.length);
         let transfer = Transfer { owner, rank, lane, last, region, bytes };
         let id = world.with_network(|network| network.keep(transfer));
-        Ok(id.map(|id| self.transferring(id)))
+        Ok(id.map(|id| self.keep(Unscoped::transferring(id))))
     }
 }

@@ -65,6 +65,7 @@ impl World {
                         std::thread::yield_now();
                     }
                 }
+                Pass::Sleep if let Some(idle) = &self.idle => idle(),
                 Pass::Sleep => {
                     if let Some(found) = self.sleep(&mut patience, &mut look)? {
                         return Ok(found);

@@ -282,7 +282,8 @@ impl State {
                 Step::Carry(_) => self.carry(way, &mut request),
             };
             request.stage = stage.unwrap_or_else(Stage::Failed);
-            if matches!(request.stage, Stage::Landed(_) | Stage::Failed(_)) {
+            let leaves = matches!(step, Step::Start(_)) && !self.model.capabilities.acknowledged;
+            if leaves || matches!(request.stage, Stage::Landed(_) | Stage::Failed(_)) {
                 let delay = self.rng.u64(self.model.report.clone());
                 self.schedule(self.now + delay, rank, end, true);
             }
@@ -439,7 +440,7 @@ impl State {
             let finished =
                 |request: &Request| matches!(request.stage, Stage::Landed(_) | Stage::Failed(_));
             if !at.queue.front().is_some_and(finished) {
-                return;
+                return self.report_early(rank, end);
             }
             let Some(request) = at.queue.pop_front() else { return };
             let failed = match &request.stage {
@@ -454,7 +455,7 @@ impl State {
                 _ => return,
             };
             let Request { id, number, .. } = request;
-            if failed.is_some() || request.signaled {
+            if !request.reported && (failed.is_some() || request.signaled) {
                 let result = failed.map_or(Ok(request.done()), Err);
                 self.report(rank, number, Completion { id, connection, result });
             }
@@ -466,6 +467,25 @@ impl State {
                     self.report(rank, number, Completion { id, connection, result });
                 }
             }
+        }
+    }
+
+    /// Where writes are not acknowledged: reports the one at the front when its bytes have left, wherever they are.
+    fn report_early(&mut self, rank: u32, end: u32) {
+        if self.model.capabilities.acknowledged {
+            return;
+        }
+        let at = &mut self.ranks[rank as usize].ends[end as usize];
+        let leaves = |request: &&mut Request| {
+            !request.reported && request.is_write() && matches!(request.stage, Stage::Moving(_))
+        };
+        let Some(request) = at.queue.front_mut().filter(leaves) else { return };
+        request.local = Local::Inline(request.bytes());
+        request.reported = true;
+        let Request { id, number, signaled, .. } = *request;
+        let result = Ok(request.done());
+        if signaled {
+            self.report(rank, number, Completion { id, connection: Connection(end), result });
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Request {
     /// This side's memory; of an inline request a copy.
     pub(super) local: Local,
     pub(super) stage: Stage,
+    /// Whether it was reported as done while it moves, on a device that does not wait for the peer's.
+    pub(super) reported: bool,
     /// It does not start before this time.
     pub(super) not_before: u64,
 }
@@ -89,6 +91,7 @@ impl Request {
             verb,
             local: Local::Pieces(pieces),
             stage: Stage::Posted,
+            reported: false,
             not_before: 0,
         };
         if posted.inline {

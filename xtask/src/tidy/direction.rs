@@ -7,9 +7,12 @@ use toml::{Table, Value};
 use super::{Finding, Repository};
 
 /// Every package of the repository, and those that it may depend on.
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("strait-core", &[]),
+    ("strait-bare", &["strait-core"]),
     ("strait", &["strait-core"]),
+    ("strait-ffi", &["strait"]),
+    ("strait-ofi", &["strait", "strait-core"]),
     ("strait-tests", &["strait", "strait-core"]),
     ("strait-fuzz", &["strait-tests"]),
     ("strait-loom-tests", &["strait-core"]),

@@ -4,9 +4,8 @@ use core::time::Duration;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use wait_timeout::ChildExt as _;
-
 use super::image::{self, Image};
+use crate::qemu::{self, Ended};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
@@ -35,31 +34,15 @@ pub(super) fn boot(
     task: &Task<'_>,
 ) -> Result<String, Stop> {
     let initrd = initrd(shell, folder, image, task)?;
-    let path = folder.join(format!("{}.log", task.device));
-    let log = File::create(&path).map_err(|error| Stop::io(&path, &error))?;
-    // Emulated: the virtualisation of the host is not always there, and nothing here is about speed.
-    let arguments = "-accel tcg,thread=multi -machine q35 -cpu max -smp 2 -m 1024 -nodefaults \
-                     -no-user-config -nic none -display none -serial stdio -no-reboot \
-                     -device isa-debug-exit,iobase=0xf4,iosize=0x04";
     let words = format!(
         "console=ttyS0 quiet panic=-1 mitigations=off nokaslr nowatchdog tsc=reliable \
          no_timer_check device={}",
         task.device
     );
-    let step = shell.step("qemu-system-x86_64", arguments);
-    let step = step.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&initrd);
-    let mut guest = step
-        .arg("-append")
-        .arg(words)
-        .spawn_into(log)
-        .map_err(|error| Stop::Failed(format!("the virtual machine did not start: {error}")))?;
-    let ended = guest.wait_timeout(WATCHDOG).map_err(|error| Stop::io(&path, &error))?;
-    if ended.is_none() {
-        let _ = guest.kill();
-        let _ = guest.wait();
-    }
-    let said = fs::read(&path).map_err(|error| Stop::io(&path, &error))?;
-    let said = String::from_utf8_lossy(&said).replace('\r', "");
+    let machine = qemu::machine(shell).arg("-m").arg("1024").arg("-append").arg(words);
+    let machine = machine.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&initrd);
+    let log = folder.join(format!("{}.log", task.device));
+    let Ended { status: ended, said } = qemu::run(machine, &log, WATCHDOG)?;
     let why = match (ended, status(&said)) {
         (Some(_), Some(0)) => return Ok(said),
         (Some(_), Some(status)) => format!("ended with status {status}"),

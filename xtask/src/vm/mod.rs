@@ -28,7 +28,6 @@ const DEVICES: &str = "
 /// And of whole jobs, whose ranks take the two devices in turn.
 const JOBS: &str = "
     export STRAIT_HCA=verbs:${1}0,${1}1
-    /user/strait demo --nodes 2 || exit
     tests='a_word_goes_to_another_node_and_back
         traffic_by_zero_copy
         any_source_is_on_any_node
@@ -39,8 +38,11 @@ const JOBS: &str = "
     /user/network --test-threads=1 --exact $tests || exit
     tests=other_nodes_are_reached_through_the_device_of_the_job
     [ $(/user/window --list --exact $tests | grep -c ': test') = 1 ] || exit 97
-    /user/window --exact $tests
+    /user/window --exact $tests || exit
+    /user/registrations --test-threads=1 || exit
 ";
+/// And of a job that somebody else's launcher starts.
+const LAUNCHED: &str = include_str!("launched");
 
 /// `cargo xtask vm`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
@@ -63,8 +65,9 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
         ("network", program(shell, "test -p strait-tests --test network --no-run")?),
         ("window", program(shell, "test -p strait-tests --test window --no-run")?),
+        ("registrations", program(shell, "test -p strait-tests --test registrations --no-run")?),
     ];
-    let script = [DEVICES, JOBS].concat();
+    let script = [DEVICES, JOBS, LAUNCHED].concat();
     let boot = |device| {
         let task = Task { device, script: &script, programs: &programs };
         let said = machine::boot(shell, &folder, &image, &task)?;

@@ -12,6 +12,8 @@ use crate::stop::{Absence, Stop};
 
 /// What is asked for; apt adds what they depend on.
 const GUEST: &str = "busybox-static ibverbs-providers librdmacm1 iproute2";
+/// MPICH's launcher, and what it is linked with: not what else its package wants, which is MPI and compilers for it.
+const HYDRA: &str = "mpich libhwloc15 libslurm38 libudev1";
 /// The kernels whose soft RDMA drivers are known to work. The newest of them is taken.
 const KERNEL: &str = r"^linux-image-6\.12\.[0-9]+\+deb[0-9]+-amd64$";
 
@@ -67,7 +69,7 @@ fn found(folder: &Path) -> Option<Packages> {
     let names = fs::read_to_string(folder.join("complete")).ok()?;
     let (asked, kernel) = names.split_once('\n')?;
     let kernel = folder.join(kernel.trim_end());
-    if asked != GUEST || !kernel.is_file() {
+    if asked != wanted() || !kernel.is_file() {
         return None;
     }
     let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
@@ -95,11 +97,18 @@ fn download(shell: &Shell, folder: &Path) -> Result<(), Stop> {
         .arg(format!("-oDir::Cache::archives={}", folder.display()))
         .output()?;
     let kernel = newest_kernel(shell)?;
-    download_only(shell, folder, core::slice::from_ref(&kernel))?;
+    let alone: Vec<String> = HYDRA.split(' ').map(str::to_owned).chain([kernel.clone()]).collect();
+    download_only(shell, folder, &alone)?;
     let file = file_of(folder, &kernel)
         .ok_or_else(|| Stop::Failed(format!("apt-get did not download {kernel}")))?;
     let complete = folder.join("complete");
-    fs::write(&complete, format!("{GUEST}\n{file}\n")).map_err(|error| Stop::io(&complete, &error))
+    fs::write(&complete, format!("{}\n{file}\n", wanted()))
+        .map_err(|error| Stop::io(&complete, &error))
+}
+
+/// What is asked for, in one line.
+fn wanted() -> String {
+    format!("{GUEST} {HYDRA}")
 }
 
 /// The name of the file that has this package.
@@ -146,7 +155,7 @@ mod tests {
             fs::write(folder.join(name), "").unwrap();
         }
         assert!(found(&folder).is_none());
-        fs::write(folder.join("complete"), format!("{GUEST}\nkernel_6.deb\n")).unwrap();
+        fs::write(folder.join("complete"), format!("{}\nkernel_6.deb\n", wanted())).unwrap();
         let packages = found(&folder).unwrap();
         assert_eq!(packages.kernel, folder.join("kernel_6.deb"));
         assert_eq!(packages.guest, [folder.join("a_1.deb"), folder.join("b_1.deb")]);

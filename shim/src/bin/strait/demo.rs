@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::process::ExitCode;
 
 use clap::Args;
-use strait::boot::Config;
+use strait::boot::{Config, Start};
 use strait::{Request, wait_all};
 
 use crate::bench::cacheline;
@@ -33,6 +33,8 @@ const MEASURED: [usize; 7] = [8, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 2
 const EFFORT: Effort = Effort { samples: 100, rounds: None, limit: Duration::from_millis(150) };
 
 /// Start ranks on this machine, check every payload, and show latency and bandwidth
+///
+/// Started as a rank, by `strait run` or another launcher, it is one, and the launcher says how many there are.
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
     /// Number of ranks, at most 64
@@ -52,8 +54,11 @@ impl Default for Demo {
 }
 
 impl Demo {
-    /// Starts the ranks, which then [`Demo::run`].
+    /// Starts the ranks, which then [`Demo::run`]; or is one, where somebody else's launcher has started them.
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
+        if Start::is_asked()? {
+            return ranks::be(None, |stage| self.run(stage));
+        }
         let words = ["demo".into(), format!("--ranks={}", self.ranks).into()];
         ranks::start(Config::new(self.ranks), self.nodes, Vec::new(), words.into_iter())
     }
@@ -81,7 +86,7 @@ fn title(stage: &Stage<'_>) -> String {
     let nodes = stage.endpoint.world().nodes().count();
     let through = match nodes {
         1 => "shared memory".into(),
-        _ => format!("shared memory and the network of {nodes} virtual nodes"),
+        _ => format!("shared memory and the network of {nodes} nodes"),
     };
     format!(
         "strait {}: {} ranks on {noun} {cpus}{turns}, through {through}",

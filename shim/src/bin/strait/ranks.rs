@@ -36,16 +36,23 @@ enum Work {
 
 impl Rank {
     pub(crate) fn execute(self) -> Result<ExitCode, Box<dyn Error>> {
-        let world = World::init()?;
-        let stage = Stage::new(&world, self.scratch)?;
-        match self.work {
-            Work::Bench(bench) => bench.run(&stage)?,
-            Work::Demo(demo) => demo.run(&stage)?,
-            Work::Tune(tune) => tune.run(&stage)?,
-        }
-        world.finalize()?;
-        Ok(ExitCode::SUCCESS)
+        be(Some(self.scratch), |stage| match self.work {
+            Work::Bench(bench) => bench.run(stage),
+            Work::Demo(demo) => demo.run(stage),
+            Work::Tune(tune) => tune.run(stage),
+        })
     }
+}
+
+/// Joins the job that this process was started for, does its `work`, and leaves. Bare cache lines only with their memory.
+pub(crate) fn be(
+    scratch: Option<u32>,
+    work: impl FnOnce(&Stage<'_>) -> Result<(), Box<dyn Error>>,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let world = World::init()?;
+    work(&Stage::new(&world, scratch)?)?;
+    world.finalize()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Starts a job with such segments on so many nodes, whose ranks do what `words` say with `env` in their environment, and waits

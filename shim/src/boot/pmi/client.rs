@@ -10,6 +10,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use super::{Line, Lines, mapping};
 use crate::boot::BootError;
+use crate::boot::share::peer_process;
 use crate::boot::store::{KeyValueStore, StoreError};
 use crate::env;
 
@@ -33,6 +34,12 @@ impl Place {
         let rank = env::PMI_RANK.read(|&rank: &u32| rank < size)?;
         let rank = rank.ok_or(BootError::Unset { variable: env::PMI_RANK.name })?;
         Ok(Some(Self { fd, rank, size }))
+    }
+
+    /// The process at the other end of the socket, which stays whose it is.
+    pub(crate) fn launcher(&self) -> Option<u32> {
+        // SAFETY: the borrow ends with this call. A number that is not open makes it fail.
+        peer_process(unsafe { BorrowedFd::borrow_raw(self.fd) })
     }
 
     /// Takes the socket over, which this process's children will not have.

@@ -7,6 +7,7 @@
 //! Soft iWARP may overlook what comes in the moment of its accepting until something else comes. So the first word is said again.
 
 use core::mem;
+use core::ptr::NonNull;
 
 use rdma_mummy_sys as ibv;
 use strait_core::hca::Remote;
@@ -16,12 +17,16 @@ use strait_core::sync::Ordering::Relaxed;
 use super::OpenError;
 use super::end::{End, State};
 use super::owned::Owned;
+use crate::segment::Mapping;
 
 /// The words of a device: one for each end, and the one that others' are written from.
 pub(super) struct Greetings {
     // Before the memory that it is of.
     region: Owned<ibv::ibv_mr>,
-    words: Box<[Counter]>,
+    /// Pages of their own: a child that is forked may not have them, and would miss what else is there.
+    memory: Mapping,
+    /// How many.
+    ends: u32,
     free: Vec<u32>,
 }
 
@@ -39,23 +44,40 @@ impl Greetings {
     ///
     /// The protection domain is live, and ends after this.
     pub(super) unsafe fn new(domain: *mut ibv::ibv_pd, ends: u32) -> Result<Self, OpenError> {
-        let words: Box<[Counter]> = (0..=ends).map(|_| Counter::zero()).collect();
-        words[ends as usize].word().store(HELLO, Relaxed);
+        let length = (ends as usize + 1) * size_of::<Counter>();
+        let memory = Mapping::private(length).map_err(|error| OpenError::System {
+            what: "taking memory",
+            error: std::io::Error::other(error.to_string()),
+        })?;
         let access = ibv::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE
             | ibv::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE;
         // SAFETY: the words stay where they are as long as the region, and devices may write them at any time: they are atomic.
         let region = unsafe {
-            let (base, length) = (words.as_ptr().cast_mut().cast(), size_of_val(&*words));
+            let base = memory.base.as_ptr().cast();
             let raw = ibv::ibv_reg_mr(domain, base, length, access.0.cast_signed());
             Owned::new("registering memory", raw, ibv::ibv_dereg_mr)?
         };
-        Ok(Self { region, words, free: (0..ends).collect() })
+        let greetings = Self { region, memory, ends, free: (0..ends).collect() };
+        greetings.source().word().store(HELLO, Relaxed);
+        Ok(greetings)
+    }
+
+    /// All of them: zeroed memory is a word that has not come.
+    fn words(&self) -> &[Counter] {
+        let words = self.memory.base.cast::<Counter>();
+        // SAFETY: so many words, aligned to a page, zero at first, and atomic.
+        unsafe { NonNull::slice_from_raw_parts(words, self.ends as usize + 1).as_ref() }
+    }
+
+    /// The one that others' are written from.
+    fn source(&self) -> &Counter {
+        &self.words()[self.ends as usize]
     }
 
     /// A word for a new end.
     pub(super) fn take(&mut self) -> Option<u32> {
         let word = self.free.pop()?;
-        self.words[word as usize].word().store(0, Relaxed);
+        self.words()[word as usize].word().store(0, Relaxed);
         Some(word)
     }
 
@@ -66,14 +88,14 @@ impl Greetings {
 
     /// Where the peer writes it.
     pub(super) fn place(&self, word: u32) -> Remote {
-        let address = self.words[word as usize].word().as_ptr().expose_provenance() as u64;
+        let address = self.words()[word as usize].word().as_ptr().expose_provenance() as u64;
         // SAFETY: the region is live.
         Remote { address, key: unsafe { (*self.region.as_ptr()).rkey } }
     }
 
     /// Whether the peer has written it.
     pub(super) fn has_come(&self, word: Option<u32>) -> bool {
-        word.is_some_and(|word| self.words[word as usize].read() == HELLO)
+        word.is_some_and(|word| self.words()[word as usize].read() == HELLO)
     }
 
     /// Exchanges words with the peer of a connection that was made just now. True: both have theirs.
@@ -97,8 +119,7 @@ impl Greetings {
 
     /// Writes the word of the peer of `end`. A device that refuses has lost the connection, and says so when it is used.
     fn say(&self, end: &End, to: Remote) {
-        let Some(source) = self.words.last() else { return };
-        let addr = source.word().as_ptr().expose_provenance() as u64;
+        let addr = self.source().word().as_ptr().expose_provenance() as u64;
         // SAFETY: the region is live.
         let lkey = unsafe { (*self.region.as_ptr()).lkey };
         let mut element = ibv::ibv_sge { addr, length: size_of::<u64>() as u32, lkey };

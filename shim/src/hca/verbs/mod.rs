@@ -37,6 +37,7 @@ use strait_core::hca::{
     Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Piece, PostError,
     Readiness, Region, WorkRequest,
 };
+use strait_core::sync::dma;
 
 use address::{Door, EndName};
 use device::Device;
@@ -386,6 +387,7 @@ impl Hca for Verbs {
         let number = u64::from(connection.0) << 32 | u64::from(end.window.next());
         let mut raw = pieces.request(request, number, end.id.is_some());
         let mut refused = ptr::null_mut();
+        dma::payload_before_doorbell();
         // SAFETY: the pair is live; the request and its pieces are read before the call returns, and the memory they mean is
         // valid by the contract.
         let code = unsafe { ibv::ibv_post_send(end.pair(), &raw mut raw, &raw mut refused) };
@@ -411,6 +413,7 @@ impl Hca for Verbs {
             num_sge: 1,
         };
         let mut refused = ptr::null_mut();
+        dma::payload_before_doorbell();
         // SAFETY: the queue is live; the request is read before the call returns, and the piece is valid by the contract.
         let code = unsafe {
             ibv::ibv_post_srq_recv(self.receives.as_ptr(), &raw mut raw, &raw mut refused)

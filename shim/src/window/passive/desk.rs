@@ -3,14 +3,13 @@
 //! They are part of progress: whoever makes it for this rank, a call or a thread, takes in requests, and grants what can be granted.
 //! Nothing here waits.
 
-use core::ptr::NonNull;
 use std::collections::VecDeque;
 
 use strait_core::hca::Remote;
 use strait_core::layout::Corrupt;
 use strait_core::lock::{
-    Coding, Entry, HybridWord, LockType, LockWord, Manager, Migration, MigrationStep, Mode, Op,
-    Policy, Request, State,
+    Coding, Entry, HybridWord, LockType, Manager, Migration, MigrationStep, Mode, Op, Policy,
+    Request, State, Words,
 };
 use strait_core::rma::LaneError;
 
@@ -36,12 +35,12 @@ pub(super) struct Desk {
 
 /// The words of a lock of two modes, and what is under way with them.
 pub(super) struct TwoWords {
-    /// Of this member's own words, which are there until the desk is closed.
-    pub(super) cpu: NonNull<LockWord>,
+    /// This member's own, which are there until the desk is closed.
+    words: Words,
     /// The lane to itself, and the network word.
-    pub(super) lane: LaneId,
-    pub(super) network: Remote,
-    pub(super) policy: Box<dyn Policy + Send>,
+    lane: LaneId,
+    network: Remote,
+    policy: Box<dyn Policy + Send>,
     current: Option<Current>,
 }
 
@@ -58,32 +57,31 @@ struct Current {
 
 impl TwoWords {
     pub(super) fn new(
-        cpu: NonNull<LockWord>,
+        words: Words,
         (lane, network): (LaneId, Remote),
         policy: Box<dyn Policy + Send>,
     ) -> Self {
-        Self { cpu, lane, network, policy, current: None }
+        Self { words, lane, network, policy, current: None }
     }
 
     fn access_cpu(&self, op: Op) -> u64 {
-        // SAFETY: the words are this member's, and there until the desk is closed; they are reached by atomic accesses alone.
-        unsafe { self.cpu.as_ref() }.access(op)
+        self.words.at(Words::CPU).access(op)
     }
 
-    /// Gives back what the manager held for a member.
+    /// Whether the member in `place` shares the lock, or is about to.
+    fn is_sharer(&self, place: u32) -> bool {
+        self.words.at(Words::share_offset(place)).access(Op::Read) != 0
+    }
+
+    /// Gives back what the manager held for a member. If that has died, a rank of the node may have taken it already.
     fn give_back(&self, origin: u32, lock_type: LockType) {
-        self.access_cpu(Coding::Signed.release(lock_type, origin));
-    }
-
-    /// Takes back what the manager held for a member that has died, unless a rank of the node has done so.
-    fn take_back(&self, origin: u32, lock_type: LockType) {
-        match lock_type {
-            LockType::Shared => self.give_back(origin, lock_type),
+        self.access_cpu(match lock_type {
+            LockType::Shared => Coding::Signed.release(lock_type, origin),
             LockType::Exclusive => {
-                let (expected, desired) = (Coding::Signed.word(State::One(origin)), 0);
-                self.access_cpu(Op::CompareAndSwap { expected, desired });
+                let expected = Coding::Signed.word(State::One(origin));
+                Op::CompareAndSwap { expected, desired: Coding::Signed.word(State::Free) }
             }
-        }
+        });
     }
 }
 
@@ -150,10 +148,10 @@ impl Desk {
         let held = self.manager.revoke(place);
         let Some(words) = &mut self.hybrid else { return };
         if let Some(lock_type) = held {
-            words.take_back(place, lock_type);
+            words.give_back(place, lock_type);
         }
         match &mut words.current {
-            Some(current) if current.origin == place && current.posted.is_some() => {
+            Some(current) if current.origin == place && current.migration.is_half_done() => {
                 current.orphaned = true;
             }
             Some(current) if current.origin == place => words.current = None,
@@ -233,6 +231,13 @@ impl Desk {
                 {
                     current.migration.inherit();
                     continue;
+                }
+                MigrationStep::Blocked(State::Sharers(_))
+                    if (0..).zip(&self.ranks).any(|(place, rank)| {
+                        engine.gone(*rank).is_some() && words.is_sharer(place)
+                    }) =>
+                {
+                    Answer::Denied
                 }
                 MigrationStep::Blocked(_) => {
                     current.migration.again();

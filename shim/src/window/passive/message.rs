@@ -10,6 +10,8 @@ pub(super) enum Answer {
     Granted(Mode),
     /// The member is to look at the network word.
     Elsewhere,
+    /// Somebody has died who shares the lock, which the member wants alone.
+    Denied,
 }
 
 /// Something said.
@@ -34,13 +36,14 @@ pub(super) struct Message {
 /// As it travels: the word and the place, the desk.
 pub(super) type Packed = [u64; 2];
 
-const WORDS: [Word; 6] = [
+const WORDS: [Word; 7] = [
     Word::Request(Request::Lock(LockType::Shared)),
     Word::Request(Request::Lock(LockType::Exclusive)),
     Word::Request(Request::Unlock),
     Word::Answer(Answer::Granted(Mode::Cpu)),
     Word::Answer(Answer::Granted(Mode::Network)),
     Word::Answer(Answer::Elsewhere),
+    Word::Answer(Answer::Denied),
 ];
 
 impl Message {
@@ -66,6 +69,6 @@ mod tests {
             let message = Message { word, desk: u64::MAX - number, place: u32::MAX };
             assert_eq!(Message::parse(message.pack()), Ok(message));
         }
-        assert!(Message::parse([6, 0]).is_err());
+        assert!(Message::parse([7, 0]).is_err());
     }
 }

@@ -107,10 +107,9 @@ impl Opening {
         if has_desk {
             let own = &parts[group.place() as usize];
             let hybrid = own.far.as_ref().filter(|_| way == Way::Hybrid).map(|far| {
-                let cpu = NonNull::from(block.locks().at(Words::CPU));
-                let words = Block::locks_offset(parts.len() as u32) + Words::NETWORK;
-                let network = (far.lane, after(far.block, words));
-                TwoWords::new(cpu, network, self.options.policy.policy())
+                let offset = Block::locks_offset(parts.len() as u32) + Words::NETWORK;
+                let network = (far.lane, after(far.block, offset));
+                TwoWords::new(block.locks(), network, self.options.policy.policy())
             });
             let desks = cards.iter().map(|card| card.desk).collect();
             let desk = Desk::new(self.desk, group.ranks(), group.place(), desks, hybrid);

@@ -341,10 +341,13 @@ impl Window<'_> {
         } else {
             answer()
         };
+        if answered == Some(Answer::Denied) {
+            self.look_for_the_lost(target, Blame::Word(State::Sharers(1)))?;
+        }
         Ok(answered.map(|answer| match answer {
             Answer::Granted(Mode::Cpu) => Some(Standing::Managed),
             Answer::Granted(Mode::Network) => Some(Standing::Network(pursuit.lock_type)),
-            Answer::Elsewhere => {
+            Answer::Elsewhere | Answer::Denied => {
                 pursuit.asked = false;
                 if let Chase::Hybrid(hybrid) = &mut pursuit.chase {
                     hybrid.again();

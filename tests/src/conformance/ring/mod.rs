@@ -3,6 +3,7 @@
 //! [`Mesh`] connects some ranks of a [`Rig`] in one thread; [`streams`], [`faults`] and [`knocks`] are the scenarios.
 
 mod block;
+pub mod drained;
 pub mod faults;
 pub mod knocks;
 mod mesh;

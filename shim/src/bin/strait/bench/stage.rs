@@ -32,7 +32,7 @@ pub(crate) struct Stage<'world> {
     pub(crate) endpoint: Endpoint<'world>,
     pub(crate) side: Side,
     pub(crate) partner: u32,
-    /// `None` where the partners share a processor: a line has nowhere to go then.
+    /// `None` where the partners share a processor, since a line has nowhere to go then, or no memory that is not the job's.
     pub(crate) lane: Option<&'static Lane>,
     /// Processors in use, in ascending order.
     pub(crate) cpus: Vec<usize>,
@@ -43,7 +43,7 @@ impl<'world> Stage<'world> {
     ///
     /// Not the launcher but the rank itself does so: a world counts the processors it may use when it begins, and
     /// spins or gives way accordingly.
-    pub(crate) fn new(world: &'world World, scratch: u32) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn new(world: &'world World, scratch: Option<u32>) -> Result<Self, Box<dyn Error>> {
         let half = world.size() / 2;
         let (side, pair) = match world.rank() {
             rank if rank < half => (Side::Leader, rank),
@@ -56,11 +56,15 @@ impl<'world> Stage<'world> {
         topology::pin_to(own).map_err(|error| {
             format!("rank {} cannot be bound to processor {own}: {error}", world.rank())
         })?;
-        let lane = if cpus.len() > 1 && side != Side::Idle {
-            let mapped = lane::map(scratch, pair);
-            Some(mapped.map_err(|error| format!("descriptor {scratch} has no lanes: {error}"))?)
-        } else {
-            None
+        let lane = match scratch.filter(|_| cpus.len() > 1 && side != Side::Idle) {
+            Some(scratch) => {
+                let mapped = lane::map(scratch, pair);
+                Some(
+                    mapped
+                        .map_err(|error| format!("descriptor {scratch} has no lanes: {error}"))?,
+                )
+            }
+            None => None,
         };
         cpus.truncate(world.size() as usize);
         Ok(Self { endpoint: world.endpoint(), side, partner, lane, cpus })

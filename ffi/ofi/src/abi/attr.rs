@@ -1,0 +1,252 @@
+//! Attributes and entries: what is handed over by pointer.
+
+use core::ffi::{c_char, c_void};
+
+use super::{FiAddr, Fid, IoVec};
+
+/// `struct fi_info`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Info {
+    pub(crate) next: *mut Info,
+    pub(crate) caps: u64,
+    pub(crate) mode: u64,
+    pub(crate) addr_format: u32,
+    pub(crate) src_addrlen: usize,
+    pub(crate) dest_addrlen: usize,
+    pub(crate) src_addr: *mut c_void,
+    pub(crate) dest_addr: *mut c_void,
+    pub(crate) handle: *mut Fid,
+    pub(crate) tx_attr: *mut TxAttr,
+    pub(crate) rx_attr: *mut RxAttr,
+    pub(crate) ep_attr: *mut EpAttr,
+    pub(crate) domain_attr: *mut DomainAttr,
+    pub(crate) fabric_attr: *mut FabricAttr,
+    pub(crate) nic: *mut c_void,
+}
+
+/// `struct fi_tx_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct TxAttr {
+    pub(crate) caps: u64,
+    pub(crate) mode: u64,
+    pub(crate) op_flags: u64,
+    pub(crate) msg_order: u64,
+    pub(crate) comp_order: u64,
+    pub(crate) inject_size: usize,
+    pub(crate) size: usize,
+    pub(crate) iov_limit: usize,
+    pub(crate) rma_iov_limit: usize,
+    pub(crate) tclass: u32,
+}
+
+/// `struct fi_rx_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RxAttr {
+    pub(crate) caps: u64,
+    pub(crate) mode: u64,
+    pub(crate) op_flags: u64,
+    pub(crate) msg_order: u64,
+    pub(crate) comp_order: u64,
+    pub(crate) total_buffered_recv: usize,
+    pub(crate) size: usize,
+    pub(crate) iov_limit: usize,
+}
+
+/// `struct fi_ep_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct EpAttr {
+    pub(crate) kind: u32,
+    pub(crate) protocol: u32,
+    pub(crate) protocol_version: u32,
+    pub(crate) max_msg_size: usize,
+    pub(crate) msg_prefix_size: usize,
+    pub(crate) max_order_raw_size: usize,
+    pub(crate) max_order_war_size: usize,
+    pub(crate) max_order_waw_size: usize,
+    pub(crate) mem_tag_format: u64,
+    pub(crate) tx_ctx_cnt: usize,
+    pub(crate) rx_ctx_cnt: usize,
+    pub(crate) auth_key_size: usize,
+    pub(crate) auth_key: *mut u8,
+}
+
+/// `struct fi_domain_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct DomainAttr {
+    pub(crate) domain: *mut c_void,
+    pub(crate) name: *mut c_char,
+    pub(crate) threading: u32,
+    pub(crate) control_progress: u32,
+    pub(crate) data_progress: u32,
+    pub(crate) resource_mgmt: u32,
+    pub(crate) av_type: u32,
+    pub(crate) mr_mode: i32,
+    pub(crate) mr_key_size: usize,
+    pub(crate) cq_data_size: usize,
+    pub(crate) cq_cnt: usize,
+    pub(crate) ep_cnt: usize,
+    pub(crate) tx_ctx_cnt: usize,
+    pub(crate) rx_ctx_cnt: usize,
+    pub(crate) max_ep_tx_ctx: usize,
+    pub(crate) max_ep_rx_ctx: usize,
+    pub(crate) max_ep_stx_ctx: usize,
+    pub(crate) max_ep_srx_ctx: usize,
+    pub(crate) cntr_cnt: usize,
+    pub(crate) mr_iov_limit: usize,
+    pub(crate) caps: u64,
+    pub(crate) mode: u64,
+    pub(crate) auth_key: *mut u8,
+    pub(crate) auth_key_size: usize,
+    pub(crate) max_err_data: usize,
+    pub(crate) mr_cnt: usize,
+    pub(crate) tclass: u32,
+}
+
+/// `struct fi_fabric_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct FabricAttr {
+    pub(crate) fabric: *mut c_void,
+    pub(crate) name: *mut c_char,
+    pub(crate) prov_name: *mut c_char,
+    pub(crate) prov_version: u32,
+    pub(crate) api_version: u32,
+}
+
+/// `struct fi_av_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct AvAttr {
+    pub(crate) kind: u32,
+    pub(crate) rx_ctx_bits: i32,
+    pub(crate) count: usize,
+    pub(crate) ep_per_node: usize,
+    pub(crate) name: *const c_char,
+    pub(crate) map_addr: *mut c_void,
+    pub(crate) flags: u64,
+}
+
+/// `struct fi_cq_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct CqAttr {
+    pub(crate) size: usize,
+    pub(crate) flags: u64,
+    pub(crate) format: u32,
+    pub(crate) wait_obj: u32,
+    pub(crate) signaling_vector: i32,
+    pub(crate) wait_cond: u32,
+    pub(crate) wait_set: *mut c_void,
+}
+
+/// `struct fi_cntr_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct CntrAttr {
+    pub(crate) events: u32,
+    pub(crate) wait_obj: u32,
+    pub(crate) wait_set: *mut c_void,
+    pub(crate) flags: u64,
+}
+
+/// `struct fi_mr_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MrAttr {
+    pub(crate) mr_iov: *const IoVec,
+    pub(crate) iov_count: usize,
+    pub(crate) access: u64,
+    pub(crate) offset: u64,
+    pub(crate) requested_key: u64,
+    pub(crate) context: *mut c_void,
+    pub(crate) auth_key_size: usize,
+    pub(crate) auth_key: *mut u8,
+    pub(crate) iface: u32,
+    pub(crate) device: u64,
+}
+
+/// `struct fi_cq_tagged_entry`. The entries of the other formats are beginnings of it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CqEntry {
+    pub(crate) op_context: *mut c_void,
+    pub(crate) flags: u64,
+    pub(crate) len: usize,
+    pub(crate) buf: *mut c_void,
+    pub(crate) data: u64,
+    pub(crate) tag: u64,
+}
+
+/// `struct fi_cq_err_entry`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CqErrEntry {
+    pub(crate) entry: CqEntry,
+    pub(crate) olen: usize,
+    pub(crate) err: i32,
+    pub(crate) prov_errno: i32,
+    pub(crate) err_data: *mut c_void,
+    pub(crate) err_data_size: usize,
+}
+
+/// `struct fi_msg`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Msg {
+    pub(crate) msg_iov: *const IoVec,
+    pub(crate) desc: *mut *mut c_void,
+    pub(crate) iov_count: usize,
+    pub(crate) addr: FiAddr,
+    pub(crate) context: *mut c_void,
+    pub(crate) data: u64,
+}
+
+/// `struct fi_msg_tagged`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MsgTagged {
+    pub(crate) msg_iov: *const IoVec,
+    pub(crate) desc: *mut *mut c_void,
+    pub(crate) iov_count: usize,
+    pub(crate) addr: FiAddr,
+    pub(crate) tag: u64,
+    pub(crate) ignore: u64,
+    pub(crate) context: *mut c_void,
+    pub(crate) data: u64,
+}
+
+/// `struct fi_rma_iov`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct RmaIov {
+    pub(crate) addr: u64,
+    pub(crate) len: usize,
+    pub(crate) key: u64,
+}
+
+/// `struct fi_msg_rma`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MsgRma {
+    pub(crate) msg_iov: *const IoVec,
+    pub(crate) desc: *mut *mut c_void,
+    pub(crate) iov_count: usize,
+    pub(crate) addr: FiAddr,
+    pub(crate) rma_iov: *const RmaIov,
+    pub(crate) rma_iov_count: usize,
+    pub(crate) context: *mut c_void,
+    pub(crate) data: u64,
+}
+
+/// `struct fi_atomic_attr`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct AtomicAttr {
+    pub(crate) count: usize,
+    pub(crate) size: usize,
+}

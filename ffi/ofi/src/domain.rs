@@ -1,0 +1,103 @@
+//! A domain: this process in its universe.
+
+use core::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use strait::boot::Universe;
+
+use crate::abi::{AtomicAttr, Fid, Info, OpsDomain, OpsMr, Status, absent, class, errno};
+use crate::info::THREAD_DOMAIN;
+use crate::object::{self, Object};
+use crate::{av, cntr, cq, endpoint, mr};
+
+/// A domain. `struct fid_domain`.
+#[repr(C)]
+pub(crate) struct Domain {
+    fid: Fid,
+    ops: *const OpsDomain,
+    mr: *const OpsMr,
+    universe: Universe,
+    /// Held in every call where the user does not see to it that one thread at a time is here.
+    gate: Option<Mutex<()>>,
+}
+
+// SAFETY: begins with a fid, and names its class.
+unsafe impl Object for Domain {
+    const CLASS: usize = class::DOMAIN;
+}
+
+impl Domain {
+    pub(crate) const fn universe(&self) -> &Universe {
+        &self.universe
+    }
+
+    /// Lets one thread at a time in.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> Option<MutexGuard<'_, ()>> {
+        let gate = self.gate.as_ref()?;
+        Some(gate.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+static OPS: OpsDomain = OpsDomain {
+    size: size_of::<OpsDomain>(),
+    av_open: av::open,
+    cq_open: cq::open,
+    endpoint: endpoint::open,
+    scalable_ep: absent,
+    cntr_open: cntr::open,
+    poll_open: absent,
+    stx_ctx: absent,
+    srx_ctx: absent,
+    query_atomic,
+    query_collective: absent,
+    endpoint2: absent,
+};
+
+/// Opens a domain: enters the universe of this process's job.
+///
+/// # Safety
+///
+/// libfabric's, of `fi_domain`.
+pub(crate) unsafe extern "C" fn open(
+    _fabric: *mut Fid,
+    info: *mut Info,
+    domain: *mut *mut Fid,
+    context: *mut c_void,
+) -> Status {
+    let universe = match Universe::of_job() {
+        Ok(universe) => universe,
+        Err(error) => return failed(&error),
+    };
+    // SAFETY: by the contract.
+    let threading = unsafe {
+        info.as_ref().and_then(|info| info.domain_attr.as_ref()).map_or(0, |attr| attr.threading)
+    };
+    let made = Domain {
+        fid: object::fid::<Domain>(context),
+        ops: &raw const OPS,
+        mr: mr::ops(),
+        universe,
+        gate: (threading != THREAD_DOMAIN).then(Mutex::default),
+    };
+    // SAFETY: by the contract.
+    unsafe { object::hand_out(made, domain) }
+}
+
+/// Says on standard error why a process cannot take part, which libfabric's numbers cannot.
+#[cold]
+pub(crate) fn failed(error: &dyn core::error::Error) -> Status {
+    eprintln!("strait: {error}");
+    -errno::EIO
+}
+
+unsafe extern "C" fn query_atomic(
+    _domain: *mut Fid,
+    datatype: u32,
+    operation: u32,
+    attr: *mut AtomicAttr,
+    flags: u64,
+) -> Status {
+    let _ = (datatype, operation, attr, flags);
+    -errno::EOPNOTSUPP
+}

@@ -1,0 +1,322 @@
+//! What the provider offers: `fi_getinfo`.
+//!
+//! libfabric frees what it is given with `free`, so all of it comes from `calloc` and `strdup`; and with room behind it, since newer
+//! libraries read further.
+
+use core::ffi::{CStr, c_char};
+use core::ptr;
+
+use crate::abi::{
+    API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, RxAttr, Status, TxAttr, errno, flag,
+};
+use crate::wire::{INJECT_MAX, IOV_MAX, Name};
+
+/// The provider's name, its fabric's and its domain's.
+pub(crate) const NAME: &CStr = c"strait";
+
+/// Bytes behind each structure for fields of later versions.
+const SPARE: usize = 256;
+
+const EP_RDM: u32 = 3;
+const AV_TABLE: u32 = 2;
+const PROGRESS_MANUAL: u32 = 2;
+const RM_ENABLED: u32 = 2;
+const MR_BASIC: i32 = 1;
+const MR_VIRT_ADDR: i32 = 1 << 4;
+const MR_ALLOCATED: i32 = 1 << 5;
+const MR_PROV_KEY: i32 = 1 << 6;
+
+/// As [`DomainAttr::threading`]: the caller sees to it that one thread at a time is in a domain.
+pub(crate) const THREAD_DOMAIN: u32 = 3;
+
+const CAPS: u64 = flag::MSG
+    | flag::TAGGED
+    | flag::RMA
+    | flag::READ
+    | flag::WRITE
+    | flag::RECV
+    | flag::SEND
+    | flag::REMOTE_READ
+    | flag::REMOTE_WRITE
+    | flag::MULTI_RECV
+    | flag::LOCAL_COMM
+    | flag::REMOTE_COMM
+    | flag::SOURCE
+    | flag::DIRECTED_RECV;
+
+/// What needs remote addresses to be virtual ones.
+const REMOTE_MEMORY: u64 =
+    flag::RMA | flag::READ | flag::WRITE | flag::REMOTE_READ | flag::REMOTE_WRITE;
+
+/// `FI_ORDER_SAS`: messages of a pair keep their order.
+const ORDER_SAS: u64 = 1 << 8;
+
+/// Reads, writes and atomics of a pair keep theirs, and messages do not overtake those before them: `RAR RAW WAR WAW SAR SAW`, and
+/// the forms of RMA alone and of atomics alone.
+const ORDER_RMA: u64 = 0b1101_1011 | 0xff << 32;
+
+/// Answers `fi_getinfo`.
+///
+/// # Safety
+///
+/// `hints` is null or valid as libfabric's are; `info` may be written.
+pub(crate) unsafe extern "C" fn getinfo(
+    _version: u32,
+    _node: *const c_char,
+    _service: *const c_char,
+    flags: u64,
+    hints: *const Info,
+    info: *mut *mut Info,
+) -> Status {
+    // SAFETY: by the contract.
+    let hints = unsafe { Hints::read(hints) };
+    let Some(caps) = hints.caps() else { return -errno::ENODATA };
+    let offer = if flags & flag::PROV_ATTR_ONLY != 0 {
+        Offer::new(CAPS, Hints::default())
+    } else {
+        Offer::new(caps, hints)
+    };
+    // SAFETY: all of it was just made, or is null.
+    match unsafe { offer.fill() } {
+        Some(offer) => {
+            // SAFETY: by the contract.
+            unsafe { info.write(offer) };
+            0
+        }
+        None => -errno::ENOMEM,
+    }
+}
+
+/// What the caller asks for, as far as it matters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hints {
+    caps: u64,
+    mr_mode: Option<i32>,
+    ep_kind: u32,
+    threading: u32,
+    tx_flags: u64,
+    rx_flags: u64,
+    msg_order: u64,
+    comp_order: u64,
+    max_msg_size: usize,
+    inject_size: usize,
+    tag_format: u64,
+}
+
+impl Hints {
+    /// # Safety
+    ///
+    /// `hints` is null or valid.
+    unsafe fn read(hints: *const Info) -> Self {
+        let mut found = Self::default();
+        // SAFETY: by the contract, of the structure and of those it points to.
+        unsafe {
+            let Some(hints) = hints.as_ref() else { return found };
+            found.caps = hints.caps;
+            if let Some(domain) = hints.domain_attr.as_ref() {
+                found.mr_mode = Some(domain.mr_mode);
+                found.threading = domain.threading;
+            }
+            if let Some(ep) = hints.ep_attr.as_ref() {
+                found.ep_kind = ep.kind;
+                found.max_msg_size = ep.max_msg_size;
+                found.tag_format = ep.mem_tag_format;
+            }
+            if let Some(tx) = hints.tx_attr.as_ref() {
+                found.caps |= tx.caps;
+                found.tx_flags = tx.op_flags;
+                found.msg_order |= tx.msg_order;
+                found.comp_order |= tx.comp_order;
+                found.inject_size = tx.inject_size;
+            }
+            if let Some(rx) = hints.rx_attr.as_ref() {
+                found.caps |= rx.caps;
+                found.rx_flags = rx.op_flags;
+                found.msg_order |= rx.msg_order;
+            }
+        }
+        found
+    }
+
+    /// The capabilities to offer; `None` when what is asked for cannot be had.
+    fn caps(&self) -> Option<u64> {
+        let virt = self.mr_mode.is_none_or(|mode| mode == MR_BASIC || mode & MR_VIRT_ADDR != 0);
+        let possible = if virt { CAPS } else { CAPS & !REMOTE_MEMORY };
+        let suits = matches!(self.ep_kind, 0 | EP_RDM)
+            && self.caps & !possible == 0
+            && self.msg_order & !(ORDER_SAS | ORDER_RMA) == 0
+            && self.comp_order == 0
+            && self.max_msg_size <= MAX_MESSAGE
+            && self.inject_size <= INJECT_MAX;
+        let asked = if self.caps == 0 { possible } else { self.caps };
+        suits.then_some(with_directions(asked) & possible)
+    }
+
+    /// What of memory registration the caller has to do.
+    fn mr_mode(&self) -> i32 {
+        match self.mr_mode {
+            Some(MR_BASIC) => MR_BASIC,
+            Some(mode) => mode & (MR_VIRT_ADDR | MR_ALLOCATED | MR_PROV_KEY),
+            None => MR_VIRT_ADDR | MR_ALLOCATED | MR_PROV_KEY,
+        }
+    }
+}
+
+/// Longest message, bytes.
+const MAX_MESSAGE: usize = isize::MAX as usize;
+
+/// Where a kind of communication is asked for without its directions, all of them are meant (`fi_getinfo(3)`).
+const fn with_directions(mut caps: u64) -> u64 {
+    let messages = flag::SEND | flag::RECV;
+    let memory = flag::READ | flag::WRITE | flag::REMOTE_READ | flag::REMOTE_WRITE;
+    if caps & (flag::MSG | flag::TAGGED) != 0 && caps & messages == 0 {
+        caps |= messages;
+    }
+    if caps & (flag::RMA) != 0 && caps & memory == 0 {
+        caps |= memory;
+    }
+    caps | flag::LOCAL_COMM | flag::REMOTE_COMM
+}
+
+/// The structures of one `fi_info`.
+struct Offer {
+    caps: u64,
+    hints: Hints,
+    info: *mut Info,
+    tx: *mut TxAttr,
+    rx: *mut RxAttr,
+    ep: *mut EpAttr,
+    domain: *mut DomainAttr,
+    fabric: *mut FabricAttr,
+    names: [*mut c_char; 2],
+}
+
+impl Offer {
+    fn new(caps: u64, hints: Hints) -> Self {
+        // SAFETY: the name is a string of C.
+        let name = || unsafe { libc::strdup(NAME.as_ptr()) };
+        Self {
+            caps,
+            hints,
+            info: allocate(),
+            tx: allocate(),
+            rx: allocate(),
+            ep: allocate(),
+            domain: allocate(),
+            fabric: allocate(),
+            names: [name(), name()],
+        }
+    }
+
+    /// The whole, or nothing when there was no memory for a part.
+    ///
+    /// # Safety
+    ///
+    /// The parts are null or zeroed.
+    unsafe fn fill(self) -> Option<*mut Info> {
+        let parts = [
+            self.info.cast(),
+            self.tx.cast(),
+            self.rx.cast(),
+            self.ep.cast(),
+            self.domain.cast(),
+            self.fabric.cast(),
+            self.names[0].cast(),
+            self.names[1].cast(),
+        ];
+        if parts.iter().any(|part: &*mut libc::c_void| part.is_null()) {
+            // SAFETY: each is null or from the allocator of C, and known to nobody.
+            parts.into_iter().for_each(|part| unsafe { libc::free(part) });
+            return None;
+        }
+        // SAFETY: none is null.
+        unsafe {
+            Self::fill_contexts((self.caps, self.hints), &mut *self.tx, &mut *self.rx);
+            Self::fill_ep(&mut *self.ep);
+            Self::fill_domain(&self.hints, self.names[0], &mut *self.domain);
+            let fabric = &mut *self.fabric;
+            fabric.name = self.names[1];
+            fabric.prov_version = 1 << 16;
+            fabric.api_version = API_VERSION;
+            let info = &mut *self.info;
+            info.next = ptr::null_mut();
+            info.caps = self.caps;
+            info.src_addrlen = Name::BYTES;
+            info.dest_addrlen = Name::BYTES;
+            info.tx_attr = self.tx;
+            info.rx_attr = self.rx;
+            info.ep_attr = self.ep;
+            info.domain_attr = self.domain;
+            info.fabric_attr = self.fabric;
+        }
+        Some(self.info)
+    }
+
+    fn fill_contexts((caps, hints): (u64, Hints), tx: &mut TxAttr, rx: &mut RxAttr) {
+        let receiving = flag::RECV | flag::REMOTE_READ | flag::REMOTE_WRITE | flag::MULTI_RECV;
+        let both = flag::MSG | flag::TAGGED | flag::RMA;
+        let sending = flag::SEND | flag::READ | flag::WRITE;
+        let directed = flag::DIRECTED_RECV | flag::SOURCE;
+        tx.caps = caps & (both | sending);
+        tx.op_flags = hints.tx_flags;
+        tx.msg_order = ORDER_SAS | ORDER_RMA;
+        tx.inject_size = INJECT_MAX;
+        tx.size = QUEUE;
+        tx.iov_limit = IOV_MAX;
+        tx.rma_iov_limit = 1;
+        rx.caps = caps & (both | receiving | directed);
+        rx.op_flags = hints.rx_flags;
+        rx.msg_order = ORDER_SAS | ORDER_RMA;
+        rx.size = QUEUE;
+        rx.iov_limit = IOV_MAX;
+    }
+
+    fn fill_ep(ep: &mut EpAttr) {
+        ep.kind = EP_RDM;
+        ep.protocol = PROTOCOL;
+        ep.protocol_version = 1;
+        ep.max_msg_size = MAX_MESSAGE;
+        ep.max_order_raw_size = MAX_MESSAGE;
+        ep.max_order_war_size = MAX_MESSAGE;
+        ep.max_order_waw_size = MAX_MESSAGE;
+        ep.mem_tag_format = u64::MAX >> 1;
+        ep.tx_ctx_cnt = 1;
+        ep.rx_ctx_cnt = 1;
+    }
+
+    fn fill_domain(hints: &Hints, name: *mut c_char, domain: &mut DomainAttr) {
+        domain.name = name;
+        domain.threading = if hints.threading == 0 { THREAD_DOMAIN } else { hints.threading };
+        domain.control_progress = PROGRESS_MANUAL;
+        domain.data_progress = PROGRESS_MANUAL;
+        domain.resource_mgmt = RM_ENABLED;
+        domain.av_type = AV_TABLE;
+        domain.mr_mode = hints.mr_mode();
+        domain.mr_key_size = size_of::<u64>();
+        domain.cq_data_size = size_of::<u64>();
+        domain.caps = flag::LOCAL_COMM | flag::REMOTE_COMM;
+        domain.tx_ctx_cnt = COUNT;
+        domain.rx_ctx_cnt = COUNT;
+        domain.cq_cnt = COUNT;
+        domain.ep_cnt = COUNT;
+        domain.cntr_cnt = COUNT;
+        domain.mr_cnt = COUNT;
+        domain.max_ep_tx_ctx = 1;
+        domain.max_ep_rx_ctx = 1;
+        domain.mr_iov_limit = 1;
+    }
+}
+
+/// Operations under way for which there is always room: there is for any number.
+const QUEUE: usize = 1 << 16;
+
+/// Objects of each kind in a domain.
+const COUNT: usize = 256;
+
+/// `FI_PROV_SPECIFIC`, and a number that no other provider uses.
+const PROTOCOL: u32 = 1 << 31 | 0x5354;
+
+fn allocate<T>() -> *mut T {
+    // SAFETY: any size may be asked for.
+    unsafe { libc::calloc(1, size_of::<T>() + SPARE) }.cast()
+}

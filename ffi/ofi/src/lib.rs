@@ -1,0 +1,55 @@
+//! Strait as a provider of libfabric: MPICH, Open MPI and Intel MPI run on it as they are.
+//!
+//! libfabric loads `libstrait-fi.so` and calls [`fi_prov_ini`]; from there it finds everything else. What crosses that border is
+//! in `abi`. An endpoint is a rank of a universe ([`strait::boot::Universe`]), to which all processes of a job come as they start;
+//! its messages are matched in `matching`, since libfabric's rules are not MPI's, and carried by Strait (`traffic`).
+
+mod abi;
+mod av;
+mod buffer;
+mod cntr;
+mod cq;
+mod domain;
+mod endpoint;
+mod eq;
+mod fabric;
+mod info;
+mod matching;
+mod mr;
+mod object;
+mod traffic;
+mod wire;
+
+use core::ptr;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use abi::{API_VERSION, Provider};
+
+unsafe extern "C" fn cleanup() {}
+
+/// What libfabric calls after it has loaded the library: describes the provider.
+///
+/// # Source
+///
+/// `rdma/providers/fi_prov.h`, `FI_EXT_INI`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fi_prov_ini() -> *mut core::ffi::c_void {
+    // libfabric writes to it, and keeps it for as long as the library is loaded.
+    static PROVIDER: AtomicPtr<Provider> = AtomicPtr::new(ptr::null_mut());
+    let known = PROVIDER.load(Relaxed);
+    if !known.is_null() {
+        return known.cast();
+    }
+    let provider = Box::into_raw(Box::new(Provider {
+        version: 1 << 16,
+        fi_version: API_VERSION,
+        context: [ptr::null_mut(); 4],
+        name: info::NAME.as_ptr(),
+        getinfo: info::getinfo,
+        fabric: fabric::open,
+        cleanup,
+    }));
+    PROVIDER.store(provider, Relaxed);
+    provider.cast()
+}

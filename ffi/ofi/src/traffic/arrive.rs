@@ -1,0 +1,77 @@
+//! What becomes of heads that come.
+
+use super::{Body, Kept, Lane, Op, Traffic};
+use crate::abi::{CqEntry, flag};
+use crate::wire::{Away, HAS_DATA, Head, Kind};
+
+impl Traffic {
+    /// Deals with a head and what stands behind it. What no provider sends is dropped.
+    #[inline(always)]
+    pub(super) fn arrive(&mut self, source: u32, tag: u32, bytes: &[u8]) {
+        let Some((head, body)) = Head::read(bytes) else { return };
+        match Kind::parse(tag) {
+            Some(Kind::Tagged) => self.arrive_inline(Lane::Tagged, source, tag, head, body),
+            Some(Kind::Msg) => self.arrive_inline(Lane::Msg, source, tag, head, body),
+            Some(kind) => self.arrive_other(kind, source, tag, head, body),
+            None => {}
+        }
+    }
+
+    #[inline(always)]
+    fn arrive_inline(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
+        match self.lanes[lane as usize].take_posted(source, head.tag) {
+            Some((seat, receive)) => {
+                self.meet(lane, seat, receive, (source, flags, head), body);
+            }
+            None => self.keep(lane, source, flags, head, body),
+        }
+    }
+
+    #[inline(never)]
+    fn keep(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
+        self.port.hold(source, body.len());
+        let kept = Kept { data: head.data, flags, body: Body::Here(body.into()) };
+        self.lanes[lane as usize].keep(source, head.tag, kept);
+    }
+
+    #[inline(never)]
+    fn arrive_other(&mut self, kind: Kind, source: u32, flags: u32, head: Head, body: &[u8]) {
+        match kind {
+            Kind::MsgAway => self.arrive_away(Lane::Msg, source, flags, head, body),
+            Kind::TaggedAway => self.arrive_away(Lane::Tagged, source, flags, head, body),
+            Kind::Delivered => {
+                if let Some(how) = self.undelivered.remove(&(source, head.tag)) {
+                    self.sent(&how, None);
+                }
+            }
+            Kind::Written => self.written(source, flags, head),
+            Kind::Msg | Kind::Tagged | Kind::Atomic | Kind::AtomicDone => {}
+        }
+    }
+
+    fn arrive_away(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
+        let Some(away) = Away::parse(body) else { return };
+        match self.lanes[lane as usize].take_posted(source, head.tag) {
+            Some((seat, receive)) => {
+                self.fetch(lane, seat, receive, (source, flags, head), away);
+            }
+            None => {
+                let kept = Kept { data: head.data, flags, body: Body::Away(away) };
+                self.lanes[lane as usize].keep(source, head.tag, kept);
+            }
+        }
+    }
+
+    /// A peer has written to our memory and tells us so.
+    fn written(&mut self, source: u32, flags: u32, head: Head) {
+        let entry = CqEntry {
+            op_context: core::ptr::null_mut(),
+            flags: flag::RMA | flag::REMOTE_WRITE | flag::REMOTE_CQ_DATA,
+            len: usize::try_from(head.tag).unwrap_or(usize::MAX),
+            buf: core::ptr::null_mut(),
+            data: head.data,
+            tag: 0,
+        };
+        self.out.complete(Op::RemoteWrite, entry, flags & HAS_DATA == 0, source);
+    }
+}

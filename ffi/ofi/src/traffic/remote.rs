@@ -1,0 +1,93 @@
+//! Reading and writing the memory of others, which takes no part of theirs: the kernel copies.
+
+use core::ffi::c_void;
+use std::io;
+
+use strait::port::Piece;
+use strait_core::lmt::Direction;
+
+use super::{Op, Traffic};
+use crate::abi::{CqEntry, Ssize, errno, flag};
+use crate::buffer::Buffer;
+use crate::wire::{HAS_DATA, Head, Kind};
+
+/// A read or write of remote memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) op: Op,
+    pub(crate) rank: u32,
+    /// The first byte, by the address that it has for its owner.
+    pub(crate) address: u64,
+    /// What its owner is told.
+    pub(crate) data: Option<u64>,
+    pub(crate) context: *mut c_void,
+    /// Without a completion entry.
+    pub(crate) quiet: bool,
+}
+
+impl Traffic {
+    /// Does all of it.
+    ///
+    /// # Safety
+    ///
+    /// The user's memory is valid; and for an access to this process's own, that too.
+    pub(crate) unsafe fn access(&mut self, access: Access, buffer: &Buffer) -> Ssize {
+        // SAFETY: by the contract.
+        let done = unsafe { self.copy(access, buffer) };
+        let length = buffer.length();
+        let direction = if access.op == Op::Read { flag::READ } else { flag::WRITE };
+        let entry = CqEntry {
+            op_context: access.context,
+            flags: flag::RMA | direction,
+            len: length,
+            buf: core::ptr::null_mut(),
+            data: 0,
+            tag: 0,
+        };
+        if let Err(error) = done {
+            let gone = error.raw_os_error() == Some(libc::ESRCH);
+            let err = if gone { errno::ECONNRESET } else { errno::EFAULT };
+            self.out.fail(access.op, entry, 0, err);
+            return 0;
+        }
+        if let Some(data) = access.data {
+            let head = Head { tag: length as u64, data };
+            let told = self.tell(access.rank, Kind::Written.key(HAS_DATA), head, &[]);
+            if told < 0 {
+                return told;
+            }
+        }
+        self.out.complete(access.op, entry, access.quiet, access.rank);
+        0
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Traffic::access`].
+    unsafe fn copy(&self, access: Access, buffer: &Buffer) -> io::Result<()> {
+        let mut remote = access.address;
+        let pieces = buffer.parts().iter().map(|part| {
+            let piece = Piece { local: part.base, remote, length: part.length };
+            remote = remote.wrapping_add(part.length as u64);
+            piece
+        });
+        let reads = access.op == Op::Read;
+        if access.rank == self.port.rank() {
+            for Piece { local, remote, length } in pieces {
+                let there = core::ptr::with_exposed_provenance_mut::<u8>(remote as usize);
+                // SAFETY: by the contract. The two may overlap.
+                unsafe {
+                    if reads {
+                        local.as_ptr().copy_from(there, length);
+                    } else {
+                        there.copy_from(local.as_ptr(), length);
+                    }
+                }
+            }
+            return Ok(());
+        }
+        let direction = if reads { Direction::Read } else { Direction::Write };
+        // SAFETY: by the contract.
+        unsafe { self.port.copy(access.rank, direction, pieces) }
+    }
+}

@@ -1,0 +1,255 @@
+//! Sending.
+
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+
+use strait_core::progress::{Cursor, Fault, Part, Sent, StartError};
+use strait_core::wire::Key;
+
+use super::{LINE, Lane, Op, Pending, Traffic, errno_of};
+use crate::abi::{CqEntry, Ssize, errno, flag};
+use crate::buffer::Buffer;
+use crate::wire::{Away, DATA, HAS_DATA, Head, INLINE_MAX, IOV_MAX, Kind, WANTS_ACK};
+
+/// Longest message that is put together with its head before it goes, bytes; a longer one is sent in parts.
+const TOGETHER: usize = 1024;
+
+/// What a message is and what becomes of its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) lane: Lane,
+    pub(crate) tag: u64,
+    pub(crate) data: Option<u64>,
+    pub(crate) context: *mut c_void,
+    /// Without a completion entry.
+    pub(crate) quiet: bool,
+    /// The buffer may be reused when the call returns.
+    pub(crate) inject: bool,
+    /// Over when it is in the receiver's buffer.
+    pub(crate) delivery: bool,
+    /// Where it goes.
+    pub(crate) rank: u32,
+}
+
+/// A message in parts, as Strait reads it while it is on its way.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    head: [u8; Head::BYTES],
+    parts: [Part; IOV_MAX + 1],
+}
+
+impl Lane {
+    pub(super) const fn flag(self) -> u64 {
+        match self {
+            Self::Msg => flag::MSG,
+            Self::Tagged => flag::TAGGED,
+        }
+    }
+
+    const fn inline(self) -> Kind {
+        match self {
+            Self::Msg => Kind::Msg,
+            Self::Tagged => Kind::Tagged,
+        }
+    }
+
+    const fn away(self) -> Kind {
+        match self {
+            Self::Msg => Kind::MsgAway,
+            Self::Tagged => Kind::TaggedAway,
+        }
+    }
+}
+
+impl How {
+    #[inline(always)]
+    fn head(&self) -> Head {
+        Head { tag: self.tag, data: self.data.unwrap_or(0) }
+    }
+
+    #[inline(always)]
+    fn flags(&self) -> u32 {
+        if self.data.is_some() { HAS_DATA } else { 0 }
+    }
+}
+
+impl Traffic {
+    /// Begins to send `buffer`.
+    ///
+    /// # Safety
+    ///
+    /// The user's memory is valid until the completion; if `how` says inject, until this returns.
+    #[inline(always)]
+    pub(crate) unsafe fn send(&mut self, how: How, buffer: Buffer) -> Ssize {
+        let length = buffer.length();
+        if length <= LINE - Head::BYTES && !how.delivery {
+            let mut line = [0; LINE];
+            let (head, body) = line.split_at_mut(Head::BYTES);
+            // The first part has this length.
+            if let Some(head) = head.first_chunk_mut() {
+                how.head().write(head);
+            }
+            // SAFETY: by the contract; the line has room.
+            unsafe { buffer.copy_to(body.as_mut_ptr()) };
+            let key = how.lane.inline().key(how.flags());
+            if self.port.send_short(how.rank, key, &line[..Head::BYTES + length]) {
+                self.sent(&how, None);
+                return 0;
+            }
+        }
+        // SAFETY: by the contract.
+        unsafe { self.send_longer(how, buffer, length) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Traffic::send`].
+    #[inline(never)]
+    unsafe fn send_longer(&mut self, how: How, buffer: Buffer, length: usize) -> Ssize {
+        if length > INLINE_MAX || how.delivery || self.port.is_told_to_keep(how.rank) {
+            // SAFETY: by the contract.
+            return unsafe { self.send_away(how, buffer, length) };
+        }
+        if length <= TOGETHER {
+            let mut whole = [0; Head::BYTES + TOGETHER];
+            let (head, body) = whole.split_at_mut(Head::BYTES);
+            if let Some(head) = head.first_chunk_mut() {
+                how.head().write(head);
+            }
+            // SAFETY: by the contract; there is room.
+            unsafe { buffer.copy_to(body.as_mut_ptr()) };
+            let key = how.lane.inline().key(how.flags());
+            if self.port.send_medium(how.rank, key, &whole[..Head::BYTES + length]) {
+                self.sent(&how, None);
+                return 0;
+            }
+        }
+        // SAFETY: by the contract.
+        unsafe { self.send_parts(how, &buffer) }
+    }
+
+    /// Sends head and data as one message of several parts.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Traffic::send`].
+    unsafe fn send_parts(&mut self, how: How, buffer: &Buffer) -> Ssize {
+        let nothing = Part { base: NonNull::dangling(), length: 0 };
+        let (head, parts) = ([0; Head::BYTES], [nothing; IOV_MAX + 1]);
+        let mut outgoing = Box::new(Outgoing { head, parts });
+        how.head().write(&mut outgoing.head);
+        let base = NonNull::from(&mut outgoing.head).cast();
+        outgoing.parts[0] = Part { base, length: Head::BYTES };
+        let count = buffer.parts().len();
+        outgoing.parts[1..=count].copy_from_slice(buffer.parts());
+        let key = how.lane.inline().key(how.flags());
+        // SAFETY: the user's memory by the contract; the box is kept until the send is over.
+        let sent = unsafe {
+            let parts = ptr::from_ref(&outgoing.parts[..=count]);
+            self.port.isend(how.rank, key, Cursor::parts(&*parts))
+        };
+        match sent {
+            Ok(Sent::Done) => self.sent(&how, None),
+            Ok(Sent::Pending(id)) if how.inject => {
+                self.port.settle(id);
+                self.sent(&how, None);
+            }
+            Ok(Sent::Pending(id)) => self.pending.push((id, Pending::Whole(how, outgoing))),
+            Err(error) => return refusal(&error),
+        }
+        0
+    }
+
+    /// Sends a head, and the data as a message of their own.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Traffic::send`].
+    unsafe fn send_away(&mut self, how: How, buffer: Buffer, length: usize) -> Ssize {
+        let number = self.next_number();
+        let ack = if how.delivery { WANTS_ACK } else { 0 };
+        let key = how.lane.away().key(how.flags() | ack);
+        let announced = self.tell(how.rank, key, how.head(), &Away { length, number }.bytes());
+        if announced < 0 {
+            return announced;
+        }
+        if how.delivery {
+            self.undelivered.insert((how.rank, u64::from(number)), how);
+        }
+        // Of what is over when it is delivered, the data's leave says nothing.
+        let told = (!how.delivery).then_some(how);
+        // SAFETY: the user's memory by the contract; a list of parts is kept with the buffer.
+        let sent = unsafe { self.port.isend(how.rank, Key::new(DATA, number), buffer.cursor()) };
+        let fault = match sent {
+            Ok(Sent::Done) => None,
+            Ok(Sent::Pending(id)) if how.inject => {
+                self.port.settle(id);
+                None
+            }
+            Ok(Sent::Pending(id)) => {
+                self.pending.push((id, Pending::Data(told, buffer)));
+                return 0;
+            }
+            // The head has gone, and the operation with it.
+            Err(_) => Some(Fault::PeerFailed { rank: how.rank }),
+        };
+        if let Some(how) = told {
+            self.sent(&how, fault);
+        }
+        0
+    }
+
+    /// Sends a head with a few bytes behind it, which nobody waits for.
+    pub(super) fn tell(&mut self, rank: u32, key: Key, head: Head, body: &[u8]) -> Ssize {
+        let mut line = [0; LINE];
+        if let Some(to) = line.first_chunk_mut() {
+            head.write(to);
+        }
+        let length = Head::BYTES + body.len();
+        line[Head::BYTES..length].copy_from_slice(body);
+        let line = &mut line[..length];
+        if self.port.send_short(rank, key, line) {
+            return 0;
+        }
+        let part = Part { base: NonNull::from(&mut *line).cast(), length };
+        // SAFETY: what is left of it is copied before the line goes.
+        match unsafe { self.port.isend(rank, key, Cursor::contiguous(part)) } {
+            Ok(Sent::Done) => 0,
+            Ok(Sent::Pending(id)) => {
+                self.port.settle(id);
+                0
+            }
+            Err(error) => refusal(&error),
+        }
+    }
+
+    /// A send is over.
+    #[inline(always)]
+    pub(super) fn sent(&mut self, how: &How, fault: Option<Fault>) {
+        let flags = flag::SEND | how.lane.flag();
+        let entry = CqEntry {
+            op_context: how.context,
+            flags,
+            len: 0,
+            buf: ptr::null_mut(),
+            data: 0,
+            tag: how.tag,
+        };
+        match fault {
+            None => self.out.complete(Op::Send, entry, how.quiet, how.rank),
+            Some(fault) => self.out.fail(Op::Send, entry, 0, errno_of(fault)),
+        }
+    }
+}
+
+/// Why a send did not begin.
+#[cold]
+fn refusal(error: &StartError) -> Ssize {
+    let number = match error {
+        StartError::Peer(fault) => errno_of(*fault),
+        StartError::OutOfMemory(_) => errno::EAGAIN,
+        StartError::Rank { .. } | StartError::Tag { .. } => errno::EINVAL,
+        StartError::Corrupt(_) => errno::EIO,
+    };
+    -(number as Ssize)
+}

@@ -1,0 +1,204 @@
+//! What the provider's messages look like on Strait, and names.
+//!
+//! Everything but the data of large messages travels in one context of Strait's, in the order of its pair, and is matched here: a
+//! *head* says what it is. The data of large messages follow in another context under a number that their head names, and go where
+//! Strait finds it best.
+
+use strait_core::matching::TAG_MAX;
+use strait_core::wire::Key;
+
+/// The context of heads.
+pub(crate) const HEADS: u32 = 0;
+
+/// The context of the data of messages that their heads announce.
+pub(crate) const DATA: u32 = 1;
+
+/// Longest message whose data stand behind its head, bytes: what Strait copies through shared memory.
+pub(crate) const INLINE_MAX: usize = 16 * 1024 - Head::BYTES;
+
+/// Longest message that may be injected, bytes.
+pub(crate) const INJECT_MAX: usize = 4096;
+
+/// Most parts of a buffer.
+pub(crate) const IOV_MAX: usize = 8;
+
+/// What a head announces. It is the tag of Strait's message, with the flags below.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    /// A message without a tag; its bytes follow.
+    Msg = 0,
+    /// A message with a tag; its bytes follow.
+    Tagged = 1,
+    /// A message without a tag; an [`Away`] follows.
+    MsgAway = 2,
+    /// A message with a tag; an [`Away`] follows.
+    TaggedAway = 3,
+    /// The message of the number that stands in place of the tag is in its receiver's buffer.
+    Delivered = 4,
+    /// Remote memory was written, and its owner is told so with the data.
+    Written = 5,
+    /// An atomic operation; an [`crate::atomic::Request`] and its operands follow.
+    Atomic = 6,
+    /// Its answer: the number of the operation stands in place of the tag, and what the memory held follows.
+    AtomicDone = 7,
+}
+
+/// The head has data for its receiver's completion.
+pub(crate) const HAS_DATA: u32 = 1 << 8;
+
+/// The sender wants to know of the delivery.
+pub(crate) const WANTS_ACK: u32 = 1 << 9;
+
+impl Kind {
+    /// The key of Strait's message.
+    #[inline(always)]
+    pub(crate) const fn key(self, flags: u32) -> Key {
+        Key::new(HEADS, self as u32 | flags)
+    }
+
+    /// What the tag of a message that came says; `None` for what no provider sends.
+    #[inline(always)]
+    pub(crate) const fn parse(tag: u32) -> Option<Self> {
+        Some(match tag & 0xff {
+            0 => Self::Msg,
+            1 => Self::Tagged,
+            2 => Self::MsgAway,
+            3 => Self::TaggedAway,
+            4 => Self::Delivered,
+            5 => Self::Written,
+            6 => Self::Atomic,
+            7 => Self::AtomicDone,
+            _ => return None,
+        })
+    }
+}
+
+/// What stands before everything else.
+///
+/// | offset | size | field  | meaning                               |
+/// |-------:|-----:|--------|---------------------------------------|
+/// |      0 |    8 | `tag`  | libfabric's tag, or a number          |
+/// |      8 |    8 | `data` | for the receiver's completion entry   |
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Head {
+    pub(crate) tag: u64,
+    pub(crate) data: u64,
+}
+
+impl Head {
+    pub(crate) const BYTES: usize = 16;
+
+    #[inline(always)]
+    pub(crate) fn write(self, to: &mut [u8; Self::BYTES]) {
+        to[..8].copy_from_slice(&self.tag.to_le_bytes());
+        to[8..].copy_from_slice(&self.data.to_le_bytes());
+    }
+
+    /// The head, and what is behind it; `None` when it is too short.
+    #[inline(always)]
+    pub(crate) fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (tag, rest) = bytes.split_first_chunk()?;
+        let (data, rest) = rest.split_first_chunk()?;
+        Some((Self { tag: u64::from_le_bytes(*tag), data: u64::from_le_bytes(*data) }, rest))
+    }
+}
+
+/// Where the data of a message are: in Strait's message `number` of the context [`DATA`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Away {
+    pub(crate) length: usize,
+    pub(crate) number: u32,
+}
+
+impl Away {
+    pub(crate) const BYTES: usize = 16;
+
+    pub(crate) fn bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&(self.length as u64).to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.number.to_le_bytes());
+        bytes
+    }
+
+    /// What another process wrote.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let number = u32::from_le_bytes(*rest.first_chunk()?);
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        (number <= TAG_MAX && length <= isize::MAX as usize).then_some(Self { length, number })
+    }
+}
+
+/// How a process is known to others, as `fi_getname` gives it.
+///
+/// | offset | size | field   | meaning                     |
+/// |-------:|-----:|---------|-----------------------------|
+/// |      0 |    4 |         | `STRT`                      |
+/// |      4 |    4 | `rank`  | its rank in its universe    |
+/// |      8 |    8 | `nonce` | which universe it is        |
+/// |     16 |    4 | `pid`   | its process, for people     |
+/// |     20 |   12 |         | zero                        |
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Name {
+    pub(crate) rank: u32,
+    pub(crate) nonce: u64,
+    pub(crate) pid: u32,
+}
+
+const MAGIC: [u8; 4] = *b"STRT";
+
+impl Name {
+    pub(crate) const BYTES: usize = 32;
+
+    pub(crate) fn bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..8].copy_from_slice(&self.rank.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.nonce.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.pid.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a name; `None` when it is none of Strait's.
+    pub(crate) fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+        let number = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        let nonce = u64::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
+        let name = Self { rank: number(4)?, nonce, pid: number(16)? };
+        bytes.starts_with(&MAGIC).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let head = Head { tag: u64::MAX - 1, data: 7 };
+        let mut bytes = [0; Head::BYTES + 3];
+        head.write(bytes.first_chunk_mut().unwrap());
+        assert_eq!(Head::read(&bytes), Some((head, &[0_u8; 3][..])));
+        assert_eq!(Head::read(&bytes[..Head::BYTES - 1]), None);
+        let away = Away { length: 1 << 40, number: TAG_MAX };
+        assert_eq!(Away::parse(&away.bytes()), Some(away));
+        let name = Name { rank: 3, nonce: 1 << 60, pid: 77 };
+        assert_eq!(Name::parse(&name.bytes()), Some(name));
+    }
+
+    #[test]
+    fn what_nobody_writes_is_refused() {
+        assert_eq!(Kind::parse(200), None);
+        assert_eq!(Away::parse(&[0xff; Away::BYTES]), None);
+        assert_eq!(Away::parse(&[0; 3]), None);
+        assert_eq!(Name::parse(&[0; Name::BYTES]), None);
+    }
+
+    #[test]
+    fn kinds_come_back_whatever_their_flags() {
+        for kind in [Kind::Msg, Kind::TaggedAway, Kind::AtomicDone] {
+            let key = kind.key(HAS_DATA | WANTS_ACK);
+            assert_eq!((key.context(), Kind::parse(key.tag())), (HEADS, Some(kind)));
+        }
+    }
+}

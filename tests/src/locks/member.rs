@@ -1,0 +1,319 @@
+//! A member that wants a lock, has it, and gives it back.
+
+use strait_core::lock::{
+    Attempt, Coding, Hybrid, HybridStep, HybridWord, LockType, Mcs, McsRelease, McsStep, Mode,
+    Outcome, Policy, Request, State,
+};
+
+use super::target::{Answer, Target, Word};
+use super::{Design, Moves};
+
+/// How a member has the lock.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum How {
+    Managed,
+    Cpu,
+    Network,
+    Queue,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Machine {
+    Managed,
+    Word(Attempt),
+    Queue(Mcs),
+    Hybrid(Hybrid),
+}
+
+/// For what a member waits: a word that says something else, or a death.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Wait {
+    word: Word,
+    found: u64,
+    deaths: u32,
+    /// Last in the queue, when somebody has died.
+    last: u64,
+    state: Option<State>,
+}
+
+impl Wait {
+    fn new(word: Word, found: u64, state: Option<State>, target: &Target) -> Self {
+        Self { word, found, deaths: target.deaths, last: target.last(), state }
+    }
+
+    /// Whether there is a reason to look again.
+    fn is_over(&self, target: &Target) -> bool {
+        let lost = match self.state {
+            Some(State::One(place)) => target.is_gone(place),
+            Some(State::Sharers(_)) => target.lost_sharer(),
+            Some(State::Free | State::Elsewhere(_)) => false,
+            // A queue that is broken stays so.
+            None => target.deaths > 0 && (self.last != target.last() || self.last == u64::MAX),
+        };
+        lost || target.read(self.word) != self.found || target.deaths != self.deaths
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Doing {
+    Nothing,
+    Wanting {
+        machine: Machine,
+        wait: Option<Wait>,
+        asked: bool,
+    },
+    Holding(How),
+    Leaving {
+        release: McsRelease,
+        wait: Option<Wait>,
+    },
+    /// Told that it does not get the lock.
+    Told,
+    Dead,
+}
+
+/// One member.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Member {
+    program: Vec<LockType>,
+    at: usize,
+    doing: Doing,
+    policy: Option<Moves>,
+}
+
+impl Member {
+    pub(super) const fn new(program: Vec<LockType>) -> Self {
+        Self { program, at: 0, doing: Doing::Nothing, policy: None }
+    }
+
+    pub(super) const fn die(&mut self) {
+        self.doing = Doing::Dead;
+    }
+
+    /// How it has the lock, if it has it.
+    #[must_use]
+    pub fn holds(&self) -> Option<LockType> {
+        matches!(self.doing, Doing::Holding(_)).then(|| self.program[self.at])
+    }
+
+    pub(super) fn is_over(&self, anybody_died: bool) -> bool {
+        match self.doing {
+            Doing::Nothing => self.at == self.program.len(),
+            Doing::Told => anybody_died,
+            Doing::Dead => true,
+            _ => false,
+        }
+    }
+
+    pub(super) fn can_step(&self, place: u32, target: &Target) -> bool {
+        let ends = |wait: Option<Wait>| wait.is_none_or(|wait| wait.is_over(target));
+        // As often as it looks, it finds the same, but for a death before it began to wait.
+        let is_behind_the_lost = |machine: Machine| match machine {
+            Machine::Queue(mcs) => match mcs.step() {
+                McsStep::Wait(Some(before)) => target.is_gone(before),
+                McsStep::Wait(None) => target.lost_sharer() || target.is_gone(target.last_place()),
+                _ => false,
+            },
+            _ => false,
+        };
+        match self.doing {
+            Doing::Nothing => self.at < self.program.len(),
+            Doing::Wanting { asked: true, .. } => target.answers[place as usize].is_some(),
+            Doing::Wanting { wait, machine, .. } => ends(wait) || is_behind_the_lost(machine),
+            Doing::Leaving { wait, .. } => ends(wait) || target.is_gone(target.last_place()),
+            Doing::Holding(_) => true,
+            Doing::Told | Doing::Dead => false,
+        }
+    }
+
+    pub(super) fn step(&mut self, place: u32, target: &mut Target) {
+        let lock_type = self.program.get(self.at).copied().unwrap_or(LockType::Shared);
+        self.doing = match self.doing {
+            Doing::Nothing => {
+                target.shares[place as usize] =
+                    lock_type == LockType::Shared && target.design != Design::Managed;
+                let machine = self.machine(lock_type, place, target);
+                Doing::Wanting { machine, wait: None, asked: false }
+            }
+            Doing::Wanting { machine, wait, asked } => {
+                self.want(place, target, machine, wait, asked)
+            }
+            Doing::Holding(how) => self.give_back(place, target, lock_type, how),
+            Doing::Leaving { release, wait } => self.leave(place, target, release, wait),
+            doing => doing,
+        };
+    }
+
+    fn machine(&mut self, lock_type: LockType, place: u32, target: &Target) -> Machine {
+        match target.design {
+            Design::Managed => Machine::Managed,
+            Design::TestAndSet => Machine::Word(Attempt::new(Coding::Signed, lock_type, place)),
+            Design::Queue(native_swap) => Machine::Queue(Mcs::new(lock_type, place, native_swap)),
+            Design::Hybrid(policy) => {
+                self.policy.get_or_insert(policy);
+                let on_node = place < target.on_node;
+                Machine::Hybrid(Hybrid::new(lock_type, place, target.size(), on_node))
+            }
+        }
+    }
+
+    fn want(
+        &mut self,
+        place: u32,
+        target: &mut Target,
+        mut machine: Machine,
+        wait: Option<Wait>,
+        asked: bool,
+    ) -> Doing {
+        if asked {
+            return match target.answers[place as usize].take() {
+                Some(Answer::Granted(Mode::Network)) => Doing::Holding(How::Network),
+                Some(Answer::Granted(Mode::Cpu)) => Doing::Holding(How::Managed),
+                Some(Answer::Denied) if target.lost_sharer() => Doing::Told,
+                Some(Answer::Elsewhere | Answer::Denied) | None => {
+                    if let Machine::Hybrid(hybrid) = &mut machine {
+                        hybrid.again();
+                    }
+                    Doing::Wanting { machine, wait: None, asked: false }
+                }
+            };
+        }
+        if let Some(wait) = wait {
+            if matches!(wait.state, Some(State::Sharers(_))) && target.lost_sharer() {
+                return Doing::Told;
+            }
+            go_on(&mut machine, wait, target);
+        }
+        let mut wait = None;
+        let lock_type = self.program[self.at];
+        match &mut machine {
+            Machine::Managed => {
+                target.request(place, Request::Lock(lock_type));
+                return Doing::Wanting { machine, wait, asked: true };
+            }
+            Machine::Word(attempt) => {
+                let found = target.access(Word::Cpu, attempt.op());
+                match attempt.handle(found) {
+                    Outcome::Taken => return Doing::Holding(How::Cpu),
+                    Outcome::Again => {}
+                    Outcome::Held(state) => {
+                        wait = Some(Wait::new(Word::Cpu, found, Some(state), target))
+                    }
+                }
+            }
+            Machine::Queue(mcs) => {
+                let McsStep::Access(word, op) = mcs.step() else { return Doing::Told };
+                let word = Word::Queue(word);
+                let found = target.access(word, op);
+                mcs.handle(found, |other| target.is_gone(other));
+                match mcs.step() {
+                    McsStep::Done => return Doing::Holding(How::Queue),
+                    McsStep::Broken => return Doing::Told,
+                    McsStep::Wait(_) => wait = Some(Wait::new(word, found, None, target)),
+                    McsStep::Access(..) => {}
+                }
+            }
+            Machine::Hybrid(hybrid) => {
+                let HybridStep::Access(word, op) = hybrid.step() else { return Doing::Told };
+                let word = match word {
+                    HybridWord::Cpu => Word::Cpu,
+                    HybridWord::Network => Word::Network,
+                };
+                let found = target.access(word, op);
+                let mut none = strait_core::lock::Pinned(Mode::Cpu);
+                let policy = self.policy.as_mut().map(|policy| policy as &mut dyn Policy);
+                hybrid.handle(found, policy.unwrap_or(&mut none));
+                match hybrid.step() {
+                    HybridStep::Taken(Mode::Cpu) => return Doing::Holding(How::Cpu),
+                    HybridStep::Taken(Mode::Network) => return Doing::Holding(How::Network),
+                    HybridStep::Wait(state) => {
+                        wait = Some(Wait::new(word, found, Some(state), target));
+                    }
+                    HybridStep::Ask => {
+                        target.request(place, Request::Lock(lock_type));
+                        return Doing::Wanting { machine, wait, asked: true };
+                    }
+                    HybridStep::Access(..) => {}
+                }
+            }
+        }
+        Doing::Wanting { machine, wait, asked: false }
+    }
+
+    fn give_back(
+        &mut self,
+        place: u32,
+        target: &mut Target,
+        lock_type: LockType,
+        how: How,
+    ) -> Doing {
+        match how {
+            How::Managed => target.request(place, Request::Unlock),
+            How::Cpu => {
+                target.access(Word::Cpu, Coding::Signed.release(lock_type, place));
+            }
+            How::Network => {
+                let coding = Coding::Ranks { size: target.size() };
+                target.access(Word::Network, coding.release(lock_type, place));
+            }
+            How::Queue => {
+                let release = McsRelease::new(lock_type, place);
+                return Doing::Leaving { release, wait: None };
+            }
+        }
+        self.over(place, target)
+    }
+
+    fn leave(
+        &mut self,
+        place: u32,
+        target: &mut Target,
+        mut release: McsRelease,
+        wait: Option<Wait>,
+    ) -> Doing {
+        if wait.is_some() {
+            release.again(target.deaths > 0);
+        }
+        let mut wait = None;
+        if let McsStep::Access(word, op) = release.step() {
+            let word = Word::Queue(word);
+            let found = target.access(word, op);
+            release.handle(found, |other| target.is_gone(other));
+            if let McsStep::Wait(_) = release.step() {
+                wait = Some(Wait::new(word, found, None, target));
+            }
+        }
+        match release.step() {
+            McsStep::Done => self.over(place, target),
+            _ => Doing::Leaving { release, wait },
+        }
+    }
+
+    fn over(&mut self, place: u32, target: &mut Target) -> Doing {
+        target.shares[place as usize] = false;
+        self.at += 1;
+        Doing::Nothing
+    }
+}
+
+/// Goes on after a wait.
+fn go_on(machine: &mut Machine, wait: Wait, target: &Target) {
+    let dead = matches!(wait.state, Some(State::One(place)) if target.is_gone(place));
+    match machine {
+        Machine::Managed => {}
+        Machine::Word(attempt) => {
+            if let Some(state) = wait.state.filter(|_| dead) {
+                attempt.take_over(state);
+            }
+        }
+        Machine::Hybrid(hybrid) if dead => hybrid.inherit(),
+        Machine::Hybrid(hybrid) => hybrid.again(),
+        Machine::Queue(mcs) => {
+            let lost = (target.deaths > 0).then(|| match mcs.step() {
+                McsStep::Wait(Some(before)) => target.is_gone(before),
+                _ => target.lost_sharer(),
+            });
+            mcs.again(lost);
+        }
+    }
+}

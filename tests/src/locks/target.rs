@@ -1,0 +1,280 @@
+//! The words of a lock, and its manager.
+
+use std::collections::VecDeque;
+
+use strait_core::lock::{
+    Coding, Entry, HybridWord, LockType, LockWord, Manager, McsWord, Migration, MigrationStep,
+    Mode, Op, Policy, Request, State,
+};
+
+use super::Design;
+
+/// What the manager answers.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Answer {
+    /// The lock is had.
+    Granted(Mode),
+    /// The lock is to be looked for at the network word.
+    Elsewhere,
+    /// Somebody has died who shares the lock.
+    Denied,
+}
+
+/// One of the words.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Word {
+    /// Of test-and-set, and of the lock of two modes for processors.
+    Cpu,
+    /// Of the latter for devices.
+    Network,
+    /// Of the queue.
+    Queue(McsWord),
+}
+
+/// All that is at the target, and between it and the members.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Target {
+    pub(super) design: Design,
+    pub(super) on_node: u32,
+    cpu: u64,
+    network: u64,
+    lock: u64,
+    sharers: u64,
+    flags: Vec<u64>,
+    nexts: Vec<u64>,
+    /// Who says that it shares the lock, or is about to.
+    pub(super) shares: Vec<bool>,
+    gone: Vec<bool>,
+    pub(super) deaths: u32,
+    learnt: Vec<bool>,
+    requests: Vec<VecDeque<Request>>,
+    pub(super) answers: Vec<Option<Answer>>,
+    manager: Manager<Vec<Entry>>,
+    current: Option<(u32, LockType, Migration)>,
+    blocked: Option<(u64, u32)>,
+    moved: u64,
+    confused: bool,
+}
+
+impl Target {
+    pub(super) fn new(design: Design, size: u32, on_node: u32) -> Self {
+        let members = size as usize;
+        let coding = Coding::Ranks { size };
+        let mode = match design {
+            Design::Hybrid(policy) => policy.preset(),
+            _ => Mode::Cpu,
+        };
+        let (cpu, network) = match mode {
+            Mode::Cpu => (State::Free, State::Elsewhere(0)),
+            Mode::Network => (State::Elsewhere(0), State::Free),
+        };
+        Self {
+            design,
+            on_node,
+            cpu: Coding::Signed.word(cpu),
+            network: coding.word(network),
+            lock: 0,
+            sharers: 0,
+            flags: vec![0; members],
+            nexts: vec![0; members],
+            shares: vec![false; members],
+            gone: vec![false; members],
+            deaths: 0,
+            learnt: vec![false; members],
+            requests: vec![VecDeque::new(); members],
+            answers: vec![None; members],
+            manager: Manager::new(vec![Entry::default(); members]),
+            current: None,
+            blocked: None,
+            moved: 0,
+            confused: false,
+        }
+    }
+
+    pub(super) const fn size(&self) -> u32 {
+        self.gone.len() as u32
+    }
+
+    fn place(&mut self, word: Word) -> &mut u64 {
+        match word {
+            Word::Cpu => &mut self.cpu,
+            Word::Network => &mut self.network,
+            Word::Queue(McsWord::Lock) => &mut self.lock,
+            Word::Queue(McsWord::Sharers) => &mut self.sharers,
+            Word::Queue(McsWord::Flag(place)) => &mut self.flags[place as usize],
+            Word::Queue(McsWord::Next(place)) => &mut self.nexts[place as usize],
+        }
+    }
+
+    pub(super) fn access(&mut self, word: Word, op: Op) -> u64 {
+        let place = self.place(word);
+        let atomic = LockWord::new(*place);
+        let found = atomic.access(op);
+        *place = atomic.access(Op::Read);
+        found
+    }
+
+    pub(super) fn read(&self, word: Word) -> u64 {
+        match word {
+            Word::Cpu => self.cpu,
+            Word::Network => self.network,
+            Word::Queue(McsWord::Lock) => self.lock,
+            Word::Queue(McsWord::Sharers) => self.sharers,
+            Word::Queue(McsWord::Flag(place)) => self.flags[place as usize],
+            Word::Queue(McsWord::Next(place)) => self.nexts[place as usize],
+        }
+    }
+
+    /// Who is last in the queue, as its word says.
+    pub(super) const fn last(&self) -> u64 {
+        self.lock
+    }
+
+    /// The same, as a place; that of the target, who does not die, where it names none.
+    pub(super) fn last_place(&self) -> u32 {
+        self.lock.checked_sub(1).and_then(|place| u32::try_from(place).ok()).unwrap_or(0)
+    }
+
+    pub(super) fn is_gone(&self, place: u32) -> bool {
+        self.gone.get(place as usize).is_none_or(|gone| *gone)
+    }
+
+    pub(super) fn lost_sharer(&self) -> bool {
+        self.shares.iter().zip(&self.gone).any(|(shares, gone)| *shares && *gone)
+    }
+
+    pub(super) fn kill(&mut self, place: u32) {
+        self.gone[place as usize] = true;
+        self.deaths += 1;
+    }
+
+    pub(super) fn request(&mut self, origin: u32, request: Request) {
+        self.requests[origin as usize].push_back(request);
+    }
+
+    pub(super) fn has_message(&self, origin: u32) -> bool {
+        !self.requests[origin as usize].is_empty()
+    }
+
+    pub(super) const fn is_confused(&self) -> bool {
+        self.confused
+    }
+
+    pub(super) fn deliver(&mut self, origin: u32) {
+        let Some(request) = self.requests[origin as usize].pop_front() else { return };
+        let held = self.manager.held(origin);
+        self.confused |= self.manager.handle(origin, request).is_err();
+        if request == Request::Unlock {
+            self.give_back(origin, held);
+        }
+    }
+
+    /// What the manager held for a member goes back. If that has died, a rank of the node may have taken it already.
+    fn give_back(&mut self, origin: u32, held: Option<LockType>) {
+        let coding = Coding::Signed;
+        let (Some(lock_type), Design::Hybrid(_)) = (held, self.design) else { return };
+        let op = match lock_type {
+            LockType::Shared => coding.release(lock_type, origin),
+            LockType::Exclusive => {
+                let expected = coding.word(State::One(origin));
+                Op::CompareAndSwap { expected, desired: coding.word(State::Free) }
+            }
+        };
+        self.access(Word::Cpu, op);
+    }
+
+    /// A death is learnt of behind all that the dead has said.
+    pub(super) fn can_learn(&self, place: u32) -> bool {
+        self.is_gone(place) && !self.learnt[place as usize] && !self.has_message(place)
+    }
+
+    pub(super) fn learn(&mut self, place: u32) {
+        self.learnt[place as usize] = true;
+        let held = self.manager.revoke(place);
+        self.give_back(place, held);
+        let is_its = |(origin, _, migration): (u32, _, Migration)| {
+            origin == place && !migration.is_half_done()
+        };
+        if self.current.is_some_and(is_its) {
+            (self.current, self.blocked) = (None, None);
+        }
+    }
+
+    pub(super) fn can_manage(&self) -> bool {
+        match (&self.current, self.blocked) {
+            (Some(_), Some((found, deaths))) => {
+                self.cpu != found || self.deaths != deaths || self.is_held_by_the_lost()
+            }
+            (Some(_), None) => true,
+            (None, _) => self.manager.first().is_some(),
+        }
+    }
+
+    fn is_held_by_the_lost(&self) -> bool {
+        match Coding::Signed.state(self.cpu) {
+            State::One(place) => self.is_gone(place),
+            State::Sharers(_) => self.lost_sharer(),
+            State::Free | State::Elsewhere(_) => false,
+        }
+    }
+
+    /// One step of the manager.
+    pub(super) fn manage(&mut self) {
+        let current = self.current.map(|(origin, lock_type, _)| (origin, lock_type));
+        let Some((origin, lock_type)) = current.or_else(|| self.manager.first()) else { return };
+        let Design::Hybrid(policy) = &mut self.design else {
+            self.manager.grant();
+            self.answers[origin as usize] = Some(Answer::Granted(Mode::Cpu));
+            return;
+        };
+        let (.., mut migration) = self.current.unwrap_or_else(|| {
+            let moves = policy.migrates(Mode::Cpu).then_some(self.moved + 1);
+            let size = self.gone.len() as u32;
+            (origin, lock_type, Migration::new(origin, lock_type, 0, size, moves))
+        });
+        self.blocked = None;
+        let mut denied = false;
+        match migration.step() {
+            MigrationStep::Access(HybridWord::Cpu, op) => {
+                let found = self.access(Word::Cpu, op);
+                migration.handle(found);
+                if let MigrationStep::Blocked(_) = migration.step() {
+                    self.blocked = Some((found, self.deaths));
+                }
+            }
+            MigrationStep::Access(HybridWord::Network, op) => {
+                migration.handle(self.access(Word::Network, op));
+            }
+            MigrationStep::Blocked(State::One(holder)) if self.is_gone(holder) => {
+                migration.inherit();
+            }
+            MigrationStep::Blocked(State::Sharers(_)) if self.lost_sharer() => denied = true,
+            MigrationStep::Blocked(_) => migration.again(),
+            MigrationStep::Granted(_) | MigrationStep::Elsewhere => {}
+        }
+        self.current = Some((origin, lock_type, migration));
+        let answer = match migration.step() {
+            MigrationStep::Granted(mode) => Answer::Granted(mode),
+            MigrationStep::Elsewhere => Answer::Elsewhere,
+            _ if denied => Answer::Denied,
+            _ => return,
+        };
+        self.current = None;
+        self.moved += u64::from(answer == Answer::Granted(Mode::Network));
+        if self.learnt[origin as usize] {
+            // Its request was revoked when it was half done. Who has the lock alone is taken from by the next.
+            if answer == Answer::Granted(Mode::Network) && lock_type == LockType::Shared {
+                let coding = Coding::Ranks { size: self.size() };
+                self.access(Word::Network, coding.release(lock_type, origin));
+            }
+            return;
+        }
+        match answer {
+            Answer::Granted(Mode::Cpu) => self.manager.grant(),
+            Answer::Granted(Mode::Network) | Answer::Elsewhere | Answer::Denied => {
+                self.manager.dismiss();
+            }
+        }
+        self.answers[origin as usize] = Some(answer);
+    }
+}

@@ -1,0 +1,47 @@
+//! A virtual machine, from its start to its end.
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::ExitStatus;
+
+use wait_timeout::ChildExt as _;
+
+use crate::shell::{Shell, Step};
+use crate::stop::Stop;
+
+/// Two processors, a serial port, and a device by which the guest ends the machine. Emulated: the virtualisation of the host is not
+/// always there, and nothing here is about speed.
+const MACHINE: &str = "-accel tcg,thread=multi -machine q35 -cpu max -smp 2 -nodefaults \
+                       -no-user-config -nic none -display none -serial stdio -no-reboot \
+                       -device isa-debug-exit,iobase=0xf4,iosize=0x04";
+
+/// A machine that is no more.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// How it ended; `None` when the watchdog did it.
+    pub(crate) status: Option<ExitStatus>,
+    /// What the guest said.
+    pub(crate) said: String,
+}
+
+/// QEMU, to be told of its memory and what it is to boot.
+pub(crate) fn machine(shell: &Shell) -> Step<'_> {
+    shell.step("qemu-system-x86_64", MACHINE)
+}
+
+/// Runs `machine` for as long as `watchdog` at most. What the guest says goes to `log`.
+pub(crate) fn run(machine: Step<'_>, log: &Path, watchdog: Duration) -> Result<Ended, Stop> {
+    let io = |error| Stop::io(log, &error);
+    let file = File::create(log).map_err(io)?;
+    let mut guest = machine
+        .spawn_into(file)
+        .map_err(|error| Stop::Failed(format!("the virtual machine did not start: {error}")))?;
+    let status = guest.wait_timeout(watchdog).map_err(io)?;
+    if status.is_none() {
+        let _ = guest.kill();
+        let _ = guest.wait();
+    }
+    let said = fs::read(log).map_err(io)?;
+    Ok(Ended { status, said: String::from_utf8_lossy(&said).replace('\r', "") })
+}
