@@ -5,7 +5,7 @@
 use core::error::Error;
 use std::time::Instant;
 
-use strait::{Op, Rank};
+use strait::{Op, Rank, Window};
 
 use super::{Lab, Point, TARGET, lock_unlock, per};
 
@@ -102,7 +102,7 @@ fn measure(lab: &Lab<'_>, pattern: Pattern) -> Result<Vec<Point>, Box<dyn Error>
 
 /// Accesses by the device and requests to managers of this rank, so far.
 fn asked(lab: &Lab<'_>) -> [u64; 2] {
-    let counters = lab.windows.iter().map(|window| window.lock_counters());
+    let counters = lab.windows.iter().map(Window::lock_counters);
     counters.fold([0; 2], |[accesses, requests], counters| {
         [accesses + counters.accesses, requests + counters.requests]
     })
