@@ -13,6 +13,7 @@ mod hca;
 mod in_turn;
 pub(crate) mod lane;
 pub(crate) mod latency;
+mod lock;
 mod memory;
 mod one_copy;
 mod rate;
@@ -94,6 +95,8 @@ enum Kind {
     Accumulate(OneSided),
     /// Fence, and post, start, complete and wait, of the ranks of a pair
     Sync(Common),
+    /// Locks of windows in each design: overhead, delay, contention and migration; four ranks show most
+    Lock(lock::Locks),
     #[command(flatten)]
     Rendezvous(rendezvous::Kind),
     /// The hardware's own limits: one cache line bounced, and messages through bare slots
@@ -226,6 +229,7 @@ impl Bench {
             Kind::Get(_) => window::steps(stage, Verb::Get, sizes.len()),
             Kind::Accumulate(_) => window::steps(stage, Verb::Accumulate, sizes.len()),
             Kind::Sync(_) => window::sync_steps(stage),
+            Kind::Lock(ref locks) => locks.steps(),
             Kind::Rendezvous(ref kind) => kind.steps(stage),
             Kind::Cacheline(_) => 4,
         };
@@ -253,6 +257,7 @@ impl Bench {
                 window::run(stage, effort, Verb::Accumulate, &sizes, memory, &mut report)?;
             }
             Kind::Sync(_) => window::sync(stage, effort, &mut report)?,
+            Kind::Lock(ref locks) => locks.run(stage, &mut report)?,
             Kind::Rendezvous(ref kind) => kind.run(stage, &mut report)?,
             Kind::Cacheline(_) => cacheline::run(stage, effort, &mut report)?,
         }
@@ -271,6 +276,7 @@ impl Kind {
             | Self::Hca(options) => options.common,
             Self::Halo(tiles) => tiles.common,
             Self::Rendezvous(kind) => kind.messages().common,
+            Self::Lock(locks) => locks.common,
             Self::Put(options) | Self::Get(options) | Self::Accumulate(options) => options.common,
             Self::Barrier(common)
             | Self::Depth(common)
@@ -331,6 +337,7 @@ impl Kind {
             Self::Barrier(_)
             | Self::Depth(_)
             | Self::Sync(_)
+            | Self::Lock(_)
             | Self::Rendezvous(_)
             | Self::Cacheline(_) => Vec::new(),
         }

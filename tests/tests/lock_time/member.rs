@@ -1,0 +1,166 @@
+//! How a rank locks and unlocks: the machines of the library, with accesses and waits in virtual time.
+
+use strait::LockDesign;
+use strait_core::lock::{
+    Attempt, Backoff, Coding, Follow, Hybrid, HybridStep, HybridWord, LockType, Mcs, McsRelease,
+    McsStep, McsWord, Mode, Op, Outcome, Request,
+};
+
+use super::cluster::{Answer, Lock, Rank, Word};
+
+use LockType::Exclusive;
+
+/// How a lock is had.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Had {
+    Managed,
+    Cpu,
+    Network,
+    Queue,
+}
+
+impl Rank<'_> {
+    /// Locks the target alone. Returns when the lock is had.
+    pub(crate) fn lock(&self, lock: Lock) -> Had {
+        let design = self.state().design;
+        match design {
+            LockDesign::TestAndSet => self.swap(lock),
+            LockDesign::Mcs => self.queue(lock),
+            LockDesign::Hybrid => self.either(lock),
+            _ => {
+                self.say(lock, Request::Lock(Exclusive), true);
+                Had::Managed
+            }
+        }
+    }
+
+    /// Gives the lock back. Returns when this rank can go on.
+    pub(crate) fn unlock(&self, lock: Lock, had: Had) {
+        let hybrid = self.state().design == LockDesign::Hybrid;
+        match had {
+            Had::Managed => drop(self.say(lock, Request::Unlock, false)),
+            Had::Cpu => {
+                self.touch(lock, Word::Cpu, Coding::Signed.release(Exclusive, self.rank));
+            }
+            Had::Network => {
+                let coding = if hybrid { self.ranks() } else { Coding::Signed };
+                let release = coding.release(Exclusive, self.rank);
+                self.post(lock, (Word::Network, lock.target), release, false);
+            }
+            Had::Queue => self.leave_queue(lock),
+        }
+    }
+
+    /// Locks and unlocks so many times. Nanoseconds of one.
+    pub(crate) fn lock_unlock(&self, lock: Lock, times: u64) -> f64 {
+        let start = self.now();
+        for _ in 0..times {
+            let had = self.lock(lock);
+            self.unlock(lock, had);
+        }
+        (self.now() - start) as f64 / times as f64
+    }
+
+    fn ranks(&self) -> Coding {
+        Coding::Ranks { size: self.state().messages.len() as u32 }
+    }
+
+    fn pause(&self, backoff: &mut Backoff, mode: Mode) {
+        let unit = self.costs().units[usize::from(mode == Mode::Network)];
+        self.spend(u64::from(backoff.pause()) * unit);
+    }
+
+    fn backoff(&self) -> Backoff {
+        Backoff::new(self.costs().backoff)
+    }
+
+    fn swap(&self, lock: Lock) -> Had {
+        let mut attempt = Attempt::new(Coding::Signed, Exclusive, self.rank);
+        let mut backoff = self.backoff();
+        loop {
+            let found = self.post(lock, (Word::Network, lock.target), attempt.op(), true);
+            match attempt.handle(found) {
+                Outcome::Taken => return Had::Network,
+                Outcome::Again => {}
+                Outcome::Held(_) => self.pause(&mut backoff, Mode::Network),
+            }
+        }
+    }
+
+    fn either(&self, lock: Lock) -> Had {
+        let size = self.state().messages.len() as u32;
+        let near = self.is_near(lock.target);
+        let mut hybrid = Hybrid::new(Exclusive, self.rank, size, near);
+        let (mut backoff, mut mode) = (self.backoff(), Mode::Cpu);
+        loop {
+            match hybrid.step() {
+                HybridStep::Access(HybridWord::Cpu, op) => {
+                    mode = Mode::Cpu;
+                    hybrid.handle(self.touch(lock, Word::Cpu, op), &mut Follow);
+                }
+                HybridStep::Access(HybridWord::Network, op) => {
+                    mode = Mode::Network;
+                    let found = self.post(lock, (Word::Network, lock.target), op, true);
+                    hybrid.handle(found, &mut Follow);
+                }
+                HybridStep::Ask => match self.say(lock, Request::Lock(Exclusive), true) {
+                    Some(Answer::Granted(true)) => return Had::Network,
+                    Some(Answer::Granted(false)) => return Had::Managed,
+                    Some(Answer::Elsewhere) | None => hybrid.again(),
+                },
+                HybridStep::Wait(_) => {
+                    self.pause(&mut backoff, mode);
+                    hybrid.again();
+                }
+                HybridStep::Taken(Mode::Cpu) => return Had::Cpu,
+                HybridStep::Taken(Mode::Network) => return Had::Network,
+            }
+        }
+    }
+
+    fn queue(&self, lock: Lock) -> Had {
+        let mut mcs = Mcs::new(Exclusive, self.rank, false);
+        loop {
+            match mcs.step() {
+                McsStep::Access(word, op) => mcs.handle(self.reach(lock, word, op), |_| false),
+                McsStep::Wait(_) => {
+                    self.park();
+                    mcs.again(None);
+                }
+                McsStep::Done | McsStep::Broken => return Had::Queue,
+            }
+        }
+    }
+
+    fn leave_queue(&self, lock: Lock) {
+        let mut release = McsRelease::new(Exclusive, self.rank);
+        loop {
+            match release.step() {
+                McsStep::Access(word, op) => release.handle(self.reach(lock, word, op), |_| false),
+                McsStep::Wait(_) => {
+                    self.park();
+                    release.again(false);
+                }
+                McsStep::Done | McsStep::Broken => return,
+            }
+        }
+    }
+
+    /// A word of the queue: its own words a rank reads and writes itself.
+    fn reach(&self, lock: Lock, word: McsWord, op: Op) -> u64 {
+        let (own, at) = match word {
+            McsWord::Flag(place) | McsWord::Next(place) => (place == self.rank, place),
+            McsWord::Lock | McsWord::Sharers => (false, lock.target),
+        };
+        let known = Word::from(word);
+        match op {
+            Op::Read if own => self.state().look(lock, known),
+            Op::Write(_) if own => {
+                self.state().set(lock, known, op);
+                0
+            }
+            Op::Write(_) => self.post(lock, (known, at), op, false),
+            _ => self.post(lock, (known, at), op, true),
+        }
+    }
+}
