@@ -12,7 +12,7 @@ use crate::stop::Stop;
 
 /// Relocations that the dynamic linker has to do before the first call: some above what there are. Each is a write, to a page that is
 /// then this process's own.
-const RELOCATIONS_MAX: u64 = 2000;
+const RELOCATIONS_MAX: u64 = 2500;
 
 /// What it may need: the C library, the dynamic linker for thread-local storage, and the unwinder, which a caught panic takes.
 const NEEDED: [&str; 3] = ["libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"];
