@@ -47,6 +47,18 @@ impl Op {
         Self::NoOp,
     ];
 
+    /// A number for it, for who tells another process.
+    #[must_use]
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The operation of a number.
+    #[must_use]
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|op| op.code() == code)
+    }
+
     /// True for the operations that accumulates have and reductions have not.
     #[must_use]
     pub const fn is_of_accumulates(self) -> bool {
@@ -71,6 +83,9 @@ pub(crate) mod sealed {
     pub trait Bits: Sized {
         type Word: crate::rma::Word;
 
+        /// A number for the type, for who tells another process.
+        const KIND: u8;
+
         /// True when the sum of two numbers is that of their words, overflow left out.
         const ADDS_AS_WORD: bool;
 
@@ -81,7 +96,7 @@ pub(crate) mod sealed {
 }
 
 macro_rules! integers {
-    ($($number:ident in $word:ident,)*) => {$(
+    ($($number:ident in $word:ident is $kind:literal,)*) => {$(
         impl Integer for $number {}
 
         impl Number for $number {
@@ -108,6 +123,8 @@ macro_rules! integers {
         impl sealed::Bits for $number {
             type Word = $word;
 
+            const KIND: u8 = $kind;
+
             const ADDS_AS_WORD: bool = true;
 
             #[inline(always)]
@@ -124,7 +141,7 @@ macro_rules! integers {
 }
 
 macro_rules! floats {
-    ($($number:ident in $word:ident,)*) => {$(
+    ($($number:ident in $word:ident is $kind:literal,)*) => {$(
         impl Number for $number {
             const NAME: &'static str = stringify!($number);
 
@@ -145,6 +162,8 @@ macro_rules! floats {
         impl sealed::Bits for $number {
             type Word = $word;
 
+            const KIND: u8 = $kind;
+
             const ADDS_AS_WORD: bool = false;
 
             #[inline(always)]
@@ -161,10 +180,27 @@ macro_rules! floats {
 }
 
 integers! {
-    i8 in u8, i16 in u16, i32 in u32, i64 in u64,
-    u8 in u8, u16 in u16, u32 in u32, u64 in u64,
+    i8 in u8 is 0, i16 in u16 is 1, i32 in u32 is 2, i64 in u64 is 3,
+    u8 in u8 is 4, u16 in u16 is 5, u32 in u32 is 6, u64 in u64 is 7,
 }
-floats! { f32 in u32, f64 in u64, }
+floats! { f32 in u32 is 8, f64 in u64 is 9, }
+
+/// What `$work` gives for the type `$number` of a kind ([`sealed::Bits::KIND`]); `None`: there is no such kind.
+macro_rules! with_number_of {
+    ($kind:expr, $number:ident => $work:expr) => {
+        $crate::reduce::with_number_of!($kind, $number => $work; i8 i16 i32 i64 u8 u16 u32 u64 f32 f64)
+    };
+    ($kind:expr, $number:ident => $work:expr; $($type:ident)*) => {
+        match $kind {
+            $(kind if kind == <$type as $crate::reduce::sealed::Bits>::KIND => {
+                type $number = $type;
+                Some($work)
+            })*
+            _ => None,
+        }
+    };
+}
+pub(crate) use with_number_of;
 
 #[cfg(test)]
 mod tests {

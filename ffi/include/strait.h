@@ -81,8 +81,10 @@ const char *strait_error_name(int code);
 /* This process's place in a job. Never followed: a number in the shape of a pointer. NULL: none. */
 typedef struct strait_world_ *strait_world;
 
-/* An operation under way. */
+/* An operation under way, memory that others reach, a connection of the RDMA channel: likewise. */
 typedef struct strait_request_ *strait_request;
+typedef struct strait_window_ *strait_window;
+typedef struct strait_vc_ *strait_vc;
 
 /* What `get` of strait_exchange returns when nothing was put under the key. */
 #define STRAIT_NO_KEY (-1)
@@ -131,7 +133,8 @@ int strait_init(uint32_t abi, const strait_options *options, strait_world *world
 int strait_init_in_process(uint32_t abi, uint32_t ranks, strait_world *worlds);
 
 /* Leaves the job: waits until what was sent has been handed over. Requests that are not over are settled as by
- * strait_request_free. The handle, and those of all that is open in the world, are void from the call on, whatever it returns. MPI-4.1 11.2.2. */
+ * strait_request_free. STRAIT_ERR_BUSY, and nothing is changed, while windows are open or a packet's handler runs; otherwise the
+ * handle, and those of all that is open in the world, are void from the call on, whatever it returns. MPI-4.1 11.2.2. */
 int strait_finalize(strait_world world);
 
 /* Ends this process with exit code `code`, and the job with it as far as the launcher can. Returns only for a bad handle.
@@ -146,7 +149,7 @@ int strait_size(strait_world world, uint32_t *ranks);
 int strait_nodes(strait_world world, uint32_t *nodes);
 int strait_node_of(strait_world world, uint32_t rank, uint32_t *node);
 
-/* Moves whatever can move, without waiting. */
+/* Moves whatever can move, without waiting, and hands packets to their handlers. */
 int strait_progress(strait_world world);
 
 /* Waits until all ranks have called it in this context. MPI-4.1 6.3. */
@@ -205,6 +208,10 @@ int strait_wait(strait_request *request, strait_status *status);
  * MPI-4.1 3.7.5. */
 int strait_wait_all(size_t count, strait_request *requests, strait_status *statuses);
 
+/* Waits until one of them is over, as strait_wait does, and says which; those that are NULL are left out, and SIZE_MAX is the answer
+ * when all are. All are of one world. MPI-4.1 3.7.5. */
+int strait_wait_any(size_t count, strait_request *requests, size_t *index, strait_status *status);
+
 /* Cancels a receive that no message has matched; *cancelled, or NULL, says whether it did. The request is to be waited for in
  * either case. MPI-4.1 3.8.4. */
 int strait_cancel(strait_request request, int *cancelled);
@@ -212,6 +219,281 @@ int strait_cancel(strait_request request, int *cancelled);
 /* Gives a request back: a send goes on from a copy, a receive that no message has matched is cancelled, one whose message is
  * arriving lets it go. *request becomes NULL; its buffers are the caller's again. */
 int strait_request_free(strait_request *request);
+
+/* ---- Active messages ------------------------------------------------------------------------------------------------------- */
+
+/* Called with a packet that has come: its bytes are the handler's until it returns. By the thread that is inside strait_progress,
+ * strait_test, strait_wait, strait_wait_all or strait_wait_any, and by no other call. It may make any call on the world but
+ * strait_finalize; those that wait hand over no packets meanwhile. */
+typedef void (*strait_packet_handler)(void *context, strait_world world, uint32_t source, uint32_t id, const void *data,
+                                      size_t bytes);
+
+/* Has packets with this id, from 0 to STRAIT_TAG_MAX, handed to `handler`; NULL: to none. Packets of one source come in the order in
+ * which they were sent. One whose id has no handler waits, and what comes after it. */
+int strait_packet_handle(strait_world world, uint32_t id, strait_packet_handler handler, void *context);
+
+/* Sends the concatenation of `count` buffers as a packet. `request` as for strait_isendv; or NULL: what cannot leave at once is copied,
+ * and the buffers are the caller's again when the call returns. */
+int strait_packet_send(strait_world world, uint32_t destination, uint32_t id, const struct iovec *parts, int count,
+                       strait_request *request);
+
+/* ---- Large messages under the embedder's own rendezvous --------------------------------------------------------------------- */
+
+/* The LMT interface of Nemesis (section 3.2). The embedder matches: it sends its own RTS with the cookie in it, and passes the cookie in
+ * at the receiver when the RTS has met its receive. Of the paper's functions two are left. lmt_pre_recv and lmt_start_recv are one:
+ * the transfer never wants a CTS, since the receiver can begin it alone, so there is no lmt_start_send. Each side's request says when its part
+ * is done, which stands for lmt_post_send, lmt_post_recv and DONE; there are no further cookies. */
+
+/* Bytes to be sent along with an RTS, as they are. Ranks of one job understand each other's. */
+typedef struct strait_cookie {
+    uint32_t mark;
+    uint32_t sender;
+    uint32_t number;
+    uint32_t receiver;
+    uint64_t bytes;             /* of the message */
+} strait_cookie;
+
+/* Describes what is to be sent. The buffers stay as they are until the request is over, which the receiver decides. */
+int strait_lmt_pre_send(strait_world world, uint32_t receiver, const struct iovec *parts, int count, strait_cookie *cookie,
+                        strait_request *request);
+
+/* Begins the transfer to these buffers. Each cookie is passed in once. */
+int strait_lmt_start_recv(strait_world world, const strait_cookie *cookie, const struct iovec *parts, int count,
+                          strait_request *request);
+
+/* ---- The RDMA channel ------------------------------------------------------------------------------------------------------ */
+
+/* The five functions of MPICH2's RDMA channel (Liu et al. 2004, section 3.2): between each two ranks a pipe of bytes each way. One channel
+ * per process; its functions by one thread at a time, that which uses the world. */
+
+/* Joins the job that the environment tells of; the process group is a world like any other. *has_parent is 0. */
+int strait_rdma_init_process_group(int *has_parent, strait_world *group, int *rank);
+
+/* Opens the channel of a process group, however that was made; `rank` is this process's. */
+int strait_rdma_init(strait_world group, int rank);
+
+/* Closes the channel: its connections are void. What was put is delivered. Leaves the job, too, if strait_rdma_init_process_group joined it. */
+int strait_rdma_finalize(void);
+
+/* The connection to a rank of the group. The same one each time. */
+int strait_rdma_vc(strait_world group, uint32_t rank, strait_vc *vc);
+
+/* Puts bytes of these buffers, one after the other, into the pipe: as many as there is room for, *num_bytes of them, from 0 to all.
+ * Does not wait; the buffers are the caller's when it returns. Call again with the rest. */
+int strait_rdma_put_datav(strait_vc vc, const struct iovec *iov, int n, int *num_bytes);
+
+/* Gets bytes out of the pipe, in the order in which they were put: as many as are there and the buffers hold, *num_bytes of them. Does
+ * not wait. */
+int strait_rdma_read_datav(strait_vc vc, const struct iovec *iov, int n, int *num_bytes);
+
+/* ---- Windows --------------------------------------------------------------------------------------------------------------- */
+
+/* Memory of each member of a group that the others reach without its help (MPI-4.1 chapter 12). Targets are places in the group, from
+ * 0; displacements count in units of the target's. Which epochs allow what is the embedder's business: operations may be called
+ * at any time. They are done, at the origin, when their call returns. */
+
+/* Who has a window. NULL: all ranks, context 0. Zeroed but for `size`: likewise. All members give the same, but for `size`. */
+typedef struct strait_members {
+    size_t size;                /* sizeof(strait_members) */
+    const uint32_t *ranks;      /* in the order of their places; or NULL: all */
+    uint32_t count;
+    uint32_t context;           /* in which the members meet */
+    uint32_t single_accumulates; /* not 0: most accumulates are of one number of 8 bytes */
+    uint32_t lock_design;       /* a strait_lock_design */
+} strait_members;
+
+/* How a window's locks work (Jiang et al. 2004; Santhanaraman et al. 2009). All but the last three have the target's lock manager take part:
+ * in its calls, or by a thread that the design starts. */
+enum strait_lock_design {
+    STRAIT_LOCK_DEFAULT = 0,    /* as STRAIT_WINDOW_LOCK says, or hybrid */
+    STRAIT_LOCK_TWO_SIDED = 1,
+    STRAIT_LOCK_THREAD = 2,
+    STRAIT_LOCK_EVENT = 3,
+    STRAIT_LOCK_TEST_AND_SET = 4,
+    STRAIT_LOCK_MCS = 5,
+    STRAIT_LOCK_HYBRID = 6
+};
+
+enum strait_lock_type {
+    STRAIT_SHARED = 1,
+    STRAIT_EXCLUSIVE = 2
+};
+
+/* Which bytes of a part an operation reaches, from its displacement on. */
+typedef struct strait_run {
+    size_t offset;
+    size_t length;
+} strait_run;
+
+typedef struct strait_shape {
+    size_t count;               /* blocks, or runs */
+    size_t block;               /* bytes of a block */
+    size_t stride;              /* bytes from the start of one block to that of the next */
+    const strait_run *runs;     /* any runs, in place of blocks; or NULL */
+} strait_shape;
+
+enum strait_type {
+    STRAIT_INT8 = 0,
+    STRAIT_UINT8 = 1,
+    STRAIT_INT16 = 2,
+    STRAIT_UINT16 = 3,
+    STRAIT_INT32 = 4,
+    STRAIT_UINT32 = 5,
+    STRAIT_INT64 = 6,
+    STRAIT_UINT64 = 7,
+    STRAIT_FLOAT = 8,
+    STRAIT_DOUBLE = 9
+};
+
+/* MPI-4.1 6.9.2, and 12.3.4 for the last two. Logical and bitwise ones are of integers. */
+enum strait_op {
+    STRAIT_SUM = 0,
+    STRAIT_PROD = 1,
+    STRAIT_MIN = 2,
+    STRAIT_MAX = 3,
+    STRAIT_LAND = 4,
+    STRAIT_LOR = 5,
+    STRAIT_LXOR = 6,
+    STRAIT_BAND = 7,
+    STRAIT_BOR = 8,
+    STRAIT_BXOR = 9,
+    STRAIT_REPLACE = 10,
+    STRAIT_NO_OP = 11
+};
+
+/* What a caller promises of an epoch; several are joined by | (MPI-4.1 12.5.5). */
+enum strait_assert {
+    STRAIT_NO_STORE = 1,
+    STRAIT_NO_PUT = 2,
+    STRAIT_NO_PRECEDE = 4,
+    STRAIT_NO_SUCCEED = 8,
+    STRAIT_NO_CHECK = 16
+};
+
+/* What makes a window's accumulates atomic. */
+enum strait_atomicity {
+    STRAIT_ATOMIC_PROCESSOR = 0, /* atomic instructions: the owner's own belong to it */
+    STRAIT_ATOMIC_LOCKS = 1,
+    STRAIT_ATOMIC_DEVICE = 2
+};
+
+/* Make a window; every member calls it. Over memory in the segment, zeroed; over consecutive memory there, all members on one node;
+ * over the caller's memory, which is the window's until strait_window_free has succeeded. MPI-4.1 12.2.2, 12.2.3, 12.2.1. */
+int strait_window_allocate(strait_world world, const strait_members *members, size_t bytes, size_t unit, strait_window *window);
+int strait_window_allocate_shared(strait_world world, const strait_members *members, size_t bytes, size_t unit,
+                                  strait_window *window);
+int strait_window_create(strait_world world, const strait_members *members, void *base, size_t bytes, size_t unit,
+                         strait_window *window);
+
+/* Gives the window back, when all members have called it. *window becomes NULL, whatever it returns but for a bad handle. When a member
+ * died, others may still reach the memory: it is kept until the process ends. MPI-4.1 12.2.5. */
+int strait_window_free(strait_window *window);
+
+/* This rank's place; and the part of the member in a place: bytes, unit, and where it is mapped here, NULL if it is not. Each may be NULL. */
+int strait_window_place(strait_window window, uint32_t *place);
+int strait_window_part(strait_window window, uint32_t target, void **base, size_t *bytes, size_t *unit);
+
+/* A strait_atomicity. */
+int strait_window_atomicity(strait_window window, int *atomicity);
+
+/* Write to, read from the target's part. MPI-4.1 12.3.1, 12.3.2. */
+int strait_put(strait_window window, const void *data, size_t bytes, uint32_t target, size_t displacement);
+int strait_get(strait_window window, void *buffer, size_t bytes, uint32_t target, size_t displacement);
+
+/* As those, between the concatenation of `count` buffers and the bytes of a shape; as many of both. */
+int strait_putv(strait_window window, const struct iovec *parts, int count, uint32_t target, size_t displacement,
+                const strait_shape *shape);
+int strait_getv(strait_window window, const struct iovec *parts, int count, uint32_t target, size_t displacement,
+                const strait_shape *shape);
+
+/* As strait_put and strait_get, with a request; the buffer stays as it is until that is over. MPI-4.1 12.3.5. */
+int strait_rput(strait_window window, const void *data, size_t bytes, uint32_t target, size_t displacement,
+                strait_request *request);
+int strait_rget(strait_window window, void *buffer, size_t bytes, uint32_t target, size_t displacement,
+                strait_request *request);
+
+/* Combine each of `count` numbers of the target's with one of `data`: `type` is a strait_type, `op` a strait_op, `shape` or NULL says where
+ * they lie; and give what was there before. Numbers lie on multiples of their size. MPI-4.1 12.3.4. */
+int strait_accumulate(strait_window window, const void *data, size_t count, int type, uint32_t target, size_t displacement,
+                      const strait_shape *shape, int op);
+int strait_get_accumulate(strait_window window, const void *data, void *results, size_t count, int type, uint32_t target,
+                          size_t displacement, const strait_shape *shape, int op);
+
+/* The same of one number; and write `replacement` if the number is `compare`, of integers. MPI-4.1 12.3.4. */
+int strait_fetch_and_op(strait_window window, const void *operand, void *result, int type, uint32_t target, size_t displacement,
+                        int op);
+int strait_compare_and_swap(strait_window window, const void *compare, const void *replacement, void *result, int type,
+                            uint32_t target, size_t displacement);
+
+/* Active synchronisation; `promises` are of strait_assert. MPI-4.1 12.5.1, 12.5.2. */
+int strait_window_fence(strait_window window, int promises);
+int strait_window_post(strait_window window, const uint32_t *origins, uint32_t count, int promises);
+int strait_window_start(strait_window window, const uint32_t *targets, uint32_t count, int promises);
+int strait_window_complete(strait_window window);
+int strait_window_wait(strait_window window);
+int strait_window_test(strait_window window, int *done);
+
+/* Passive synchronisation: `type` is a strait_lock_type. A lock is waited for by the first operation to its target. MPI-4.1 12.5.3. */
+int strait_window_lock(strait_window window, int type, uint32_t target, int promises);
+int strait_window_unlock(strait_window window, uint32_t target);
+int strait_window_lock_all(strait_window window, int promises);
+int strait_window_unlock_all(strait_window window);
+
+/* The strait_lock_design of the window. */
+int strait_window_lock_design(strait_window window, int *design);
+
+/* Complete this rank's operations: at a target, at all, here. Order its own accesses to its part with them. MPI-4.1 12.5.4. */
+int strait_window_flush(strait_window window, uint32_t target);
+int strait_window_flush_all(strait_window window);
+int strait_window_flush_local(strait_window window, uint32_t target);
+int strait_window_sync(strait_window window);
+
+/* ---- Memory ---------------------------------------------------------------------------------------------------------------- */
+
+/* Memory in the node's segment, zeroed, aligned to a page: large messages and windows over it need no system call. It is the caller's until
+ * strait_memory_free or strait_finalize. MPI-4.1 9.2. */
+int strait_memory_allocate(strait_world world, size_t bytes, void **base);
+int strait_memory_free(strait_world world, void *base);
+
+/* Any other memory is registered with the device as it is used, and registrations are kept. Forgets those of these bytes: to be
+ * called before memory that messages or windows used is unmapped, or given back to the system. Nothing to do on one node. */
+int strait_invalidate(strait_world world, const void *base, size_t bytes);
+
+/* ---- Knowledge ------------------------------------------------------------------------------------------------------------- */
+
+/* What is in force. Set `size` before the call. */
+typedef struct strait_info {
+    size_t size;                /* sizeof(strait_info) */
+    uint32_t rank;
+    uint32_t ranks;
+    uint32_t node;
+    uint32_t nodes;
+    uint64_t fastbox_max;       /* longest message that goes through a fastbox, bytes */
+    uint64_t eager_max;         /* longest that is copied; longer ones are announced, bytes */
+    uint64_t parcel_max;        /* longest that goes in parcels while there are some, bytes */
+    uint64_t unexpected_max;    /* private memory for one peer's unexpected messages, bytes */
+} strait_info;
+
+int strait_get_info(strait_world world, strait_info *info);
+
+/* What has happened so far. Set `size` before the call. */
+typedef struct strait_counters {
+    size_t size;                /* sizeof(strait_counters) */
+    uint64_t unexpected_bytes;  /* held now for messages that nobody has received */
+    uint64_t unexpected_peak;   /* the most that it has been */
+    uint64_t rtrs_sent;         /* requests to receive, of the speculative rendezvous */
+    uint64_t rtrs_retracted;
+    uint64_t rtrs_missed;
+    uint64_t rtrs_heard;
+    uint64_t rtrs_used;
+    uint64_t rtrs_stopped;
+    uint64_t registration_hits; /* buffers that were found registered */
+    uint64_t registration_misses;
+    uint64_t registration_evictions;
+    uint64_t registration_invalidations;
+} strait_counters;
+
+int strait_get_counters(strait_world world, strait_counters *counters);
 
 #ifdef __cplusplus
 }

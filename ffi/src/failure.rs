@@ -5,6 +5,8 @@ use core::ffi::{CStr, c_char, c_int};
 
 use shim::{Error, Fault, StartError};
 
+use crate::instance::CONTEXT_MAX;
+
 /// What went wrong, for programs. `strait_code` in C.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(i32)]
@@ -34,7 +36,7 @@ pub(crate) enum Code {
 }
 
 /// All of them, and what C calls them.
-const NAMES: [(Code, &CStr); 22] = [
+pub(crate) const NAMES: [(Code, &CStr); 22] = [
     (Code::Argument, c"STRAIT_ERR_ARGUMENT"),
     (Code::Handle, c"STRAIT_ERR_HANDLE"),
     (Code::Version, c"STRAIT_ERR_VERSION"),
@@ -86,6 +88,13 @@ impl Failure {
     #[inline(never)]
     pub(crate) fn no_rank(rank: u32, ranks: u32) -> Box<Self> {
         Error::Start(StartError::Rank { rank, ranks }).into()
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn no_context(context: u32) -> Box<Self> {
+        let text = format!("context {context} does not exist: contexts go from 0 to {CONTEXT_MAX}");
+        Self::argument(text)
     }
 
     /// Keeps the words for `strait_error_message`, and gives the number that C gets.

@@ -45,6 +45,8 @@ const SERIAL_SHIFT: u32 = 52;
 pub(crate) enum Kind {
     World = 1,
     Request = 2,
+    Window = 3,
+    Connection = 4,
 }
 
 impl Kind {
@@ -52,6 +54,8 @@ impl Kind {
         match self {
             Self::World => "strait_world",
             Self::Request => "strait_request",
+            Self::Window => "strait_window",
+            Self::Connection => "strait_vc",
         }
     }
 }
@@ -96,7 +100,15 @@ static NONE: [Slot; WORLDS] = {
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new((&raw const NONE).cast_mut().cast());
 
 /// Worlds so far. A child of `fork` goes on counting, so no handle of its own is one of its parent's.
-static SERIAL: AtomicU64 = AtomicU64::new(1);
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// A number for a world that no other has, neither of this library nor of another copy of it in the process.
+fn next_serial() -> u64 {
+    let here = (&raw const OPENED).addr() / PAGE;
+    let opened = OPENED.fetch_add(1, Relaxed);
+    // Of 52 bits; the low ones, which other handles have in them, differ between copies, too.
+    ((here as u64) << 16).wrapping_add(here as u64 + opened) & (u64::MAX >> INDEX_SHIFT)
+}
 
 /// The process that has worlds, or had.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -160,6 +172,16 @@ pub(crate) unsafe fn world_of<'a>(
         .ok_or_else(|| bad(handle, kind))
 }
 
+/// The handle at `place`, for the log; none when there is no place.
+///
+/// # Safety
+///
+/// `place` is null or leads to a handle.
+pub(crate) const unsafe fn peek(place: *const Handle) -> Handle {
+    // SAFETY: by the contract.
+    if place.is_null() { Handle::NONE } else { unsafe { place.read() } }
+}
+
 /// Tells the log of the world that `handle` belongs to, if it is open and has one, what this thread's last failure says.
 #[cold]
 #[inline(never)]
@@ -203,7 +225,7 @@ pub(crate) fn open(make: impl FnOnce(Handle) -> Instance) -> Result<Handle, Box<
         let text = format!("{} worlds are open in this process: finalize some", WORLDS - 1);
         return Err(Failure::new(Code::Busy, text));
     };
-    let serial = SERIAL.fetch_add(1, Relaxed);
+    let serial = next_serial();
     let handle = Handle(serial << INDEX_SHIFT | (free as u64) << SLOT_SHIFT | Kind::World as u64);
     let instance = Box::into_raw(Box::new(make(handle)));
     slots()[free].instance.store(instance, Relaxed);
@@ -345,10 +367,19 @@ impl<T> Entries<T> {
         value
     }
 
+    /// Values there are, taken ones among them.
+    pub(crate) const fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// Ends all handles.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.free.clear();
-        self.entries.drain(..).filter_map(|entry| entry.value)
+        self.free.extend(0..self.entries.len() as u32);
+        self.entries.iter_mut().filter_map(|entry| {
+            entry.handle = 0;
+            entry.value.take()
+        })
     }
 }
 

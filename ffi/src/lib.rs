@@ -13,8 +13,17 @@ mod entry;
 mod failure;
 mod handle;
 mod instance;
+mod knowledge;
+mod large;
 mod messages;
 mod options;
+mod packets;
+mod pipe;
+mod rdma_channel;
 mod requests;
 mod store;
+mod windows;
 mod world;
+
+#[cfg(test)]
+mod tests;

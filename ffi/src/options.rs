@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
+use crate::buffer::need;
 use crate::entry::Called;
 use crate::failure::{Code, Failure, strait_error_message};
 use crate::store::Exchange;
@@ -92,6 +93,26 @@ pub(crate) unsafe fn read<T: Sized>(place: *const T) -> Called<Option<T>> {
         core::ptr::copy_nonoverlapping(place.cast::<u8>(), (&raw mut value).cast(), size);
         Ok(Some(value))
     }
+}
+
+/// Writes `value` to `place`, whose first field says how many bytes there are; a program with an older header gets the fields that
+/// it knows, and its size stays.
+///
+/// # Safety
+///
+/// `place` is null, or leads to as many bytes as its first field says.
+pub(crate) unsafe fn write<T: Sized>(place: *mut T, value: &T) -> Called {
+    need(place)?;
+    // SAFETY: by the trait's contract and ours.
+    let size = unsafe { place.cast::<usize>().read() };
+    check_size(size, size_of::<T>())?;
+    let head = size_of::<usize>();
+    // SAFETY: `size` bytes are there, and no more than `value` has.
+    unsafe {
+        let from = core::ptr::from_ref(value).cast::<u8>().add(head);
+        core::ptr::copy_nonoverlapping(from, place.cast::<u8>().add(head), size - head);
+    }
+    Ok(())
 }
 
 fn check_size(size: usize, known: usize) -> Called {

@@ -55,6 +55,27 @@ impl Instance {
         })
     }
 
+    /// Waits for an operation, and hands over the packets that come meanwhile.
+    fn wait(&self, operation: &mut Unscoped) -> Called<shim::Status> {
+        let world = self.world();
+        if !self.expects_packets() {
+            return Ok(operation.wait(world)?);
+        }
+        let mut served = Ok(());
+        let waited = world.wait_until(|| {
+            if !operation.look(world) && served.is_ok() {
+                served = self.deliver();
+            }
+            operation.look(world).then_some(())
+        });
+        if waited.is_err() {
+            operation.settle(world);
+        }
+        waited?;
+        let status = operation.wait(world)?;
+        served.map(|()| status)
+    }
+
     /// Has `act` do something with the operation of `request`, during which the handle is in use; ends the request when the
     /// operation is over.
     fn with<R>(
@@ -104,16 +125,6 @@ unsafe fn at<'a>(place: *mut Handle) -> Called<(Handle, &'a Instance)> {
     Ok((request, unsafe { handle::world_of(request, Kind::Request) }?))
 }
 
-/// The handle at `place`, for the log.
-///
-/// # Safety
-///
-/// As `strait.h` says of requests.
-const unsafe fn peek(place: *const Handle) -> Handle {
-    // SAFETY: by the contract.
-    if place.is_null() { Handle::NONE } else { unsafe { place.read() } }
-}
-
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strait_test(
     request: *mut Handle,
@@ -121,11 +132,14 @@ unsafe extern "C" fn strait_test(
     status: *mut Status,
 ) -> c_int {
     // SAFETY: by the contract.
-    enter("strait_test", unsafe { peek(request) }, || {
+    enter("strait_test", unsafe { handle::peek(request) }, || {
         // SAFETY: by the contract.
         let (handle, instance) = unsafe { at(request) }?;
         need(done)?;
         let (tested, over) = instance.with(handle, Unscoped::test)?;
+        if !over {
+            instance.deliver()?;
+        }
         // SAFETY: by the contract.
         unsafe {
             answer(done, over.into())?;
@@ -143,7 +157,7 @@ unsafe extern "C" fn strait_test(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strait_wait(request: *mut Handle, status: *mut Status) -> c_int {
     // SAFETY: by the contract.
-    enter("strait_wait", unsafe { peek(request) }, || {
+    enter("strait_wait", unsafe { handle::peek(request) }, || {
         // SAFETY: by the contract.
         unsafe { wait_at(request, status) }
     })
@@ -184,13 +198,68 @@ unsafe extern "C" fn strait_wait_all(
 unsafe fn wait_at(request: *mut Handle, status: *mut Status) -> Called {
     // SAFETY: by the contract.
     let (handle, instance) = unsafe { at(request) }?;
-    let (waited, _) = instance.with(handle, Unscoped::wait)?;
+    let (waited, _) = instance.with(handle, |operation, _| instance.wait(operation))?;
     // SAFETY: by the contract.
     unsafe {
         request.write(Handle::NONE);
         answer_if_wanted(status, waited?.into());
     }
     Ok(())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strait_wait_any(
+    count: usize,
+    requests: *mut Handle,
+    index: *mut usize,
+    status: *mut Status,
+) -> c_int {
+    enter("strait_wait_any", Handle::NONE, || {
+        need(index)?;
+        if count > 0 {
+            need(requests)?;
+        }
+        // SAFETY: by the contract.
+        let found = unsafe { find_any(count, requests) }?;
+        // SAFETY: by the contract.
+        unsafe { answer(index, found.unwrap_or(usize::MAX)) }?;
+        match found {
+            // SAFETY: by the contract; this one does not wait any more.
+            Some(place) => unsafe { wait_at(requests.add(place), status) },
+            None => Ok(()),
+        }
+    })
+}
+
+/// Waits until one of the requests is over, and gives its place; `None` when all are null.
+///
+/// # Safety
+///
+/// As `strait.h` says of `strait_wait_any`.
+unsafe fn find_any(count: usize, requests: *mut Handle) -> Called<Option<usize>> {
+    // SAFETY: by the contract.
+    let handles = (0..count).map(|place| (place, unsafe { requests.add(place).read() }));
+    let open: Vec<_> = handles.filter(|(_, handle)| *handle != Handle::NONE).collect();
+    let Some((_, first)) = open.first() else { return Ok(None) };
+    // SAFETY: by the contract.
+    let instance = unsafe { handle::world_of(*first, Kind::Request) }?;
+    for (_, handle) in &open {
+        // One of another world is none of this one's.
+        instance.requests().get(*handle)?;
+    }
+    let mut served = Ok(());
+    let found = instance.world().wait_until(|| {
+        let over = open.iter().find(|(_, handle)| {
+            // One that is gone meanwhile is over, too: waiting for it says so.
+            let mut requests = instance.requests();
+            requests.get(*handle).map_or(true, |pending| pending.operation.look(instance.world()))
+        });
+        if over.is_none() && served.is_ok() {
+            served = instance.deliver();
+        }
+        over.map(|(place, _)| *place)
+    })?;
+    served.map(|()| Some(found))
 }
 
 #[unsafe(no_mangle)]
@@ -211,7 +280,7 @@ unsafe extern "C" fn strait_cancel(request: Handle, cancelled: *mut c_int) -> c_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strait_request_free(request: *mut Handle) -> c_int {
     // SAFETY: by the contract.
-    enter("strait_request_free", unsafe { peek(request) }, || {
+    enter("strait_request_free", unsafe { handle::peek(request) }, || {
         // SAFETY: by the contract.
         let (handle, instance) = unsafe { at(request) }?;
         instance.with(handle, Unscoped::settle)?;

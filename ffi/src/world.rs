@@ -13,7 +13,11 @@ use crate::options::{self, Options};
 use crate::store::{Callbacks, Exchange};
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn strait_init(abi: u32, options: *const Options, world: *mut Handle) -> c_int {
+pub(crate) unsafe extern "C" fn strait_init(
+    abi: u32,
+    options: *const Options,
+    world: *mut Handle,
+) -> c_int {
     silence();
     enter("strait_init", Handle::NONE, || {
         options::check_abi(abi)?;
@@ -67,7 +71,10 @@ unsafe extern "C" fn strait_init_in_process(abi: u32, ranks: u32, worlds: *mut H
 unsafe extern "C" fn strait_finalize(world: Handle) -> c_int {
     enter("strait_finalize", world, || {
         // SAFETY: by the contract no other thread uses the world.
-        unsafe { handle::close(world) }?.finalize()
+        unsafe {
+            handle::world(world)?.check_closed()?;
+            handle::close(world)?.finalize()
+        }
     })
 }
 
@@ -128,7 +135,9 @@ unsafe extern "C" fn strait_abort(world: Handle, code: c_int) -> c_int {
 unsafe extern "C" fn strait_progress(world: Handle) -> c_int {
     enter("strait_progress", world, || {
         // SAFETY: by the contract.
-        Ok(unsafe { handle::world(world) }?.world().endpoint().progress()?)
+        let instance = unsafe { handle::world(world) }?;
+        instance.world().endpoint().progress()?;
+        instance.deliver()
     })
 }
 

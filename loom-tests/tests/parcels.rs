@@ -1,8 +1,10 @@
-//! Parcels: buffers that change hands by the lines that name them.
+//! Parcels: buffers that change hands by the lines that name them, filled before or piece by piece afterwards.
 
 use core::ptr::NonNull;
 
-use strait_core::shm::{FastboxPtr, FastboxReceiver, FastboxSender, Line, PARCEL, Parcels};
+use strait_core::shm::{
+    FastboxPtr, FastboxReceiver, FastboxSender, Line, Mark, PARCEL, PIECES_MAX, Parcels,
+};
 use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
 use strait_core::wire::{Kind, ParcelHead, Sequence};
 use strait_loom_tests::{Arc, key, model_in_full, read, thread, writer};
@@ -10,11 +12,16 @@ use strait_loom_tests::{Arc, key, model_in_full, read, thread, writer};
 /// Where the parcels are. Nobody touches them: what is in them is in cells that loom watches.
 static MEMORY: [u8; 4 * PARCEL] = [0; 4 * PARCEL];
 
-/// The memory of a pair: a fastbox each way, and what stands for the bytes in the parcels.
+/// Pieces of a message, and bytes of each as its head has them.
+const PIECES: usize = 2;
+const PIECE: usize = 64;
+
+/// The memory of a pair: a fastbox each way, marks, and what stands for the pieces in the parcels.
 struct Pair {
     credits: [CacheLine<AtomicU64>; 2],
     lines: [Vec<Line>; 2],
-    parcels: Vec<UnsafeCell<u64>>,
+    marks: Vec<Mark>,
+    parcels: Vec<[UnsafeCell<u64>; PIECES]>,
 }
 
 // SAFETY: a parcel is reached by whoever has it in hand, which is what these models find out.
@@ -30,6 +37,8 @@ struct End {
     parcels: Parcels,
     next_out: Sequence,
     next_in: Sequence,
+    /// Bytes that were taken of the next message.
+    taken: usize,
 }
 
 impl Pair {
@@ -38,7 +47,8 @@ impl Pair {
         let pair = Arc::new(Self {
             credits: [0; 2].map(|credit| CacheLine(AtomicU64::new(credit))),
             lines: [0; 2].map(|_| (0..lines).map(|_| Line::empty()).collect()),
-            parcels: (0..parcels).map(|_| UnsafeCell::new(0)).collect(),
+            marks: (0..parcels * PIECES_MAX).map(|_| CacheLine(AtomicU64::new(0))).collect(),
+            parcels: (0..parcels).map(|_| [0; PIECES].map(UnsafeCell::new)).collect(),
         });
         [0_u32, 1].map(|rank| {
             let fastbox = |way: u32| {
@@ -49,8 +59,10 @@ impl Pair {
                 unsafe { FastboxPtr::new(credit, place, lines.len() as u32) }
             };
             // SAFETY: the memory is there for ever, has room for as many parcels, and each rank has one view.
-            let mut view =
-                unsafe { Parcels::new(NonNull::from(&MEMORY).cast(), parcels, rank == 1) };
+            let mut view = unsafe {
+                let marks = NonNull::from(pair.marks.as_slice()).cast();
+                Parcels::new(marks, NonNull::from(&MEMORY).cast(), parcels, rank == 1)
+            };
             view.open();
             End {
                 out: FastboxSender::new(fastbox(rank)),
@@ -58,6 +70,7 @@ impl Pair {
                 parcels: view,
                 next_out: Sequence::first(rank, 1 - rank),
                 next_in: Sequence::first(1 - rank, rank),
+                taken: 0,
                 pair: Arc::clone(&pair),
             }
         })
@@ -65,54 +78,75 @@ impl Pair {
 }
 
 impl End {
-    /// Sends the next message in a parcel, if one is here and there is a line.
-    fn send(&mut self) -> bool {
+    /// Sends the next message in a parcel, if one is here and there is a line: filled before, or behind the packet.
+    fn send(&mut self, behind: bool) -> bool {
         let Some((number, _)) = self.parcels.next() else { return false };
-        let message = self.next_out.number();
+        let (sequence, message) = (self.next_out, self.next_out.number());
+        let pair = &self.pair;
         // SAFETY: the parcel is in our hands.
-        self.pair.parcels[number as usize].with_mut(|parcel| unsafe { parcel.write(message) });
-        let head = ParcelHead { total: 1, offset: 0, length: 1, number }.pack();
-        let fill = writer(&head);
-        let sent = self.out.send(self.next_out, Kind::Parcel, key(message), head.len(), fill);
-        let sent = sent.unwrap();
+        let fill =
+            |piece: &UnsafeCell<u64>| piece.with_mut(|piece| unsafe { piece.write(message) });
+        let pieces = if behind { PIECES as u16 } else { 0 };
+        if !behind {
+            pair.parcels[number as usize].iter().for_each(fill);
+        }
+        let length = (PIECES * PIECE) as u32;
+        let total = u64::from(length);
+        let head = ParcelHead { total, offset: 0, length, number: number as u16, pieces }.pack();
+        let write = writer(&head);
+        let sent = self.out.send(sequence, Kind::Parcel, key(message), head.len(), write).unwrap();
         if sent {
             self.parcels.hand_over(number);
             self.next_out += 1;
+            for piece in 0..pieces {
+                fill(&pair.parcels[number as usize][piece as usize]);
+                self.parcels.mark(number, piece.into(), sequence);
+            }
         }
         sent
     }
 
-    /// Takes the next message if it is there, and checks it.
+    /// Takes what there is of the next message, and checks it. True: something was new.
     fn look(&mut self) -> bool {
         let Some(found) = self.inbox.peek(self.next_in) else { return false };
         let head = read(&self.inbox.message(), found.length());
-        let number = ParcelHead::parse(head.try_into().unwrap()).unwrap().number;
+        let head = ParcelHead::parse(head.try_into().unwrap()).unwrap();
+        let number = u32::from(head.number);
         self.parcels.find(number).unwrap();
-        // SAFETY: the packet hands the parcel to us.
-        let message = self.pair.parcels[number as usize].with(|parcel| unsafe { parcel.read() });
-        assert_eq!(message, self.next_in.number(), "a parcel with another message in it");
-        self.inbox.release(found.length());
-        self.parcels.keep(number);
-        self.next_in += 1;
-        true
+        let filled = self.parcels.filled(&head, self.next_in, self.taken);
+        for piece in self.taken / PIECE..filled / PIECE {
+            let piece = &self.pair.parcels[number as usize][piece];
+            // SAFETY: the packet, or the mark, hands it to us.
+            let message = piece.with(|piece| unsafe { piece.read() });
+            assert_eq!(message, self.next_in.number(), "a piece of another message");
+        }
+        let moved = filled > self.taken;
+        self.taken = filled;
+        if filled == head.length as usize {
+            self.taken = 0;
+            self.inbox.release(found.length());
+            self.parcels.keep(number);
+            self.next_in += 1;
+        }
+        moved
     }
 
     /// Looks and sends, `times` times.
-    fn talk(mut self, times: u32) -> Self {
+    fn talk(mut self, times: u32, behind: bool) -> Self {
         for _ in 0..times {
             if !self.look() {
                 thread::yield_now();
             }
-            self.send();
+            self.send(behind);
         }
         self
     }
 }
 
-fn talk(parcels: u32, lines: u32, times: u32) {
+fn talk(parcels: u32, lines: u32, times: u32, behind: bool) {
     let [low, high] = Pair::ends(parcels, lines);
-    let peer = thread::spawn(move || high.talk(times));
-    let mut low = low.talk(times);
+    let peer = thread::spawn(move || high.talk(times, behind));
+    let mut low = low.talk(times, behind);
     let mut high = peer.join().unwrap();
     while low.look() {}
     while high.look() {}
@@ -126,10 +160,15 @@ fn talk(parcels: u32, lines: u32, times: u32) {
 
 #[test]
 fn each_begins_with_one_and_they_cross() {
-    model_in_full(|| talk(2, 1, 3));
+    model_in_full(|| talk(2, 1, 3, false));
 }
 
 #[test]
 fn two_go_the_same_way() {
-    model_in_full(|| talk(4, 2, 2));
+    model_in_full(|| talk(4, 2, 2, false));
+}
+
+#[test]
+fn a_piece_is_read_while_the_next_is_written() {
+    model_in_full(|| talk(2, 1, 2, true));
 }

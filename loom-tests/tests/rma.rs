@@ -1,6 +1,6 @@
 //! One-sided communication: epochs that hand a part over and back, and flushes.
 
-use strait_core::rma::{Pair, Signal, flush};
+use strait_core::rma::{Attachment, Pair, Signal, Table, find, flush};
 use strait_core::sync::Ordering::Relaxed;
 use strait_core::sync::{AtomicU64, UnsafeCell};
 use strait_loom_tests::{Arc, model, model_in_full, thread};
@@ -158,5 +158,24 @@ fn who_sees_an_operation_after_a_flush_sees_those_before_it() {
             assert_eq!(words[0].load(Relaxed), 1);
         }
         origin.join().unwrap();
+    });
+}
+
+/// Who finds an attachment finds all of it.
+#[test]
+fn an_attachment_is_found_whole_or_not_at_all() {
+    model(|| {
+        let at = |address| Attachment { address, length: 16, place: address / 2, key: 3 };
+        let table = Arc::new(Table::default());
+        let first = table.fill(at(64));
+        let owner = {
+            let table = Arc::clone(&table);
+            thread::spawn(move || table.fill(at(128)))
+        };
+        let found = find(table.words(), 130, 8);
+        assert!(found.is_none_or(|(found, _)| found == at(128)), "{found:?}");
+        assert_eq!(find(table.words(), 64, 16).map(|(_, tag)| tag), first);
+        let second = owner.join().unwrap();
+        assert_eq!(find(table.words(), 143, 1), second.map(|tag| (at(128), tag)));
     });
 }

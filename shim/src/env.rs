@@ -189,6 +189,14 @@ pub(crate) const PROGRESS: Variable = Variable {
     default: "calls",
 };
 
+/// Which accumulates between nodes the target's handler carries out.
+pub(crate) const ACCUMULATE_MAX: Variable = Variable {
+    name: "STRAIT_ACCUMULATE_MAX",
+    meaning: "longest accumulate between nodes that its origin carries out under a lock, bytes; longer ones are the target's",
+    expected: "a number",
+    default: "8192",
+};
+
 /// The design of windows' locks.
 pub(crate) const WINDOW_LOCK: Variable = Variable {
     name: "STRAIT_WINDOW_LOCK",
@@ -213,6 +221,7 @@ pub const VARIABLES: &[Variable] = &[
     HCA_GID,
     HCA_MODEL,
     RING,
+    ACCUMULATE_MAX,
     PROGRESS,
     WINDOW_LOCK,
     UNIVERSE,
@@ -288,6 +297,15 @@ pub fn ring() -> Result<Design, EnvError> {
     let design = |name: &str| Design::ALL.into_iter().find(|design| design.name() == name);
     let name = RING.read(|name: &String| design(name).is_some())?;
     Ok(name.and_then(|name| design(&name)).unwrap_or(Design::ZeroCopy))
+}
+
+/// The longest accumulate between nodes that its origin carries out by itself, bytes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no number.
+pub fn accumulate_max() -> Result<usize, EnvError> {
+    Ok(ACCUMULATE_MAX.read(|_: &usize| true)?.unwrap_or(8192))
 }
 
 /// Whether a thread is to make progress.
@@ -400,6 +418,7 @@ mod tests {
         assert!(Mode::ALL.iter().all(|mode| HCA.expected.contains(mode.name())));
         assert!(HCA.default.starts_with(Mode::default().name()));
         assert_eq!(RING.default, ring().unwrap().name());
+        assert_eq!(ACCUMULATE_MAX.default, accumulate_max().unwrap().to_string());
         assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
         assert_eq!(WINDOW_LOCK.default, LockDesign::default().name());

@@ -65,8 +65,8 @@ pub use strait_core::rma::{Run, Shape};
 pub use strait_core::rndv::Rendezvous;
 pub use unscoped::Unscoped;
 pub use window::{
-    Accumulates, Assert, AtomicityDomain, Exposable, Local, LockCounters, LockDesign, LockPolicy,
-    Operation, Window, WindowError, WindowOptions,
+    Accumulates, Assert, AtomicityDomain, Attached, Exposable, Local, LockCounters, LockDesign,
+    LockPolicy, Operation, Window, WindowError, WindowOptions,
 };
 pub use world::World;
 

@@ -3,8 +3,9 @@
 use strait::boot::Config;
 use strait::{Endpoint, World};
 use strait_core::layout::Corrupt;
-use strait_core::progress::ProgressError;
+use strait_core::progress::{Fault, Gone, ProgressError, Status};
 use strait_core::shm::PARCEL;
+use strait_core::wire::Sequence;
 use strait_tests::{Engines, in_one_thread, payload, threads};
 
 const TAG: u32 = 3;
@@ -111,7 +112,7 @@ fn messages_of_all_lengths_keep_their_order_whatever_they_go_in() {
 /// Rank 0 names a parcel of rank 1's own, and one that does not exist.
 #[test]
 fn a_parcel_that_is_not_the_peer_s_is_an_error() {
-    for number in [4_u32, 8, u32::MAX] {
+    for number in [4_u16, 8, u16::MAX] {
         let mut job = Engines::new(Config::new(2));
         // The first goes through a cell, and says that the fastbox is in use.
         job.send(0, 1, 0, 8);
@@ -120,9 +121,54 @@ fn a_parcel_that_is_not_the_peer_s_is_an_error() {
         let (pair, _) = job.arena.segment().plan().pair_range(0, 1);
         // Behind two credits, in the first line of the baton: header word, key, and in the payload what is before.
         job.arena.scribble(pair + 2 * 64 + 16 + 20, &number.to_ne_bytes());
-        let expected = ProgressError::Corrupt(Corrupt::Parcel { found: number, parcels: 8 });
+        let expected = ProgressError::Corrupt(Corrupt::Parcel { found: number.into(), parcels: 8 });
         for _ in 0..3 {
             assert_eq!(job.engines[1].progress(), Err(expected));
         }
     }
+}
+
+/// A job whose rank 0 has sent a message of `LONG` bytes, the third, of which the second piece is not marked; its mark, and what
+/// that will say.
+fn in_the_middle() -> (Engines, usize, [u8; 8]) {
+    let mut job = Engines::new(Config::new(2));
+    // The first goes through a cell, and says that the fastbox is in use.
+    job.send(0, 1, 0, 8);
+    job.send(0, 1, 0, 8);
+    assert_eq!(job.send(0, 1, 1, LONG), None, "in a parcel");
+    let mut sequence = Sequence::first(0, 1);
+    sequence += 2;
+    let (marks, _) = job.arena.segment().plan().parcel_range(0, 1);
+    let second = marks + 64;
+    job.arena.scribble(second, &[0; 8]);
+    (job, second, sequence.word().to_ne_bytes())
+}
+
+const LONG: usize = 8000;
+
+#[test]
+fn a_piece_is_taken_when_it_is_marked() {
+    for comes_first in [true, false] {
+        let (mut job, second, mark) = in_the_middle();
+        let mut receive = comes_first.then(|| job.receive(1, 0, 1, LONG).unwrap());
+        for _ in 0..3 {
+            job.engines[1].progress().unwrap();
+        }
+        let id = *receive.get_or_insert_with(|| job.receive(1, 0, 1, LONG).unwrap());
+        job.engines[1].progress().unwrap();
+        assert_eq!(job.engines[1].test(id), None, "a piece is missing");
+        job.arena.scribble(second, &mark);
+        job.engines[1].progress().unwrap();
+        let whole = Status { source: 0, tag: 1, bytes: LONG };
+        assert_eq!(job.engines[1].test(id), Some(Ok(whole)));
+    }
+}
+
+#[test]
+fn who_dies_filling_a_parcel_fails_its_message() {
+    let (mut job, ..) = in_the_middle();
+    let id = job.receive(1, 0, 1, LONG).unwrap();
+    job.engines[1].progress().unwrap();
+    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed), Ok(true));
+    assert_eq!(job.engines[1].test(id), Some(Err(Fault::PeerFailed { rank: 0 })));
 }

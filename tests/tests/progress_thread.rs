@@ -5,7 +5,7 @@ use std::{fs, thread};
 
 use strait::boot::Config;
 use strait::{Error, Fault, World};
-use strait_tests::{Ranks, die, payload, shape, traffic};
+use strait_tests::{Ranks, die, one_sided, payload, shape, traffic};
 
 /// The rank that dies.
 const VICTIM: u32 = 3;
@@ -111,4 +111,19 @@ fn a_rank_dies_on_a_node() {
 #[test]
 fn a_rank_dies_on_another_node() {
     a_rank_dies(job("a_rank_dies_on_another_node", Config::new(4)).on_nodes(2));
+}
+
+/// Windows, while the thread takes turns with their calls, on a node and between nodes.
+#[test]
+fn windows_beside_the_thread() {
+    for (nodes, device) in [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-engine")] {
+        let limit = Duration::from_secs(60) * traffic::times();
+        let job = job("windows_beside_the_thread", Config::new(4)).within(limit).on_nodes(nodes);
+        job.with("STRAIT_HCA", device).run(move |world| {
+            for seed in traffic::seeds(200_000, 4) {
+                one_sided::run(&world, seed % 3 == 0, seed, 6, 20_000);
+            }
+            world.finalize().unwrap();
+        });
+    }
 }

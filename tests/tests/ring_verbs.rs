@@ -6,12 +6,14 @@ use std::thread;
 
 use strait::hca::cq::EventDriven as _;
 use strait::hca::verbs::{Config as Opening, Verbs};
+use strait_core::hca::Hca as _;
 use strait_core::regcache::{Cached, Limits, Unwatched};
 use strait_core::ring::{Config, Design};
 use strait_tests::Ledger;
 use strait_tests::conformance::ring::drained;
+use strait_tests::conformance::ring::faults::break_one;
 use strait_tests::conformance::ring::knocks::wake_each_time;
-use strait_tests::conformance::ring::streams::Traffic;
+use strait_tests::conformance::ring::streams::{Stream, Traffic};
 use strait_tests::conformance::ring::{Mesh, Rig};
 
 const LIMIT: Duration = Duration::from_secs(100);
@@ -51,6 +53,43 @@ fn every_design_brings_the_bytes_over() {
             traffic.play(&mut mesh);
             traffic.drain(&mut mesh);
             println!("{design:?} is through");
+        }
+        let _ = says.send(());
+    });
+    heard.recv_timeout(LIMIT).expect("the ranks hang, or one of them has failed");
+}
+
+/// Takes the memory of rank 0's end of its link to rank 1 from the device: requests of both sides complete with an error, and both
+/// queue pairs go to error.
+fn revoke(mesh: &mut Mesh<Devices>) {
+    let region = mesh.nodes[0].links[1].as_ref().unwrap().region;
+    let device = &mut mesh.nodes[0].device;
+    device.invalidate(region.base, region.length).expect("no error of the device");
+    device.deregister(region).expect("the region was registered");
+}
+
+/// Takes rank 0's end of that link down behind its back: rank 1 finds nobody.
+fn close(mesh: &mut Mesh<Devices>) {
+    let (link, device) = mesh.end(0, 1);
+    let connection = link.connection();
+    device.close(connection).expect("the connection was open");
+}
+
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn a_fault_ends_one_link_and_names_its_peer() {
+    let (says, heard) = mpsc::channel();
+    thread::spawn(move || {
+        let strikes: [fn(&mut Mesh<Devices>); 2] = [revoke, close];
+        for (seed, strike) in (10..).zip(strikes) {
+            let design = Design::ZeroCopy;
+            let config = Config { design, chunk: 256, slots: 4, large: 1000 };
+            let mut traffic = Traffic::drawn(seed, RANKS, 20_000, 5000);
+            let mut mesh = Mesh::new(Devices, RANKS, config);
+            break_one(&mut mesh, &mut traffic, (0, 1), 100, strike);
+            let failed =
+                |stream: &&Stream| stream.put_error.is_some() || stream.get_error.is_some();
+            assert!(traffic.streams.iter().filter(failed).count() > 0, "nobody noticed");
         }
         let _ = says.send(());
     });

@@ -9,6 +9,8 @@ use std::panic::catch_unwind;
 use std::sync::mpsc;
 use std::thread;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use strait::World;
 use strait::hca::cq::EventDriven as _;
 use strait::hca::verbs::{Config, Verbs};
@@ -127,6 +129,42 @@ fn in_two_processes() {
         run(&mut member, |line| println!("{line}"));
     });
     assert!(ended.stdout[0].contains("the_dead_are_unreachable"), "{:?}", ended.stdout);
+}
+
+/// Neither when a device is opened nor later is too low a limit anything but an error with the numbers.
+#[test]
+#[ignore = "needs RDMA devices: cargo xtask vm"]
+fn a_limit_on_locked_memory_is_an_error_with_its_numbers() {
+    const LIMIT: u64 = 1 << 20;
+    const MUCH: usize = 4 << 20;
+    // On a thread, since the right to lock whatever one likes is a thread's. Only that limit is the process's.
+    let before = getrlimit(Resource::Memlock);
+    let limited = || {
+        let mut sets = capabilities(None).expect("the system's word");
+        sets.effective.remove(CapabilitySet::IPC_LOCK);
+        set_capabilities(None, sets).expect("fewer rights");
+        setrlimit(Resource::Memlock, Rlimit { current: Some(LIMIT), ..before }).expect("a limit");
+        let names = Verbs::names().expect("devices");
+        let open = |memory| {
+            let device = names.first().cloned();
+            Verbs::open(&Config { device, memory, ..Config::default() })
+        };
+        let refused = open(MUCH as u64).err().expect("too much").to_string();
+        assert!(refused.contains("1048576") && refused.contains("4194304"), "{refused}");
+
+        let mut device = open(0).expect("a device");
+        let mut memory = vec![0_u8; MUCH];
+        let base = NonNull::from(memory.as_mut_slice()).cast();
+        // SAFETY: the memory is not registered, or goes after the device.
+        let refused = unsafe { device.register(base, MUCH, Access::ALL) };
+        assert_eq!(refused, Err(HcaError::Memory { bytes: MUCH as u64 }));
+        // SAFETY: as above.
+        let region = unsafe { device.register(base, 4096, Access::ALL) }.expect("so much");
+        device.deregister(region).expect("it was registered");
+    };
+    let ended = thread::scope(|scope| scope.spawn(limited).join());
+    setrlimit(Resource::Memlock, before).expect("the limit as it was");
+    ended.expect("a check failed");
 }
 
 /// On iWARP the device with the lesser address asks, and hears what is wrong.

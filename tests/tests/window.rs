@@ -97,7 +97,7 @@ fn other_nodes_are_reached_through_the_device_of_the_job() {
 }
 
 #[test]
-fn domains_are_the_same_for_all_and_no_operation_needs_the_target() {
+fn domains_are_the_same_for_all_and_only_what_is_handed_over_needs_the_target() {
     threads(Config::new(3), |world| {
         for (make, domain) in KINDS.iter().zip([true, true, false, false]) {
             let window = make(&world, 64);
@@ -114,7 +114,13 @@ fn domains_are_the_same_for_all_and_no_operation_needs_the_target() {
         for (make, domain) in BETWEEN_NODES.iter().zip(domains.iter().flat_map(|each| [each; 2])) {
             let window = make(&world, 64);
             assert_eq!(window.atomicity(), *domain);
-            assert!(!window.needs_target(Operation::Accumulate));
+            // Long accumulates are the target's, unless nobody hands any over.
+            let needs = [true, false].map(|hands_over| {
+                window.hand_over_above(if hands_over { 64 } else { usize::MAX });
+                window.needs_target(Operation::Accumulate)
+            });
+            assert_eq!(needs, [*domain == AtomicityDomain::Locks, false]);
+            assert!(!window.needs_target(Operation::FetchAndOp));
             assert_eq!(window.mapped(1).is_some(), world.rank() == 1);
             window.free().unwrap();
         }

@@ -6,7 +6,8 @@ use std::time::Instant;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 use crate::{
-    bare, check, fuzz, icount, launchers, loom, miri, mutants, no_std, sanitize, setup, unit, vm,
+    bare, check, ffi, fuzz, icount, launchers, library, loom, miri, mpi, mutants, no_std, sanitize,
+    setup, unit, vm,
 };
 
 /// One command that proves something.
@@ -16,7 +17,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 12] = [
+const RUNGS: [Rung; 15] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung {
@@ -24,6 +25,8 @@ const RUNGS: [Rung; 12] = [
         proves: "programs start under launchers that know nothing of Strait",
         run: launchers::run,
     },
+    Rung { name: "mpi", proves: "other MPIs run on Strait, unmodified", run: mpi::run },
+    Rung { name: "ffi", proves: "the C interface, from C and C++", run: ffi::run },
     Rung { name: "no-std", proves: "the core needs no system and no allocator", run: no_std::run },
     Rung { name: "bare", proves: "the core works without a system", run: bare::run },
     Rung {
@@ -44,6 +47,7 @@ const RUNGS: [Rung; 12] = [
         proves: "instructions per operation",
         run: |shell| icount::run(shell, false),
     },
+    Rung { name: "library", proves: "the C library is linked as promised", run: library::run },
     Rung { name: "vm", proves: "real libibverbs, in a virtual machine", run: vm::run },
 ];
 

@@ -5,12 +5,16 @@
 
 mod bare;
 mod check;
+mod ffi;
 mod fuzz;
 mod icount;
+mod install;
 mod ladder;
 mod launchers;
+mod library;
 mod loom;
 mod miri;
+mod mpi;
 mod mutants;
 mod no_std;
 mod qemu;
@@ -23,6 +27,7 @@ mod tidy;
 mod unit;
 mod vm;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -55,10 +60,24 @@ enum Command {
     Unit,
     /// Programs under launchers that know nothing of Strait.
     Launchers,
+    /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
+    Mpi,
+    /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
+    Provider,
+    /// Programs in C and C++ with what `install` installs.
+    Ffi,
+    /// Install the C library, its header and the launcher.
+    Install {
+        /// Where: it gets `lib`, `include`, `bin` and `share`.
+        #[arg(long)]
+        prefix: PathBuf,
+    },
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
     /// Boot the core, without an operating system, on a virtual machine.
     Bare,
+    /// The C library: its symbols, how it is loaded, and where its fast path lies.
+    Library,
     /// Explore the interleavings of every atomic algorithm.
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
@@ -93,8 +112,13 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&shell),
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
+        Command::Mpi => mpi::run(&shell),
+        Command::Provider => mpi::provider(&shell),
+        Command::Ffi => ffi::run(&shell),
+        Command::Install { prefix } => install::run(&shell, &prefix),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
+        Command::Library => library::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),

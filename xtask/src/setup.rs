@@ -24,12 +24,16 @@ pub(crate) enum Tool {
     Nightly,
     /// Miri, of the nightly toolchain.
     Miri,
-    /// A C++ compiler, for libFuzzer.
+    /// A C++ compiler, for libFuzzer and programs in C++.
     Cpp,
-    /// Valgrind, for callgrind.
+    /// pkg-config, for programs in C.
+    PkgConfig,
+    /// Valgrind, for callgrind and memcheck.
     Valgrind,
     /// MPICH's launcher, `mpiexec.hydra`.
     Hydra,
+    /// libfabric's headers.
+    Libfabric,
     /// QEMU, the machine of `cargo xtask vm` and `cargo xtask bare`.
     Qemu,
     /// Make, for the driver of soft iWARP.
@@ -40,15 +44,17 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 12] = [
+const TOOLS: [Tool; 14] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
     Tool::Nightly,
     Tool::Miri,
     Tool::Cpp,
+    Tool::PkgConfig,
     Tool::Valgrind,
     Tool::Hydra,
+    Tool::Libfabric,
     Tool::Qemu,
     Tool::Make,
     Tool::Cmake,
@@ -89,8 +95,10 @@ impl Tool {
             Self::Nightly => "the nightly toolchain with rust-src",
             Self::Miri => "miri",
             Self::Cpp => "a C++ compiler",
+            Self::PkgConfig => "pkg-config",
             Self::Valgrind => "valgrind",
             Self::Hydra => "mpiexec.hydra",
+            Self::Libfabric => "libfabric-dev",
             Self::Qemu => "qemu",
             Self::Make => "make",
             Self::Cmake => "cmake",
@@ -114,8 +122,10 @@ impl Tool {
                     && shell.answers("rustup", "run nightly cargo miri --version")
             }
             Self::Cpp => shell.answers("c++", "--version"),
+            Self::PkgConfig => shell.answers("pkg-config", "--version"),
             Self::Valgrind => shell.answers("valgrind", "--version"),
             Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
+            Self::Libfabric => shell.answers("cc", "-E -include rdma/fabric.h -x c /dev/null"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Make => shell.answers("make", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
@@ -142,8 +152,10 @@ impl Tool {
                     rustup(&format!("toolchain install nightly --profile minimal {parts}"))
                 }),
             Self::Cpp => install_package(shell, "g++"),
+            Self::PkgConfig => install_package(shell, "pkg-config"),
             Self::Valgrind => install_package(shell, "valgrind"),
             Self::Hydra => install_package(shell, "mpich"),
+            Self::Libfabric => install_package(shell, "libfabric-dev"),
             Self::Qemu => install_package(shell, "qemu-system-x86"),
             Self::Make => install_package(shell, "make"),
             Self::Cmake => install_package(shell, "cmake"),
@@ -161,8 +173,10 @@ impl Tool {
                 "run `rustup toolchain install nightly --component miri rust-src`".into()
             }
             Self::Cpp => "install the package g++ as root".into(),
+            Self::PkgConfig => "install the package pkg-config as root".into(),
             Self::Valgrind => "install the package valgrind as root".into(),
             Self::Hydra => "install the package mpich as root".into(),
+            Self::Libfabric => "install the package libfabric-dev as root".into(),
             Self::Qemu => "install the package qemu-system-x86 as root".into(),
             Self::Make => "install the package make as root".into(),
             Self::Cmake => "install the package cmake as root".into(),

@@ -99,6 +99,14 @@ pub struct Remote {
     pub key: u32,
 }
 
+impl Remote {
+    /// What lies `bytes` further on.
+    #[must_use]
+    pub const fn after(self, bytes: usize) -> Self {
+        Self { address: self.address.wrapping_add(bytes as u64), key: self.key }
+    }
+}
+
 /// The end of a work request, or of a receive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Completion {

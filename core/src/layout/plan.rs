@@ -4,7 +4,8 @@ use core::fmt;
 
 use super::{Header, PAGE, RankBlock};
 use crate::shm::{
-    BarrierSlot, Cell, Descriptor, Flow, GRANULE, GranuleHead, Line, PARCEL, PARCELS_MAX,
+    BarrierSlot, Cell, Descriptor, Flow, GRANULE, GranuleHead, Line, Mark, PARCEL, PARCELS_MAX,
+    PIECES_MAX,
 };
 use crate::sync::CACHE_LINE;
 
@@ -145,7 +146,10 @@ impl Plan {
             .checked_next_multiple_of(PAGE)?;
         let pair_count = ranks.checked_mul(ranks.checked_add(1)?)? / 2;
         let parcels = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
-        let parcel_stride = (config.parcels as usize).checked_mul(PARCEL)?;
+        let marks = (config.parcels * PIECES_MAX) as usize * size_of::<Mark>();
+        let parcel_stride = (config.parcels as usize)
+            .checked_mul(PARCEL)?
+            .checked_add(marks.next_multiple_of(PAGE))?;
         let rings = pair_count.checked_mul(parcel_stride)?.checked_add(parcels)?;
         let behind = pair_count.checked_mul(2)?.checked_mul(ring_stride)?.checked_add(rings)?;
         let heap_stride = usize::try_from(config.heap_bytes).ok()?;
@@ -287,6 +291,11 @@ impl Plan {
     }
 
     /// Offset and length of the parcels that the ranks `a` and `b` share, likewise. The lower rank begins with the first half.
+    ///
+    /// | bytes               | what                                         |
+    /// |---------------------|----------------------------------------------|
+    /// | 256 · `parcels`     | the marks of each parcel, up to the next page |
+    /// | 16,384 · `parcels`  | the parcels                                  |
     #[must_use]
     pub const fn parcel_range(&self, a: u32, b: u32) -> (usize, usize) {
         (self.parcels + pair_number(a, b) * self.parcel_stride, self.parcel_stride)
@@ -457,7 +466,7 @@ mod tests {
         let two = Plan::new(Config::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_150_400);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
-        assert_eq!(two.parcel_bytes(), 131_072);
+        assert_eq!(two.parcel_bytes(), 135_168);
         assert_eq!(two.ring_bytes(), 1_069_056);
     }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::shm::{
     BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr, Flow,
-    Parcels,
+    PARCEL, Parcels,
 };
 use crate::sync::{AtomicU32, CACHE_LINE};
 
@@ -229,9 +229,13 @@ impl Segment {
     pub fn parcels(&self, rank: u32, peer: u32) -> Parcels {
         assert!(rank < self.ranks() && peer < self.ranks());
         let count = if rank == peer { 0 } else { self.plan.config().parcels };
-        let (offset, _) = self.plan.parcel_range(rank, peer);
-        // SAFETY: the plan puts the parcels of each pair inside the mapping.
-        unsafe { Parcels::new(self.base.add(offset), count, rank > peer) }
+        let (offset, length) = self.plan.parcel_range(rank, peer);
+        let marks = length - count as usize * PARCEL;
+        // SAFETY: the plan puts the parcels of each pair inside the mapping, page-aligned, behind their marks.
+        unsafe {
+            let range = self.base.add(offset);
+            Parcels::new(range.cast(), range.add(marks), count, rank > peer)
+        }
     }
 
     /// The copy ring from `source` to `destination`, and its granules. `None`: the segment has none. The range of the ring

@@ -50,7 +50,7 @@ pub(crate) use sender::{Piece, Ways};
 
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK, Segment};
 use crate::progress::{Cursor, Part};
-use crate::shm::{Descriptor, GRAINS_MAX, Grains, Stores};
+use crate::shm::{Descriptor, GRAINS_MAX, Grains, Stores, copy_cached};
 
 /// How large messages travel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -174,8 +174,8 @@ impl Job {
             unsafe {
                 let remote = remote.add(done);
                 match self.direction {
-                    Direction::Read => base.copy_from(remote, length),
-                    Direction::Write => base.copy_to(remote, length),
+                    Direction::Read => copy_cached(remote.as_ptr(), base.as_ptr(), length),
+                    Direction::Write => copy_cached(base.as_ptr(), remote.as_ptr(), length),
                 }
             }
             done += length;

@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::packet::{Packet, Payload};
+use super::parcels::Filled;
 use super::peer::{Arriving, Target};
 use super::receive::outcome;
 use super::request::{Owned, Request};
@@ -96,7 +97,16 @@ impl<M: Memory + Clone> Engine<M> {
         let key = message.key();
         let envelope = Envelope { context: key.context(), source, tag: key.tag() };
         let payload = Payload::Lines(message);
-        self.deliver(Packet { envelope, kind, total: length, length, payload })?;
+        let packet = Packet { envelope, kind, total: length, length, payload };
+        if kind == Kind::Parcel {
+            match self.deliver_parcel(&packet)? {
+                Filled::Nothing => return Ok(false),
+                Filled::Part => return Ok(true),
+                Filled::All => {}
+            }
+        } else {
+            self.deliver(packet)?;
+        }
         self.peers[source as usize].release_next(by_baton, length);
         Ok(true)
     }
@@ -174,7 +184,15 @@ impl<M: Memory + Clone> Engine<M> {
                 None => self.keep_unexpected(&packet)?,
             },
             Kind::Called => self.take_called(&packet)?,
-            Kind::Parcel => return self.deliver_parcel(&packet),
+            Kind::Parcel => {
+                // What a cell names was filled before.
+                return match self.deliver_parcel(&packet)? {
+                    Filled::All => Ok(()),
+                    Filled::Part | Filled::Nothing => {
+                        Err(Corrupt::Kind { found: packet.kind as u8 }.into())
+                    }
+                };
+            }
             Kind::EagerMore => return Ok(self.continue_message(&packet)?),
             Kind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;

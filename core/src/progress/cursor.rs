@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use crate::shm::{Stores, copy_bulk};
+use crate::shm::{Stores, copy_bulk, copy_cached};
 
 /// One contiguous part of a buffer. Same layout as POSIX `struct iovec`.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +141,7 @@ impl Cursor {
     pub unsafe fn scatter(&mut self, source: NonNull<u8>, length: usize) {
         self.walk(length, |part, done, piece| {
             // SAFETY: as in `gather`.
-            unsafe { source.add(done).copy_to_nonoverlapping(part, piece) };
+            unsafe { copy_cached(source.add(done).as_ptr(), part.as_ptr(), piece) };
         });
     }
 

@@ -4,13 +4,21 @@
 use core::ptr::NonNull;
 
 use super::packet::{Packet, Payload};
-use super::peer::Outbox;
+use super::peer::{Outbox, Peer};
 use super::request::Outgoing;
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::layout::Corrupt;
 use crate::memory::Memory;
-use crate::shm::{PARCEL, copy_short};
+use crate::shm::{PARCEL, PIECES_MAX, copy_cached, copy_short};
+use crate::sync::{Step, finish_look, reached};
 use crate::wire::{Key, Kind, ParcelHead};
+
+/// Fewest bytes of a piece but the last: less would not be worth the line of its mark.
+const PIECE_LEAST: usize = 2048;
+
+/// Looks for the next piece of a message, whose sender is writing it, before a receive goes the way on which other things
+/// come, too.
+const LOOKS_AT_PIECE: u32 = 1000;
 
 impl<M: Memory + Clone> Engine<M> {
     /// True when messages of `length` bytes to `destination` want the memory of parcels, and nobody has said yet whether
@@ -48,16 +56,30 @@ impl<M: Memory + Clone> Engine<M> {
         destination: u32,
         message: &mut Outgoing,
     ) -> Result<bool, Corrupt> {
-        let Some((number, place)) = self.peers[destination as usize].parcels.next() else {
-            return Ok(false);
-        };
+        let peer = &mut self.peers[destination as usize];
+        let Some((number, place)) = peer.parcels.next() else { return Ok(false) };
         let (mut data, length) = (message.data, message.left().min(PARCEL));
+        let mut head = head(message.total, message.sent, length, number);
         // SAFETY: the parcel is in our hands and has room for so much; it lies in the segment, where no user buffer does.
-        unsafe { data.gather(place, length) };
-        let head = head(message.total, message.sent, length, number);
-        let sent = self.push_control(destination, Kind::Parcel, message.key, &head.pack())?;
+        let fill = |to, piece| unsafe { data.gather(to, piece) };
+        // No older send waits.
+        peer.open();
+        let sent = if peer.send_in_pieces(message.key, head, place, fill)? {
+            self.shut_if_told_to_keep(destination);
+            self.notify(destination);
+            true
+        } else {
+            data = message.data;
+            // SAFETY: as above.
+            unsafe { data.gather(place, length) };
+            head.pieces = 0;
+            let sent = self.push_control(destination, Kind::Parcel, message.key, &head.pack())?;
+            if sent {
+                self.peers[destination as usize].parcels.hand_over(number);
+            }
+            sent
+        };
         if sent {
-            self.peers[destination as usize].parcels.hand_over(number);
             message.data = data;
             message.sent += length;
         }
@@ -71,20 +93,19 @@ impl<M: Memory + Clone> Engine<M> {
         let Some((number, place)) = peer.parcels.next().filter(|_| length <= PARCEL) else {
             return SentShort::No;
         };
-        // SAFETY: as in `push_parcel`.
-        unsafe { place.copy_from_nonoverlapping(NonNull::from(payload).cast(), length) };
-        let head = head(length, 0, length, number).pack();
-        let fill = |to: NonNull<u8>, _, _| {
-            // SAFETY: `send_lines` gives room for the head, which fits one line.
-            unsafe { copy_short(head.as_ptr(), to.as_ptr(), ParcelHead::LENGTH) };
+        let head = head(length, 0, length, number);
+        let mut rest = payload;
+        let fill = |to: NonNull<u8>, piece| {
+            let (next, others) = rest.split_at(piece);
+            rest = others;
+            // SAFETY: as in `push_parcel`.
+            unsafe { copy_cached(next.as_ptr(), to.as_ptr(), piece) };
         };
         // Corruption is reported by the way that can, as in `send_medium`.
-        if !peer.send_lines(Kind::Parcel, key, ParcelHead::LENGTH, fill).unwrap_or(false) {
+        if !peer.send_in_pieces(key, head, place, fill).unwrap_or(false) {
             return SentShort::No;
         }
-        peer.parcels.hand_over(number);
         peer.eager.set(key);
-        peer.next_out += 1;
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
@@ -108,40 +129,143 @@ impl<M: Memory + Clone> Engine<M> {
         // SAFETY: the array has the length of a head.
         unsafe { message.copy_short(NonNull::from(&mut head).cast(), ParcelHead::LENGTH) };
         let Ok(head) = ParcelHead::parse(head) else { return Bypass::Closed };
-        let Ok(place) = peer.parcels.find(head.number) else { return Bypass::Closed };
+        let Ok(place) = peer.parcels.find(head.number.into()) else { return Bypass::Closed };
         let bytes = head.length as usize;
-        if head.total != u64::from(head.length) || bytes > buffer.len() {
+        let begun = head.offset > 0 || peer.taken > 0;
+        if begun || head.total != u64::from(head.length) || bytes > buffer.len() {
             return Bypass::Closed;
         }
-        // SAFETY: the parcel is ours to read and holds so many bytes (`parse`); it lies in the segment, where no user buffer
-        // does; the buffer has room for them.
-        unsafe { place.copy_to_nonoverlapping(NonNull::from(buffer).cast(), bytes) };
+        let (mut done, mut looks) = (0, LOOKS_AT_PIECE);
+        while done < bytes {
+            let filled = peer.parcels.filled(&head, peer.next_in, done);
+            if filled == done {
+                // Nothing has been taken yet that could not be taken again.
+                let Some(left) = looks.checked_sub(1) else { return Bypass::Closed };
+                looks = left;
+                finish_look();
+                continue;
+            }
+            // SAFETY: so much of the parcel is ours to read, and it has room for all of it (`parse`); it lies in the segment,
+            // where no user buffer does; the buffer has room for it, too.
+            unsafe {
+                let to = NonNull::from(&mut *buffer).cast::<u8>().add(done);
+                copy_cached(place.add(done).as_ptr(), to.as_ptr(), filled - done);
+            }
+            done = filled;
+        }
         peer.release_next(by_baton, ParcelHead::LENGTH);
-        peer.parcels.keep(head.number);
+        peer.parcels.keep(u32::from(head.number));
         Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
 
-    /// Delivers the part of a message that `packet` names, which lies in a parcel.
-    pub(super) fn deliver_parcel(&mut self, packet: &Packet) -> Result<(), ProgressError> {
+    /// Delivers what is there, and was not before, of the part of a message that `packet` names, which lies in a parcel. The
+    /// packet is the next of its source.
+    pub(super) fn deliver_parcel(&mut self, packet: &Packet) -> Result<Filled, ProgressError> {
         let source = packet.envelope.source as usize;
-        let ParcelHead { total, offset, length, number } =
-            ParcelHead::parse(packet.head_of_payload()?)?;
-        let place = self.peers[source].parcels.find(number)?;
+        let head = ParcelHead::parse(packet.head_of_payload()?)?;
+        let (number, part) = (u32::from(head.number), head.length as usize);
+        let peer = &self.peers[source];
+        let place = peer.parcels.find(number)?;
+        let taken = peer.taken;
+        if taken >= part {
+            return Err(Corrupt::Length { found: part as u64, max: taken as u64 }.into());
+        }
+        let filled = peer.parcels.filled(&head, peer.next_in, taken);
+        if filled == taken {
+            return Ok(Filled::Nothing);
+        }
+        // No message is longer than the address space is (`parse`).
+        let (total, offset) = (head.total as usize, head.offset as usize + taken);
+        let length = filled - taken;
         let kind = match offset {
-            0 if u64::from(length) == total => Kind::Eager,
+            0 if length == total => Kind::Eager,
             0 => Kind::EagerFirst,
             _ => Kind::EagerMore,
         };
-        // No message is longer than the address space is (`parse`).
-        let (total, length) = (total as usize, length as usize);
-        self.deliver(Packet { kind, total, length, payload: Payload::Whole(place), ..*packet })?;
-        self.peers[source].parcels.keep(number);
-        Ok(())
+        // SAFETY: a parcel has room for the part (`parse`).
+        let payload = Payload::Whole(unsafe { place.add(taken) });
+        self.deliver(Packet { kind, total, length, payload, ..*packet })?;
+        let peer = &mut self.peers[source];
+        peer.taken = if filled == part { 0 } else { filled };
+        if filled < part {
+            return Ok(Filled::Part);
+        }
+        peer.parcels.keep(number);
+        Ok(Filled::All)
     }
+}
+
+impl Peer {
+    /// Hands the peer a parcel of ours by a packet in lines, and fills it piece by piece: `fill(to, length)` writes the next
+    /// bytes. A short part is filled before, and so is what is not the first of its message: then the peer is busy with that.
+    /// False: no line is free; what was written meanwhile is written again.
+    #[inline(always)]
+    fn send_in_pieces(
+        &mut self,
+        key: Key,
+        head: ParcelHead,
+        place: NonNull<u8>,
+        mut fill: impl FnMut(NonNull<u8>, usize),
+    ) -> Result<bool, Corrupt> {
+        let (number, length, sequence) =
+            (u32::from(head.number), head.length as usize, self.next_out);
+        if head.pieces == 0 {
+            fill(place, length);
+        }
+        let words = head.pack();
+        let write = |to: NonNull<u8>, _, _| {
+            // SAFETY: `send_lines` gives room for the head, which fits one line.
+            unsafe { copy_short(words.as_ptr(), to.as_ptr(), ParcelHead::LENGTH) };
+        };
+        if !self.send_lines(Kind::Parcel, key, ParcelHead::LENGTH, write)? {
+            return Ok(false);
+        }
+        reached(Step::ParcelNamed);
+        self.parcels.hand_over(number);
+        self.next_out += 1;
+        let mut done = 0;
+        for piece in 0..u32::from(head.pieces) {
+            let bytes = head.piece().min(length - done);
+            // SAFETY: the parcel has room for the part.
+            fill(unsafe { place.add(done) }, bytes);
+            reached(Step::PieceFilled);
+            self.parcels.mark(number, piece, sequence);
+            done += bytes;
+        }
+        Ok(true)
+    }
+}
+
+/// How much has come of a part that is filled while it is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Filled {
+    /// Nothing new.
+    Nothing,
+    /// Something, and the rest will come.
+    Part,
+    /// The last of it.
+    All,
 }
 
 /// Of the part of `length` bytes at `offset` of a message of `total` bytes. A part fits a parcel.
 #[inline(always)]
 const fn head(total: usize, offset: usize, length: usize, number: u32) -> ParcelHead {
-    ParcelHead { total: total as u64, offset: offset as u64, length: length as u32, number }
+    let pieces = if offset == 0 { pieces(total) } else { 0 };
+    // At most `PARCELS_MAX`, and `PIECES_MAX`.
+    let (number, pieces) = (number as u16, pieces as u16);
+    ParcelHead { total: total as u64, offset: offset as u64, length: length as u32, number, pieces }
+}
+
+/// Pieces in which the first part of a message of `total` bytes is filled while the peer reads. 0: it is filled before.
+#[inline(always)]
+const fn pieces(total: usize) -> u32 {
+    if total > PARCEL {
+        // The peer meets the message meanwhile. Smaller pieces it would read while we fill the next parcel, which is slower.
+        return 1;
+    }
+    match total.div_ceil(PIECE_LEAST) as u32 {
+        1 => 0,
+        pieces @ 2..PIECES_MAX => pieces,
+        _ => PIECES_MAX,
+    }
 }

@@ -40,6 +40,8 @@ pub(super) struct Peer {
     /// The parcels that we share with the peer, and whether we asked for the memory of ours.
     pub(super) parcels: Parcels,
     pub(super) parcels_asked: bool,
+    /// Bytes that have been taken of the parcel that the next packet from the peer names, while its sender fills it.
+    pub(super) taken: usize,
     /// Our end of the copy ring to the peer.
     pub(super) outlet: Outlet,
     /// Our end of the copy ring from the peer; found when the peer announces its first message.
@@ -84,6 +86,7 @@ impl Peer {
             may_write: true,
             parcels: segment.parcels(rank, peer),
             parcels_asked: rank == peer,
+            taken: 0,
             outlet: Outlet::Unopened,
             inlet: None,
             choice: Choice::default(),

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::Signal;
+use super::{Signal, Table};
 use crate::lock::{Lock, Words};
 use crate::sync::CACHE_LINE;
 
@@ -19,6 +19,8 @@ pub const STRIPE: usize = 16 * 1024;
 /// | 0 | 64 · 16 | `stripes`: the locks of accumulates to this member's part, each on its own line | any member |
 /// | 1024 | 8 · members, rounded up to 64 | `posts`: the exposure that the member in each place has posted for this one | that member |
 /// | | 8 · members, rounded up to 64 | `completions`: the access that the member in each place has completed | that member |
+/// | | 8 · members, rounded up to 64 | `acknowledgements`: this member's errands that the member in each place has carried out | that member |
+/// | | 40 · 63 | `attachments`: what this member has attached, if the window is dynamic | this member |
 /// | | [`Words::bytes`] | the words of passive synchronisation ([`Words`]) | any member |
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
@@ -36,8 +38,7 @@ impl Block {
     /// Where in a block, in a window of `members`, the words of passive synchronisation begin.
     #[must_use]
     pub const fn locks_offset(members: u32) -> usize {
-        let signals = members as usize * size_of::<Signal>();
-        Self::completions_offset(members) + signals.next_multiple_of(CACHE_LINE)
+        (Self::attachments_offset(members) + size_of::<Table>()).next_multiple_of(CACHE_LINE)
     }
 
     const fn posts_offset() -> usize {
@@ -45,7 +46,22 @@ impl Block {
     }
 
     const fn completions_offset(members: u32) -> usize {
-        Self::posts_offset() + (members as usize * size_of::<Signal>()).next_multiple_of(CACHE_LINE)
+        Self::posts_offset() + Self::row(members)
+    }
+
+    const fn acknowledgements_offset(members: u32) -> usize {
+        Self::completions_offset(members) + Self::row(members)
+    }
+
+    /// Where in a member's block, in a window of `members`, the table of what it has attached lies.
+    #[must_use]
+    pub const fn attachments_offset(members: u32) -> usize {
+        Self::acknowledgements_offset(members) + Self::row(members)
+    }
+
+    /// Bytes of a signal for each member, and what keeps others off their lines.
+    const fn row(members: u32) -> usize {
+        (members as usize * size_of::<Signal>()).next_multiple_of(CACHE_LINE)
     }
 
     /// Where in a member's block the one in `place` says what it has posted: a word of 8 bytes.
@@ -58,6 +74,13 @@ impl Block {
     #[must_use]
     pub const fn completion_offset(members: u32, place: u32) -> usize {
         Self::completions_offset(members) + place as usize * size_of::<Signal>()
+    }
+
+    /// Where in a member's block, in a window of `members`, the one in `place` says how many of its errands it has carried out: a
+    /// word of 8 bytes.
+    #[must_use]
+    pub const fn acknowledgement_offset(members: u32, place: u32) -> usize {
+        Self::acknowledgements_offset(members) + place as usize * size_of::<Signal>()
     }
 
     /// Where in a block the lock of the byte at `offset` of the part lies: a word of 8 bytes, for who reaches it through a device.
@@ -114,6 +137,23 @@ impl Block {
         self.signal(Self::completions_offset(self.members), place)
     }
 
+    /// How many errands the member in `place` has carried out for this one.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such place.
+    #[must_use]
+    pub fn acknowledgements(&self, place: u32) -> &Signal {
+        self.signal(Self::acknowledgements_offset(self.members), place)
+    }
+
+    /// What the block's owner has attached.
+    #[must_use]
+    pub fn attachments(&self) -> &Table {
+        // SAFETY: as in `stripe`: a table is made of atomics.
+        unsafe { self.base.add(Self::attachments_offset(self.members)).cast().as_ref() }
+    }
+
     #[inline(always)]
     fn signal(&self, offset: usize, place: u32) -> &Signal {
         assert!(place < self.members, "place {place} of {}", self.members);
@@ -127,6 +167,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::rma::Attachment;
     use crate::sync::CacheLine;
 
     #[test]
@@ -139,14 +180,17 @@ mod tests {
             for place in 0..members {
                 block.posts(place).raise(u64::from(place) + 1);
                 block.completions(place).raise(u64::from(place) + 100);
+                block.acknowledgements(place).raise(u64::from(place) + 200);
             }
             for stripe in 0..STRIPES {
                 assert_eq!(block.stripe(stripe * STRIPE + 5).try_acquire(3), Ok(()));
                 assert_eq!(block.stripe((STRIPES + stripe) * STRIPE).try_acquire(4), Err(3));
             }
+            assert!(block.attachments().fill(Attachment::default()).is_some());
             for place in 0..members {
                 assert_eq!(block.posts(place).number(), u64::from(place) + 1);
                 assert_eq!(block.completions(place).number(), u64::from(place) + 100);
+                assert_eq!(block.acknowledgements(place).number(), u64::from(place) + 200);
             }
         }
     }

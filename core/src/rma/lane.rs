@@ -4,6 +4,9 @@
 //! memory to itself until then: what is written is copied there, so that the origin's memory need not be registered and may be
 //! changed at once; what is read, and what an atomic found, lies there afterwards.
 //!
+//! What a handler asks for on the same lane, it asks for *aside*: such requests have numbers of their own and no slot, so that they do not
+//! take the slots of what the lane's user has not looked at yet.
+//!
 //! Absent on purpose: waiting. What cannot be posted now is posted later, after the embedder has polled the device.
 
 use core::fmt;
@@ -24,6 +27,9 @@ pub const SLOT: usize = 4096;
 /// Bytes that a lane is lent.
 pub const LENT: usize = SLOTS * SLOT;
 
+/// Marks the numbers of requests aside, for the device.
+const ASIDE: u64 = 1 << 63;
+
 /// What an atomic does to 8 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
@@ -36,6 +42,19 @@ pub enum Change {
         /// What shall be there.
         desired: u64,
     },
+}
+
+impl Change {
+    /// The request for it: what was there is left in `result`.
+    #[must_use]
+    pub const fn of<'a>(self, target: Remote, result: Piece) -> Operation<'a> {
+        match self {
+            Self::Add(addend) => Operation::FetchAndAdd { result, target, addend },
+            Self::Swap { expected, desired } => {
+                Operation::CompareAndSwap { result, target, expected, desired }
+            }
+        }
+    }
 }
 
 /// Why a lane takes no more requests.
@@ -88,6 +107,9 @@ pub struct Lane {
     unconfirmed: bool,
     posted: u64,
     done: u64,
+    /// Likewise of requests aside.
+    posted_aside: u64,
+    done_aside: u64,
     broken: Option<LaneError>,
     closed: bool,
 }
@@ -123,6 +145,8 @@ impl Lane {
             unconfirmed: false,
             posted: 0,
             done: 0,
+            posted_aside: 0,
+            done_aside: 0,
             broken: None,
             closed: false,
         };
@@ -171,6 +195,9 @@ impl Lane {
     /// Takes in the end of a request.
     pub fn handle(&mut self, completion: &Completion) {
         match completion.result {
+            Ok(_) if completion.id & ASIDE != 0 => {
+                self.done_aside = self.done_aside.max(completion.id & !ASIDE);
+            }
             Ok(_) => self.done = self.done.max(completion.id),
             Err(error) => drop(self.breaks(LaneError::Failed(error))),
         }
@@ -260,15 +287,8 @@ impl Lane {
         change: Change,
         target: Remote,
     ) -> Result<Option<u64>, LaneError> {
-        let result = self.piece(8);
-        let operation = match change {
-            Change::Add(addend) => Operation::FetchAndAdd { result, target, addend },
-            Change::Swap { expected, desired } => {
-                Operation::CompareAndSwap { result, target, expected, desired }
-            }
-        };
         // SAFETY: as in `fetch`.
-        unsafe { self.post(hca, operation, false) }
+        unsafe { self.post(hca, change.of(target, self.piece(8)), false) }
     }
 
     /// Moves registered memory, at most [`Lane::longest`] bytes.
@@ -296,6 +316,58 @@ impl Lane {
         unsafe { self.post(hca, operation, false) }
     }
 
+    /// Sends a message of no bytes, after everything that was asked for before: it completes a receive of the member's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lane::put`].
+    pub fn wake<H: Hca>(&mut self, hca: &mut H) -> Result<Option<u64>, LaneError> {
+        // SAFETY: there is nothing to keep valid.
+        unsafe { self.post(hca, Operation::Send { from: &[] }, false) }
+    }
+
+    /// Asks for something aside: [`Lane::is_done_aside`] says whether a request of this number is done.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Hca::post`]. The pieces are registered.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lane::put`].
+    pub unsafe fn ask_aside<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        operation: Operation<'_>,
+    ) -> Result<Option<u64>, LaneError> {
+        let number = self.posted_aside + 1;
+        // SAFETY: by the contract.
+        let posted = unsafe { self.post_as(hca, number | ASIDE, operation, false) }?;
+        self.posted_aside += u64::from(posted);
+        Ok(posted.then_some(number))
+    }
+
+    /// Whether request `number` aside, and all before it, are done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lane::is_done`].
+    pub fn is_done_aside(&self, number: u64) -> Result<bool, LaneError> {
+        match self.broken {
+            Some(error) if self.done_aside < number => Err(error),
+            _ => Ok(self.done_aside >= number),
+        }
+    }
+
+    /// Whether more can be asked for, or ever could.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn check(&self) -> Result<(), LaneError> {
+        self.broken.map_or(Ok(()), Err)
+    }
+
     /// The slot of a request. It is the request's until [`SLOTS`] more are posted; what the device has put there may be read when the
     /// request is done.
     #[must_use]
@@ -320,8 +392,12 @@ impl Lane {
     fn takes_more(&self) -> Result<bool, LaneError> {
         match self.broken {
             Some(error) => Err(error),
-            None => Ok(self.ready && self.posted - self.done < self.limit),
+            None => Ok(self.ready && self.under_way() < self.limit),
         }
+    }
+
+    const fn under_way(&self) -> u64 {
+        self.posted - self.done + self.posted_aside - self.done_aside
     }
 
     /// # Safety
@@ -333,20 +409,37 @@ impl Lane {
         operation: Operation<'_>,
         inline: bool,
     ) -> Result<Option<u64>, LaneError> {
-        if !self.takes_more()? {
+        let id = self.posted + 1;
+        let writes = matches!(operation, Operation::Write { .. } | Operation::Send { .. });
+        // SAFETY: by the contract.
+        if !unsafe { self.post_as(hca, id, operation, inline) }? {
             return Ok(None);
         }
-        let id = self.posted + 1;
-        let writes = matches!(operation, Operation::Write { .. });
+        self.posted = id;
+        self.unconfirmed = writes && !self.acknowledged;
+        Ok(Some(id))
+    }
+
+    /// Posts a request, if it is taken now.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Hca::post`].
+    unsafe fn post_as<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        id: u64,
+        operation: Operation<'_>,
+        inline: bool,
+    ) -> Result<bool, LaneError> {
+        if !self.takes_more()? {
+            return Ok(false);
+        }
         let request = WorkRequest { id, operation, signaled: true, inline, fenced: false };
         // SAFETY: by the contract.
         match unsafe { hca.post(self.connection, &request) } {
-            Ok(()) => {
-                self.posted = id;
-                self.unconfirmed = writes && !self.acknowledged;
-                Ok(Some(id))
-            }
-            Err(PostError::Full) => Ok(None),
+            Ok(()) => Ok(true),
+            Err(PostError::Full) => Ok(false),
             Err(error) => Err(self.breaks(LaneError::Refused(error))),
         }
     }

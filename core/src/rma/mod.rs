@@ -8,18 +8,23 @@
 //! reached and that it has been (`post`, `start`, `complete`, `wait`), and the locks of accumulates that no instruction can
 //! make atomic.
 //!
-//! A window that spans nodes has a [`Lane`] to each member: puts are its writes, gets its reads.
+//! A window that spans nodes has a [`Lane`] to each member: puts are its writes, gets its reads. What would go to and fro for long
+//! is an [`Errand`] for the member's handler.
 //!
 //! Absent on purpose: which epochs allow which operations (an MPI library's), and passing the time.
 
+mod attachment;
 mod block;
+mod errand;
 mod lane;
 mod pscw;
 mod shape;
 mod transfer;
 mod word;
 
+pub use attachment::{ATTACHMENTS, Attachment, Table, Tag, Words, find};
 pub use block::{Block, STRIPE, STRIPES};
+pub use errand::{Errand, TRAY, TRAYS};
 pub use lane::{Change, LENT, Lane, LaneError, SLOT, SLOTS};
 pub use pscw::{Pair, Signal};
 pub use shape::{Run, Shape};

@@ -43,7 +43,15 @@ impl Signal {
         reached
     }
 
-    /// What it was raised to, for a report.
+    /// What it was raised to: what came before that can be seen.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn seen(&self) -> u64 {
+        // ORDER pscw/2 again: as in `has_reached`.
+        self.0.load(order("pscw/2", Acquire))
+    }
+
+    /// What it was raised to, for a report or for who raises it.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.0.load(Relaxed)

@@ -20,7 +20,7 @@ pub use barrier::{Barrier, BarrierSlot, FLAGS, Ranks, Seats, Way};
 pub use baton::Baton;
 pub use cell::{Cell, CellArena, CellHead};
 pub use chunks::{Chunks, Claim, GRAINS_MAX, Grains};
-pub use copy::{Stores, copy_bulk, copy_piece, copy_short};
+pub use copy::{Stores, copy_bulk, copy_cached, copy_piece, copy_short};
 pub use copy_ring::{
     CopyRingPtr, CopyRingReceiver, CopyRingSender, GRANULE, GranuleHead, Granules, RingChunk,
 };
@@ -30,6 +30,6 @@ pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
 pub use flow::Flow;
 pub use free_queue::FreeQueue;
 pub use line::{Line, LineMessage, MORE_PER_LINE, SHORT_MAX};
-pub use parcels::{PARCEL, PARCELS_MAX, Parcels};
+pub use parcels::{Mark, PARCEL, PARCELS_MAX, PIECES_MAX, Parcels};
 pub use recovery::Hand;
 pub use recv_queue::RecvQueue;

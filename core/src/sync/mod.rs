@@ -11,6 +11,7 @@ mod cell;
 pub mod dma;
 pub mod light;
 mod order;
+mod processor;
 mod spin;
 mod step;
 
@@ -18,6 +19,7 @@ pub use atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
 pub use order::order;
+pub use processor::has_avx;
 pub use spin::{finish_look, prefetch, spin_hint};
 pub use step::{Step, reached};
 #[cfg(all(debug_assertions, not(strait_loom)))]

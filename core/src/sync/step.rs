@@ -13,6 +13,8 @@ pub enum Step {
     BatonPassed,
     FastboxFilled,
     FastboxSent,
+    ParcelNamed,
+    PieceFilled,
     CellTaken,
     CellHeld,
     CellSwapped,
@@ -42,16 +44,19 @@ pub enum Step {
     WindowCompleted,
     AccumulateLocked,
     AccumulateWritten,
+    ErrandSent,
 }
 
 impl Step {
-    /// Those of messages and groups, in the order of what they belong to: sending by baton, fastbox and cell; receiving from
+    /// Those of messages and groups, in the order of what they belong to: sending by baton, fastbox, parcel and cell; receiving from
     /// a cell; waking; a large message, also one that its receiver asked for; an offered one; a barrier.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::BatonFilled,
         Self::BatonPassed,
         Self::FastboxFilled,
         Self::FastboxSent,
+        Self::ParcelNamed,
+        Self::PieceFilled,
         Self::CellTaken,
         Self::CellHeld,
         Self::CellSwapped,
@@ -79,11 +84,12 @@ impl Step {
         Self::SeatLeft,
     ];
 
-    /// Those of windows, in the order of a round: posting, an accumulate under a lock, completing.
-    pub const OF_WINDOWS: [Self; 4] = [
+    /// Those of windows, in the order of a round: posting, an accumulate under a lock, one by the target's handler, completing.
+    pub const OF_WINDOWS: [Self; 5] = [
         Self::WindowPosted,
         Self::AccumulateLocked,
         Self::AccumulateWritten,
+        Self::ErrandSent,
         Self::WindowCompleted,
     ];
 }

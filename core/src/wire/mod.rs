@@ -94,6 +94,13 @@ impl Sequence {
         Self((direction | 1) << Self::SHIFT)
     }
 
+    /// A word that no other packet of the pair has, whichever way it goes; not zero.
+    #[inline(always)]
+    #[must_use]
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
     /// The number, from 1, without the bit that says who sends.
     #[inline(always)]
     #[must_use]

@@ -2,7 +2,8 @@
 
 use super::Payload;
 use crate::layout::{Corrupt, golden};
-use crate::shm::PARCEL;
+use crate::shm::{PARCEL, PIECES_MAX};
+use crate::sync::CACHE_LINE;
 
 /// The description of a part of a message that lies in a parcel: the payload of a packet of kind [`super::Kind::Parcel`].
 ///
@@ -11,7 +12,8 @@ use crate::shm::PARCEL;
 /// |      0 |    8 | `total`  | length of the whole message, bytes   |
 /// |      8 |    8 | `offset` | place of the part in it, bytes       |
 /// |     16 |    4 | `length` | length of the part, bytes; not 0     |
-/// |     20 |    4 | `number` | which of the pair's parcels it is in |
+/// |     20 |    2 | `number` | which of the pair's parcels it is in |
+/// |     22 |    2 | `pieces` | pieces that are marked as they come  |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct ParcelHead {
@@ -22,10 +24,12 @@ pub struct ParcelHead {
     /// Length of the part, bytes.
     pub length: u32,
     /// Which of the pair's parcels the part lies in.
-    pub number: u32,
+    pub number: u16,
+    /// Pieces that are filled after the packet, each with a mark when it is there; 0: all of the part was there before.
+    pub pieces: u16,
 }
 
-golden::structure!(ParcelHead { total, offset, length, number });
+golden::structure!(ParcelHead { total, offset, length, number, pieces });
 
 // SAFETY: numbers without a gap.
 unsafe impl Payload for ParcelHead {}
@@ -49,7 +53,7 @@ impl ParcelHead {
     #[inline(always)]
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
         let head = Self::from_bytes(&packet);
-        let Self { total, offset, length, .. } = head;
+        let Self { total, offset, length, pieces, .. } = head;
         if total > isize::MAX as u64 || offset >= total {
             return Err(Corrupt::Length { found: total, max: isize::MAX as u64 });
         }
@@ -57,7 +61,18 @@ impl ParcelHead {
         if length == 0 || u64::from(length) > max {
             return Err(Corrupt::Length { found: u64::from(length), max });
         }
+        if u32::from(pieces) > PIECES_MAX {
+            return Err(Corrupt::Length { found: u64::from(pieces), max: u64::from(PIECES_MAX) });
+        }
         Ok(head)
+    }
+
+    /// Bytes of each piece but the last: whole lines. Not 0.
+    #[inline(always)]
+    #[must_use]
+    pub const fn piece(&self) -> usize {
+        let pieces = if self.pieces == 0 { 1 } else { self.pieces as usize };
+        (self.length as usize).div_ceil(pieces).next_multiple_of(CACHE_LINE)
     }
 }
 
@@ -70,13 +85,16 @@ mod tests {
 
     #[test]
     fn a_head_gives_its_numbers_back() {
-        let head = ParcelHead { total: 70_000, offset: 65_536, length: 4464, number: 3 };
+        let (total, offset, length) = (70_000, 65_536, 4464);
+        let head = ParcelHead { total, offset, length, number: 3, pieces: 2 };
         assert_eq!(ParcelHead::parse(head.pack()), Ok(head));
+        assert_eq!(head.piece(), 2240);
     }
 
     #[test]
     fn a_part_that_cannot_be_is_refused() {
-        let good = ParcelHead { total: 70_000, offset: 0, length: PARCEL as u32, number: 0 };
+        let length = PARCEL as u32;
+        let good = ParcelHead { total: 70_000, offset: 0, length, number: 0, pieces: 4 };
         assert!(ParcelHead::parse(good.pack()).is_ok());
         for bad in [
             ParcelHead { length: 0, ..good },
@@ -84,6 +102,7 @@ mod tests {
             ParcelHead { offset: 60_000, ..good },
             ParcelHead { offset: 70_000, ..good },
             ParcelHead { total: u64::MAX, ..good },
+            ParcelHead { pieces: 5, ..good },
         ] {
             assert!(ParcelHead::parse(bad.pack()).is_err(), "{bad:?}");
         }

@@ -1,13 +1,17 @@
 //! A domain: this process in its universe.
 
+use core::cell::RefCell;
 use core::ffi::c_void;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use strait::boot::Universe;
 
-use crate::abi::{AtomicAttr, Fid, Info, OpsDomain, OpsMr, Status, absent, class, errno};
+use crate::abi::{AtomicAttr, Fid, Info, OpsDomain, OpsMr, Status, absent, class, errno, flag};
 use crate::info::THREAD_DOMAIN;
+use crate::numbers::{Form, element_bytes};
 use crate::object::{self, Object};
+use crate::traffic::ATOMIC_MAX;
 use crate::{av, cntr, cq, endpoint, mr};
 
 /// A domain. `struct fid_domain`.
@@ -17,6 +21,8 @@ pub(crate) struct Domain {
     ops: *const OpsDomain,
     mr: *const OpsMr,
     universe: Universe,
+    /// First byte and length of each memory region, by its key.
+    regions: RefCell<BTreeMap<u64, (usize, usize)>>,
     /// Held in every call where the user does not see to it that one thread at a time is here.
     gate: Option<Mutex<()>>,
 }
@@ -29,6 +35,28 @@ unsafe impl Object for Domain {
 impl Domain {
     pub(crate) const fn universe(&self) -> &Universe {
         &self.universe
+    }
+
+    /// Registers memory, under `wanted` or, if that is taken, another key.
+    pub(crate) fn register(&self, wanted: u64, base: usize, length: usize) -> u64 {
+        let mut regions = self.regions.borrow_mut();
+        let last = regions.last_key_value().map_or(0, |(key, _)| *key);
+        let key = if regions.contains_key(&wanted) { last.wrapping_add(1) } else { wanted };
+        regions.insert(key, (base, length));
+        key
+    }
+
+    pub(crate) fn deregister(&self, key: u64) {
+        self.regions.borrow_mut().remove(&key);
+    }
+
+    /// Whether all of the memory is in the region of `key`.
+    pub(crate) fn has_registered(&self, key: u64, base: usize, length: usize) -> bool {
+        self.regions.borrow().get(&key).is_some_and(|&(first, whole)| {
+            base.checked_sub(first).is_some_and(|before| {
+                before.checked_add(length).is_some_and(|needed| needed <= whole)
+            })
+        })
     }
 
     /// Lets one thread at a time in.
@@ -78,6 +106,7 @@ pub(crate) unsafe extern "C" fn open(
         ops: &raw const OPS,
         mr: mr::ops(),
         universe,
+        regions: RefCell::default(),
         gate: (threading != THREAD_DOMAIN).then(Mutex::default),
     };
     // SAFETY: by the contract.
@@ -98,6 +127,16 @@ unsafe extern "C" fn query_atomic(
     attr: *mut AtomicAttr,
     flags: u64,
 ) -> Status {
-    let _ = (datatype, operation, attr, flags);
-    -errno::EOPNOTSUPP
+    let form = match flags {
+        0 => Form::Write,
+        flag::FETCH_ATOMIC => Form::Fetch,
+        flag::COMPARE_ATOMIC => Form::Compare,
+        _ => return -errno::EOPNOTSUPP,
+    };
+    let Some(size) = element_bytes(datatype, operation, form) else { return -errno::EOPNOTSUPP };
+    // SAFETY: by libfabric's contract.
+    if let Some(attr) = unsafe { attr.as_mut() } {
+        *attr = AtomicAttr { count: ATOMIC_MAX / size, size };
+    }
+    0
 }

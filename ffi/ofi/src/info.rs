@@ -32,6 +32,7 @@ pub(crate) const THREAD_DOMAIN: u32 = 3;
 const CAPS: u64 = flag::MSG
     | flag::TAGGED
     | flag::RMA
+    | flag::ATOMIC
     | flag::READ
     | flag::WRITE
     | flag::RECV
@@ -46,7 +47,7 @@ const CAPS: u64 = flag::MSG
 
 /// What needs remote addresses to be virtual ones.
 const REMOTE_MEMORY: u64 =
-    flag::RMA | flag::READ | flag::WRITE | flag::REMOTE_READ | flag::REMOTE_WRITE;
+    flag::RMA | flag::ATOMIC | flag::READ | flag::WRITE | flag::REMOTE_READ | flag::REMOTE_WRITE;
 
 /// `FI_ORDER_SAS`: messages of a pair keep their order.
 const ORDER_SAS: u64 = 1 << 8;
@@ -172,7 +173,7 @@ const fn with_directions(mut caps: u64) -> u64 {
     if caps & (flag::MSG | flag::TAGGED) != 0 && caps & messages == 0 {
         caps |= messages;
     }
-    if caps & (flag::RMA) != 0 && caps & memory == 0 {
+    if caps & (flag::RMA | flag::ATOMIC) != 0 && caps & memory == 0 {
         caps |= memory;
     }
     caps | flag::LOCAL_COMM | flag::REMOTE_COMM
@@ -254,7 +255,7 @@ impl Offer {
 
     fn fill_contexts((caps, hints): (u64, Hints), tx: &mut TxAttr, rx: &mut RxAttr) {
         let receiving = flag::RECV | flag::REMOTE_READ | flag::REMOTE_WRITE | flag::MULTI_RECV;
-        let both = flag::MSG | flag::TAGGED | flag::RMA;
+        let both = flag::MSG | flag::TAGGED | flag::RMA | flag::ATOMIC;
         let sending = flag::SEND | flag::READ | flag::WRITE;
         let directed = flag::DIRECTED_RECV | flag::SOURCE;
         tx.caps = caps & (both | sending);

@@ -16,6 +16,7 @@ mod fabric;
 mod info;
 mod matching;
 mod mr;
+mod numbers;
 mod object;
 mod traffic;
 mod wire;

@@ -1,11 +1,10 @@
-//! Memory regions. Peers reach the memory of a process through the kernel, by its own addresses, so there is nothing to register;
-//! a key only tells one region from another.
+//! Memory regions. To be read and written, memory need not be registered: the kernel reaches all of a process's. But atomic
+//! operations on it are carried out by its owner, who must not believe any address; so regions are remembered by their keys.
 
 use core::ffi::c_void;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
 
 use crate::abi::{Fid, IoVec, MrAttr, OpsMr, Status, class, errno};
+use crate::domain::Domain;
 use crate::object::{self, Object};
 
 /// A memory region. `struct fid_mr`.
@@ -14,6 +13,7 @@ struct Region {
     fid: Fid,
     mem_desc: *mut c_void,
     key: u64,
+    domain: *const Domain,
 }
 
 // SAFETY: begins with a fid, and names its class.
@@ -33,52 +33,90 @@ unsafe extern "C" fn enable(_: *mut Fid, _: i32, _: *mut c_void) -> Status {
     0
 }
 
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: a domain outlives what was made in it.
+        let domain = unsafe { &*self.domain };
+        let _turn = domain.enter();
+        domain.deregister(self.key);
+    }
+}
+
 /// # Safety
 ///
-/// `mr` may be written.
-unsafe fn register(mr: *mut *mut Fid, context: *mut c_void) -> Status {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let made = Region {
-        fid: object::fid::<Region>(context),
-        mem_desc: core::ptr::null_mut(),
-        key: NEXT.fetch_add(1, Relaxed),
+/// `domain` is one, and `mr` may be written.
+unsafe fn register(
+    domain: *mut Fid,
+    (base, length): (*const c_void, usize),
+    wanted: u64,
+    mr: *mut *mut Fid,
+    context: *mut c_void,
+) -> Status {
+    // SAFETY: by the contract.
+    let domain = unsafe { Domain::of(domain) };
+    let key = {
+        let _turn = domain.enter();
+        domain.register(wanted, base.expose_provenance(), length)
     };
+    let fid = object::fid::<Region>(context);
+    let made = Region { fid, mem_desc: core::ptr::null_mut(), key, domain };
     // SAFETY: by the contract.
     unsafe { object::hand_out(made, mr) }
 }
 
+/// # Safety
+///
+/// As for [`register`]; `list` has `count` entries.
+unsafe fn register_list(
+    domain: *mut Fid,
+    (list, count): (*const IoVec, usize),
+    wanted: u64,
+    mr: *mut *mut Fid,
+    context: *mut c_void,
+) -> Status {
+    // As the domain's attributes say.
+    if count != 1 {
+        return -errno::EINVAL;
+    }
+    // SAFETY: by the contract.
+    unsafe {
+        let only = &*list;
+        register(domain, (only.iov_base, only.iov_len), wanted, mr, context)
+    }
+}
+
 unsafe extern "C" fn reg(
-    _domain: *mut Fid,
-    _base: *const c_void,
-    _length: usize,
+    domain: *mut Fid,
+    base: *const c_void,
+    length: usize,
     _access: u64,
     _offset: u64,
-    _key: u64,
+    key: u64,
     _flags: u64,
     mr: *mut *mut Fid,
     context: *mut c_void,
 ) -> Status {
     // SAFETY: by libfabric's contract.
-    unsafe { register(mr, context) }
+    unsafe { register(domain, (base, length), key, mr, context) }
 }
 
 unsafe extern "C" fn regv(
-    _domain: *mut Fid,
-    _list: *const IoVec,
-    _count: usize,
+    domain: *mut Fid,
+    list: *const IoVec,
+    count: usize,
     _access: u64,
     _offset: u64,
-    _key: u64,
+    key: u64,
     _flags: u64,
     mr: *mut *mut Fid,
     context: *mut c_void,
 ) -> Status {
     // SAFETY: by libfabric's contract.
-    unsafe { register(mr, context) }
+    unsafe { register_list(domain, (list, count), key, mr, context) }
 }
 
 unsafe extern "C" fn regattr(
-    _domain: *mut Fid,
+    domain: *mut Fid,
     attr: *const MrAttr,
     _flags: u64,
     mr: *mut *mut Fid,
@@ -90,5 +128,8 @@ unsafe extern "C" fn regattr(
         return -errno::ENOSYS;
     }
     // SAFETY: by libfabric's contract.
-    unsafe { register(mr, attr.context) }
+    unsafe {
+        let list = (attr.mr_iov, attr.iov_count);
+        register_list(domain, list, attr.requested_key, mr, attr.context)
+    }
 }

@@ -51,6 +51,8 @@ pub(crate) fn join() -> Result<Membership, BootError> {
         return Err(BootError::NotStarted);
     }
     once()?;
+    let sockets = [ours.map(|place| place.fd), pmi.map(|place| place.fd)];
+    sockets.into_iter().flatten().try_for_each(refuse_taken)?;
     let Some(place) = ours else {
         let place = pmi.ok_or(BootError::NotStarted)?;
         // SAFETY: the launcher made the socket for this process to own, and `once` lets one caller take it.
@@ -87,6 +89,16 @@ pub(crate) fn join_with(
 pub(super) fn once() -> Result<(), BootError> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.swap(true, Ordering::Relaxed) { Err(BootError::Twice) } else { Ok(()) }
+}
+
+/// Refuses a socket that somebody has taken: a copy of this library in the same process, or the process that forked this one. Launchers
+/// hand on sockets that programs inherit; who takes one keeps it from children, as [`inspect`] does.
+fn refuse_taken(fd: RawFd) -> Result<(), BootError> {
+    // SAFETY: the borrow ends with this function. A number that is not open has no flags.
+    match rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }) {
+        Ok(flags) if flags.contains(FdFlags::CLOEXEC) => Err(BootError::Twice),
+        _ => Ok(()),
+    }
 }
 
 /// Joins over the PMI socket of a launcher that knows nothing of Strait.

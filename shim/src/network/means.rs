@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use strait_core::hca::HcaError;
 use strait_core::regcache::{Cached, Limits};
 use strait_core::ring::{Card, Cause, Config, LinkError};
+use strait_core::rma::TRAYS;
 
 use super::kept::Kept;
 use super::{LARGE, Network, NetworkError, peers, stride};
@@ -109,11 +110,12 @@ impl Means {
 
 /// What links to so many peers, and windows of so many ranks, want of a device. Links: a connection and a receive each, for the knock;
 /// their own memory; and of users' memory a large part each way, which goes in pieces where the system allows no more. Windows:
-/// a connection to each rank.
+/// a connection to each rank, and a receive for each tray.
 fn demand(peers: u32, ranks: u32, config: &Config) -> Demand {
     let each = stride(config) as u64 + 2 * u64::from(LARGE);
     let connections = peers + WINDOWS * ranks;
-    Demand { connections, receives: peers, memory: u64::from(peers) * each }
+    let receives = peers + WINDOWS * ranks * TRAYS as u32;
+    Demand { connections, receives, memory: u64::from(peers) * each }
 }
 
 /// On how many hosts the nodes of the job are. Every rank calls it.

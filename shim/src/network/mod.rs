@@ -8,12 +8,14 @@
 //! Nothing here knows which device it is but [`means`].
 
 mod error;
+mod handlers;
 mod kept;
 mod lanes;
 mod means;
 mod transfers;
 
 pub use error::NetworkError;
+pub(crate) use handlers::{Guest, Handler, HandlerId};
 pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means};
 pub(crate) use transfers::{Transfer, TransferId};
@@ -25,6 +27,7 @@ use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
 
+use handlers::Handlers;
 use lanes::Lanes;
 use transfers::Transfers;
 
@@ -73,6 +76,7 @@ pub(crate) struct Network<H: Hca> {
     peers: Box<[Rank]>,
     /// Of windows.
     lanes: Lanes,
+    handlers: Handlers,
     transfers: Transfers,
     /// Whose each connection is.
     owners: Vec<Option<Owner>>,
@@ -137,9 +141,12 @@ impl<H: Hca> Network<H> {
             lines[peer as usize] = Some(Line { link, state: State::Opened });
             cards.push((peer, card));
         }
-        let (lanes, transfers, parted) = (Lanes::default(), Transfers::default(), Vec::new());
+        let (lanes, handlers) = (Lanes::default(), Handlers::default());
+        let (transfers, parted) = (Transfers::default(), Vec::new());
         let _memory = memory;
-        Ok((Self { me, lines, peers, lanes, transfers, owners, parted, device, _memory }, cards))
+        let made =
+            Self { me, lines, peers, lanes, handlers, transfers, owners, parted, device, _memory };
+        Ok((made, cards))
     }
 
     /// Says in `store` how the others connect to this rank. To be followed by a fence.
@@ -189,7 +196,10 @@ impl<H: Hca> Network<H> {
                             line.link.handle(completion);
                         }
                     }
-                    Some(Owner::Lane(id)) => self.lanes.handle(id, completion),
+                    Some(Owner::Lane(id)) => match completion.result {
+                        Ok(Done::Receive { .. }) => self.errand_came(id),
+                        _ => self.lanes.handle(id, completion),
+                    },
                     None => {}
                 }
             }

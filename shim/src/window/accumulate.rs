@@ -2,7 +2,7 @@
 //!
 //! Where every part is mapped, by the processor's atomic instructions on the numbers. Where some are not, by the kernel's
 //! copies under the locks of the part, a stretch at a time: fetch, combine, write back (`[OneSided04]` §3.3.1). Where the window
-//! spans nodes, by the device, for every member ([`super::combine_far`]). In each case the operations of one origin come one
+//! spans nodes, by the device, for every member ([`super::combine_far`]); long ones by the target's handler ([`super::errand`]). In each case the operations of one origin come one
 //! after the other, as its program has them.
 
 use core::ptr::NonNull;
@@ -168,7 +168,7 @@ impl Window<'_> {
     /// Where a number lies that the processor can reach atomically; `None`: locks are this window's way.
     #[inline(always)]
     fn place<T: Number>(&self, part: &Part, offset: usize) -> Option<Place<T>> {
-        match part.reach {
+        match part.reach.get() {
             Reach::Mapped(base) if self.domain == AtomicityDomain::Processor => {
                 // SAFETY: the number lies in the part and is aligned, which `locate` and `check_alignment` have seen to.
                 Some(unsafe { Place::new(base.add(offset)) })
@@ -245,12 +245,18 @@ impl Window<'_> {
             }
             return Ok(());
         }
+        let is_handed_over = self.is_handed_over(part, size_of_val(operands));
         let mut done = 0;
         while done < operands.len() {
             let at = offset + done * size_of::<T>();
             let stretch = (STRIPE - at % STRIPE) / size_of::<T>();
             let operands = &operands[done..operands.len().min(done + stretch)];
             let results = results.as_deref_mut().map(|all| &mut all[done..done + operands.len()]);
+            done += operands.len();
+            if is_handed_over {
+                self.hand_over(part, at, operands, results, op)?;
+                continue;
+            }
             self.change_locked(part, at, operands.len(), |numbers: &mut [T]| {
                 if let Some(results) = results {
                     results.copy_from_slice(numbers);
@@ -259,7 +265,6 @@ impl Window<'_> {
                     *number = function(*number, *operand);
                 }
             })?;
-            done += operands.len();
         }
         Ok(())
     }
@@ -310,7 +315,7 @@ impl Window<'_> {
 /// Refuses a number that begins, or a run of them that ends, where none can.
 #[inline(always)]
 fn check_alignment<T: Number>(part: &Part, offset: usize) -> Result<(), WindowError> {
-    let address = match part.reach {
+    let address = match part.reach.get() {
         Reach::Mapped(base) => base.addr().get() as u64,
         Reach::Process(address) | Reach::Device(address) => address,
     };

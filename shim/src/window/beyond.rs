@@ -2,13 +2,15 @@
 
 use core::ptr::NonNull;
 
-use strait_core::hca::{Access, Address, HcaError, Region, Remote};
+use strait_core::hca::{Access, Address, HcaError, Region};
+use strait_core::layout::Corrupt;
 use strait_core::progress::{Channel, Part as Buffer};
 use strait_core::reduce::Op;
-use strait_core::rma::{LENT, STRIPE};
+use strait_core::rma::{Block, LENT, STRIPE, TRAY, TRAYS};
 
+use super::card::{Card, Registered, Spot};
 use super::{Window, WindowError};
-use crate::network::{JobNetwork, LaneId, NetworkError};
+use crate::network::{Guest, Handler, HandlerId, JobNetwork, LaneId, NetworkError};
 use crate::segment::Mapping;
 use crate::{Error, Group, Rank, World};
 
@@ -17,14 +19,29 @@ use crate::{Error, Group, Rank, World};
 pub(super) struct Beyond {
     /// By place, this member's to itself among them.
     lanes: Vec<LaneId>,
-    /// Of the part, unless that is empty; of the block; of the memory.
+    /// Of the part, unless that is empty; of the block; of the memory; of the trays.
     regions: Vec<Region>,
-    part: Remote,
-    block: Remote,
+    /// What others know of them.
+    registered: Registered,
     /// The local key of the memory.
     key: u32,
     /// The scratch, and then the slots of the lanes.
     memory: Mapping,
+    /// The local key of the trays.
+    trays_key: u32,
+    /// The trays of each member's errands; then the images of those that this one has at each; then the handler's words.
+    trays: Mapping,
+    handler: Option<HandlerId>,
+}
+
+/// Where among the trays of a member those of the one in `place` begin.
+pub(super) const fn trays_offset(place: usize) -> usize {
+    place * TRAYS * TRAY
+}
+
+/// Bytes of the trays of `members` members' errands, of the images of this one's there, and of the handler's words.
+const fn trays_length(members: usize) -> usize {
+    2 * trays_offset(members) + (1 + members) * size_of::<u64>()
 }
 
 impl Beyond {
@@ -36,9 +53,17 @@ impl Beyond {
         block: Buffer,
     ) -> Result<(Self, Vec<Address>), Error> {
         let memory = Mapping::private(STRIPE + ranks.len() * LENT)?;
-        let nothing = Remote { address: 0, key: 0 };
-        let (lanes, regions) = (Vec::new(), Vec::new());
-        let mut made = Self { lanes, regions, part: nothing, block: nothing, key: 0, memory };
+        let trays = Mapping::private(trays_length(ranks.len()))?;
+        let mut made = Self {
+            lanes: Vec::new(),
+            regions: Vec::new(),
+            registered: Registered::default(),
+            key: 0,
+            memory,
+            trays_key: 0,
+            trays,
+            handler: None,
+        };
         let filled = world.with_network(|network| made.fill(network, ranks, part, block));
         match filled.ok_or(WindowError::OtherNode { rank: world.rank() })? {
             Ok(addresses) => Ok((made, addresses)),
@@ -57,10 +82,13 @@ impl Beyond {
         block: Buffer,
     ) -> Result<Vec<Address>, HcaError> {
         let own = Buffer { base: self.memory.base, length: STRIPE + ranks.len() * LENT };
+        let trays = Buffer { base: self.trays.base, length: trays_length(ranks.len()) };
         self.key = self.register(network, own, Access::LOCAL)?.local_key;
-        self.block = remote(block, &self.register(network, block, Access::ALL)?);
+        self.registered.block = Spot::of(block, &self.register(network, block, Access::ALL)?);
+        let region = self.register(network, trays, Access::ALL)?;
+        (self.trays_key, self.registered.trays) = (region.local_key, Spot::of(trays, &region));
         if part.length > 0 {
-            self.part = remote(part, &self.register(network, part, Access::ALL)?);
+            self.registered.part = Spot::of(part, &self.register(network, part, Access::ALL)?);
         }
         let mut addresses = Vec::new();
         for (place, rank) in ranks.iter().enumerate() {
@@ -72,6 +100,49 @@ impl Beyond {
             addresses.push(address);
         }
         Ok(addresses)
+    }
+
+    /// Has the handler work for this member, in `place`, whose part is `part`. `cards` are all members'.
+    ///
+    /// # Safety
+    ///
+    /// The part is valid until [`Beyond::give_back`], and reached through raw pointers alone.
+    pub(super) unsafe fn open_handler(
+        &mut self,
+        world: &World,
+        place: u32,
+        part: Buffer,
+        cards: &[Card],
+    ) -> Result<(), Error> {
+        let members = cards.len();
+        let word = Block::acknowledgement_offset(members as u32, place);
+        let images = trays_offset(members + place as usize);
+        let guest = |(card, lane): (&Card, &LaneId)| {
+            let Registered { block, trays, .. } = card.beyond;
+            let (images, word) = (trays.remote()?.after(images), block.remote()?.after(word));
+            Ok(Guest { lane: *lane, images, word, come: 0, done: 0 })
+        };
+        let guests: Result<Vec<_>, Corrupt> = cards.iter().zip(&self.lanes).map(guest).collect();
+        let handler = Handler {
+            part,
+            trays: self.trays.base,
+            // SAFETY: they lie behind trays and images, and are aligned as those are.
+            words: unsafe { self.trays.base.add(2 * trays_offset(members)) }.cast(),
+            key: self.trays_key,
+            block: self.registered.block.remote()?,
+            own: self.lanes[place as usize],
+            guests: guests?,
+        };
+        // SAFETY: by the contract; the trays stay until this is given back, and others reach them by their devices.
+        self.handler = world.with_network(|network| unsafe { network.open_handler(handler) });
+        Ok(())
+    }
+
+    /// This member's images of the trays at the one in `place`, and their local key.
+    pub(super) fn images(&self, place: usize) -> (NonNull<u8>, u32) {
+        let offset = trays_offset(self.lanes.len() + place);
+        // SAFETY: there are two for each member.
+        (unsafe { self.trays.base.add(offset) }, self.trays_key)
     }
 
     fn register(
@@ -112,6 +183,7 @@ impl Beyond {
     /// Closes the lanes and gives the registrations back. Nobody reaches them any more.
     pub(super) fn give_back(self, world: &World) {
         world.with_network(|network| {
+            self.handler.into_iter().for_each(|handler| network.close_handler(handler));
             self.lanes.into_iter().for_each(|lane| network.close_lane(lane));
             self.regions.into_iter().for_each(|region| network.release(region));
         });
@@ -121,12 +193,8 @@ impl Beyond {
         self.lanes[place]
     }
 
-    pub(super) const fn part(&self) -> Remote {
-        self.part
-    }
-
-    pub(super) const fn block(&self) -> Remote {
-        self.block
+    pub(super) const fn registered(&self) -> Registered {
+        self.registered
     }
 }
 
@@ -160,7 +228,3 @@ impl Group<'_> {
 
 /// Words of an address.
 const WORDS: usize = Address::LENGTH / size_of::<u64>();
-
-fn remote(memory: Buffer, region: &Region) -> Remote {
-    Remote { address: memory.base.addr().get() as u64, key: region.remote_key }
-}

@@ -1,12 +1,15 @@
 //! What a member says of its part while a window is made.
 
 use core::cell::Cell;
+use core::ptr::NonNull;
 
-use strait_core::hca::Remote;
+use strait_core::hca::{Region, Remote};
 use strait_core::layout::{Corrupt, Segment};
+use strait_core::progress::Part as Buffer;
 use strait_core::rma::Block;
 use strait_core::sync::CACHE_LINE;
 
+use super::beyond::{Beyond, trays_offset};
 use super::create::Own;
 use super::far::Far;
 use super::part::{Part, Reach};
@@ -19,11 +22,14 @@ pub(super) const MAPPED: u64 = 2;
 /// Its part is memory of its own.
 pub(super) const PRIVATE: u64 = 3;
 
+/// It attaches what it wants to.
+pub(super) const DYNAMIC: u64 = 4;
+
 /// It promises [`Accumulates::Single`](super::Accumulates::Single).
 pub(super) const SINGLE: u64 = 1;
 
 /// What a member says of its part.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Card {
     pub(super) kind: u64,
     /// Distance from the start of its heap; or an address in its memory.
@@ -34,59 +40,71 @@ pub(super) struct Card {
     pub(super) block: u64,
     /// Whether it promises something of its accumulates.
     pub(super) accumulates: u64,
-    /// Its part, for a device, if the window spans nodes.
-    pub(super) address: u64,
-    pub(super) key: u64,
-    /// Its block, likewise.
-    pub(super) block_address: u64,
-    pub(super) block_key: u64,
+    /// What it has for devices, if the window spans nodes.
+    pub(super) beyond: Registered,
     /// What it says of its locks: see [`Opening::words`](super::passive::Opening::words).
     pub(super) lock: u64,
     pub(super) desk: u64,
 }
 
+/// What a member has for the devices of others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Registered {
+    pub(super) part: Spot,
+    pub(super) block: Spot,
+    pub(super) trays: Spot,
+}
+
+/// A place in registered memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spot {
+    address: u64,
+    key: u64,
+}
+
+impl Spot {
+    pub(super) fn of(memory: Buffer, region: &Region) -> Self {
+        Self { address: memory.base.addr().get() as u64, key: region.remote_key.into() }
+    }
+
+    const fn words(self) -> [u64; 2] {
+        [self.address, self.key]
+    }
+
+    const fn at([address, key]: [u64; 2]) -> Self {
+        Self { address, key }
+    }
+
+    pub(super) fn remote(self) -> Result<Remote, Corrupt> {
+        let Self { address, key } = self;
+        let key = u32::try_from(key).map_err(|_| Corrupt::Length { found: key, max: NO_KEY })?;
+        Ok(Remote { address, key })
+    }
+}
+
+/// What no key is greater than.
+const NO_KEY: u64 = u32::MAX as u64;
+
 impl Card {
     /// Words of a card.
-    pub(super) const WORDS: usize = 12;
+    pub(super) const WORDS: usize = 14;
 
-    pub(super) const FAILED: Self = Self { kind: FAILED, ..Self::of([0; Self::WORDS]) };
+    pub(super) fn failed() -> Self {
+        Self { kind: FAILED, ..Self::default() }
+    }
 
     pub(super) const fn words(self) -> [u64; Self::WORDS] {
-        let Self { kind, place, length, unit, block, accumulates, .. } = self;
-        let Self { address, key, block_address, block_key, lock, desk, .. } = self;
-        [
-            kind,
-            place,
-            length,
-            unit,
-            block,
-            accumulates,
-            address,
-            key,
-            block_address,
-            block_key,
-            lock,
-            desk,
-        ]
+        let Self { kind, place, length, unit, block: own, accumulates, beyond, lock, desk } = self;
+        let Registered { part, block, trays } = beyond;
+        let ([a, b], [c, d], [e, f]) = (part.words(), block.words(), trays.words());
+        [kind, place, length, unit, own, accumulates, a, b, c, d, e, f, lock, desk]
     }
 
     pub(super) const fn of(words: [u64; Self::WORDS]) -> Self {
-        let [kind, place, length, unit, block, accumulates, ..] = words;
-        let [.., address, key, block_address, block_key, lock, desk] = words;
-        Self {
-            kind,
-            place,
-            length,
-            unit,
-            block,
-            accumulates,
-            address,
-            key,
-            block_address,
-            block_key,
-            lock,
-            desk,
-        }
+        let [kind, place, length, unit, own, accumulates, a, b, c, d, e, f, lock, desk] = words;
+        let (part, block, trays) = (Spot::at([a, b]), Spot::at([c, d]), Spot::at([e, f]));
+        let beyond = Registered { part, block, trays };
+        Self { kind, place, length, unit, block: own, accumulates, beyond, lock, desk }
     }
 
     /// The part of `rank`, in `place`, as this process reaches it.
@@ -103,22 +121,42 @@ impl Card {
         let (length, unit) = (count(self.length)?, count(self.unit)?);
         let is_elsewhere = world.node_of(rank) != Some(world.node());
         let reach = match self.kind {
-            MAPPED | PRIVATE if is_elsewhere => Reach::Device(self.address),
+            MAPPED | PRIVATE if is_elsewhere => Reach::Device(self.beyond.part.address),
             MAPPED => Reach::Mapped(segment.heap_place(rank, self.place, length)?),
+            DYNAMIC => Reach::Mapped(NonNull::dangling()),
             PRIVATE if rank == world.rank() => Reach::Mapped(own.base),
             PRIVATE => Reach::Process(self.place),
             found => return Err(Corrupt::Place { found: found as u32 }.into()),
         };
         let block = if is_elsewhere { None } else { Some(self.block(group, rank)?) };
-        let key = |found| u32::try_from(found).map_err(|_| self.corrupt(found));
-        let (part_key, block_key) = (key(self.key)?, key(self.block_key)?);
-        let far = own.beyond.as_ref().map(|beyond| Far {
+        let far = own.beyond.as_ref().map(|beyond| self.far(group, place, rank, beyond));
+        let (reach, (errands, awaited)) = (Cell::new(reach), Default::default());
+        let is_dynamic = self.kind == DYNAMIC;
+        Ok(Part {
             rank,
-            lane: beyond.lane(place),
-            part: Remote { address: self.address, key: part_key },
-            block: Remote { address: self.block_address, key: block_key },
-        });
-        Ok(Part { rank, reach, length, unit, block, far, awaited: Cell::new(false) })
+            reach,
+            is_dynamic,
+            length,
+            unit,
+            block,
+            far: far.transpose()?,
+            errands,
+            awaited,
+        })
+    }
+
+    /// What the device reaches of `rank`, in `place`.
+    fn far(
+        &self,
+        group: &Group<'_>,
+        place: usize,
+        rank: Rank,
+        own: &Beyond,
+    ) -> Result<Far, Corrupt> {
+        let Registered { part, block, trays } = self.beyond;
+        let trays = trays.remote()?.after(trays_offset(group.place() as usize));
+        let (lane, part, block) = (own.lane(place), Cell::new(part.remote()?), block.remote()?);
+        Ok(Far { rank, place: place as u32, lane, part, block, trays })
     }
 
     /// The block of `rank`, which is on this node.

@@ -10,7 +10,7 @@ use strait_core::reduce::{Integer, Op};
 use strait_core::rma::{Block, Change, SLOT, is_sum_of_words};
 use strait_core::sync::{Step, reached};
 
-use super::far::{Far, after};
+use super::far::Far;
 use super::part::Part;
 use super::{AtomicityDomain, Window, WindowError};
 use crate::{Error, Number};
@@ -23,7 +23,7 @@ impl Window<'_> {
     pub(super) fn number<'a, T>(&self, part: &'a Part, offset: usize) -> Option<FarNumber<'a>> {
         let far = part.far.as_ref()?;
         let is_word = self.domain == AtomicityDomain::Device && size_of::<T>() == size_of::<u64>();
-        is_word.then(|| (far, after(far.part, offset)))
+        is_word.then(|| (far, far.part.get().after(offset)))
     }
 
     /// One fetch-and-add where that does it, and otherwise compare-and-swap until nobody comes in between.
@@ -80,8 +80,10 @@ impl Window<'_> {
         let Some((far, (base, key))) = part.far.as_ref().zip(self.scratch()) else {
             return Err(WindowError::OtherNode { rank: part.rank }.into());
         };
+        // Accumulates of one origin are carried out in their order.
+        self.await_all_errands(part)?;
         let length = count * size_of::<T>();
-        let lock = after(far.block, Block::stripe_offset(offset));
+        let lock = far.block.after(Block::stripe_offset(offset));
         self.take_lock(far, lock)?;
         reached(Step::AccumulateLocked);
         // SAFETY: the scratch is a stripe long, and nobody else's; the numbers lie in the part, as the callers have seen to.

@@ -8,49 +8,68 @@ use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use strait_core::hca::{Address, Remote};
+use strait_core::hca::Address;
 use strait_core::progress::Part as Buffer;
 use strait_core::reduce::Op;
 use strait_core::rma::Block;
 
+use super::attach::Attachments;
 use super::beyond::Beyond;
-use super::card::{Card, FAILED, MAPPED, PRIVATE, SINGLE};
+use super::card::{Card, DYNAMIC, FAILED, MAPPED, PRIVATE, Registered, SINGLE};
 use super::epoch::Epochs;
 use super::expose::Exposable;
 use super::part::{Part, Reach};
 use super::passive::Opening;
 use super::{Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError, WindowOptions};
-use crate::{Endpoint, Error, Group, Rank, SharedMemory, World};
+use crate::{Endpoint, Error, Group, Rank, SharedMemory, World, env};
 
 /// What a member gives to a window.
 #[derive(Debug)]
 pub(super) struct Own {
     /// Where its part begins.
     pub(super) base: NonNull<u8>,
+    length: usize,
     /// Its words.
     block_words: Block,
     /// What the device needs, if the window spans nodes.
     pub(super) beyond: Option<Beyond>,
     /// The block in the segment where the words are.
     _block: SharedMemory<u8>,
+    /// What it has attached, if the window is dynamic.
+    pub(super) attachments: Option<RefCell<Attachments>>,
     /// What its part lies in, and with a shared window that of all others; `None`: the embedder keeps it.
     _memory: Option<Box<dyn Any>>,
 }
 
 impl Own {
+    /// Connects the lanes, and has the handler work.
+    fn connect(
+        &mut self,
+        group: &Group<'_>,
+        cards: &[Card],
+        ends: &[(Rank, Address)],
+    ) -> Result<(), Error> {
+        let part = Buffer { base: self.base, length: self.length };
+        let Some(beyond) = &mut self.beyond else { return Ok(()) };
+        beyond.connect(group.world(), ends)?;
+        // SAFETY: parts are reached through raw pointers alone, and this one is kept until all is given back.
+        unsafe { beyond.open_handler(group.world(), group.place(), part, cards) }
+    }
+
     /// Nobody reaches it any more.
     fn give_back(self, world: &World) {
-        let Self { beyond, .. } = self;
+        let Self { beyond, attachments, .. } = self;
+        attachments.into_iter().for_each(|all| all.into_inner().give_back(world));
         beyond.into_iter().for_each(|beyond| beyond.give_back(world));
     }
 }
 
 /// Where a member's part is to lie.
 #[derive(Debug)]
-struct Offer {
-    base: NonNull<u8>,
-    length: usize,
-    keeper: Option<Box<dyn Any>>,
+pub(super) struct Offer {
+    pub(super) base: NonNull<u8>,
+    pub(super) length: usize,
+    pub(super) keeper: Option<Box<dyn Any>>,
 }
 
 impl<'world> Endpoint<'world> {
@@ -145,11 +164,11 @@ impl<'world> Group<'world> {
             let all = if self.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };
             allocated(world, usize::try_from(all).unwrap_or(usize::MAX))
         })?;
-        let start = window.parts[0].reach;
+        let start = window.parts[0].reach.get();
         let mut before = 0;
         for (part, length) in window.parts.iter_mut().zip(lengths) {
             part.length = length as usize;
-            part.reach = start.after(before);
+            part.reach.set(start.after(before));
             before += part.length;
         }
         Ok(window)
@@ -188,11 +207,11 @@ impl<'world> Group<'world> {
         self.make(unit, options.into(), |_| Ok(Offer { base, length, keeper: Some(keeper) }))
     }
 
-    /// As [`Group::create_window`], over memory that stays the caller's: what a C interface needs.
+    /// As [`Group::create_window_for`], over memory that stays the caller's: what a C interface needs.
     ///
     /// # Errors
     ///
-    /// As [`Group::create_window`].
+    /// As [`Group::create_window_for`].
     ///
     /// # Safety
     ///
@@ -203,8 +222,9 @@ impl<'world> Group<'world> {
         base: NonNull<u8>,
         length: usize,
         unit: usize,
+        options: impl Into<WindowOptions>,
     ) -> Result<Window<'world>, Error> {
-        self.make(unit, WindowOptions::default(), |_| Ok(Offer { base, length, keeper: None }))
+        self.make(unit, options.into(), |_| Ok(Offer { base, length, keeper: None }))
     }
 
     /// Makes a window of the part that `offer` gives.
@@ -214,10 +234,21 @@ impl<'world> Group<'world> {
         options: WindowOptions,
         offer: impl FnOnce(&World) -> Result<Offer, Error>,
     ) -> Result<Window<'world>, Error> {
+        self.make_of(MAPPED, unit, options, offer)
+    }
+
+    /// As [`Group::make`], of a kind; [`MAPPED`]: as it lies.
+    pub(super) fn make_of(
+        &self,
+        kind: u64,
+        unit: usize,
+        options: WindowOptions,
+        offer: impl FnOnce(&World) -> Result<Offer, Error>,
+    ) -> Result<Window<'world>, Error> {
         let world = self.world();
         let spans = self.first_elsewhere().is_some();
-        let made = prepare(self, spans, unit, options, offer);
-        let cards = self.exchange(made.as_ref().map_or(Card::FAILED, |made| made.card));
+        let made = prepare(self, kind, spans, unit, options, offer);
+        let cards = self.exchange(made.as_ref().map_or_else(|_| Card::failed(), |made| made.card));
         let Prepared { own, card: _, addresses, opening } = made?;
         // Nobody has a window before all have agreed, so until then what was given comes back.
         let cards = cards.and_then(|cards| match Opening::disagreement(&cards, self.ranks()) {
@@ -236,8 +267,8 @@ impl<'world> Group<'world> {
             }
         };
         // From here on a peer may have a window of it, even if this member never hears of that.
-        let own = ManuallyDrop::new(own);
-        let connected = own.beyond.as_ref().map_or(Ok(()), |it| it.connect(world, &addresses));
+        let mut own = ManuallyDrop::new(own);
+        let connected = own.connect(self, &cards, &addresses);
         // The lock manager is there before anybody has the window.
         let parts = connected.and_then(|()| self.parts(&cards, &own)).and_then(|parts| {
             let passive = opening.open(self, &cards, &parts, &own.block_words, spans)?;
@@ -259,9 +290,21 @@ impl<'world> Group<'world> {
         };
         let (epochs, until_poll) =
             (RefCell::new(Epochs::new(self.ranks().len() as u32)), Cell::new(FLUSHES_PER_POLL));
+        let own_up_to = Cell::new(env::accumulate_max()?);
         let (group, block) = (self.again(), own.block_words);
         let (parts, passive) = parts?;
-        Ok(Window { world, group, parts, domain, block, epochs, passive, until_poll, own })
+        Ok(Window {
+            world,
+            group,
+            parts,
+            domain,
+            block,
+            epochs,
+            passive,
+            until_poll,
+            own_up_to,
+            own,
+        })
     }
 
     /// The first member on another node than this one's.
@@ -350,6 +393,7 @@ struct Prepared {
 /// This member's part and block, and the card that tells of them.
 fn prepare(
     group: &Group<'_>,
+    kind: u64,
     spans: bool,
     unit: usize,
     options: WindowOptions,
@@ -367,8 +411,8 @@ fn prepare(
     let segment = world.segment();
     let own = |address, length| segment.heap_offset(world.rank(), address, length);
     let (kind, place) = match own(base, length) {
-        Some(offset) => (MAPPED, offset),
-        None if length == 0 => (MAPPED, 0),
+        Some(offset) => (kind, offset),
+        None if length == 0 => (kind, 0),
         None => (PRIVATE, base.addr().get() as u64),
     };
     let block_place = own(block.start(), bytes).unwrap_or(u64::MAX);
@@ -380,10 +424,8 @@ fn prepare(
     } else {
         (None, Vec::new())
     };
-    let reached = |by: fn(&Beyond) -> Remote| beyond.as_ref().map_or((0, 0), |it| parts_of(by(it)));
-    let (address, key) = reached(Beyond::part);
-    let (block_address, block_key) = reached(Beyond::block);
-    let (length, unit) = (length as u64, unit as u64);
+    let registered = beyond.as_ref().map_or_else(Registered::default, Beyond::registered);
+    let (part, length, unit) = (length, length as u64, unit as u64);
     let accumulates = if options.accumulates == Accumulates::Single { SINGLE } else { 0 };
     let card = Card {
         kind,
@@ -392,29 +434,25 @@ fn prepare(
         unit,
         block: block_place,
         accumulates,
-        address,
-        key,
-        block_address,
-        block_key,
+        beyond: registered,
         lock,
         desk,
     };
     // SAFETY: allocated zeroed and aligned to a page just now, for this, and kept as long.
     let block_words = unsafe { Block::new(block.start(), members) };
     opening.preset(&block_words.locks(), members, spans);
-    let own = Own { base, block_words, beyond, _block: block, _memory: keeper };
+    let attachments = (kind == DYNAMIC).then(RefCell::default);
+    let (_block, _memory) = (block, keeper);
+    let own = Own { base, length: part, block_words, beyond, attachments, _block, _memory };
     Ok(Prepared { own, card, addresses, opening })
-}
-
-const fn parts_of(there: Remote) -> (u64, u64) {
-    (there.address, there.key as u64)
 }
 
 /// The first part whose owner's private memory this rank cannot reach.
 fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
     let segment = world.segment();
     let is_barred = |part: &&Part| {
-        matches!(part.reach, Reach::Process(_)) && !world.turn().cma().reaches(&segment, part.rank)
+        matches!(part.reach.get(), Reach::Process(_))
+            && !world.turn().cma().reaches(&segment, part.rank)
     };
     parts.iter().find(is_barred).map(|part| part.rank)
 }

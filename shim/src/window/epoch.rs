@@ -6,7 +6,6 @@ use strait_core::progress::Fault;
 use strait_core::rma::{Block, Pair};
 use strait_core::sync::{Step, finish_look, reached};
 
-use super::far::after;
 use super::{Window, WindowError, unless_gone};
 use crate::Error;
 
@@ -186,8 +185,10 @@ impl Window<'_> {
             let part = &self.parts[target as usize];
             part.awaited.set(false);
             let number = epochs.pairs[target as usize].complete();
+            // A signal comes behind what the device does, not behind what the handler does.
+            let done = unless_gone(self.await_all_errands(part));
             let said = self.signal(Signal::Completion, target, number);
-            ended = ended.and(said);
+            ended = ended.and(done).and(said);
             reached(Step::WindowCompleted);
         }
         ended
@@ -209,7 +210,7 @@ impl Window<'_> {
             Signal::Post => Block::post_offset(place),
             Signal::Completion => Block::completion_offset(self.parts.len() as u32, place),
         };
-        unless_gone(self.write_word(far, after(far.block, offset), number))
+        unless_gone(self.write_word(far, far.block.after(offset), number))
     }
 
     /// Ends the exposure epoch: waits until all origins have completed.

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use strait_core::reduce::Op;
-use strait_core::rma::LaneError;
+use strait_core::rma::{ATTACHMENTS, LaneError};
 
 use crate::Rank;
 
@@ -49,6 +49,22 @@ pub enum WindowError {
         extent: usize,
         /// Bytes of the target's part.
         part: usize,
+    },
+    /// The displacement is in nothing that the target has attached, at least not any more; or what was to be detached is not attached.
+    Detached {
+        /// The target.
+        target: u32,
+        /// The displacement given.
+        displacement: usize,
+        /// Bytes from the displacement to the end of what the operation reaches.
+        extent: usize,
+    },
+    /// Nothing more can be attached.
+    Attachments,
+    /// The device cannot reach memory that was to be attached.
+    Registration {
+        /// Its bytes.
+        bytes: usize,
     },
     /// The origin's data are not as long as what they are for.
     Lengths {
@@ -135,6 +151,20 @@ impl fmt::Display for WindowError {
                 f,
                 "{extent} bytes at displacement {displacement} of {unit} bytes reach beyond the part of target {target}, \
                  which has {part} bytes"
+            ),
+            Self::Detached { target, displacement, extent } => write!(
+                f,
+                "{extent} bytes at displacement {displacement:#x} are in nothing that target {target} has attached: it was detached \
+                 since, was never attached, or is shorter"
+            ),
+            Self::Attachments => write!(
+                f,
+                "no more than {ATTACHMENTS} memories are attached at a time, and only to a dynamic window: detach one, or attach \
+                 larger ones"
+            ),
+            Self::Registration { bytes } => write!(
+                f,
+                "the device cannot reach {bytes} bytes that were to be attached: most likely RLIMIT_MEMLOCK is too low"
             ),
             Self::Lengths { origin, other } => write!(
                 f,

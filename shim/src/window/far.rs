@@ -3,6 +3,7 @@
 //! A put of few bytes is asked for and over; the device is done with it by the next flush. Everything else waits for the device
 //! here, because the origin's memory is borrowed for the call alone.
 
+use core::cell::Cell;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 
@@ -10,22 +11,22 @@ use strait_core::hca::{Access, Piece, Region, Remote};
 use strait_core::progress::{Channel, Fault, Part as Buffer, Way};
 use strait_core::rma::{Change, Lane, LaneError, SLOT, SLOTS};
 
+use super::part::Part;
 use super::{Window, WindowError};
 use crate::network::{JobDevice, LaneId};
 use crate::{Error, Rank, World};
 
 /// Where the device finds what is a member's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Far {
     pub(super) rank: Rank,
+    pub(super) place: u32,
     pub(super) lane: LaneId,
-    pub(super) part: Remote,
+    /// In a dynamic window what it was last looked up to be.
+    pub(super) part: Cell<Remote>,
     pub(super) block: Remote,
-}
-
-/// What lies `bytes` further on.
-pub(super) const fn after(there: Remote, bytes: usize) -> Remote {
-    Remote { address: there.address.wrapping_add(bytes as u64), key: there.key }
+    /// This member's trays at the other.
+    pub(super) trays: Remote,
 }
 
 /// A piece of an operation: the origin's memory, the place in the part, the length.
@@ -56,8 +57,10 @@ impl Window<'_> {
         self.ask(far, |lane, _| Ok(lane.is_done(number)?.then_some(())))
     }
 
-    /// Waits until the device has done all that was asked for, at the member.
-    pub(super) fn flush_far(&self, far: &Far) -> Result<(), Error> {
+    /// Waits until all that was asked for is done at the member, if the device does it.
+    pub(super) fn flush_far(&self, part: &Part) -> Result<(), Error> {
+        let Some(far) = &part.far else { return Ok(()) };
+        self.await_all_errands(part)?;
         self.ask(far, |lane, device| Ok(lane.is_flushed(device, far.block)?.then_some(())))
     }
 
@@ -165,7 +168,7 @@ impl Window<'_> {
         while done < length {
             // SAFETY: within the memory.
             let base = unsafe { base.add(done) };
-            let there = after(far.part, offset + done);
+            let there = far.part.get().after(offset + done);
             let (number, bytes) = self.ask(far, |lane, device| {
                 let bytes = (length - done).min(lane.longest());
                 let piece = Piece { base, length: bytes as u32, key };
@@ -225,7 +228,7 @@ impl Fetched<'_, '_> {
     /// As for [`Window::copy_far`], until what was read is taken. The piece fits a slot.
     unsafe fn move_short(&mut self, way: Way, piece: Stretch) -> Result<(), Error> {
         let (base, offset, length) = piece;
-        let there = after(self.far.part, offset);
+        let there = self.far.part.get().after(offset);
         match way {
             Way::Write => {
                 let from = Buffer { base, length };

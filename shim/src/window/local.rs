@@ -15,10 +15,10 @@ use crate::endpoint::{part_of, part_of_mut};
 /// copied in and out, and numbers are read and written whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Local<'window> {
-    base: NonNull<u8>,
-    length: usize,
-    place: u32,
-    window: PhantomData<&'window ()>,
+    pub(super) base: NonNull<u8>,
+    pub(super) length: usize,
+    pub(super) place: u32,
+    pub(super) window: PhantomData<&'window ()>,
 }
 
 impl Window<'_> {
@@ -36,8 +36,8 @@ impl Window<'_> {
     /// MPI-4.1 §12.2.3, `MPI_WIN_SHARED_QUERY`.
     #[must_use]
     pub fn mapped(&self, place: u32) -> Option<Local<'_>> {
-        let part = self.part(place).ok()?;
-        let Reach::Mapped(base) = part.reach else { return None };
+        let part = self.part(place).ok().filter(|part| !part.is_dynamic)?;
+        let Reach::Mapped(base) = part.reach.get() else { return None };
         Some(Local { base, length: part.length, place, window: PhantomData })
     }
 }

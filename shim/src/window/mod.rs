@@ -8,11 +8,13 @@
 //! synchronisation adds is the order in which ranks see each other's operations.
 
 mod accumulate;
+mod attach;
 mod beyond;
 mod card;
 mod combine_far;
 mod create;
 mod epoch;
+mod errand;
 mod error;
 mod expose;
 mod far;
@@ -31,6 +33,7 @@ use strait_core::lmt::Direction;
 use strait_core::progress::{Cursor, Part as Buffer};
 use strait_core::rma::{self, Block, Shape};
 
+pub use attach::Attached;
 pub use epoch::Assert;
 pub use error::WindowError;
 pub use expose::Exposable;
@@ -122,6 +125,8 @@ pub struct Window<'world> {
     epochs: RefCell<Epochs>,
     passive: Passive,
     until_poll: Cell<u32>,
+    /// Bytes of the longest accumulate between nodes that this member carries out by itself.
+    own_up_to: Cell<usize>,
     /// What this member gave; peers may reach it until [`Window::free`].
     own: ManuallyDrop<Own>,
 }
@@ -146,10 +151,12 @@ impl<'world> Window<'world> {
         self.domain
     }
 
-    /// Whether an operation needs the target's processor to come to its end. None does.
+    /// Whether an operation may need the target's processor to come to its end: its calls of the library, or its progress thread. Only
+    /// accumulates do, between nodes, if they are longer than [`Window::hand_over_above`] says.
     #[must_use]
-    pub const fn needs_target(&self, _operation: Operation) -> bool {
-        false
+    pub fn needs_target(&self, operation: Operation) -> bool {
+        let is_handed_over = self.hands_over() && self.own_up_to.get() < usize::MAX;
+        matches!(operation, Operation::Accumulate) && is_handed_over
     }
 
     /// Bytes and displacement unit of the target's part.
@@ -266,9 +273,7 @@ impl<'world> Window<'world> {
         let rank = *rank;
         rma::flush();
         self.poll_sometimes()?;
-        if let Some(far) = &self.part(target)?.far {
-            self.flush_far(far)?;
-        }
+        self.flush_far(self.part(target)?)?;
         match self.world.turn().gone(rank) {
             None => Ok(()),
             Some(how) => Err(how.fault(rank).into()),
@@ -288,8 +293,8 @@ impl<'world> Window<'world> {
     pub fn flush_all(&self) -> Result<(), Error> {
         rma::flush();
         self.poll_sometimes()?;
-        let fars = self.parts.iter().filter_map(|part| part.far.as_ref());
-        fars.map(|far| unless_gone(self.flush_far(far))).fold(Ok(()), Result::and)
+        let all = self.parts.iter().map(|part| unless_gone(self.flush_far(part)));
+        all.fold(Ok(()), Result::and)
     }
 
     /// Completes this rank's operations here: their buffers may be used again. They are complete anyway.

@@ -18,15 +18,20 @@ use crate::{Error, Rank};
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) rank: Rank,
-    pub(super) reach: Reach,
+    /// In a dynamic window how what was last looked up is reached.
+    pub(super) reach: Cell<Reach>,
     /// Bytes.
     pub(super) length: usize,
+    /// Its bytes are attached to it, and looked up.
+    pub(super) is_dynamic: bool,
     /// Bytes of one displacement.
     pub(super) unit: usize,
     /// Its words, if they are mapped here.
     pub(super) block: Option<Block>,
     /// Where the device finds it, in a window that spans nodes.
     pub(super) far: Option<Far>,
+    /// Errands that this member has sent there.
+    pub(super) errands: Cell<u64>,
     /// Whether an access epoch was started whose post has not been seen, or whose lock is not had.
     pub(super) awaited: Cell<bool>,
 }
@@ -71,6 +76,7 @@ impl Window<'_> {
         let end = offset.and_then(|offset| offset.checked_add(extent));
         match (offset, end) {
             (Some(offset), Some(end)) if end <= part.length => Ok((part, offset)),
+            _ if part.is_dynamic => self.locate_attached(part, target, displacement, extent),
             _ => Err(beyond(part, target, displacement, extent)),
         }
     }
@@ -112,7 +118,7 @@ impl Window<'_> {
         origin: NonNull<u8>,
         length: usize,
     ) -> Result<(), Error> {
-        match part.reach {
+        match part.reach.get() {
             Reach::Mapped(base) => {
                 // SAFETY: by the contract; parts are valid as long as the window, which has not been freed.
                 unsafe { copy_mapped(base, offset, direction, origin, length) };
@@ -166,7 +172,7 @@ impl Window<'_> {
         shape: &Shape<'_>,
     ) -> Result<(), Error> {
         let (mut pieces, mut far) = (Vec::new(), Vec::new());
-        shape.pieces(origin, |local, within, length| match part.reach {
+        shape.pieces(origin, |local, within, length| match part.reach.get() {
             Reach::Mapped(base) => {
                 // SAFETY: by the contract.
                 unsafe { copy_mapped(base, offset + within, direction, local, length) };

@@ -5,7 +5,8 @@
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::hca::Access;
-use strait_core::progress::{Channel, Part as Buffer, Status, Way};
+use strait_core::lmt::Direction;
+use strait_core::progress::{Channel, Owner, Part as Buffer, Status, Way};
 use strait_core::reduce::Op;
 use strait_core::rma::SLOT;
 
@@ -35,14 +36,8 @@ impl<'scope> Scope<'scope, '_> {
     ) -> Result<Request<'scope>, Error> {
         let buffer = part_of(bytemuck::must_cast_slice(data));
         // SAFETY: `data` is borrowed for 'scope, and when that ends no transfer of the scope goes on.
-        let begun = unsafe { self.begin(window, Way::Write, buffer, target, displacement) }?;
-        begun.map_or_else(
-            || {
-                window.put(data, target, displacement)?;
-                self.over(window, target, buffer.length)
-            },
-            Ok,
-        )
+        let begun = unsafe { window.begin_put_as(self.owner(), buffer, target, displacement) };
+        Ok(self.keep(begun?))
     }
 
     /// As [`Window::get`], and `buffer` has the bytes when the request is over.
@@ -61,14 +56,10 @@ impl<'scope> Scope<'scope, '_> {
         target: u32,
         displacement: usize,
     ) -> Result<Request<'scope>, Error> {
-        let into = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
+        let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
         // SAFETY: as in `rput`.
-        let begun = unsafe { self.begin(window, Way::Read, into, target, displacement) }?;
-        if let Some(request) = begun {
-            return Ok(request);
-        }
-        window.get(buffer, target, displacement)?;
-        self.over(window, target, into.length)
+        let begun = unsafe { window.begin_get_as(self.owner(), buffer, target, displacement) };
+        Ok(self.keep(begun?))
     }
 
     /// As [`Window::accumulate`]. It is over when the call returns.
@@ -89,7 +80,7 @@ impl<'scope> Scope<'scope, '_> {
         op: Op,
     ) -> Result<Request<'scope>, Error> {
         window.accumulate(data, target, displacement, op)?;
-        self.over(window, target, size_of_val(data))
+        Ok(self.keep(window.over(target, size_of_val(data))?))
     }
 
     /// As [`Window::get_accumulate`]. It is over when the call returns.
@@ -111,48 +102,125 @@ impl<'scope> Scope<'scope, '_> {
         op: Op,
     ) -> Result<Request<'scope>, Error> {
         window.get_accumulate(data, results, target, displacement, op)?;
-        self.over(window, target, size_of_val(data))
+        Ok(self.keep(window.over(target, size_of_val(data))?))
+    }
+}
+
+impl Window<'_> {
+    /// As [`Scope::rput`], for a caller who keeps the buffer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::rput`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`crate::Endpoint::begin_send`].
+    pub unsafe fn begin_put(
+        &self,
+        data: Buffer,
+        target: u32,
+        displacement: usize,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: by the contract.
+        unsafe { self.begin_put_as(Owner::UNSCOPED, data, target, displacement) }
     }
 
-    fn over(
-        &'scope self,
-        window: &Window<'_>,
+    /// As [`Scope::rget`], for a caller who keeps the buffer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::rget`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`crate::Endpoint::begin_recv`].
+    pub unsafe fn begin_get(
+        &self,
+        buffer: Buffer,
         target: u32,
-        bytes: usize,
-    ) -> Result<Request<'scope>, Error> {
-        let source = window.part(target)?.rank;
-        Ok(self.keep(Unscoped::done(Ok(Status { source, tag: 0, bytes }))))
+        displacement: usize,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: by the contract.
+        unsafe { self.begin_get_as(Owner::UNSCOPED, buffer, target, displacement) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Window::begin_put`].
+    unsafe fn begin_put_as(
+        &self,
+        owner: Owner,
+        data: Buffer,
+        target: u32,
+        displacement: usize,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: by the contract.
+        if let Some(begun) = unsafe { self.begin(owner, Way::Write, data, target, displacement) }? {
+            return Ok(begun);
+        }
+        let (part, offset) = self.locate(target, displacement, data.length)?;
+        // SAFETY: in the part, by `locate`; the data by the contract.
+        unsafe { self.copy(part, offset, Direction::Write, data.base, data.length) }?;
+        self.over(target, data.length)
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Window::begin_get`].
+    unsafe fn begin_get_as(
+        &self,
+        owner: Owner,
+        buffer: Buffer,
+        target: u32,
+        displacement: usize,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: by the contract.
+        if let Some(begun) = unsafe { self.begin(owner, Way::Read, buffer, target, displacement) }?
+        {
+            return Ok(begun);
+        }
+        let (part, offset) = self.locate(target, displacement, buffer.length)?;
+        // SAFETY: in the part, by `locate`; the buffer by the contract.
+        unsafe { self.copy(part, offset, Direction::Read, buffer.base, buffer.length) }?;
+        self.over(target, buffer.length)
+    }
+
+    /// What is over already.
+    fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
+        let source = self.part(target)?.rank;
+        Ok(Unscoped::done(Ok(Status { source, tag: 0, bytes })))
     }
 
     /// Begins a transfer. `None`: this one is none that goes on by itself, and nothing was done.
     ///
     /// # Safety
     ///
-    /// The buffer is valid for the reads or writes of the device until the request or the scope is over.
+    /// The buffer is valid for the reads or writes of the device until the operation is over.
     unsafe fn begin(
-        &'scope self,
-        window: &'scope Window<'_>,
+        &self,
+        owner: Owner,
         way: Way,
         buffer: Buffer,
         target: u32,
         displacement: usize,
-    ) -> Result<Option<Request<'scope>>, Error> {
+    ) -> Result<Option<Unscoped>, Error> {
         if buffer.length <= SLOT {
             return Ok(None);
         }
-        let (part, offset) = window.locate(target, displacement, buffer.length)?;
+        let (part, offset) = self.locate(target, displacement, buffer.length)?;
         let Some(far) = part.far.as_ref().filter(|_| part.block.is_none()) else { return Ok(None) };
         let access = match way {
             Way::Read => Access::LOCAL,
             Way::Write => Access::LOCAL_READ,
         };
-        let world = window.world;
+        let world = self.world;
         // SAFETY: by the contract; it is released when the transfer has ended.
         let region = world.with_network(|network| unsafe { network.register(buffer, access) });
         let Some(region) = region.flatten() else { return Ok(None) };
         let near = (buffer.base, region.local_key);
         // SAFETY: by the contract, and registered.
-        let asked = unsafe { window.ask_registered(far, way, near, offset, buffer.length) };
+        let asked = unsafe { self.ask_registered(far, way, near, offset, buffer.length) };
         let Far { rank, lane, .. } = *far;
         let last = match asked {
             Ok(last) => last,
@@ -164,9 +232,9 @@ impl<'scope> Scope<'scope, '_> {
                 return Err(error);
             }
         };
-        let (owner, bytes) = (self.owner(), buffer.length);
+        let bytes = buffer.length;
         let transfer = Transfer { owner, rank, lane, last, region, bytes };
         let id = world.with_network(|network| network.keep(transfer));
-        Ok(id.map(|id| self.keep(Unscoped::transferring(id))))
+        Ok(id.map(Unscoped::transferring))
     }
 }

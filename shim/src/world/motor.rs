@@ -212,5 +212,6 @@ impl Motor<'_> {
 #[inline(never)]
 fn poll(engine: &mut ShmEngine, network: &mut network::Device) -> Result<bool, ProgressError> {
     network.poll();
-    engine.poll_network(network)
+    let moved = engine.poll_network(network)?;
+    Ok(network.serve(|rank| engine.gone(rank).is_some())? | moved)
 }

@@ -39,8 +39,12 @@ impl World {
     }
 
     /// Makes progress until `look` finds what it looks for. What that is comes by progress, by the end of a peer, or with
-    /// a ring of the doorbell.
-    pub(crate) fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
+    /// a ring of the doorbell. `look` may make calls on this world.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`], [`Error::OutOfMemory`]: no progress can be made.
+    pub fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
         // A progress thread has nothing to do meanwhile.
         let _turn = self.turn();
         let mut patience = Patience::new(self.spin);

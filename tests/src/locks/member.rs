@@ -197,7 +197,7 @@ impl Member {
                     Outcome::Taken => return Doing::Holding(How::Cpu),
                     Outcome::Again => {}
                     Outcome::Held(state) => {
-                        wait = Some(Wait::new(Word::Cpu, found, Some(state), target))
+                        wait = Some(Wait::new(Word::Cpu, found, Some(state), target));
                     }
                 }
             }

@@ -1,5 +1,7 @@
 //! Copies of pages and more into memory that another core reads next.
 
+use super::copy_cached;
+
 /// How a copy stores what it copies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stores {
@@ -19,7 +21,7 @@ pub unsafe fn copy_bulk(source: *const u8, destination: *mut u8, length: usize, 
     // SAFETY: by the contract.
     unsafe {
         match stores {
-            Stores::Cached => source.copy_to_nonoverlapping(destination, length),
+            Stores::Cached => copy_cached(source, destination, length),
             Stores::NonTemporal => stream(source, destination, length),
         }
     }

@@ -1,8 +1,10 @@
-//! Copies that `memcpy` does not serve: those too short for a call, here, and those round the caches.
+//! Copies that `memcpy` does not serve: those too short for a call, here; those of kilobytes; those round the caches.
 
 mod bulk;
+mod wide;
 
 pub use bulk::{Stores, copy_bulk};
+pub use wide::copy_cached;
 
 /// Copies `length` bytes, at most 48, without a loop or a call: overlapping loads and stores of a fixed size.
 ///

@@ -243,6 +243,39 @@ pub(crate) struct MsgRma {
     pub(crate) data: u64,
 }
 
+/// `struct fi_ioc`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Ioc {
+    pub(crate) addr: *mut c_void,
+    pub(crate) count: usize,
+}
+
+/// `struct fi_rma_ioc`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct RmaIoc {
+    pub(crate) addr: u64,
+    pub(crate) count: usize,
+    pub(crate) key: u64,
+}
+
+/// `struct fi_msg_atomic`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MsgAtomic {
+    pub(crate) msg_iov: *const Ioc,
+    pub(crate) desc: *mut *mut c_void,
+    pub(crate) iov_count: usize,
+    pub(crate) addr: FiAddr,
+    pub(crate) rma_iov: *const RmaIoc,
+    pub(crate) rma_iov_count: usize,
+    pub(crate) datatype: u32,
+    pub(crate) op: u32,
+    pub(crate) context: *mut c_void,
+    pub(crate) data: u64,
+}
+
 /// `struct fi_atomic_attr`.
 #[derive(Debug)]
 #[repr(C)]

@@ -35,6 +35,8 @@ pub(crate) mod flag {
     pub(crate) const RMA: u64 = 1 << 2;
     /// Messages with tags.
     pub(crate) const TAGGED: u64 = 1 << 3;
+    /// Atomic operations on remote memory.
+    pub(crate) const ATOMIC: u64 = 1 << 4;
     /// Reading.
     pub(crate) const READ: u64 = 1 << 8;
     /// Writing.
@@ -77,6 +79,10 @@ pub(crate) mod flag {
     pub(crate) const DISCARD: u64 = 1 << 58;
     /// As a flag of binding: completions only where [`COMPLETION`] says so.
     pub(crate) const SELECTIVE_COMPLETION: u64 = 1 << 59;
+    /// As a flag of `query_atomic`: operations that give the old value.
+    pub(crate) const FETCH_ATOMIC: u64 = 1 << 58;
+    /// As a flag of `query_atomic`: operations that compare.
+    pub(crate) const COMPARE_ATOMIC: u64 = 1 << 59;
     /// As a flag of `av_open`: insertion is told by an event.
     pub(crate) const EVENT: u64 = COMPLETION;
 }

@@ -4,8 +4,8 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use super::{
-    AtomicAttr, AvAttr, CntrAttr, CqAttr, CqErrEntry, FabricAttr, FiAddr, Fid, Info, IoVec, MrAttr,
-    Msg, MsgRma, MsgTagged, Ssize, Status, errno,
+    AtomicAttr, AvAttr, CntrAttr, CqAttr, CqErrEntry, FabricAttr, FiAddr, Fid, Info, IoVec, Ioc,
+    MrAttr, Msg, MsgAtomic, MsgRma, MsgTagged, Ssize, Status, errno,
 };
 
 /// What stands where nothing is served. By the C calling conventions of the platforms that Strait runs on, a caller that passes
@@ -168,6 +168,22 @@ tables! {
         inject: unsafe extern "C" fn(Obj, *const c_void, usize, FiAddr, u64, u64) -> Ssize,
         writedata: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, u64, FiAddr, u64, u64, Ctx) -> Ssize,
         injectdata: unsafe extern "C" fn(Obj, *const c_void, usize, u64, FiAddr, u64, u64) -> Ssize,
+    }
+    /// `struct fi_ops_atomic`.
+    OpsAtomic {
+        write: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, FiAddr, u64, u64, u32, u32, Ctx) -> Ssize,
+        writev: unsafe extern "C" fn(Obj, *const Ioc, *mut Desc, usize, FiAddr, u64, u64, u32, u32, Ctx) -> Ssize,
+        writemsg: unsafe extern "C" fn(Obj, *const MsgAtomic, u64) -> Ssize,
+        inject: unsafe extern "C" fn(Obj, *const c_void, usize, FiAddr, u64, u64, u32, u32) -> Ssize,
+        readwrite: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, *mut c_void, Desc, FiAddr, u64, u64, u32, u32, Ctx) -> Ssize,
+        readwritev: Absent,
+        readwritemsg: unsafe extern "C" fn(Obj, *const MsgAtomic, *mut Ioc, *mut Desc, usize, u64) -> Ssize,
+        compwrite: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, *const c_void, Desc, *mut c_void, Desc, FiAddr, u64, u64, u32, u32, Ctx) -> Ssize,
+        compwritev: Absent,
+        compwritemsg: unsafe extern "C" fn(Obj, *const MsgAtomic, *const Ioc, *mut Desc, usize, *mut Ioc, *mut Desc, usize, u64) -> Ssize,
+        writevalid: unsafe extern "C" fn(Obj, u32, u32, *mut usize) -> Status,
+        readwritevalid: unsafe extern "C" fn(Obj, u32, u32, *mut usize) -> Status,
+        compwritevalid: unsafe extern "C" fn(Obj, u32, u32, *mut usize) -> Status,
     }
 }
 

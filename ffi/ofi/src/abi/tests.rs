@@ -222,6 +222,22 @@ fn structures(lines: &mut Lines) {
         context,
         data
     );
+    structure!(lines, Ioc = "fi_ioc", addr, count);
+    structure!(lines, RmaIoc = "fi_rma_ioc", addr, count, key);
+    structure!(
+        lines,
+        MsgAtomic = "fi_msg_atomic",
+        msg_iov,
+        desc,
+        iov_count,
+        addr,
+        rma_iov,
+        rma_iov_count,
+        datatype,
+        op,
+        context,
+        data
+    );
     structure!(lines, AtomicAttr = "fi_atomic_attr", count, size);
 }
 
@@ -359,6 +375,9 @@ fn constants(lines: &mut Lines) {
         flag::MSG = "FI_MSG",
         flag::RMA = "FI_RMA",
         flag::TAGGED = "FI_TAGGED",
+        flag::ATOMIC = "FI_ATOMIC",
+        flag::FETCH_ATOMIC = "FI_FETCH_ATOMIC",
+        flag::COMPARE_ATOMIC = "FI_COMPARE_ATOMIC",
         flag::READ = "FI_READ",
         flag::WRITE = "FI_WRITE",
         flag::RECV = "FI_RECV",

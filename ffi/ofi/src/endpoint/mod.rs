@@ -1,5 +1,6 @@
 //! An endpoint: a rank of the universe, and the calls that libfabric makes for it.
 
+mod atomic;
 mod msg;
 mod rma;
 mod tagged;
@@ -9,8 +10,8 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 
 use crate::abi::{
-    ADDR_UNSPEC, FiAddr, Fid, Info, OpsCm, OpsEp, OpsMsg, OpsRma, OpsTagged, Ssize, Status, absent,
-    class, command, errno, flag,
+    ADDR_UNSPEC, FiAddr, Fid, Info, OpsAtomic, OpsCm, OpsEp, OpsMsg, OpsRma, OpsTagged, Ssize,
+    Status, absent, class, command, errno, flag,
 };
 use crate::av::{Av, give_name};
 use crate::cntr::Cntr;
@@ -30,7 +31,7 @@ pub(crate) struct Endpoint {
     msg: *const OpsMsg,
     rma: *const OpsRma,
     tagged: *const OpsTagged,
-    atomic: *const c_void,
+    atomic: *const OpsAtomic,
     collective: *const c_void,
     domain: *const Domain,
     av: Cell<*const Av>,
@@ -166,7 +167,7 @@ pub(crate) unsafe extern "C" fn open(
     // SAFETY: by the contract.
     let domain = unsafe { Domain::of(domain) };
     let universe = domain.universe();
-    let traffic = match universe.port().and_then(Traffic::new) {
+    let traffic = match universe.port().and_then(|port| Traffic::new(port, domain)) {
         Ok(traffic) => traffic,
         Err(error) => return domain::failed(&error),
     };
@@ -185,7 +186,7 @@ pub(crate) unsafe extern "C" fn open(
         msg: msg::ops(),
         rma: rma::ops(),
         tagged: tagged::ops(),
-        atomic: ptr::null(),
+        atomic: atomic::ops(),
         collective: ptr::null(),
         domain,
         av: Cell::new(ptr::null()),

@@ -45,7 +45,9 @@ impl Traffic {
                 }
             }
             Kind::Written => self.written(source, flags, head),
-            Kind::Msg | Kind::Tagged | Kind::Atomic | Kind::AtomicDone => {}
+            Kind::Atomic => self.serve_atomic(source, head, body),
+            Kind::AtomicDone => self.finish_atomic(head, body),
+            Kind::Msg | Kind::Tagged => {}
         }
     }
 

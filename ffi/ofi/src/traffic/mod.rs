@@ -5,13 +5,14 @@
 //! not serve, it puts heads into its own queue of unexpected messages, which is emptied at once ([`Traffic::drain`]).
 
 mod arrive;
+mod atomic;
 mod outlets;
 mod receive;
 mod remote;
 mod send;
 
 use core::ffi::c_void;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use strait::port::Port;
@@ -22,9 +23,11 @@ use strait_core::rndv::Rendezvous;
 
 use crate::abi::errno;
 use crate::buffer::Buffer;
+use crate::domain::Domain;
 use crate::matching::Queue;
 use crate::wire::{Away, DATA, HEADS, Head, INLINE_MAX};
 
+pub(crate) use atomic::{ATOMIC_MAX, Atomic};
 pub(crate) use outlets::{OPS, Op, Outlets};
 pub(crate) use receive::{Look, Receive};
 pub(crate) use remote::Access;
@@ -38,6 +41,9 @@ const AT_ONCE: u32 = 64;
 
 /// Looks in vain between two of Strait's own progress, which looks who is gone.
 const IDLE: u32 = 16;
+
+/// Looks in vain after which another process may have the processor.
+const YIELD: u32 = 1024;
 
 /// Looks in vain between two searches for receives whose sources are gone.
 const REAP: u32 = 4096;
@@ -56,6 +62,8 @@ pub(crate) enum Lane {
 /// The messages of one endpoint.
 pub(crate) struct Traffic {
     port: Port,
+    /// It outlives its endpoints.
+    domain: *const Domain,
     pub(crate) out: Outlets,
     lanes: [Queue<Receive, Kept>; 2],
     /// Messages that were found and claimed, by the context of the operation that did.
@@ -69,6 +77,12 @@ pub(crate) struct Traffic {
     /// Sends whose deliveries will be told, by destination and number.
     undelivered: HashMap<(u32, u64), How>,
     next_number: u32,
+    /// Atomic operations whose answers have not come, oldest first.
+    atomics: VecDeque<atomic::Waiting>,
+    next_atomic: u64,
+    /// Where requests for them are put together, and answers.
+    request: Box<[u8]>,
+    answer: Box<[u8]>,
     idle: u32,
     /// Smallest room that a buffer for many messages goes on with, bytes.
     pub(crate) min_multi: usize,
@@ -108,11 +122,12 @@ impl Traffic {
     /// # Errors
     ///
     /// [`Error::OutOfMemory`].
-    pub(crate) fn new(port: Port) -> Result<Self, Error> {
+    pub(crate) fn new(port: Port, domain: *const Domain) -> Result<Self, Error> {
         // The head of a message says that it comes before its receive is posted to Strait.
         port.choose_rendezvous(DATA, Rendezvous::Plain)?;
         Ok(Self {
             port,
+            domain,
             out: Outlets::default(),
             lanes: [Queue::default(), Queue::default()],
             claimed: Vec::new(),
@@ -121,6 +136,10 @@ impl Traffic {
             pending: Vec::new(),
             undelivered: HashMap::new(),
             next_number: 0,
+            atomics: VecDeque::new(),
+            next_atomic: 0,
+            request: vec![0; atomic::REQUEST_MAX].into(),
+            answer: vec![0; atomic::ANSWER_MAX].into(),
             idle: 0,
             min_multi: 64,
         })
@@ -196,6 +215,9 @@ impl Traffic {
         if self.idle.is_multiple_of(IDLE) {
             self.work();
         }
+        if self.idle.is_multiple_of(YIELD) {
+            std::thread::yield_now();
+        }
     }
 
     /// Takes heads out of Strait's queue of unexpected messages.
@@ -263,6 +285,7 @@ impl Traffic {
             }
             orphans.into_iter().for_each(|receive| self.give_up(lane, &receive, errno::ECONNRESET));
         }
+        self.reap_atomics();
         let port = &self.port;
         let lost = self.undelivered.keys().filter(|(rank, _)| port.gone(*rank).is_some());
         let lost: Vec<_> = lost.copied().collect();

@@ -32,6 +32,11 @@ impl Traffic {
     ///
     /// The user's memory is valid; and for an access to this process's own, that too.
     pub(crate) unsafe fn access(&mut self, access: Access, buffer: &Buffer) -> Ssize {
+        // The kernel would overtake them.
+        if self.has_atomics(access.rank) {
+            self.progress();
+            return -(errno::EAGAIN as Ssize);
+        }
         // SAFETY: by the contract.
         let done = unsafe { self.copy(access, buffer) };
         let length = buffer.length();

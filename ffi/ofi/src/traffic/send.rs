@@ -244,7 +244,7 @@ impl Traffic {
 
 /// Why a send did not begin.
 #[cold]
-fn refusal(error: &StartError) -> Ssize {
+pub(super) fn refusal(error: &StartError) -> Ssize {
     let number = match error {
         StartError::Peer(fault) => errno_of(*fault),
         StartError::OutOfMemory(_) => errno::EAGAIN,

@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod info;
+mod mpi_env;
 mod payload;
 mod ranks;
 mod run;
@@ -29,6 +30,7 @@ enum Command {
     Bench(bench::Bench),
     Info(info::Info),
     Tune(tune::Tune),
+    MpiEnv(mpi_env::MpiEnv),
     #[command(name = "__rank", hide = true)]
     Rank(ranks::Rank),
 }
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Some(Command::Bench(bench)) => bench.execute(),
         Some(Command::Info(info)) => info.execute(),
         Some(Command::Tune(tune)) => tune.execute(),
+        Some(Command::MpiEnv(mpi_env)) => mpi_env.execute(),
         Some(Command::Rank(rank)) => rank.execute(),
         None => demo::Demo::default().execute(),
     };

@@ -11,7 +11,6 @@ use super::desk::{Desk, TwoWords};
 use super::{Counts, LockDesign, Passive, Standing, Target, Way, WindowOptions};
 use crate::window::WindowError;
 use crate::window::card::Card;
-use crate::window::far::after;
 use crate::window::part::Part;
 use crate::{Error, Group, Rank, World};
 
@@ -107,8 +106,8 @@ impl Opening {
         if has_desk {
             let own = &parts[group.place() as usize];
             let hybrid = own.far.as_ref().filter(|_| way == Way::Hybrid).map(|far| {
-                let offset = Block::locks_offset(parts.len() as u32) + Words::NETWORK;
-                let network = (far.lane, after(far.block, offset));
+                let words = Block::locks_offset(parts.len() as u32) + Words::NETWORK;
+                let network = (far.lane, far.block.after(words));
                 TwoWords::new(block.locks(), network, self.options.policy.policy())
             });
             let desks = cards.iter().map(|card| card.desk).collect();

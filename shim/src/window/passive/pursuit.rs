@@ -12,7 +12,6 @@ use super::far::{FarWord, Reached};
 use super::message::{Answer, Word};
 use super::{Standing, Way, count};
 use crate::Error;
-use crate::window::far::after;
 use crate::window::part::Part;
 use crate::window::{Assert, Window, WindowError};
 
@@ -470,7 +469,7 @@ impl Window<'_> {
     pub(super) fn far_word(&self, member: u32, offset: usize) -> Result<Reached<'_, '_>, Error> {
         let Part { far, rank, .. } = self.part(member)?;
         let far = far.as_ref().ok_or(WindowError::OtherNode { rank: *rank })?;
-        let there: Remote = after(far.block, Block::locks_offset(self.parts.len() as u32) + offset);
+        let there: Remote = far.block.after(Block::locks_offset(self.parts.len() as u32) + offset);
         Ok(Reached::Far(FarWord { window: self, far, there }))
     }
 }

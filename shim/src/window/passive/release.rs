@@ -28,7 +28,7 @@ impl Window<'_> {
         }
         let held = standing.replace(Standing::None);
         rma::flush();
-        let flushed = part.far.as_ref().map_or(Ok(()), |far| self.flush_far(far));
+        let flushed = self.flush_far(part);
         // Whatever became of the operations: others are waiting.
         let released = self.give_lock_back(target, held);
         self.poll_sometimes()?;

@@ -58,7 +58,9 @@ impl Stream {
     /// Asserts that what has arrived is the beginning of what was put.
     pub(super) fn assert_right(&self) {
         assert!(self.received <= self.named, "{:?}: more came out than went in", self.way);
-        assert!(self.is_right(), "{:?}: a byte differs", self.way);
+        let differs = |at: &usize| self.got[*at] != self.bytes[*at];
+        let first = (0..self.received).find(differs);
+        assert_eq!(first, None, "{:?}: of {} bytes one differs", self.way, self.received);
     }
 
     /// Whether every byte that has arrived is the one that was put.

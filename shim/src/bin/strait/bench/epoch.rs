@@ -96,11 +96,14 @@ struct Rdma<'a> {
     partner: u32,
     /// A buffer of the origin's for each operation.
     buffers: Vec<Vec<u64>>,
+    /// Longest accumulate that the origin carries out by itself, if that is not left to the library.
+    own_up_to: Option<usize>,
 }
 
 impl Sides for Rdma<'_> {
     fn origin(&mut self, plan: &Plan, processor: Processor) -> Result<(), strait::Error> {
-        let Self { endpoint, window, partner, ref mut buffers } = *self;
+        let Self { endpoint, window, partner, ref mut buffers, own_up_to } = *self;
+        own_up_to.into_iter().for_each(|bytes| window.hand_over_above(bytes));
         window.start(&[partner], Assert::NONE)?;
         endpoint.scope(|scope| {
             let mut requests = Vec::new();
@@ -241,7 +244,7 @@ const CONTEXT: u32 = 2;
 pub(super) const fn steps(verb: Verb, sizes: usize) -> usize {
     match verb {
         Verb::Put | Verb::Get => 3 + sizes,
-        Verb::Accumulate => 1 + sizes,
+        Verb::Accumulate => 1 + 2 * sizes,
     }
 }
 
@@ -271,7 +274,8 @@ pub(super) fn run(
             packed: vec![0; BURST * (HEAD + PACKED)],
             operand: vec![0; words],
         };
-        let rdma = Rdma { endpoint, window: &window, partner, buffers: buffers() };
+        let (window, buffers) = (&window, buffers());
+        let rdma = Rdma { endpoint, window, partner, buffers, own_up_to: None };
         let mut baseline = Epochs::new(plan, processor, baseline);
         let mut work = Epochs::new(plan, processor, rdma);
         let mut samples = measure(stage, effort, Some(&mut baseline), &mut work)?;
@@ -282,8 +286,35 @@ pub(super) fn run(
         }
         tell(stage, report, verb.name(), name, plan.bytes, Some("send_recv"), &samples)?;
     }
+    if verb == Verb::Accumulate {
+        hand_over(stage, effort, (&window, processor), sizes, report)?;
+    }
     stage.barrier()?;
     window.free()?;
+    Ok(())
+}
+
+/// Each size by the target's handler, beside the same under a lock (`[OneSided04]` §3.4.8).
+fn hand_over(
+    stage: &Stage<'_>,
+    effort: Effort,
+    (window, processor): (&Window<'_>, Processor),
+    sizes: &[usize],
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
+    for &bytes in sizes {
+        let bytes = bytes.next_multiple_of(8);
+        let by = |own_up_to| {
+            let (endpoint, partner) = (stage.endpoint, stage.partner);
+            let buffers = vec![vec![1_u64; bytes / 8]];
+            let rdma = Rdma { endpoint, window, partner, buffers, own_up_to: Some(own_up_to) };
+            Epochs::new(Plan::burst(Verb::Accumulate, 1, bytes), processor, rdma)
+        };
+        let (mut lock, mut handler) = (by(usize::MAX), by(0));
+        let samples = measure(stage, effort, Some(&mut lock), &mut handler)?;
+        let name = format!("{}, by the handler beside a lock", stats::bytes(bytes));
+        tell(stage, report, "accumulate", name, bytes, Some("lock"), &samples)?;
+    }
     Ok(())
 }
 

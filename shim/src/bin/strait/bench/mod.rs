@@ -2,8 +2,10 @@
 
 mod bandwidth;
 mod barrier;
+mod both_ways;
 pub(crate) mod cacheline;
 mod computation;
+mod crowd;
 mod depth;
 mod epoch;
 mod halo;
@@ -226,7 +228,7 @@ impl Bench {
             Kind::Put(_) => window::steps(stage, Verb::Put, sizes.len()),
             Kind::Get(_) => window::steps(stage, Verb::Get, sizes.len()),
             Kind::Accumulate(_) => window::steps(stage, Verb::Accumulate, sizes.len()),
-            Kind::Sync(_) => window::SYNC_STEPS,
+            Kind::Sync(_) => window::sync_steps(stage),
             Kind::Lock(ref locks) => locks.steps(),
             Kind::Rendezvous(ref kind) => kind.steps(stage),
             Kind::Cacheline(_) => 4,

@@ -11,13 +11,14 @@ use strait::{Assert, Op, Window};
 use strait_core::sync::Ordering;
 
 use super::cacheline::{Bounce, HandOver};
-use super::epoch;
+use super::crowd::{Many, Work};
 use super::lane::Lane;
 use super::memory::Memory;
 use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, Sample, measure};
 use super::stage::Stage;
 use super::stats::{self, Summary, time};
+use super::{both_ways, crowd, epoch};
 
 /// Operations between two flushes in a bandwidth (`[OneSided04]` §3.4.3).
 pub(super) const BURST: usize = 16;
@@ -42,17 +43,32 @@ impl Verb {
 
 /// How many measurements `strait bench put` and its like take of one size.
 pub(super) fn steps(stage: &Stage<'_>, verb: Verb, sizes: usize) -> usize {
-    if stage.crosses() {
-        return epoch::steps(verb, sizes);
-    }
-    match verb {
+    let own = match verb {
+        _ if stage.crosses() => epoch::steps(verb, sizes),
         Verb::Put | Verb::Get => 1 + sizes,
         Verb::Accumulate => 3 + sizes,
-    }
+    };
+    let more = match verb {
+        Verb::Put => both_ways::STEPS + crowd::steps(stage, &ORIGINS),
+        Verb::Get => 0,
+        Verb::Accumulate => crowd::steps(stage, &ORIGINS),
+    };
+    own + more
 }
 
+/// Of how many sorts the ranks of a pair synchronise.
+const SYNC_STEPS: usize = 4;
+
 /// Measurements of `strait bench sync`.
-pub(super) const SYNC_STEPS: usize = 4;
+pub(super) fn sync_steps(stage: &Stage<'_>) -> usize {
+    SYNC_STEPS + crowd::steps(stage, &BOTH)
+}
+
+const ORIGINS: [Many; 1] = [Many::Origins];
+const BOTH: [Many; 2] = [Many::Origins, Many::Targets];
+
+/// Bytes of the puts of many origins (`[OneSided04]` §3.4.7).
+const OF_MANY: usize = 64 << 10;
 
 /// A window over memory of a kind, `bytes` bytes at each rank.
 pub(super) fn window<'a>(
@@ -176,9 +192,26 @@ pub(super) fn run(
     memory: Memory,
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    if stage.crosses() {
-        return epoch::run(stage, effort, verb, sizes, memory, report);
+    let run = if stage.crosses() { epoch::run } else { on_a_node };
+    run(stage, effort, verb, sizes, memory, report)?;
+    match verb {
+        Verb::Put => {
+            both_ways::run(stage, effort, report)?;
+            crowd::run(stage, effort, &ORIGINS, Work::Puts(OF_MANY), report)
+        }
+        Verb::Get => Ok(()),
+        Verb::Accumulate => crowd::run(stage, effort, &ORIGINS, Work::Accumulates(8), report),
     }
+}
+
+fn on_a_node(
+    stage: &Stage<'_>,
+    effort: Effort,
+    verb: Verb,
+    sizes: &[usize],
+    memory: Memory,
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
     let title = verb.name();
     report.columns(&[title, "min", "p50", "p99", "bare", "× bare"]);
     let longest = sizes.iter().copied().max().unwrap_or(8).max(8);
@@ -324,7 +357,7 @@ pub(super) fn sync(
         tell(stage, report, "sync", name, 0, stage.lane.map(|_| "line"), &samples)?;
     }
     window.free()?;
-    Ok(())
+    crowd::run(stage, effort, &BOTH, Work::Nothing, report)
 }
 
 /// The rows and the line of one measurement, of all pairs.

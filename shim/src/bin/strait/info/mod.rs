@@ -130,6 +130,10 @@ fn thresholds() -> Vec<Fact> {
                 .into()
         }
     };
+    let own = env::accumulate_max();
+    let own = own.map_or_else(|error| error.to_string(), |bytes| format!("{bytes} B"));
+    let note = "longest accumulate between nodes under a lock; longer ones are the target's";
+    facts.push(fact("accumulate_max", own, note));
     facts.extend([
         fact("fastbox_lines", fastbox_lines.to_string(), "lines of 64 bytes in a fastbox"),
         fact("cell_payload", format!("{cell_payload} B"), "longer messages take several cells"),

@@ -1,0 +1,324 @@
+//! What atomic operations do with numbers: libfabric's types and operators (`fi_atomic(3)`).
+//!
+//! Absent: numbers of 128 bits and `long double`, which MPIs then combine themselves.
+
+use core::ops::{Add, BitAnd, BitOr, BitXor, Mul};
+
+/// A number as it lies in memory.
+trait Element: Copy + PartialEq {
+    /// `old` and `new` combined by `operator`; `None` for one that this type does not have.
+    fn combine(operator: u32, old: Self, new: Self) -> Option<Self>;
+
+    /// What `operator` makes of `old` where it compares with a third number; `None` likewise.
+    fn swap(operator: u32, old: Self, new: Self, compare: Self) -> Option<Self>;
+}
+
+const MIN: u32 = 0;
+const MAX: u32 = 1;
+const SUM: u32 = 2;
+const PROD: u32 = 3;
+const LOR: u32 = 4;
+const LAND: u32 = 5;
+const BOR: u32 = 6;
+const BAND: u32 = 7;
+const LXOR: u32 = 8;
+const BXOR: u32 = 9;
+const READ: u32 = 10;
+const WRITE: u32 = 11;
+const CSWAP: u32 = 12;
+const CSWAP_NE: u32 = 13;
+const CSWAP_LE: u32 = 14;
+const CSWAP_LT: u32 = 15;
+const CSWAP_GE: u32 = 16;
+const CSWAP_GT: u32 = 17;
+const MSWAP: u32 = 18;
+
+/// What all types do alike; the rest is for `others`.
+fn basic<T: Element>(
+    operator: u32,
+    (old, new): (T, T),
+    is_true: impl Fn(T) -> bool,
+    truth: impl Fn(bool) -> T,
+    others: impl Fn() -> Option<T>,
+) -> Option<T> {
+    let (a, b) = (is_true(old), is_true(new));
+    Some(match operator {
+        READ => old,
+        WRITE => new,
+        LOR => truth(a | b),
+        LAND => truth(a & b),
+        LXOR => truth(a ^ b),
+        _ => return others(),
+    })
+}
+
+/// `new` where `old` and `compare` are as `operator` wants them, else `old`. The comparison is of `compare` with `old`.
+fn swap_if<T: Element + PartialOrd>(operator: u32, (old, new): (T, T), compare: T) -> Option<T> {
+    let yes = match operator {
+        CSWAP => compare == old,
+        CSWAP_NE => compare != old,
+        CSWAP_LE => compare <= old,
+        CSWAP_LT => compare < old,
+        CSWAP_GE => compare >= old,
+        CSWAP_GT => compare > old,
+        _ => return None,
+    };
+    Some(if yes { new } else { old })
+}
+
+macro_rules! integers {
+    ($($number:ty)*) => {$(
+        impl Element for $number {
+            fn combine(operator: u32, old: Self, new: Self) -> Option<Self> {
+                basic(operator, (old, new), |number| number != 0, Self::from, || Some(match operator {
+                    MIN => old.min(new),
+                    MAX => old.max(new),
+                    SUM => old.wrapping_add(new),
+                    PROD => old.wrapping_mul(new),
+                    BOR => old.bitor(new),
+                    BAND => old.bitand(new),
+                    BXOR => old.bitxor(new),
+                    _ => return None,
+                }))
+            }
+
+            fn swap(operator: u32, old: Self, new: Self, compare: Self) -> Option<Self> {
+                match operator {
+                    MSWAP => Some(new & compare | old & !compare),
+                    _ => swap_if(operator, (old, new), compare),
+                }
+            }
+        }
+    )*};
+}
+
+integers!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+macro_rules! floats {
+    ($($number:ty)*) => {$(
+        impl Element for $number {
+            fn combine(operator: u32, old: Self, new: Self) -> Option<Self> {
+                let truth = |truth| if truth { 1.0 } else { 0.0 };
+                basic(operator, (old, new), |number| number != 0.0, truth, || Some(match operator {
+                    MIN => old.min(new),
+                    MAX => old.max(new),
+                    SUM => old + new,
+                    PROD => old * new,
+                    _ => return None,
+                }))
+            }
+
+            fn swap(operator: u32, old: Self, new: Self, compare: Self) -> Option<Self> {
+                swap_if(operator, (old, new), compare)
+            }
+        }
+    )*};
+}
+
+floats!(f32 f64);
+
+/// A complex number as C has it.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Complex<T>(T, T);
+
+impl<T> Element for Complex<T>
+where
+    T: Copy + PartialEq + From<u8> + Add<Output = T> + Mul<Output = T> + core::ops::Sub<Output = T>,
+{
+    fn combine(operator: u32, old: Self, new: Self) -> Option<Self> {
+        let zero = Self(T::from(0), T::from(0));
+        let truth = |truth: bool| Self(T::from(u8::from(truth)), T::from(0));
+        basic(
+            operator,
+            (old, new),
+            |number| number != zero,
+            truth,
+            || {
+                Some(match operator {
+                    SUM => Self(old.0 + new.0, old.1 + new.1),
+                    PROD => Self(old.0 * new.0 - old.1 * new.1, old.0 * new.1 + old.1 * new.0),
+                    _ => return None,
+                })
+            },
+        )
+    }
+
+    fn swap(operator: u32, old: Self, new: Self, compare: Self) -> Option<Self> {
+        match operator {
+            CSWAP => Some(if compare == old { new } else { old }),
+            CSWAP_NE => Some(if compare == old { old } else { new }),
+            _ => None,
+        }
+    }
+}
+
+/// A function over elements of some type.
+trait Visitor {
+    type Output;
+    fn visit<T: Element>(self) -> Self::Output;
+}
+
+/// Calls a visitor with the type of libfabric's number `datatype`; `None` for one that we do not have.
+fn with_type<V: Visitor>(datatype: u32, visitor: V) -> Option<V::Output> {
+    Some(match datatype {
+        0 => visitor.visit::<i8>(),
+        1 => visitor.visit::<u8>(),
+        2 => visitor.visit::<i16>(),
+        3 => visitor.visit::<u16>(),
+        4 => visitor.visit::<i32>(),
+        5 => visitor.visit::<u32>(),
+        6 => visitor.visit::<i64>(),
+        7 => visitor.visit::<u64>(),
+        8 => visitor.visit::<f32>(),
+        9 => visitor.visit::<f64>(),
+        10 => visitor.visit::<Complex<f32>>(),
+        11 => visitor.visit::<Complex<f64>>(),
+        _ => return None,
+    })
+}
+
+/// How an operation uses its operands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum Form {
+    /// The old value is nobody's.
+    Write = 0,
+    /// The old value goes back.
+    Fetch = 1,
+    /// As [`Form::Fetch`], with a third number to compare with.
+    Compare = 2,
+}
+
+impl Form {
+    /// A form that a peer wrote.
+    pub(crate) const fn parse(raw: u8) -> Option<Self> {
+        Some(match raw {
+            0 => Self::Write,
+            1 => Self::Fetch,
+            2 => Self::Compare,
+            _ => return None,
+        })
+    }
+}
+
+/// Bytes of an element, if the operation is served.
+pub(crate) fn element_bytes(datatype: u32, operator: u32, form: Form) -> Option<usize> {
+    struct Ask(u32, Form);
+    impl Visitor for Ask {
+        type Output = Option<usize>;
+        fn visit<T: Element>(self) -> Option<usize> {
+            // SAFETY: any bytes are a number of each type.
+            let zero: T = unsafe { core::mem::zeroed() };
+            let served = match self.1 {
+                Form::Write => self.0 != READ && T::combine(self.0, zero, zero).is_some(),
+                Form::Fetch => T::combine(self.0, zero, zero).is_some(),
+                Form::Compare => T::swap(self.0, zero, zero, zero).is_some(),
+            };
+            served.then_some(size_of::<T>())
+        }
+    }
+    with_type(datatype, Ask(operator, form)).flatten()
+}
+
+/// Applies an operation to the elements at `target`, one for each of `operands`, and puts what they were before into `old`.
+///
+/// # Safety
+///
+/// `target` is valid for reads and writes of as many bytes as there are `operands`. `compare` is as long as they are, or empty
+/// where nothing is compared; `old` has room for as many, or is empty where nobody wants them.
+pub(crate) unsafe fn apply(
+    (datatype, operator): (u32, u32),
+    target: *mut u8,
+    operands: &[u8],
+    compare: &[u8],
+    old: &mut [u8],
+) {
+    struct Apply<'a>(u32, *mut u8, &'a [u8], &'a [u8], &'a mut [u8]);
+    impl Visitor for Apply<'_> {
+        type Output = ();
+        fn visit<T: Element>(self) {
+            let Self(operator, target, operands, compare, old) = self;
+            let size = size_of::<T>();
+            for at in (0..operands.len() / size).map(|number| number * size) {
+                // SAFETY: by the contract of `apply`; any bytes are a number.
+                unsafe {
+                    let place = target.add(at).cast::<T>();
+                    let before = place.read_unaligned();
+                    let operand = operands.as_ptr().add(at).cast::<T>().read_unaligned();
+                    let after = if compare.is_empty() {
+                        T::combine(operator, before, operand)
+                    } else {
+                        let third = compare.as_ptr().add(at).cast::<T>().read_unaligned();
+                        T::swap(operator, before, operand, third)
+                    };
+                    if !old.is_empty() {
+                        old.as_mut_ptr().add(at).cast::<T>().write_unaligned(before);
+                    }
+                    if let Some(after) = after {
+                        place.write_unaligned(after);
+                    }
+                }
+            }
+        }
+    }
+    with_type(datatype, Apply(operator, target, operands, compare, old));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `operator` makes of 6 and 3 of type `T`, and what was there before.
+    fn on<T: Copy>(datatype: u32, operator: u32, target: T, operand: T, third: &[T]) -> (T, T) {
+        let bytes = |values: &[T]| {
+            // SAFETY: numbers are bytes.
+            unsafe {
+                core::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values))
+            }
+            .to_vec()
+        };
+        let (mut target, mut old) = ([target], bytes(&[target]));
+        // SAFETY: as many bytes as the operand has.
+        unsafe {
+            let place = target.as_mut_ptr().cast();
+            apply((datatype, operator), place, &bytes(&[operand]), &bytes(third), &mut old);
+            (target[0], old.as_ptr().cast::<T>().read_unaligned())
+        }
+    }
+
+    #[test]
+    fn operators_do_what_they_are_called() {
+        assert_eq!(on(4, SUM, 6_i32, 3, &[]), (9, 6));
+        assert_eq!(on(4, MIN, 6_i32, -3, &[]).0, -3);
+        assert_eq!(on(1, SUM, 255_u8, 2, &[]).0, 1);
+        assert_eq!(on(7, BXOR, 6_u64, 3, &[]).0, 5);
+        assert_eq!(on(7, LAND, 6_u64, 3, &[]).0, 1);
+        assert_eq!(on(9, PROD, 1.5_f64, 4.0, &[]).0, 6.0);
+        assert_eq!(on(9, READ, 1.5_f64, 4.0, &[]), (1.5, 1.5));
+        assert_eq!(on(11, PROD, [0.0, 1.0_f64], [0.0, 1.0], &[]).0, [-1.0, 0.0]);
+        assert_eq!(on(10, SUM, [1.0, 2.0_f32], [3.0, 4.0], &[]).0, [4.0, 6.0]);
+    }
+
+    #[test]
+    fn a_swap_compares_the_third_with_what_is_there() {
+        assert_eq!(on(7, CSWAP, 6_u64, 9, &[6]), (9, 6));
+        assert_eq!(on(7, CSWAP, 6_u64, 9, &[5]), (6, 6));
+        assert_eq!(on(7, CSWAP_LT, 6_u64, 9, &[5]).0, 9);
+        assert_eq!(on(7, CSWAP_GE, 6_u64, 9, &[5]).0, 6);
+        assert_eq!(on(5, MSWAP, 0b1100_u32, 0b1010, &[0b0110]).0, 0b1010);
+    }
+
+    #[test]
+    fn what_a_type_does_not_have_is_not_served() {
+        assert_eq!(element_bytes(9, BOR, Form::Write), None);
+        assert_eq!(element_bytes(9, SUM, Form::Write), Some(8));
+        assert_eq!(element_bytes(4, READ, Form::Write), None);
+        assert_eq!(element_bytes(4, READ, Form::Fetch), Some(4));
+        assert_eq!(element_bytes(11, CSWAP_LT, Form::Compare), None);
+        assert_eq!(element_bytes(11, CSWAP, Form::Compare), Some(16));
+        assert_eq!(element_bytes(12, SUM, Form::Write), None, "long double");
+        assert_eq!(element_bytes(4, CSWAP, Form::Fetch), None);
+        assert_eq!(element_bytes(4, SUM, Form::Compare), None);
+    }
+}

@@ -1,0 +1,256 @@
+/* Every function with handles that are null, of another kind, given back, or of nobody: an error, and nothing else happens. */
+#include "check.h"
+
+/* All functions that take a world, with one that is none. */
+static void no_world(strait_world world)
+{
+    uint32_t number = 0;
+    uint64_t data = 0;
+    int flag = 0;
+    void *base = &data;
+    strait_status status;
+    strait_request request = NULL;
+    strait_window window = NULL;
+    strait_vc vc = NULL;
+    strait_cookie cookie;
+    strait_info info;
+    strait_counters counters;
+    struct iovec part = part_of(&data, sizeof data);
+    memset(&cookie, 0, sizeof cookie);
+    info.size = sizeof info;
+    counters.size = sizeof counters;
+
+    FAILS(STRAIT_ERR_HANDLE, strait_finalize(world));
+    FAILS(STRAIT_ERR_HANDLE, strait_abort(world, 1));
+    FAILS(STRAIT_ERR_HANDLE, strait_rank(world, &number));
+    FAILS(STRAIT_ERR_HANDLE, strait_size(world, &number));
+    FAILS(STRAIT_ERR_HANDLE, strait_nodes(world, &number));
+    FAILS(STRAIT_ERR_HANDLE, strait_node_of(world, 0, &number));
+    FAILS(STRAIT_ERR_HANDLE, strait_progress(world));
+    FAILS(STRAIT_ERR_HANDLE, strait_barrier(world, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_send(world, 0, &data, 8, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_send(world, 0, &data, 4, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_recv(world, 0, &data, 8, 0, 0, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_recv(world, 0, &data, 4, 0, 0, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_isend(world, 0, &data, 8, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_irecv(world, 0, &data, 8, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_isendv(world, 0, &part, 1, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_irecvv(world, 0, &part, 1, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_probe(world, 0, 0, 0, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_iprobe(world, 0, 0, 0, &flag, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_packet_handle(world, 0, NULL, NULL));
+    FAILS(STRAIT_ERR_HANDLE, strait_packet_send(world, 0, 0, &part, 1, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_lmt_pre_send(world, 0, &part, 1, &cookie, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_lmt_start_recv(world, &cookie, &part, 1, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_rdma_init(world, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_rdma_vc(world, 0, &vc));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_allocate(world, NULL, 8, 1, &window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_allocate_shared(world, NULL, 8, 1, &window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_create(world, NULL, &data, 8, 1, &window));
+    FAILS(STRAIT_ERR_HANDLE, strait_memory_allocate(world, 8, &base));
+    FAILS(STRAIT_ERR_HANDLE, strait_memory_free(world, &data));
+    FAILS(STRAIT_ERR_HANDLE, strait_invalidate(world, &data, 8));
+    FAILS(STRAIT_ERR_HANDLE, strait_get_info(world, &info));
+    FAILS(STRAIT_ERR_HANDLE, strait_get_counters(world, &counters));
+    CHECK(request == NULL && window == NULL && vc == NULL && base == &data);
+}
+
+static void no_request(strait_request request)
+{
+    strait_request place = request;
+    strait_status status;
+    size_t index = 0;
+    int flag = 0;
+
+    FAILS(STRAIT_ERR_HANDLE, strait_test(&place, &flag, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_wait(&place, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_cancel(request, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_request_free(&place));
+    if (request != NULL) {
+        FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, &status));
+        FAILS(STRAIT_ERR_HANDLE, strait_wait_any(1, &place, &index, &status));
+    }
+    CHECK(place == request);
+}
+
+static void no_window(strait_window window)
+{
+    strait_window place = window;
+    strait_request request = NULL;
+    strait_shape shape = {1, 8, 8, NULL};
+    uint64_t data = 0, result = 0;
+    uint32_t number = 0;
+    int flag = 0;
+    struct iovec part = part_of(&data, sizeof data);
+
+    FAILS(STRAIT_ERR_HANDLE, strait_window_free(&place));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_place(window, &number));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_part(window, 0, NULL, NULL, NULL));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_atomicity(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_put(window, &data, 8, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_get(window, &data, 8, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_putv(window, &part, 1, 0, 0, &shape));
+    FAILS(STRAIT_ERR_HANDLE, strait_getv(window, &part, 1, 0, 0, &shape));
+    FAILS(STRAIT_ERR_HANDLE, strait_rput(window, &data, 8, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_rget(window, &data, 8, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_accumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
+    FAILS(STRAIT_ERR_HANDLE, strait_get_accumulate(window, &data, &result, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
+    FAILS(STRAIT_ERR_HANDLE, strait_fetch_and_op(window, &data, &result, STRAIT_UINT64, 0, 0, STRAIT_SUM));
+    FAILS(STRAIT_ERR_HANDLE, strait_compare_and_swap(window, &data, &data, &result, STRAIT_UINT64, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_fence(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_post(window, &number, 1, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_start(window, &number, 1, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_complete(window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_wait(window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_test(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_lock(window, STRAIT_SHARED, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_unlock(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_lock_all(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_unlock_all(window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_lock_design(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_flush(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_flush_all(window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_sync(window));
+    CHECK(place == window && request == NULL);
+}
+
+static void no_connection(strait_vc vc)
+{
+    char byte = 0;
+    int moved = 0;
+    struct iovec part = part_of(&byte, 1);
+
+    FAILS(STRAIT_ERR_HANDLE, strait_rdma_put_datav(vc, &part, 1, &moved));
+    FAILS(STRAIT_ERR_HANDLE, strait_rdma_read_datav(vc, &part, 1, &moved));
+}
+
+/* Everything with one handle of each kind, none of which is what its type says. */
+static void nothing(void *handle)
+{
+    no_world((strait_world)handle);
+    no_request((strait_request)handle);
+    no_window((strait_window)handle);
+    no_connection((strait_vc)handle);
+}
+
+/* Arguments that are null, too long, or no such thing. */
+static void bad_arguments(strait_world world, strait_window window)
+{
+    strait_request request = NULL;
+    uint64_t data = 0;
+    uint32_t number = 7;
+    int flag = 0;
+    struct iovec part = part_of(NULL, 8);
+    struct iovec many[2] = {{&data, SIZE_MAX / 2}, {&data, SIZE_MAX / 2}};
+    strait_options options;
+    strait_info info;
+    strait_world other;
+    memset(&options, 0, sizeof options);
+
+    FAILS(STRAIT_ERR_VERSION, strait_init(STRAIT_ABI + 0x10000u, NULL, &other));
+    FAILS(STRAIT_ERR_VERSION, strait_init(STRAIT_ABI + 1, NULL, &other));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_init(STRAIT_ABI, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_init(STRAIT_ABI, &options, &other));
+    options.size = sizeof options + 8;
+    FAILS(STRAIT_ERR_VERSION, strait_init(STRAIT_ABI, &options, &other));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_init_in_process(STRAIT_ABI, 1, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_rank(world, NULL));
+    FAILS(STRAIT_ERR_RANK, strait_node_of(world, 9, &number));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_send(world, 0, NULL, 8, 0, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_send(world, 0, &data, SIZE_MAX, 0, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_send(world, STRAIT_CONTEXT_MAX + 1, &data, 8, 0, 0));
+    FAILS(STRAIT_ERR_RANK, strait_send(world, 0, &data, 8, 9, 0));
+    FAILS(STRAIT_ERR_TAG, strait_send(world, 0, &data, 8, 0, STRAIT_ANY_TAG));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_recv(world, 0, NULL, 8, 0, 0, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_barrier(world, STRAIT_CONTEXT_MAX + 1));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_isend(world, 0, &data, 8, 0, 0, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, &part, 1, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, NULL, 1, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, &part, -1, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, many, 2, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test(NULL, &flag, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait(NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_all(1, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_any(1, &request, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_request_free(NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_iprobe(world, 0, 0, 0, NULL, NULL));
+    FAILS(STRAIT_ERR_TAG, strait_packet_handle(world, STRAIT_ANY_TAG, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_free(NULL));
+    FAILS(STRAIT_ERR_WINDOW, strait_put(window, &data, 8, 1, 0));
+    FAILS(STRAIT_ERR_WINDOW, strait_put(window, &data, 8, 0, 8));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_put(window, NULL, 8, 0, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_accumulate(window, &data, 1, 99, 0, 0, NULL, STRAIT_SUM));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_accumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, -1));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_accumulate(window, (char *)&data + 1, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
+    FAILS(STRAIT_ERR_WINDOW, strait_accumulate(window, &data, 1, STRAIT_DOUBLE, 0, 0, NULL, STRAIT_BAND));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_compare_and_swap(window, &data, &data, &data, STRAIT_DOUBLE, 0, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_fence(window, 64));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_post(window, NULL, 1, 0));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_complete(window));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_lock(window, 0, 0, 0));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_unlock(window, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_memory_allocate(world, 0, (void **)&request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_memory_free(world, &data));
+    info.size = 0;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_get_info(world, &info));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_rdma_init(world, 5));
+    CHECK(request == NULL);
+}
+
+int main(void)
+{
+    strait_world world, gone, other;
+    strait_request request, freed;
+    strait_window window, closed;
+    strait_vc vc;
+    char byte;
+
+    nothing(NULL);
+    OK(strait_init_in_process(STRAIT_ABI, 1, &gone));
+    world = gone;
+    OK(strait_finalize(world));
+    nothing(gone);
+    FAILS(STRAIT_ERR_HANDLE, strait_rdma_finalize());
+
+    OK(strait_init_in_process(STRAIT_ABI, 1, &world));
+    OK(strait_init_in_process(STRAIT_ABI, 1, &other));
+    CHECK(world != gone && world != other);
+    OK(strait_irecv(world, 0, &byte, 1, 0, 0, &request));
+    OK(strait_window_allocate(world, NULL, 8, 1, &window));
+    OK(strait_rdma_init(world, 0));
+    OK(strait_rdma_vc(world, 0, &vc));
+
+    /* Of another kind, of nobody, and given back while their world is open. */
+    no_world((strait_world)request), no_world((strait_world)window), no_world((strait_world)vc);
+    no_request((strait_request)world), no_request((strait_request)window), no_request((strait_request)vc);
+    no_window((strait_window)world), no_window((strait_window)request), no_window((strait_window)vc);
+    no_connection((strait_vc)world), no_connection((strait_vc)request), no_connection((strait_vc)window);
+    nothing(&byte);
+    nothing((void *)UINTPTR_MAX);
+    nothing((char *)world + 1), nothing((char *)request + 8), nothing((char *)window + (1l << 32));
+    bad_arguments(world, window);
+
+    freed = request, closed = window;
+    FAILS(STRAIT_ERR_BUSY, strait_finalize(world));
+    FAILS(STRAIT_ERR_BUSY, strait_rdma_init(other, 0));
+    OK(strait_request_free(&request));
+    OK(strait_window_free(&window));
+    CHECK(request == NULL && window == NULL);
+    no_request(freed);
+    no_window(closed);
+    OK(strait_irecv(world, 0, &byte, 1, 0, 0, &request));
+    CHECK(request != freed);
+    no_request(freed);
+    OK(strait_rdma_finalize());
+    no_connection(vc);
+    OK(strait_finalize(world));
+    no_request(request);
+    OK(strait_finalize(other));
+
+    CHECK(strcmp(strait_error_name(STRAIT_ERR_HANDLE), "STRAIT_ERR_HANDLE") == 0);
+    CHECK(strcmp(strait_error_name(STRAIT_OK), "STRAIT_OK") == 0);
+    CHECK(strcmp(strait_error_name(-5), "unknown") == 0);
+    CHECK(strait_abi() == STRAIT_ABI && strlen(strait_version()) > 0);
+    return 0;
+}

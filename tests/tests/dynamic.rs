@@ -1,0 +1,159 @@
+//! Dynamic windows: memory that comes and goes, of either kind, on a node and between nodes.
+
+use strait::boot::Config;
+use strait::{Assert, Attached, Error, Nodes, Op, Shape, Window, WindowError, World};
+use strait_tests::{Ranks, threads_on};
+
+fn window(world: &World) -> Window<'_> {
+    let all: Vec<_> = (0..world.size()).collect();
+    world.endpoint().group(&all).unwrap().dynamic_window().unwrap()
+}
+
+/// In the segment, or private.
+fn attach(world: &World, window: &Window<'_>, private: bool, words: usize) -> Attached {
+    match private {
+        true => window.attach(vec![0_u64; words]).unwrap(),
+        false => window.attach(world.alloc::<u64>(words).unwrap()).unwrap(),
+    }
+}
+
+/// What every rank says, by rank.
+fn tell(world: &World, own: usize) -> Vec<usize> {
+    let mut all = vec![0_u64; world.size() as usize];
+    all[world.rank() as usize] = own as u64;
+    world.endpoint().allreduce(&mut all, Op::Sum).unwrap();
+    all.into_iter().map(|said| said as usize).collect()
+}
+
+#[track_caller]
+fn assert_stale<T: core::fmt::Debug>(done: Result<T, Error>, of: u32) {
+    let stale = matches!(
+        done,
+        Err(Error::Window(WindowError::Detached { target, .. })) if target == of
+    );
+    assert!(stale, "{done:?}");
+}
+
+/// All reach what all have attached, in rounds of new memory.
+fn come_and_go(world: &World, private: bool) {
+    let (window, me, ranks) = (window(world), world.rank(), world.size());
+    for round in 0..5_u64 {
+        let attached = attach(world, &window, private, 2000);
+        let spots = tell(world, attached.displacement());
+        let addresses = tell(world, attached.address());
+        for target in 0..ranks {
+            let (spot, address) = (spots[target as usize], addresses[target as usize]);
+            window.put(&[round, u64::from(me)], target, spot + 16 * me as usize).unwrap();
+            // An address alone will do.
+            window.accumulate(&[1_u64; 500], target, address + 8000, Op::Sum).unwrap();
+            window.fetch_and_op(1_u64, target, spot + 8000, Op::Sum).unwrap();
+            let each = Shape::Strided { count: 2, block: 8, stride: 4008 };
+            window.accumulate_vectored(&[&[1_u64, 1]], target, spot + 7992, each, Op::Max).unwrap();
+        }
+        window.fence(Assert::NONE).unwrap();
+        let local = window.attached(&attached).unwrap();
+        assert_eq!(local.len(), 16_000);
+        for origin in 0..ranks {
+            let mut found = [0_u64; 2];
+            local.read(16 * origin as usize, &mut found).unwrap();
+            assert_eq!(found, [round, u64::from(origin)]);
+        }
+        assert_eq!(local.load(7992), Ok(1_u64));
+        assert_eq!(local.load(8000), Ok(2 * u64::from(ranks)));
+        assert_eq!(local.load(8008), Ok(u64::from(ranks)));
+        let next = (me + 1) % ranks;
+        let mut found = [0_u64; 2];
+        window.get(&mut found, next, spots[next as usize] + 16 * me as usize).unwrap();
+        assert_eq!(found, [round, u64::from(me)]);
+        let beyond = spots[next as usize] + 15_996;
+        assert_stale(window.get(&mut [0_u64], next, beyond), next);
+        world.endpoint().barrier().unwrap();
+        window.detach(attached).unwrap();
+        assert_stale(window.detach(attached), me);
+        assert!(window.attached(&attached).is_err());
+        world.endpoint().barrier().unwrap();
+        for target in 0..ranks {
+            assert_stale(window.put(&[1_u8], target, spots[target as usize]), target);
+            assert_stale(
+                window.fetch_and_op(1_u64, target, spots[target as usize], Op::Sum),
+                target,
+            );
+        }
+        // What is refused breaks nothing.
+        world.endpoint().barrier().unwrap();
+    }
+    window.free().unwrap();
+}
+
+#[test]
+fn processes_reach_what_is_attached_and_nothing_else() {
+    for (ranks, nodes) in [(3, 1), (2, 2), (4, 2)] {
+        let job = Ranks::new(ranks, "processes_reach_what_is_attached_and_nothing_else");
+        job.on_nodes(nodes).run(|world| {
+            come_and_go(&world, false);
+            come_and_go(&world, true);
+            world.finalize().unwrap();
+        });
+    }
+}
+
+/// The new attachment has the address of the old one, and the old displacement is an error all the same.
+#[test]
+fn an_old_displacement_is_not_taken_for_a_new_one() {
+    for nodes in [1, 2] {
+        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
+            let window = window(&world);
+            let mut memory = vec![0_u64; 8];
+            let base = core::ptr::NonNull::from(&mut memory[..]).cast();
+            // SAFETY: detached before it is used by its name again, and nobody reaches it then.
+            let attach = || unsafe { window.attach_over(base, 64) }.unwrap();
+            let old = attach();
+            window.detach(old).unwrap();
+            let new = attach();
+            assert_eq!(old.address(), new.address());
+            let (old_spots, spots) =
+                (tell(&world, old.displacement()), tell(&world, new.displacement()));
+            let other = 1 - world.rank();
+            assert_stale(window.put(&[9_u64], other, old_spots[other as usize]), other);
+            window.put(&[5_u64], other, spots[other as usize] + 8).unwrap();
+            window.put(&[6_u64], other, tell(&world, new.address())[other as usize] + 16).unwrap();
+            window.fence(Assert::NONE).unwrap();
+            assert_eq!(window.attached(&new).unwrap().load(8), Ok(5_u64));
+            window.detach(new).unwrap();
+            window.free().unwrap();
+            assert_eq!(memory, [0, 5, 6, 0, 0, 0, 0, 0]);
+        });
+    }
+}
+
+#[test]
+fn so_much_is_attached_at_a_time_and_to_dynamic_windows_alone() {
+    for nodes in [1, 2] {
+        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
+            let window = window(&world);
+            let full = |window: &Window<'_>| {
+                let refused = window.attach(vec![0_u8; 8]);
+                assert!(matches!(refused, Err(Error::Window(WindowError::Attachments))));
+            };
+            let all: Vec<_> = (0..63).map(|at| window.attach(vec![0_u8; at]).unwrap()).collect();
+            full(&window);
+            window.detach(all[5]).unwrap();
+            let last = window.attach(vec![1_u8; 100]).unwrap();
+            full(&window);
+            assert_eq!(window.attached(&last).unwrap().load(99), Ok(1_u8));
+            let spots = tell(&world, last.displacement());
+            for target in [0, 1] {
+                let mut found = [0_u8; 100];
+                window.get(&mut found, target, spots[target as usize]).unwrap();
+                assert_eq!(found, [1; 100]);
+            }
+            assert!(window.local().is_empty() && window.mapped(0).is_none());
+            world.endpoint().barrier().unwrap();
+            window.free().unwrap();
+            let other = world.endpoint().allocate_window(8, 1).unwrap();
+            full(&other);
+            assert!(other.detach(last).is_err());
+            other.free().unwrap();
+        });
+    }
+}

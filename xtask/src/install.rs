@@ -1,0 +1,129 @@
+//! `cargo xtask install`: what a program in C needs, and the launcher, below a prefix.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::library::{self, SONAME};
+use crate::shell::{self, Shell};
+use crate::stop::Stop;
+
+/// The version of everything.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What is installed as it is in the repository: from where, to where, and the permissions.
+const FILES: [(&str, &str); 3] = [
+    ("ffi/include/strait.h", "include/strait.h"),
+    ("LICENSE-MIT", "share/doc/strait/LICENSE-MIT"),
+    ("LICENSE-APACHE", "share/doc/strait/LICENSE-APACHE"),
+];
+
+/// For pkg-config. The prefix is found from where the file lies, so the whole tree can be moved. What a static archive needs besides is
+/// what the Rust standard library does.
+const PKG_CONFIG: &str = "prefix=${pcfiledir}/../..
+libdir=${prefix}/lib
+includedir=${prefix}/include
+
+Name: strait
+Description: A transport kernel for MPI
+Version: @VERSION@
+Libs: -L${libdir} -lstrait
+Libs.private: -lpthread -ldl -lm -lrt
+Cflags: -I${includedir}
+";
+
+/// For CMake: `find_package(strait)`, then link with `strait::strait` or `strait::static`.
+const CMAKE: &str =
+    "get_filename_component(_prefix \"${CMAKE_CURRENT_LIST_DIR}/../../..\" ABSOLUTE)
+if(NOT TARGET strait::strait)
+  find_package(Threads REQUIRED)
+  add_library(strait::strait SHARED IMPORTED)
+  set_target_properties(strait::strait PROPERTIES
+    IMPORTED_LOCATION \"${_prefix}/lib/libstrait.so\"
+    IMPORTED_SONAME \"libstrait.so.1\"
+    INTERFACE_INCLUDE_DIRECTORIES \"${_prefix}/include\")
+  add_library(strait::static STATIC IMPORTED)
+  set_target_properties(strait::static PROPERTIES
+    IMPORTED_LOCATION \"${_prefix}/lib/libstrait.a\"
+    INTERFACE_INCLUDE_DIRECTORIES \"${_prefix}/include\"
+    INTERFACE_LINK_LIBRARIES \"Threads::Threads;dl;m;rt\")
+endif()
+";
+
+const CMAKE_VERSION: &str = "set(PACKAGE_VERSION \"@VERSION@\")
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+";
+
+/// `cargo xtask install`.
+pub(crate) fn run(shell: &Shell, prefix: &Path) -> Result<(), Stop> {
+    let Built { shared, archive, launcher } = build(shell)?;
+    let shared_name = format!("libstrait.so.{VERSION}");
+    copy(&shared, &prefix.join("lib").join(&shared_name), 0o755)?;
+    link(&shared_name, &prefix.join("lib").join(SONAME))?;
+    link(SONAME, &prefix.join("lib/libstrait.so"))?;
+    copy(&archive, &prefix.join("lib/libstrait.a"), 0o644)?;
+    copy(&launcher, &prefix.join("bin/strait"), 0o755)?;
+    for (from, to) in FILES {
+        copy(&shell.root().join(from), &prefix.join(to), 0o644)?;
+    }
+    let texts = [
+        ("lib/pkgconfig/strait.pc", PKG_CONFIG),
+        ("lib/cmake/strait/strait-config.cmake", CMAKE),
+        ("lib/cmake/strait/strait-config-version.cmake", CMAKE_VERSION),
+    ];
+    for (to, text) in texts {
+        let to = prefix.join(to);
+        make_room(&to)?;
+        fs::write(&to, text.replace("@VERSION@", VERSION))
+            .map_err(|error| Stop::io(&to, &error))?;
+    }
+    Ok(())
+}
+
+/// What is built in the release profile.
+pub(crate) struct Built {
+    /// The shared library.
+    pub(crate) shared: PathBuf,
+    archive: PathBuf,
+    launcher: PathBuf,
+}
+
+/// Builds the libraries and the launcher.
+pub(crate) fn build(shell: &Shell) -> Result<Built, Stop> {
+    let arguments = "build --quiet --release -p strait -p strait-ffi --message-format json";
+    let made = shell::artifacts(&shell.cargo(arguments).stdout()?);
+    let find = |what: &str, is_it: &dyn Fn(&Path) -> bool| {
+        let found = made.iter().find(|(name, path)| name == "strait" && is_it(path));
+        let found = found.map(|(_, path)| path.clone());
+        found.ok_or_else(|| Stop::Failed(format!("cargo made no {what}")))
+    };
+    let archive = find("libstrait.a", &|path| path.extension().is_some_and(|end| end == "a"))?;
+    let launcher = find("program strait", &|path| path.extension().is_none())?;
+    Ok(Built { shared: library::link(shell, &archive)?, archive, launcher })
+}
+
+fn make_room(file: &Path) -> Result<(), Stop> {
+    let directory = file.parent().unwrap_or(file);
+    fs::create_dir_all(directory).map_err(|error| Stop::io(directory, &error))
+}
+
+/// Copies a file to a new one: a program that runs the old keeps it.
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), Stop> {
+    use std::os::unix::fs::PermissionsExt;
+
+    make_room(to)?;
+    let _ = fs::remove_file(to);
+    fs::copy(from, to).map_err(|error| Stop::io(from, &error))?;
+    let permissions = fs::Permissions::from_mode(mode);
+    fs::set_permissions(to, permissions).map_err(|error| Stop::io(to, &error))
+}
+
+fn link(target: &str, place: &Path) -> Result<(), Stop> {
+    let _ = fs::remove_file(place);
+    symlink(target, place).map_err(|error| Stop::io(place, &error))
+}

@@ -1,0 +1,62 @@
+//! From the archive to the shared library.
+//!
+//! Not by rustc: to a `cdylib` it gives a version script of its own, which wins, and leaves the symbols without a version.
+
+use std::path::{Path, PathBuf};
+
+use crate::shell::{self, Shell, Step};
+use crate::stop::Stop;
+
+/// What the shared library is called in the programs that are linked with it.
+pub(crate) const SONAME: &str = "libstrait.so.1";
+
+/// The libraries of the system that Rust's own needs (`rustc --print native-static-libs`), as far as they are not in the C library.
+const SYSTEM: [&str; 8] =
+    ["-Wl,--as-needed", "-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
+
+/// In which order the functions lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    /// By `linker/hot.ld`: what is given away.
+    HotTogether,
+    /// As the compiler has them, to compare.
+    AsItComes,
+}
+
+/// Builds `libstrait.a`.
+pub(super) fn archive(shell: &Shell) -> Result<PathBuf, Stop> {
+    let arguments = "build --quiet --release -p strait-ffi --message-format json";
+    let mut made = shell::artifacts(&shell.cargo(arguments).stdout()?).into_iter();
+    let is_archive = |path: &Path| path.extension().is_some_and(|extension| extension == "a");
+    let archive = made.find(|(name, path)| name == "strait" && is_archive(path));
+    archive.map(|(_, path)| path).ok_or_else(|| Stop::Failed("cargo made no libstrait.a".into()))
+}
+
+/// Links `libstrait.so.1` from `archive`, as it is given away.
+pub(crate) fn link(shell: &Shell, archive: &Path) -> Result<PathBuf, Stop> {
+    link_in(shell, archive, Order::HotTogether)
+}
+
+/// Links it with its functions in this order.
+pub(super) fn link_in(shell: &Shell, archive: &Path, order: Order) -> Result<PathBuf, Stop> {
+    let folder = super::folder(shell)?.join(match order {
+        Order::HotTogether => "hot",
+        Order::AsItComes => "plain",
+    });
+    std::fs::create_dir_all(&folder).map_err(|error| Stop::io(&folder, &error))?;
+    let library = folder.join(SONAME);
+    // Everything that the version script exports, and what that needs.
+    let step = shell.step("cc", "-shared -Wl,--gc-sections -Wl,-O1 -Wl,--hash-style=gnu");
+    // All relocations before the first call, and what they wrote to read-only afterwards.
+    let step = step.arg("-Wl,-z,now,-z,relro,-z,noexecstack,-z,defs");
+    let step = step.arg(format!("-Wl,-soname,{SONAME}"));
+    let step = step.arg("-Wl,--version-script=linker/strait.map");
+    let step = match order {
+        Order::HotTogether => step.arg("-Wl,-T,linker/hot.ld"),
+        Order::AsItComes => step,
+    };
+    let step = step.arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
+    let step = SYSTEM.iter().fold(step, Step::arg);
+    step.arg("-o").arg(&library).output()?;
+    Ok(library)
+}

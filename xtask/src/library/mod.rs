@@ -1,0 +1,63 @@
+//! The C library as it is given away: how it is linked, and what must be so of the result (`docs/decisions/link-layout.md`).
+
+mod header;
+mod layout;
+mod link;
+mod profile;
+mod shared;
+
+use std::path::PathBuf;
+
+pub(crate) use link::{SONAME, link};
+
+use crate::setup::{self, Tool};
+use crate::shell::Shell;
+use crate::stop::{self, Absence, Stop};
+use link::Order;
+use shared::Shared;
+
+/// `cargo xtask library`.
+pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+    if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
+        let what = "the limits are for x86-64 and Linux".to_owned();
+        return Err(Stop::NotRun(Absence { what, remedy: None }));
+    }
+    setup::need(shell, Tool::Valgrind)?;
+    let archive = link::archive(shell)?;
+    let hot = link(shell, &archive)?;
+    let plain = link::link_in(shell, &archive, Order::AsItComes)?;
+    let shared = Shared::read(&hot)?;
+    stop::all(vec![
+        ("exported symbols", exports(shell, &shared)),
+        ("start-up", failures(shared.start_up())),
+        ("patterns of hot.ld", patterns(shell, &shared)),
+        ("layout of the fast path", layout::compare(shell, &hot, &plain)),
+    ])
+}
+
+/// What the library exports, all under the first version, is what the header declares.
+fn exports(shell: &Shell, shared: &Shared) -> Result<(), Stop> {
+    let declared = header::functions(&shell.read("ffi/include/strait.h")?);
+    failures(header::differences(&declared, &shared.exported))
+}
+
+/// Every pattern of `hot.ld` has its function.
+fn patterns(shell: &Shell, shared: &Shared) -> Result<(), Stop> {
+    let script = shell.read("linker/hot.ld")?;
+    let stale = layout::stale(&script, &shared.hot);
+    let complaint = |pattern: &String| {
+        format!("hot.ld: no function is called {pattern}: has it been renamed, or inlined?")
+    };
+    failures(stale.iter().map(complaint).collect())
+}
+
+fn failures(complaints: Vec<String>) -> Result<(), Stop> {
+    if complaints.is_empty() { Ok(()) } else { Err(Stop::Failed(complaints.join("; "))) }
+}
+
+/// Where the linked libraries are put.
+fn folder(shell: &Shell) -> Result<PathBuf, Stop> {
+    let folder = shell.target().join("library");
+    std::fs::create_dir_all(&folder).map_err(|error| Stop::io(&folder, &error))?;
+    Ok(folder)
+}

@@ -1,0 +1,177 @@
+//! Unmodified MPIs over Strait: the provider of libfabric under MPICH, Open MPI and Intel MPI, as Python's packages have them.
+//!
+//! Each is installed into an environment of its own below the target directory, once.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::setup::{self, Tool, is_offline};
+use crate::shell::{Shell, Step};
+use crate::stop::{self, Absence, Stop};
+
+/// The provider as cargo names it, and as libfabric wants it.
+const BUILT: &str = "libstrait_fi.so";
+const PROVIDER: &str = "libstrait-fi.so";
+
+/// Seconds that one program may take. It needs few, unless something waits for ever.
+const LIMIT: u32 = 120;
+
+/// The Python packages of one MPI.
+struct Mpi {
+    /// As `strait mpi-env` calls it.
+    name: &'static str,
+    packages: &'static [&'static str],
+    /// Arguments of its `mpiexec`.
+    options: &'static str,
+    /// Whose compiler makes its programs: they have one binary interface.
+    compiler: &'static str,
+}
+
+const MPICH: Mpi =
+    Mpi { name: "mpich", packages: &["mpich==5.0.2"], options: "", compiler: "mpich" };
+
+const MPIS: [Mpi; 3] = [
+    MPICH,
+    Mpi {
+        name: "openmpi",
+        packages: &["openmpi>=5,<6"],
+        options: "--oversubscribe",
+        compiler: "openmpi",
+    },
+    Mpi { name: "intel", packages: &["impi-rt"], options: "", compiler: "mpich" },
+];
+
+/// mpi4py, whose tests are in its source alone; and what unpacking that takes.
+const MPI4PY: &str = "mpi4py==4.1.2";
+
+/// `cargo xtask mpi`.
+pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+    setup::need(shell, Tool::Libfabric)?;
+    shell.cargo("test --quiet -p strait-ofi -- --ignored").run()?;
+    shell.cargo("build --quiet -p strait").run()?;
+    let provider = build(shell, "debug")?;
+    let mut parts: Vec<_> =
+        MPIS.iter().map(|mpi| (mpi.name, programs(shell, mpi, &provider))).collect();
+    parts.push(("mpi4py", mpi4py(shell, &provider)));
+    parts.push(("/dev/shm", nothing_is_left()));
+    stop::all(parts)
+}
+
+/// `cargo xtask provider`: where `strait mpi-env` finds it, beside the program that `cargo build --release` makes.
+pub(crate) fn provider(shell: &Shell) -> Result<(), Stop> {
+    let directory = build(shell, "release")?;
+    println!("{}", directory.join(PROVIDER).display());
+    Ok(())
+}
+
+/// Builds the provider and gives it its name. The directory in which it is.
+fn build(shell: &Shell, profile: &str) -> Result<PathBuf, Stop> {
+    let release = if profile == "release" { "--release" } else { "" };
+    shell.cargo(&format!("build --quiet -p strait-ofi {release}")).run()?;
+    let directory = shell.target().join(profile);
+    let (built, named) = (directory.join(BUILT), directory.join(PROVIDER));
+    // Not over the old one: a program may have that mapped.
+    let _ = fs::remove_file(&named);
+    fs::copy(&built, &named).map_err(|error| Stop::io(&built, &error))?;
+    Ok(directory)
+}
+
+/// A program of ours under one MPI.
+fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
+    let home = home(shell, mpi.name, mpi.packages)?;
+    let compiler = MPIS.iter().find(|other| other.name == mpi.compiler).unwrap_or(&MPICH);
+    let tools = self::home(shell, compiler.name, compiler.packages)?;
+    let program = home.join("messages");
+    let compile = shell.step(tools.join("bin/mpicc"), "-O1 -o").arg(&program);
+    compile.arg(shell.root().join("ffi/ofi/tests/messages.c")).output()?;
+    let said = launch(shell, mpi, (&home, provider), "-n 3")?.arg(&program).output()?;
+    if !String::from_utf8_lossy(&said.stdout).contains("all well") {
+        return Err(Stop::Failed("the program ended without a word".to_owned()));
+    }
+    let death = launch(shell, mpi, (&home, provider), "-n 2")?.arg(&program).arg("death");
+    match death.output() {
+        Ok(_) => Err(Stop::Failed("a rank was killed, and the job ended well".to_owned())),
+        Err(Stop::Failed(why)) if why.contains("exit status: 124") => Err(Stop::Failed(why)),
+        Err(_) => Ok(()),
+    }
+}
+
+/// mpi4py's own tests of messages and windows, under MPICH.
+fn mpi4py(shell: &Shell, provider: &Path) -> Result<(), Stop> {
+    let home = home(shell, "mpi4py", &[MPICH.packages[0], MPI4PY, "setuptools"])?;
+    let source = home.join(MPI4PY.replace("==", "-"));
+    if !source.join("test/main.py").is_file() {
+        let fetch = "download --quiet --no-deps --no-binary :all: --no-build-isolation -d";
+        let fetched = shell.step(home.join("bin/pip"), fetch).arg(&home).arg(MPI4PY).output();
+        fetched.map_err(|stop| absence(MPI4PY, stop))?;
+        let archive = source.with_added_extension("tar.gz");
+        shell.step("tar", "-xf").arg(archive).arg("-C").arg(&home).output()?;
+    }
+    let tests = launch(shell, &MPICH, (&home, provider), "-n 2")?.arg(home.join("bin/python"));
+    let tests = tests.arg(source.join("test/main.py"));
+    tests.arg("-qf").arg("-itest_p2p").arg("-itest_rma").output().map(drop)
+}
+
+/// An MPI's `mpiexec`, in the environment that `strait mpi-env` prints, and no longer than it may take.
+fn launch<'a>(
+    shell: &'a Shell,
+    mpi: &Mpi,
+    (home, provider): (&Path, &Path),
+    ranks: &str,
+) -> Result<Step<'a>, Stop> {
+    let strait = provider.join("strait");
+    let asked = shell.step(strait, "mpi-env --provider").arg(provider).arg(mpi.name);
+    let variables = asked.stdout()?;
+    let mut step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(home.join("bin/mpiexec"));
+    for option in mpi.options.split_whitespace().chain(ranks.split_whitespace()) {
+        step = step.arg(option);
+    }
+    for line in variables.lines() {
+        let variable = line.strip_prefix("export ").and_then(|rest| rest.split_once('='));
+        let (name, value) =
+            variable.ok_or_else(|| Stop::Failed(format!("`strait mpi-env` says {line:?}")))?;
+        step = step.env(name, value.trim_matches('\''));
+    }
+    // Those that refuse to run for root unless they are told twice, and one that does not look for its own library.
+    let library: OsString = home.join("lib").into();
+    Ok(step
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        .env("LD_LIBRARY_PATH", library)
+        .env("I_MPI_ROOT", home))
+}
+
+/// A Python environment with these packages, made when it is first asked for.
+fn home(shell: &Shell, name: &str, packages: &[&str]) -> Result<PathBuf, Stop> {
+    let home = shell.target().join("mpi").join(name);
+    let complete = home.join("complete");
+    if !complete.is_file() {
+        eprintln!("mpi: installing {}", packages.join(", "));
+        let made = shell.step("python3", "-m venv").arg(&home).output();
+        made.map_err(|stop| absence("Python's module venv", stop))?;
+        for package in packages {
+            let install = shell.step(home.join("bin/pip"), "install --quiet").arg(package);
+            install.output().map_err(|stop| absence(package, stop))?;
+        }
+        fs::write(&complete, "").map_err(|error| Stop::io(&complete, &error))?;
+    }
+    Ok(home)
+}
+
+/// What could not be had, by its name.
+fn absence(what: &str, stop: Stop) -> Stop {
+    let Stop::Failed(problem) = stop else { return stop };
+    let remedy = (!is_offline(&problem)).then(|| format!("install {what} with pip by hand"));
+    let problem = problem.lines().last().unwrap_or_default().to_owned();
+    Stop::NotRun(Absence { what: format!("{what} is missing: {problem}"), remedy })
+}
+
+/// Whatever was killed has left nothing in the memory's file system.
+fn nothing_is_left() -> Result<(), Stop> {
+    let directory = Path::new("/dev/shm");
+    let entries = fs::read_dir(directory).map_err(|error| Stop::io(directory, &error))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let left: Vec<_> = names.filter(|name| name.contains("strait")).collect();
+    if left.is_empty() { Ok(()) } else { Err(Stop::Failed(format!("{left:?} is left"))) }
+}
