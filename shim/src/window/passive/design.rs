@@ -89,7 +89,7 @@ impl LockPolicy {
 }
 
 /// What the members of a window choose when they make it.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowOptions {
     /// What this member promises of its accumulates.
     pub accumulates: Accumulates,
@@ -97,6 +97,16 @@ pub struct WindowOptions {
     pub lock: Option<LockDesign>,
     /// When a hybrid lock migrates: this member's policy.
     pub policy: LockPolicy,
+    /// How much longer than at first this member waits at most, until it looks again at a lock's word that another holds: its pauses
+    /// double until then. With 1 they do not (`[OneSided04]` §4.3.1).
+    pub backoff: u32,
+}
+
+impl Default for WindowOptions {
+    fn default() -> Self {
+        let (accumulates, policy) = (Accumulates::default(), LockPolicy::default());
+        Self { accumulates, lock: None, policy, backoff: 64 }
+    }
 }
 
 impl WindowOptions {

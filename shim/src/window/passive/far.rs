@@ -1,13 +1,15 @@
 //! The words of a lock, as one member reaches them.
 
 use strait_core::hca::Remote;
-use strait_core::lock::{LockWord, Op, RemoteWord};
-use strait_core::rma::{Change, Lane};
+use strait_core::lock::{LockWord, McsWord, Mode, Op, RemoteWord, Words};
+use strait_core::rma::{Block, Change, Lane};
 
-use super::super::Window;
-use super::super::far::Far;
+use super::Way;
 use crate::Error;
 use crate::network::JobDevice;
+use crate::window::far::Far;
+use crate::window::part::Part;
+use crate::window::{Window, WindowError};
 
 /// A word, by whoever changes it.
 pub(super) enum Reached<'a, 'world> {
@@ -85,5 +87,57 @@ pub(super) const fn change_of(op: Op) -> Option<Change> {
         Op::CompareAndSwap { expected, desired } => Some(Change::Swap { expected, desired }),
         Op::FetchAdd(number) => Some(Change::Add(number)),
         Op::Swap(_) | Op::Read | Op::Write(_) => None,
+    }
+}
+
+impl Window<'_> {
+    /// A word of the queue at a target. What this member's own words say it reads itself.
+    pub(super) fn queue_word(
+        &self,
+        target: u32,
+        word: McsWord,
+        op: Op,
+    ) -> Result<Reached<'_, '_>, Error> {
+        let members = self.parts.len() as u32;
+        let lock = match self.passive.way {
+            Way::Queue(Mode::Network) => Words::NETWORK,
+            _ => Words::CPU,
+        };
+        let (owner, offset) = Words::mcs_offset(word, target, members, lock);
+        let owner = owner.unwrap_or(target);
+        let is_told = matches!(op, Op::Read | Op::Write(_));
+        if owner == self.group.place() && is_told && !matches!(word, McsWord::Lock) {
+            return Ok(Reached::Near(self.own_word(offset)));
+        }
+        match self.passive.way {
+            Way::Queue(Mode::Network) => self.far_word(owner, offset),
+            _ => self.lock_word(owner, offset),
+        }
+    }
+
+    fn own_word(&self, offset: usize) -> &LockWord {
+        self.words_at(&self.block, offset)
+    }
+
+    fn words_at(&self, block: &Block, offset: usize) -> &LockWord {
+        let word: *const _ = block.locks().at(offset);
+        // SAFETY: mapped as long as the window.
+        unsafe { &*word }
+    }
+
+    /// A word of a member's, by the processor if it is on the node, by the device otherwise.
+    pub(super) fn lock_word(&self, member: u32, offset: usize) -> Result<Reached<'_, '_>, Error> {
+        match &self.part(member)?.block {
+            Some(block) => Ok(Reached::Near(self.words_at(block, offset))),
+            None => self.far_word(member, offset),
+        }
+    }
+
+    /// A word of a member's, by the device.
+    pub(super) fn far_word(&self, member: u32, offset: usize) -> Result<Reached<'_, '_>, Error> {
+        let Part { far, rank, .. } = self.part(member)?;
+        let far = far.as_ref().ok_or(WindowError::OtherNode { rank: *rank })?;
+        let there = far.block.after(Block::locks_offset(self.parts.len() as u32) + offset);
+        Ok(Reached::Far(FarWord { window: self, far, there }))
     }
 }

@@ -108,6 +108,8 @@ pub(super) struct Passive {
     /// Between `lock_all` and `unlock_all`.
     all: Cell<bool>,
     policy: RefCell<Box<dyn Policy + Send>>,
+    /// Most units of a back-off.
+    backoff: u32,
     desk: Option<u64>,
     counts: Counts,
 }

@@ -129,6 +129,7 @@ impl Opening {
             pursuits: RefCell::default(),
             all: Cell::new(false),
             policy: RefCell::new(self.options.policy.policy()),
+            backoff: self.options.backoff,
             desk: has_desk.then_some(self.desk),
             counts: Counts::default(),
         })

@@ -1,22 +1,18 @@
 //! What a member does to get a lock.
 
-use strait_core::hca::Remote;
 use strait_core::lock::{
     Attempt, Backoff, Coding, Hybrid, HybridStep, HybridWord, LockType, Mcs, McsStep, McsWord,
     Mode, Op, Outcome, Request, State, Words,
 };
-use strait_core::rma::Block;
 use strait_core::sync::spin_hint;
 
-use super::far::{FarWord, Reached};
+use super::far::Reached;
 use super::message::{Answer, Word};
 use super::{Standing, Way, count};
 use crate::Error;
-use crate::window::part::Part;
 use crate::window::{Assert, Window, WindowError};
 
-/// Most units of a back-off, and turns of a loop that make one.
-const BACKOFF: u32 = 64;
+/// Turns of a loop that make a unit of back-off.
 const UNIT: u32 = 16;
 
 /// Pauses between two looks at everything else, and who still lives.
@@ -178,7 +174,11 @@ impl Window<'_> {
 
     /// The lock is had, or will not be.
     fn settle_lock(&self, target: u32, standing: Standing) {
+        let shared = self.pursuit(target).is_some_and(|it| it.lock_type == LockType::Shared);
         self.passive.pursuits.borrow_mut().retain(|(of, _)| *of != target);
+        if shared && standing == Standing::None {
+            self.say_whether_sharing(target, 0);
+        }
         self.passive.targets[target as usize].standing.set(standing);
         self.parts[target as usize].awaited.set(false);
     }
@@ -206,7 +206,8 @@ impl Window<'_> {
     }
 
     fn wait_for_lock(&self, target: u32) -> Result<Standing, Error> {
-        let (mut backoff, mut pauses) = (Backoff::new(BACKOFF), 0);
+        let (mut backoff, mut pauses) = (Backoff::new(self.passive.backoff), 0);
+        let mut lost = self.is_any_lost();
         loop {
             match self.chase(target, true)? {
                 Chased::Taken(standing) => return Ok(standing),
@@ -218,9 +219,10 @@ impl Window<'_> {
                     if pauses % PAUSES_PER_POLL == 0 {
                         std::thread::yield_now();
                         self.world.poll()?;
+                        lost = self.is_any_lost();
                         self.look_for_the_lost(target, blame)?;
                     }
-                    self.go_on(target, blame);
+                    self.go_on(target, blame, lost);
                 }
             }
         }
@@ -357,8 +359,8 @@ impl Window<'_> {
         }))
     }
 
-    /// Looks again after a wait, and takes from the dead.
-    fn go_on(&self, target: u32, blame: Blame) {
+    /// Looks again after a wait, and takes from the dead. `lost`: whether any member has died.
+    fn go_on(&self, target: u32, blame: Blame, lost: bool) {
         let Some(mut pursuit) = self.pursuit(target) else { return };
         let dead = matches!(blame, Blame::Word(State::One(place)) if self.is_lost(place));
         match (&mut pursuit.chase, blame) {
@@ -366,7 +368,7 @@ impl Window<'_> {
             (Chase::Hybrid(hybrid), _) if dead => hybrid.inherit(),
             (Chase::Hybrid(hybrid), _) => hybrid.again(),
             (Chase::Queue(mcs), Blame::Queue(before)) => {
-                let lost = self.is_any_lost().then(|| match before {
+                let lost = lost.then(|| match before {
                     Some(before) => self.is_lost(before),
                     None => matches!(self.lost_sharer(target), Ok(Some(_))),
                 });
@@ -421,55 +423,5 @@ impl Window<'_> {
             Place::Network => self.far_word(target, Words::NETWORK),
             Place::Queue(word) => self.queue_word(target, word, op),
         }
-    }
-
-    /// A word of the queue at a target. What this member's own words say it reads itself.
-    pub(super) fn queue_word(
-        &self,
-        target: u32,
-        word: McsWord,
-        op: Op,
-    ) -> Result<Reached<'_, '_>, Error> {
-        let members = self.parts.len() as u32;
-        let lock = match self.passive.way {
-            Way::Queue(Mode::Network) => Words::NETWORK,
-            _ => Words::CPU,
-        };
-        let (owner, offset) = Words::mcs_offset(word, target, members, lock);
-        let owner = owner.unwrap_or(target);
-        let is_told = matches!(op, Op::Read | Op::Write(_));
-        if owner == self.group.place() && is_told && !matches!(word, McsWord::Lock) {
-            return Ok(Reached::Near(self.own_word(offset)));
-        }
-        match self.passive.way {
-            Way::Queue(Mode::Network) => self.far_word(owner, offset),
-            _ => self.lock_word(owner, offset),
-        }
-    }
-
-    fn own_word(&self, offset: usize) -> &strait_core::lock::LockWord {
-        self.words_at(&self.block, offset)
-    }
-
-    fn words_at(&self, block: &Block, offset: usize) -> &strait_core::lock::LockWord {
-        let word: *const _ = block.locks().at(offset);
-        // SAFETY: mapped as long as the window.
-        unsafe { &*word }
-    }
-
-    /// A word of a member's, by the processor if it is on the node, by the device otherwise.
-    fn lock_word(&self, member: u32, offset: usize) -> Result<Reached<'_, '_>, Error> {
-        match &self.part(member)?.block {
-            Some(block) => Ok(Reached::Near(self.words_at(block, offset))),
-            None => self.far_word(member, offset),
-        }
-    }
-
-    /// A word of a member's, by the device.
-    pub(super) fn far_word(&self, member: u32, offset: usize) -> Result<Reached<'_, '_>, Error> {
-        let Part { far, rank, .. } = self.part(member)?;
-        let far = far.as_ref().ok_or(WindowError::OtherNode { rank: *rank })?;
-        let there: Remote = far.block.after(Block::locks_offset(self.parts.len() as u32) + offset);
-        Ok(Reached::Far(FarWord { window: self, far, there }))
     }
 }
