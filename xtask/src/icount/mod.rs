@@ -65,8 +65,9 @@ fn build_c(shell: &Shell) -> Result<PathBuf, Stop> {
     let (program, library) = (prefix.join("icount"), prefix.join("lib"));
     let arguments = "-std=c99 -O2 -Wall -Wextra -Werror -Iffi/include benches/icount.c -lstrait -L";
     let step = shell.step("cc", arguments).arg(&library).arg("-o").arg(&program);
-    // Functions of the library are found when the program starts, as where it is linked for speed.
-    step.arg(format!("-Wl,-z,now,-rpath,{}", library.display())).output()?;
+    // Functions of the library are found when the program starts, as where it is linked for speed; and in no other library, although
+    // cargo has its own folders searched first.
+    step.arg(format!("-Wl,-z,now,--disable-new-dtags,-rpath,{}", library.display())).output()?;
     Ok(program)
 }
 
