@@ -1,0 +1,376 @@
+//! What happens in virtual time: devices and lock managers are events between the turns of ranks.
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use core::cmp::Reverse;
+
+use strait::LockDesign;
+use strait_core::lock::{
+    Coding, Entry, HybridWord, LockType, LockWord, Manager, McsWord, Migration, MigrationStep,
+    Mode, Op, Request, State as Held,
+};
+use strait_tests::sim::Wire;
+
+/// What things take beside the wire, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    pub(crate) wire: Wire,
+    /// An access of a processor to a line that another had last, and to one that it had itself.
+    pub(crate) line: u64,
+    pub(crate) own_line: u64,
+    /// A message on a node, one way.
+    pub(crate) message: u64,
+    /// Of a manager, for each request.
+    pub(crate) serve: u64,
+    /// Until a manager that sleeps is awake.
+    pub(crate) wake: u64,
+    /// The unit of back-off at words for processors, and at those for devices.
+    pub(crate) units: [u64; 2],
+    /// Most units of a back-off.
+    pub(crate) backoff: u32,
+}
+
+impl Costs {
+    /// The cards of `Wire::INFINIBAND_2004`, for which an atomic takes as long as a read; the rest is assumed. A request costs a manager
+    /// what a poll, matching and two locks of a library with threads do; a wake-up is an interrupt and a switch.
+    pub(crate) const OF_2004: Self = Self {
+        wire: Wire::INFINIBAND_2004,
+        line: 200,
+        own_line: 20,
+        message: 500,
+        serve: 2_000,
+        wake: 15_000,
+        units: [500, 12_400],
+        backoff: 64,
+    };
+}
+
+/// A word of the lock of one target in one window.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Word {
+    Cpu,
+    Network,
+    Last,
+    Sharers,
+    Flag(u32),
+    Next(u32),
+    /// Of the window itself.
+    Tag,
+}
+
+impl From<McsWord> for Word {
+    fn from(word: McsWord) -> Self {
+        match word {
+            McsWord::Lock => Self::Last,
+            McsWord::Sharers => Self::Sharers,
+            McsWord::Flag(place) => Self::Flag(place),
+            McsWord::Next(place) => Self::Next(place),
+        }
+    }
+}
+
+/// The lock of a target in a window.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Lock {
+    pub(crate) window: u32,
+    pub(crate) target: u32,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Answer {
+    /// The lock is had; true: in network mode.
+    Granted(bool),
+    Elsewhere,
+}
+
+/// Who waits for what an access finds.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Asker {
+    Rank(u32),
+    Manager,
+    Nobody,
+}
+
+/// An access as an event: a compare-and-swap, or else an addition, a read or a write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub(super) lock: Lock,
+    pub(super) word: Word,
+    pub(super) op: Op,
+    pub(super) asker: Asker,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    Turn(u32),
+    /// A request is at the device of a node.
+    Arrive(u32, Access),
+    Perform(Access),
+    Found(Lock, u64),
+    /// A request is at its manager.
+    Come(Lock, u32, Request),
+    Serve(Lock, u32, Request),
+    Work(Lock),
+}
+
+struct Desk {
+    manager: Manager<Vec<Entry>>,
+    current: Option<(u32, Migration)>,
+    /// It waits for its device.
+    asks: bool,
+    moved: u64,
+}
+
+/// A word, and whose processor had its line last until when.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    word: u64,
+    pub(super) owner: u32,
+    pub(super) free: u64,
+}
+
+pub(crate) struct State {
+    pub(crate) costs: Costs,
+    pub(crate) design: LockDesign,
+    /// Of each rank.
+    nodes: Vec<u32>,
+    pub(crate) now: u64,
+    serial: u64,
+    events: BinaryHeap<Reverse<(u64, u64)>>,
+    bodies: BTreeMap<u64, Event>,
+    pub(super) turn: Option<u32>,
+    pub(super) lines: BTreeMap<(Lock, Word), Line>,
+    desks: BTreeMap<Lock, Desk>,
+    /// Until when each device, and each rank's manager, has something to do.
+    devices: Vec<u64>,
+    managers: Vec<u64>,
+    /// Which ranks are outside the library, and what has come for their managers meanwhile.
+    pub(super) outside: Vec<bool>,
+    pub(super) missed: Vec<Vec<Event>>,
+    pub(super) parked: Vec<bool>,
+    pub(super) found: Vec<u64>,
+    pub(super) answers: Vec<Option<Answer>>,
+    /// Requests to devices, and messages to managers and from them, for each rank.
+    pub(crate) messages: Vec<u64>,
+}
+
+impl State {
+    pub(super) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
+        let ranks = nodes.len();
+        let mut state = Self {
+            costs,
+            design,
+            now: 0,
+            serial: 0,
+            events: BinaryHeap::new(),
+            bodies: BTreeMap::new(),
+            turn: None,
+            lines: BTreeMap::new(),
+            desks: BTreeMap::new(),
+            devices: vec![0; ranks],
+            managers: vec![0; ranks],
+            outside: vec![false; ranks],
+            missed: vec![Vec::new(); ranks],
+            parked: vec![false; ranks],
+            found: vec![0; ranks],
+            answers: vec![None; ranks],
+            messages: vec![0; ranks],
+            nodes,
+        };
+        let targets = 0..ranks as u32;
+        let locks = (0..windows)
+            .flat_map(|window| targets.clone().map(move |target| Lock { window, target }));
+        locks.for_each(|lock| state.open(lock));
+        (0..ranks as u32).for_each(|rank| state.at(0, Event::Turn(rank)));
+        state.hand_over();
+        state
+    }
+
+    pub(super) fn at(&mut self, due: u64, event: Event) {
+        self.serial += 1;
+        self.events.push(Reverse((due, self.serial)));
+        self.bodies.insert(self.serial, event);
+    }
+
+    /// Lets things happen until it is a rank's turn.
+    pub(super) fn hand_over(&mut self) {
+        self.turn = None;
+        while let Some(Reverse((due, serial))) = self.events.pop() {
+            self.now = due;
+            match self.bodies.remove(&serial) {
+                Some(Event::Turn(rank)) => {
+                    self.turn = Some(rank);
+                    return;
+                }
+                Some(event) => self.handle(event),
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn is_near(&self, one: u32, other: u32) -> bool {
+        self.nodes[one as usize] == self.nodes[other as usize]
+    }
+
+    /// How long a message goes.
+    pub(super) fn way(&self, one: u32, other: u32) -> u64 {
+        if self.is_near(one, other) { self.costs.message } else { self.costs.wire.write }
+    }
+
+    /// Makes the words of a lock.
+    fn open(&mut self, lock: Lock) {
+        let size = self.nodes.len() as u32;
+        let hybrid = self.design == LockDesign::Hybrid;
+        let coding = if hybrid { Coding::Ranks { size } } else { Coding::Signed };
+        let free = if hybrid { Held::Elsewhere(0) } else { Held::Free };
+        let mut words = vec![Word::Cpu, Word::Network, Word::Last, Word::Sharers, Word::Tag];
+        words.extend((0..size).flat_map(|place| [Word::Flag(place), Word::Next(place)]));
+        for word in words {
+            let word_of = if word == Word::Network { coding.word(free) } else { 0 };
+            let line = Line { word: word_of, owner: u32::MAX, free: 0 };
+            self.lines.insert((lock, word), line);
+        }
+        let manager = Manager::new(vec![Entry::default(); size as usize]);
+        self.desks.insert(lock, Desk { manager, current: None, asks: false, moved: 0 });
+    }
+
+    pub(super) fn change(&mut self, lock: Lock, word: Word, op: Op) -> u64 {
+        let there = self.lines.get_mut(&(lock, word)).unwrap();
+        let atomic = LockWord::new(there.word);
+        let found = atomic.access(op);
+        there.word = atomic.access(Op::Read);
+        found
+    }
+
+    /// What a rank reads of its own memory.
+    pub(crate) fn look(&self, lock: Lock, word: Word) -> u64 {
+        self.lines[&(lock, word)].word
+    }
+
+    /// A rank writes its own memory.
+    pub(crate) fn set(&mut self, lock: Lock, word: Word, op: Op) {
+        self.change(lock, word, op);
+    }
+
+    /// A device takes a request of its rank's.
+    pub(super) fn leave(&mut self, rank: u32, at: u32, access: Access) {
+        let node = self.nodes[rank as usize] as usize;
+        let begin = self.now.max(self.devices[node]);
+        self.devices[node] = begin + self.costs.wire.gap;
+        let Wire { read, write, .. } = self.costs.wire;
+        let way = if let Op::Write(_) = access.op { write } else { read / 2 };
+        self.at(begin + way, Event::Arrive(self.nodes[at as usize], access));
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Turn(_) => {}
+            Event::Arrive(node, access) => {
+                let device = &mut self.devices[node as usize];
+                let begin = self.now.max(*device);
+                *device = begin + self.costs.wire.gap;
+                self.at(begin, Event::Perform(access));
+            }
+            Event::Perform(access) => self.perform(access),
+            Event::Found(lock, found) => {
+                let desk = self.desks.get_mut(&lock).unwrap();
+                desk.asks = false;
+                desk.current.as_mut().unwrap().1.handle(found);
+                self.work(lock);
+            }
+            Event::Come(lock, origin, request) => self.come(lock, origin, request),
+            Event::Serve(lock, origin, request) => {
+                let desk = self.desks.get_mut(&lock).unwrap();
+                desk.manager.handle(origin, request).unwrap();
+                if (request, self.design) == (Request::Unlock, LockDesign::Hybrid) {
+                    let release = Coding::Signed.release(LockType::Exclusive, origin);
+                    self.change(lock, Word::Cpu, release);
+                }
+                self.work(lock);
+            }
+            Event::Work(lock) => self.work(lock),
+        }
+    }
+
+    fn perform(&mut self, Access { lock, word, op, asker }: Access) {
+        let found = self.change(lock, word, op);
+        let Wire { read, poll, .. } = self.costs.wire;
+        let due = self.now + read - read / 2;
+        match asker {
+            Asker::Rank(rank) => {
+                self.found[rank as usize] = found;
+                self.at(due, Event::Turn(rank));
+            }
+            Asker::Manager => self.at(due, Event::Found(lock, found)),
+            Asker::Nobody => {}
+        }
+        if let Word::Flag(place) | Word::Next(place) = word
+            && core::mem::take(&mut self.parked[place as usize])
+        {
+            self.at(self.now + poll, Event::Turn(place));
+        }
+    }
+
+    fn come(&mut self, lock: Lock, origin: u32, request: Request) {
+        let target = lock.target as usize;
+        let has_thread = matches!(self.design, LockDesign::Thread | LockDesign::Event);
+        if self.outside[target] && !has_thread {
+            return self.missed[target].push(Event::Come(lock, origin, request));
+        }
+        let idle = self.now >= self.managers[target];
+        let begin = match self.design {
+            LockDesign::Event if idle => self.now + self.costs.wake,
+            _ => self.now,
+        };
+        let done = begin.max(self.managers[target]) + self.costs.serve;
+        self.managers[target] = done;
+        self.at(done, Event::Serve(lock, origin, request));
+    }
+
+    /// A manager grants what it can.
+    fn work(&mut self, lock: Lock) {
+        let size = self.nodes.len() as u32;
+        loop {
+            let desk = self.desks.get_mut(&lock).unwrap();
+            if desk.asks {
+                return;
+            }
+            if desk.current.is_none() {
+                let Some((origin, lock_type)) = desk.manager.first() else { return };
+                let moves = Some(desk.moved + 1);
+                let migration = Migration::new(origin, lock_type, lock.target, size, moves);
+                desk.current = Some((origin, migration));
+            }
+            let (origin, migration) = desk.current.unwrap();
+            let answer = match migration.step() {
+                _ if self.design != LockDesign::Hybrid => Answer::Granted(false),
+                MigrationStep::Access(HybridWord::Cpu, op) => {
+                    let found = self.change(lock, Word::Cpu, op);
+                    let current = self.desks.get_mut(&lock).and_then(|desk| desk.current.as_mut());
+                    current.unwrap().1.handle(found);
+                    continue;
+                }
+                MigrationStep::Access(HybridWord::Network, op) => {
+                    desk.asks = true;
+                    let access = Access { lock, word: Word::Network, op, asker: Asker::Manager };
+                    return self.leave(lock.target, lock.target, access);
+                }
+                MigrationStep::Blocked(_) => {
+                    desk.current.as_mut().unwrap().1.again();
+                    return self.at(self.now + self.costs.line, Event::Work(lock));
+                }
+                MigrationStep::Granted(mode) => Answer::Granted(mode == Mode::Network),
+                MigrationStep::Elsewhere => Answer::Elsewhere,
+            };
+            desk.current = None;
+            desk.moved += u64::from(answer == Answer::Granted(true));
+            match answer {
+                Answer::Granted(false) => desk.manager.grant(),
+                _ => desk.manager.dismiss(),
+            }
+            self.answers[origin as usize] = Some(answer);
+            let due = self.now + self.costs.wire.post + self.way(lock.target, origin);
+            self.at(due, Event::Turn(origin));
+        }
+    }
+}
