@@ -66,7 +66,7 @@ fn one_at_a_time_changes_what_others_read() {
     }
 }
 
-/// `cargo xtask vm` runs it over RDMA devices, too. Those of iWARP have no atomics, so there managers do what devices cannot.
+/// Whatever device that is: those of iWARP have no atomics, so there managers do what devices cannot.
 #[test]
 fn every_design_works_over_the_device_of_the_job() {
     let name = "every_design_works_over_the_device_of_the_job";
