@@ -7,8 +7,10 @@
 
 mod cluster;
 mod member;
+mod state;
 
-use cluster::{Cluster, Costs, Lock, Rank};
+use cluster::{Cluster, Rank};
+use state::{Costs, Lock, Word};
 use strait::LockDesign;
 
 use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, TwoSided};
@@ -298,7 +300,7 @@ fn go_round(rank: &Rank<'_>, ranks: u32, lap: u64) -> f64 {
         pass();
     }
     loop {
-        let arrived = rank.state().look(lock(rank.rank), cluster::Word::Tag) == lap;
+        let arrived = rank.state().look(lock(rank.rank), Word::Tag) == lap;
         if arrived && !passed {
             pass();
             passed = true;

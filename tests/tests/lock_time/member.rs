@@ -6,7 +6,8 @@ use strait_core::lock::{
     McsStep, McsWord, Mode, Op, Outcome, Request,
 };
 
-use super::cluster::{Answer, Lock, Rank, Word};
+use super::cluster::Rank;
+use super::state::{Answer, Lock, Word};
 
 use LockType::Exclusive;
 

@@ -1,22 +1,15 @@
-//! Ranks, devices and lock managers in virtual time.
-//!
-//! A rank is a thread, but one of them runs at a time: the one whose turn is next. So what ranks do is written as programs do it,
-//! and a run is the same everywhere. Devices and managers are events.
-
-mod desk;
+//! What happens in virtual time: devices and lock managers are events between the turns of ranks.
 
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use core::cmp::Reverse;
 
 use strait::LockDesign;
 use strait_core::lock::{
-    Coding, Entry, LockType, LockWord, Manager, McsWord, Op, Request, State as Held,
+    Coding, Entry, HybridWord, LockType, LockWord, Manager, McsWord, Migration, MigrationStep,
+    Mode, Op, Request, State as Held,
 };
 use strait_tests::sim::Wire;
-
-use desk::Desk;
 
 /// What things take beside the wire, nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +85,7 @@ pub(crate) enum Answer {
 
 /// Who waits for what an access finds.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Asker {
+pub(super) enum Asker {
     Rank(u32),
     Manager,
     Nobody,
@@ -100,15 +93,15 @@ enum Asker {
 
 /// An access as an event: a compare-and-swap, or else an addition, a read or a write.
 #[derive(Clone, Copy, Debug)]
-struct Access {
-    lock: Lock,
-    word: Word,
-    op: Op,
-    asker: Asker,
+pub(super) struct Access {
+    pub(super) lock: Lock,
+    pub(super) word: Word,
+    pub(super) op: Op,
+    pub(super) asker: Asker,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     Turn(u32),
     /// A request is at the device of a node.
     Arrive(u32, Access),
@@ -120,12 +113,20 @@ enum Event {
     Work(Lock),
 }
 
+struct Desk {
+    manager: Manager<Vec<Entry>>,
+    current: Option<(u32, Migration)>,
+    /// It waits for its device.
+    asks: bool,
+    moved: u64,
+}
+
 /// A word, and whose processor had its line last until when.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
+pub(super) struct Line {
     word: u64,
-    owner: u32,
-    free: u64,
+    pub(super) owner: u32,
+    pub(super) free: u64,
 }
 
 pub(crate) struct State {
@@ -137,33 +138,26 @@ pub(crate) struct State {
     serial: u64,
     events: BinaryHeap<Reverse<(u64, u64)>>,
     bodies: BTreeMap<u64, Event>,
-    turn: Option<u32>,
-    lines: BTreeMap<(Lock, Word), Line>,
+    pub(super) turn: Option<u32>,
+    pub(super) lines: BTreeMap<(Lock, Word), Line>,
     desks: BTreeMap<Lock, Desk>,
     /// Until when each device, and each rank's manager, has something to do.
     devices: Vec<u64>,
     managers: Vec<u64>,
     /// Which ranks are outside the library, and what has come for their managers meanwhile.
-    outside: Vec<bool>,
-    missed: Vec<Vec<Event>>,
-    parked: Vec<bool>,
-    found: Vec<u64>,
-    answers: Vec<Option<Answer>>,
+    pub(super) outside: Vec<bool>,
+    pub(super) missed: Vec<Vec<Event>>,
+    pub(super) parked: Vec<bool>,
+    pub(super) found: Vec<u64>,
+    pub(super) answers: Vec<Option<Answer>>,
     /// Requests to devices, and messages to managers and from them, for each rank.
     pub(crate) messages: Vec<u64>,
 }
 
-pub(crate) struct Cluster {
-    state: Mutex<State>,
-    turns: Vec<Condvar>,
-}
-
-impl Cluster {
-    /// Ranks on these nodes, each of which has so many windows.
-    pub(crate) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
+impl State {
+    pub(super) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
         let ranks = nodes.len();
-        let turns = nodes.iter().map(|_| Condvar::new()).collect();
-        let mut state = State {
+        let mut state = Self {
             costs,
             design,
             now: 0,
@@ -189,190 +183,17 @@ impl Cluster {
         locks.for_each(|lock| state.open(lock));
         (0..ranks as u32).for_each(|rank| state.at(0, Event::Turn(rank)));
         state.hand_over();
-        Self { state: Mutex::new(state), turns }
-    }
-
-    /// Has all ranks do their parts. What came of them, and the state in the end.
-    pub(crate) fn play<R: Send>(self, part: impl Fn(&Rank<'_>) -> R + Sync) -> (Vec<R>, State) {
-        let ranks = 0..self.turns.len() as u32;
-        let results = std::thread::scope(|scope| {
-            let start = |rank| {
-                let (cluster, part) = (&self, &part);
-                scope.spawn(move || {
-                    let _end = End(cluster);
-                    let rank = Rank { cluster, rank };
-                    drop(rank.wait(cluster.state.lock().unwrap()));
-                    let result = part(&rank);
-                    let mut state = cluster.state.lock().unwrap();
-                    state.hand_over();
-                    cluster.tell(&state);
-                    result
-                })
-            };
-            let threads: Vec<_> = ranks.map(start).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        (results, self.state.into_inner().unwrap())
-    }
-
-    fn tell(&self, state: &State) {
-        match state.turn {
-            Some(rank) => self.turns[rank as usize].notify_one(),
-            // Nothing is under way any more: who still waits does so for ever.
-            None => self.turns.iter().for_each(Condvar::notify_all),
-        }
-    }
-}
-
-/// Ends all ranks when one has failed.
-struct End<'a>(&'a Cluster);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.turn = None;
-            self.0.tell(&state);
-        }
-    }
-}
-
-/// One rank, in its own thread.
-pub(crate) struct Rank<'a> {
-    cluster: &'a Cluster,
-    pub(crate) rank: u32,
-}
-
-impl Rank<'_> {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.cluster.state.lock().unwrap()
-    }
-
-    pub(crate) fn costs(&self) -> Costs {
-        self.state().costs
-    }
-
-    pub(crate) fn now(&self) -> u64 {
-        self.state().now
-    }
-
-    /// Waits for this rank's turn.
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let own = &self.cluster.turns[self.rank as usize];
-        let is_anothers = |state: &mut State| state.turn.is_some_and(|turn| turn != self.rank);
-        let state = own.wait_while(state, is_anothers).unwrap();
-        assert_eq!(state.turn, Some(self.rank), "ranks wait, and nothing is under way");
         state
     }
 
-    fn pass<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.hand_over();
-        if state.turn != Some(self.rank) {
-            self.cluster.tell(&state);
-        }
-        self.wait(state)
-    }
-
-    /// Lets time pass.
-    pub(crate) fn spend(&self, time: u64) {
-        let mut state = self.state();
-        let due = state.now + time;
-        state.at(due, Event::Turn(self.rank));
-        drop(self.pass(state));
-    }
-
-    /// Computes outside the library.
-    pub(crate) fn compute(&self, time: u64) {
-        self.state().outside[self.rank as usize] = true;
-        self.spend(time);
-        self.enter();
-    }
-
-    /// Computes, and stays outside the library until [`Rank::enter`].
-    pub(crate) fn compute_on(&self, time: u64) {
-        self.state().outside[self.rank as usize] = true;
-        self.spend(time);
-    }
-
-    /// Is in the library from now on.
-    pub(crate) fn enter(&self) {
-        let mut state = self.state();
-        state.outside[self.rank as usize] = false;
-        let (now, missed) = (state.now, core::mem::take(&mut state.missed[self.rank as usize]));
-        missed.into_iter().for_each(|event| state.at(now, event));
-    }
-
-    /// Puts a few bytes, and waits until they are there.
-    pub(crate) fn put(&self, lock: Lock, word: u64) {
-        if self.is_near(lock.target) {
-            self.touch(lock, Word::Tag, Op::Write(word));
-            return;
-        }
-        self.post(lock, (Word::Tag, lock.target), Op::Write(word), false);
-        let Wire { write, acknowledge, .. } = self.costs().wire;
-        self.spend(write + acknowledge);
-    }
-
-    /// Waits until somebody writes a word that this rank looks at.
-    pub(crate) fn park(&self) {
-        let mut state = self.state();
-        state.parked[self.rank as usize] = true;
-        drop(self.pass(state));
-    }
-
-    /// An access by the processor.
-    pub(crate) fn touch(&self, lock: Lock, word: Word, op: Op) -> u64 {
-        let mut state = self.state();
-        let Costs { line, own_line, .. } = state.costs;
-        let now = state.now;
-        let there = state.lines.get_mut(&(lock, word)).unwrap();
-        let time = if there.owner == self.rank { own_line } else { line };
-        (there.owner, there.free) = (self.rank, there.free.max(now) + time);
-        let due = there.free;
-        state.at(due, Event::Turn(self.rank));
-        self.pass(state).change(lock, word, op)
-    }
-
-    /// A request to the device; `asks`: waits for what it finds.
-    pub(crate) fn post(&self, lock: Lock, (word, at): (Word, u32), op: Op, asks: bool) -> u64 {
-        self.spend(self.costs().wire.post);
-        let asker = if asks { Asker::Rank(self.rank) } else { Asker::Nobody };
-        let mut state = self.state();
-        state.messages[self.rank as usize] += 1;
-        state.leave(self.rank, at, Access { lock, word, op, asker });
-        if !asks {
-            return 0;
-        }
-        self.pass(state).found[self.rank as usize]
-    }
-
-    /// A message to the manager, which is answered if `asks`.
-    pub(crate) fn say(&self, lock: Lock, request: Request, asks: bool) -> Option<Answer> {
-        self.spend(self.costs().wire.post);
-        let mut state = self.state();
-        state.messages[self.rank as usize] += 1 + u64::from(asks);
-        let due = state.now + state.way(self.rank, lock.target);
-        state.at(due, Event::Come(lock, self.rank, request));
-        if !asks {
-            return None;
-        }
-        self.pass(state).answers[self.rank as usize].take()
-    }
-
-    pub(crate) fn is_near(&self, other: u32) -> bool {
-        self.state().is_near(self.rank, other)
-    }
-}
-
-impl State {
-    fn at(&mut self, due: u64, event: Event) {
+    pub(super) fn at(&mut self, due: u64, event: Event) {
         self.serial += 1;
         self.events.push(Reverse((due, self.serial)));
         self.bodies.insert(self.serial, event);
     }
 
     /// Lets things happen until it is a rank's turn.
-    fn hand_over(&mut self) {
+    pub(super) fn hand_over(&mut self) {
         self.turn = None;
         while let Some(Reverse((due, serial))) = self.events.pop() {
             self.now = due;
@@ -387,12 +208,12 @@ impl State {
         }
     }
 
-    fn is_near(&self, one: u32, other: u32) -> bool {
+    pub(super) fn is_near(&self, one: u32, other: u32) -> bool {
         self.nodes[one as usize] == self.nodes[other as usize]
     }
 
     /// How long a message goes.
-    fn way(&self, one: u32, other: u32) -> u64 {
+    pub(super) fn way(&self, one: u32, other: u32) -> u64 {
         if self.is_near(one, other) { self.costs.message } else { self.costs.wire.write }
     }
 
@@ -413,7 +234,7 @@ impl State {
         self.desks.insert(lock, Desk { manager, current: None, asks: false, moved: 0 });
     }
 
-    fn change(&mut self, lock: Lock, word: Word, op: Op) -> u64 {
+    pub(super) fn change(&mut self, lock: Lock, word: Word, op: Op) -> u64 {
         let there = self.lines.get_mut(&(lock, word)).unwrap();
         let atomic = LockWord::new(there.word);
         let found = atomic.access(op);
@@ -432,7 +253,7 @@ impl State {
     }
 
     /// A device takes a request of its rank's.
-    fn leave(&mut self, rank: u32, at: u32, access: Access) {
+    pub(super) fn leave(&mut self, rank: u32, at: u32, access: Access) {
         let node = self.nodes[rank as usize] as usize;
         let begin = self.now.max(self.devices[node]);
         self.devices[node] = begin + self.costs.wire.gap;
@@ -487,6 +308,69 @@ impl State {
             && core::mem::take(&mut self.parked[place as usize])
         {
             self.at(self.now + poll, Event::Turn(place));
+        }
+    }
+
+    fn come(&mut self, lock: Lock, origin: u32, request: Request) {
+        let target = lock.target as usize;
+        let has_thread = matches!(self.design, LockDesign::Thread | LockDesign::Event);
+        if self.outside[target] && !has_thread {
+            return self.missed[target].push(Event::Come(lock, origin, request));
+        }
+        let idle = self.now >= self.managers[target];
+        let begin = match self.design {
+            LockDesign::Event if idle => self.now + self.costs.wake,
+            _ => self.now,
+        };
+        let done = begin.max(self.managers[target]) + self.costs.serve;
+        self.managers[target] = done;
+        self.at(done, Event::Serve(lock, origin, request));
+    }
+
+    /// A manager grants what it can.
+    fn work(&mut self, lock: Lock) {
+        let size = self.nodes.len() as u32;
+        loop {
+            let desk = self.desks.get_mut(&lock).unwrap();
+            if desk.asks {
+                return;
+            }
+            if desk.current.is_none() {
+                let Some((origin, lock_type)) = desk.manager.first() else { return };
+                let moves = Some(desk.moved + 1);
+                let migration = Migration::new(origin, lock_type, lock.target, size, moves);
+                desk.current = Some((origin, migration));
+            }
+            let (origin, migration) = desk.current.unwrap();
+            let answer = match migration.step() {
+                _ if self.design != LockDesign::Hybrid => Answer::Granted(false),
+                MigrationStep::Access(HybridWord::Cpu, op) => {
+                    let found = self.change(lock, Word::Cpu, op);
+                    let current = self.desks.get_mut(&lock).and_then(|desk| desk.current.as_mut());
+                    current.unwrap().1.handle(found);
+                    continue;
+                }
+                MigrationStep::Access(HybridWord::Network, op) => {
+                    desk.asks = true;
+                    let access = Access { lock, word: Word::Network, op, asker: Asker::Manager };
+                    return self.leave(lock.target, lock.target, access);
+                }
+                MigrationStep::Blocked(_) => {
+                    desk.current.as_mut().unwrap().1.again();
+                    return self.at(self.now + self.costs.line, Event::Work(lock));
+                }
+                MigrationStep::Granted(mode) => Answer::Granted(mode == Mode::Network),
+                MigrationStep::Elsewhere => Answer::Elsewhere,
+            };
+            desk.current = None;
+            desk.moved += u64::from(answer == Answer::Granted(true));
+            match answer {
+                Answer::Granted(false) => desk.manager.grant(),
+                _ => desk.manager.dismiss(),
+            }
+            self.answers[origin as usize] = Some(answer);
+            let due = self.now + self.costs.wire.post + self.way(lock.target, origin);
+            self.at(due, Event::Turn(origin));
         }
     }
 }
