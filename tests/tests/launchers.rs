@@ -236,7 +236,7 @@ fn rank_that_learns_of_a_death() {
 #[test]
 #[ignore = "needs hydra: cargo xtask launchers"]
 fn hydra_killed_leaves_nothing() {
-    let mut ranks = Vec::new();
+    let (mut ranks, mut held) = (Vec::new(), Vec::new());
     Hydra::run_until(&["-n", "3"], "rank_that_never_ends", |hydra, directory| {
         let deadline = Instant::now() + LIMIT;
         while ranks.len() < 3 {
@@ -246,14 +246,29 @@ fn hydra_killed_leaves_nothing() {
                 |rank| fs::read_to_string(directory.join(format!("pid.{rank}"))).ok()?.parse().ok();
             ranks = (0..3).filter_map(pid).filter_map(Pid::from_raw).collect();
         }
+        held = ranks.iter().flat_map(|rank| sockets_of(*rank)).collect();
         kill_process_group(hydra, Signal::KILL).unwrap();
     });
+    assert!(!held.is_empty(), "each has its launcher's");
     let deadline = Instant::now() + LIMIT;
     while ranks.iter().any(|rank| test_kill_process(*rank).is_ok()) {
         assert!(Instant::now() < deadline, "ranks outlive their launcher");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(!fs::read_to_string("/proc/net/unix").unwrap().contains("@strait-"));
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+    let numbers = sockets.lines().filter_map(|line| line.split_whitespace().nth(6));
+    let left: Vec<_> = numbers.filter(|number| held.iter().any(|it| it == number)).collect();
+    assert!(left.is_empty(), "sockets {left:?} outlive their ranks");
+}
+
+/// The numbers of a process's sockets. Those of other jobs of this machine may come and go.
+fn sockets_of(process: Pid) -> Vec<String> {
+    let files = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).unwrap();
+    let names = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    let number = |name: std::path::PathBuf| {
+        Some(name.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+    };
+    names.filter_map(number).collect()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Each is installed into an environment of its own below the target directory, once.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -102,6 +103,7 @@ fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
 fn death(shell: &Shell, mpi: &Mpi, (home, provider): (&Path, &Path)) -> Result<(), Stop> {
     let (program, known) = (home.join("messages"), home.join("death-is-known"));
     let _ = fs::remove_file(&known);
+    let before = shared_memory()?;
     let apart = mpi.name == MPICH.name;
     let options = if apart { "-disable-auto-cleanup -n 2 setsid -w" } else { "-n 2" };
     let job = launch(shell, mpi, (home, provider), options)?.arg(program).arg(&known);
@@ -113,6 +115,11 @@ fn death(shell: &Shell, mpi: &Mpi, (home, provider): (&Path, &Path)) -> Result<(
         Err(_) => {}
     }
     let begin = Instant::now();
+    // What MPICH itself leaves of a rank that was killed.
+    let left = shared_memory()?;
+    for name in left.difference(&before).filter(|name| name.starts_with("mpich_shm")) {
+        let _ = fs::remove_file(Path::new("/dev/shm").join(name));
+    }
     while apart && !known.is_file() {
         if begin.elapsed() > Duration::from_secs(u64::from(LIMIT)) {
             return Err(Stop::Failed("a rank was killed, and the other does not know".to_owned()));
@@ -120,6 +127,13 @@ fn death(shell: &Shell, mpi: &Mpi, (home, provider): (&Path, &Path)) -> Result<(
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
+}
+
+/// The names in `/dev/shm`.
+fn shared_memory() -> Result<BTreeSet<String>, Stop> {
+    let directory = Path::new("/dev/shm");
+    let entries = fs::read_dir(directory).map_err(|error| Stop::io(directory, &error))?;
+    Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
 /// mpi4py's own tests of messages and windows, under MPICH.
@@ -194,9 +208,7 @@ fn absence(what: &str, stop: Stop) -> Stop {
 
 /// Whatever was killed has left nothing in the memory's file system.
 fn nothing_is_left() -> Result<(), Stop> {
-    let directory = Path::new("/dev/shm");
-    let entries = fs::read_dir(directory).map_err(|error| Stop::io(directory, &error))?;
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let left: Vec<_> = names.filter(|name| name.contains("strait")).collect();
+    let left: Vec<_> =
+        shared_memory()?.into_iter().filter(|name| name.contains("strait")).collect();
     if left.is_empty() { Ok(()) } else { Err(Stop::Failed(format!("{left:?} is left"))) }
 }
