@@ -419,6 +419,12 @@ int strait_accumulate(strait_window window, const void *data, size_t count, int 
 int strait_get_accumulate(strait_window window, const void *data, void *results, size_t count, int type, uint32_t target,
                           size_t displacement, const strait_shape *shape, int op);
 
+/* As those, with a request, which is over when the call returns. MPI-4.1 12.3.5. */
+int strait_raccumulate(strait_window window, const void *data, size_t count, int type, uint32_t target, size_t displacement,
+                       const strait_shape *shape, int op, strait_request *request);
+int strait_rget_accumulate(strait_window window, const void *data, void *results, size_t count, int type, uint32_t target,
+                           size_t displacement, const strait_shape *shape, int op, strait_request *request);
+
 /* The same of one number; and write `replacement` if the number is `compare`, of integers. MPI-4.1 12.3.4. */
 int strait_fetch_and_op(strait_window window, const void *operand, void *result, int type, uint32_t target, size_t displacement,
                         int op);
@@ -442,10 +448,12 @@ int strait_window_unlock_all(strait_window window);
 /* The strait_lock_design of the window. */
 int strait_window_lock_design(strait_window window, int *design);
 
-/* Complete this rank's operations: at a target, at all, here. Order its own accesses to its part with them. MPI-4.1 12.5.4. */
+/* Complete this rank's operations: at a target, at all; here, of one target, of all. What has a request is complete here when that is
+ * over. And order its own accesses to its part with them. MPI-4.1 12.5.4. */
 int strait_window_flush(strait_window window, uint32_t target);
 int strait_window_flush_all(strait_window window);
 int strait_window_flush_local(strait_window window, uint32_t target);
+int strait_window_flush_local_all(strait_window window);
 int strait_window_sync(strait_window window);
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------------------- */

@@ -95,6 +95,10 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_rget(window, &data, 8, 0, 0, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_accumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
     FAILS(STRAIT_ERR_HANDLE, strait_get_accumulate(window, &data, &result, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
+    FAILS(STRAIT_ERR_HANDLE,
+          strait_raccumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM, &request));
+    FAILS(STRAIT_ERR_HANDLE,
+          strait_rget_accumulate(window, &data, &result, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_fetch_and_op(window, &data, &result, STRAIT_UINT64, 0, 0, STRAIT_SUM));
     FAILS(STRAIT_ERR_HANDLE, strait_compare_and_swap(window, &data, &data, &result, STRAIT_UINT64, 0, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_fence(window, 0));
@@ -111,6 +115,7 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_sync(window));
     CHECK(place == window && request == NULL);
 }
@@ -184,6 +189,11 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_accumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, -1));
     FAILS(STRAIT_ERR_ARGUMENT, strait_accumulate(window, (char *)&data + 1, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
     FAILS(STRAIT_ERR_WINDOW, strait_accumulate(window, &data, 1, STRAIT_DOUBLE, 0, 0, NULL, STRAIT_BAND));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_raccumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_raccumulate(window, &data, 1, 99, 0, 0, NULL, STRAIT_SUM, &request));
+    FAILS(STRAIT_ERR_ARGUMENT,
+          strait_rget_accumulate(window, &data, NULL, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM, &request));
+    FAILS(STRAIT_ERR_WINDOW, strait_rget_accumulate(window, &data, &data, 1, STRAIT_UINT64, 7, 0, NULL, STRAIT_SUM, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_compare_and_swap(window, &data, &data, &data, STRAIT_DOUBLE, 0, 0));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_fence(window, 64));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_post(window, NULL, 1, 0));
