@@ -385,6 +385,18 @@ int strait_window_allocate_shared(strait_world world, const strait_members *memb
 int strait_window_create(strait_world world, const strait_members *members, void *base, size_t bytes, size_t unit,
                          strait_window *window);
 
+/* Make a window to which nothing is attached yet; every member calls it. Displacements count bytes. MPI-4.1 12.2.4. */
+int strait_window_create_dynamic(strait_world world, const strait_members *members, strait_window *window);
+
+/* Attaches memory to a dynamic window: at most 63 at a time. It is the window's until no member reaches it any more and it is detached, or
+ * the window freed. *displacement is that of its first byte, for all operations of all members; the embedder tells them. It knows
+ * this attachment from earlier and later ones at the same address; who does without that uses the address. MPI-4.1 12.2.4. */
+int strait_window_attach(strait_window window, void *base, size_t bytes, size_t *displacement);
+
+/* Detaches what strait_window_attach gave this displacement, or what begins at this address: STRAIT_ERR_WINDOW for whoever reaches for it
+ * from now on. Does not wait. MPI-4.1 12.2.4. */
+int strait_window_detach(strait_window window, size_t displacement);
+
 /* Gives the window back, when all members have called it. *window becomes NULL, whatever it returns but for a bad handle. When a member
  * died, others may still reach the memory: it is kept until the process ends. MPI-4.1 12.2.5. */
 int strait_window_free(strait_window *window);

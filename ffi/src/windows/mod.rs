@@ -1,5 +1,6 @@
 //! One-sided communication: windows, how they come and go, and what they say of themselves.
 
+mod attach;
 mod epoch;
 mod lock;
 pub(crate) mod numbers;
@@ -124,7 +125,8 @@ unsafe extern "C" fn strait_window_allocate_shared(
     unit: usize,
     window: *mut Handle,
 ) -> c_int {
-    let allocate = |group: Group<'static>, _| Ok(group.shared_window(bytes, unit)?);
+    let allocate =
+        |group: Group<'static>, options| Ok(group.shared_window_for(bytes, unit, options)?);
     // SAFETY: by the contract.
     unsafe { make("strait_window_allocate_shared", world, members, window, allocate) }
 }

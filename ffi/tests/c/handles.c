@@ -47,6 +47,7 @@ static void no_world(strait_world world)
     FAILS(STRAIT_ERR_HANDLE, strait_window_allocate(world, NULL, 8, 1, &window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_allocate_shared(world, NULL, 8, 1, &window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_create(world, NULL, &data, 8, 1, &window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_create_dynamic(world, NULL, &window));
     FAILS(STRAIT_ERR_HANDLE, strait_memory_allocate(world, 8, &base));
     FAILS(STRAIT_ERR_HANDLE, strait_memory_free(world, &data));
     FAILS(STRAIT_ERR_HANDLE, strait_invalidate(world, &data, 8));
@@ -79,6 +80,7 @@ static void no_window(strait_window window)
     strait_request request = NULL;
     strait_shape shape = {1, 8, 8, NULL};
     uint64_t data = 0, result = 0;
+    size_t displacement = 0;
     uint32_t number = 0;
     int flag = 0;
     struct iovec part = part_of(&data, sizeof data);
@@ -87,6 +89,8 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_window_place(window, &number));
     FAILS(STRAIT_ERR_HANDLE, strait_window_part(window, 0, NULL, NULL, NULL));
     FAILS(STRAIT_ERR_HANDLE, strait_window_atomicity(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_attach(window, &data, 8, &displacement));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_detach(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_put(window, &data, 8, 0, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_get(window, &data, 8, 0, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_putv(window, &part, 1, 0, 0, &shape));
@@ -117,7 +121,7 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_sync(window));
-    CHECK(place == window && request == NULL);
+    CHECK(place == window && request == NULL && displacement == 0);
 }
 
 static void no_connection(strait_vc vc)
@@ -144,6 +148,7 @@ static void bad_arguments(strait_world world, strait_window window)
 {
     strait_request request = NULL;
     uint64_t data = 0;
+    size_t displacement = 0;
     uint32_t number = 7;
     int flag = 0;
     struct iovec part = part_of(NULL, 8);
@@ -182,6 +187,11 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_iprobe(world, 0, 0, 0, NULL, NULL));
     FAILS(STRAIT_ERR_TAG, strait_packet_handle(world, STRAIT_ANY_TAG, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_free(NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_create_dynamic(world, NULL, NULL));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_attach(window, &data, 8, &displacement));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_attach(window, &data, 8, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_attach(window, NULL, 8, &displacement));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_detach(window, (uintptr_t)&data));
     FAILS(STRAIT_ERR_WINDOW, strait_put(window, &data, 8, 1, 0));
     FAILS(STRAIT_ERR_WINDOW, strait_put(window, &data, 8, 0, 8));
     FAILS(STRAIT_ERR_ARGUMENT, strait_put(window, NULL, 8, 0, 0));

@@ -30,12 +30,51 @@ static void requests(void)
     OK(strait_window_free(&window));
 }
 
+/* Memory that comes and goes, by displacement and by address. */
+static void attachments(void)
+{
+    uint64_t numbers[4] = {0, 0, 0, 0}, value = 40 + me, found = 0;
+    size_t mine, theirs, addresses[2] = {(uintptr_t)numbers, 0};
+    strait_request request;
+    strait_window window;
+
+    OK(strait_window_create_dynamic(world, NULL, &window));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_detach(window, addresses[0]));
+    OK(strait_window_attach(window, numbers, sizeof numbers, &mine));
+    OK(strait_isend(world, 0, &mine, sizeof mine, peer, 1, &request));
+    OK(strait_recv(world, 0, &theirs, sizeof theirs, peer, 1, NULL));
+    OK(strait_wait(&request, NULL));
+    OK(strait_isend(world, 0, &addresses[0], sizeof addresses[0], peer, 2, &request));
+    OK(strait_recv(world, 0, &addresses[1], sizeof addresses[1], peer, 2, NULL));
+    OK(strait_wait(&request, NULL));
+
+    OK(strait_put(window, &value, 8, peer, theirs + 8));
+    OK(strait_accumulate(window, &value, 1, STRAIT_UINT64, peer, addresses[1] + 16, NULL, STRAIT_SUM));
+    FAILS(STRAIT_ERR_WINDOW, strait_put(window, &value, 8, peer, theirs + sizeof numbers));
+    OK(strait_window_fence(window, 0));
+    OK(strait_get(window, &found, 8, me, mine + 8));
+    CHECK(found == 40 + peer && numbers[1] == 40 + peer && numbers[2] == 40 + peer);
+
+    /* Attached anew at the same address: the displacement of before is none of its. */
+    OK(strait_window_detach(window, mine));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_detach(window, mine));
+    OK(strait_window_attach(window, numbers, sizeof numbers, &mine));
+    OK(strait_window_fence(window, 0));
+    FAILS(STRAIT_ERR_WINDOW, strait_get(window, &found, 8, peer, theirs));
+    OK(strait_get(window, &found, 8, peer, addresses[1] + 8));
+    CHECK(found == 40 + me);
+    OK(strait_window_fence(window, 0));
+    OK(strait_window_detach(window, addresses[0]));
+    OK(strait_window_free(&window));
+}
+
 int main(void)
 {
     OK(strait_init(STRAIT_ABI, NULL, &world));
     OK(strait_rank(world, &me));
     peer = 1 - me;
     requests();
+    attachments();
     OK(strait_barrier(world, 0));
     OK(strait_finalize(world));
     return 0;
