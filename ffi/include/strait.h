@@ -292,7 +292,8 @@ int strait_rdma_read_datav(strait_vc vc, const struct iovec *iov, int n, int *nu
  * 0; displacements count in units of the target's. Which epochs allow what is the embedder's business: operations may be called
  * at any time. They are done, at the origin, when their call returns. */
 
-/* Who has a window. NULL: all ranks, context 0. Zeroed but for `size`: likewise. All members give the same, but for `size`. */
+/* Who has a window, and what they choose for it. NULL: all ranks, context 0, and the defaults. Zeroed but for `size`: likewise. All
+ * members give the same ranks, context and design; the rest is each one's own. */
 typedef struct strait_members {
     size_t size;                /* sizeof(strait_members) */
     const uint32_t *ranks;      /* in the order of their places; or NULL: all */
@@ -300,6 +301,11 @@ typedef struct strait_members {
     uint32_t context;           /* in which the members meet */
     uint32_t single_accumulates; /* not 0: most accumulates are of one number of 8 bytes */
     uint32_t lock_design;       /* a strait_lock_design */
+    uint32_t lock_policy;       /* a strait_lock_policy, for hybrid locks */
+    uint32_t lock_hysteresis;   /* requests after which STRAIT_POLICY_HYSTERESIS moves a lock */
+    uint32_t lock_backoff;      /* how many times longer than at first the pauses get between two looks at a lock that another
+                                 * holds; 1: they do not; 0: the default */
+    uint32_t reserved;          /* 0 */
 } strait_members;
 
 /* How a window's locks work (Jiang et al. 2004; Santhanaraman et al. 2009). All but the last three have the target's lock manager take part:
@@ -312,6 +318,21 @@ enum strait_lock_design {
     STRAIT_LOCK_TEST_AND_SET = 4,
     STRAIT_LOCK_MCS = 5,
     STRAIT_LOCK_HYBRID = 6
+};
+
+/* When this member moves a hybrid lock between CPU mode and network mode: with every request that the other suits, after so many,
+ * or never. */
+enum strait_lock_policy {
+    STRAIT_POLICY_FOLLOW = 0,
+    STRAIT_POLICY_HYSTERESIS = 1,
+    STRAIT_POLICY_PINNED_CPU = 2,
+    STRAIT_POLICY_PINNED_NETWORK = 3
+};
+
+/* Where a lock is: at a word for processors, or at one for the device. */
+enum strait_lock_mode {
+    STRAIT_MODE_CPU = 0,
+    STRAIT_MODE_NETWORK = 1
 };
 
 enum strait_lock_type {
@@ -377,6 +398,16 @@ enum strait_atomicity {
     STRAIT_ATOMIC_DEVICE = 2
 };
 
+/* What strait_window_needs_target is asked about: strait_put and its like; strait_get; strait_accumulate, strait_get_accumulate;
+ * strait_fetch_and_op and strait_compare_and_swap; locks and unlocks. */
+enum strait_operation {
+    STRAIT_OPERATION_PUT = 0,
+    STRAIT_OPERATION_GET = 1,
+    STRAIT_OPERATION_ACCUMULATE = 2,
+    STRAIT_OPERATION_FETCH_AND_OP = 3,
+    STRAIT_OPERATION_LOCK = 4
+};
+
 /* Make a window; every member calls it. Over memory in the segment, zeroed; over consecutive memory there, all members on one node;
  * over the caller's memory, which is the window's until strait_window_free has succeeded. MPI-4.1 12.2.2, 12.2.3, 12.2.1. */
 int strait_window_allocate(strait_world world, const strait_members *members, size_t bytes, size_t unit, strait_window *window);
@@ -407,6 +438,9 @@ int strait_window_part(strait_window window, uint32_t target, void **base, size_
 
 /* A strait_atomicity. */
 int strait_window_atomicity(strait_window window, int *atomicity);
+
+/* Whether a strait_operation may need the target's processor to come to its end: its calls, or a thread of the library's there. */
+int strait_window_needs_target(strait_window window, int operation, int *needs);
 
 /* Write to, read from the target's part. MPI-4.1 12.3.1, 12.3.2. */
 int strait_put(strait_window window, const void *data, size_t bytes, uint32_t target, size_t displacement);
@@ -457,8 +491,20 @@ int strait_window_unlock(strait_window window, uint32_t target);
 int strait_window_lock_all(strait_window window, int promises);
 int strait_window_unlock_all(strait_window window);
 
-/* The strait_lock_design of the window. */
+/* The strait_lock_design of the window: the one asked for, or STRAIT_LOCK_TWO_SIDED where the device lacks the atomics for that. */
 int strait_window_lock_design(strait_window window, int *design);
+
+/* What this member did for the window's locks. Set `size` before the call. */
+typedef struct strait_lock_counters {
+    size_t size;                /* sizeof(strait_lock_counters) */
+    uint64_t mode;              /* the strait_lock_mode in which the lock of this member's part is */
+    uint64_t to_network;        /* times that this member's lock manager moved that lock to network mode */
+    uint64_t to_cpu;            /* times that this member moved a lock to CPU mode */
+    uint64_t accesses;          /* to words of locks, by the device */
+    uint64_t requests;          /* to lock managers */
+} strait_lock_counters;
+
+int strait_window_lock_counters(strait_window window, strait_lock_counters *counters);
 
 /* Complete this rank's operations: at a target, at all; here, of one target, of all. What has a request is complete here when that is
  * over. And order its own accesses to its part with them. MPI-4.1 12.5.4. */

@@ -14,7 +14,9 @@ use crate::large::Cookie;
 use crate::options::{ABI, Options};
 use crate::requests::Status;
 use crate::store::Exchange;
-use crate::windows::{Members, numbers::OPS, transfer::CRun, transfer::CShape};
+use crate::windows::{
+    Members, lock::Counters as LockCounters, numbers::OPS, transfer::CRun, transfer::CShape,
+};
 
 /// Expressions of C, and what they are here.
 fn expected() -> Vec<(String, i64)> {
@@ -55,7 +57,21 @@ fn expected() -> Vec<(String, i64)> {
         count,
         context,
         single_accumulates,
-        lock_design
+        lock_design,
+        lock_policy,
+        lock_hysteresis,
+        lock_backoff,
+        reserved
+    );
+    structure!(
+        "strait_lock_counters",
+        LockCounters,
+        size,
+        mode,
+        to_network,
+        to_cpu,
+        accesses,
+        requests
     );
     structure!("strait_run", CRun, offset, length);
     structure!("strait_shape", CShape, count, block, stride, runs);

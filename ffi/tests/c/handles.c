@@ -79,6 +79,7 @@ static void no_window(strait_window window)
     strait_window place = window;
     strait_request request = NULL;
     strait_shape shape = {1, 8, 8, NULL};
+    strait_lock_counters counters = {sizeof counters, 0, 0, 0, 0, 0};
     uint64_t data = 0, result = 0;
     size_t displacement = 0;
     uint32_t number = 0;
@@ -89,6 +90,7 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_window_place(window, &number));
     FAILS(STRAIT_ERR_HANDLE, strait_window_part(window, 0, NULL, NULL, NULL));
     FAILS(STRAIT_ERR_HANDLE, strait_window_atomicity(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_needs_target(window, STRAIT_OPERATION_PUT, &flag));
     FAILS(STRAIT_ERR_HANDLE, strait_window_attach(window, &data, 8, &displacement));
     FAILS(STRAIT_ERR_HANDLE, strait_window_detach(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_put(window, &data, 8, 0, 0));
@@ -116,6 +118,7 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_window_lock_all(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_unlock_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_lock_design(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_lock_counters(window, &counters));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local(window, 0));
@@ -156,7 +159,10 @@ static void bad_arguments(strait_world world, strait_window window)
     strait_options options;
     strait_info info;
     strait_world other;
+    strait_window other_window;
+    strait_members members;
     memset(&options, 0, sizeof options);
+    memset(&members, 0, sizeof members);
 
     FAILS(STRAIT_ERR_VERSION, strait_init(STRAIT_ABI + 0x10000u, NULL, &other));
     FAILS(STRAIT_ERR_VERSION, strait_init(STRAIT_ABI + 1, NULL, &other));
@@ -210,6 +216,16 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_WINDOW, strait_window_complete(window));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_lock(window, 0, 0, 0));
     FAILS(STRAIT_ERR_WINDOW, strait_window_unlock(window, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_lock_counters(window, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, 5, &flag));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, -1, &flag));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, STRAIT_OPERATION_PUT, NULL));
+    members.size = sizeof members, members.lock_design = STRAIT_LOCK_HYBRID + 1;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
+    members.lock_design = 0, members.lock_policy = STRAIT_POLICY_PINNED_NETWORK + 1;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
+    members.size = sizeof members + 8, members.lock_policy = 0;
+    FAILS(STRAIT_ERR_VERSION, strait_window_allocate(world, &members, 8, 1, &other_window));
     FAILS(STRAIT_ERR_ARGUMENT, strait_memory_allocate(world, 0, (void **)&request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_memory_free(world, &data));
     info.size = 0;

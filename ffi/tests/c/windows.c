@@ -68,6 +68,64 @@ static void attachments(void)
     OK(strait_window_free(&window));
 }
 
+/* What members choose for their locks, and what comes of it. A program with an older header chooses less. */
+static void choices(void)
+{
+    strait_lock_counters counters;
+    strait_members members;
+    strait_window window;
+    uint64_t number = 0;
+    uint32_t nodes;
+    int design, needs;
+
+    OK(strait_nodes(world, &nodes));
+    memset(&members, 0, sizeof members);
+    members.size = sizeof members, members.lock_design = STRAIT_LOCK_HYBRID, members.lock_backoff = 1;
+    members.lock_policy = STRAIT_POLICY_PINNED_NETWORK;
+    OK(strait_window_allocate(world, &members, 8, 8, &window));
+    OK(strait_window_lock_design(window, &design));
+    CHECK(design == STRAIT_LOCK_HYBRID);
+    OK(strait_window_needs_target(window, STRAIT_OPERATION_PUT, &needs));
+    CHECK(!needs);
+    for (int round = 0; round < 20; round++) {
+        OK(strait_window_lock(window, STRAIT_EXCLUSIVE, 0, 0));
+        OK(strait_get(window, &number, 8, 0, 0));
+        number++;
+        OK(strait_put(window, &number, 8, 0, 0));
+        OK(strait_window_unlock(window, 0));
+    }
+    OK(strait_barrier(world, 0));
+    OK(strait_window_lock(window, STRAIT_SHARED, 0, 0));
+    OK(strait_get(window, &number, 8, 0, 0));
+    OK(strait_window_unlock(window, 0));
+    CHECK(number == 40);
+    counters.size = sizeof counters;
+    OK(strait_window_lock_counters(window, &counters));
+    /* On one node there are no words for the device. */
+    CHECK(counters.mode == (nodes > 1 ? STRAIT_MODE_NETWORK : STRAIT_MODE_CPU));
+    CHECK((counters.accesses > 0) == (nodes > 1) && counters.to_cpu == 0);
+    counters.requests = 77, counters.size = offsetof(strait_lock_counters, requests);
+    OK(strait_window_lock_counters(window, &counters));
+    CHECK(counters.requests == 77);
+    OK(strait_window_free(&window));
+
+    members.lock_design = STRAIT_LOCK_TWO_SIDED, members.size = offsetof(strait_members, lock_policy);
+    members.lock_policy = 99;
+    OK(strait_window_create_dynamic(world, &members, &window));
+    OK(strait_window_lock_design(window, &design));
+    CHECK(design == STRAIT_LOCK_TWO_SIDED);
+    OK(strait_window_needs_target(window, STRAIT_OPERATION_LOCK, &needs));
+    CHECK(needs);
+    OK(strait_window_free(&window));
+    if (nodes == 1) {
+        members.lock_design = STRAIT_LOCK_MCS;
+        OK(strait_window_allocate_shared(world, &members, 8, 8, &window));
+        OK(strait_window_lock_design(window, &design));
+        CHECK(design == STRAIT_LOCK_MCS);
+        OK(strait_window_free(&window));
+    }
+}
+
 int main(void)
 {
     OK(strait_init(STRAIT_ABI, NULL, &world));
@@ -75,6 +133,7 @@ int main(void)
     peer = 1 - me;
     requests();
     attachments();
+    choices();
     OK(strait_barrier(world, 0));
     OK(strait_finalize(world));
     return 0;
