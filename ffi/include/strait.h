@@ -122,6 +122,12 @@ typedef struct strait_options {
     /* How ranks find each other, or NULL: as the environment says (strait run, or a launcher that speaks PMI-1). Copied, but for
      * `context`, which stays the embedder's until the world is finalized. */
     const strait_exchange *exchange;
+    /* Says what memory was unmapped, or mapped anew, since it was last asked: sets *base and *bytes, and returns not 0; or returns 0 when
+     * there is no more. Asked before memory is registered with the device, by the thread that uses the world or by the progress
+     * thread, never by two at once; it calls nothing of this library. Or NULL. With it the world keeps all memory registered that messages
+     * and windows use, and what was unmapped is to be said, here or by strait_invalidate, before such an address is used again. */
+    int (*watch_memory)(void *context, void **base, size_t *bytes);
+    void *watch_context;
 } strait_options;
 
 /* Joins the job. `abi` is STRAIT_ABI; `options` or NULL. With the environment: once per process. All ranks join together, but
@@ -521,8 +527,9 @@ int strait_window_sync(strait_window window);
 int strait_memory_allocate(strait_world world, size_t bytes, void **base);
 int strait_memory_free(strait_world world, void *base);
 
-/* Any other memory is registered with the device as it is used, and registrations are kept. Forgets those of these bytes: to be
- * called before memory that messages or windows used is unmapped, or given back to the system. Nothing to do on one node. */
+/* Any other memory is registered with the device as it is used, and stays so if strait_options has watch_memory. Forgets the registrations
+ * of these bytes: to be called when memory that messages or windows used is unmapped or given back to the system, before or after,
+ * unless watch_memory says so. Nothing to do on one node. */
 int strait_invalidate(strait_world world, const void *base, size_t bytes);
 
 /* ---- Knowledge ------------------------------------------------------------------------------------------------------------- */

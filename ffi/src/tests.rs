@@ -34,7 +34,7 @@ fn expected() -> Vec<(String, i64)> {
         };
     }
     structure!("strait_status", Status, source, tag, bytes);
-    structure!("strait_options", Options, size, log, log_context, yield_now as "yield", yield_context, exchange);
+    structure!("strait_options", Options, size, log, log_context, yield_now as "yield", yield_context, exchange, watch_memory, watch_context);
     structure!(
         "strait_exchange",
         Exchange,
