@@ -34,6 +34,11 @@ extern "C" {
  * added. strait_init compares it with the library's. */
 #define STRAIT_ABI 0x10000u
 
+/* Structs that begin with `size` grow at their end; the caller sets it to the sizeof of its header. A smaller one than the library's: what
+ * lies beyond counts as zero where the library reads, and is not written where it writes; `size` stays as it is. A larger one:
+ * STRAIT_ERR_VERSION, and nothing is read or written, since the library is older than the header. Less than sizeof(size_t):
+ * STRAIT_ERR_ARGUMENT. */
+
 /* The library's STRAIT_ABI, and its version as text. Any thread. */
 uint32_t strait_abi(void);
 const char *strait_version(void);
@@ -204,15 +209,17 @@ int strait_probe(strait_world world, uint32_t context, uint32_t source, uint32_t
 int strait_iprobe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, int *found, strait_status *status);
 
 /* Sets *done when the operation is over; makes progress otherwise. Over, well or not, *request becomes NULL, and the call returns
- * how it ended. `status` or NULL. MPI-4.1 3.7.3. */
+ * how it ended. `status` or NULL; it stays as it was if the operation failed. A *request that is NULL is STRAIT_ERR_HANDLE, here and for
+ * strait_wait: an MPI answers for its MPI_REQUEST_NULL itself. MPI-4.1 3.7.3. */
 int strait_test(strait_request *request, int *done, strait_status *status);
 
-/* Waits until the operation is over. *request becomes NULL. `status` or NULL. MPI-4.1 3.7.3. */
+/* Waits until the operation is over. *request becomes NULL. `status` as for strait_test. MPI-4.1 3.7.3. */
 int strait_wait(strait_request *request, strait_status *status);
 
-/* Waits for all of them; those that are NULL are left out. The first failure, once all are over. `statuses`: as many, or NULL.
- * MPI-4.1 3.7.5. */
-int strait_wait_all(size_t count, strait_request *requests, strait_status *statuses);
+/* Waits for all of them; those that are NULL are left out. The first failure, once all are over. `statuses`: as many, or NULL; that of one
+ * that failed stays as it was. `codes`: as many, or NULL: how each ended, STRAIT_OK for those left out, from which an MPI has its
+ * MPI_ERR_IN_STATUS. MPI-4.1 3.7.5. */
+int strait_wait_all(size_t count, strait_request *requests, strait_status *statuses, int *codes);
 
 /* Waits until one of them is over, as strait_wait does, and says which; those that are NULL are left out, and SIZE_MAX is the answer
  * when all are. All are of one world. MPI-4.1 3.7.5. */
@@ -238,7 +245,10 @@ typedef void (*strait_packet_handler)(void *context, strait_world world, uint32_
  * which they were sent. One whose id has no handler waits, and what comes after it. */
 int strait_packet_handle(strait_world world, uint32_t id, strait_packet_handler handler, void *context);
 
-/* Sends the concatenation of `count` buffers as a packet. `request` as for strait_isendv; or NULL: what cannot leave at once is copied,
+/* Sends the concatenation of `count` buffers as a packet, of any length up to SIZE_MAX / 2: there is no longest. One longer than eager_max of
+ * strait_info crosses as a large message does, when its handler is due, to memory that the receiver has for as long as the world: when
+ * there is none, what should have handed it over returns STRAIT_ERR_MEMORY, and the packet waits. For large data that have a place to
+ * go see strait_lmt_pre_send. `request` as for strait_isendv; or NULL: what cannot leave at once is copied,
  * and the buffers are the caller's again when the call returns. */
 int strait_packet_send(strait_world world, uint32_t destination, uint32_t id, const struct iovec *parts, int count,
                        strait_request *request);

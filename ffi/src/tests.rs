@@ -12,6 +12,7 @@ use crate::instance::CONTEXT_MAX;
 use crate::knowledge::{Counters, Info};
 use crate::large::Cookie;
 use crate::options::{ABI, Options};
+use crate::packets::make_room;
 use crate::requests::Status;
 use crate::store::Exchange;
 use crate::windows::{
@@ -163,6 +164,15 @@ fn a_panic_is_an_error() {
     let words = unsafe { CStr::from_ptr(failure::strait_error_message()) }.to_str().unwrap();
     assert!(words.starts_with("strait_test: a fault of this library"), "{words}");
     assert!(words.contains("on purpose") && words.contains("tests.rs"), "{words}");
+}
+
+#[test]
+fn a_packet_that_finds_no_memory_is_an_error() {
+    let mut packet = vec![7];
+    make_room(&mut packet, 2).unwrap();
+    assert_eq!(packet, [0, 0]);
+    let failure = make_room(&mut packet, isize::MAX as usize).unwrap_err();
+    assert_eq!(failure.code, Code::Memory);
 }
 
 #[test]

@@ -68,7 +68,8 @@ static void no_request(strait_request request)
     FAILS(STRAIT_ERR_HANDLE, strait_cancel(request, &flag));
     FAILS(STRAIT_ERR_HANDLE, strait_request_free(&place));
     if (request != NULL) {
-        FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, &status));
+        FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, &status, &flag));
+        CHECK(flag == STRAIT_ERR_HANDLE);
         FAILS(STRAIT_ERR_HANDLE, strait_wait_any(1, &place, &index, &status));
     }
     CHECK(place == request);
@@ -187,7 +188,7 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, many, 2, 0, 0, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_test(NULL, &flag, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait(NULL, NULL));
-    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_all(1, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_all(1, NULL, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait_any(1, &request, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_request_free(NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_iprobe(world, 0, 0, 0, NULL, NULL));
@@ -230,6 +231,9 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_memory_free(world, &data));
     info.size = 0;
     FAILS(STRAIT_ERR_ARGUMENT, strait_get_info(world, &info));
+    info.size = sizeof info + 1, info.rank = 77;
+    FAILS(STRAIT_ERR_VERSION, strait_get_info(world, &info));
+    CHECK(info.rank == 77);
     FAILS(STRAIT_ERR_ARGUMENT, strait_rdma_init(world, 5));
     CHECK(request == NULL);
 }

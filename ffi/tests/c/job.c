@@ -28,7 +28,7 @@ static void messages(void)
     strait_request requests[3];
     strait_status status, statuses[3];
     size_t index;
-    int flag = 0;
+    int flag = 0, codes[3];
     char word[8], head[3], tail[5];
     struct iovec parts[2];
     unsigned char *large = field((unsigned char)me), *received = field(0), *expected = field((unsigned char)peer);
@@ -49,7 +49,7 @@ static void messages(void)
     OK(strait_irecv(world, 0, received, LARGE, peer, 4, &requests[0]));
     OK(strait_isend(world, 0, large, LARGE, peer, 4, &requests[1]));
     requests[2] = NULL;
-    OK(strait_wait_all(3, requests, statuses));
+    OK(strait_wait_all(3, requests, statuses, NULL));
     CHECK(requests[0] == NULL && requests[1] == NULL);
     CHECK(statuses[0].bytes == LARGE && statuses[0].source == peer && statuses[0].tag == 4);
     CHECK(memcmp(received, expected, LARGE) == 0);
@@ -74,6 +74,21 @@ static void messages(void)
     OK(strait_isend(world, 0, "too long", 9, peer, 7, &requests[0]));
     FAILS(STRAIT_ERR_TRUNCATED, strait_recv(world, 0, word, 4, peer, 7, NULL));
     OK(strait_wait(&requests[0], NULL));
+
+    /* Several, of which the first and the third fail, each in its own way. */
+    OK(strait_irecv(world, 0, word, sizeof word, peer, 6, &requests[0]));
+    OK(strait_irecv(world, 0, head, 1, peer, 7, &requests[1]));
+    OK(strait_irecv(world, 0, tail, 1, peer, 7, &requests[2]));
+    OK(strait_cancel(requests[0], NULL));
+    OK(strait_send(world, 0, "z", 1, peer, 7));
+    OK(strait_send(world, 0, "zz", 2, peer, 7));
+    statuses[2].bytes = 77;
+    FAILS(STRAIT_ERR_CANCELLED, strait_wait_all(3, requests, statuses, codes));
+    CHECK(codes[0] == STRAIT_ERR_CANCELLED && codes[1] == STRAIT_OK && codes[2] == STRAIT_ERR_TRUNCATED);
+    CHECK(statuses[1].bytes == 1 && statuses[2].bytes == 77 && requests[2] == NULL);
+    codes[1] = 77;
+    OK(strait_wait_all(3, requests, NULL, codes));
+    CHECK(codes[0] == STRAIT_OK && codes[1] == STRAIT_OK && codes[2] == STRAIT_OK);
 
     /* Whichever comes first. */
     OK(strait_irecv(world, 0, head, 1, peer, 8, &requests[0]));

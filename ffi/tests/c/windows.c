@@ -18,7 +18,7 @@ static void requests(void)
     OK(strait_window_fence(window, 0));
     OK(strait_raccumulate(window, numbers, 2, STRAIT_UINT64, peer, 1, &apart, STRAIT_SUM, &pair[0]));
     OK(strait_rget_accumulate(window, numbers, old, 2, STRAIT_UINT64, peer, 1, &apart, STRAIT_PROD, &pair[1]));
-    OK(strait_wait_all(2, pair, statuses));
+    OK(strait_wait_all(2, pair, statuses, NULL));
     CHECK(pair[0] == NULL && pair[1] == NULL);
     CHECK(statuses[0].bytes == 16 && statuses[1].bytes == 16 && statuses[0].source == peer);
     CHECK(old[0] == 5 && old[1] == 6);
