@@ -75,6 +75,8 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let place = Place { shell, prefix: base.join("prefix"), programs: base.join("programs") };
     install::run(shell, &place.prefix)?;
     fs::create_dir_all(&place.programs).map_err(|error| Stop::io(&place.programs, &error))?;
+    // It fails unless it finds the provider.
+    shell.step(place.prefix.join("bin/strait"), "mpi-env mpich").output()?;
     stop::all(vec![
         ("C99", place.climb(&C, "", "")),
         ("C++", place.climb(&CPP, "", "")),

@@ -1,10 +1,11 @@
-//! `cargo xtask install`: what a program in C needs, and the launcher, below a prefix.
+//! `cargo xtask install`: what a program in C needs, what another MPI loads, and the launcher, below a prefix.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::library::{self, SONAME};
+use crate::mpi::{self, PROVIDER};
 use crate::shell::{self, Shell};
 use crate::stop::Stop;
 
@@ -61,12 +62,14 @@ endif()
 
 /// `cargo xtask install`.
 pub(crate) fn run(shell: &Shell, prefix: &Path) -> Result<(), Stop> {
-    let Built { shared, archive, launcher } = build(shell)?;
+    let Built { shared, archive, launcher, provider } = build(shell)?;
     let shared_name = format!("libstrait.so.{VERSION}");
     copy(&shared, &prefix.join("lib").join(&shared_name), 0o755)?;
     link(&shared_name, &prefix.join("lib").join(SONAME))?;
     link(SONAME, &prefix.join("lib/libstrait.so"))?;
     copy(&archive, &prefix.join("lib/libstrait.a"), 0o644)?;
+    // Where `strait mpi-env` looks for it.
+    copy(&provider, &prefix.join("lib").join(PROVIDER), 0o755)?;
     copy(&launcher, &prefix.join("bin/strait"), 0o755)?;
     for (from, to) in FILES {
         copy(&shell.root().join(from), &prefix.join(to), 0o644)?;
@@ -90,6 +93,7 @@ struct Built {
     shared: PathBuf,
     archive: PathBuf,
     launcher: PathBuf,
+    provider: PathBuf,
 }
 
 fn build(shell: &Shell) -> Result<Built, Stop> {
@@ -99,7 +103,7 @@ fn build(shell: &Shell) -> Result<Built, Stop> {
     let mut made = shell::artifacts(&shell.cargo(arguments).stdout()?).into_iter();
     let launcher = made.find(|(name, path)| name == "strait" && path.extension().is_none());
     let launcher = launcher.ok_or_else(|| Stop::Failed("cargo made no program strait".into()))?.1;
-    Ok(Built { shared, archive, launcher })
+    Ok(Built { shared, archive, launcher, provider: mpi::built(shell)? })
 }
 
 fn make_room(file: &Path) -> Result<(), Stop> {

@@ -14,7 +14,7 @@ use crate::stop::{self, Absence, Stop};
 
 /// The provider as cargo names it, and as libfabric wants it.
 const BUILT: &str = "libstrait_fi.so";
-const PROVIDER: &str = "libstrait-fi.so";
+pub(crate) const PROVIDER: &str = "libstrait-fi.so";
 
 /// Seconds that one program may take. It needs few, unless something waits for ever.
 const LIMIT: u32 = 120;
@@ -62,9 +62,13 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
 
 /// `cargo xtask provider`: where `strait mpi-env` finds it, beside the program that `cargo build --release` makes.
 pub(crate) fn provider(shell: &Shell) -> Result<(), Stop> {
-    let directory = build(shell, "release")?;
-    println!("{}", directory.join(PROVIDER).display());
+    println!("{}", built(shell)?.display());
     Ok(())
+}
+
+/// The provider as it is given away.
+pub(crate) fn built(shell: &Shell) -> Result<PathBuf, Stop> {
+    Ok(build(shell, "release")?.join(PROVIDER))
 }
 
 /// Builds the provider and gives it its name. The directory in which it is.

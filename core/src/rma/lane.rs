@@ -24,8 +24,8 @@ pub const SLOTS: usize = 32;
 /// Bytes of a slot.
 pub const SLOT: usize = 4096;
 
-/// Bytes that a lane is lent.
-pub const LENT: usize = SLOTS * SLOT;
+/// Bytes that a lane is lent: its slots, and one for an atomic aside.
+pub const LENT: usize = (SLOTS + 1) * SLOT;
 
 /// Marks the numbers of requests aside, for the device.
 const ASIDE: u64 = 1 << 63;
@@ -345,6 +345,35 @@ impl Lane {
         let posted = unsafe { self.post_as(hca, number | ASIDE, operation, false) }?;
         self.posted_aside += u64::from(posted);
         Ok(posted.then_some(number))
+    }
+
+    /// Changes a number aside, one at a time: once it is done, [`Lane::found_aside`] has what was there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lane::put`].
+    pub fn change_aside<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        change: Change,
+        target: Remote,
+    ) -> Result<Option<u64>, LaneError> {
+        let into = Piece { base: self.slot_aside(), length: 8, key: self.key };
+        // SAFETY: the slot is lent as the others are, and is no other request's.
+        unsafe { self.ask_aside(hca, change.of(target, into)) }
+    }
+
+    /// What [`Lane::change_aside`] found, once it is done.
+    #[must_use]
+    pub fn found_aside(&self) -> u64 {
+        // SAFETY: within the memory lent, aligned, and nobody writes it any more.
+        unsafe { self.slot_aside().cast::<u64>().read() }
+    }
+
+    /// The slot behind all others, which no call in progress has.
+    const fn slot_aside(&self) -> NonNull<u8> {
+        // SAFETY: within the memory lent.
+        unsafe { self.slots.add(SLOTS * SLOT) }
     }
 
     /// Whether request `number` aside, and all before it, are done.

@@ -262,7 +262,8 @@ impl Desk {
     }
 }
 
-/// Has the device access the network word. `None`: it is not done yet.
+/// Has the device access the network word. `None`: it is not done yet. Aside, for a call on the same lane may be in progress, whose
+/// slots are not to be taken.
 fn ask(
     network: &mut JobNetwork,
     words: &TwoWords,
@@ -272,13 +273,13 @@ fn ask(
     let Some(change) = change_of(op) else { return Ok(None) };
     network.on_lane(words.lane, |lane, device| {
         if posted.is_none() {
-            *posted = lane.change(device, change, words.network)?;
+            *posted = lane.change_aside(device, change, words.network)?;
         }
         let Some(number) = *posted else { return Ok(None) };
-        if !lane.is_done(number)? {
+        if !lane.is_done_aside(number)? {
             return Ok(None);
         }
         *posted = None;
-        Ok(Some(lane.found(number)))
+        Ok(Some(lane.found_aside()))
     })
 }
