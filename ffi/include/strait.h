@@ -34,6 +34,11 @@ extern "C" {
  * added. strait_init compares it with the library's. */
 #define STRAIT_ABI 0x10000u
 
+/* Structs that begin with `size` grow at their end; the caller sets it to the sizeof of its header. A smaller one than the library's: what
+ * lies beyond counts as zero where the library reads, and is not written where it writes; `size` stays as it is. A larger one:
+ * STRAIT_ERR_VERSION, and nothing is read or written, since the library is older than the header. Less than sizeof(size_t):
+ * STRAIT_ERR_ARGUMENT. */
+
 /* The library's STRAIT_ABI, and its version as text. Any thread. */
 uint32_t strait_abi(void);
 const char *strait_version(void);
@@ -122,6 +127,12 @@ typedef struct strait_options {
     /* How ranks find each other, or NULL: as the environment says (strait run, or a launcher that speaks PMI-1). Copied, but for
      * `context`, which stays the embedder's until the world is finalized. */
     const strait_exchange *exchange;
+    /* Says what memory was unmapped, or mapped anew, since it was last asked: sets *base and *bytes, and returns not 0; or returns 0 when
+     * there is no more. Asked before memory is registered with the device, by the thread that uses the world or by the progress
+     * thread, never by two at once; it calls nothing of this library. Or NULL. With it the world keeps all memory registered that messages
+     * and windows use, and what was unmapped is to be said, here or by strait_invalidate, before such an address is used again. */
+    int (*watch_memory)(void *context, void **base, size_t *bytes);
+    void *watch_context;
 } strait_options;
 
 /* Joins the job. `abi` is STRAIT_ABI; `options` or NULL. With the environment: once per process. All ranks join together, but
@@ -198,15 +209,17 @@ int strait_probe(strait_world world, uint32_t context, uint32_t source, uint32_t
 int strait_iprobe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, int *found, strait_status *status);
 
 /* Sets *done when the operation is over; makes progress otherwise. Over, well or not, *request becomes NULL, and the call returns
- * how it ended. `status` or NULL. MPI-4.1 3.7.3. */
+ * how it ended. `status` or NULL; it stays as it was if the operation failed. A *request that is NULL is STRAIT_ERR_HANDLE, here and for
+ * strait_wait: an MPI answers for its MPI_REQUEST_NULL itself. MPI-4.1 3.7.3. */
 int strait_test(strait_request *request, int *done, strait_status *status);
 
-/* Waits until the operation is over. *request becomes NULL. `status` or NULL. MPI-4.1 3.7.3. */
+/* Waits until the operation is over. *request becomes NULL. `status` as for strait_test. MPI-4.1 3.7.3. */
 int strait_wait(strait_request *request, strait_status *status);
 
-/* Waits for all of them; those that are NULL are left out. The first failure, once all are over. `statuses`: as many, or NULL.
- * MPI-4.1 3.7.5. */
-int strait_wait_all(size_t count, strait_request *requests, strait_status *statuses);
+/* Waits for all of them; those that are NULL are left out. The first failure, once all are over. `statuses`: as many, or NULL; that of one
+ * that failed stays as it was. `codes`: as many, or NULL: how each ended, STRAIT_OK for those left out, from which an MPI has its
+ * MPI_ERR_IN_STATUS. MPI-4.1 3.7.5. */
+int strait_wait_all(size_t count, strait_request *requests, strait_status *statuses, int *codes);
 
 /* Waits until one of them is over, as strait_wait does, and says which; those that are NULL are left out, and SIZE_MAX is the answer
  * when all are. All are of one world. MPI-4.1 3.7.5. */
@@ -232,7 +245,10 @@ typedef void (*strait_packet_handler)(void *context, strait_world world, uint32_
  * which they were sent. One whose id has no handler waits, and what comes after it. */
 int strait_packet_handle(strait_world world, uint32_t id, strait_packet_handler handler, void *context);
 
-/* Sends the concatenation of `count` buffers as a packet. `request` as for strait_isendv; or NULL: what cannot leave at once is copied,
+/* Sends the concatenation of `count` buffers as a packet, of any length up to SIZE_MAX / 2: there is no longest. One longer than eager_max of
+ * strait_info crosses as a large message does, when its handler is due, to memory that the receiver has for as long as the world: when
+ * there is none, what should have handed it over returns STRAIT_ERR_MEMORY, and the packet waits. For large data that have a place to
+ * go see strait_lmt_pre_send. `request` as for strait_isendv; or NULL: what cannot leave at once is copied,
  * and the buffers are the caller's again when the call returns. */
 int strait_packet_send(strait_world world, uint32_t destination, uint32_t id, const struct iovec *parts, int count,
                        strait_request *request);
@@ -292,7 +308,8 @@ int strait_rdma_read_datav(strait_vc vc, const struct iovec *iov, int n, int *nu
  * 0; displacements count in units of the target's. Which epochs allow what is the embedder's business: operations may be called
  * at any time. They are done, at the origin, when their call returns. */
 
-/* Who has a window. NULL: all ranks, context 0. Zeroed but for `size`: likewise. All members give the same, but for `size`. */
+/* Who has a window, and what they choose for it. NULL: all ranks, context 0, and the defaults. Zeroed but for `size`: likewise. All
+ * members give the same ranks, context and design; the rest is each one's own. */
 typedef struct strait_members {
     size_t size;                /* sizeof(strait_members) */
     const uint32_t *ranks;      /* in the order of their places; or NULL: all */
@@ -300,6 +317,11 @@ typedef struct strait_members {
     uint32_t context;           /* in which the members meet */
     uint32_t single_accumulates; /* not 0: most accumulates are of one number of 8 bytes */
     uint32_t lock_design;       /* a strait_lock_design */
+    uint32_t lock_policy;       /* a strait_lock_policy, for hybrid locks */
+    uint32_t lock_hysteresis;   /* requests after which STRAIT_POLICY_HYSTERESIS moves a lock */
+    uint32_t lock_backoff;      /* how many times longer than at first the pauses get between two looks at a lock that another
+                                 * holds; 1: they do not; 0: the default */
+    uint32_t reserved;          /* 0 */
 } strait_members;
 
 /* How a window's locks work (Jiang et al. 2004; Santhanaraman et al. 2009). All but the last three have the target's lock manager take part:
@@ -312,6 +334,21 @@ enum strait_lock_design {
     STRAIT_LOCK_TEST_AND_SET = 4,
     STRAIT_LOCK_MCS = 5,
     STRAIT_LOCK_HYBRID = 6
+};
+
+/* When this member moves a hybrid lock between CPU mode and network mode: with every request that the other suits, after so many,
+ * or never. */
+enum strait_lock_policy {
+    STRAIT_POLICY_FOLLOW = 0,
+    STRAIT_POLICY_HYSTERESIS = 1,
+    STRAIT_POLICY_PINNED_CPU = 2,
+    STRAIT_POLICY_PINNED_NETWORK = 3
+};
+
+/* Where a lock is: at a word for processors, or at one for the device. */
+enum strait_lock_mode {
+    STRAIT_MODE_CPU = 0,
+    STRAIT_MODE_NETWORK = 1
 };
 
 enum strait_lock_type {
@@ -377,6 +414,16 @@ enum strait_atomicity {
     STRAIT_ATOMIC_DEVICE = 2
 };
 
+/* What strait_window_needs_target is asked about: strait_put and its like; strait_get; strait_accumulate, strait_get_accumulate;
+ * strait_fetch_and_op and strait_compare_and_swap; locks and unlocks. */
+enum strait_operation {
+    STRAIT_OPERATION_PUT = 0,
+    STRAIT_OPERATION_GET = 1,
+    STRAIT_OPERATION_ACCUMULATE = 2,
+    STRAIT_OPERATION_FETCH_AND_OP = 3,
+    STRAIT_OPERATION_LOCK = 4
+};
+
 /* Make a window; every member calls it. Over memory in the segment, zeroed; over consecutive memory there, all members on one node;
  * over the caller's memory, which is the window's until strait_window_free has succeeded. MPI-4.1 12.2.2, 12.2.3, 12.2.1. */
 int strait_window_allocate(strait_world world, const strait_members *members, size_t bytes, size_t unit, strait_window *window);
@@ -384,6 +431,18 @@ int strait_window_allocate_shared(strait_world world, const strait_members *memb
                                   strait_window *window);
 int strait_window_create(strait_world world, const strait_members *members, void *base, size_t bytes, size_t unit,
                          strait_window *window);
+
+/* Make a window to which nothing is attached yet; every member calls it. Displacements count bytes. MPI-4.1 12.2.4. */
+int strait_window_create_dynamic(strait_world world, const strait_members *members, strait_window *window);
+
+/* Attaches memory to a dynamic window: at most 63 at a time. It is the window's until no member reaches it any more and it is detached, or
+ * the window freed. *displacement is that of its first byte, for all operations of all members; the embedder tells them. It knows
+ * this attachment from earlier and later ones at the same address; who does without that uses the address. MPI-4.1 12.2.4. */
+int strait_window_attach(strait_window window, void *base, size_t bytes, size_t *displacement);
+
+/* Detaches what strait_window_attach gave this displacement, or what begins at this address: STRAIT_ERR_WINDOW for whoever reaches for it
+ * from now on. Does not wait. MPI-4.1 12.2.4. */
+int strait_window_detach(strait_window window, size_t displacement);
 
 /* Gives the window back, when all members have called it. *window becomes NULL, whatever it returns but for a bad handle. When a member
  * died, others may still reach the memory: it is kept until the process ends. MPI-4.1 12.2.5. */
@@ -395,6 +454,9 @@ int strait_window_part(strait_window window, uint32_t target, void **base, size_
 
 /* A strait_atomicity. */
 int strait_window_atomicity(strait_window window, int *atomicity);
+
+/* Whether a strait_operation may need the target's processor to come to its end: its calls, or a thread of the library's there. */
+int strait_window_needs_target(strait_window window, int operation, int *needs);
 
 /* Write to, read from the target's part. MPI-4.1 12.3.1, 12.3.2. */
 int strait_put(strait_window window, const void *data, size_t bytes, uint32_t target, size_t displacement);
@@ -419,6 +481,12 @@ int strait_accumulate(strait_window window, const void *data, size_t count, int 
 int strait_get_accumulate(strait_window window, const void *data, void *results, size_t count, int type, uint32_t target,
                           size_t displacement, const strait_shape *shape, int op);
 
+/* As those, with a request, which is over when the call returns. MPI-4.1 12.3.5. */
+int strait_raccumulate(strait_window window, const void *data, size_t count, int type, uint32_t target, size_t displacement,
+                       const strait_shape *shape, int op, strait_request *request);
+int strait_rget_accumulate(strait_window window, const void *data, void *results, size_t count, int type, uint32_t target,
+                           size_t displacement, const strait_shape *shape, int op, strait_request *request);
+
 /* The same of one number; and write `replacement` if the number is `compare`, of integers. MPI-4.1 12.3.4. */
 int strait_fetch_and_op(strait_window window, const void *operand, void *result, int type, uint32_t target, size_t displacement,
                         int op);
@@ -439,13 +507,27 @@ int strait_window_unlock(strait_window window, uint32_t target);
 int strait_window_lock_all(strait_window window, int promises);
 int strait_window_unlock_all(strait_window window);
 
-/* The strait_lock_design of the window. */
+/* The strait_lock_design of the window: the one asked for, or STRAIT_LOCK_TWO_SIDED where the device lacks the atomics for that. */
 int strait_window_lock_design(strait_window window, int *design);
 
-/* Complete this rank's operations: at a target, at all, here. Order its own accesses to its part with them. MPI-4.1 12.5.4. */
+/* What this member did for the window's locks. Set `size` before the call. */
+typedef struct strait_lock_counters {
+    size_t size;                /* sizeof(strait_lock_counters) */
+    uint64_t mode;              /* the strait_lock_mode in which the lock of this member's part is */
+    uint64_t to_network;        /* times that this member's lock manager moved that lock to network mode */
+    uint64_t to_cpu;            /* times that this member moved a lock to CPU mode */
+    uint64_t accesses;          /* to words of locks, by the device */
+    uint64_t requests;          /* to lock managers */
+} strait_lock_counters;
+
+int strait_window_lock_counters(strait_window window, strait_lock_counters *counters);
+
+/* Complete this rank's operations: at a target, at all; here, of one target, of all. What has a request is complete here when that is
+ * over. And order its own accesses to its part with them. MPI-4.1 12.5.4. */
 int strait_window_flush(strait_window window, uint32_t target);
 int strait_window_flush_all(strait_window window);
 int strait_window_flush_local(strait_window window, uint32_t target);
+int strait_window_flush_local_all(strait_window window);
 int strait_window_sync(strait_window window);
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------------------- */
@@ -455,8 +537,9 @@ int strait_window_sync(strait_window window);
 int strait_memory_allocate(strait_world world, size_t bytes, void **base);
 int strait_memory_free(strait_world world, void *base);
 
-/* Any other memory is registered with the device as it is used, and registrations are kept. Forgets those of these bytes: to be
- * called before memory that messages or windows used is unmapped, or given back to the system. Nothing to do on one node. */
+/* Any other memory is registered with the device as it is used, and stays so if strait_options has watch_memory. Forgets the registrations
+ * of these bytes: to be called when memory that messages or windows used is unmapped or given back to the system, before or after,
+ * unless watch_memory says so. Nothing to do on one node. */
 int strait_invalidate(strait_world world, const void *base, size_t bytes);
 
 /* ---- Knowledge ------------------------------------------------------------------------------------------------------------- */

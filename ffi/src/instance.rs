@@ -49,6 +49,10 @@ impl Instance {
         if let Some(idle) = options.idle() {
             world.set_idle(idle);
         }
+        if let Some(watch) = options.watch() {
+            // SAFETY: by the contract of `strait_init`.
+            unsafe { world.watch_memory(watch) };
+        }
         Self {
             handle,
             requests: RefCell::new(Entries::new(Kind::Request, handle)),

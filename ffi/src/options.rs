@@ -1,6 +1,8 @@
-//! What an embedder may give a world: where failures are told, what to do while nothing comes, and how ranks find each other.
+//! What an embedder may give a world: where failures are told, what to do while nothing comes, how ranks find each other, and what
+//! became of memory.
 
 use core::ffi::{c_char, c_int, c_void};
+use core::ops::Range;
 
 use crate::buffer::need;
 use crate::entry::Called;
@@ -20,7 +22,13 @@ pub(crate) struct Options {
     pub(crate) yield_now: Option<unsafe extern "C" fn(*mut c_void)>,
     pub(crate) yield_context: *mut c_void,
     pub(crate) exchange: *const Exchange,
+    pub(crate) watch_memory: Option<WatchMemory>,
+    pub(crate) watch_context: *mut c_void,
 }
+
+/// `watch_memory` of `strait_options` in C.
+pub(crate) type WatchMemory =
+    unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut usize) -> c_int;
 
 impl Options {
     pub(crate) const NONE: Self = Self {
@@ -30,6 +38,8 @@ impl Options {
         yield_now: None,
         yield_context: core::ptr::null_mut(),
         exchange: core::ptr::null(),
+        watch_memory: None,
+        watch_context: core::ptr::null_mut(),
     };
 
     /// Tells the embedder's log what this thread's last failure says.
@@ -57,7 +67,32 @@ impl Idle {
     }
 }
 
+/// The embedder's `watch_memory`.
+struct Watch {
+    call: WatchMemory,
+    context: *mut c_void,
+}
+
+// SAFETY: whichever thread registers memory calls it, one at a time, as `strait.h` says.
+unsafe impl Send for Watch {}
+
+impl Watch {
+    /// Addresses behind which there is something else now.
+    fn next(&self) -> Option<Range<usize>> {
+        let (mut base, mut bytes) = (core::ptr::null_mut(), 0);
+        // SAFETY: the embedder's function takes these.
+        let is_one = unsafe { (self.call)(self.context, &raw mut base, &raw mut bytes) } != 0;
+        is_one.then(|| base.addr()..base.addr().saturating_add(bytes))
+    }
+}
+
 impl Options {
+    /// What the embedder knows of memory that was unmapped.
+    pub(crate) fn watch(&self) -> Option<impl FnMut() -> Option<Range<usize>> + Send + use<>> {
+        let watch = Watch { call: self.watch_memory?, context: self.watch_context };
+        Some(move || watch.next())
+    }
+
     /// What the embedder does while nothing comes.
     pub(crate) fn idle(&self) -> Option<impl Fn() + Send + use<>> {
         let idle = Idle { call: self.yield_now?, context: self.yield_context };

@@ -78,7 +78,7 @@ impl Instance {
             let handler = handlers.by_id.borrow().get(&id).copied();
             let Some(Handler { call, context }) = handler else { break };
             let mut packet = handlers.packet.take();
-            packet.resize(bytes, 0);
+            make_room(&mut packet, bytes)?;
             endpoint.recv(&mut packet, source, id)?;
             // SAFETY: the embedder's function takes these; nothing of this library is borrowed meanwhile.
             unsafe { call(context, self.handle(), source, id, packet.as_ptr().cast(), bytes) };
@@ -86,6 +86,17 @@ impl Instance {
         }
         Ok(())
     }
+}
+
+/// Makes the packet so long. What it held goes.
+pub(crate) fn make_room(packet: &mut Vec<u8>, bytes: usize) -> Called {
+    packet.clear();
+    packet.try_reserve(bytes).map_err(|_| {
+        let text = format!("no private memory for a packet of {bytes} bytes: send it in pieces");
+        Failure::new(Code::Memory, text)
+    })?;
+    packet.resize(bytes, 0);
+    Ok(())
 }
 
 #[unsafe(no_mangle)]

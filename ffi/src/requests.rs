@@ -168,6 +168,7 @@ unsafe extern "C" fn strait_wait_all(
     count: usize,
     requests: *mut Handle,
     statuses: *mut Status,
+    codes: *mut c_int,
 ) -> c_int {
     enter("strait_wait_all", Handle::NONE, || {
         if count > 0 {
@@ -175,14 +176,19 @@ unsafe extern "C" fn strait_wait_all(
         }
         let mut result = Ok(());
         for place in 0..count {
-            // SAFETY: by the contract there are as many requests, and statuses if any.
+            // SAFETY: by the contract there are as many requests, and statuses and codes if any.
             let ended = unsafe {
                 let request = requests.add(place);
-                if request.read() == Handle::NONE {
-                    continue;
-                }
                 let status = if statuses.is_null() { statuses } else { statuses.add(place) };
-                wait_at(request, status)
+                let ended = match request.read() {
+                    Handle::NONE => Ok(()),
+                    _ => wait_at(request, status),
+                };
+                let code = ended.as_ref().map_or_else(|failure| failure.code as c_int, |()| 0);
+                if !codes.is_null() {
+                    codes.add(place).write(code);
+                }
+                ended
             };
             result = result.and(ended);
         }

@@ -12,9 +12,12 @@ use crate::instance::CONTEXT_MAX;
 use crate::knowledge::{Counters, Info};
 use crate::large::Cookie;
 use crate::options::{ABI, Options};
+use crate::packets::make_room;
 use crate::requests::Status;
 use crate::store::Exchange;
-use crate::windows::{Members, numbers::OPS, transfer::CRun, transfer::CShape};
+use crate::windows::{
+    Members, lock::Counters as LockCounters, numbers::OPS, transfer::CRun, transfer::CShape,
+};
 
 /// Expressions of C, and what they are here.
 fn expected() -> Vec<(String, i64)> {
@@ -32,7 +35,7 @@ fn expected() -> Vec<(String, i64)> {
         };
     }
     structure!("strait_status", Status, source, tag, bytes);
-    structure!("strait_options", Options, size, log, log_context, yield_now as "yield", yield_context, exchange);
+    structure!("strait_options", Options, size, log, log_context, yield_now as "yield", yield_context, exchange, watch_memory, watch_context);
     structure!(
         "strait_exchange",
         Exchange,
@@ -55,7 +58,21 @@ fn expected() -> Vec<(String, i64)> {
         count,
         context,
         single_accumulates,
-        lock_design
+        lock_design,
+        lock_policy,
+        lock_hysteresis,
+        lock_backoff,
+        reserved
+    );
+    structure!(
+        "strait_lock_counters",
+        LockCounters,
+        size,
+        mode,
+        to_network,
+        to_cpu,
+        accesses,
+        requests
     );
     structure!("strait_run", CRun, offset, length);
     structure!("strait_shape", CShape, count, block, stride, runs);
@@ -147,6 +164,15 @@ fn a_panic_is_an_error() {
     let words = unsafe { CStr::from_ptr(failure::strait_error_message()) }.to_str().unwrap();
     assert!(words.starts_with("strait_test: a fault of this library"), "{words}");
     assert!(words.contains("on purpose") && words.contains("tests.rs"), "{words}");
+}
+
+#[test]
+fn a_packet_that_finds_no_memory_is_an_error() {
+    let mut packet = vec![7];
+    make_room(&mut packet, 2).unwrap();
+    assert_eq!(packet, [0, 0]);
+    let failure = make_room(&mut packet, isize::MAX as usize).unwrap_err();
+    assert_eq!(failure.code, Code::Memory);
 }
 
 #[test]

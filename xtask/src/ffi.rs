@@ -18,12 +18,17 @@ struct Program {
     jobs: &'static [&'static str],
 }
 
-const PROGRAMS: [Program; 8] = [
+const PROGRAMS: [Program; 9] = [
     Program { name: "handles", sources: &["ffi/tests/c/handles.c"], jobs: &[] },
     Program { name: "fork", sources: &["ffi/tests/c/fork.c"], jobs: &[] },
     Program { name: "exchange", sources: &["ffi/tests/c/exchange.c"], jobs: &[] },
     Program { name: "twice", sources: &["ffi/tests/c/twice.c"], jobs: &["-n 1"] },
     Program { name: "job", sources: &["ffi/tests/c/job.c"], jobs: &["-n 2", "-n 2 --nodes 2"] },
+    Program {
+        name: "windows",
+        sources: &["ffi/tests/c/windows.c"],
+        jobs: &["-n 2", "-n 2 --nodes 2"],
+    },
     Program { name: "pingpong", sources: &["ffi/examples/pingpong.c"], jobs: &["-n 2"] },
     Program { name: "ch3", sources: &["ffi/examples/ch3.c"], jobs: &["-n 4", "-n 2 --nodes 2"] },
     Program {

@@ -120,6 +120,13 @@ unsafe extern "C" fn strait_window_flush_local(window: Handle, target: u32) -> c
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn strait_window_flush_local_all(window: Handle) -> c_int {
+    // What has no request is complete here when its call returns, at whichever target.
+    // SAFETY: by the contract.
+    unsafe { with("strait_window_flush_local_all", window, |_| Ok(())) }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn strait_window_sync(window: Handle) -> c_int {
     let sync = |window: &Window<'_>| {
         window.sync();

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use shim::{LockDesign, LockType, Window};
+use shim::{LockDesign, LockMode, LockType, Window};
 
 use super::epoch::promise;
 use super::with;
@@ -10,6 +10,22 @@ use crate::buffer::answer;
 use crate::entry::Called;
 use crate::failure::Failure;
 use crate::handle::Handle;
+use crate::options;
+
+/// `strait_lock_counters` in C.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Counters {
+    pub(crate) size: usize,
+    pub(crate) mode: u64,
+    pub(crate) to_network: u64,
+    pub(crate) to_cpu: u64,
+    pub(crate) accesses: u64,
+    pub(crate) requests: u64,
+}
+
+// SAFETY: as declared above.
+unsafe impl options::Sized for Counters {}
 
 /// `strait_lock_type` in C.
 fn lock_type(number: c_int) -> Called<LockType> {
@@ -60,4 +76,26 @@ unsafe extern "C" fn strait_window_lock_design(window: Handle, design: *mut c_in
     };
     // SAFETY: by the contract.
     unsafe { with("strait_window_lock_design", window, tell) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strait_window_lock_counters(window: Handle, counters: *mut Counters) -> c_int {
+    let tell = |window: &Window<'_>| {
+        let counted = window.lock_counters();
+        let told = Counters {
+            size: size_of::<Counters>(),
+            mode: match counted.mode {
+                LockMode::Cpu => 0,
+                LockMode::Network => 1,
+            },
+            to_network: counted.to_network,
+            to_cpu: counted.to_cpu,
+            accesses: counted.accesses,
+            requests: counted.requests,
+        };
+        // SAFETY: by the contract.
+        unsafe { options::write(counters, &told) }
+    };
+    // SAFETY: by the contract.
+    unsafe { with("strait_window_lock_counters", window, tell) }
 }

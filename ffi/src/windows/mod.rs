@@ -1,81 +1,26 @@
 //! One-sided communication: windows, how they come and go, and what they say of themselves.
 
+mod attach;
 mod epoch;
-mod lock;
+pub(crate) mod lock;
+mod members;
 pub(crate) mod numbers;
 pub(crate) mod transfer;
 
 use core::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-use shim::{Accumulates, AtomicityDomain, Error, Group, LockDesign, Window, WindowOptions, World};
+use shim::{AtomicityDomain, Error, Group, Operation, Window, WindowOptions};
+
+pub(crate) use members::Members;
 
 use crate::buffer::{answer, need, part};
 use crate::entry::{Called, enter};
 use crate::failure::{Code, Failure};
 use crate::handle::{self, Handle, Kind};
-use crate::instance::{CONTEXT_MAX, Instance};
-use crate::options::{self, Sized};
 
 /// A window that a world has open. Its world outlives it: `strait_finalize` refuses while there are any.
 pub(crate) type Open = Rc<Window<'static>>;
-
-/// `strait_members` in C.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct Members {
-    pub(crate) size: usize,
-    pub(crate) ranks: *const u32,
-    pub(crate) count: u32,
-    pub(crate) context: u32,
-    pub(crate) single_accumulates: u32,
-    pub(crate) lock_design: u32,
-}
-
-// SAFETY: as declared above.
-unsafe impl Sized for Members {}
-
-/// The group of a window that is to be made, and what its members promise.
-///
-/// # Safety
-///
-/// As `strait.h` says of `members`; the world outlives the group.
-unsafe fn group(
-    instance: &Instance,
-    members: *const Members,
-) -> Called<(Group<'static>, WindowOptions)> {
-    // SAFETY: by the contract.
-    let world: &'static World = unsafe { &*core::ptr::from_ref(instance.world()) };
-    // SAFETY: by the contract.
-    let members = unsafe { options::read(members) }?;
-    let context = members.map_or(0, |members| members.context);
-    if context > CONTEXT_MAX {
-        return Err(Failure::no_context(context));
-    }
-    let accumulates = match members {
-        Some(members) if members.single_accumulates != 0 => Accumulates::Single,
-        _ => Accumulates::Any,
-    };
-    let design = match members.map_or(0, |members| members.lock_design) {
-        0 => None,
-        number => {
-            let design = LockDesign::ALL.get(number as usize - 1);
-            Some(*design.ok_or_else(|| {
-                Failure::argument(format!("lock design {number}: use a strait_lock_design"))
-            })?)
-        }
-    };
-    let options = WindowOptions { accumulates, lock: design, ..WindowOptions::default() };
-    let ranks: Vec<u32> = match members {
-        Some(members) if !members.ranks.is_null() => {
-            // SAFETY: by the contract.
-            unsafe { core::slice::from_raw_parts(members.ranks, members.count as usize) }.to_vec()
-        }
-        _ => (0..world.size()).collect(),
-    };
-    let group = world.endpoint().with_context(context).group(&ranks).map_err(Error::from)?;
-    Ok((group, options))
-}
 
 /// Makes a window and answers with its handle.
 ///
@@ -94,7 +39,7 @@ unsafe fn make(
         // SAFETY: by the contract.
         let instance = unsafe { handle::world(world) }?;
         // SAFETY: by the contract; no window outlives its world.
-        let (group, options) = unsafe { group(instance, members) }?;
+        let (group, options) = unsafe { members::read(instance, members) }?;
         let made = Rc::new(make(group, options)?);
         let handle = instance.windows().insert(made).map_err(|(failure, _)| failure)?;
         // SAFETY: by the contract.
@@ -124,7 +69,8 @@ unsafe extern "C" fn strait_window_allocate_shared(
     unit: usize,
     window: *mut Handle,
 ) -> c_int {
-    let allocate = |group: Group<'static>, _| Ok(group.shared_window(bytes, unit)?);
+    let allocate =
+        |group: Group<'static>, options| Ok(group.shared_window_for(bytes, unit, options)?);
     // SAFETY: by the contract.
     unsafe { make("strait_window_allocate_shared", world, members, window, allocate) }
 }
@@ -232,4 +178,29 @@ unsafe extern "C" fn strait_window_atomicity(window: Handle, atomicity: *mut c_i
     };
     // SAFETY: by the contract.
     unsafe { with("strait_window_atomicity", window, tell) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strait_window_needs_target(
+    window: Handle,
+    operation: c_int,
+    needs: *mut c_int,
+) -> c_int {
+    let tell = |window: &Window<'_>| {
+        let told = match operation {
+            0 => window.needs_target(Operation::Put),
+            1 => window.needs_target(Operation::Get),
+            2 => window.needs_target(Operation::Accumulate),
+            3 => window.needs_target(Operation::FetchAndOp),
+            4 => window.lock_needs_target(),
+            number => {
+                let text = format!("operation {number}: use a strait_operation");
+                return Err(Failure::argument(text));
+            }
+        };
+        // SAFETY: by the contract.
+        unsafe { answer(needs, told.into()) }
+    };
+    // SAFETY: by the contract.
+    unsafe { with("strait_window_needs_target", window, tell) }
 }

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use shim::{Integer, Number, Op, Window};
 
-use super::transfer::{CShape, with_shape};
+use super::transfer::{CShape, begin, with_shape};
 use super::with;
 use crate::entry::Called;
 use crate::failure::Failure;
@@ -27,11 +27,12 @@ fn no_type(number: c_int) -> Box<Failure> {
 
 /// What is done with the numbers of one type.
 trait Act {
-    fn act<T: Number>(self) -> Called;
+    type Done;
+    fn act<T: Number>(self) -> Called<Self::Done>;
 }
 
 /// The numbers of `strait_type` in C.
-fn dispatch(number: c_int, act: impl Act) -> Called {
+fn dispatch<A: Act>(number: c_int, act: A) -> Called<A::Done> {
     match number {
         0 => act.act::<i8>(),
         1 => act.act::<u8>(),
@@ -76,11 +77,15 @@ struct Accumulate<'a> {
 }
 
 impl Act for Accumulate<'_> {
-    fn act<T: Number>(self) -> Called {
+    /// Bytes of the origin's numbers.
+    type Done = usize;
+
+    fn act<T: Number>(self) -> Called<usize> {
         let Self { window, data, results, count, target, displacement, shape, op } = self;
         let data = numbers::<T>(data, count)?;
         // SAFETY: by the contract of the caller's function.
         let data = unsafe { core::slice::from_raw_parts(data.as_ptr(), count) };
+        let bytes = size_of_val(data);
         let results = results.map(|results| numbers::<T>(results, count)).transpose()?;
         // SAFETY: by the contract of the caller's function.
         let results = results
@@ -90,7 +95,7 @@ impl Act for Accumulate<'_> {
                 None => window.accumulate(data, target, displacement, op)?,
                 Some(results) => window.get_accumulate(data, results, target, displacement, op)?,
             }
-            return Ok(());
+            return Ok(bytes);
         }
         let accumulate = |shape: shim::Shape<'_>| {
             let data = &[data];
@@ -108,7 +113,8 @@ impl Act for Accumulate<'_> {
             Ok(())
         };
         // SAFETY: by the contract of the caller's function.
-        unsafe { with_shape(shape, accumulate) }
+        unsafe { with_shape(shape, accumulate) }?;
+        Ok(bytes)
     }
 }
 
@@ -127,7 +133,7 @@ unsafe extern "C" fn strait_accumulate(
         let op = op(operation)?;
         let results = None;
         let act = Accumulate { window, data, results, count, target, displacement, shape, op };
-        dispatch(of, act)
+        dispatch(of, act).map(drop)
     };
     // SAFETY: by the contract.
     unsafe { with("strait_accumulate", window, accumulate) }
@@ -149,10 +155,56 @@ unsafe extern "C" fn strait_get_accumulate(
         let op = op(operation)?;
         let results = Some(results);
         let act = Accumulate { window, data, results, count, target, displacement, shape, op };
-        dispatch(of, act)
+        dispatch(of, act).map(drop)
     };
     // SAFETY: by the contract.
     unsafe { with("strait_get_accumulate", window, accumulate) }
+}
+
+/// As [`strait_accumulate`], which is over when it returns, with a request that is, too.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strait_raccumulate(
+    window: Handle,
+    data: *const c_void,
+    count: usize,
+    of: c_int,
+    target: u32,
+    displacement: usize,
+    shape: *const CShape,
+    operation: c_int,
+    request: *mut Handle,
+) -> c_int {
+    let accumulate = |window: &Window<'static>| {
+        let op = op(operation)?;
+        let results = None;
+        let act = Accumulate { window, data, results, count, target, displacement, shape, op };
+        Ok(window.over(target, dispatch(of, act)?)?)
+    };
+    // SAFETY: by the contract.
+    unsafe { begin("strait_raccumulate", window, request, accumulate) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strait_rget_accumulate(
+    window: Handle,
+    data: *const c_void,
+    results: *mut c_void,
+    count: usize,
+    of: c_int,
+    target: u32,
+    displacement: usize,
+    shape: *const CShape,
+    operation: c_int,
+    request: *mut Handle,
+) -> c_int {
+    let accumulate = |window: &Window<'static>| {
+        let op = op(operation)?;
+        let results = Some(results);
+        let act = Accumulate { window, data, results, count, target, displacement, shape, op };
+        Ok(window.over(target, dispatch(of, act)?)?)
+    };
+    // SAFETY: by the contract.
+    unsafe { begin("strait_rget_accumulate", window, request, accumulate) }
 }
 
 /// One number combined with another.
@@ -166,6 +218,8 @@ struct FetchAndOp<'a> {
 }
 
 impl Act for FetchAndOp<'_> {
+    type Done = ();
+
     fn act<T: Number>(self) -> Called {
         let Self { window, operand, result, target, displacement, op } = self;
         let (operand, result) = (numbers::<T>(operand, 1)?, numbers::<T>(result, 1)?);

@@ -148,7 +148,7 @@ unsafe extern "C" fn strait_getv(
 /// # Safety
 ///
 /// As `strait.h` says of the function called `call`.
-unsafe fn begin(
+pub(super) unsafe fn begin(
     call: &'static str,
     window: Handle,
     request: *mut Handle,

@@ -47,6 +47,7 @@ static void no_world(strait_world world)
     FAILS(STRAIT_ERR_HANDLE, strait_window_allocate(world, NULL, 8, 1, &window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_allocate_shared(world, NULL, 8, 1, &window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_create(world, NULL, &data, 8, 1, &window));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_create_dynamic(world, NULL, &window));
     FAILS(STRAIT_ERR_HANDLE, strait_memory_allocate(world, 8, &base));
     FAILS(STRAIT_ERR_HANDLE, strait_memory_free(world, &data));
     FAILS(STRAIT_ERR_HANDLE, strait_invalidate(world, &data, 8));
@@ -67,7 +68,8 @@ static void no_request(strait_request request)
     FAILS(STRAIT_ERR_HANDLE, strait_cancel(request, &flag));
     FAILS(STRAIT_ERR_HANDLE, strait_request_free(&place));
     if (request != NULL) {
-        FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, &status));
+        FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, &status, &flag));
+        CHECK(flag == STRAIT_ERR_HANDLE);
         FAILS(STRAIT_ERR_HANDLE, strait_wait_any(1, &place, &index, &status));
     }
     CHECK(place == request);
@@ -78,7 +80,9 @@ static void no_window(strait_window window)
     strait_window place = window;
     strait_request request = NULL;
     strait_shape shape = {1, 8, 8, NULL};
+    strait_lock_counters counters = {sizeof counters, 0, 0, 0, 0, 0};
     uint64_t data = 0, result = 0;
+    size_t displacement = 0;
     uint32_t number = 0;
     int flag = 0;
     struct iovec part = part_of(&data, sizeof data);
@@ -87,6 +91,9 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_window_place(window, &number));
     FAILS(STRAIT_ERR_HANDLE, strait_window_part(window, 0, NULL, NULL, NULL));
     FAILS(STRAIT_ERR_HANDLE, strait_window_atomicity(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_needs_target(window, STRAIT_OPERATION_PUT, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_attach(window, &data, 8, &displacement));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_detach(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_put(window, &data, 8, 0, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_get(window, &data, 8, 0, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_putv(window, &part, 1, 0, 0, &shape));
@@ -95,6 +102,10 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_rget(window, &data, 8, 0, 0, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_accumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
     FAILS(STRAIT_ERR_HANDLE, strait_get_accumulate(window, &data, &result, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
+    FAILS(STRAIT_ERR_HANDLE,
+          strait_raccumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM, &request));
+    FAILS(STRAIT_ERR_HANDLE,
+          strait_rget_accumulate(window, &data, &result, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_fetch_and_op(window, &data, &result, STRAIT_UINT64, 0, 0, STRAIT_SUM));
     FAILS(STRAIT_ERR_HANDLE, strait_compare_and_swap(window, &data, &data, &result, STRAIT_UINT64, 0, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_fence(window, 0));
@@ -108,11 +119,13 @@ static void no_window(strait_window window)
     FAILS(STRAIT_ERR_HANDLE, strait_window_lock_all(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_unlock_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_lock_design(window, &flag));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_lock_counters(window, &counters));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush(window, 0));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local(window, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_window_flush_local_all(window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_sync(window));
-    CHECK(place == window && request == NULL);
+    CHECK(place == window && request == NULL && displacement == 0);
 }
 
 static void no_connection(strait_vc vc)
@@ -139,6 +152,7 @@ static void bad_arguments(strait_world world, strait_window window)
 {
     strait_request request = NULL;
     uint64_t data = 0;
+    size_t displacement = 0;
     uint32_t number = 7;
     int flag = 0;
     struct iovec part = part_of(NULL, 8);
@@ -146,7 +160,10 @@ static void bad_arguments(strait_world world, strait_window window)
     strait_options options;
     strait_info info;
     strait_world other;
+    strait_window other_window;
+    strait_members members;
     memset(&options, 0, sizeof options);
+    memset(&members, 0, sizeof members);
 
     FAILS(STRAIT_ERR_VERSION, strait_init(STRAIT_ABI + 0x10000u, NULL, &other));
     FAILS(STRAIT_ERR_VERSION, strait_init(STRAIT_ABI + 1, NULL, &other));
@@ -171,12 +188,17 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, many, 2, 0, 0, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_test(NULL, &flag, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait(NULL, NULL));
-    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_all(1, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_all(1, NULL, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait_any(1, &request, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_request_free(NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_iprobe(world, 0, 0, 0, NULL, NULL));
     FAILS(STRAIT_ERR_TAG, strait_packet_handle(world, STRAIT_ANY_TAG, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_free(NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_create_dynamic(world, NULL, NULL));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_attach(window, &data, 8, &displacement));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_attach(window, &data, 8, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_attach(window, NULL, 8, &displacement));
+    FAILS(STRAIT_ERR_WINDOW, strait_window_detach(window, (uintptr_t)&data));
     FAILS(STRAIT_ERR_WINDOW, strait_put(window, &data, 8, 1, 0));
     FAILS(STRAIT_ERR_WINDOW, strait_put(window, &data, 8, 0, 8));
     FAILS(STRAIT_ERR_ARGUMENT, strait_put(window, NULL, 8, 0, 0));
@@ -184,16 +206,34 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_accumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, -1));
     FAILS(STRAIT_ERR_ARGUMENT, strait_accumulate(window, (char *)&data + 1, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM));
     FAILS(STRAIT_ERR_WINDOW, strait_accumulate(window, &data, 1, STRAIT_DOUBLE, 0, 0, NULL, STRAIT_BAND));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_raccumulate(window, &data, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_raccumulate(window, &data, 1, 99, 0, 0, NULL, STRAIT_SUM, &request));
+    FAILS(STRAIT_ERR_ARGUMENT,
+          strait_rget_accumulate(window, &data, NULL, 1, STRAIT_UINT64, 0, 0, NULL, STRAIT_SUM, &request));
+    FAILS(STRAIT_ERR_WINDOW, strait_rget_accumulate(window, &data, &data, 1, STRAIT_UINT64, 7, 0, NULL, STRAIT_SUM, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_compare_and_swap(window, &data, &data, &data, STRAIT_DOUBLE, 0, 0));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_fence(window, 64));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_post(window, NULL, 1, 0));
     FAILS(STRAIT_ERR_WINDOW, strait_window_complete(window));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_lock(window, 0, 0, 0));
     FAILS(STRAIT_ERR_WINDOW, strait_window_unlock(window, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_lock_counters(window, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, 5, &flag));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, -1, &flag));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, STRAIT_OPERATION_PUT, NULL));
+    members.size = sizeof members, members.lock_design = STRAIT_LOCK_HYBRID + 1;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
+    members.lock_design = 0, members.lock_policy = STRAIT_POLICY_PINNED_NETWORK + 1;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
+    members.size = sizeof members + 8, members.lock_policy = 0;
+    FAILS(STRAIT_ERR_VERSION, strait_window_allocate(world, &members, 8, 1, &other_window));
     FAILS(STRAIT_ERR_ARGUMENT, strait_memory_allocate(world, 0, (void **)&request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_memory_free(world, &data));
     info.size = 0;
     FAILS(STRAIT_ERR_ARGUMENT, strait_get_info(world, &info));
+    info.size = sizeof info + 1, info.rank = 77;
+    FAILS(STRAIT_ERR_VERSION, strait_get_info(world, &info));
+    CHECK(info.rank == 77);
     FAILS(STRAIT_ERR_ARGUMENT, strait_rdma_init(world, 5));
     CHECK(request == NULL);
 }

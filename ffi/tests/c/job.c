@@ -16,12 +16,19 @@ static unsigned char *field(unsigned char first)
     return bytes;
 }
 
+/* Gives such memory back, which the world may have registered. */
+static void release(unsigned char *bytes)
+{
+    OK(strait_invalidate(world, bytes, LARGE));
+    free(bytes);
+}
+
 static void messages(void)
 {
     strait_request requests[3];
     strait_status status, statuses[3];
     size_t index;
-    int flag = 0;
+    int flag = 0, codes[3];
     char word[8], head[3], tail[5];
     struct iovec parts[2];
     unsigned char *large = field((unsigned char)me), *received = field(0), *expected = field((unsigned char)peer);
@@ -42,7 +49,7 @@ static void messages(void)
     OK(strait_irecv(world, 0, received, LARGE, peer, 4, &requests[0]));
     OK(strait_isend(world, 0, large, LARGE, peer, 4, &requests[1]));
     requests[2] = NULL;
-    OK(strait_wait_all(3, requests, statuses));
+    OK(strait_wait_all(3, requests, statuses, NULL));
     CHECK(requests[0] == NULL && requests[1] == NULL);
     CHECK(statuses[0].bytes == LARGE && statuses[0].source == peer && statuses[0].tag == 4);
     CHECK(memcmp(received, expected, LARGE) == 0);
@@ -68,6 +75,21 @@ static void messages(void)
     FAILS(STRAIT_ERR_TRUNCATED, strait_recv(world, 0, word, 4, peer, 7, NULL));
     OK(strait_wait(&requests[0], NULL));
 
+    /* Several, of which the first and the third fail, each in its own way. */
+    OK(strait_irecv(world, 0, word, sizeof word, peer, 6, &requests[0]));
+    OK(strait_irecv(world, 0, head, 1, peer, 7, &requests[1]));
+    OK(strait_irecv(world, 0, tail, 1, peer, 7, &requests[2]));
+    OK(strait_cancel(requests[0], NULL));
+    OK(strait_send(world, 0, "z", 1, peer, 7));
+    OK(strait_send(world, 0, "zz", 2, peer, 7));
+    statuses[2].bytes = 77;
+    FAILS(STRAIT_ERR_CANCELLED, strait_wait_all(3, requests, statuses, codes));
+    CHECK(codes[0] == STRAIT_ERR_CANCELLED && codes[1] == STRAIT_OK && codes[2] == STRAIT_ERR_TRUNCATED);
+    CHECK(statuses[1].bytes == 1 && statuses[2].bytes == 77 && requests[2] == NULL);
+    codes[1] = 77;
+    OK(strait_wait_all(3, requests, NULL, codes));
+    CHECK(codes[0] == STRAIT_OK && codes[1] == STRAIT_OK && codes[2] == STRAIT_OK);
+
     /* Whichever comes first. */
     OK(strait_irecv(world, 0, head, 1, peer, 8, &requests[0]));
     OK(strait_irecv(world, 0, tail, 1, peer, 9, &requests[1]));
@@ -82,7 +104,7 @@ static void messages(void)
     CHECK(index == SIZE_MAX);
     OK(strait_iprobe(world, 0, peer, 8, &flag, NULL));
     CHECK(!flag);
-    free(large), free(received), free(expected);
+    release(large), release(received), release(expected);
 }
 
 /* Packets that came, and their order. */
@@ -177,7 +199,7 @@ static void large_messages(void)
     CHECK(status.bytes == LARGE && memcmp(buffer, expected, LARGE) == 0);
     memset(&theirs, 7, sizeof theirs);
     FAILS(STRAIT_ERR_ARGUMENT, strait_lmt_start_recv(world, &theirs, parts, 1, &receive));
-    free(data), free(buffer), free(expected);
+    release(data), release(buffer), release(expected);
 }
 
 /* Fills the pipe until it takes no more, and empties the other, by pieces that fit nothing. */
@@ -370,11 +392,57 @@ static void memory_and_knowledge(void)
     FAILS(STRAIT_ERR_ARGUMENT, strait_memory_free(world, base));
 }
 
+/* Memory that was unmapped, and how often the library asked for some. */
+struct unmapped {
+    void *base;
+    size_t bytes;
+    unsigned asked;
+};
+
+static int watch(void *context, void **base, size_t *bytes)
+{
+    struct unmapped *unmapped = (struct unmapped *)context;
+    unmapped->asked++;
+    *base = unmapped->base, *bytes = unmapped->bytes;
+    unmapped->bytes = 0;
+    return *bytes > 0;
+}
+
+/* What the embedder says was unmapped is registered no more. */
+static void registrations(struct unmapped *unmapped)
+{
+    unsigned char *data = field((unsigned char)me), *buffer = field(0), *expected = field((unsigned char)peer);
+    strait_counters before, after;
+    strait_request request;
+    uint32_t nodes;
+
+    OK(strait_nodes(world, &nodes));
+    before.size = sizeof before, after.size = sizeof after;
+    unmapped->asked = 0;
+    for (int round = 0; round < 2; round++) {
+        OK(strait_get_counters(world, &before));
+        OK(strait_isend(world, 0, data, LARGE, peer, 12, &request));
+        OK(strait_recv(world, 0, buffer, LARGE, peer, 12, NULL));
+        OK(strait_wait(&request, NULL));
+        CHECK(memcmp(buffer, expected, LARGE) == 0);
+        OK(strait_get_counters(world, &after));
+        CHECK(round == 0 || (after.registration_invalidations > before.registration_invalidations) == (nodes > 1));
+        unmapped->base = buffer, unmapped->bytes = LARGE;
+    }
+    CHECK((unmapped->asked > 0) == (nodes > 1));
+    unmapped->bytes = 0;
+    release(data), release(buffer), release(expected);
+}
+
 int main(void)
 {
+    struct unmapped unmapped = {NULL, 0, 0};
+    strait_options options;
     strait_world second;
 
-    OK(strait_init(STRAIT_ABI, NULL, &world));
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options, options.watch_memory = watch, options.watch_context = &unmapped;
+    OK(strait_init(STRAIT_ABI, &options, &world));
     FAILS(STRAIT_ERR_BOOT, strait_init(STRAIT_ABI, NULL, &second));
     OK(strait_rank(world, &me));
     peer = 1 - me;
@@ -384,6 +452,7 @@ int main(void)
     pipes();
     windows();
     memory_and_knowledge();
+    registrations(&unmapped);
     OK(strait_barrier(world, 0));
     OK(strait_finalize(world));
     return 0;

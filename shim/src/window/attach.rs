@@ -18,7 +18,7 @@ use super::create::Offer;
 use super::expose::Exposable;
 use super::far::Far;
 use super::part::{Part, Reach};
-use super::{Local, Window, WindowError, WindowOptions};
+use super::{Accumulates, Local, Window, WindowError, WindowOptions};
 use crate::{Error, Group, World};
 
 /// Memory of this member's that is attached to a dynamic window: [`Window::attach`].
@@ -88,8 +88,21 @@ impl<'world> Group<'world> {
     ///
     /// MPI-4.1 §12.2.4, `MPI_WIN_CREATE_DYNAMIC`.
     pub fn dynamic_window(&self) -> Result<Window<'world>, Error> {
+        self.dynamic_window_for(WindowOptions::default())
+    }
+
+    /// As [`Group::dynamic_window`], with options for its locks. What they say of accumulates makes no difference.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::allocate_window_for`].
+    pub fn dynamic_window_for(
+        &self,
+        options: impl Into<WindowOptions>,
+    ) -> Result<Window<'world>, Error> {
         let nothing = Offer { base: NonNull::dangling(), length: 0, keeper: None };
-        self.make_of(DYNAMIC, 1, WindowOptions::default(), |_| Ok(nothing))
+        let options = WindowOptions { accumulates: Accumulates::Any, ..options.into() };
+        self.make_of(DYNAMIC, 1, options, |_| Ok(nothing))
     }
 }
 
@@ -158,6 +171,15 @@ impl Window<'_> {
         let region =
             self.world.with_network(|network| unsafe { network.register(memory, Access::ALL) });
         region.flatten().map(Some).ok_or(WindowError::Registration { bytes }.into())
+    }
+
+    /// What this member has attached where the displacement, or the address, of the first byte is this: for a caller that keeps numbers
+    /// alone, as a C interface does. `None`: nothing.
+    #[must_use]
+    pub fn attachment(&self, displacement: usize) -> Option<Attached> {
+        let own = self.own.attachments.as_ref()?.borrow();
+        let mut now = own.now.iter().map(|kept| kept.attached);
+        now.find(|attached| [attached.displacement(), attached.address()].contains(&displacement))
     }
 
     /// Detaches memory: its displacements are errors from now on. What the window keeps of it, it keeps until it is freed, since others may

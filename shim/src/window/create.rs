@@ -153,6 +153,20 @@ impl<'world> Group<'world> {
     ///
     /// MPI-4.1 §12.2.3, `MPI_WIN_ALLOCATE_SHARED`.
     pub fn shared_window(&self, bytes: usize, unit: usize) -> Result<Window<'world>, Error> {
+        self.shared_window_for(bytes, unit, WindowOptions::default())
+    }
+
+    /// As [`Group::shared_window`], with options as for [`Group::allocate_window_for`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::shared_window`] and [`Group::allocate_window_for`].
+    pub fn shared_window_for(
+        &self,
+        bytes: usize,
+        unit: usize,
+        options: impl Into<WindowOptions>,
+    ) -> Result<Window<'world>, Error> {
         if let Some(rank) = self.first_elsewhere() {
             return Err(WindowError::OtherNode { rank }.into());
         }
@@ -160,7 +174,7 @@ impl<'world> Group<'world> {
         lengths[self.place() as usize] = bytes as u64;
         self.allreduce(&mut lengths, Op::BitOr)?;
         let total = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
-        let mut window = self.make(unit, WindowOptions::default(), |world| {
+        let mut window = self.make(unit, options.into(), |world| {
             let all = if self.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };
             allocated(world, usize::try_from(all).unwrap_or(usize::MAX))
         })?;

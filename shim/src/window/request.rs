@@ -186,8 +186,13 @@ impl Window<'_> {
         self.over(target, buffer.length)
     }
 
-    /// What is over already.
-    fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
+    /// An operation of so many bytes on the target that is over already, as accumulates are when their call returns: what a C interface
+    /// gives for [`Scope::raccumulate`].
+    ///
+    /// # Errors
+    ///
+    /// [`super::WindowError::Target`].
+    pub fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
         let source = self.part(target)?.rank;
         Ok(Unscoped::done(Ok(Status { source, tag: 0, bytes })))
     }

@@ -214,7 +214,7 @@ impl Window<'_> {
                 Chased::Unanswered => {}
                 Chased::Held(blame) => {
                     pauses += 1;
-                    let looks = backoff.pause() * UNIT;
+                    let looks = backoff.pause().saturating_mul(UNIT);
                     (0..looks.min(self.world.spin().looks())).for_each(|_| spin_hint());
                     if pauses % PAUSES_PER_POLL == 0 {
                         std::thread::yield_now();
