@@ -182,6 +182,8 @@ impl<M: Memory + Clone> Engine<M> {
         // A stream that breaks here says so when all that had arrived is taken.
         let pushed = self.push_stream(number, channel);
         let holds = self.streams.get(number).is_some_and(|stream| stream.outgoing.holds);
+        // The peer may know that a message is written, and leave, before the device says so here.
+        let holds = holds || left && self.writes_to(peer);
         if left && (ended || !holds || pushed.is_err()) {
             self.end_stream(number, channel, Gone::Finished);
             return Ok(true);

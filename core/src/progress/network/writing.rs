@@ -146,6 +146,11 @@ impl<M: Memory + Clone> Engine<M> {
         moved
     }
 
+    /// Whether a message is being written to `peer`.
+    pub(super) fn writes_to(&self, peer: u32) -> bool {
+        self.writings.iter().any(|(_, writing)| writing.destination == peer)
+    }
+
     fn end_write(&mut self, peer: u32, request: u32) {
         if let Some(Request::Sending { message, .. }) = self.request(request) {
             let status = Status { source: peer, tag: message.key.tag(), bytes: message.total };
