@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use super::Endpoint;
-use super::tagged::{Outward, delivery};
+use super::tagged::Outward;
 use crate::abi::{FiAddr, Fid, IoVec, Msg, OpsMsg, Ssize, flag};
 use crate::buffer::Buffer;
 use crate::matching::Pattern;
@@ -126,10 +126,7 @@ unsafe extern "C" fn sendv(
     unsafe {
         let this = Endpoint::of(endpoint);
         let outward = Outward { context, ..Outward::new(this, Lane::Msg, destination) };
-        match Buffer::list(list, count) {
-            Ok(buffer) => this.send(outward, buffer),
-            Err(error) => error,
-        }
+        this.send_list(outward, (list, count))
     }
 }
 
@@ -140,15 +137,9 @@ unsafe extern "C" fn sendmsg(endpoint: *mut Fid, msg: *const Msg, flags: u64) ->
         let outward = Outward {
             data: (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data),
             context: msg.context,
-            quiet: this.tx.quiet(flags),
-            inject: flags & flag::INJECT != 0,
-            delivery: delivery(flags),
-            ..Outward::new(this, Lane::Msg, msg.addr)
+            ..Outward::flagged(this, Lane::Msg, msg.addr, flags)
         };
-        match Buffer::list(msg.msg_iov, msg.iov_count) {
-            Ok(buffer) => this.send(outward, buffer),
-            Err(error) => error,
-        }
+        this.send_list(outward, (msg.msg_iov, msg.iov_count))
     }
 }
 

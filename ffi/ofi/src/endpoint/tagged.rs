@@ -41,7 +41,7 @@ pub(super) struct Outward {
 }
 
 /// Whether flags ask that an operation is over when it is done at the peer's.
-pub(super) const fn delivery(flags: u64) -> bool {
+const fn delivery(flags: u64) -> bool {
     flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) != 0
 }
 
@@ -49,7 +49,17 @@ impl Outward {
     /// By a call without flags.
     #[inline(always)]
     pub(super) fn new(endpoint: &Endpoint, lane: Lane, destination: FiAddr) -> Self {
-        let flags = endpoint.tx.op_flags.get();
+        Self::flagged(endpoint, lane, destination, endpoint.tx.op_flags.get())
+    }
+
+    /// By a call with flags.
+    #[inline(always)]
+    pub(super) fn flagged(
+        endpoint: &Endpoint,
+        lane: Lane,
+        destination: FiAddr,
+        flags: u64,
+    ) -> Self {
         Self {
             quiet: endpoint.tx.quiet(flags),
             inject: flags & flag::INJECT != 0,
@@ -115,10 +125,29 @@ impl Endpoint {
         unsafe { self.send(outward, Buffer::one(base, length)) }
     }
 
+    /// Sends a list of parts, so many.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Endpoint::send_one`], of the list and each part.
+    pub(super) unsafe fn send_list(
+        &self,
+        outward: Outward,
+        (list, count): (*const IoVec, usize),
+    ) -> Ssize {
+        // SAFETY: by the contract.
+        unsafe {
+            match Buffer::list(list, count) {
+                Ok(buffer) => self.send(outward, buffer),
+                Err(error) => error,
+            }
+        }
+    }
+
     /// # Safety
     ///
     /// As for [`Endpoint::send_one`].
-    pub(super) unsafe fn send(&self, outward: Outward, buffer: Buffer) -> Ssize {
+    unsafe fn send(&self, outward: Outward, buffer: Buffer) -> Ssize {
         let rank = match self.rank(outward.destination) {
             Ok(rank) => rank,
             Err(error) => return error,
@@ -270,10 +299,7 @@ unsafe extern "C" fn sendv(
     unsafe {
         let this = Endpoint::of(endpoint);
         let outward = Outward { tag, context, ..Outward::new(this, Lane::Tagged, destination) };
-        match Buffer::list(list, count) {
-            Ok(buffer) => this.send(outward, buffer),
-            Err(error) => error,
-        }
+        this.send_list(outward, (list, count))
     }
 }
 
@@ -285,15 +311,9 @@ unsafe extern "C" fn sendmsg(endpoint: *mut Fid, msg: *const MsgTagged, flags: u
             tag: msg.tag,
             data: (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data),
             context: msg.context,
-            quiet: this.tx.quiet(flags),
-            inject: flags & flag::INJECT != 0,
-            delivery: delivery(flags),
-            ..Outward::new(this, Lane::Tagged, msg.addr)
+            ..Outward::flagged(this, Lane::Tagged, msg.addr, flags)
         };
-        match Buffer::list(msg.msg_iov, msg.iov_count) {
-            Ok(buffer) => this.send(outward, buffer),
-            Err(error) => error,
-        }
+        this.send_list(outward, (msg.msg_iov, msg.iov_count))
     }
 }
 
