@@ -7,10 +7,12 @@ use core::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
 
+use strait_core::hca::{Access, Region};
 use strait_core::lmt::Direction;
 use strait_core::matching::Pattern;
 use strait_core::progress::{
-    Bypass, Cursor, Gone, Outcome, Owner, Received, RequestId, Sent, StartError, Status, Want,
+    Begun, Bypass, Channel, Cursor, Direct, Gone, Outcome, Owner, Part, Received, RequestId, Sent,
+    StartError, Status, Want,
 };
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
@@ -287,6 +289,40 @@ impl Port {
         let segment = self.world.segment();
         // SAFETY: by the contract.
         unsafe { self.world.turn().cma().copy(&segment, peer, direction, pieces) }
+    }
+
+    /// Registers memory with the device that reaches processes elsewhere. `None`: there is none, or the system does not let it.
+    ///
+    /// # Safety
+    ///
+    /// The memory stays until [`Port::release`], and is nobody else's while a transfer that names it is under way.
+    #[must_use]
+    pub unsafe fn register(&self, part: Part, access: Access) -> Option<Region> {
+        // SAFETY: by the contract.
+        self.world.with_network(|network| unsafe { network.register(part, access) }).flatten()
+    }
+
+    /// Gives a registration back. No transfer that is under way uses it.
+    pub fn release(&self, region: Region) {
+        self.world.with_network(|network| network.release(region));
+    }
+
+    /// Begins to move bytes between registered memory of this process and of `rank`, which is elsewhere: all, or the first of them. `None`: not now.
+    /// A message that is sent when a write is over is behind it.
+    ///
+    /// # Safety
+    ///
+    /// The memory is registered here under the key, and valid for the device until [`Port::is_transferred`], or until the peer is [gone](Port::gone).
+    #[must_use]
+    pub unsafe fn transfer(&self, rank: Rank, direct: &Direct) -> Option<Begun> {
+        // SAFETY: by the contract. A link that is broken says so to who reads, and then the peer is gone.
+        self.world.with_network(|network| unsafe { network.transfer(rank, direct) })?.ok()?
+    }
+
+    /// Whether the transfer `number` with `rank` is over, and so all before it.
+    #[must_use]
+    pub fn is_transferred(&self, rank: Rank, number: u64) -> bool {
+        self.world.with_network(|network| network.is_done(rank, number)).unwrap_or(false)
     }
 
     /// Leaves the universe: waits until everything that was sent has been handed over, then says so to the peers.
