@@ -95,6 +95,14 @@ impl Port {
         self.world.meet(rank)
     }
 
+    /// Connects to `rank` before there is a message for it, if it is elsewhere: for who waits for it, and wants to hear of its end.
+    pub fn call(&self, rank: Rank) {
+        if self.is_elsewhere(rank) {
+            // Who cannot be called is gone, which the next progress says.
+            self.world.with_network(|network| network.call(rank));
+        }
+    }
+
     /// Whether the process that has this number is of another universe.
     #[inline]
     #[must_use]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use strait_core::hca::{Access, Hca};
-use strait_core::progress::{Broken, Channel};
+use strait_core::progress::Channel;
 use strait_core::ring::{Card, Config, Lent};
 
 use super::door::{Call, Door, Hello};
@@ -117,18 +117,18 @@ impl<H: Hca> Network<H> {
     }
 
     /// Calls `rank`, if that is a stranger to whom nothing was said.
-    pub(super) fn call(&mut self, rank: Rank) -> Result<(), Broken> {
+    pub(crate) fn call(&mut self, rank: Rank) {
         if !self.is_unmet(rank) {
-            return Ok(());
+            return;
         }
-        let card = self.open_end(rank).map_err(|_| Broken)?;
-        let Some(strangers) = &mut self.strangers else { return Err(Broken) };
-        let to = strangers.directory.contact(rank).ok_or(Broken)?;
-        let call = Call::new(strangers.own, to, &card);
+        let opened = self.open_end(rank).ok();
+        let Some(strangers) = &mut self.strangers else { return };
+        let linked = opened
+            .zip(strangers.directory.contact(rank))
+            .map(|(card, to)| Stranger::Linked(card, Some(Call::new(strangers.own, to, &card))));
         if let Some(stranger) = strangers.get_mut(rank) {
-            *stranger = Stranger::Linked(card, Some(call));
+            *stranger = linked.unwrap_or(Stranger::Gone);
         }
-        Ok(())
     }
 
     /// Answers those who call, and takes in the answers to our calls.

@@ -111,6 +111,22 @@ fn a_name_of_nobody_fails_what_is_sent_there() {
     b.close().unwrap();
     a.meet(to).unwrap();
     let mut bytes = [1; 9];
+    let id = receive(&a, to, &mut bytes);
+    a.call(to);
+    let outcome = until([&a, &a], || a.test(id));
+    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to }));
+    // SAFETY: nothing begins.
+    let refused = unsafe { a.isend(to, Key::new(CONTEXT, 5), cursor(&mut bytes)) };
+    assert!(matches!(refused, Err(StartError::Peer(Fault::PeerFailed { .. }))), "{refused:?}");
+}
+
+#[test]
+fn a_message_to_nobody_fails_too() {
+    let [(here, a), (there, b)] = apart("nobody-sent");
+    let to = here.number(contact(&there, &b)).unwrap();
+    b.close().unwrap();
+    a.meet(to).unwrap();
+    let mut bytes = [1; 9];
     let id = send(&a, to, &mut bytes);
     let outcome = until([&a, &a], || a.test(id));
     assert_eq!(outcome, Err(Fault::PeerFailed { rank: to }));

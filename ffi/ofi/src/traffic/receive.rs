@@ -88,6 +88,10 @@ impl Traffic {
     ///
     /// As for [`Traffic::receive`].
     unsafe fn receive_special(&mut self, lane: Lane, pattern: Pattern, receive: Receive) {
+        if pattern.source < self.port.room() {
+            // Else nobody would hear of its end.
+            self.port.call(pattern.source);
+        }
         let mut next = Some(receive);
         while let Some(receive) = next.take() {
             match self.lanes[lane as usize].take_message(&pattern) {
