@@ -150,6 +150,15 @@ fn shared_memory() -> Result<BTreeSet<String>, Stop> {
 
 /// mpi4py's own tests of messages and windows, under MPICH.
 fn mpi4py(shell: &Shell, provider: &Path) -> Result<(), Stop> {
+    python_tests(shell, provider, &["-itest_p2p", "-itest_rma"])?.output().map(drop)
+}
+
+/// Those of mpi4py's own tests that `selection` names, under MPICH.
+fn python_tests<'a>(
+    shell: &'a Shell,
+    provider: &Path,
+    selection: &[&str],
+) -> Result<Step<'a>, Stop> {
     let home = home(shell, "mpi4py", &[MPICH.packages[0], MPI4PY, "setuptools", "wheel"])?;
     let source = home.join(MPI4PY.replace("==", "-"));
     if !source.join("test/main.py").is_file() {
@@ -160,8 +169,8 @@ fn mpi4py(shell: &Shell, provider: &Path) -> Result<(), Stop> {
         shell.step("tar", "-xf").arg(archive).arg("-C").arg(&home).output()?;
     }
     let tests = launch(shell, &MPICH, (&home, provider), "-n 2")?.arg(home.join("bin/python"));
-    let tests = tests.arg(source.join("test/main.py"));
-    tests.arg("-qf").arg("-itest_p2p").arg("-itest_rma").output().map(drop)
+    let tests = tests.arg(source.join("test/main.py")).arg("-qf");
+    Ok(selection.iter().fold(tests, Step::arg))
 }
 
 /// An MPI's `mpiexec`, in the environment that `strait mpi-env` prints, and no longer than it may take.

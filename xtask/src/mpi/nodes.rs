@@ -13,6 +13,9 @@ const TWO_NODES: (&str, &str) = ("STRAIT_NODES", "2");
 /// The software devices.
 const DEVICES: [&str; 2] = ["soft-inline", "soft-engine"];
 
+/// Of mpi4py's own tests those that take little time.
+const PYTHON_TESTS: [&str; 3] = ["-itest_p2p_obj", "-itest_p2p_buf_matched", "-itest_rma_nb"];
+
 /// What is to be had under MPICH.
 pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     let home = home(shell, MPICH.name, MPICH.packages)?;
@@ -30,11 +33,13 @@ pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     let spawned = launch(shell, &MPICH, places, "-n 2").map(far).and_then(spawn);
     parts.push(("spawn on nodes", spawned));
     parts.push(("accept and connect", apart(shell, &MPICH, places, &meet)));
+    let tests = super::python_tests(shell, provider, &PYTHON_TESTS).map(far);
+    parts.push(("mpi4py", tests.and_then(|tests| tests.output().map(drop))));
     stop::all(parts)
 }
 
 /// On two nodes.
-pub(super) fn far(job: Step<'_>) -> Step<'_> {
+fn far(job: Step<'_>) -> Step<'_> {
     job.env(TWO_NODES.0, TWO_NODES.1)
 }
 
