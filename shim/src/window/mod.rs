@@ -32,6 +32,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::lmt::Direction;
 use strait_core::progress::{Cursor, Part as Buffer};
 use strait_core::rma::{self, Block, Shape};
+use strait_core::sync::{Step, reached};
 
 pub use attach::Attached;
 pub use epoch::Assert;
@@ -200,7 +201,9 @@ impl<'world> Window<'world> {
         let Buffer { base, length } = part_of(bytemuck::must_cast_slice(data));
         let (part, offset) = self.locate(target, displacement, length)?;
         // SAFETY: in the part, by `locate`; `data` is borrowed.
-        unsafe { self.copy(part, offset, Direction::Write, base, length) }
+        unsafe { self.copy(part, offset, Direction::Write, base, length) }?;
+        reached(Step::WindowPut);
+        Ok(())
     }
 
     /// Reads from the target's part into `buffer`.
@@ -282,6 +285,7 @@ impl<'world> Window<'world> {
         }
         let rank = *rank;
         rma::flush();
+        reached(Step::WindowFlushing);
         self.poll_sometimes()?;
         let part = self.part(target)?;
         if part.far.is_some() {
