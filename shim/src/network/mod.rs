@@ -15,7 +15,7 @@ mod means;
 mod transfers;
 
 pub use error::NetworkError;
-pub(crate) use handlers::{Guest, Handler, HandlerId};
+pub(crate) use handlers::{Guest, HandlerId};
 pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means};
 pub(crate) use transfers::{Transfer, TransferId};
