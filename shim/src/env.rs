@@ -149,6 +149,14 @@ pub(crate) const UNIVERSE: Variable = Variable {
     default: "the job's, where its launcher says it by PMI or PMIx; otherwise one of the user's",
 };
 
+/// As how many nodes the processes of a job act that is another MPI's.
+pub(crate) const NODES: Variable = Variable {
+    name: "STRAIT_NODES",
+    meaning: "nodes as which the processes of another MPI's job on one host act, where PMI-1 says their ranks",
+    expected: "a number of at least 1",
+    default: "1",
+};
+
 /// The RDMA device between nodes.
 pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
@@ -225,6 +233,7 @@ pub const VARIABLES: &[Variable] = &[
     PROGRESS,
     WINDOW_LOCK,
     UNIVERSE,
+    NODES,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,
