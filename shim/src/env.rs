@@ -161,8 +161,8 @@ pub(crate) const NODES: Variable = Variable {
 pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
     meaning: "device between nodes: in software, whose data the poster moves or a thread; RDMA devices, which ranks take in turn",
-    expected: "soft-inline, soft-engine, verbs, verbs:DEVICE[:PORT][,DEVICE[:PORT]…] or none",
-    default: "soft-inline on one host, verbs on several; strait bench hca and ring measure both software devices",
+    expected: "soft-inline, soft-engine, soft-iwarp, verbs, verbs:DEVICE[:PORT][,DEVICE[:PORT]…] or none",
+    default: "soft-inline on one host, verbs on several; strait bench hca and ring measure the first two",
 };
 
 /// The global identifier of an RDMA device's port.

@@ -20,7 +20,7 @@ mod transfers;
 
 pub(crate) use door::Door;
 pub use error::NetworkError;
-pub(crate) use handlers::{Guest, Handler, HandlerId};
+pub(crate) use handlers::{Guest, HandlerId};
 pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means, lone};
 pub(crate) use strangers::Strangers;
