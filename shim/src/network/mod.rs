@@ -251,6 +251,11 @@ impl<H: Hca> Network<H> {
         self.device.capabilities().atomics
     }
 
+    /// Whether a request that is done is at its target.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.device.capabilities().acknowledged
+    }
+
     /// True when everything that was put has reached the memory of its destination, or never will.
     pub(crate) fn drain(&mut self) -> bool {
         let device = &mut self.device;
