@@ -6,6 +6,7 @@
 
 mod arrive;
 mod atomic;
+mod far;
 mod outlets;
 mod receive;
 mod remote;
@@ -87,6 +88,7 @@ pub(crate) struct Traffic {
     /// Atomic operations whose answers have not come, oldest first.
     atomics: VecDeque<atomic::Waiting>,
     next_atomic: u64,
+    far: far::Far,
     /// Where requests for them are put together, and answers.
     request: Box<[u8]>,
     answer: Box<[u8]>,
@@ -149,6 +151,7 @@ impl Traffic {
             next_number: 0,
             atomics: VecDeque::new(),
             next_atomic: 0,
+            far: far::Far::default(),
             request: vec![0; atomic::REQUEST_MAX].into(),
             answer: vec![0; atomic::ANSWER_MAX].into(),
             busy: 0,
@@ -228,6 +231,7 @@ impl Traffic {
         let _ = self.port.poll();
         self.drain();
         self.finish_pending();
+        self.push_far();
         self.works = self.works.wrapping_add(1);
         if self.works.is_multiple_of(REAP) {
             self.reap();
@@ -329,6 +333,7 @@ impl Traffic {
 
     /// Gives up what the user left behind, before the universe is left.
     pub(crate) fn close(&mut self) {
+        self.finish_far();
         for (id, _) in core::mem::take(&mut self.pending) {
             self.port.settle(id);
         }
