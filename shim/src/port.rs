@@ -170,6 +170,13 @@ impl Port {
         self.world.short_ways().take_next_medium(source, want, buffer)
     }
 
+    /// As [`strait_core::progress::Engine::has_next`].
+    #[inline(always)]
+    #[must_use]
+    pub fn has_next(&self, source: Rank) -> bool {
+        self.world.short_ways().has_next(source)
+    }
+
     /// As [`strait_core::progress::Engine::serve_context`].
     ///
     /// # Errors

@@ -19,6 +19,15 @@ impl Traffic {
 
     #[inline(always)]
     fn arrive_inline(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
+        if self.meet_first(lane, (source, flags, head), body) {
+            return;
+        }
+        self.arrive_further(lane, source, flags, head, body);
+    }
+
+    /// As [`Traffic::arrive_inline`], where the first receive does not accept the message or is no simple one.
+    #[inline(never)]
+    fn arrive_further(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
         match self.lanes[lane as usize].take_posted(source, head.tag) {
             Some((seat, receive)) => {
                 self.meet(lane, seat, receive, (source, flags, head), body);

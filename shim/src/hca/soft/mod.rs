@@ -52,6 +52,9 @@ use crate::liveness::{attach_self, has_ended};
 pub use fabric::{Fabric, FabricError};
 pub use time::{BadModel, TimeModel};
 
+/// The name of a device's thread.
+pub const THREAD: &str = "strait-hca";
+
 /// Who does the work that is posted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
