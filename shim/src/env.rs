@@ -12,9 +12,9 @@ use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
-use crate::LockDesign;
 use crate::hca::Choice;
 use crate::hca::soft::{Mode, TimeModel};
+use crate::{LockDesign, WindowDesign};
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -197,6 +197,14 @@ pub(crate) const ACCUMULATE_MAX: Variable = Variable {
     default: "8192",
 };
 
+/// The design of windows.
+pub(crate) const WINDOW: Variable = Variable {
+    name: "STRAIT_WINDOW",
+    meaning: "how operations go on windows whose program does not choose: at once, or by messages when ranks synchronise",
+    expected: "rdma or send_recv",
+    default: "rdma",
+};
+
 /// The design of windows' locks.
 pub(crate) const WINDOW_LOCK: Variable = Variable {
     name: "STRAIT_WINDOW_LOCK",
@@ -223,6 +231,7 @@ pub const VARIABLES: &[Variable] = &[
     RING,
     ACCUMULATE_MAX,
     PROGRESS,
+    WINDOW,
     WINDOW_LOCK,
     UNIVERSE,
     PMI_FD,
@@ -316,6 +325,15 @@ pub fn accumulate_max() -> Result<usize, EnvError> {
 pub fn progress_thread() -> Result<bool, EnvError> {
     let name = PROGRESS.read(|name: &String| ["calls", "thread"].contains(&name.as_str()))?;
     Ok(name.is_some_and(|name| name == "thread"))
+}
+
+/// The design of windows.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no design.
+pub fn window() -> Result<WindowDesign, EnvError> {
+    Ok(WINDOW.read(|_: &WindowDesign| true)?.unwrap_or_default())
 }
 
 /// The design of windows' locks.
@@ -421,6 +439,8 @@ mod tests {
         assert_eq!(ACCUMULATE_MAX.default, accumulate_max().unwrap().to_string());
         assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
+        assert_eq!(WINDOW.default, WindowDesign::default().name());
+        assert!(WindowDesign::ALL.iter().all(|it| WINDOW.expected.contains(it.name())));
         assert_eq!(WINDOW_LOCK.default, LockDesign::default().name());
         assert!(LockDesign::ALL.iter().all(|it| WINDOW_LOCK.expected.contains(it.name())));
         let names = Rendezvous::ALL.map(Rendezvous::name);

@@ -215,9 +215,9 @@ fn survivors_go_on(world: &World, private: bool) {
 
 #[test]
 fn who_waits_for_the_dead_is_told() {
-    for nodes in [1, 2] {
+    for (nodes, design) in [(1, "rdma"), (2, "rdma"), (1, "send_recv"), (2, "send_recv")] {
         let job = Ranks::new(3, "who_waits_for_the_dead_is_told").on_nodes(nodes);
-        job.with_deaths(&[1]).run(|world| {
+        job.with("STRAIT_WINDOW", design).with_deaths(&[1]).run(|world| {
             for private in [false, true] {
                 let window = window(&world, private, 64);
                 window.fence(Assert::NONE).unwrap();
@@ -305,9 +305,16 @@ fn killed_at_every_step_of_a_window() {
     let handed = STEPS.iter().position(|step| *step == Step::ErrandSent).unwrap();
     let all = (0..STEPS.len()).flat_map(|step| [(step, 1, "64"), (step, 2, "64"), (step, 2, "8")]);
     let is_reached = |step, most| step != handed || most == "8";
-    for (step, nodes, most) in all.filter(|(step, _, most)| is_reached(*step, *most)) {
+    let by_rdma = all.filter(|(step, _, most)| is_reached(*step, *most));
+    let by_rdma = by_rdma.map(|(step, nodes, most)| (step, nodes, most, "rdma"));
+    // By messages there are no locks.
+    let signals = [Step::WindowPosted, Step::WindowCompleted];
+    let signals = (0..STEPS.len()).filter(|step| signals.contains(&STEPS[*step]));
+    let by_messages = signals.flat_map(|step| [1, 2].map(|nodes| (step, nodes, "64", "send_recv")));
+    for (step, nodes, most, design) in by_rdma.chain(by_messages) {
         let job = Ranks::new(3, "killed_at_every_step_of_a_window").with_deaths(&[1]);
         let job = job.on_nodes(nodes).with("STRAIT_ACCUMULATE_MAX", most);
+        let job = job.with("STRAIT_WINDOW", design);
         job.with(STEP, step).within(Duration::from_secs(30)).run(|world| {
             let step: usize = std::env::var(STEP).unwrap().parse().unwrap();
             report(format_args!("{:?}", STEPS[step]));

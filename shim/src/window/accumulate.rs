@@ -37,7 +37,9 @@ impl Window<'_> {
         displacement: usize,
         op: Op,
     ) -> Result<(), Error> {
-        if let [operand] = *data {
+        if let [operand] = *data
+            && self.baseline.is_none()
+        {
             return self.fetch_and_op(operand, target, displacement, op).map(drop);
         }
         let shape = Shape::Contiguous { length: size_of_val(data) };
@@ -123,6 +125,12 @@ impl Window<'_> {
         if let Some(number) = self.number::<T>(part, offset) {
             return self.fetch_and_op_far(number, op, operand);
         }
+        if let Reach::Messages { place, .. } = part.reach.get() {
+            let mut before = [T::zeroed()];
+            T::function(op).ok_or_else(|| undefined::<T>(op))?;
+            self.combine_records((place, offset), &[operand], Some(&mut before), op)?;
+            return Ok(before[0]);
+        }
         let function = T::function(op).ok_or_else(|| undefined::<T>(op))?;
         self.change_one(part, offset, |old| function(old, operand))
     }
@@ -150,6 +158,9 @@ impl Window<'_> {
         }
         if let Some(number) = self.number::<T>(part, offset) {
             return self.compare_and_swap_far(number, compare, new);
+        }
+        if let Reach::Messages { place, .. } = part.reach.get() {
+            return self.swap_record((place, offset), compare, new);
         }
         self.change_one(part, offset, |old| if old == compare { new } else { old })
     }
@@ -245,6 +256,9 @@ impl Window<'_> {
             }
             return Ok(());
         }
+        if let Reach::Messages { place, .. } = part.reach.get() {
+            return self.combine_records((place, offset), operands, results, op);
+        }
         let is_handed_over = self.is_handed_over(part, size_of_val(operands));
         let mut done = 0;
         while done < operands.len() {
@@ -317,7 +331,9 @@ impl Window<'_> {
 fn check_alignment<T: Number>(part: &Part, offset: usize) -> Result<(), WindowError> {
     let address = match part.reach.get() {
         Reach::Mapped(base) => base.addr().get() as u64,
-        Reach::Process(address) | Reach::Device(address) => address,
+        Reach::Process(address) | Reach::Device(address) | Reach::Messages { address, .. } => {
+            address
+        }
     };
     if address.wrapping_add(offset as u64).is_multiple_of(size_of::<T>() as u64) {
         return Ok(());

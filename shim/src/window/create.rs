@@ -20,6 +20,7 @@ use super::epoch::Epochs;
 use super::expose::Exposable;
 use super::part::{Part, Reach};
 use super::passive::Opening;
+use super::send_recv::BaselineId;
 use super::{Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError, WindowOptions};
 use crate::{Endpoint, Error, Group, Rank, SharedMemory, World, env};
 
@@ -174,7 +175,7 @@ impl<'world> Group<'world> {
         lengths[self.place() as usize] = bytes as u64;
         self.allreduce(&mut lengths, Op::BitOr)?;
         let total = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
-        let mut window = self.make(unit, options.into(), |world| {
+        let mut window = self.make(unit, options.into().by_rdma(), |world| {
             let all = if self.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };
             allocated(world, usize::try_from(all).unwrap_or(usize::MAX))
         })?;
@@ -260,14 +261,18 @@ impl<'world> Group<'world> {
         offer: impl FnOnce(&World) -> Result<Offer, Error>,
     ) -> Result<Window<'world>, Error> {
         let world = self.world();
-        let spans = self.first_elsewhere().is_some();
-        let made = prepare(self, kind, spans, unit, options, offer);
+        let by_messages = options.goes_by_messages();
+        let spans = self.first_elsewhere().is_some() && !matches!(by_messages, Ok(true));
+        let made = prepare(self, kind, (spans, by_messages), unit, options, offer);
         let cards = self.exchange(made.as_ref().map_or_else(|_| Card::failed(), |made| made.card));
-        let Prepared { own, card: _, addresses, opening } = made?;
+        let Prepared { own, card: _, addresses, opening, baseline } = made?;
         // Nobody has a window before all have agreed, so until then what was given comes back.
-        let cards = cards.and_then(|cards| match Opening::disagreement(&cards, self.ranks()) {
-            Some(error) => Err(error.into()),
-            None => Ok(cards),
+        let cards = cards.and_then(|cards| {
+            let wrong = BaselineId::disagreement(&cards, self.ranks());
+            match wrong.or_else(|| Opening::disagreement(&cards, self.ranks())) {
+                Some(error) => Err(error.into()),
+                None => Ok(cards),
+            }
         });
         let addresses = match cards.as_ref().map(|_| spans) {
             Ok(true) => self.exchange_addresses(&addresses),
@@ -296,9 +301,12 @@ impl<'world> Group<'world> {
             }
             return Err(parts.err().unwrap_or(error));
         }
+        let part = Buffer { base: own.base, length: own.length };
+        baseline.into_iter().for_each(|id| id.open(self, &cards, part, own.block_words));
         let promise = |card: &Card| card.accumulates == SINGLE;
         let domain = match cards.iter().all(|card| card.kind == MAPPED) {
             _ if spans && cards.iter().all(promise) => AtomicityDomain::Device,
+            _ if baseline.is_some() => AtomicityDomain::Processor,
             true if !spans => AtomicityDomain::Processor,
             _ => AtomicityDomain::Locks,
         };
@@ -317,6 +325,7 @@ impl<'world> Group<'world> {
             passive,
             until_poll,
             own_up_to,
+            baseline,
             own,
         })
     }
@@ -384,6 +393,7 @@ impl Window<'_> {
         self.flush_all()?;
         self.group.barrier()?;
         self.close_desk()?;
+        self.close_baseline()?;
         let Self { world, own, .. } = self;
         ManuallyDrop::into_inner(own).give_back(world);
         Ok(())
@@ -402,13 +412,15 @@ struct Prepared {
     /// Of its lanes, for each member.
     addresses: Vec<Address>,
     opening: Opening,
+    /// If it goes by messages.
+    baseline: Option<BaselineId>,
 }
 
 /// This member's part and block, and the card that tells of them.
 fn prepare(
     group: &Group<'_>,
     kind: u64,
-    spans: bool,
+    (spans, by_messages): (bool, Result<bool, Error>),
     unit: usize,
     options: WindowOptions,
     offer: impl FnOnce(&World) -> Result<Offer, Error>,
@@ -417,7 +429,9 @@ fn prepare(
         return Err(WindowError::Unit.into());
     }
     let (world, members) = (group.world(), group.ranks().len() as u32);
-    let opening = Opening::new(world, options, spans)?;
+    let by_messages = by_messages?;
+    let opening = Opening::new(world, options, spans, by_messages)?;
+    let baseline = by_messages.then(|| BaselineId::next(world));
     let [lock, desk] = opening.words();
     let Offer { base, length, keeper } = offer(world)?;
     let bytes = Block::bytes(members);
@@ -451,6 +465,7 @@ fn prepare(
         beyond: registered,
         lock,
         desk,
+        baseline: BaselineId::word(baseline),
     };
     // SAFETY: allocated zeroed and aligned to a page just now, for this, and kept as long.
     let block_words = unsafe { Block::new(block.start(), members) };
@@ -458,7 +473,7 @@ fn prepare(
     let attachments = (kind == DYNAMIC).then(RefCell::default);
     let (_block, _memory) = (block, keeper);
     let own = Own { base, length: part, block_words, beyond, attachments, _block, _memory };
-    Ok(Prepared { own, card, addresses, opening })
+    Ok(Prepared { own, card, addresses, opening, baseline })
 }
 
 /// The first part whose owner's private memory this rank cannot reach.
