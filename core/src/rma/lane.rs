@@ -7,6 +7,9 @@
 //! What a handler asks for on the same lane, it asks for *aside*: such requests have numbers of their own and no slot, so that they do not
 //! take the slots of what the lane's user has not looked at yet.
 //!
+//! A request costs the device as much as thousands of bytes. So what is put while a request is under way, next to what was put before,
+//! is *gathered* in a slot, and asked for as one: when that request is done, the slot is full, or anything else is asked for.
+//!
 //! Absent on purpose: waiting. What cannot be posted now is posted later, after the embedder has polled the device.
 
 use core::fmt;
@@ -105,6 +108,8 @@ pub struct Lane {
     acknowledged: bool,
     /// Something was written since the last read. Matters where writes are not acknowledged.
     unconfirmed: bool,
+    /// What is gathered in the slot of the next request: where it goes, and its bytes.
+    gathered: Option<(Remote, usize)>,
     posted: u64,
     done: u64,
     /// Likewise of requests aside.
@@ -143,6 +148,7 @@ impl Lane {
             limit: u64::from(capabilities.depth).min(SLOTS as u64),
             acknowledged: capabilities.acknowledged,
             unconfirmed: false,
+            gathered: None,
             posted: 0,
             done: 0,
             posted_aside: 0,
@@ -222,13 +228,78 @@ impl Lane {
     ///
     /// It never will be.
     pub fn is_flushed<H: Hca>(&mut self, hca: &mut H, there: Remote) -> Result<bool, LaneError> {
-        if self.unconfirmed && self.fetch(hca, 8, there)?.is_none() {
+        if !self.push(hca)? || (self.unconfirmed && self.fetch(hca, 8, there)?.is_none()) {
             return Ok(false);
         }
         self.is_done(self.posted)
     }
 
-    /// Writes at most [`SLOT`] bytes, which may be changed when this returns. The number of the request; `None`: not now.
+    /// Writes at most [`SLOT`] bytes, which may be changed when this returns, with others if they are gathered. False: not now.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Lane::write`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Lane::write`].
+    pub unsafe fn put<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        from: Part,
+        to: Remote,
+    ) -> Result<bool, LaneError> {
+        let follows = |(there, length): &(Remote, usize)| {
+            there.after(*length) == to && length + from.length <= SLOT
+        };
+        if !self.gathered.is_some_and(|gathered| follows(&gathered)) && !self.push(hca)? {
+            return Ok(false);
+        }
+        if self.gathered.is_none() && (self.under_way() == 0 || from.length == SLOT) {
+            // SAFETY: by the contract.
+            return Ok(unsafe { self.write(hca, from, to) }?.is_some());
+        }
+        if !self.takes_more()? {
+            return Ok(false);
+        }
+        let (there, length) = self.gathered.unwrap_or((to, 0));
+        // SAFETY: the slot is free but for what is gathered, and as long; `from` is valid by the contract.
+        unsafe {
+            let place = self.slot(self.posted + 1).add(length);
+            from.base.copy_to_nonoverlapping(place, from.length);
+        }
+        hca.copied(from.length);
+        let length = length + from.length;
+        self.gathered = Some((there, length));
+        if length == SLOT {
+            // If the device is full, it is asked again by whoever comes next.
+            self.push(hca)?;
+        }
+        Ok(true)
+    }
+
+    /// Asks for what is gathered, if nothing is under way any more: to be called when requests have ended. An error is met again by
+    /// whoever asks next.
+    pub fn go_on<H: Hca>(&mut self, hca: &mut H) {
+        if self.under_way() == 0 {
+            let _ = self.push(hca);
+        }
+    }
+
+    /// Asks for what is gathered. False: not now.
+    fn push<H: Hca>(&mut self, hca: &mut H) -> Result<bool, LaneError> {
+        let Some((to, length)) = self.gathered else { return Ok(true) };
+        let piece = [self.piece(length)];
+        let operation = Operation::Write { from: &piece, to };
+        // SAFETY: the slot stays as it is until the request is done.
+        let pushed = unsafe { self.post(hca, operation, length <= self.inline) }?.is_some();
+        if pushed {
+            self.gathered = None;
+        }
+        Ok(pushed)
+    }
+
+    /// Writes at most [`SLOT`] bytes at once, which may be changed when this returns. The number of the request; `None`: not now.
     ///
     /// # Safety
     ///
@@ -237,14 +308,14 @@ impl Lane {
     /// # Errors
     ///
     /// [`LaneError`]: nothing can be asked for any more; so everywhere below.
-    pub unsafe fn put<H: Hca>(
+    pub unsafe fn write<H: Hca>(
         &mut self,
         hca: &mut H,
         from: Part,
         to: Remote,
     ) -> Result<Option<u64>, LaneError> {
         debug_assert!(from.length <= SLOT, "{} bytes", from.length);
-        if !self.takes_more()? {
+        if !self.push(hca)? || !self.takes_more()? {
             return Ok(None);
         }
         let inline = from.length <= self.inline;
@@ -263,7 +334,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub fn fetch<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -271,6 +342,9 @@ impl Lane {
         from: Remote,
     ) -> Result<Option<u64>, LaneError> {
         debug_assert!(length <= SLOT, "{length} bytes");
+        if !self.push(hca)? {
+            return Ok(None);
+        }
         let piece = self.piece(length);
         // SAFETY: the slot is free: `post` refuses otherwise.
         unsafe { self.post(hca, Operation::Read { into: &[piece], from }, false) }
@@ -280,13 +354,16 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub fn change<H: Hca>(
         &mut self,
         hca: &mut H,
         change: Change,
         target: Remote,
     ) -> Result<Option<u64>, LaneError> {
+        if !self.push(hca)? {
+            return Ok(None);
+        }
         // SAFETY: as in `fetch`.
         unsafe { self.post(hca, change.of(target, self.piece(8)), false) }
     }
@@ -299,7 +376,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub unsafe fn transfer<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -307,6 +384,9 @@ impl Lane {
         piece: Piece,
         there: Remote,
     ) -> Result<Option<u64>, LaneError> {
+        if !self.push(hca)? {
+            return Ok(None);
+        }
         let pieces = [piece];
         let operation = match way {
             Way::Read => Operation::Read { into: &pieces, from: there },
@@ -320,8 +400,11 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub fn wake<H: Hca>(&mut self, hca: &mut H) -> Result<Option<u64>, LaneError> {
+        if !self.push(hca)? {
+            return Ok(None);
+        }
         // SAFETY: there is nothing to keep valid.
         unsafe { self.post(hca, Operation::Send { from: &[] }, false) }
     }
@@ -334,7 +417,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub unsafe fn ask_aside<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -351,7 +434,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub fn change_aside<H: Hca>(
         &mut self,
         hca: &mut H,
