@@ -197,6 +197,14 @@ pub(crate) const ACCUMULATE_MAX: Variable = Variable {
     default: "8192",
 };
 
+/// Which blocks between nodes are packed.
+pub(crate) const PACK_MAX: Variable = Variable {
+    name: "STRAIT_PACK_MAX",
+    meaning: "longest blocks of a put or get between nodes, of 8 blocks or more, that are packed for the target, bytes; 0 packs none",
+    expected: "a number",
+    default: "256",
+};
+
 /// The design of windows.
 pub(crate) const WINDOW: Variable = Variable {
     name: "STRAIT_WINDOW",
@@ -230,6 +238,7 @@ pub const VARIABLES: &[Variable] = &[
     HCA_MODEL,
     RING,
     ACCUMULATE_MAX,
+    PACK_MAX,
     PROGRESS,
     WINDOW,
     WINDOW_LOCK,
@@ -315,6 +324,15 @@ pub fn ring() -> Result<Design, EnvError> {
 /// [`EnvError`] when the variable's value is no number.
 pub fn accumulate_max() -> Result<usize, EnvError> {
     Ok(ACCUMULATE_MAX.read(|_: &usize| true)?.unwrap_or(8192))
+}
+
+/// The longest blocks between nodes that are packed, bytes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no number.
+pub fn pack_max() -> Result<usize, EnvError> {
+    Ok(PACK_MAX.read(|_: &usize| true)?.unwrap_or(256))
 }
 
 /// Whether a thread is to make progress.
@@ -437,6 +455,7 @@ mod tests {
         assert!(HCA.default.starts_with(Mode::default().name()));
         assert_eq!(RING.default, ring().unwrap().name());
         assert_eq!(ACCUMULATE_MAX.default, accumulate_max().unwrap().to_string());
+        assert_eq!(PACK_MAX.default, pack_max().unwrap().to_string());
         assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
         assert_eq!(WINDOW.default, WindowDesign::default().name());

@@ -218,3 +218,54 @@ fn windows_do_not_mix() {
         world.finalize().unwrap();
     });
 }
+
+/// Blocks between nodes that go packed in a window of the other design: with every synchronisation, and beside what the device does.
+#[test]
+fn packed_blocks_are_there_after_each_synchronisation() {
+    const BLOCKS: usize = 300;
+    threads_on(Config::new(2), &Nodes::named(0..2), |world| {
+        let window = world.endpoint().allocate_window(16 * BLOCKS, 1).unwrap();
+        let (me, other) = (world.rank(), 1 - world.rank());
+        let shape = Shape::Strided { count: BLOCKS, block: 5, stride: 16 };
+        window.pack_up_to(5);
+        assert!(window.needs_target(Operation::Blocks) && !window.needs_target(Operation::Put));
+        window.fence(Assert::NO_PRECEDE).unwrap();
+        for round in 0..12_usize {
+            let data: Vec<u8> = (0..5 * BLOCKS).map(|at| (at + round) as u8 ^ me as u8).collect();
+            let put = || {
+                let parts =
+                    [std::io::IoSlice::new(&data[..77]), std::io::IoSlice::new(&data[77..])];
+                window.put_vectored(&parts, other, 0, shape).unwrap();
+                window.put(&[round as u8], other, 8).unwrap();
+            };
+            if round % 3 == 0 {
+                put();
+                window.fence(Assert::NONE).unwrap();
+            } else if round % 3 == 1 {
+                window.post(&[other], Assert::NONE).unwrap();
+                window.start(&[other], Assert::NONE).unwrap();
+                put();
+                window.complete().unwrap();
+                window.wait().unwrap();
+            } else {
+                window.lock(LockType::Shared, other, Assert::NONE).unwrap();
+                put();
+                window.unlock(other).unwrap();
+                world.endpoint().barrier().unwrap();
+            }
+            let part = window.local();
+            for at in 0..5 * BLOCKS {
+                let expected = (at + round) as u8 ^ other as u8;
+                assert_eq!(part.load(at / 5 * 16 + at % 5), Ok(expected), "round {round}");
+            }
+            assert_eq!(part.load(8), Ok(round as u8));
+            let mut found = vec![0_u8; 5 * BLOCKS];
+            let mut into = [std::io::IoSliceMut::new(&mut found)];
+            window.get_vectored(&mut into, other, 0, shape).unwrap();
+            assert_eq!(found, data);
+            window.fence(Assert::NONE).unwrap();
+        }
+        window.free().unwrap();
+        world.finalize().unwrap();
+    });
+}

@@ -73,6 +73,19 @@ fn between_nodes_by_a_thread() {
 }
 
 #[test]
+fn between_nodes_with_blocks_packed() {
+    let name = "between_nodes_with_blocks_packed";
+    let limit = Duration::from_secs(60) * traffic::times();
+    let job = Ranks::new(4, name).within(limit).on_nodes(2).with("STRAIT_PACK_MAX", usize::MAX);
+    job.run(|world| {
+        for seed in traffic::seeds(220_000, 4) {
+            one_sided::run(&world, false, seed, 8, 20_000);
+        }
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
 fn between_threads_as_if_on_nodes() {
     threads_on(Config::new(3), &Nodes::named([0, 1, 0]), |world| {
         for seed in traffic::seeds(190_000, 4) {

@@ -14,7 +14,7 @@ use strait_core::rma::{Place, STRIPE, Shape};
 use strait_core::sync::{Step, reached};
 
 use super::part::{Part, Reach};
-use super::{AtomicityDomain, Window, WindowError};
+use super::{AtomicityDomain, Window, WindowDesign, WindowError};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::{Error, Number, lock};
 
@@ -38,7 +38,7 @@ impl Window<'_> {
         op: Op,
     ) -> Result<(), Error> {
         if let [operand] = *data
-            && self.baseline.is_none()
+            && self.design == WindowDesign::Rdma
         {
             return self.fetch_and_op(operand, target, displacement, op).map(drop);
         }

@@ -45,7 +45,8 @@ pub(super) struct Card {
     /// What it says of its locks: see [`Opening::words`](super::passive::Opening::words).
     pub(super) lock: u64,
     pub(super) desk: u64,
-    /// Its name for the window, if that goes by messages.
+    /// Its name for the window where messages are for that, and its design: see
+    /// [`BaselineId::word`](super::send_recv::BaselineId::word).
     pub(super) baseline: u64,
 }
 
@@ -135,7 +136,7 @@ impl Card {
         let (length, unit) = (count(self.length)?, count(self.unit)?);
         let is_elsewhere = world.node_of(rank) != Some(world.node());
         let reach = match self.kind {
-            MAPPED | PRIVATE if self.baseline != 0 && rank != world.rank() => {
+            MAPPED | PRIVATE if self.goes_by_messages() && rank != world.rank() => {
                 Reach::Messages { place: place as u32, address: self.place }
             }
             MAPPED | PRIVATE if is_elsewhere => Reach::Device(self.beyond.part.address),

@@ -21,7 +21,10 @@ use super::expose::Exposable;
 use super::part::{Part, Reach};
 use super::passive::Opening;
 use super::send_recv::BaselineId;
-use super::{Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError, WindowOptions};
+use super::{
+    Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowDesign, WindowError,
+    WindowOptions,
+};
 use crate::{Endpoint, Error, Group, Rank, SharedMemory, World, env};
 
 /// What a member gives to a window.
@@ -261,9 +264,10 @@ impl<'world> Group<'world> {
         offer: impl FnOnce(&World) -> Result<Offer, Error>,
     ) -> Result<Window<'world>, Error> {
         let world = self.world();
-        let by_messages = options.goes_by_messages();
-        let spans = self.first_elsewhere().is_some() && !matches!(by_messages, Ok(true));
-        let made = prepare(self, kind, (spans, by_messages), unit, options, offer);
+        let design = options.design();
+        let by_messages = matches!(design, Ok(WindowDesign::SendRecv));
+        let spans = self.first_elsewhere().is_some() && !by_messages;
+        let made = prepare(self, kind, (spans, design), unit, options, offer);
         let cards = self.exchange(made.as_ref().map_or_else(|_| Card::failed(), |made| made.card));
         let Prepared { own, card: _, addresses, opening, baseline } = made?;
         // Nobody has a window before all have agreed, so until then what was given comes back.
@@ -306,7 +310,7 @@ impl<'world> Group<'world> {
         let promise = |card: &Card| card.accumulates == SINGLE;
         let domain = match cards.iter().all(|card| card.kind == MAPPED) {
             _ if spans && cards.iter().all(promise) => AtomicityDomain::Device,
-            _ if baseline.is_some() => AtomicityDomain::Processor,
+            _ if by_messages => AtomicityDomain::Processor,
             true if !spans => AtomicityDomain::Processor,
             _ => AtomicityDomain::Locks,
         };
@@ -325,7 +329,9 @@ impl<'world> Group<'world> {
             passive,
             until_poll,
             own_up_to,
+            design: if by_messages { WindowDesign::SendRecv } else { WindowDesign::Rdma },
             baseline,
+            packed_up_to: Cell::new(env::pack_max()?),
             own,
         })
     }
@@ -420,7 +426,7 @@ struct Prepared {
 fn prepare(
     group: &Group<'_>,
     kind: u64,
-    (spans, by_messages): (bool, Result<bool, Error>),
+    (spans, design): (bool, Result<WindowDesign, Error>),
     unit: usize,
     options: WindowOptions,
     offer: impl FnOnce(&World) -> Result<Offer, Error>,
@@ -429,9 +435,10 @@ fn prepare(
         return Err(WindowError::Unit.into());
     }
     let (world, members) = (group.world(), group.ranks().len() as u32);
-    let by_messages = by_messages?;
+    let design = design?;
+    let by_messages = design == WindowDesign::SendRecv;
     let opening = Opening::new(world, options, spans, by_messages)?;
-    let baseline = by_messages.then(|| BaselineId::next(world));
+    let baseline = (spans || by_messages).then(|| BaselineId::next(world));
     let [lock, desk] = opening.words();
     let Offer { base, length, keeper } = offer(world)?;
     let bytes = Block::bytes(members);
@@ -465,7 +472,7 @@ fn prepare(
         beyond: registered,
         lock,
         desk,
-        baseline: BaselineId::word(baseline),
+        baseline: BaselineId::word(baseline, design),
     };
     // SAFETY: allocated zeroed and aligned to a page just now, for this, and kept as long.
     let block_words = unsafe { Block::new(block.start(), members) };

@@ -187,7 +187,8 @@ impl Window<'_> {
             part.awaited.set(false);
             let number = epochs.pairs[target as usize].complete();
             // A signal comes behind what the device does, not behind what the handler does.
-            let done = unless_gone(self.await_all_errands(part));
+            let done = self.await_all_errands(part).and_then(|()| self.flush_blocks(part));
+            let done = unless_gone(done);
             let said = self.signal(Signal::Completion, target, number);
             ended = ended.and(done).and(said);
             reached(Step::WindowCompleted);

@@ -93,6 +93,8 @@ pub enum Operation {
     Put,
     /// [`Window::get`] and its like.
     Get,
+    /// [`Window::put_vectored`] and [`Window::get_vectored`] of many blocks.
+    Blocks,
     /// [`Window::accumulate`], [`Window::get_accumulate`] and their like.
     Accumulate,
     /// [`Window::fetch_and_op`] and [`Window::compare_and_swap`].
@@ -131,8 +133,11 @@ pub struct Window<'world> {
     until_poll: Cell<u32>,
     /// Bytes of the longest accumulate between nodes that this member carries out by itself.
     own_up_to: Cell<usize>,
-    /// Its name among those that go by messages, if it does.
+    design: WindowDesign,
+    /// Its name among those whose operations go by messages: all, or some between nodes.
     baseline: Option<BaselineId>,
+    /// Bytes of the longest blocks between nodes that are packed.
+    packed_up_to: Cell<usize>,
     /// What this member gave; peers may reach it until [`Window::free`].
     own: ManuallyDrop<Own>,
 }
@@ -157,12 +162,15 @@ impl<'world> Window<'world> {
         self.domain
     }
 
-    /// Whether an operation may need the target's processor to come to its end: its calls of the library, or its progress thread. Only
-    /// accumulates do, between nodes, if they are longer than [`Window::hand_over_above`] says; and all by [`WindowDesign::SendRecv`].
+    /// Whether an operation may need the target's processor to come to its end: its calls of the library, or its progress thread. All
+    /// do by [`WindowDesign::SendRecv`]. Otherwise only some do, between nodes: accumulates that are longer than
+    /// [`Window::hand_over_above`] says, and many blocks that are no longer than [`Window::pack_up_to`] says.
     #[must_use]
     pub fn needs_target(&self, operation: Operation) -> bool {
-        if self.baseline.is_some() {
-            return true;
+        match operation {
+            _ if self.design == WindowDesign::SendRecv => return true,
+            Operation::Blocks => return self.packs() && self.packed_up_to.get() > 0,
+            _ => {}
         }
         let is_handed_over = self.hands_over() && self.own_up_to.get() < usize::MAX;
         matches!(operation, Operation::Accumulate) && is_handed_over
@@ -303,7 +311,7 @@ impl<'world> Window<'world> {
     fn flush_part(&self, part: &Part) -> Result<(), Error> {
         match part.reach.get() {
             Reach::Messages { place, .. } => self.flush_records(place),
-            _ => self.flush_far(part),
+            _ => self.flush_far(part).and_then(|()| self.flush_blocks(part)),
         }
     }
 

@@ -222,6 +222,11 @@ impl Window<'_> {
             // SAFETY: by the contract.
             return unsafe { self.copy_by_messages(place, direction, far) };
         }
+        if let Some(there) = part.far.as_ref().filter(|_| self.are_packed(&far)) {
+            // SAFETY: by the contract.
+            unsafe { self.copy_by_messages(there.place, direction, far) }?;
+            return self.press(there.place);
+        }
         if !far.is_empty() {
             // SAFETY: by the contract.
             return unsafe { self.copy_by_device(part, direction, far) };

@@ -11,9 +11,9 @@ use strait_core::progress::{Channel, Owner, Part as Buffer, Status, Way};
 use strait_core::reduce::Op;
 use strait_core::rma::SLOT;
 
-use super::Window;
 use super::far::Far;
 use super::part::Reach;
+use super::{Window, WindowDesign};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::network::Transfer;
 use crate::{Error, Number, Request, Scope, Unscoped};
@@ -212,7 +212,7 @@ impl Window<'_> {
         target: u32,
         displacement: usize,
     ) -> Result<Option<Unscoped>, Error> {
-        if buffer.length <= SLOT && self.baseline.is_none() {
+        if buffer.length <= SLOT && self.design == WindowDesign::Rdma {
             return Ok(None);
         }
         let (part, offset) = self.locate(target, displacement, buffer.length)?;

@@ -113,10 +113,9 @@ impl Default for WindowOptions {
 }
 
 impl WindowOptions {
-    /// Whether operations are to go by messages.
-    pub(in crate::window) fn goes_by_messages(&self) -> Result<bool, Error> {
-        let design = self.design.map_or_else(env::window, Ok)?;
-        Ok(design == WindowDesign::SendRecv)
+    /// The design of the window that was asked for.
+    pub(in crate::window) fn design(&self) -> Result<WindowDesign, Error> {
+        Ok(self.design.map_or_else(env::window, Ok)?)
     }
 
     /// The same, at once and without the target.

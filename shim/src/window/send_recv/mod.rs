@@ -4,6 +4,7 @@
 //! where it makes progress ([`baseline`]), and nobody else reaches its part: so accumulates are atomic by the processor.
 
 mod baseline;
+mod target;
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -20,6 +21,7 @@ use baseline::{TAG, message_of};
 use super::card::Card;
 use super::combine_far::{number, word};
 use super::far::Stretch;
+use super::part::Part;
 use super::{Window, WindowError};
 use crate::{Endpoint, Error, Group, Number, Rank, Unscoped, World};
 
@@ -62,6 +64,19 @@ impl FromStr for WindowDesign {
     }
 }
 
+/// Marks the cards of members that ask for [`WindowDesign::SendRecv`].
+const SEND_RECV: u64 = 1 << 32;
+
+impl Card {
+    /// Whether the member asks for [`WindowDesign::SendRecv`].
+    pub(super) const fn goes_by_messages(&self) -> bool {
+        self.baseline & SEND_RECV != 0
+    }
+}
+
+/// Blocks of one operation from which on they may be packed: fewer are done sooner by a request each.
+const MANY: usize = 8;
+
 /// The name of a member's window among those that it has by messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct BaselineId(u32);
@@ -72,15 +87,17 @@ impl BaselineId {
         Self(world.with_baselines(Baselines::next_window))
     }
 
-    /// For the card: 0 is none.
-    pub(super) fn word(id: Option<Self>) -> u64 {
-        id.map_or(0, |Self(id)| id.into())
+    /// For the card, with the design; 0 is none.
+    pub(super) fn word(id: Option<Self>, design: WindowDesign) -> u64 {
+        let design = if design == WindowDesign::SendRecv { SEND_RECV } else { 0 };
+        id.map_or(0, |Self(id)| u64::from(id) | design)
     }
 
     /// The first member that asks for another design than the first does.
     pub(super) fn disagreement(cards: &[Card], ranks: &[Rank]) -> Option<WindowError> {
-        let first = cards.first()?.baseline == 0;
-        let (_, rank) = cards.iter().zip(ranks).find(|(card, _)| (card.baseline == 0) != first)?;
+        let first = cards.first()?.goes_by_messages();
+        let (_, rank) =
+            cards.iter().zip(ranks).find(|(card, _)| card.goes_by_messages() != first)?;
         Some(WindowError::Design { rank: *rank })
     }
 
@@ -95,10 +112,34 @@ impl Window<'_> {
     /// How this window's operations are carried out.
     #[must_use]
     pub const fn design(&self) -> WindowDesign {
-        match self.baseline {
-            Some(_) => WindowDesign::SendRecv,
-            None => WindowDesign::Rdma,
-        }
+        self.design
+    }
+
+    /// Has puts and gets between nodes of several blocks go by messages, packed, if the blocks have no more than `bytes` bytes on the
+    /// average; 0: none. All others are a request of the device for each block. Members need not agree on it.
+    ///
+    /// What is packed the target's calls carry out, or its [progress thread](World::start_progress_thread): see
+    /// [`Window::needs_target`].
+    pub fn pack_up_to(&self, bytes: usize) {
+        self.packed_up_to.set(bytes);
+    }
+
+    /// Whether blocks may be packed in this window.
+    pub(super) fn packs(&self) -> bool {
+        self.baseline.is_some() && self.own.attachments.is_none()
+    }
+
+    /// Whether these blocks between nodes are packed.
+    pub(super) fn are_packed(&self, blocks: &[Stretch]) -> bool {
+        let limit = self.packed_up_to.get().saturating_mul(blocks.len());
+        self.packs()
+            && blocks.len() >= MANY
+            && blocks.iter().map(|(.., length)| length).sum::<usize>() <= limit
+    }
+
+    /// Waits until the target of blocks that were packed has carried them out.
+    pub(super) fn flush_blocks(&self, part: &Part) -> Result<(), Error> {
+        part.far.as_ref().map_or(Ok(()), |far| self.flush_records(far.place))
     }
 
     fn rank_of(&self, place: u32) -> Rank {
@@ -142,7 +183,7 @@ impl Window<'_> {
     }
 
     /// Has what was packed for the member in `place` leave.
-    fn press(&self, place: u32) -> Result<(), Error> {
+    pub(super) fn press(&self, place: u32) -> Result<(), Error> {
         self.with_records(|all, id| all.press(id, place));
         Ok(self.world.progress().map(drop)?)
     }
@@ -155,12 +196,14 @@ impl Window<'_> {
 
     /// Waits until the member in `place` has carried out all that it was asked for.
     pub(super) fn flush_records(&self, place: u32) -> Result<(), Error> {
-        let Some(number) = self.with_records(|all, id| all.flush(id, place)) else { return Ok(()) };
-        let done = self.block.acknowledgements(place);
+        if self.baseline.is_none() {
+            return Ok(());
+        }
         self.world.wait_until(|| {
             // In this order: what the target did comes before its end.
             let loss = self.loss_of(place);
-            if done.has_reached(number) { Some(Ok(())) } else { loss.map(Err) }
+            let done = self.with_records(|all, id| all.is_flushed(id, place));
+            if done { Some(Ok(())) } else { loss.map(Err) }
         })??;
         Ok(())
     }
@@ -204,20 +247,35 @@ impl Window<'_> {
     ) -> Result<(), Error> {
         let answer = self.next_message();
         let mut buffers = Vec::new();
-        for (base, offset, length) in pieces {
+        for (base, offset, length) in pieces.into_iter().filter(|(.., length)| *length > 0) {
             self.pack(place, Record::Get { offset, length, answer }, &[])?;
             buffers.push(NonNull::slice_from_raw_parts(base, length));
         }
         self.press(place)?;
-        // SAFETY: by the contract.
-        buffers.into_iter().try_for_each(|mut buffer| unsafe {
-            self.receive_answer(place, answer, buffer.as_mut())
-        })
+        if let [mut only] = buffers[..] {
+            // SAFETY: by the contract.
+            return self.receive_answer(place, answer, unsafe { only.as_mut() });
+        }
+        let mut all = vec![0_u8; buffers.iter().map(|buffer| buffer.len()).sum()];
+        self.receive_answer(place, answer, &mut all)?;
+        let mut rest = &all[..];
+        for mut buffer in buffers {
+            let bytes = rest.split_off(..buffer.len()).unwrap_or_default();
+            // SAFETY: by the contract.
+            unsafe { buffer.as_mut() }.copy_from_slice(bytes);
+        }
+        Ok(())
     }
+
+    /// Receives an answer, in as many messages as it was carried out in.
 
     fn receive_answer(&self, place: u32, answer: u32, into: &mut [u8]) -> Result<(), Error> {
         let endpoint = Endpoint::new(self.world, message_of(answer));
-        endpoint.recv(into, self.rank_of(place), TAG).map(drop)
+        let mut done = 0;
+        while done < into.len() {
+            done += endpoint.recv(&mut into[done..], self.rank_of(place), TAG)?.bytes;
+        }
+        Ok(())
     }
 
     /// Begins to move a buffer. `None`: this one is packed, and nothing was done.

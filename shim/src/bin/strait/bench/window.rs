@@ -49,7 +49,7 @@ pub(super) fn steps(stage: &Stage<'_>, verb: Verb, sizes: usize) -> usize {
         Verb::Accumulate => 3 + sizes,
     };
     let more = match verb {
-        Verb::Put => both_ways::STEPS + crowd::steps(stage, &ORIGINS),
+        Verb::Put => both_ways::steps(stage) + crowd::steps(stage, &ORIGINS),
         Verb::Get => 0,
         Verb::Accumulate => crowd::steps(stage, &ORIGINS),
     };
