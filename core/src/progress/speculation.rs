@@ -79,7 +79,8 @@ impl<M: Memory + Clone> Engine<M> {
         self.looks += 1;
         let found = self.peers[destination as usize].eager.look(key, self.looks);
         self.asked_by.catch_up(destination, key, found, self.looks);
-        match self.asked_by.start(destination, key, self.rendezvous(key.context())) {
+        let choice = self.rendezvous(key.context());
+        match self.asked_by.start(destination, key, choice) {
             Start::Rts(turn) => Err(turn),
             Start::Write { target, .. } => {
                 let used = match target {
@@ -87,7 +88,7 @@ impl<M: Memory + Clone> Engine<M> {
                     // Nobody on this node sends such an RTR.
                     Wanted::There(_) => None,
                 };
-                used.ok_or_else(|| self.asked_by.refused(destination, key))
+                used.ok_or_else(|| self.asked_by.refused(destination, key, choice))
             }
         }
     }

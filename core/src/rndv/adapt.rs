@@ -5,6 +5,8 @@
 //! program that changes its phase is not lost; each time it fails again, after twice as many, up to [`PAUSE_MAX`]. A trial
 //! wastes at most `SAMPLES` RTRs and those on their way: below 1 message in 200 in the long run.
 
+use super::Rules;
+
 /// RTRs used, percent of those heard, below which speculation stops: the paper's threshold.
 pub const USAGE_MIN: u32 = 80;
 
@@ -29,8 +31,8 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    pub(super) const fn new() -> Self {
-        Self { heard: 0, used: 0, pause: 0, next_pause: PAUSE_MIN }
+    pub(super) const fn new<R: Rules>() -> Self {
+        Self { heard: 0, used: 0, pause: 0, next_pause: R::PAUSE_MIN }
     }
 
     pub(super) const fn is_paused(&self) -> bool {
@@ -55,22 +57,22 @@ impl Factor {
     }
 
     /// A message leaves without an RTR, while `kept` are still of use: whether its RTS says stop-RTR.
-    pub(super) fn stops(&mut self, kept: u32) -> bool {
+    pub(super) fn stops<R: Rules>(&mut self, kept: u32) -> bool {
         if self.pause > 0 {
             self.pause -= 1;
             return self.pause > 0;
         }
         let settled = self.heard.saturating_sub(kept);
-        if settled < SAMPLES {
+        if settled < R::SAMPLES {
             return false;
         }
-        let low = u64::from(self.used) * 100 < u64::from(USAGE_MIN) * u64::from(settled);
+        let low = u64::from(self.used) * 100 < u64::from(R::USAGE_MIN) * u64::from(settled);
         (self.heard, self.used) = (kept, 0);
         if low {
             (self.heard, self.pause) = (0, self.next_pause);
-            self.next_pause = (self.next_pause * 2).min(PAUSE_MAX);
+            self.next_pause = (self.next_pause * 2).min(R::PAUSE_MAX);
         } else {
-            self.next_pause = PAUSE_MIN;
+            self.next_pause = R::PAUSE_MIN;
         }
         low
     }

@@ -42,6 +42,10 @@ pub(crate) enum Kind {
     Atomic = 6,
     /// Its answer: the number of the operation stands in place of the tag, and what the memory held follows.
     AtomicDone = 7,
+    /// The device's key of a region is wanted, whose own key stands in place of the tag.
+    Ask = 8,
+    /// The answer: that key in place of the tag, and an [`Opened`].
+    Open = 9,
 }
 
 /// The head has data for its receiver's completion.
@@ -69,6 +73,8 @@ impl Kind {
             5 => Self::Written,
             6 => Self::Atomic,
             7 => Self::AtomicDone,
+            8 => Self::Ask,
+            9 => Self::Open,
             _ => return None,
         })
     }
@@ -130,6 +136,42 @@ impl Away {
     }
 }
 
+/// A region as the devices of others reach it. One that is none has no length.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Opened {
+    pub(crate) base: u64,
+    pub(crate) length: u64,
+    /// The device's remote key.
+    pub(crate) key: u32,
+}
+
+impl Opened {
+    pub(crate) const BYTES: usize = 24;
+
+    pub(crate) fn bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.base.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.key.to_le_bytes());
+        bytes
+    }
+
+    /// What another process wrote.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (base, rest) = bytes.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let key = u32::from_le_bytes(*rest.first_chunk()?);
+        Some(Self { base: u64::from_le_bytes(*base), length: u64::from_le_bytes(*length), key })
+    }
+
+    /// Whether all of these bytes are in it.
+    pub(crate) fn holds(&self, address: u64, length: usize) -> bool {
+        let before = address.checked_sub(self.base);
+        let needed = before.and_then(|before| before.checked_add(length as u64));
+        needed.is_some_and(|needed| needed <= self.length)
+    }
+}
+
 /// How a process is known to others, as `fi_getname` gives it.
 ///
 /// | offset | size | field   | meaning                     |
@@ -182,6 +224,8 @@ mod tests {
         assert_eq!(Head::read(&bytes[..Head::BYTES - 1]), None);
         let away = Away { length: 1 << 40, number: TAG_MAX };
         assert_eq!(Away::parse(&away.bytes()), Some(away));
+        let opened = Opened { base: 1 << 40, length: 64, key: 9 };
+        assert_eq!(Opened::parse(&opened.bytes()), Some(opened));
         let name = Name { rank: 3, nonce: 1 << 60, pid: 77 };
         assert_eq!(Name::parse(&name.bytes()), Some(name));
     }
@@ -192,6 +236,15 @@ mod tests {
         assert_eq!(Away::parse(&[0xff; Away::BYTES]), None);
         assert_eq!(Away::parse(&[0; 3]), None);
         assert_eq!(Name::parse(&[0; Name::BYTES]), None);
+    }
+
+    #[test]
+    fn an_access_is_in_its_region_or_refused() {
+        let opened = Opened { base: 100, length: 10, key: 1 };
+        let held = [(100, 10), (105, 5), (110, 0), (99, 2), (105, 6), (u64::MAX, 2)]
+            .map(|(address, length)| opened.holds(address, length));
+        assert_eq!(held, [true, true, true, false, false, false]);
+        assert!(!Opened::default().holds(100, 1));
     }
 
     #[test]

@@ -2,15 +2,16 @@
 //!
 //! Where every part is mapped, by the processor's atomic instructions on the numbers. Where some are not, by the kernel's
 //! copies under the locks of the part, a stretch at a time: fetch, combine, write back (`[OneSided04]` §3.3.1). Where the window
-//! spans nodes, by the device, for every member ([`super::combine_far`]); long ones by the target's handler ([`super::errand`]). In each case the operations of one origin come one
-//! after the other, as its program has them.
+//! spans nodes, by the device, for every member ([`super::combine_far`]); long ones, and all where a device has no atomics, by the
+//! target's handler ([`super::errand`]). In each case the operations of one origin come one after the other, as its program has
+//! them.
 
 use core::ptr::NonNull;
 
 use strait_core::lmt::Direction;
 use strait_core::progress::Cursor;
 use strait_core::reduce::{Integer, Op};
-use strait_core::rma::{Place, STRIPE, Shape};
+use strait_core::rma::{Deed, Place, STRIPE, Shape};
 use strait_core::sync::{Step, reached};
 
 use super::part::{Part, Reach};
@@ -39,6 +40,7 @@ impl Window<'_> {
     ) -> Result<(), Error> {
         if let [operand] = *data
             && self.design == WindowDesign::Rdma
+            && !self.handled
         {
             return self.fetch_and_op(operand, target, displacement, op).map(drop);
         }
@@ -132,6 +134,9 @@ impl Window<'_> {
             return Ok(before[0]);
         }
         let function = T::function(op).ok_or_else(|| undefined::<T>(op))?;
+        if self.is_only_handled(part) {
+            return self.hand_over_one(part, offset, &[operand], Deed::Combine(op));
+        }
         self.change_one(part, offset, |old| function(old, operand))
     }
 
@@ -161,6 +166,9 @@ impl Window<'_> {
         }
         if let Reach::Messages { place, .. } = part.reach.get() {
             return self.swap_record((place, offset), compare, new);
+        }
+        if self.is_only_handled(part) {
+            return self.hand_over_one(part, offset, &[compare, new], Deed::Swap);
         }
         self.change_one(part, offset, |old| if old == compare { new } else { old })
     }
@@ -268,7 +276,7 @@ impl Window<'_> {
             let results = results.as_deref_mut().map(|all| &mut all[done..done + operands.len()]);
             done += operands.len();
             if is_handed_over {
-                self.hand_over(part, at, operands, results, op)?;
+                self.hand_over(part, at, operands, results, Deed::Combine(op))?;
                 continue;
             }
             self.change_locked(part, at, operands.len(), |numbers: &mut [T]| {

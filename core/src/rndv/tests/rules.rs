@@ -170,7 +170,7 @@ fn a_refused_rtr_leaves_the_message_to_an_rts() {
         pair.recv(exact(0));
         pair.settle();
         assert!(matches!(pair.sender.start(PEER, key(0), pair.choice), Start::Write { .. }));
-        let turn = pair.sender.refused(PEER, key(0));
+        let turn = pair.sender.refused(PEER, key(0), pair.choice);
         pair.push(Packet::Rts(turn), 0);
         assert!(matches!(pair.send(0), Packet::Rts(Some(_))));
         pair.settle();

@@ -93,6 +93,8 @@ pub(crate) mod errno {
     pub(crate) const ENOENT: i32 = libc::ENOENT;
     /// Try again after making progress.
     pub(crate) const EAGAIN: i32 = libc::EAGAIN;
+    /// No right to it.
+    pub(crate) const EACCES: i32 = libc::EACCES;
     /// No memory.
     pub(crate) const ENOMEM: i32 = libc::ENOMEM;
     /// An argument that makes no sense.

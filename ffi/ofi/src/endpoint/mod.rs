@@ -79,6 +79,24 @@ impl Endpoint {
         }
     }
 
+    /// May talk to the process of this number from now on.
+    ///
+    /// # Errors
+    ///
+    /// One of libfabric's: there is no way.
+    pub(crate) fn meet(&self, number: u32) -> Result<(), Status> {
+        let traffic = self.traffic.borrow();
+        let met = traffic.as_ref().map_or(Ok(()), |traffic| traffic.port().meet(number));
+        met.map_err(|error| domain::failed(&error))
+    }
+
+    /// The region of this key is closed.
+    pub(crate) fn close_region(&self, key: u64) {
+        if let Some(traffic) = self.traffic.borrow_mut().as_mut() {
+            traffic.close_region(key);
+        }
+    }
+
     /// The address of `rank` in this endpoint's address vector.
     pub(crate) fn address_of(&self, rank: u32) -> FiAddr {
         // SAFETY: null, or bound: the user closes it after the endpoint.
@@ -126,6 +144,10 @@ impl Drop for Endpoint {
         let _turn = self.enter();
         let Some(traffic) = self.traffic.take() else { return };
         let this = ptr::from_ref(self);
+        // SAFETY: a domain outlives what was made in it.
+        unsafe { &*self.domain }.detach(this);
+        // SAFETY: null, or bound: the user closes it after the endpoint.
+        unsafe { self.av.get().as_ref() }.into_iter().for_each(|av| av.detach(this));
         for cq in [traffic.out.tx, traffic.out.rx] {
             // SAFETY: null, or bound: the user closes it after the endpoint.
             unsafe { cq.as_ref() }.into_iter().for_each(|cq| cq.detach(this));
@@ -242,6 +264,10 @@ unsafe extern "C" fn bind(endpoint: *mut Fid, other: *mut Fid, flags: u64) -> St
     // SAFETY: by libfabric's contract.
     if let Some(av) = unsafe { object::as_class::<Av>(other) } {
         this.av.set(av);
+        drop(traffic);
+        // SAFETY: a domain outlives what was made in it.
+        unsafe { &*this.domain }.attach(this);
+        return av.attach(this).err().unwrap_or(0);
     }
     // What remains are event queues, in which nothing happens.
     0

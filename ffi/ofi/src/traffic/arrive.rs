@@ -47,6 +47,8 @@ impl Traffic {
             Kind::Written => self.written(source, flags, head),
             Kind::Atomic => self.serve_atomic(source, head, body),
             Kind::AtomicDone => self.finish_atomic(head, body),
+            Kind::Ask => self.serve_ask(source, head.tag),
+            Kind::Open => self.take_open(source, head.tag, body),
             Kind::Msg | Kind::Tagged => {}
         }
     }

@@ -6,6 +6,7 @@
 
 mod arrive;
 mod atomic;
+mod far;
 mod outlets;
 mod receive;
 mod remote;
@@ -84,6 +85,7 @@ pub(crate) struct Traffic {
     /// Atomic operations whose answers have not come, oldest first.
     atomics: VecDeque<atomic::Waiting>,
     next_atomic: u64,
+    far: far::Far,
     /// Where requests for them are put together, and answers.
     request: Box<[u8]>,
     answer: Box<[u8]>,
@@ -144,6 +146,7 @@ impl Traffic {
             next_number: 0,
             atomics: VecDeque::new(),
             next_atomic: 0,
+            far: far::Far::default(),
             request: vec![0; atomic::REQUEST_MAX].into(),
             answer: vec![0; atomic::ANSWER_MAX].into(),
             idle: 0,
@@ -210,6 +213,7 @@ impl Traffic {
         let _ = self.port.poll();
         self.drain();
         self.finish_pending();
+        self.push_far();
         self.works = self.works.wrapping_add(1);
         if self.works.is_multiple_of(REAP) {
             self.reap();
@@ -311,6 +315,7 @@ impl Traffic {
 
     /// Leaves the universe. What the user left behind is dropped.
     pub(crate) fn close(mut self) {
+        self.finish_far();
         for (id, _) in core::mem::take(&mut self.pending) {
             self.port.settle(id);
         }
