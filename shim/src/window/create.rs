@@ -18,7 +18,7 @@ use super::beyond::Beyond;
 use super::card::{Card, DYNAMIC, FAILED, MAPPED, PRIVATE, Registered, SINGLE};
 use super::epoch::Epochs;
 use super::expose::Exposable;
-use super::part::{Part, Reach};
+use super::part::{Part, first_barred};
 use super::passive::Opening;
 use super::send_recv::BaselineId;
 use super::{
@@ -489,14 +489,4 @@ fn prepare(
     let (_block, _memory) = (block, keeper);
     let own = Own { base, length: part, block_words, beyond, attachments, _block, _memory };
     Ok(Prepared { own, card, addresses, opening, baseline })
-}
-
-/// The first part whose owner's private memory this rank cannot reach.
-fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
-    let segment = world.segment();
-    let is_barred = |part: &&Part| {
-        matches!(part.reach.get(), Reach::Process(_))
-            && !world.turn().cma().reaches(&segment, part.rank)
-    };
-    parts.iter().find(is_barred).map(|part| part.rank)
 }

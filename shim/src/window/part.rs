@@ -12,7 +12,7 @@ use super::far::{Far, Stretch};
 use super::{Window, WindowError};
 use crate::cma::Piece;
 use crate::liveness;
-use crate::{Error, Rank};
+use crate::{Error, Rank, World};
 
 /// The part of one member.
 #[derive(Debug)]
@@ -294,4 +294,14 @@ unsafe fn copy_mapped(
 fn beyond(part: &Part, target: u32, displacement: usize, extent: usize) -> Error {
     let (unit, part) = (part.unit, part.length);
     WindowError::Bounds { target, displacement, unit, extent, part }.into()
+}
+
+/// The first part whose owner's private memory this rank cannot reach.
+pub(super) fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
+    let segment = world.segment();
+    let is_barred = |part: &&Part| {
+        matches!(part.reach.get(), Reach::Process(_))
+            && !world.turn().cma().reaches(&segment, part.rank)
+    };
+    parts.iter().find(is_barred).map(|part| part.rank)
 }

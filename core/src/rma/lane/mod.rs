@@ -12,6 +12,9 @@
 //!
 //! Absent on purpose: waiting. What cannot be posted now is posted later, after the embedder has polled the device.
 
+mod aside;
+mod gather;
+
 use core::fmt;
 use core::ptr::NonNull;
 
@@ -234,71 +237,6 @@ impl Lane {
         self.is_done(self.posted)
     }
 
-    /// Writes at most [`SLOT`] bytes, which may be changed when this returns, with others if they are gathered. False: not now.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Lane::write`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::write`].
-    pub unsafe fn put<H: Hca>(
-        &mut self,
-        hca: &mut H,
-        from: Part,
-        to: Remote,
-    ) -> Result<bool, LaneError> {
-        let follows = |(there, length): &(Remote, usize)| {
-            there.after(*length) == to && length + from.length <= SLOT
-        };
-        if !self.gathered.is_some_and(|gathered| follows(&gathered)) && !self.push(hca)? {
-            return Ok(false);
-        }
-        if self.gathered.is_none() && (self.under_way() == 0 || from.length == SLOT) {
-            // SAFETY: by the contract.
-            return Ok(unsafe { self.write(hca, from, to) }?.is_some());
-        }
-        if !self.takes_more()? {
-            return Ok(false);
-        }
-        let (there, length) = self.gathered.unwrap_or((to, 0));
-        // SAFETY: the slot is free but for what is gathered, and as long; `from` is valid by the contract.
-        unsafe {
-            let place = self.slot(self.posted + 1).add(length);
-            from.base.copy_to_nonoverlapping(place, from.length);
-        }
-        hca.copied(from.length);
-        let length = length + from.length;
-        self.gathered = Some((there, length));
-        if length == SLOT {
-            // If the device is full, it is asked again by whoever comes next.
-            self.push(hca)?;
-        }
-        Ok(true)
-    }
-
-    /// Asks for what is gathered, if nothing is under way any more: to be called when requests have ended. An error is met again by
-    /// whoever asks next.
-    pub fn go_on<H: Hca>(&mut self, hca: &mut H) {
-        if self.under_way() == 0 {
-            let _ = self.push(hca);
-        }
-    }
-
-    /// Asks for what is gathered. False: not now.
-    fn push<H: Hca>(&mut self, hca: &mut H) -> Result<bool, LaneError> {
-        let Some((to, length)) = self.gathered else { return Ok(true) };
-        let piece = [self.piece(length)];
-        let operation = Operation::Write { from: &piece, to };
-        // SAFETY: the slot stays as it is until the request is done.
-        let pushed = unsafe { self.post(hca, operation, length <= self.inline) }?.is_some();
-        if pushed {
-            self.gathered = None;
-        }
-        Ok(pushed)
-    }
-
     /// Writes at most [`SLOT`] bytes at once, which may be changed when this returns. The number of the request; `None`: not now.
     ///
     /// # Safety
@@ -407,68 +345,6 @@ impl Lane {
         }
         // SAFETY: there is nothing to keep valid.
         unsafe { self.post(hca, Operation::Send { from: &[] }, false) }
-    }
-
-    /// Asks for something aside: [`Lane::is_done_aside`] says whether a request of this number is done.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Hca::post`]. The pieces are registered.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::write`].
-    pub unsafe fn ask_aside<H: Hca>(
-        &mut self,
-        hca: &mut H,
-        operation: Operation<'_>,
-    ) -> Result<Option<u64>, LaneError> {
-        let number = self.posted_aside + 1;
-        // SAFETY: by the contract.
-        let posted = unsafe { self.post_as(hca, number | ASIDE, operation, false) }?;
-        self.posted_aside += u64::from(posted);
-        Ok(posted.then_some(number))
-    }
-
-    /// Changes a number aside, one at a time: once it is done, [`Lane::found_aside`] has what was there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::write`].
-    pub fn change_aside<H: Hca>(
-        &mut self,
-        hca: &mut H,
-        change: Change,
-        target: Remote,
-    ) -> Result<Option<u64>, LaneError> {
-        let into = Piece { base: self.slot_aside(), length: 8, key: self.key };
-        // SAFETY: the slot is lent as the others are, and is no other request's.
-        unsafe { self.ask_aside(hca, change.of(target, into)) }
-    }
-
-    /// What [`Lane::change_aside`] found, once it is done.
-    #[must_use]
-    pub fn found_aside(&self) -> u64 {
-        // SAFETY: within the memory lent, aligned, and nobody writes it any more.
-        unsafe { self.slot_aside().cast::<u64>().read() }
-    }
-
-    /// The slot behind all others, which no call in progress has.
-    const fn slot_aside(&self) -> NonNull<u8> {
-        // SAFETY: within the memory lent.
-        unsafe { self.slots.add(SLOTS * SLOT) }
-    }
-
-    /// Whether request `number` aside, and all before it, are done.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::is_done`].
-    pub fn is_done_aside(&self, number: u64) -> Result<bool, LaneError> {
-        match self.broken {
-            Some(error) if self.done_aside < number => Err(error),
-            _ => Ok(self.done_aside >= number),
-        }
     }
 
     /// Whether more can be asked for, or ever could.
