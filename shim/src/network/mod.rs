@@ -235,7 +235,7 @@ impl<H: Hca> Network<H> {
                     }
                     Some(Owner::Lane(id)) => match completion.result {
                         Ok(Done::Receive { .. }) => self.errand_came(id),
-                        _ => self.lanes.handle(id, completion),
+                        _ => self.lanes.handle(id, completion, &mut self.device),
                     },
                     None => {}
                 }
