@@ -212,6 +212,7 @@ impl Motor<'_> {
 #[inline(never)]
 fn poll(engine: &mut ShmEngine, network: &mut network::Device) -> Result<bool, ProgressError> {
     network.poll();
+    network::admit(engine, network)?;
     let moved = engine.poll_network(network)?;
     Ok(network.serve(|rank| engine.gone(rank).is_some())? | moved)
 }
