@@ -329,7 +329,7 @@ impl Line {
 
 impl<H: Hca> Channel for Network<H> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken> {
-        self.call(peer)?;
+        self.call(peer);
         let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
         // SAFETY: by the contract, which is that of the link.
         let bytes = unsafe { link.put(device, from) }.map_err(|_| Broken)?;

@@ -203,7 +203,7 @@ pub(crate) unsafe extern "C" fn open(
         Ok(traffic) => traffic,
         Err(error) => return domain::failed(&error),
     };
-    let rank = traffic.port().rank();
+    let name = Name { pid: std::process::id(), contact: traffic.port().contact() };
     // SAFETY: by the contract.
     let (caps, tx, rx) = unsafe {
         info.as_ref().map_or((0, 0, 0), |info| {
@@ -222,7 +222,7 @@ pub(crate) unsafe extern "C" fn open(
         collective: ptr::null(),
         domain,
         av: Cell::new(ptr::null()),
-        name: Name { rank, nonce: universe.nonce(), pid: std::process::id() },
+        name,
         tx: Defaults::new(tx),
         rx: Defaults::new(rx),
         directed: caps & flag::DIRECTED_RECV != 0,
