@@ -155,7 +155,7 @@ impl<H: Hca> Network<H> {
         if strangers.is_named(rank) {
             let opened = self.open_end(rank);
             if let Some(stranger) = self.stranger(rank) {
-                *stranger = opened.map_or(Stranger::Gone, |card| Stranger::Linked(card));
+                *stranger = opened.map_or(Stranger::Gone, Stranger::Linked);
             }
         }
         if let Some(Stranger::Linked(card)) = self.stranger(rank) {
