@@ -308,7 +308,14 @@ impl Traffic {
     fn reap(&mut self) {
         for lane in [Lane::Msg, Lane::Tagged] {
             let (port, queue) = (&self.port, &mut self.lanes[lane as usize]);
-            let is_gone = |source| source < port.room() && port.gone(source).is_some();
+            let is_gone = |source| {
+                if source >= port.room() {
+                    return false;
+                }
+                // Who has said nothing yet is called: else nobody would hear of its end.
+                port.call(source);
+                port.gone(source).is_some()
+            };
             let mut orphans = Vec::new();
             while let Some(receive) = queue.withdraw(|pattern, _| is_gone(pattern.source)) {
                 orphans.push(receive);

@@ -84,10 +84,6 @@ impl Traffic {
     ///
     /// The user's memory is valid until the completion.
     pub(crate) unsafe fn receive(&mut self, lane: Lane, pattern: Pattern, receive: Receive) {
-        if pattern.source < self.port.room() {
-            // Else nobody would hear of its end.
-            self.port.call(pattern.source);
-        }
         let mut next = Some(receive);
         while let Some(receive) = next.take() {
             let Some(waiting) = self.lanes[lane as usize].take_message(&pattern) else {
