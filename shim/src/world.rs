@@ -217,6 +217,11 @@ impl World {
         let node = nodes.node_of(rank).unwrap_or(0);
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
         let sleep = network::sleep(&network, &segment, rank)?;
+        let spin = Spin::new(nodes.ranks_on(node).count() as u32, cpus);
+        let spin = match &network {
+            Some(network) if network.has_threads() => spin.beside_devices(size, cpus),
+            _ => spin,
+        };
         let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
         for rank in (0..size).filter(elsewhere) {
             match network {
@@ -241,7 +246,7 @@ impl World {
             rank,
             size,
             node,
-            spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
+            spin,
             glance: Cell::new(Glance::new()),
             idle: None,
             meetings: RefCell::default(),

@@ -38,6 +38,7 @@ use lanes::Lanes;
 use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
+use crate::hca::Device;
 use crate::hca::cq::{EventDriven, Events};
 use crate::segment::{Heap, Mapping};
 use crate::{Nodes, Rank};
@@ -251,6 +252,11 @@ impl<H: Hca> Network<H> {
         self.device.capabilities().atomics
     }
 
+    /// Whether a request that is done is at its target.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.device.capabilities().acknowledged
+    }
+
     /// True when everything that was put has reached the memory of its destination, or never will.
     pub(crate) fn drain(&mut self) -> bool {
         let device = &mut self.device;
@@ -329,7 +335,7 @@ impl Line {
 
 impl<H: Hca> Channel for Network<H> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken> {
-        self.call(peer)?;
+        self.call(peer);
         let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
         // SAFETY: by the contract, which is that of the link.
         let bytes = unsafe { link.put(device, from) }.map_err(|_| Broken)?;
@@ -389,6 +395,11 @@ impl JobNetwork {
     /// The device, and what it keeps registered.
     pub(crate) const fn device(&mut self) -> &mut JobDevice {
         &mut self.device
+    }
+
+    /// Whether the devices of the job have threads of their own.
+    pub(crate) const fn has_threads(&self) -> bool {
+        matches!(self.device.device(), Device::Soft(device) if device.has_thread())
     }
 
     /// Has what lies in `heap` stay registered.
