@@ -86,8 +86,8 @@ impl<'a> Epochs<'a> {
 impl Batch for Epochs<'_> {
     fn least(&self) -> u64 {
         match self.plan.count * self.plan.bytes {
-            ..=0x4_0000 => 16,
-            ..=0x10_0000 => 4,
+            bytes if bytes <= 256 << 10 => 16,
+            bytes if bytes <= 1 << 20 => 4,
             _ => 1,
         }
     }
