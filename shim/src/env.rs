@@ -149,12 +149,20 @@ pub(crate) const UNIVERSE: Variable = Variable {
     default: "the job's, where its launcher says it by PMI or PMIx; otherwise one of the user's",
 };
 
+/// As how many nodes the processes of a job act that is another MPI's.
+pub(crate) const NODES: Variable = Variable {
+    name: "STRAIT_NODES",
+    meaning: "nodes as which the processes of another MPI's job on one host act, where PMI-1 says their ranks",
+    expected: "a number of at least 1",
+    default: "1",
+};
+
 /// The RDMA device between nodes.
 pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
     meaning: "device between nodes: in software, whose data the poster moves or a thread; RDMA devices, which ranks take in turn",
-    expected: "soft-inline, soft-engine, verbs, verbs:DEVICE[:PORT][,DEVICE[:PORT]…] or none",
-    default: "soft-inline on one host, verbs on several; strait bench hca and ring measure both software devices",
+    expected: "soft-inline, soft-engine, soft-iwarp, verbs, verbs:DEVICE[:PORT][,DEVICE[:PORT]…] or none",
+    default: "soft-inline on one host, verbs on several; strait bench hca and ring measure the first two",
 };
 
 /// The global identifier of an RDMA device's port.
@@ -225,6 +233,7 @@ pub const VARIABLES: &[Variable] = &[
     PROGRESS,
     WINDOW_LOCK,
     UNIVERSE,
+    NODES,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,

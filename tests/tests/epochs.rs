@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use strait::boot::Config;
-use strait::{Assert, Error, Fault, Nodes, Op, Window, World};
+use strait::{Accumulates, Assert, Error, Fault, Nodes, Op, Operation, Window, World};
 #[cfg(debug_assertions)]
 use strait_core::sync::Step;
 #[cfg(debug_assertions)]
@@ -150,14 +150,50 @@ fn sleepers_are_woken_by_posts_and_completions() {
     }
 }
 
+/// What an origin does to a target that makes no call: everything that says that it needs none.
+fn reach_who_never_looks(window: &Window<'_>) {
+    let data = vec![5_u8; 900_000];
+    window.put(&data, 1, 64).unwrap();
+    window.flush(1).unwrap();
+    let mut found = vec![0_u8; 900_000];
+    window.get(&mut found, 1, 64).unwrap();
+    assert_eq!(found, data);
+    assert!(![Operation::Put, Operation::Get].into_iter().any(|it| window.needs_target(it)));
+    if window.needs_target(Operation::FetchAndOp) {
+        window.put(&[105_u64, 1, 1], 1, 8).unwrap();
+    } else {
+        assert_eq!(window.fetch_and_op(5_u64, 1, 8, Op::Sum).unwrap(), 0);
+        assert_eq!(window.compare_and_swap(5_u64, 6, 1, 8).unwrap(), 5);
+        window.accumulate(&[99_u64], 1, 8, Op::Sum).unwrap();
+        assert_eq!(window.compare_and_swap(0_u64, 9, 1, 8).unwrap(), 105);
+        // Few bytes, so their origin does it.
+        window.accumulate(&[1_u64, 1], 1, 16, Op::Sum).unwrap();
+    }
+    let mut found = [0_u64; 3];
+    window.get(&mut found, 1, 8).unwrap();
+    assert_eq!(found, [105, 1, 1]);
+    window.flush_local(1).unwrap();
+    window.flush_all().unwrap();
+    window.put(&[7_u64], 1, 0).unwrap();
+    window.flush(1).unwrap();
+}
+
 /// The target computes and makes no call, until it finds in its own part that the origin is done.
 #[test]
 fn a_target_that_never_enters_the_library_is_reached_all_the_same() {
     let name = "a_target_that_never_enters_the_library_is_reached_all_the_same";
-    for (nodes, device) in [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-engine")] {
+    let jobs = [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-engine"), (2, "soft-iwarp")];
+    for (nodes, device) in jobs {
         Ranks::new(2, name).on_nodes(nodes).with("STRAIT_HCA", device).run(|world| {
-            for private in [false, true] {
-                let window = window(&world, private, 1 << 20);
+            for (private, promise) in [false, true]
+                .into_iter()
+                .flat_map(|private| [Accumulates::Any, Accumulates::Single].map(|it| (private, it)))
+            {
+                let all = world.endpoint().group(&[0, 1]).unwrap();
+                let window = match private {
+                    true => all.create_window_for(vec![0_u8; 1 << 20], 1, promise).unwrap(),
+                    false => all.allocate_window_for(1 << 20, 1, promise).unwrap(),
+                };
                 window.fence(Assert::NONE).unwrap();
                 if world.rank() == 1 {
                     let part = window.local();
@@ -167,19 +203,7 @@ fn a_target_that_never_enters_the_library_is_reached_all_the_same() {
                     window.sync();
                     assert_eq!(part.load::<u64>(8), Ok(105));
                 } else {
-                    let data = vec![5_u8; 900_000];
-                    window.put(&data, 1, 64).unwrap();
-                    window.flush(1).unwrap();
-                    let mut found = vec![0_u8; 900_000];
-                    window.get(&mut found, 1, 64).unwrap();
-                    assert_eq!(found, data);
-                    assert_eq!(window.fetch_and_op(5_u64, 1, 8, Op::Sum).unwrap(), 0);
-                    window.accumulate(&[100_u64, 1, 1], 1, 8, Op::Sum).unwrap();
-                    assert_eq!(window.compare_and_swap(1_u64, 2, 1, 16).unwrap(), 1);
-                    window.flush_local(1).unwrap();
-                    window.flush_all().unwrap();
-                    window.put(&[7_u64], 1, 0).unwrap();
-                    window.flush(1).unwrap();
+                    reach_who_never_looks(&window);
                 }
                 window.fence(Assert::NONE).unwrap();
                 window.free().unwrap();
@@ -280,20 +304,47 @@ fn a_window_is_not_made_with_the_dead() {
 const STEP: &str = "STRAIT_TEST_STEP";
 
 #[cfg(debug_assertions)]
-const STEPS: [Step; 5] = Step::OF_WINDOWS;
+const STEPS: [Step; 10] = Step::OF_WINDOWS;
 
 /// One round of everything with all ranks as origins of all. How far it got, in additions to the counter at rank 0.
 #[cfg(debug_assertions)]
 fn round(window: &Window<'_>, ranks: u32, counted: &mut u64) -> Result<(), Error> {
     let all: Vec<_> = (0..ranks).collect();
+    let own = 64 + 8 * window.group().place() as usize;
     window.post(&all, Assert::NONE)?;
     window.start(&all, Assert::NONE)?;
     for target in 0..ranks {
+        window.put(&[*counted], target, own)?;
         window.accumulate(&[1_u64; 4], target, 0, Op::Sum)?;
         *counted += u64::from(target == 0);
     }
+    for target in 0..ranks {
+        window.flush(target)?;
+    }
     window.complete()?;
-    window.wait()
+    window.wait()?;
+    window.fence(Assert::NONE)
+}
+
+/// Over how many nodes, the device between them, and from more than how many bytes on handlers carry accumulates out.
+#[cfg(debug_assertions)]
+type Job = (u32, &'static str, &'static str);
+
+/// The jobs in which rank 1 comes to a step.
+#[cfg(debug_assertions)]
+fn jobs(step: Step) -> &'static [Job] {
+    const ONE: Job = (1, "soft-inline", "64");
+    const OWN: Job = (2, "soft-inline", "64");
+    const HANDLED: [Job; 3] =
+        [(2, "soft-inline", "8"), (2, "soft-iwarp", "8"), (3, "soft-iwarp", "8")];
+    match step {
+        Step::AccumulateLocked | Step::AccumulateWritten => {
+            &[ONE, OWN, HANDLED[0], HANDLED[1], HANDLED[2]]
+        }
+        // Between nodes, if nothing is done by its origin.
+        Step::ErrandSent => &HANDLED,
+        _ => &[ONE, HANDLED[0], HANDLED[1]],
+    }
 }
 
 /// Rank 1 is killed at each step of a synchronisation or an accumulate. The others are told, no lock stays with the dead, and
@@ -301,13 +352,13 @@ fn round(window: &Window<'_>, ranks: u32, counted: &mut u64) -> Result<(), Error
 #[cfg(debug_assertions)]
 #[test]
 fn killed_at_every_step_of_a_window() {
-    // Between nodes accumulates are handed over from step 1 on, too: the handler dies with the lock, or the origin does.
-    let handed = STEPS.iter().position(|step| *step == Step::ErrandSent).unwrap();
-    let all = (0..STEPS.len()).flat_map(|step| [(step, 1, "64"), (step, 2, "64"), (step, 2, "8")]);
-    let is_reached = |step, most| step != handed || most == "8";
-    for (step, nodes, most) in all.filter(|(step, _, most)| is_reached(*step, *most)) {
+    let steps = STEPS.iter().enumerate();
+    for (step, (nodes, device, most)) in
+        steps.flat_map(|(number, step)| jobs(*step).iter().map(move |job| (number, *job)))
+    {
         let job = Ranks::new(3, "killed_at_every_step_of_a_window").with_deaths(&[1]);
-        let job = job.on_nodes(nodes).with("STRAIT_ACCUMULATE_MAX", most);
+        let job = job.on_nodes(nodes).with("STRAIT_HCA", device);
+        let job = job.with("STRAIT_ACCUMULATE_MAX", most);
         job.with(STEP, step).within(Duration::from_secs(30)).run(|world| {
             let step: usize = std::env::var(STEP).unwrap().parse().unwrap();
             report(format_args!("{:?}", STEPS[step]));

@@ -34,7 +34,8 @@ fn all_add_to_all(world: &World, rounds: usize) {
 
 #[test]
 fn what_all_add_is_there_once() {
-    for (ranks, device) in [(2, "soft-inline"), (4, "soft-inline"), (3, "soft-engine")] {
+    let jobs = [(2, "soft-inline"), (4, "soft-inline"), (3, "soft-engine"), (4, "soft-iwarp")];
+    for (ranks, device) in jobs {
         let job = Ranks::new(ranks, "what_all_add_is_there_once").on_nodes(ranks.min(2));
         job.with("STRAIT_HCA", device).run(|world| {
             all_add_to_all(&world, 20);
@@ -43,11 +44,98 @@ fn what_all_add_is_there_once() {
     }
 }
 
+/// Ranks on the part's node, its owner, and ranks elsewhere are atomic towards each other. `cargo xtask vm` runs it over RDMA devices,
+/// too: over iWARP by handlers alone.
+#[test]
+fn all_atomics_go_over_the_device_of_the_job() {
+    let name = "all_atomics_go_over_the_device_of_the_job";
+    Ranks::new(4, name).on_nodes(2).within(Duration::from_secs(120)).run(|world| {
+        all_add_to_all(&world, 4);
+        all_swap(&world, 30);
+        world.finalize().unwrap();
+    });
+}
+
+/// All ranks count by compare-and-swap, and by sums that say what was there: nobody is given the same number twice.
+fn all_swap(world: &World, rounds: u64) {
+    let (ranks, me) = (u64::from(world.size()), world.rank());
+    let window = world.endpoint().create_window(vec![0_u64; 4], 8).unwrap();
+    window.fence(Assert::NO_PRECEDE).unwrap();
+    let mut last = None;
+    for _ in 0..rounds {
+        let mut seen = 0_u32;
+        while let found = window.compare_and_swap(seen, seen + 1, 0, 1).unwrap()
+            && found != seen
+        {
+            seen = found;
+        }
+        let ticket = window.fetch_and_op(1_i16, 1, 3, Op::Sum).unwrap();
+        assert!(last.replace(ticket) < Some(ticket), "{last:?} and then {ticket}");
+        window.accumulate(&[1.5_f64], 0, 2, Op::Sum).unwrap();
+    }
+    window.fence(Assert::NONE).unwrap();
+    let part = window.local();
+    match me {
+        0 => assert_eq!(
+            (part.load(8), part.load(16)),
+            (Ok((rounds * ranks) as u32), Ok(1.5 * (rounds * ranks) as f64))
+        ),
+        1 => assert_eq!(part.load(24), Ok((rounds * ranks) as i16)),
+        _ => {}
+    }
+    window.free().unwrap();
+}
+
+/// Without atomics of the device the same; and through a window to which memory is attached, whose handler knows what is.
+#[test]
+fn all_atomics_go_by_handlers_alone() {
+    let job = Ranks::new(4, "all_atomics_go_by_handlers_alone").on_nodes(2);
+    job.with("STRAIT_HCA", "soft-iwarp").run(|world| {
+        all_swap(&world, 300);
+        let (ranks, me) = (world.size() as usize, world.rank());
+        let all: Vec<_> = (0..world.size()).collect();
+        let window = world.endpoint().group(&all).unwrap().dynamic_window().unwrap();
+        for round in 0..20_i64 {
+            let own = window.attach(vec![round; 2 * ranks]).unwrap();
+            let mut places = vec![0_u64; ranks];
+            places[me as usize] = own.displacement() as u64;
+            window.group().allreduce(&mut places, Op::BitOr).unwrap();
+            // Of those who swap the last number of a part one finds it as it was.
+            let mut swapped = vec![0_u64; ranks];
+            for target in 0..world.size() {
+                let place = places[target as usize] as usize;
+                window.accumulate(&vec![1_i64; ranks], target, place + 8, Op::Sum).unwrap();
+                window.fetch_and_op(1_i64, target, place + 8, Op::Sum).unwrap();
+                let last = place + 8 * (2 * ranks - 1);
+                let found = window.compare_and_swap(round, -1, target, last).unwrap();
+                swapped[target as usize] = u64::from(found == round);
+            }
+            window.group().allreduce(&mut swapped, Op::Sum).unwrap();
+            assert_eq!(swapped, vec![1; ranks]);
+            window.fence(Assert::NONE).unwrap();
+            let part = window.attached(&own).unwrap();
+            let all = ranks as i64;
+            assert_eq!((part.load(0), part.load(8)), (Ok(round), Ok(round + 2 * all)));
+            assert_eq!(part.load(16), Ok(round + all));
+            window.detach(own).unwrap();
+            window.fence(Assert::NONE).unwrap();
+        }
+        window.free().unwrap();
+        world.finalize().unwrap();
+    });
+}
+
 /// Each call sees what the ones before it left, whoever carried them out, and gets it in its place.
 #[test]
 fn operations_of_one_origin_are_in_order_and_give_what_was_there() {
+    for device in ["soft-inline", "soft-iwarp"] {
+        in_order(device);
+    }
+}
+
+fn in_order(device: &str) {
     let name = "operations_of_one_origin_are_in_order_and_give_what_was_there";
-    Ranks::new(2, name).on_nodes(2).run(|world| {
+    Ranks::new(2, name).on_nodes(2).with("STRAIT_HCA", device).run(|world| {
         let window = world.endpoint().create_window(vec![1_i32; 6000], 4).unwrap();
         window.fence(Assert::NONE).unwrap();
         if world.rank() == 0 {

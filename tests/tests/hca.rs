@@ -11,9 +11,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use strait::World;
 use strait::hca::cq::{EventDriven as _, Events};
 use strait::hca::soft::{Fabric, Mode, SoftHca, TimeModel};
-use strait_core::hca::Hca;
 use strait_core::hca::fault::{Faults, Faulty};
 use strait_core::hca::trace::{Event, Traced};
+use strait_core::hca::{Atomics, Hca};
 use strait_tests::Ranks;
 use strait_tests::conformance::hca::{Habits, Line, Outcome, Party, Pipe, pipes, run};
 
@@ -45,6 +45,12 @@ impl<D: Hca> Party for Thread<D> {
 
     fn wait_for_event(&mut self) -> bool {
         self.events.as_ref().is_some_and(wait)
+    }
+
+    fn habits(&self) -> Habits {
+        // Where there are no atomics, as on iWARP, no rank connects to itself.
+        let loops = self.device.capabilities().atomics != Atomics::None;
+        Habits { loops, ..Habits::default() }
     }
 }
 
@@ -108,6 +114,17 @@ fn inline_on_two_threads() {
 fn engines_on_two_threads() {
     let engine = Mode::Engine(TimeModel::INFINIBAND_2004);
     all_hold_but(&on_threads([engine; 2]), &["the_dead_are_unreachable"]);
+}
+
+#[test]
+fn what_iwarp_has_on_two_threads() {
+    let lacks = [
+        "a_write_brings_a_number",
+        "atomics_change_one_word",
+        "atomics_exclude_each_other",
+        "the_dead_are_unreachable",
+    ];
+    all_hold_but(&on_threads([Mode::Iwarp; 2]), &lacks);
 }
 
 #[test]

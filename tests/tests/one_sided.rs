@@ -67,6 +67,18 @@ fn between_nodes_in_private_memory() {
     between_nodes("between_nodes_in_private_memory", true, "soft-inline", (170_000, 4));
 }
 
+/// Accumulates by handlers alone.
+#[test]
+fn between_nodes_without_atomics() {
+    between_nodes("between_nodes_without_atomics", false, "soft-iwarp", (200_000, 4));
+}
+
+#[test]
+fn between_nodes_without_atomics_in_private_memory() {
+    let name = "between_nodes_without_atomics_in_private_memory";
+    between_nodes(name, true, "soft-iwarp", (210_000, 4));
+}
+
 #[test]
 fn between_nodes_by_a_thread() {
     between_nodes("between_nodes_by_a_thread", false, "soft-engine", (180_000, 2));

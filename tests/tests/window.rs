@@ -70,7 +70,7 @@ fn put_and_get(world: &World, window: &Window<'_>) {
 
 #[test]
 fn every_rank_reaches_every_part_of_every_kind() {
-    let devices = [(1, "soft-inline"), (2, "soft-inline"), (3, "soft-engine")];
+    let devices = [(1, "soft-inline"), (2, "soft-inline"), (3, "soft-engine"), (2, "soft-iwarp")];
     for (nodes, device) in devices {
         let job = Ranks::new(3, "every_rank_reaches_every_part_of_every_kind").on_nodes(nodes);
         job.with("STRAIT_HCA", device).run(|world| {
@@ -131,6 +131,35 @@ fn domains_are_the_same_for_all_and_only_what_is_handed_over_needs_the_target() 
         window.free().unwrap();
         let error = world.endpoint().shared_window(64, 1).unwrap_err();
         assert!(matches!(error, Error::Window(WindowError::OtherNode { .. })), "{error}");
+        world.finalize().unwrap();
+    });
+}
+
+/// Where a device has no atomics, handlers do all that is atomic, whatever was promised and however short it is.
+#[test]
+fn without_atomics_of_the_device_all_that_is_atomic_needs_the_target() {
+    let name = "without_atomics_of_the_device_all_that_is_atomic_needs_the_target";
+    Ranks::new(3, name).on_nodes(2).with("STRAIT_HCA", "soft-iwarp").run(|world| {
+        for make in BETWEEN_NODES {
+            let window = make(&world, 64);
+            assert_eq!(window.atomicity(), AtomicityDomain::Locks);
+            for most in [0, usize::MAX] {
+                window.hand_over_above(most);
+                let needs =
+                    [Operation::Put, Operation::Get, Operation::Accumulate, Operation::FetchAndOp]
+                        .map(|operation| window.needs_target(operation));
+                assert_eq!(needs, [false, false, true, true]);
+            }
+            window.free().unwrap();
+        }
+        // On one node no device is asked.
+        let node = world.nodes().node_of(world.rank()).unwrap();
+        let near: Vec<_> =
+            (0..3).filter(|rank| world.nodes().node_of(*rank) == Some(node)).collect();
+        let window = world.endpoint().group(&near).unwrap().allocate_window(64, 1).unwrap();
+        assert_eq!(window.atomicity(), AtomicityDomain::Processor);
+        assert!(!window.needs_target(Operation::FetchAndOp));
+        window.free().unwrap();
         world.finalize().unwrap();
     });
 }
@@ -207,8 +236,9 @@ fn runs_of_any_shape_meet_buffers_of_any_parts() {
 #[test]
 fn accumulates_of_many_origins_add_up() {
     const ROUNDS: u32 = 500;
-    for nodes in [1, 2] {
-        Ranks::new(4, "accumulates_of_many_origins_add_up").on_nodes(nodes).run(|world| {
+    for (nodes, device) in [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-iwarp")] {
+        let job = Ranks::new(4, "accumulates_of_many_origins_add_up").on_nodes(nodes);
+        job.with("STRAIT_HCA", device).run(|world| {
             for make in kinds(&world) {
                 let window = make(&world, 1 << 16);
                 // Far enough from the start to reach over the border of two locks.

@@ -165,6 +165,20 @@ pub struct Capabilities {
     pub ordered_bytes: bool,
 }
 
+impl Capabilities {
+    /// Whether there is such an operation at all.
+    #[must_use]
+    pub const fn has(&self, operation: &Operation<'_>) -> bool {
+        match operation {
+            Operation::WriteImmediate { .. } => self.immediate,
+            Operation::CompareAndSwap { .. } | Operation::FetchAndAdd { .. } => {
+                !matches!(self.atomics, Atomics::None)
+            }
+            Operation::Write { .. } | Operation::Read { .. } | Operation::Send { .. } => true,
+        }
+    }
+}
+
 /// The atomics of a device, and what they are atomic with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Atomics {

@@ -1,9 +1,10 @@
 //! Errands: accumulates that the target's handler carries out (`[OneSided04]` §3.3.2).
 //!
-//! Fetching numbers and writing them back moves them twice; an errand moves the operands once. The origin writes what is to be
-//! done, and the operands, into one of its *trays* at the target, and sends a message of no bytes behind them, which wakes the
-//! target's handler. That takes the lock of the stripe, as an origin does that works by itself, combines, writes what was there
-//! to the origin's image of the tray if it is asked for, and raises the origin's word of acknowledgement.
+//! Fetching numbers and writing them back moves them twice; an errand moves the operands once, and needs no atomics of the device.
+//! The origin writes what is to be done, and the operands, into one of its *trays* at the target, and sends a message of no bytes
+//! behind them, which wakes the target's handler. That takes the lock of the stripe, as an origin does that works by itself,
+//! combines, writes what was there to the origin's image of the tray if it is asked for, and raises the origin's word of
+//! acknowledgement.
 //!
 //! Errands of one origin are carried out in their order, and stay within one stripe each: one lock is enough.
 
@@ -23,26 +24,63 @@ const HEAD: usize = 64;
 /// Bytes of a tray.
 pub const TRAY: usize = HEAD + STRIPE;
 
-/// What a handler is asked to do: combine consecutive numbers of its part with operands.
+/// What a handler is asked to do with consecutive numbers of its memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Errand {
-    /// Where in the part the numbers begin, bytes.
+    /// In which memory of the target's: zero for its part, the displacement of an attachment in a dynamic window.
+    pub within: u64,
+    /// Where in it the numbers begin, bytes.
     pub offset: usize,
     /// How many they are.
     pub count: usize,
     /// Their type, as [`Number`] numbers it.
     pub kind: u8,
     /// What to do with each.
-    pub op: Op,
+    pub deed: Deed,
     /// Whether the origin wants to know what was there.
     pub gives: bool,
 }
 
+/// What is done to a number.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Deed {
+    /// It is combined with its operand.
+    Combine(Op),
+    /// There are two operands and one number: if it is the first, the second takes its place.
+    Swap,
+}
+
+impl Deed {
+    /// What stands for a swap, among the numbers of operations.
+    const SWAP: u8 = u8::MAX;
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Combine(op) => op.code(),
+            Self::Swap => Self::SWAP,
+        }
+    }
+
+    fn of_code(code: u8) -> Option<Self> {
+        match code {
+            Self::SWAP => Some(Self::Swap),
+            code => Op::of_code(code).map(Self::Combine),
+        }
+    }
+
+    fn is_for<T: Number>(self) -> bool {
+        match self {
+            Self::Combine(op) => T::function(op).is_some(),
+            Self::Swap => true,
+        }
+    }
+}
+
 impl Errand {
-    /// An errand for `count` numbers from `offset` on, which do not cross a stripe's end.
+    /// An errand for `count` numbers of the target's part from `offset` on, which do not cross a stripe's end.
     #[must_use]
-    pub const fn new<T: Number>(op: Op, offset: usize, count: usize, gives: bool) -> Self {
-        Self { offset, count, kind: T::KIND, op, gives }
+    pub const fn new<T: Number>(deed: Deed, offset: usize, count: usize, gives: bool) -> Self {
+        Self { within: 0, offset, count, kind: T::KIND, deed, gives }
     }
 
     /// Bytes of the tray that the errand fills, with `operands` bytes.
@@ -68,13 +106,24 @@ impl Errand {
     ///
     /// `tray` is aligned to 8 bytes, valid for writes of [`TRAY`] bytes, and nobody else reaches it.
     pub unsafe fn write(&self, tray: NonNull<u8>) {
-        let Self { offset, count, kind, op, gives } = *self;
-        let how = u64::from(kind) | u64::from(op.code()) << 8 | u64::from(gives) << 16;
+        let Self { within, offset, count, kind, deed, gives } = *self;
+        let how = u64::from(kind) | u64::from(deed.code()) << 8 | u64::from(gives) << 16;
         // SAFETY: by the contract.
-        unsafe { tray.cast().write([offset as u64, count as u64, how]) };
+        unsafe { tray.cast().write([within, offset as u64, count as u64, how]) };
     }
 
-    /// Reads an errand from a tray, for a handler of `part`.
+    /// In which of the target's memories the errand in a tray is to be done.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Errand::read`].
+    #[must_use]
+    pub unsafe fn within(tray: NonNull<u8>) -> u64 {
+        // SAFETY: by the contract.
+        unsafe { tray.cast::<u64>().read() }
+    }
+
+    /// Reads an errand from a tray. `part` is the memory that [`Errand::within`] names.
     ///
     /// # Safety
     ///
@@ -85,13 +134,14 @@ impl Errand {
     /// [`Corrupt`]: no origin asks for this.
     pub unsafe fn read(tray: NonNull<u8>, part: Part) -> Result<Self, Corrupt> {
         // SAFETY: by the contract.
-        let [offset, count, how] = unsafe { tray.cast::<[u64; 3]>().read() };
+        let [within, offset, count, how] = unsafe { tray.cast::<[u64; 4]>().read() };
         let [kind, code, gives, rest @ ..] = how.to_le_bytes();
         let unknown = |found| Corrupt::Kind { found };
-        let op = Op::of_code(code).ok_or(unknown(code))?;
-        let bytes = with_number_of!(kind, T => T::function(op).map(|_| size_of::<T>())).flatten();
+        let deed = Deed::of_code(code).ok_or(unknown(code))?;
+        let bytes =
+            with_number_of!(kind, T => deed.is_for::<T>().then_some(size_of::<T>())).flatten();
         let bytes = bytes.ok_or(unknown(kind))? as u64;
-        if gives > 1 || rest != [0; 5] {
+        if gives > 1 || rest != [0; 5] || (deed == Deed::Swap && count != 1) {
             return Err(unknown(gives));
         }
         let length = count.saturating_mul(bytes);
@@ -103,7 +153,7 @@ impl Errand {
         }
         // Both fit: they count bytes of the part.
         let (offset, count) = (offset as usize, count as usize);
-        Ok(Self { offset, count, kind, op, gives: gives == 1 })
+        Ok(Self { within, offset, count, kind, deed, gives: gives == 1 })
     }
 
     /// Bytes of what was there, if the origin wants to know it.
@@ -124,7 +174,10 @@ impl Errand {
         let (there, operands) = unsafe { (part.base.add(self.offset), Self::operands(tray)) };
         // SAFETY: by the contract, and checked by `read`.
         let _known = with_number_of!(self.kind, T => unsafe {
-            combine::<T>(self.op, there, operands, self.count);
+            match self.deed {
+                Deed::Combine(op) => combine::<T>(op, there, operands, self.count),
+                Deed::Swap => swap::<T>(there, operands),
+            }
         });
     }
 }
@@ -148,6 +201,22 @@ unsafe fn combine<T: Number>(op: Op, there: NonNull<u8>, operands: NonNull<u8>, 
     }
 }
 
+/// # Safety
+///
+/// As for [`combine`], of one number and two operands.
+unsafe fn swap<T: Number>(there: NonNull<u8>, operands: NonNull<u8>) {
+    let operands = operands.cast::<T>();
+    // SAFETY: by the contract. The lock keeps others away, as above.
+    unsafe {
+        let place = Place::<T>::new(there);
+        let (before, compare, new) = (place.load(), operands.read(), operands.add(1).read());
+        if before.to_bits() == compare.to_bits() {
+            place.store(new);
+        }
+        operands.write(before);
+    }
+}
+
 #[cfg(all(test, not(strait_loom)))]
 mod tests {
     use std::vec;
@@ -162,7 +231,7 @@ mod tests {
     fn an_errand_does_what_was_asked_and_leaves_what_was_there() {
         let (mut memory, mut tray) = (vec![1_u64; 16], vec![0_u64; TRAY / 8]);
         let (part, tray) = (part(&mut memory), NonNull::from(&mut tray[..]).cast::<u8>());
-        let errand = Errand::new::<f64>(Op::Sum, 64, 3, true);
+        let errand = Errand::new::<f64>(Deed::Combine(Op::Sum), 64, 3, true);
         let numbers = [0.5_f64, 1.5, 2.5];
         // SAFETY: memory of this test's, long enough, and nobody else's.
         unsafe {
@@ -179,11 +248,31 @@ mod tests {
     }
 
     #[test]
+    fn a_swap_happens_when_the_number_is_the_expected_one() {
+        let (mut memory, mut tray) = (vec![5_u64; 2], vec![0_u64; TRAY / 8]);
+        let (part, tray) = (part(&mut memory), NonNull::from(&mut tray[..]).cast::<u8>());
+        let errand = Errand { within: 77, ..Errand::new::<i32>(Deed::Swap, 8, 1, true) };
+        for (compare, new, before, after) in [(4, 9, 5, 5), (5, -2, 5, -2)] {
+            // SAFETY: memory of this test's, long enough, and nobody else's.
+            unsafe {
+                errand.write(tray);
+                Errand::operands(tray).cast().write([compare, new]);
+                assert_eq!(Errand::within(tray), 77);
+                assert_eq!(Errand::read(tray, part), Ok(errand));
+                errand.carry_out(part, tray);
+                assert_eq!(Errand::operands(tray).cast::<i32>().read(), before);
+                assert_eq!(part.base.add(8).cast::<[i32; 2]>().read(), [after, 0]);
+            }
+        }
+        assert_eq!(memory[0], 5, "nothing before it");
+    }
+
+    #[test]
     fn an_errand_that_nobody_sends_is_refused() {
         let (mut memory, mut tray) = (vec![0_u64; 2 * STRIPE / 8], vec![0_u64; TRAY / 8]);
         let (part, tray) = (part(&mut memory), NonNull::from(&mut tray[..]).cast::<u8>());
-        let good = Errand::new::<u32>(Op::Max, 4, 8, false);
-        let float = Errand::new::<f32>(Op::BitXor, 4, 8, false);
+        let good = Errand::new::<u32>(Deed::Combine(Op::Max), 4, 8, false);
+        let float = Errand::new::<f32>(Deed::Combine(Op::BitXor), 4, 8, false);
         let bad = [
             Errand { offset: 2 * STRIPE - 28, ..good },
             Errand { offset: STRIPE - 4, ..good },
@@ -191,6 +280,7 @@ mod tests {
             Errand { offset: 6, ..good },
             Errand { count: usize::MAX, ..good },
             Errand { kind: 77, ..good },
+            Errand { deed: Deed::Swap, ..good },
             float,
         ];
         // SAFETY: as above.
@@ -202,11 +292,11 @@ mod tests {
         for errand in bad {
             assert!(read(&errand).is_err(), "{errand:?}");
         }
-        for wrong in [1 << 17, 1 << 24, 0xff << 8] {
+        for wrong in [1 << 17, 1 << 24, 0x7f << 8] {
             // SAFETY: as above.
             let found = unsafe {
                 good.write(tray);
-                *tray.cast::<u64>().add(2).as_mut() |= wrong;
+                *tray.cast::<u64>().add(3).as_mut() |= wrong;
                 Errand::read(tray, part)
             };
             assert!(found.is_err(), "{wrong:x}");

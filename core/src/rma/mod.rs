@@ -9,13 +9,14 @@
 //! make atomic.
 //!
 //! A window that spans nodes has a [`Lane`] to each member: puts are its writes, gets its reads. What would go to and fro for long
-//! is an [`Errand`] for the member's handler.
+//! is an [`Errand`] for the member's [`Handler`].
 //!
 //! Absent on purpose: which epochs allow which operations (an MPI library's), and passing the time.
 
 mod attachment;
 mod block;
 mod errand;
+mod handler;
 mod lane;
 mod pscw;
 mod shape;
@@ -24,7 +25,8 @@ mod word;
 
 pub use attachment::{ATTACHMENTS, Attachment, Table, Tag, Words, find};
 pub use block::{Block, STRIPE, STRIPES};
-pub use errand::{Errand, TRAY, TRAYS};
+pub use errand::{Deed, Errand, TRAY, TRAYS};
+pub use handler::{Guest, Handler, Lanes, Station, Stripes};
 pub use lane::{Change, LENT, Lane, LaneError, SLOT, SLOTS};
 pub use pscw::{Pair, Signal};
 pub use shape::{Run, Shape};

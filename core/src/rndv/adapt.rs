@@ -1,9 +1,12 @@
 //! The dynamic part of the adaptation (`[SpecRndv09]` §3.6): the RTR usage factor of an envelope, and what follows from it.
 //!
-//! When fewer than [`USAGE_MIN`] percent of the RTRs were used, counted over at least [`SAMPLES`], the next RTS says stop-RTR.
+//! When fewer than [`USAGE_MIN`] percent of [`SAMPLES`] RTRs were used, the next RTS says stop-RTR: as soon as so many are unused
+//! that the others cannot make up for it.
 //! The paper leaves it there. Here it is tried again after [`PAUSE_MIN`] further rendezvous messages of the envelope, so that a
 //! program that changes its phase is not lost; each time it fails again, after twice as many, up to [`PAUSE_MAX`]. A trial
-//! wastes at most `SAMPLES` RTRs and those on their way: below 1 message in 200 in the long run.
+//! wastes four RTRs and those on their way: below 1 message in 500 in the long run.
+
+use super::Rules;
 
 /// RTRs used, percent of those heard, below which speculation stops: the paper's threshold.
 pub const USAGE_MIN: u32 = 80;
@@ -12,7 +15,7 @@ pub const USAGE_MIN: u32 = 80;
 pub const SAMPLES: u32 = 16;
 
 /// Rendezvous messages of an envelope for which speculation first stops.
-pub const PAUSE_MIN: u32 = 64;
+pub const PAUSE_MIN: u32 = 16;
 
 /// And at most.
 pub const PAUSE_MAX: u32 = 4096;
@@ -29,8 +32,8 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    pub(super) const fn new() -> Self {
-        Self { heard: 0, used: 0, pause: 0, next_pause: PAUSE_MIN }
+    pub(super) const fn new<R: Rules>() -> Self {
+        Self { heard: 0, used: 0, pause: 0, next_pause: R::PAUSE_MIN }
     }
 
     pub(super) const fn is_paused(&self) -> bool {
@@ -55,22 +58,24 @@ impl Factor {
     }
 
     /// A message leaves without an RTR, while `kept` are still of use: whether its RTS says stop-RTR.
-    pub(super) fn stops(&mut self, kept: u32) -> bool {
+    pub(super) fn stops<R: Rules>(&mut self, kept: u32) -> bool {
         if self.pause > 0 {
             self.pause -= 1;
             return self.pause > 0;
         }
         let settled = self.heard.saturating_sub(kept);
-        if settled < SAMPLES {
+        let judged = settled.max(R::SAMPLES);
+        let most = u64::from(judged - (settled - self.used.min(settled)));
+        let low = most * 100 < u64::from(R::USAGE_MIN) * u64::from(judged);
+        if settled < R::SAMPLES && !low {
             return false;
         }
-        let low = u64::from(self.used) * 100 < u64::from(USAGE_MIN) * u64::from(settled);
         (self.heard, self.used) = (kept, 0);
         if low {
             (self.heard, self.pause) = (0, self.next_pause);
-            self.next_pause = (self.next_pause * 2).min(PAUSE_MAX);
+            self.next_pause = (self.next_pause * 2).min(R::PAUSE_MAX);
         } else {
-            self.next_pause = PAUSE_MIN;
+            self.next_pause = R::PAUSE_MIN;
         }
         low
     }

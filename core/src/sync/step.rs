@@ -41,10 +41,15 @@ pub enum Step {
     BarrierEntered,
     SeatLeft,
     WindowPosted,
-    WindowCompleted,
+    WindowStarted,
+    WindowPut,
     AccumulateLocked,
     AccumulateWritten,
     ErrandSent,
+    WindowFlushing,
+    WindowCompleted,
+    WindowWaiting,
+    WindowFenced,
 }
 
 impl Step {
@@ -84,13 +89,19 @@ impl Step {
         Self::SeatLeft,
     ];
 
-    /// Those of windows, in the order of a round: posting, an accumulate under a lock, one by the target's handler, completing.
-    pub const OF_WINDOWS: [Self; 5] = [
+    /// Those of windows, in the order of a round: posting, starting, a put, an accumulate under a lock, one by the target's handler,
+    /// a flush that has begun, completing, waiting, and a fence that has flushed and has not met the others.
+    pub const OF_WINDOWS: [Self; 10] = [
         Self::WindowPosted,
+        Self::WindowStarted,
+        Self::WindowPut,
         Self::AccumulateLocked,
         Self::AccumulateWritten,
         Self::ErrandSent,
+        Self::WindowFlushing,
         Self::WindowCompleted,
+        Self::WindowWaiting,
+        Self::WindowFenced,
     ];
 }
 

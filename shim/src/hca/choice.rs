@@ -97,6 +97,7 @@ mod tests {
             "none",
             "soft-inline",
             "soft-engine",
+            "soft-iwarp",
             "verbs",
             "verbs:mlx5_0",
             "verbs:mlx5_0:2",

@@ -2,15 +2,16 @@
 //!
 //! Where every part is mapped, by the processor's atomic instructions on the numbers. Where some are not, by the kernel's
 //! copies under the locks of the part, a stretch at a time: fetch, combine, write back (`[OneSided04]` §3.3.1). Where the window
-//! spans nodes, by the device, for every member ([`super::combine_far`]); long ones by the target's handler ([`super::errand`]). In each case the operations of one origin come one
-//! after the other, as its program has them.
+//! spans nodes, by the device, for every member ([`super::combine_far`]); long ones, and all where a device has no atomics, by the
+//! target's handler ([`super::errand`]). In each case the operations of one origin come one after the other, as its program has
+//! them.
 
 use core::ptr::NonNull;
 
 use strait_core::lmt::Direction;
 use strait_core::progress::Cursor;
 use strait_core::reduce::{Integer, Op};
-use strait_core::rma::{Place, STRIPE, Shape};
+use strait_core::rma::{Deed, Place, STRIPE, Shape};
 use strait_core::sync::{Step, reached};
 
 use super::part::{Part, Reach};
@@ -37,7 +38,9 @@ impl Window<'_> {
         displacement: usize,
         op: Op,
     ) -> Result<(), Error> {
-        if let [operand] = *data {
+        if let [operand] = *data
+            && !self.handled
+        {
             return self.fetch_and_op(operand, target, displacement, op).map(drop);
         }
         let shape = Shape::Contiguous { length: size_of_val(data) };
@@ -124,6 +127,9 @@ impl Window<'_> {
             return self.fetch_and_op_far(number, op, operand);
         }
         let function = T::function(op).ok_or_else(|| undefined::<T>(op))?;
+        if self.is_only_handled(part) {
+            return self.hand_over_one(part, offset, &[operand], Deed::Combine(op));
+        }
         self.change_one(part, offset, |old| function(old, operand))
     }
 
@@ -150,6 +156,9 @@ impl Window<'_> {
         }
         if let Some(number) = self.number::<T>(part, offset) {
             return self.compare_and_swap_far(number, compare, new);
+        }
+        if self.is_only_handled(part) {
+            return self.hand_over_one(part, offset, &[compare, new], Deed::Swap);
         }
         self.change_one(part, offset, |old| if old == compare { new } else { old })
     }
@@ -254,7 +263,7 @@ impl Window<'_> {
             let results = results.as_deref_mut().map(|all| &mut all[done..done + operands.len()]);
             done += operands.len();
             if is_handed_over {
-                self.hand_over(part, at, operands, results, op)?;
+                self.hand_over(part, at, operands, results, Deed::Combine(op))?;
                 continue;
             }
             self.change_locked(part, at, operands.len(), |numbers: &mut [T]| {

@@ -78,7 +78,7 @@ impl Attachments {
 impl<'world> Group<'world> {
     /// A window to which nothing is attached yet: [`Window::attach`]. Displacements count bytes. Every member calls it.
     ///
-    /// Accumulates are atomic by locks, and their origins carry them out by themselves.
+    /// Accumulates are atomic by locks, and their origins carry them out by themselves, unless a member's device has no atomics.
     ///
     /// # Errors
     ///
@@ -158,6 +158,11 @@ impl Window<'_> {
             return Err(WindowError::Attachments.into());
         };
         let attached = Attached { tag, base, length };
+        if let Some(beyond) = &self.own.beyond {
+            let ground = Buffer { base, length };
+            // SAFETY: it is taken away when it is detached. Attached memory is reached through raw pointers alone.
+            unsafe { beyond.add_ground(self.world, attached.displacement() as u64, ground) };
+        }
         attachments.borrow_mut().now.push(Kept { attached, region, memory });
         Ok(attached)
     }
@@ -198,6 +203,9 @@ impl Window<'_> {
         let at = own.now.iter().position(|kept| kept.attached == attached).ok_or_else(stale)?;
         let Kept { region, memory, .. } = own.now.swap_remove(at);
         self.block.attachments().empty(attached.tag);
+        if let Some(beyond) = &self.own.beyond {
+            beyond.remove_ground(self.world, attached.displacement() as u64);
+        }
         own.before.extend(memory);
         region.and_then(|region| self.world.with_network(|network| network.release(region)));
         Ok(())
@@ -239,6 +247,7 @@ impl Window<'_> {
         if let Some(far) = &part.far {
             let corrupt = || Corrupt::Heap { found: key, length, heap: 0 };
             far.part.set(Remote { address, key: u32::try_from(key).map_err(|_| corrupt())? });
+            far.within.set(tag.displace(address));
         }
         part.reach.set(match &part.block {
             None => Reach::Device(address),

@@ -6,11 +6,12 @@ use strait_core::hca::{Access, Address, HcaError, Region};
 use strait_core::layout::Corrupt;
 use strait_core::progress::{Channel, Part as Buffer};
 use strait_core::reduce::Op;
-use strait_core::rma::{Block, LENT, STRIPE, TRAY, TRAYS};
+use strait_core::rma::{Block, LENT, STRIPE, Station, Stripes, TRAY, TRAYS};
 
 use super::card::{Card, Registered, Spot};
+use super::passive::Opening;
 use super::{Window, WindowError};
-use crate::network::{Guest, Handler, HandlerId, JobNetwork, LaneId, NetworkError};
+use crate::network::{Guest, HandlerId, JobNetwork, LaneId, NetworkError};
 use crate::segment::Mapping;
 use crate::{Error, Group, Rank, World};
 
@@ -102,16 +103,16 @@ impl Beyond {
         Ok(addresses)
     }
 
-    /// Has the handler work for this member, in `place`, whose part is `part`. `cards` are all members'.
+    /// Has the handler work for this member, in `place`, whose block is `block`. `cards` are all members'.
     ///
     /// # Safety
     ///
-    /// The part is valid until [`Beyond::give_back`], and reached through raw pointers alone.
+    /// The block is valid until [`Beyond::give_back`].
     pub(super) unsafe fn open_handler(
         &mut self,
         world: &World,
         place: u32,
-        part: Buffer,
+        block: Block,
         cards: &[Card],
     ) -> Result<(), Error> {
         let members = cards.len();
@@ -119,23 +120,45 @@ impl Beyond {
         let images = trays_offset(members + place as usize);
         let guest = |(card, lane): (&Card, &LaneId)| {
             let Registered { block, trays, .. } = card.beyond;
-            let (images, word) = (trays.remote()?.after(images), block.remote()?.after(word));
-            Ok(Guest { lane: *lane, images, word, come: 0, done: 0 })
+            Ok(Guest::new(*lane, trays.remote()?.after(images), block.remote()?.after(word)))
         };
         let guests: Result<Vec<_>, Corrupt> = cards.iter().zip(&self.lanes).map(guest).collect();
-        let handler = Handler {
-            part,
+        let stripes = if Opening::have_atomics(cards) {
+            let block = self.registered.block.remote()?;
+            Stripes::Devices { block, own: self.lanes[place as usize] }
+        } else {
+            Stripes::Processors(block)
+        };
+        let station = Station {
+            rank: world.rank(),
             trays: self.trays.base,
             // SAFETY: they lie behind trays and images, and are aligned as those are.
             words: unsafe { self.trays.base.add(2 * trays_offset(members)) }.cast(),
             key: self.trays_key,
-            block: self.registered.block.remote()?,
-            own: self.lanes[place as usize],
-            guests: guests?,
+            stripes,
         };
+        let guests = guests?;
         // SAFETY: by the contract; the trays stay until this is given back, and others reach them by their devices.
-        self.handler = world.with_network(|network| unsafe { network.open_handler(handler) });
+        self.handler =
+            world.with_network(|network| unsafe { network.open_handler(station, guests) });
         Ok(())
+    }
+
+    /// Has errands done in this memory of the member's, too, which they call `name`.
+    ///
+    /// # Safety
+    ///
+    /// The memory is valid until it is taken away or this is given back, and reached through raw pointers alone.
+    pub(super) unsafe fn add_ground(&self, world: &World, name: u64, ground: Buffer) {
+        let Some(handler) = self.handler else { return };
+        // SAFETY: by the contract.
+        world.with_network(|network| unsafe { network.add_ground(handler, name, ground) });
+    }
+
+    /// Takes a memory away.
+    pub(super) fn remove_ground(&self, world: &World, name: u64) {
+        let Some(handler) = self.handler else { return };
+        world.with_network(|network| network.remove_ground(handler, name));
     }
 
     /// This member's images of the trays at the one in `place`, and their local key.
@@ -159,8 +182,8 @@ impl Beyond {
     }
 
     /// Connects the lanes to the ends that the members have for this one. One that has died since is no error: whoever reaches for
-    /// it will hear so. Nor is that this rank's end cannot be connected to itself, as on iWARP: accumulates alone would use it, and
-    /// iWARP has no atomics for them.
+    /// it will hear so. Nor is that this rank's end cannot be connected to itself, as on iWARP: only atomics go there, and iWARP has
+    /// none.
     pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
         for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
             let connected = world.wait_until(|| {

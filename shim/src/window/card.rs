@@ -156,7 +156,8 @@ impl Card {
         let Registered { part, block, trays } = self.beyond;
         let trays = trays.remote()?.after(trays_offset(group.place() as usize));
         let (lane, part, block) = (own.lane(place), Cell::new(part.remote()?), block.remote()?);
-        Ok(Far { rank, place: place as u32, lane, part, block, trays })
+        let within = Cell::default();
+        Ok(Far { rank, place: place as u32, lane, part, within, block, trays })
     }
 
     /// The block of `rank`, which is on this node.

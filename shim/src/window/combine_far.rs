@@ -1,5 +1,5 @@
-//! Accumulates in a window that spans nodes: all of them by the device, also those to a member on this node and to oneself, since
-//! the device's atomics and the processor's are not atomic towards each other (`[OneSided04]` §3.3.1).
+//! Accumulates in a window that spans nodes and whose devices have atomics: all of them by the device, also those to a member on
+//! this node and to oneself, since its atomics and the processor's are not atomic towards each other (`[OneSided04]` §3.3.1).
 
 use core::ptr::NonNull;
 
@@ -61,11 +61,11 @@ impl Window<'_> {
         self.change(far, there, change).map(number)
     }
 
-    /// The words with the locks of a part, where processors take them; `None`: devices do.
+    /// The words with the locks of a part, where processors take them and this one reaches them.
     pub(super) const fn block_for_locks<'a>(&self, part: &'a Part) -> Option<&'a Block> {
         match part.far {
-            Some(_) => None,
-            None => part.block.as_ref(),
+            Some(_) if !self.handled => None,
+            _ => part.block.as_ref(),
         }
     }
 

@@ -51,9 +51,15 @@ impl Own {
     ) -> Result<(), Error> {
         let part = Buffer { base: self.base, length: self.length };
         let Some(beyond) = &mut self.beyond else { return Ok(()) };
-        beyond.connect(group.world(), ends)?;
-        // SAFETY: parts are reached through raw pointers alone, and this one is kept until all is given back.
-        unsafe { beyond.open_handler(group.world(), group.place(), part, cards) }
+        let world = group.world();
+        beyond.connect(world, ends)?;
+        // SAFETY: the block is kept until all is given back.
+        unsafe { beyond.open_handler(world, group.place(), self.block_words, cards) }?;
+        if self.attachments.is_none() {
+            // SAFETY: parts are reached through raw pointers alone, and this one is kept until all is given back.
+            unsafe { beyond.add_ground(world, 0, part) };
+        }
+        Ok(())
     }
 
     /// Nobody reaches it any more.
@@ -296,9 +302,10 @@ impl<'world> Group<'world> {
             }
             return Err(parts.err().unwrap_or(error));
         }
+        let handled = !Opening::have_atomics(&cards);
         let promise = |card: &Card| card.accumulates == SINGLE;
         let domain = match cards.iter().all(|card| card.kind == MAPPED) {
-            _ if spans && cards.iter().all(promise) => AtomicityDomain::Device,
+            _ if spans && !handled && cards.iter().all(promise) => AtomicityDomain::Device,
             true if !spans => AtomicityDomain::Processor,
             _ => AtomicityDomain::Locks,
         };
@@ -312,6 +319,7 @@ impl<'world> Group<'world> {
             group,
             parts,
             domain,
+            handled,
             block,
             epochs,
             passive,

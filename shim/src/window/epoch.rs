@@ -112,6 +112,7 @@ impl Window<'_> {
         if !promise.has(Assert::NO_PRECEDE) {
             self.flush_all()?;
         }
+        reached(Step::WindowFenced);
         self.group.barrier()
     }
 
@@ -162,6 +163,7 @@ impl Window<'_> {
             self.parts[target as usize].awaited.set(!promise.has(Assert::NO_CHECK));
         }
         epochs.access.begin(targets);
+        reached(Step::WindowStarted);
         Ok(())
     }
 
@@ -224,6 +226,7 @@ impl Window<'_> {
     ///
     /// MPI-4.1 §12.5.2, `MPI_WIN_WAIT`.
     pub fn wait(&self) -> Result<(), Error> {
+        reached(Step::WindowWaiting);
         for _ in 0..LOOKS.min(self.world.spin().looks()) {
             if self.look_for_completions()? {
                 return Ok(());

@@ -5,8 +5,7 @@ use core::ptr::NonNull;
 
 use strait_core::hca::{Hca, Piece};
 use strait_core::progress::Way;
-use strait_core::reduce::Op;
-use strait_core::rma::{Errand, Lane, TRAY, TRAYS};
+use strait_core::rma::{Deed, Errand, Lane, TRAY, TRAYS};
 use strait_core::sync::{Step, reached};
 
 use super::far::{Far, failed};
@@ -17,7 +16,8 @@ use crate::{Error, Number};
 
 impl Window<'_> {
     /// Has the target's handler carry out accumulates between nodes of more than `bytes` bytes; 0: all of more than one number. Those of
-    /// fewer bytes the origin carries out by itself, under a lock. Members need not agree on it.
+    /// fewer bytes the origin carries out by itself, under a lock. Members need not agree on it. Where a member's device has no atomics
+    /// it makes no difference: handlers carry out everything then.
     ///
     /// What a handler carries out ends when the target is inside the library, or has a
     /// [progress thread](crate::World::start_progress_thread): see [`Window::needs_target`].
@@ -28,24 +28,43 @@ impl Window<'_> {
     /// Whether the target's handler is to combine so many bytes.
     pub(super) fn is_handed_over(&self, part: &Part, bytes: usize) -> bool {
         let suits = self.hands_over() && bytes > self.own_up_to.get();
-        suits && part.rank != self.world.rank()
+        self.is_only_handled(part) || (suits && part.rank != self.world.rank())
     }
 
-    /// Whether handlers have a part in this window's accumulates.
+    /// Whether nobody but the target's handler can do something atomically here: the target is on another node, and a device has no
+    /// atomics.
+    pub(super) const fn is_only_handled(&self, part: &Part) -> bool {
+        self.handled && part.block.is_none()
+    }
+
+    /// Whether handlers have a part in this window's accumulates that is theirs by choice.
     pub(super) fn hands_over(&self) -> bool {
-        let serves = self.own.beyond.is_some() && self.own.attachments.is_none();
+        let serves = self.own.beyond.is_some() && self.own.attachments.is_none() && !self.handled;
         serves && matches!(self.domain, AtomicityDomain::Locks)
     }
 
-    /// Hands consecutive numbers, which lie in one stripe, over to the target's handler. Waits for a free tray; and with `results` for
-    /// the handler.
+    /// Has the target's handler do something to one number, and gives what was there.
+    pub(super) fn hand_over_one<T: Number>(
+        &self,
+        part: &Part,
+        offset: usize,
+        operands: &[T],
+        deed: Deed,
+    ) -> Result<T, Error> {
+        let mut before = [T::zeroed()];
+        self.hand_over(part, offset, operands, Some(&mut before), deed)?;
+        Ok(before[0])
+    }
+
+    /// Hands something to do to consecutive numbers, which lie in one stripe, over to the target's handler. Waits for a free tray; and
+    /// with `results`, one for each number, for the handler.
     pub(super) fn hand_over<T: Number>(
         &self,
         part: &Part,
         offset: usize,
         operands: &[T],
         results: Option<&mut [T]>,
-        op: Op,
+        deed: Deed,
     ) -> Result<(), Error> {
         let Some((far, beyond)) = part.far.as_ref().zip(self.own.beyond.as_ref()) else {
             return Err(WindowError::OtherNode { rank: part.rank }.into());
@@ -56,7 +75,9 @@ impl Window<'_> {
         let (images, key) = beyond.images(far.place as usize);
         // SAFETY: there are so many trays.
         let (image, there) = (unsafe { images.add(slot) }, far.trays.after(slot));
-        let errand = Errand::new::<T>(op, offset, operands.len(), results.is_some());
+        let count = if deed == Deed::Swap { 1 } else { operands.len() };
+        let within = far.within.get();
+        let errand = Errand { within, ..Errand::new::<T>(deed, offset, count, results.is_some()) };
         let length = size_of_val(operands);
         // SAFETY: nobody reaches this image before the errand is sent: the one before is acknowledged. The operands fit, since they lie in
         // one stripe.
@@ -81,6 +102,7 @@ impl Window<'_> {
         self.await_errands(part, number)?;
         // SAFETY: the target has written what was there to the image before it acknowledged, and the two are as long.
         unsafe {
+            let length = size_of_val(results);
             let into = NonNull::from(results).cast::<u8>();
             Errand::operands(image).copy_to_nonoverlapping(into, length);
         }

@@ -24,6 +24,8 @@ pub(super) struct Far {
     pub(super) lane: LaneId,
     /// In a dynamic window what it was last looked up to be.
     pub(super) part: Cell<Remote>,
+    /// What errands call that memory.
+    pub(super) within: Cell<u64>,
     pub(super) block: Remote,
     /// This member's trays at the other.
     pub(super) trays: Remote,

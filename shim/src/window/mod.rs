@@ -32,6 +32,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::lmt::Direction;
 use strait_core::progress::{Cursor, Part as Buffer};
 use strait_core::rma::{self, Block, Shape};
+use strait_core::sync::{Step, reached};
 
 pub use attach::Attached;
 pub use epoch::Assert;
@@ -62,14 +63,16 @@ pub enum AtomicityDomain {
     /// accesses ([`Local`]) belong to it.
     Processor,
     /// Locks, each for some of a part's bytes: some part is private memory, or the window spans nodes. The owner reaches its
-    /// part atomically by accumulates alone.
+    /// part atomically by accumulates alone. Devices take them where all have atomics, and the processors of the part's node where
+    /// one has none.
     Locks,
     /// The atomics of the device on numbers of 8 bytes, and locks for shorter ones: the window spans nodes, and its members
-    /// promised [`Accumulates::Single`]. Its owner, too, reaches its part atomically by accumulates alone.
+    /// promised [`Accumulates::Single`], with devices that have atomics. Its owner, too, reaches its part atomically by accumulates alone.
     Device,
 }
 
-/// What the members promise of a window's accumulates. It counts when all of them promise it, and the window spans nodes.
+/// What the members promise of a window's accumulates. It counts when all of them promise it, the window spans nodes, and the devices
+/// have atomics.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Accumulates {
@@ -120,6 +123,8 @@ pub struct Window<'world> {
     group: Group<'world>,
     parts: Box<[Part]>,
     domain: AtomicityDomain,
+    /// The window spans nodes, and some device has no atomics: accumulates to another node are its handler's.
+    handled: bool,
     /// This member's own.
     block: Block,
     epochs: RefCell<Epochs>,
@@ -151,12 +156,18 @@ impl<'world> Window<'world> {
         self.domain
     }
 
-    /// Whether an operation may need the target's processor to come to its end: its calls of the library, or its progress thread. Only
-    /// accumulates do, between nodes, if they are longer than [`Window::hand_over_above`] says.
+    /// Whether an operation may need the target's processor to come to its end: its calls of the library, or its progress thread.
+    /// Only what is done atomically to a member on another node does: if it is longer than [`Window::hand_over_above`] says, and
+    /// whatever it is where a member's device has no atomics, as on iWARP.
     #[must_use]
     pub fn needs_target(&self, operation: Operation) -> bool {
-        let is_handed_over = self.hands_over() && self.own_up_to.get() < usize::MAX;
-        matches!(operation, Operation::Accumulate) && is_handed_over
+        match operation {
+            Operation::Put | Operation::Get => false,
+            Operation::FetchAndOp => self.handled,
+            Operation::Accumulate => {
+                self.handled || (self.hands_over() && self.own_up_to.get() < usize::MAX)
+            }
+        }
     }
 
     /// Bytes and displacement unit of the target's part.
@@ -190,7 +201,9 @@ impl<'world> Window<'world> {
         let Buffer { base, length } = part_of(bytemuck::must_cast_slice(data));
         let (part, offset) = self.locate(target, displacement, length)?;
         // SAFETY: in the part, by `locate`; `data` is borrowed.
-        unsafe { self.copy(part, offset, Direction::Write, base, length) }
+        unsafe { self.copy(part, offset, Direction::Write, base, length) }?;
+        reached(Step::WindowPut);
+        Ok(())
     }
 
     /// Reads from the target's part into `buffer`.
@@ -272,6 +285,7 @@ impl<'world> Window<'world> {
         }
         let rank = *rank;
         rma::flush();
+        reached(Step::WindowFlushing);
         self.poll_sometimes()?;
         let part = self.part(target)?;
         if part.far.is_some() {

@@ -79,7 +79,9 @@ impl Motor<'_> {
         data: Cursor,
         owner: Owner,
     ) -> Result<Sent, StartError> {
-        self.progress_first(destination, key, data.remaining());
+        if self.engine.may_be_asked(destination, key, data.remaining()) {
+            self.progress_first();
+        }
         if self.engine.wants_parcels(destination, data.remaining()) {
             let backed = self.place.map.back_parcels(self.place.rank, destination).is_ok();
             self.engine.parcels_backed(destination, backed);
@@ -98,7 +100,7 @@ impl Motor<'_> {
         sent
     }
 
-    /// Begins to receive. An RTR leaves at once.
+    /// Begins to receive. An RTR leaves at once, and what was announced begins to be read.
     ///
     /// # Safety
     ///
@@ -109,12 +111,14 @@ impl Motor<'_> {
         buffer: Cursor,
         owner: Owner,
     ) -> Result<Received, StartError> {
-        let key = Key::new(pattern.context, pattern.tag);
-        let speculates = self.progress_first(pattern.source, key, buffer.remaining());
+        let announced = self.engine.may_be_announced(pattern.context, buffer.remaining());
+        if announced {
+            self.progress_first();
+        }
         // SAFETY: by the contract.
         let received = unsafe { self.engine.irecv(pattern, buffer, owner) };
         self.serve_wants();
-        if speculates && matches!(received, Ok(Received::Pending(_))) {
+        if announced && matches!(received, Ok(Received::Pending(_))) {
             // An error is met again, and reported, by progress.
             let _ = self.poll_network();
         }
@@ -122,14 +126,10 @@ impl Motor<'_> {
     }
 
     /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
-    /// make a difference. Says whether there was one.
-    fn progress_first(&mut self, peer: Rank, key: Key, length: usize) -> bool {
-        let speculates = self.engine.speculates(peer, key, length);
-        if speculates {
-            // An error is met again, and reported, by the next progress.
-            let _ = self.progress();
-        }
-        speculates
+    /// make a difference.
+    fn progress_first(&mut self) {
+        // An error is met again, and reported, by the next progress.
+        let _ = self.progress();
     }
 
     /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
@@ -212,6 +212,7 @@ impl Motor<'_> {
 #[inline(never)]
 fn poll(engine: &mut ShmEngine, network: &mut network::Device) -> Result<bool, ProgressError> {
     network.poll();
+    network::admit(engine, network)?;
     let moved = engine.poll_network(network)?;
     Ok(network.serve(|rank| engine.gone(rank).is_some())? | moved)
 }

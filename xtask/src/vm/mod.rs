@@ -39,6 +39,9 @@ const JOBS: &str = "
     tests=other_nodes_are_reached_through_the_device_of_the_job
     [ $(/user/window --list --exact $tests | grep -c ': test') = 1 ] || exit 97
     /user/window --exact $tests || exit
+    tests=all_atomics_go_over_the_device_of_the_job
+    [ $(/user/handed --list --exact $tests | grep -c ': test') = 1 ] || exit 97
+    /user/handed --exact $tests || exit
     tests=every_design_works_over_the_device_of_the_job
     [ $(/user/locks --list --exact $tests | grep -c ': test') = 1 ] || exit 97
     /user/locks --exact $tests || exit
@@ -68,6 +71,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
         ("network", program(shell, "test -p strait-tests --test network --no-run")?),
         ("window", program(shell, "test -p strait-tests --test window --no-run")?),
+        ("handed", program(shell, "test -p strait-tests --test handed_over --no-run")?),
         ("locks", program(shell, "test -p strait-tests --test window_locks --no-run")?),
         ("registrations", program(shell, "test -p strait-tests --test registrations --no-run")?),
     ];

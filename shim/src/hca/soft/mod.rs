@@ -5,12 +5,13 @@
 //! `process_vm_writev`. What the device guarantees, and what it does not, is that of a real one: atomics are a load and a
 //! store under the device's own lock, *not* coherent with the processor's; a bad key breaks the connection on both sides.
 //!
-//! Two modes ([`Mode`]): `inline`, where the poster does the work when it posts, and `engine`, where a thread does it, in the
-//! time that a [`TimeModel`] says.
+//! Three modes ([`Mode`]): `inline`, where the poster does the work when it posts, `engine`, where a thread does it, in the
+//! time that a [`TimeModel`] says, and `iwarp`, which is `inline` without what iWARP lacks.
 //!
 //! Nothing here trusts what another process wrote, but for one thing that cannot be checked: the addresses of a region.
 //! The reasons are in `docs/decisions/soft-hca.md`.
 
+mod abroad;
 mod block;
 mod engine;
 mod event;
@@ -51,6 +52,9 @@ use crate::liveness::{attach_self, has_ended};
 pub use fabric::{Fabric, FabricError};
 pub use time::{BadModel, TimeModel};
 
+/// The name of a device's thread.
+pub const THREAD: &str = "strait-hca";
+
 /// Who does the work that is posted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
@@ -59,11 +63,15 @@ pub enum Mode {
     Inline,
     /// A thread of the device, in the time that the model says.
     Engine(TimeModel),
+    /// As [`Mode::Inline`], with no more than iWARP has: there are no atomics and no immediates, writes are not acknowledged, and
+    /// no rank connects to itself.
+    Iwarp,
 }
 
 impl Mode {
     /// The modes that `STRAIT_HCA` can ask for.
-    pub const ALL: [Self; 2] = [Self::Inline, Self::Engine(TimeModel::INFINIBAND_2004)];
+    pub const ALL: [Self; 3] =
+        [Self::Inline, Self::Engine(TimeModel::INFINIBAND_2004), Self::Iwarp];
 
     /// What `STRAIT_HCA` calls it.
     #[must_use]
@@ -71,6 +79,7 @@ impl Mode {
         match self {
             Self::Inline => "soft-inline",
             Self::Engine(_) => "soft-engine",
+            Self::Iwarp => "soft-iwarp",
         }
     }
 }
@@ -79,7 +88,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
-            Self::Inline => Ok(()),
+            Self::Inline | Self::Iwarp => Ok(()),
             Self::Engine(model) => write!(f, ": {model}"),
         }
     }
@@ -89,6 +98,7 @@ impl fmt::Display for Mode {
 #[derive(Debug)]
 pub struct SoftHca {
     shared: Arc<Shared>,
+    mode: Mode,
     engine: Option<Engine>,
     events: Events,
     receives: receive::Posted,
@@ -193,7 +203,7 @@ impl Shared {
 
     /// Waits until nobody reaches into a region any more, whose key is revoked. Who died does not.
     fn quiesce(&self, region: &Region) {
-        for block in (0..self.fabric.ranks()).filter_map(|rank| self.fabric.block(rank)) {
+        for block in self.fabric.blocks() {
             let mut looks = 0_u32;
             while block.access.is_on(self.rank, region.remote_key) {
                 std::thread::yield_now();
@@ -213,7 +223,20 @@ impl SoftHca {
     ///
     /// [`FabricError`] when the file is no fabric, or the rank has a device already.
     pub fn attach(fabric: &OwnedFd, rank: u32, mode: Mode) -> Result<Self, FabricError> {
-        let fabric = Fabric::attach(fabric)?;
+        Self::on(Fabric::attach(fabric)?, rank, mode)
+    }
+
+    /// A device on a fabric of its own. It reaches all others of this user on this host that are made so, by their addresses.
+    ///
+    /// # Errors
+    ///
+    /// [`FabricError`] when there is no memory for it, or the process has made too many.
+    pub fn alone(mode: Mode) -> Result<Self, FabricError> {
+        let (fabric, rank) = Fabric::alone()?;
+        Self::on(fabric, rank, mode)
+    }
+
+    fn on(fabric: Fabric, rank: u32, mode: Mode) -> Result<Self, FabricError> {
         let ranks = fabric.ranks();
         let block = fabric.block(rank).ok_or(FabricError::Rank { rank, ranks })?;
         if block.liveness.state() != Life::Unborn {
@@ -228,7 +251,7 @@ impl SoftHca {
         let witness = Witness::publish(&block.liveness, rank);
         let salt = crate::segment::nonce()? as u32;
         let model = match mode {
-            Mode::Inline => TimeModel::NONE,
+            Mode::Inline | Mode::Iwarp => TimeModel::NONE,
             Mode::Engine(model) => model,
         };
         let device =
@@ -245,11 +268,13 @@ impl SoftHca {
         let engine = matches!(mode, Mode::Engine(_)).then(|| Engine::start(&shared)).transpose()?;
         Ok(Self {
             shared,
+            mode,
             engine,
             events,
             receives: receive::Posted::new(),
             free: (0..CONNECTIONS).collect(),
-            opened: 0,
+            // What was said of a device that is gone is not said of another with its number.
+            opened: salt,
             _witness: witness,
         })
     }
@@ -268,6 +293,7 @@ impl SoftHca {
 
 impl Hca for SoftHca {
     fn capabilities(&self) -> Capabilities {
+        let is_iwarp = self.mode == Mode::Iwarp;
         Capabilities {
             inline: work::INLINE as u32,
             pieces: work::PIECES as u32,
@@ -276,9 +302,9 @@ impl Hca for SoftHca {
             depth: queue::DEPTH,
             receives: RECEIVES,
             message: work::MESSAGE,
-            atomics: Atomics::Hca,
-            immediate: true,
-            acknowledged: true,
+            atomics: if is_iwarp { Atomics::None } else { Atomics::Hca },
+            immediate: !is_iwarp,
+            acknowledged: !is_iwarp,
             ordered_bytes: reach::ORDERED,
         }
     }
@@ -300,7 +326,7 @@ impl Hca for SoftHca {
     }
 
     fn open(&mut self, peer: u32) -> Result<(Connection, Address), HcaError> {
-        if peer >= self.shared.fabric.ranks() {
+        if !self.shared.fabric.may_have(peer) {
             return Err(HcaError::Unreachable { peer });
         }
         let index = self.free.pop_front().ok_or(HcaError::Connections { limit: CONNECTIONS })?;
@@ -320,12 +346,13 @@ impl Hca for SoftHca {
         let mut device = self.shared.device();
         let link = device.queues.link(connection).ok_or(unknown)?;
         let fabric = &self.shared.fabric;
-        let peer = EndId::from_address(address, fabric.nonce());
-        let Some((peer, block)) = peer.and_then(|peer| Some((peer, fabric.block(peer.rank)?)))
-        else {
+        let Some((peer, block)) = fabric.find(address) else {
             return Err(HcaError::Unreachable { peer: u32::MAX });
         };
         let unreachable = HcaError::Unreachable { peer: peer.rank };
+        if self.mode == Mode::Iwarp && peer.rank == self.shared.rank {
+            return Err(unreachable);
+        }
         if link.far.is_none_or(|far| far.end != peer) {
             let pid = find(&block.liveness, peer.rank).ok_or(unreachable)?;
             link.far = Some(Far { end: peer, pid });
@@ -359,6 +386,9 @@ impl Hca for SoftHca {
         connection: Connection,
         request: &WorkRequest<'_>,
     ) -> Result<(), PostError> {
+        if !self.capabilities().has(&request.operation) {
+            return Err(PostError::Unsupported);
+        }
         let mut work = Work::new(request)?;
         let mut device = self.shared.device();
         let link = device.queues.link(connection).ok_or(PostError::NotConnected)?;

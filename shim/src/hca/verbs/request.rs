@@ -6,9 +6,7 @@ use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::ibv_send_flags as flag;
 use rdma_mummy_sys::ibv_wc_opcode as done;
 use rdma_mummy_sys::ibv_wr_opcode as code;
-use strait_core::hca::{
-    Atomics, Capabilities, Done, Operation, Piece, PostError, Remote, WorkRequest,
-};
+use strait_core::hca::{Capabilities, Done, Operation, Piece, PostError, Remote, WorkRequest};
 
 /// Pieces of one request at most, whatever the device could gather.
 pub(super) const PIECES: usize = 4;
@@ -22,16 +20,17 @@ pub(super) struct Pieces {
 impl Pieces {
     /// The pieces of `operation`, if the device takes so many and so much.
     pub(super) fn new(request: &WorkRequest<'_>, device: &Capabilities) -> Result<Self, PostError> {
+        if !device.has(&request.operation) {
+            return Err(PostError::Unsupported);
+        }
         let pieces = match &request.operation {
-            Operation::Write { from, .. } | Operation::Send { from } => *from,
-            Operation::WriteImmediate { from, .. } if device.immediate => *from,
+            Operation::Write { from, .. }
+            | Operation::WriteImmediate { from, .. }
+            | Operation::Send { from } => *from,
             Operation::Read { into, .. } => *into,
-            Operation::CompareAndSwap { result, .. } | Operation::FetchAndAdd { result, .. }
-                if device.atomics != Atomics::None =>
-            {
+            Operation::CompareAndSwap { result, .. } | Operation::FetchAndAdd { result, .. } => {
                 core::slice::from_ref(result)
             }
-            _ => return Err(PostError::Unsupported),
         };
         let limit = match request.operation {
             Operation::Read { .. } => device.read_pieces,
@@ -54,6 +53,20 @@ impl Pieces {
             count += 1;
         }
         Ok(Self { list, count })
+    }
+
+    /// The piece of a request that has one.
+    pub(super) fn only(&self) -> Option<ibv::ibv_sge> {
+        // SAFETY: as many are written as are counted.
+        (self.count == 1).then(|| unsafe { self.list[0].assume_init() })
+    }
+
+    /// Makes two pieces of `only`; the first has `length` bytes.
+    pub(super) fn cut(&mut self, only: ibv::ibv_sge, length: u32) {
+        let (addr, rest) = (only.addr + u64::from(length), only.length - length);
+        self.list[0].write(ibv::ibv_sge { length, ..only });
+        self.list[1].write(ibv::ibv_sge { addr, length: rest, ..only });
+        self.count = 2;
     }
 
     /// `request` in the library's form, with `number` for its completion. It refers to `self`. On iWARP nothing overtakes a

@@ -73,6 +73,11 @@ impl Opening {
         Some(WindowError::LockDesign { rank: *rank })
     }
 
+    /// Whether every member's device has atomics, or none is needed.
+    pub(in crate::window) fn have_atomics(cards: &[Card]) -> bool {
+        cards.iter().all(|card| card.lock & ATOMICS != 0)
+    }
+
     /// What the window has when all have agreed.
     pub(in crate::window) fn open(
         self,
@@ -84,9 +89,8 @@ impl Opening {
     ) -> Result<Passive, Error> {
         let world = group.world();
         let asked = self.design;
-        let have_atomics = cards.iter().all(|card| card.lock & ATOMICS != 0);
         let design = match asked {
-            design if have_atomics || design.is_managed() => design,
+            design if Self::have_atomics(cards) || design.is_managed() => design,
             _ => LockDesign::TwoSided,
         };
         let way = match design {
