@@ -273,6 +273,9 @@ impl Sender {
             let all = Claim { least: span.grains(), most: span.grains(), ..self.share(span) };
             let Some(grains) = descriptor.chunks.claim(all) else { return Ok(None) };
             self.ours = span.bytes(grains)?.into();
+            // When all before is done, the receiver is moving nothing, and nothing is left for it to claim.
+            let done = descriptor.chunks.done(self.home.generation, span.grains())?;
+            self.alone |= done == grains.first;
         }
         let Bytes { first: offset, end } = *self.next_bytes();
         Ok(Some(Piece {

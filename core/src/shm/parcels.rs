@@ -6,7 +6,8 @@
 //! parcel the message came in, and each line of it crosses from core to core once a message.
 //!
 //! Each rank of the pair begins with half of them. It fills those with the lowest numbers first, so that parcels that go to
-//! and fro are few and stay in the caches. A packet may name several at once, a *run* of consecutive ones. A rank that only sends runs out of them, and its messages take other ways.
+//! and fro are few and stay in the caches. A packet may name several at once, a *run* of consecutive ones. A rank that only
+//! sends runs out of them, and its messages take other ways.
 //!
 //! What hands a parcel over is the packet that names it, a line or a cell: that is published by a release, which comes after
 //! the sender's writes to the parcel and after its reads of what was in it before, and found by an acquire. A packet may also
