@@ -355,6 +355,12 @@ impl Port {
         self.world.with_network(|network| network.is_done(rank, number)).unwrap_or(false)
     }
 
+    /// Whether a write that is over is in the peer's memory. Where it is not, a message behind it comes after it.
+    #[must_use]
+    pub fn acknowledges(&self) -> bool {
+        self.world.with_network(|network| network.acknowledges()).unwrap_or(true)
+    }
+
     /// Leaves the universe: waits until everything that was sent has been handed over, then says so to the peers.
     ///
     /// # Errors

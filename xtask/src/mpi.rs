@@ -1,7 +1,8 @@
-//! Unmodified MPIs over Strait: the provider of libfabric under MPICH, Open MPI and Intel MPI, as Python's packages have them.
+//! Unmodified MPIs over Strait: the provider of libfabric under MPICH, Open MPI and Intel MPI, as Python's packages and Debian have them.
 //!
-//! Each is installed into an environment of its own below the target directory, once.
+//! Each of Python's is installed into an environment of its own below the target directory, once.
 
+mod debian;
 mod nodes;
 
 use core::time::Duration;
@@ -60,6 +61,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         MPIS.iter().map(|mpi| (mpi.name, programs(shell, mpi, &provider))).collect();
     parts.push(("mpi4py", mpi4py(shell, &provider)));
     parts.push(("nodes", nodes::run(shell, &provider)));
+    parts.push(("Debian", debian::run(shell, &provider)));
     parts.push(("/dev/shm", nothing_is_left()));
     stop::all(parts)
 }
@@ -180,26 +182,33 @@ fn launch<'a>(
     (home, provider): (&Path, &Path),
     ranks: &str,
 ) -> Result<Step<'a>, Stop> {
+    let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(home.join("bin/mpiexec"));
+    let options = mpi.options.split_whitespace().chain(ranks.split_whitespace());
+    let step = route(shell, options.fold(step, Step::arg), mpi.name, provider)?;
+    // One that does not look for its own library.
+    let library: OsString = home.join("lib").into();
+    Ok(step.env("LD_LIBRARY_PATH", library).env("I_MPI_ROOT", home))
+}
+
+/// A job of `mpi`'s in the environment that `strait mpi-env` prints.
+fn route<'a>(
+    shell: &Shell,
+    mut step: Step<'a>,
+    mpi: &str,
+    provider: &Path,
+) -> Result<Step<'a>, Stop> {
     let strait = provider.join("strait");
-    let asked = shell.step(strait, "mpi-env --provider").arg(provider).arg(mpi.name);
+    let asked = shell.step(strait, "mpi-env --provider").arg(provider).arg(mpi);
     let variables = asked.stdout()?;
-    let mut step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(home.join("bin/mpiexec"));
-    for option in mpi.options.split_whitespace().chain(ranks.split_whitespace()) {
-        step = step.arg(option);
-    }
     for line in variables.lines() {
         let variable = line.strip_prefix("export ").and_then(|rest| rest.split_once('='));
         let (name, value) =
             variable.ok_or_else(|| Stop::Failed(format!("`strait mpi-env` says {line:?}")))?;
         step = step.env(name, value.trim_matches('\''));
     }
-    // Those that refuse to run for root unless they are told twice, and one that does not look for its own library.
-    let library: OsString = home.join("lib").into();
-    Ok(step
-        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-        .env("LD_LIBRARY_PATH", library)
-        .env("I_MPI_ROOT", home))
+    // One that refuses to run for root unless it is told twice.
+    let root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+    Ok(root.into_iter().fold(step, |step, name| step.env(name, "1")))
 }
 
 /// A Python environment with these packages, made when it is first asked for.

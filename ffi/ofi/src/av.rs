@@ -6,7 +6,7 @@ use core::ffi::{c_char, c_void};
 use strait::port::Contact;
 
 use crate::abi::{ADDR_UNSPEC, AvAttr, FiAddr, Fid, OpsAv, Status, absent, class, errno, flag};
-use crate::domain::Domain;
+use crate::domain::{Domain, failed};
 use crate::endpoint::Endpoint;
 use crate::object::{self, Object};
 use crate::wire::Name;
@@ -72,7 +72,7 @@ impl Av {
         let name = Name::parse(bytes)?;
         // SAFETY: a domain outlives what was made in it.
         let universe = unsafe { &*self.domain }.universe();
-        let number = universe.number(name.contact)?;
+        let number = universe.number(name.contact).map_err(|error| failed(&error)).ok()?;
         for endpoint in self.endpoints.borrow().iter() {
             // SAFETY: it is open, or it would have detached itself.
             unsafe { &**endpoint }.meet(number).ok()?;

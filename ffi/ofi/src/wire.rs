@@ -47,6 +47,10 @@ pub(crate) enum Kind {
     Ask = 8,
     /// The answer: that key in place of the tag, and an [`Opened`].
     Open = 9,
+    /// Whether what was written before is there; a number stands in place of the tag.
+    Prove = 10,
+    /// It is: the same number.
+    Proved = 11,
 }
 
 /// The head has data for its receiver's completion.
@@ -76,6 +80,8 @@ impl Kind {
             7 => Self::AtomicDone,
             8 => Self::Ask,
             9 => Self::Open,
+            10 => Self::Prove,
+            11 => Self::Proved,
             _ => return None,
         })
     }

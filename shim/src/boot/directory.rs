@@ -1,13 +1,14 @@
 //! Whom a process knows that is not of its universe.
 
 use core::hash::{Hash, Hasher};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::ops::Range;
 use std::hash::DefaultHasher;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
 use strait_core::layout::Segment;
 
+use super::BootError;
 use crate::{Rank, topology};
 
 /// A process as others know it.
@@ -102,24 +103,30 @@ impl Directory {
         self.first..self.end
     }
 
-    /// The number of a process, a new one if need be. `None`: no number is left, or there is no such process, or no way there.
-    pub(crate) fn number(&self, contact: Contact) -> Option<Rank> {
-        if contact.nonce == self.nonce {
-            return (contact.rank < self.first).then_some(contact.rank);
+    /// The number of a process, a new one if need be.
+    ///
+    /// # Errors
+    ///
+    /// [`BootError::Acquaintances`], [`BootError::OtherHost`], [`BootError::NoSuchRank`].
+    pub(crate) fn number(&self, contact: Contact) -> Result<Rank, BootError> {
+        let Contact { nonce, rank, host, address } = contact;
+        if nonce == self.nonce {
+            return if rank < self.first { Ok(rank) } else { Err(BootError::NoSuchRank { rank }) };
         }
-        if contact.address.is_none() && contact.host != self.host {
-            return None;
+        if address.is_none() && host != self.host {
+            return Err(BootError::OtherHost);
         }
         let mut contacts = self.contacts.lock().unwrap_or_else(PoisonError::into_inner);
         let known = contacts.iter().position(|known| *known == contact);
         let place = known.unwrap_or(contacts.len()) as Rank;
-        if place >= self.end - self.first {
-            return None;
+        let most = self.end - self.first;
+        if place >= most {
+            return Err(BootError::Acquaintances { most });
         }
         if known.is_none() {
             contacts.push(contact);
         }
-        Some(self.first + place)
+        Ok(self.first + place)
     }
 
     /// The process elsewhere that has this number.
@@ -140,8 +147,9 @@ mod tests {
         let [own, none, a, b, c] = [(7, 1), (7, 2), (8, 1), (8, 0), (9, 1)]
             .map(|(nonce, rank)| Contact { nonce, rank, host, address: None });
         let abroad = Contact { host: 6, ..c };
-        assert_eq!((directory.number(own), directory.number(none)), (Some(1), None));
-        let numbers = [a, abroad, b, a, c, b].map(|contact| directory.number(contact));
+        let number = |contact| directory.number(contact).ok();
+        assert_eq!((number(own), number(none)), (Some(1), None));
+        let numbers = [a, abroad, b, a, c, b].map(number);
         assert_eq!(numbers, [Some(2), None, Some(3), Some(2), None, Some(3)]);
         let contacts = [1, 2, 3, 4].map(|number| directory.contact(number));
         assert_eq!(contacts, [None, Some(a), Some(b), None]);
@@ -153,7 +161,7 @@ mod tests {
             Directory { nonce: 7, host: 5, first: 2, end: 4, contacts: Mutex::default() };
         let address = Some(SocketAddr::from(([10, 0, 0, 1], 77)));
         let there = Contact { nonce: 8, rank: 0, host: 6, address };
-        assert_eq!(directory.number(there), Some(2));
+        assert_eq!(directory.number(there).ok(), Some(2));
     }
 
     #[test]

@@ -12,8 +12,9 @@
 //! A process whose device reaches this host alone listens at an abstract Unix socket, one whose device reaches further at a TCP port, which
 //! its name tells. Two that call each other show the same cards twice. Nobody waits in here: what is not there yet is looked for again.
 
+use core::net::{Ipv4Addr, SocketAddr};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;

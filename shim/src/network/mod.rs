@@ -38,6 +38,7 @@ use lanes::Lanes;
 use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
+use crate::hca::Device;
 use crate::hca::cq::{EventDriven, Events};
 use crate::segment::{Heap, Mapping};
 use crate::{Nodes, Rank};
@@ -235,7 +236,7 @@ impl<H: Hca> Network<H> {
                     }
                     Some(Owner::Lane(id)) => match completion.result {
                         Ok(Done::Receive { .. }) => self.errand_came(id),
-                        _ => self.lanes.handle(id, completion),
+                        _ => self.lanes.handle(id, completion, &mut self.device),
                     },
                     None => {}
                 }
@@ -249,6 +250,11 @@ impl<H: Hca> Network<H> {
     /// What atomics the device has.
     pub(crate) fn atomics(&self) -> Atomics {
         self.device.capabilities().atomics
+    }
+
+    /// Whether a request that is done is at its target.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.device.capabilities().acknowledged
     }
 
     /// True when everything that was put has reached the memory of its destination, or never will.
@@ -389,6 +395,11 @@ impl JobNetwork {
     /// The device, and what it keeps registered.
     pub(crate) const fn device(&mut self) -> &mut JobDevice {
         &mut self.device
+    }
+
+    /// Whether the devices of the job have threads of their own.
+    pub(crate) const fn has_threads(&self) -> bool {
+        matches!(self.device.device(), Device::Soft(device) if device.has_thread())
     }
 
     /// Has what lies in `heap` stay registered.

@@ -39,7 +39,7 @@ enum Stranger {
     /// It may be talked to, and has not been.
     Named,
     /// Our end of the link is open, and has this card.
-    Linked(Card, Option<Call>),
+    Linked(Card, Option<Box<Call>>),
     /// It does not answer, or has left.
     Gone,
 }
@@ -76,7 +76,7 @@ impl Strangers {
         let mut answers = Vec::new();
         for (rank, stranger) in self.directory.numbers().zip(&mut self.known) {
             if let Stranger::Linked(_, call @ Some(_)) = stranger
-                && let Some(card) = call.as_mut().map(Call::poll).unwrap_or(Ok(None)).transpose()
+                && let Some(card) = call.as_mut().and_then(|call| call.poll().transpose())
             {
                 *call = None;
                 answers.push((rank, card.ok()));
@@ -123,7 +123,7 @@ impl<H: Hca> Network<H> {
         let opened = self.open_end(rank).ok();
         let Some(strangers) = &mut self.strangers else { return };
         let linked = opened.zip(strangers.directory.contact(rank)).map(|(card, to)| {
-            Stranger::Linked(card, Some(Call::new(&strangers.door.own(), to, &card)))
+            Stranger::Linked(card, Some(Box::new(Call::new(&strangers.door.own(), to, &card))))
         });
         if let Some(stranger) = strangers.get_mut(rank) {
             *stranger = linked.unwrap_or(Stranger::Gone);
@@ -152,7 +152,7 @@ impl<H: Hca> Network<H> {
     /// Somebody wants to be connected. Whom we cannot serve hears no answer.
     fn welcome(&mut self, hello: &Hello) {
         let Some(strangers) = &mut self.strangers else { return };
-        let Some(rank) = strangers.directory.number(hello.from) else { return };
+        let Ok(rank) = strangers.directory.number(hello.from) else { return };
         strangers.meet(rank);
         if strangers.is_named(rank) {
             let opened = self.open_end(rank);

@@ -71,7 +71,7 @@ fn who_is_named_by_nobody_is_met_at_the_door() {
         let id = send(&a, to, &mut sent);
         let status = until([&a, &b], || b.test(asked)).unwrap();
         assert_eq!((status.bytes, &got), (length, &sent));
-        assert_eq!(there.number(a.contact()), Some(status.source), "a number for each");
+        assert_eq!(there.number(a.contact()).unwrap(), status.source, "a number for each");
         until([&a, &b], || a.test(id)).unwrap();
         let asked = receive(&a, to, &mut back);
         let id = send(&b, status.source, &mut got);
@@ -85,7 +85,7 @@ fn who_is_named_by_nobody_is_met_at_the_door() {
 #[test]
 fn calls_that_cross_make_one_connection() {
     let [(here, a), (there, b)] = apart("cross");
-    let [to_b, to_a] = [here.number(b.contact()), there.number(a.contact())].map(Option::unwrap);
+    let [to_b, to_a] = [here.number(b.contact()), there.number(a.contact())].map(Result::unwrap);
     a.meet(to_b).unwrap();
     b.meet(to_a).unwrap();
     let (mut from_a, mut from_b, mut at_a, mut at_b) = ([1; 9], [2; 9], [0; 9], [0; 9]);

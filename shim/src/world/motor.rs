@@ -15,7 +15,7 @@ use crate::liveness::Watch;
 use crate::network::Network;
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
-use crate::window::Desks;
+use crate::window::{Baselines, Desks};
 use crate::{Error, Rank};
 
 /// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
@@ -46,12 +46,14 @@ pub(super) struct Gear {
     pub(super) cma: Cma,
     /// The lock managers of windows.
     pub(super) desks: Desks,
+    /// The windows by messages.
+    pub(super) baselines: Baselines,
 }
 
 /// All of it, for whoever has it now.
-pub(super) struct Motor<'a> {
+pub(crate) struct Motor<'a> {
     pub(super) place: &'a Place,
-    pub(super) engine: &'a mut ShmEngine,
+    pub(crate) engine: &'a mut ShmEngine,
     pub(super) gear: &'a mut Gear,
 }
 
@@ -63,8 +65,9 @@ impl Motor<'_> {
         let carried = self.move_large();
         let far = self.poll_network();
         let served = if self.gear.desks.is_open() { self.serve_desks() } else { Ok(false) };
+        let packed = if self.gear.baselines.is_open() { self.serve_baselines() } else { Ok(false) };
         self.serve_wants();
-        Ok(moved? | carried? | far? | served?)
+        Ok(moved? | carried? | far? | served? | packed?)
     }
 
     /// Begins to send, after parcels or copy ring are backed if the message is the first that wants them.
@@ -72,7 +75,7 @@ impl Motor<'_> {
     /// # Safety
     ///
     /// As for [`ShmEngine::isend`].
-    pub(super) unsafe fn isend(
+    pub(crate) unsafe fn isend(
         &mut self,
         destination: Rank,
         key: Key,
@@ -105,7 +108,7 @@ impl Motor<'_> {
     /// # Safety
     ///
     /// As for [`ShmEngine::irecv`].
-    pub(super) unsafe fn irecv(
+    pub(crate) unsafe fn irecv(
         &mut self,
         pattern: Pattern,
         buffer: Cursor,
@@ -165,6 +168,16 @@ impl Motor<'_> {
     fn serve_desks(&mut self) -> Result<bool, ProgressError> {
         let Gear { network, desks, .. } = &mut *self.gear;
         desks.serve(self.engine, network.as_deref_mut(), self.place.rank)
+    }
+
+    /// Carries out what was asked for by messages, and sends what is to leave.
+    #[inline(never)]
+    fn serve_baselines(&mut self) -> Result<bool, ProgressError> {
+        // What sends and receives may make progress first, which finds none.
+        let mut baselines = core::mem::take(&mut self.gear.baselines);
+        let served = baselines.serve(self);
+        self.gear.baselines = baselines;
+        served
     }
 
     /// Sees to it that what comes from other nodes makes an event. False: not yet.

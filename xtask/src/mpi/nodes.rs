@@ -11,7 +11,7 @@ use crate::stop::{self, Stop};
 const TWO_NODES: (&str, &str) = ("STRAIT_NODES", "2");
 
 /// The software devices.
-const DEVICES: [&str; 2] = ["soft-inline", "soft-engine"];
+const DEVICES: [&str; 3] = ["soft-inline", "soft-engine", "soft-iwarp"];
 
 /// Of mpi4py's own tests those that take little time.
 const PYTHON_TESTS: [&str; 3] = ["-itest_p2p_obj", "-itest_p2p_buf_matched", "-itest_rma_nb"];

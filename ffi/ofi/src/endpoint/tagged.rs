@@ -175,7 +175,7 @@ impl Endpoint {
         let receive = Receive::new(buffer, context, self.rx.quiet(flags), multi);
         if self.is_mine_alone() && !multi {
             let mut traffic = self.traffic.borrow_mut();
-            if traffic.may_post(Lane::Tagged) {
+            if traffic.may_post(Lane::Tagged, source) {
                 traffic.post(Lane::Tagged, pattern, receive);
                 return 0;
             }

@@ -58,6 +58,8 @@ impl Traffic {
             Kind::AtomicDone => self.finish_atomic(head, body),
             Kind::Ask => self.serve_ask(source, head.tag),
             Kind::Open => self.take_open(source, head.tag, body),
+            Kind::Prove => self.serve_prove(source, head),
+            Kind::Proved => self.take_proved(source, head.tag),
             Kind::Msg | Kind::Tagged => {}
         }
     }

@@ -11,7 +11,7 @@ use strait_core::progress::{Cursor, Fault, Part, Received, RequestId};
 use super::{Body, Kept, Lane, Op, Pending, SharedMulti, Traffic, errno_of};
 use crate::abi::{CqEntry, Ssize, errno, flag};
 use crate::buffer::Buffer;
-use crate::matching::{Pattern, Seat, Waiting};
+use crate::matching::{ANY_SOURCE, Pattern, Seat, Waiting};
 use crate::wire::{Away, DATA, HAS_DATA, Head, Kind, WANTS_ACK};
 
 /// A receive that waits for its message.
@@ -64,10 +64,11 @@ pub(crate) enum Look {
 }
 
 impl Traffic {
-    /// Whether no message waits, so that a receive for one message can only be posted.
+    /// Whether a receive from `source` for one message can only be posted: no message waits, and nobody has to be called.
     #[inline(always)]
-    pub(crate) fn may_post(&self, lane: Lane) -> bool {
-        self.lanes[lane as usize].is_all_taken()
+    pub(crate) fn may_post(&self, lane: Lane, source: u32) -> bool {
+        let near = source == ANY_SOURCE || !self.port.is_elsewhere(source);
+        near && self.lanes[lane as usize].is_all_taken()
     }
 
     /// Posts a receive that no message waits for.

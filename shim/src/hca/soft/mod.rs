@@ -285,6 +285,12 @@ impl SoftHca {
         self.shared.rank
     }
 
+    /// Whether a thread of its own carries out what is posted.
+    #[must_use]
+    pub const fn has_thread(&self) -> bool {
+        self.engine.is_some()
+    }
+
     /// How far this side's end is; peers break it.
     fn stage(&self, end: EndId) -> Stage {
         self.shared.block().connections[end.index as usize].stage(end.generation)
