@@ -55,6 +55,37 @@ fn an_epoch_ends_when_all_of_its_operations_have() {
     }
 }
 
+/// In a window that spans nodes the device accumulates on the node, too, and the processor says that the epoch has ended.
+#[test]
+fn on_a_node_the_end_of_an_epoch_does_not_overtake_the_device() {
+    let name = "on_a_node_the_end_of_an_epoch_does_not_overtake_the_device";
+    Ranks::new(3, name).on_nodes(2).with("STRAIT_HCA", "soft-engine").run(|world| {
+        let all = world.endpoint().group(&[0, 1, 2]).unwrap();
+        for promise in [Accumulates::Any, Accumulates::Single] {
+            let window = all.allocate_window_for(64, 8, promise).unwrap();
+            for round in 1..=100_u64 {
+                match world.rank() {
+                    0 => {
+                        window.start(&[1], Assert::NONE).unwrap();
+                        window.accumulate(&[1_u64, 2, 3], 1, 0, Op::Sum).unwrap();
+                        window.complete().unwrap();
+                    }
+                    1 => {
+                        window.post(&[0], Assert::NONE).unwrap();
+                        while !window.test().unwrap() {}
+                        let found: [u64; 3] = [0, 8, 16].map(|at| window.local().load(at).unwrap());
+                        assert_eq!(found, [1, 2, 3].map(|each| each * round));
+                    }
+                    _ => {}
+                }
+            }
+            window.free().unwrap();
+        }
+        drop(all);
+        world.finalize().unwrap();
+    });
+}
+
 #[test]
 fn an_origin_waits_for_the_post_and_not_before_it_has_to() {
     for nodes in [1, 2] {
