@@ -3,22 +3,28 @@
 //! What [`crate::Endpoint`] and [`crate::Scope`] promise by borrows is here a contract of unsafe functions, operations are numbers,
 //! and a caller that waits does so in its own loop.
 
+use core::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
 
+use strait_core::hca::{Access, Region};
 use strait_core::lmt::Direction;
 use strait_core::matching::Pattern;
 use strait_core::progress::{
-    Bypass, Cursor, Gone, Outcome, Owner, Received, RequestId, Sent, StartError, Status, Want,
+    Begun, Bypass, Channel, Cursor, Direct, Gone, Outcome, Owner, Part, Received, RequestId, Sent,
+    StartError, Status, Want,
 };
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
 
-use crate::boot::Universe;
+pub use crate::boot::Contact;
+use crate::boot::{self, Universe};
 pub use crate::cma::Piece;
+use crate::hca::Choice;
+use crate::network::{self, Door, Strangers};
 use crate::nodes::Nodes;
 use crate::world::World;
-use crate::{Error, Rank, env, liveness};
+use crate::{Error, NetworkError, Rank, env, liveness};
 
 /// Of all operations of a port.
 const OWNER: Owner = Owner::UNSCOPED;
@@ -27,7 +33,14 @@ const OWNER: Owner = Owner::UNSCOPED;
 #[derive(Debug)]
 pub struct Port {
     world: World,
+    contact: Contact,
+    /// Until there is a network.
+    lobby: RefCell<Option<Strangers>>,
+    looks: Cell<u32>,
 }
+
+/// Polls between two looks at the door, where nobody elsewhere is known.
+const LOOKS: u32 = 64;
 
 impl Universe {
     /// Claims a rank of this universe for the caller.
@@ -36,11 +49,25 @@ impl Universe {
     ///
     /// [`Error::Boot`] when there is no room or no memory; [`Error::Environment`] when a `STRAIT_*` variable is unusable.
     pub fn port(&self) -> Result<Port, Error> {
+        // A software device reaches no other host.
+        self.port_with(matches!(env::hca()?, Some(Choice::Verbs(_))))
+    }
+
+    /// As [`Universe::port`], with a door that is open to other hosts or is not.
+    fn port_with(&self, open: bool) -> Result<Port, Error> {
         let (tuning, cpus) = (env::tuning()?, env::cpus()?);
         let rank = self.claim()?;
         let map = Arc::clone(self.map());
         let nodes = Nodes::one(map.segment().ranks());
-        Ok(Port { world: World::alone(map, rank, nodes, cpus, tuning)? })
+        let mut world = World::alone(map, rank, nodes, cpus, tuning)?;
+        // Of those elsewhere nobody would wake it.
+        world.set_idle(std::thread::yield_now);
+        let own = Contact { nonce: self.nonce(), rank, host: boot::host(), address: None };
+        let door = Door::open(own, open).map_err(NetworkError::Door)?;
+        let contact = door.own();
+        let config = network::config(env::ring()?);
+        let lobby = Strangers::new(config, door, Arc::clone(self.directory()));
+        Ok(Port { world, contact, lobby: RefCell::new(Some(lobby)), looks: Cell::new(0) })
     }
 }
 
@@ -52,7 +79,13 @@ impl Port {
         self.world.rank()
     }
 
-    /// Ranks that the universe has room for.
+    /// What others have to know of this process.
+    #[must_use]
+    pub const fn contact(&self) -> Contact {
+        self.contact
+    }
+
+    /// Numbers that processes may have: the first half are ranks of the universe, the others are of processes elsewhere.
     #[must_use]
     pub const fn room(&self) -> u32 {
         self.world.size()
@@ -62,6 +95,51 @@ impl Port {
     #[must_use]
     pub fn is_claimed(&self, rank: Rank) -> bool {
         liveness::is_born(&self.world.segment(), rank)
+    }
+
+    /// Says that `rank`, which [`Universe::number`] gave, may be talked to. To be said before the first operation with it. The connection to one
+    /// elsewhere is made with the first message.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Network`]: it is elsewhere, and there is no way out of this universe.
+    pub fn meet(&self, rank: Rank) -> Result<(), Error> {
+        if self.is_elsewhere(rank) {
+            self.enter_network()?;
+        }
+        self.world.meet(rank)
+    }
+
+    /// Connects to `rank` before there is a message for it, if it is elsewhere: for who waits for it, and wants to hear of its end.
+    pub fn call(&self, rank: Rank) {
+        if self.is_elsewhere(rank) {
+            // Who cannot be called is gone, which the next progress says.
+            self.world.with_network(|network| network.call(rank));
+        }
+    }
+
+    /// Whether the process that has this number is of another universe.
+    #[inline]
+    #[must_use]
+    pub const fn is_elsewhere(&self, rank: Rank) -> bool {
+        rank >= self.world.size() / 2
+    }
+
+    fn enter_network(&self) -> Result<(), Error> {
+        let lobby = self.lobby.take();
+        lobby.map_or(Ok(()), |strangers| self.world.enter_network(strangers))
+    }
+
+    /// Lets in who calls from elsewhere, if it is the first.
+    fn attend(&self) -> Result<(), Error> {
+        self.looks.set(self.looks.get().wrapping_add(1));
+        if !self.looks.get().is_multiple_of(LOOKS) {
+            return Ok(());
+        }
+        let mut lobby = self.lobby.borrow_mut();
+        let called = lobby.as_mut().is_some_and(|strangers| strangers.door.is_called());
+        drop(lobby);
+        if called { self.enter_network() } else { Ok(()) }
     }
 
     /// Sends a message of a few bytes if that can be done at once. As [`strait_core::progress::Engine::send_short`].
@@ -90,6 +168,13 @@ impl Port {
     #[inline]
     pub fn take_next_medium(&self, source: Rank, want: Want, buffer: &mut [u8]) -> Bypass {
         self.world.short_ways().take_next_medium(source, want, buffer)
+    }
+
+    /// As [`strait_core::progress::Engine::has_next`].
+    #[inline(always)]
+    #[must_use]
+    pub fn has_next(&self, source: Rank) -> bool {
+        self.world.short_ways().has_next(source)
     }
 
     /// As [`strait_core::progress::Engine::serve_context`].
@@ -186,6 +271,7 @@ impl Port {
     ///
     /// [`Error::Corrupt`], [`Error::OutOfMemory`].
     pub fn poll(&self) -> Result<(), Error> {
+        self.attend()?;
         self.world.poll()
     }
 
@@ -210,7 +296,9 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn is_told_to_keep(&self, destination: Rank) -> bool {
-        self.world.short_ways().is_told_to_keep(destination)
+        let engine = self.world.short_ways();
+        engine.is_told_to_keep(destination)
+            || self.is_elsewhere(destination) && engine.is_told_to_keep_from_afar(destination)
     }
 
     /// Copies pieces between this process's memory and that of `peer`, all of them, by the kernel.
@@ -233,6 +321,46 @@ impl Port {
         unsafe { self.world.turn().cma().copy(&segment, peer, direction, pieces) }
     }
 
+    /// Registers memory with the device that reaches processes elsewhere. `None`: there is none, or the system does not let it.
+    ///
+    /// # Safety
+    ///
+    /// The memory stays until [`Port::release`], and is nobody else's while a transfer that names it is under way.
+    #[must_use]
+    pub unsafe fn register(&self, part: Part, access: Access) -> Option<Region> {
+        // SAFETY: by the contract.
+        self.world.with_network(|network| unsafe { network.register(part, access) }).flatten()
+    }
+
+    /// Gives a registration back. No transfer that is under way uses it.
+    pub fn release(&self, region: Region) {
+        self.world.with_network(|network| network.release(region));
+    }
+
+    /// Begins to move bytes between registered memory of this process and of `rank`, which is elsewhere: all, or the first of them. `None`: not now.
+    /// A message that is sent when a write is over is behind it.
+    ///
+    /// # Safety
+    ///
+    /// The memory is registered here under the key, and valid for the device until [`Port::is_transferred`], or until the peer is [gone](Port::gone).
+    #[must_use]
+    pub unsafe fn transfer(&self, rank: Rank, direct: &Direct) -> Option<Begun> {
+        // SAFETY: by the contract. A link that is broken says so to who reads, and then the peer is gone.
+        self.world.with_network(|network| unsafe { network.transfer(rank, direct) })?.ok()?
+    }
+
+    /// Whether the transfer `number` with `rank` is over, and so all before it.
+    #[must_use]
+    pub fn is_transferred(&self, rank: Rank, number: u64) -> bool {
+        self.world.with_network(|network| network.is_done(rank, number)).unwrap_or(false)
+    }
+
+    /// Whether a write that is over is in the peer's memory. Where it is not, a message behind it comes after it.
+    #[must_use]
+    pub fn acknowledges(&self) -> bool {
+        self.world.with_network(|network| network.acknowledges()).unwrap_or(true)
+    }
+
     /// Leaves the universe: waits until everything that was sent has been handed over, then says so to the peers.
     ///
     /// # Errors
@@ -242,3 +370,6 @@ impl Port {
         self.world.finalize()
     }
 }
+
+#[cfg(test)]
+mod tests;

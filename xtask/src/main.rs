@@ -17,6 +17,7 @@ mod miri;
 mod mpi;
 mod mutants;
 mod no_std;
+mod parallel;
 mod qemu;
 mod sanitize;
 mod setup;

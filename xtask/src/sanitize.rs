@@ -1,5 +1,7 @@
 //! The native tests under the sanitizers of the nightly compiler: memory errors, and races between threads.
 
+use std::fs;
+
 use crate::setup::{self, Tool};
 use crate::shell::Shell;
 use crate::stop::{self, Stop};
@@ -10,8 +12,6 @@ pub(crate) const HOST: &str = "x86_64-unknown-linux-gnu";
 /// One sanitizer, and what it watches.
 struct Sanitizer {
     name: &'static str,
-    /// The arguments of `cargo test` that choose the tests.
-    tests: &'static [&'static str],
     /// What is not among them, and why.
     left_out: &'static [(&'static str, &'static str)],
     /// The variable that takes its options, and the options.
@@ -20,14 +20,26 @@ struct Sanitizer {
     with_std: bool,
 }
 
+/// What races can be seen in, as arguments of `cargo test`: threads of one process.
+const THREADS: [&str; 3] = [
+    "-p strait-loom-tests --lib --tests",
+    "-p strait-core -p strait --lib",
+    "-p strait-tests --test messages --test collectives --test large --test traffic",
+];
+
+/// The suites that only move machines from state to state, without the memory of a segment, a user or a device.
+const MACHINES: [&str; 6] =
+    ["epoch_models", "lock_models", "lock_sim", "lock_time", "rendezvous_models", "ring_time"];
+
 const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
-    tests: &["-p strait-core -p strait -p strait-tests"],
     left_out: &[
         (
             "leaks",
             "ranks that end in the middle leave everything; the tests keep books of their own",
         ),
+        ("models, and what is played in virtual time", "no memory is shared in them"),
+        ("examples in the documentation", "they are safe, and the tests do the same"),
         ("loom-tests", "cells and lines in vectors; miri and the thread sanitizer run them"),
     ],
     options: ("ASAN_OPTIONS", "detect_leaks=0"),
@@ -36,11 +48,6 @@ const ADDRESS: Sanitizer = Sanitizer {
 
 const THREAD: Sanitizer = Sanitizer {
     name: "thread",
-    tests: &[
-        "-p strait-loom-tests --lib --tests",
-        "-p strait-core -p strait --lib",
-        "-p strait-tests --test messages --test collectives --test large --test traffic",
-    ],
     left_out: &[
         (
             "corruption, faults, recovery, startup, waiting, progress_thread",
@@ -55,15 +62,21 @@ const THREAD: Sanitizer = Sanitizer {
 /// `cargo xtask sanitize`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
-    stop::all(vec![("address", ADDRESS.watch(shell)), ("thread", THREAD.watch(shell))])
+    let memory =
+        format!("-p strait-core -p strait -p strait-tests --lib --bins {}", suites(shell)?);
+    stop::all(vec![
+        ("address", ADDRESS.watch(shell, &[&memory])),
+        ("thread", THREAD.watch(shell, &THREADS)),
+    ])
 }
 
 impl Sanitizer {
-    fn watch(&self, shell: &Shell) -> Result<(), Stop> {
+    /// Runs the tests that each of `tests`, arguments of `cargo test`, chooses.
+    fn watch(&self, shell: &Shell, tests: &[&str]) -> Result<(), Stop> {
         for (what, why) in self.left_out {
             eprintln!("{} sanitizer: LEFT OUT: {what}: {why}", self.name);
         }
-        self.tests.iter().try_for_each(|tests| self.test(shell, tests))
+        stop::all(tests.iter().map(|tests| (*tests, self.test(shell, tests))).collect())
     }
 
     fn test(&self, shell: &Shell, tests: &str) -> Result<(), Stop> {
@@ -83,4 +96,23 @@ impl Sanitizer {
             .env_default("PROPTEST_CASES", "16")
             .run()
     }
+}
+
+/// `--test` for each suite of processes, files and memory: all but [`MACHINES`].
+fn suites(shell: &Shell) -> Result<String, Stop> {
+    let mut suites = Vec::new();
+    for folder in ["shim/tests", "tests/tests"].map(|folder| shell.root().join(folder)) {
+        let unreadable = |error| Stop::Failed(format!("{}: {error}", folder.display()));
+        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            // A suite is a file or a folder.
+            let path = entry.map_err(unreadable)?.path();
+            suites.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    if let Some(gone) = MACHINES.iter().find(|machine| !suites.iter().any(|it| it == *machine)) {
+        return Err(Stop::Failed(format!("there is no suite {gone} to leave out")));
+    }
+    suites.retain(|suite| !MACHINES.contains(&suite.as_str()));
+    suites.sort();
+    Ok(suites.iter().map(|suite| format!("--test {suite} ")).collect())
 }

@@ -79,6 +79,16 @@ impl<T: Copy, M: Memory> Slab<T, M> {
         if self.free == NIL { self.grow() } else { Ok(()) }
     }
 
+    /// Makes room for `count` entries in all: none moves before there are more.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]. Nothing was changed.
+    pub fn make_room(&mut self, count: u32) -> Result<(), OutOfMemory> {
+        let count = count as usize;
+        if self.slots.len() < count { self.grow_to(count) } else { Ok(()) }
+    }
+
     /// The entry at `key`; `None` where there is none.
     #[inline]
     #[must_use]
@@ -132,15 +142,19 @@ impl<T: Copy, M: Memory> Slab<T, M> {
         })
     }
 
-    /// Doubles the slots. Called with an empty free list; leaves the new slots on it, lowest key first.
+    /// Doubles the slots.
     #[cold]
     fn grow(&mut self) -> Result<(), OutOfMemory> {
-        let old_len = self.slots.len();
-        let len = (old_len * 2).max(FIRST_SLOTS);
+        self.grow_to((self.slots.len() * 2).max(FIRST_SLOTS))
+    }
+
+    /// Makes it `len` slots, which are more. The new ones are the first on the free list, lowest key first.
+    fn grow_to(&mut self, len: usize) -> Result<(), OutOfMemory> {
+        let (old_len, free) = (self.slots.len(), self.free);
         let Ok(last) = u32::try_from(len - 1) else {
             return Err(OutOfMemory { bytes: len.saturating_mul(size_of::<Slot<T>>()) });
         };
-        self.slots.replace(len, Slot::Vacant { next: NIL }, |old, new| {
+        self.slots.replace(len, Slot::Vacant { next: free }, |old, new| {
             let (kept, added) = new.split_at_mut(old.len());
             kept.copy_from_slice(old);
             for (slot, next) in added.iter_mut().zip(old.len() as u32 + 1..=last) {
@@ -185,6 +199,23 @@ mod tests {
                 assert_eq!(slab.get(key), Some(&value));
             }
             assert_eq!(memory.asked(), 6, "4, 8, 16, 32, 64, 128 slots");
+        });
+    }
+
+    #[test]
+    fn room_that_was_made_is_used_before_there_is_more() {
+        Counted::lend(|memory| {
+            let mut slab = Slab::new(memory.clone());
+            let first = slab.insert(0).unwrap();
+            slab.make_room(9).unwrap();
+            slab.make_room(3).unwrap();
+            let asked = memory.asked();
+            let mut keys: Vec<_> = (1..9).map(|value| slab.insert(value).unwrap()).collect();
+            keys.push(first);
+            keys.sort_unstable();
+            assert_eq!(keys, (0..9).collect::<Vec<_>>());
+            assert_eq!(memory.asked(), asked, "no entry moved");
+            assert_eq!(slab.insert(9).map(|key| slab.get(key).copied()), Ok(Some(9)));
         });
     }
 

@@ -82,7 +82,7 @@ impl Errands {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub unsafe fn send<H: Hca>(
         &mut self,
         lane: &mut Lane,

@@ -38,7 +38,7 @@ impl<F: FnMut(u64) -> u64> Exchange<F> {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub fn step<H: Hca>(
         &mut self,
         lane: &mut Lane,

@@ -76,7 +76,7 @@ impl Locked {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`]; the device may still be about some of it.
+    /// As [`Lane::write`]; the device may still be about some of it.
     pub unsafe fn step<H: Hca>(
         &mut self,
         lane: &mut Lane,
@@ -115,7 +115,7 @@ impl Locked {
             }
             Stage::Changed if here.length <= SLOT => {
                 // SAFETY: by the contract.
-                let Some(_) = unsafe { lane.put(hca, here, there) }? else { return Ok(None) };
+                let Some(_) = unsafe { lane.write(hca, here, there) }? else { return Ok(None) };
                 reached(Step::AccumulateWritten);
                 Stage::Unlocking
             }

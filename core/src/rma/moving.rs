@@ -32,7 +32,7 @@ impl Moving {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`]; some requests may be under way.
+    /// As [`Lane::write`]; some requests may be under way.
     pub unsafe fn step<H: Hca>(
         &mut self,
         lane: &mut Lane,

@@ -25,7 +25,7 @@
 //! | *no RTR for wildcards*: not for `ANY_SOURCE` as in the paper, nor for `ANY_TAG`, since turns are an envelope's | [`Receiver::may_request`] | §3.3.1 |
 //! | *Eager-flag*: set by a message without a turn; RTRs that were or are heard while it is set are not used | [`Sender::eager`] | §3.3.2 |
 //! | *stop-RTR*: an RTS without a turn; the receiver sends no RTR for that envelope | [`Receiver::rts`] | §3.3.2, §3.6 |
-//! | *resume-RTR*: an RTS with a turn; RTRs count from there | [`Receiver::rts`] | §3.3.2 |
+//! | *resume-RTR*: an RTS with a turn; RTRs count from there | [`Sender::start`], [`Receiver::rts`] | §3.3.2 |
 //! | *misprediction*: a receive that sent an RTR and meets a message without a turn stops RTRs until the next turn | [`Receiver::mispredicted`] | §3.3.3 |
 //! | *bounded accumulation*: a receiver sends at most [`RTRS`] RTRs of an envelope before it knows of a further turn, a sender keeps as many, both for at most [`RECORDS`] envelopes | both | §3.3.3 |
 //! | *adaptation*: below [`USAGE_MIN`] percent of RTRs used, stop-RTR, for a while | [`Sender::start`] | §3.6 |

@@ -1,5 +1,7 @@
 //! The rules by name, so that each can be taken away alone and shown to matter.
 
+use super::adapt;
+
 /// Most RTRs of one envelope that are on their way or kept.
 pub const RTRS: u32 = 8;
 
@@ -22,6 +24,8 @@ pub trait Rules {
     const SKIPPED: u32 = Self::RTRS;
     /// Stop-RTR: the receiver heeds it.
     const STOP_RTR: bool = true;
+    /// Resume-RTR: the sender says it. Without it, what once went without a turn speculates no more.
+    const RESUME_RTR: bool = true;
     /// Misprediction: the receiver heeds it.
     const MISPREDICTION: bool = true;
     /// Bounded accumulation: most RTRs of an envelope, at most [`RTRS`] and a power of two.
@@ -34,6 +38,16 @@ pub trait Rules {
     const COUNTS_ON: bool = true;
     /// Retraction: it voids the RTRs of its turn and after.
     const RETRACTION: bool = true;
+    /// Adaptation: the sender says stop-RTR where too few RTRs are used.
+    const ADAPTATION: bool = true;
+    /// Adaptation: the threshold, percent.
+    const USAGE_MIN: u32 = adapt::USAGE_MIN;
+    /// Adaptation: fewest RTRs that are judged.
+    const SAMPLES: u32 = adapt::SAMPLES;
+    /// Adaptation: messages of the first pause, and of the longest.
+    const PAUSE_MIN: u32 = adapt::PAUSE_MIN;
+    /// See [`Rules::PAUSE_MIN`].
+    const PAUSE_MAX: u32 = adapt::PAUSE_MAX;
 }
 
 /// All rules.

@@ -90,29 +90,24 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
             self.eager(peer, key);
             return Start::Rts(None);
         }
-        let Some(record) = self.open(peer, key) else { return Start::Rts(None) };
+        self.open(peer, key);
+        let Self { records, usage, .. } = self;
+        let Some(record) = records.get_mut(peer, key) else { return Start::Rts(None) };
         if let Some((turn, target)) = record.take_kept::<R>() {
-            self.usage.used += 1;
+            usage.used += 1;
             return Start::Write { turn, target };
         }
-        let (kept, paused) = (record.kept(), record.factor.is_paused());
-        if choice == Rendezvous::Adaptive && record.factor.stops(kept) {
-            let stopped = u64::from(!paused);
-            record.skip::<R>();
-            self.usage.stopped += stopped;
-            return Start::Rts(None);
-        }
-        Start::Rts(Some(record.advance()))
+        Start::Rts(record.announce::<R>(choice, usage))
     }
 
     /// The RTR that [`Sender::start`] has just handed out turned out to be retracted, or of no use. The message goes by RTS,
     /// with this turn; later RTRs that are kept are not used.
-    pub fn refused(&mut self, peer: u32, key: Key) -> Option<Turn> {
+    pub fn refused(&mut self, peer: u32, key: Key, choice: Rendezvous) -> Option<Turn> {
         let record = self.records.get_mut(peer, key)?;
         self.usage.used -= 1;
         record.factor.unused();
         record.skip::<R>();
-        Some(record.advance())
+        record.announce::<R>(choice, &mut self.usage)
     }
 
     /// A message without a turn is the next to `peer` with this key: an eager one, or whatever else is not begun by
@@ -184,25 +179,35 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         self.usage
     }
 
-    /// The record of an envelope, made if there is none; `None` for want of memory.
-    fn open(&mut self, peer: u32, key: Key) -> Option<&mut Record<T>> {
+    /// Makes the record of an envelope, if there is none, and memory for one.
+    fn open(&mut self, peer: u32, key: Key) {
         if self.records.get(peer, key).is_some() {
-            self.records.touch(peer, key);
-        } else {
-            let gone =
-                self.records.insert(peer, key, Record::new(self.beyond, self.looked)).ok()?;
-            if let Some(gone) = gone {
-                gone.leave::<R>(&mut self.beyond);
-            }
+            return self.records.touch(peer, key);
         }
-        self.records.get_mut(peer, key)
+        let record = Record::new::<R>(self.beyond, self.looked);
+        if let Ok(Some(gone)) = self.records.insert(peer, key, record) {
+            gone.leave::<R>(&mut self.beyond);
+        }
     }
 }
 
 impl<T: Copy> Record<T> {
-    const fn new(next: Turn, looked: u64) -> Self {
+    const fn new<R: Rules>(next: Turn, looked: u64) -> Self {
         let kept = [None; RTRS as usize];
-        Self { next, eager_flag: false, factor: Factor::new(), looked, kept }
+        Self { next, eager_flag: false, factor: Factor::new::<R>(), looked, kept }
+    }
+
+    /// The next message goes by RTS: its turn, or stop-RTR.
+    fn announce<R: Rules>(&mut self, choice: Rendezvous, usage: &mut Usage) -> Option<Turn> {
+        let (kept, paused) = (self.kept(), self.factor.is_paused());
+        let adapts = R::ADAPTATION && choice == Rendezvous::Adaptive;
+        if adapts && self.factor.stops::<R>(kept) {
+            usage.stopped += u64::from(!paused);
+            self.skip::<R>();
+            return None;
+        }
+        let resumes = R::RESUME_RTR || !self.eager_flag;
+        resumes.then(|| self.advance())
     }
 
     /// Gives the next message its turn.

@@ -1,10 +1,13 @@
-//! Address vectors: the ranks behind libfabric's addresses, which are places in a table.
+//! Address vectors: the processes behind libfabric's addresses, which are places in a table.
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_void};
 
+use strait::port::Contact;
+
 use crate::abi::{ADDR_UNSPEC, AvAttr, FiAddr, Fid, OpsAv, Status, absent, class, errno, flag};
-use crate::domain::Domain;
+use crate::domain::{Domain, failed};
+use crate::endpoint::Endpoint;
 use crate::object::{self, Object};
 use crate::wire::Name;
 
@@ -15,7 +18,16 @@ pub(crate) struct Av {
     ops: *const OpsAv,
     domain: *const Domain,
     /// `None`: removed.
-    names: RefCell<Vec<Option<Name>>>,
+    entries: RefCell<Vec<Option<Entry>>>,
+    /// Bound to it.
+    endpoints: RefCell<Vec<*const Endpoint>>,
+}
+
+/// A process as it is inserted, and the number by which this one knows it.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    name: Name,
+    number: u32,
 }
 
 // SAFETY: begins with a fid, and names its class.
@@ -24,31 +36,50 @@ unsafe impl Object for Av {
 }
 
 impl Av {
-    /// The rank at `address`.
+    /// The number of the process at `address`.
     #[inline(always)]
     pub(crate) fn rank(&self, address: FiAddr) -> Option<u32> {
-        let names = self.names.borrow();
-        names.get(address as usize)?.as_ref().map(|name| name.rank)
+        let entries = self.entries.borrow();
+        entries.get(address as usize)?.as_ref().map(|entry| entry.number)
     }
 
-    /// The first address of `rank`.
-    pub(crate) fn address_of(&self, rank: u32) -> FiAddr {
-        let names = self.names.borrow();
-        let place = names.iter().position(|name| name.is_some_and(|name| name.rank == rank));
+    /// The first address of a process, by its number.
+    pub(crate) fn address_of(&self, number: u32) -> FiAddr {
+        let entries = self.entries.borrow();
+        let place = entries.iter().position(|entry| entry.is_some_and(|it| it.number == number));
         place.map_or(ADDR_UNSPEC, |place| place as FiAddr)
     }
 
-    /// Takes in a name; `None` when no process of this universe has it.
+    /// Binds an endpoint, which meets all processes that are here, and those that will be.
+    ///
+    /// # Errors
+    ///
+    /// One of libfabric's: the endpoint has no way to a process elsewhere.
+    pub(crate) fn attach(&self, endpoint: &Endpoint) -> Result<(), Status> {
+        let entries = self.entries.borrow();
+        entries.iter().flatten().try_for_each(|entry| endpoint.meet(entry.number))?;
+        self.endpoints.borrow_mut().push(endpoint);
+        Ok(())
+    }
+
+    /// Forgets an endpoint, which is about to go.
+    pub(crate) fn detach(&self, endpoint: *const Endpoint) {
+        self.endpoints.borrow_mut().retain(|bound| *bound != endpoint);
+    }
+
+    /// Takes in a name; `None` when no process can be reached that has it.
     fn insert(&self, bytes: &[u8; Name::BYTES]) -> Option<FiAddr> {
         let name = Name::parse(bytes)?;
         // SAFETY: a domain outlives what was made in it.
-        let domain = unsafe { &*self.domain };
-        if name.nonce != domain.universe().nonce() {
-            return None;
+        let universe = unsafe { &*self.domain }.universe();
+        let number = universe.number(name.contact).map_err(|error| failed(&error)).ok()?;
+        for endpoint in self.endpoints.borrow().iter() {
+            // SAFETY: it is open, or it would have detached itself.
+            unsafe { &**endpoint }.meet(number).ok()?;
         }
-        let mut names = self.names.borrow_mut();
-        names.push(Some(name));
-        Some(names.len() as FiAddr - 1)
+        let mut entries = self.entries.borrow_mut();
+        entries.push(Some(Entry { name, number }));
+        Some(entries.len() as FiAddr - 1)
     }
 }
 
@@ -83,7 +114,8 @@ pub(crate) unsafe extern "C" fn open(
         attr.kind = 2;
     }
     let fid = object::fid::<Av>(context);
-    let made = Av { fid, ops: &raw const OPS, domain, names: RefCell::default() };
+    let (entries, endpoints) = (RefCell::default(), RefCell::default());
+    let made = Av { fid, ops: &raw const OPS, domain, entries, endpoints };
     // SAFETY: by the contract.
     unsafe { object::hand_out(made, av) }
 }
@@ -124,12 +156,12 @@ unsafe extern "C" fn remove(
     let av = unsafe { Av::of(av) };
     // SAFETY: a domain outlives what was made in it.
     let _turn = unsafe { &*av.domain }.enter();
-    let mut names = av.names.borrow_mut();
+    let mut entries = av.entries.borrow_mut();
     for place in 0..count {
         // SAFETY: by libfabric's contract there are `count` addresses.
         let address = unsafe { addresses.add(place).read() };
-        match names.get_mut(address as usize) {
-            Some(name) => *name = None,
+        match entries.get_mut(address as usize) {
+            Some(entry) => *entry = None,
             None => return -errno::EINVAL,
         }
     }
@@ -144,10 +176,10 @@ unsafe extern "C" fn lookup(
 ) -> Status {
     // SAFETY: by libfabric's contract.
     let av = unsafe { Av::of(av) };
-    let found = av.names.borrow().get(address as usize).copied().flatten();
+    let found = av.entries.borrow().get(address as usize).copied().flatten();
     let Some(found) = found else { return -errno::EINVAL };
     // SAFETY: by libfabric's contract.
-    unsafe { give_name(found, name, length) };
+    unsafe { give_name(found.name, name, length) };
     0
 }
 
@@ -175,8 +207,10 @@ unsafe extern "C" fn straddr(
 ) -> *const c_char {
     // SAFETY: by libfabric's contract.
     let found = Name::parse(unsafe { &*name.cast() });
-    let text = found.map_or_else(String::new, |Name { rank, nonce, pid }| {
-        format!("fi_strait://{nonce:016x}/{rank}?pid={pid}")
+    let text = found.map_or_else(String::new, |Name { pid, contact }| {
+        let Contact { nonce, rank, address, .. } = contact;
+        let host = address.map_or_else(String::new, |address| format!("{address}/"));
+        format!("fi_strait://{host}{nonce:016x}/{rank}?pid={pid}")
     });
     // SAFETY: by libfabric's contract the buffer has this length.
     unsafe {

@@ -1,13 +1,14 @@
 //! A domain: this process in its universe.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use strait::boot::Universe;
 
 use crate::abi::{AtomicAttr, Fid, Info, OpsDomain, OpsMr, Status, absent, class, errno, flag};
+use crate::endpoint::Endpoint;
 use crate::info::THREAD_DOMAIN;
 use crate::numbers::{Form, element_bytes};
 use crate::object::{self, Object};
@@ -22,7 +23,9 @@ pub(crate) struct Domain {
     mr: *const OpsMr,
     universe: Universe,
     /// First byte and length of each memory region, by its key.
-    regions: RefCell<BTreeMap<u64, (usize, usize)>>,
+    regions: RefCell<HashMap<u64, (usize, usize)>>,
+    next_key: Cell<u64>,
+    endpoints: RefCell<Vec<*const Endpoint>>,
     /// Held in every call where the user does not see to it that one thread at a time is here.
     gate: Option<Mutex<()>>,
 }
@@ -37,26 +40,49 @@ impl Domain {
         &self.universe
     }
 
-    /// Registers memory, under `wanted` or, if that is taken, another key.
-    pub(crate) fn register(&self, wanted: u64, base: usize, length: usize) -> u64 {
-        let mut regions = self.regions.borrow_mut();
-        let last = regions.last_key_value().map_or(0, |(key, _)| *key);
-        let key = if regions.contains_key(&wanted) { last.wrapping_add(1) } else { wanted };
-        regions.insert(key, (base, length));
+    /// Registers memory, under a key that no other has or had: others remember keys.
+    pub(crate) fn register(&self, base: usize, length: usize) -> u64 {
+        let key = self.next_key.replace(self.next_key.get() + 1);
+        self.regions.borrow_mut().insert(key, (base, length));
         key
     }
 
     pub(crate) fn deregister(&self, key: u64) {
         self.regions.borrow_mut().remove(&key);
+        for endpoint in self.endpoints.borrow().iter() {
+            // SAFETY: it is open, or it would have detached itself.
+            unsafe { &**endpoint }.close_region(key);
+        }
+    }
+
+    /// First byte and length of the region of `key`.
+    pub(crate) fn region(&self, key: u64) -> Option<(usize, usize)> {
+        self.regions.borrow().get(&key).copied()
+    }
+
+    /// Takes in an endpoint, which hears of regions that are closed.
+    pub(crate) fn attach(&self, endpoint: *const Endpoint) {
+        self.endpoints.borrow_mut().push(endpoint);
+    }
+
+    /// Forgets an endpoint, which is about to go.
+    pub(crate) fn detach(&self, endpoint: *const Endpoint) {
+        self.endpoints.borrow_mut().retain(|open| *open != endpoint);
     }
 
     /// Whether all of the memory is in the region of `key`.
     pub(crate) fn has_registered(&self, key: u64, base: usize, length: usize) -> bool {
-        self.regions.borrow().get(&key).is_some_and(|&(first, whole)| {
+        self.region(key).is_some_and(|(first, whole)| {
             base.checked_sub(first).is_some_and(|before| {
                 before.checked_add(length).is_some_and(|needed| needed <= whole)
             })
         })
+    }
+
+    /// Whether [`Domain::enter`] has nothing to do.
+    #[inline(always)]
+    pub(crate) const fn has_no_gate(&self) -> bool {
+        self.gate.is_none()
     }
 
     /// Lets one thread at a time in.
@@ -107,6 +133,8 @@ pub(crate) unsafe extern "C" fn open(
         mr: mr::ops(),
         universe,
         regions: RefCell::default(),
+        next_key: Cell::new(1),
+        endpoints: RefCell::default(),
         gate: (threading != THREAD_DOMAIN).then(Mutex::default),
     };
     // SAFETY: by the contract.

@@ -1,5 +1,6 @@
-//! Memory regions. To be read and written, memory need not be registered: the kernel reaches all of a process's. But atomic
-//! operations on it are carried out by its owner, who must not believe any address; so regions are remembered by their keys.
+//! Memory regions. To be read and written on this host, memory need not be registered: the kernel reaches all of a process's. But atomic
+//! operations on it are carried out by its owner, who must not believe any address, and processes elsewhere reach it by devices; so
+//! regions are remembered by their keys. A device hears of one when somebody first asks for it.
 
 use core::ffi::c_void;
 
@@ -48,7 +49,6 @@ impl Drop for Region {
 unsafe fn register(
     domain: *mut Fid,
     (base, length): (*const c_void, usize),
-    wanted: u64,
     mr: *mut *mut Fid,
     context: *mut c_void,
 ) -> Status {
@@ -56,7 +56,7 @@ unsafe fn register(
     let domain = unsafe { Domain::of(domain) };
     let key = {
         let _turn = domain.enter();
-        domain.register(wanted, base.expose_provenance(), length)
+        domain.register(base.expose_provenance(), length)
     };
     let fid = object::fid::<Region>(context);
     let made = Region { fid, mem_desc: core::ptr::null_mut(), key, domain };
@@ -70,7 +70,6 @@ unsafe fn register(
 unsafe fn register_list(
     domain: *mut Fid,
     (list, count): (*const IoVec, usize),
-    wanted: u64,
     mr: *mut *mut Fid,
     context: *mut c_void,
 ) -> Status {
@@ -81,7 +80,7 @@ unsafe fn register_list(
     // SAFETY: by the contract.
     unsafe {
         let only = &*list;
-        register(domain, (only.iov_base, only.iov_len), wanted, mr, context)
+        register(domain, (only.iov_base, only.iov_len), mr, context)
     }
 }
 
@@ -91,13 +90,13 @@ unsafe extern "C" fn reg(
     length: usize,
     _access: u64,
     _offset: u64,
-    key: u64,
+    _key: u64,
     _flags: u64,
     mr: *mut *mut Fid,
     context: *mut c_void,
 ) -> Status {
     // SAFETY: by libfabric's contract.
-    unsafe { register(domain, (base, length), key, mr, context) }
+    unsafe { register(domain, (base, length), mr, context) }
 }
 
 unsafe extern "C" fn regv(
@@ -106,13 +105,13 @@ unsafe extern "C" fn regv(
     count: usize,
     _access: u64,
     _offset: u64,
-    key: u64,
+    _key: u64,
     _flags: u64,
     mr: *mut *mut Fid,
     context: *mut c_void,
 ) -> Status {
     // SAFETY: by libfabric's contract.
-    unsafe { register_list(domain, (list, count), key, mr, context) }
+    unsafe { register_list(domain, (list, count), mr, context) }
 }
 
 unsafe extern "C" fn regattr(
@@ -130,6 +129,6 @@ unsafe extern "C" fn regattr(
     // SAFETY: by libfabric's contract.
     unsafe {
         let list = (attr.mr_iov, attr.iov_count);
-        register_list(domain, list, attr.requested_key, mr, attr.context)
+        register_list(domain, list, mr, attr.context)
     }
 }

@@ -20,6 +20,7 @@
 //!
 //! Nothing of all this is on any path after the start.
 
+mod directory;
 mod error;
 mod greet;
 mod job;
@@ -36,6 +37,8 @@ mod start;
 mod store;
 mod universe;
 
+pub use directory::Contact;
+pub(crate) use directory::{Directory, host};
 pub use error::BootError;
 pub use job::Job;
 pub(crate) use join::{Membership, join, join_with};
@@ -43,7 +46,7 @@ pub use launch::{Launch, LaunchError};
 pub use message::Refusal;
 pub use outcome::{Outcome, RankExit};
 pub use pmi::mapping::MappingError;
-pub(crate) use share::share;
+pub(crate) use share::{peer_process, share};
 pub use start::{Launcher, Start};
 pub(crate) use store::InProcess;
 pub use store::{KeyValueStore, StoreError};

@@ -265,7 +265,7 @@ fn address(number: u64) -> Result<SocketAddrUnix, Errno> {
 
 /// The process at the other end if it belongs to the same user as this one. Its number is 0 where it has none here, which
 /// `rustix` has no type for.
-pub(super) fn peer_process(socket: impl AsFd) -> Option<u32> {
+pub(crate) fn peer_process(socket: impl AsFd) -> Option<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes into `peer`, for which any bytes are valid.

@@ -14,14 +14,15 @@
 //!  | lock; the first unborn rank; alive; unlock  |
 //! ```
 //!
+//! Processes of other universes, on this host or another, are reached as ranks on other nodes are. Each process gives them numbers of
+//! its own, from the upper half of the segment's ranks, which nobody claims ([`Directory`]).
+//!
 //! When the first is gone so is its socket, and the next process begins a universe of its own. Nothing of all this has a name in
 //! a file system.
 
 use core::hash::{Hash, Hasher};
-use std::fs::{self, File};
 use std::hash::DefaultHasher;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
@@ -29,11 +30,12 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use strait_core::layout::{Config, Life};
 
+use super::directory::{Contact, Directory};
 use super::share::peer_process;
 use super::{BootError, pmi};
 use crate::env::{self, Variable};
-use crate::segment::{self, SegmentMap};
-use crate::{Rank, liveness, topology};
+use crate::segment::{self, SegmentMap, open_memfd_of};
+use crate::{Nodes, Rank, liveness, topology};
 
 /// Connections that nobody takes: one for each process that came.
 const BACKLOG: i32 = 4096;
@@ -52,6 +54,8 @@ const ROOM: u32 = 64;
 pub struct Universe {
     map: Arc<SegmentMap>,
     name: String,
+    /// Whom its processes know elsewhere. Each has its own.
+    directory: Arc<Directory>,
     /// Of whoever made the segment: by it the others find it.
     _socket: Option<OwnedFd>,
 }
@@ -66,11 +70,19 @@ impl Universe {
         let pmi = pmi::client::Place::from_env()?;
         let named = |variable: Variable| variable.read(|_: &String| true);
         let by_launcher = || pmi.as_ref().and_then(pmi::client::Place::launcher);
-        let key = match (named(env::UNIVERSE)?, named(env::PMIX_NAMESPACE)?) {
+        let nodes = env::NODES.read(|nodes: &u32| *nodes > 0)?;
+        let node = nodes.zip(pmi.as_ref()).and_then(|(nodes, place)| {
+            let nodes = Nodes::blocks(place.size, nodes.min(place.size))?;
+            nodes.node_of(place.rank)
+        });
+        let mut key = match (named(env::UNIVERSE)?, named(env::PMIX_NAMESPACE)?) {
             (Some(name), _) => digest("name", &name),
             (None, Some(job)) => digest("pmix", &job),
             (None, None) => by_launcher().map_or_else(String::new, |pid| format!("pmi-{pid}")),
         };
+        if let Some(node) = node {
+            key += &format!("-node-{node}");
+        }
         // As many again may follow (MPI-4.1 §11.8), or have gone before.
         let likely = pmi.map_or(0, |place| place.size).max(topology::processors());
         Self::enter(&key, likely.saturating_mul(2).max(ROOM))
@@ -81,7 +93,7 @@ impl Universe {
     /// # Errors
     ///
     /// [`BootError`]: there is no memory for it, or the system refuses a step.
-    fn enter(key: &str, room: u32) -> Result<Self, BootError> {
+    pub(crate) fn enter(key: &str, room: u32) -> Result<Self, BootError> {
         let user = rustix::process::geteuid().as_raw();
         let mut name = String::new();
         for generation in 0..GENERATIONS {
@@ -94,20 +106,25 @@ impl Universe {
         Err(BootError::UniverseFull { name, room })
     }
 
+    fn of(map: SegmentMap, name: &str, socket: Option<OwnedFd>) -> Self {
+        let directory = Arc::new(Directory::beside(&map.segment()));
+        Self { map: Arc::new(map), name: name.to_owned(), directory, _socket: socket }
+    }
+
     fn find_or_begin(name: &str, room: u32) -> Result<Self, BootError> {
         let address =
             SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(BootError::Socket)?;
-        let (mut own, name) = (None, name.to_owned());
+        let mut own = None;
         for _ in 0..LOOKS {
-            if let Some(map) = find(&address, &name)? {
-                return Ok(Self { map: Arc::new(map), name, _socket: None });
+            if let Some(map) = find(&address, name)? {
+                return Ok(Self::of(map, name, None));
             }
-            let map = own.take().map_or_else(|| begin(&name, room), Ok)?;
+            let map = own.take().map_or_else(|| begin(name, room), Ok)?;
             let socket = socket().map_err(BootError::Socket)?;
             match rustix::net::bind(&socket, &address) {
                 Ok(()) => {
                     rustix::net::listen(&socket, BACKLOG).map_err(BootError::Socket)?;
-                    return Ok(Self { map: Arc::new(map), name, _socket: Some(socket) });
+                    return Ok(Self::of(map, name, Some(socket)));
                 }
                 // Somebody was faster, and listens soon.
                 Err(Errno::ADDRINUSE) => own = Some(map),
@@ -115,7 +132,7 @@ impl Universe {
             }
             std::thread::yield_now();
         }
-        Err(BootError::Withdrawn { name })
+        Err(BootError::Withdrawn { name: name.to_owned() })
     }
 
     /// Claims a rank for this process, which is alive in it from now on.
@@ -126,7 +143,8 @@ impl Universe {
     pub(crate) fn claim(&self) -> Result<Rank, BootError> {
         let segment = self.map.segment();
         let _lock = Lock::take(&self.map)?;
-        let full = || BootError::UniverseFull { name: self.name.clone(), room: segment.ranks() };
+        let room = self.directory.numbers().start;
+        let full = || BootError::UniverseFull { name: self.name.clone(), room };
         let rank = self.unborn().ok_or_else(full)?;
         self.map.back_own(rank).map_err(BootError::Segment)?;
         liveness::attach_self(&segment.rank_block(rank).liveness);
@@ -139,14 +157,27 @@ impl Universe {
         self.map.segment().nonce()
     }
 
+    /// The number by which this process's ports know the process that others know as `contact`: its rank, if it is of this universe.
+    ///
+    /// # Errors
+    ///
+    /// [`BootError`]: there is no such process, no way to it, or no number left.
+    pub fn number(&self, contact: Contact) -> Result<Rank, BootError> {
+        self.directory.number(contact)
+    }
+
     pub(crate) const fn map(&self) -> &Arc<SegmentMap> {
         &self.map
+    }
+
+    pub(crate) const fn directory(&self) -> &Arc<Directory> {
+        &self.directory
     }
 
     fn unborn(&self) -> Option<Rank> {
         let segment = self.map.segment();
         let is_unborn = |rank: &Rank| segment.rank_block(*rank).liveness.state() == Life::Unborn;
-        (0..segment.ranks()).find(is_unborn)
+        (0..self.directory.numbers().start).find(is_unborn)
     }
 }
 
@@ -175,7 +206,8 @@ fn begin(name: &str, room: u32) -> Result<SegmentMap, BootError> {
     let make = || {
         let nonce = segment::nonce()?;
         let file = segment::named_memfd(&format!("{name}-{nonce:016x}"))?;
-        let config = Config { heap_bytes: 0, ..Config::new(room) };
+        // For as many processes elsewhere.
+        let config = Config { heap_bytes: 0, ..Config::new(room.saturating_mul(2)) };
         SegmentMap::create_for(file, config, nonce, core::iter::empty())
     };
     make().map_err(BootError::Segment)
@@ -193,20 +225,15 @@ fn find(address: &SocketAddrUnix, name: &str) -> Result<Option<SegmentMap>, Boot
         return Err(BootError::OthersUniverse { name: name.to_owned() });
     };
     // It may have ended in between.
-    let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return Ok(None) };
-    let found = files.flatten().find_map(|entry| Some((nonce_of(&entry.path(), name)?, entry)));
-    let Some((nonce, entry)) = found else { return Ok(None) };
-    let Ok(file) = File::options().read(true).write(true).open(entry.path()) else {
+    let Some((nonce, file)) = open_memfd_of(process, |found| nonce_of(found, name)) else {
         return Ok(None);
     };
-    SegmentMap::attach(file.into(), nonce, 0).map(Some).map_err(BootError::Segment)
+    SegmentMap::attach(file, nonce, 0).map(Some).map_err(BootError::Segment)
 }
 
-/// The nonce of the universe `name`, if it is its segment that `path` leads to.
-fn nonce_of(path: &Path, name: &str) -> Option<u64> {
-    let target = fs::read_link(path).ok()?;
-    let file = target.to_str()?.strip_prefix("/memfd:")?.strip_prefix(name)?.strip_prefix('-')?;
-    u64::from_str_radix(file.split(' ').next()?, 16).ok()
+/// The nonce of the universe `name`, if it is its segment that is called `found`.
+fn nonce_of(found: &str, name: &str) -> Option<u64> {
+    u64::from_str_radix(found.strip_prefix(name)?.strip_prefix('-')?, 16).ok()
 }
 
 /// A name of any length and any letters as a short one of few.

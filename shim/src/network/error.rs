@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use rustix::io::Errno;
 use strait_core::hca::HcaError;
 use strait_core::ring::LinkError;
 
@@ -21,6 +22,10 @@ pub enum NetworkError {
     Fabric(FabricError),
     /// This rank has no RDMA device.
     NoDevice(NoDevice),
+    /// `STRAIT_HCA` says that there is to be none.
+    None,
+    /// The system refuses the socket at which strangers call.
+    Door(Errno),
     /// The system refuses the socket that is rung while this rank waits for its device.
     Socket(std::io::Error),
     /// No addresses for the memory of the links.
@@ -53,6 +58,12 @@ impl fmt::Display for NetworkError {
                  STRAIT_HCA=none goes without"
             ),
             Self::Fabric(error) => error.fmt(f),
+            Self::None => f.write_str(
+                "STRAIT_HCA=none says so; without it a software device serves this host",
+            ),
+            Self::Door(error) => {
+                write!(f, "the system refuses an abstract Unix socket to be called at: {error}")
+            }
             Self::Socket(error) => {
                 write!(f, "the system refuses an abstract Unix socket to be woken at: {error}")
             }

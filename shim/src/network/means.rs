@@ -91,13 +91,7 @@ impl Means {
                 device.map_err(NetworkError::NoDevice)?
             }
         };
-        let kept = Kept { everything: matches!(self, Self::Soft(..)), ..Kept::default() };
-        // SAFETY: a software device reaches memory by its address at the time of a request, so it never reaches what was mapped
-        // there before; and no request names what is not mapped. Of memory for another device the heap reports what it took back,
-        // and the program what it unmapped (contract of `World::watch_memory`), before it is used again; until then no use names it.
-        let device = unsafe { Cached::new(device, kept, SystemMemory, KEPT) };
-        let device = device.map_err(|_| NetworkError::Device(HcaError::Memory { bytes: 0 }))?;
-        Ok(Network::open(device, me, nodes, config)?)
+        Ok(Network::open(cached(device)?, me, nodes, config)?)
     }
 
     /// Whether nobody may have been found because the peer has died since it said where it is: then whoever talks to it will
@@ -106,6 +100,35 @@ impl Means {
         let unreachable = matches!(error.cause, Cause::Device(HcaError::Unreachable { .. }));
         matches!(self, Self::Soft(..)) && unreachable
     }
+}
+
+/// A device for `me`, one of `ranks` that may be told of strangers. `None`: there is to be no network.
+pub(crate) fn lone(
+    choice: Choice,
+    me: Rank,
+    ranks: u32,
+    config: &Config,
+) -> Result<Option<JobDevice>, crate::Error> {
+    let device = match choice {
+        Choice::None => return Ok(None),
+        Choice::Soft(mode) => Device::Soft(SoftHca::alone(mode).map_err(NetworkError::Fabric)?),
+        Choice::Verbs(rails) => {
+            let wants = demand(ranks, 0, config);
+            let device = Device::verbs(&rails, env::hca_gid()?, me, wants);
+            device.map_err(NetworkError::NoDevice)?
+        }
+    };
+    Ok(Some(cached(device)?))
+}
+
+/// A device whose registrations may be kept.
+fn cached(device: Device) -> Result<JobDevice, NetworkError> {
+    let kept = Kept { everything: matches!(device, Device::Soft(..)), ..Kept::default() };
+    // SAFETY: a software device reaches memory by its address at the time of a request, so it never reaches what was mapped
+    // there before; and no request names what is not mapped. Of memory for another device the heap reports what it took back,
+    // and the program what it unmapped (contract of `World::watch_memory`), before it is used again; until then no use names it.
+    let device = unsafe { Cached::new(device, kept, SystemMemory, KEPT) };
+    device.map_err(|_| NetworkError::Device(HcaError::Memory { bytes: 0 }))
 }
 
 /// What links to so many peers, and windows of so many ranks, want of a device. Links: a connection and a receive each, for the knock;

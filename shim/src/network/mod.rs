@@ -5,19 +5,25 @@
 //! ([`Network::connect`]). The memory of all links is one region, registered once. The engine puts and gets through
 //! [`Channel`]; here completions are brought to their links and links to their ends.
 //!
+//! Processes that did not start together, or were told of nobody, are [`strangers`] to each other: their links are made at the first message.
+//!
 //! Nothing here knows which device it is but [`means`].
 
+mod door;
 mod error;
 mod handlers;
 mod kept;
 mod lanes;
 mod means;
+mod strangers;
 mod transfers;
 
+pub(crate) use door::Door;
 pub use error::NetworkError;
 pub(crate) use handlers::{Guest, HandlerId};
 pub(crate) use lanes::LaneId;
-pub(crate) use means::{JobDevice, JobNetwork, Means};
+pub(crate) use means::{JobDevice, JobNetwork, Means, lone};
+pub(crate) use strangers::Strangers;
 pub(crate) use transfers::{Transfer, TransferId};
 
 use std::sync::Arc;
@@ -32,6 +38,7 @@ use lanes::Lanes;
 use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
+use crate::hca::Device;
 use crate::hca::cq::{EventDriven, Events};
 use crate::segment::{Heap, Mapping};
 use crate::{Nodes, Rank};
@@ -82,9 +89,10 @@ pub(crate) struct Network<H: Hca> {
     owners: Vec<Option<Owner>>,
     /// Links to peers that have left: what came last from them may not be acknowledged yet, and they wait for that.
     parted: Vec<Link>,
+    strangers: Option<Strangers>,
     device: H,
     /// Lent to links and registered: goes last.
-    _memory: Mapping,
+    memory: Vec<Mapping>,
 }
 
 /// Whose a connection is.
@@ -114,20 +122,20 @@ enum State {
 impl<H: Hca> Network<H> {
     /// Opens this side's end to every rank on another node than `me`'s. The cards of the ends are for [`Network::publish`].
     pub(crate) fn open(
-        mut device: H,
+        device: H,
         me: Rank,
         nodes: &Nodes,
         config: Config,
     ) -> Result<(Self, Vec<(Rank, Card)>), NetworkError> {
+        let mut made = Self::empty(device, me, nodes.ranks());
         let peers: Box<[Rank]> = peers(me, nodes).collect();
         let stride = stride(&config);
         let length = stride * peers.len();
         let memory = Mapping::private(length).map_err(NetworkError::Memory)?;
         // SAFETY: the memory stays mapped until the device, which is dropped first, is gone. Links alone use it.
-        let region = unsafe { device.register(memory.base, length, Access::ALL) };
+        let region = unsafe { made.device.register(memory.base, length, Access::ALL) };
         let region = region.map_err(NetworkError::Device)?;
-        let mut lines: Box<[Option<Line>]> = (0..nodes.ranks()).map(|_| None).collect();
-        let (mut owners, mut cards) = (Vec::new(), Vec::new());
+        let mut cards = Vec::new();
         for (number, &peer) in peers.iter().enumerate() {
             let lent = Lent {
                 // SAFETY: there is a stride for each peer.
@@ -136,17 +144,46 @@ impl<H: Hca> Network<H> {
                 remote_key: region.remote_key,
             };
             // SAFETY: the memory is page-aligned, zero, registered for everything, long enough, and this link's.
-            let (link, card) = unsafe { Link::init(&mut device, peer, config, lent) }?;
-            own(&mut owners, link.connection(), Owner::Line(peer));
-            lines[peer as usize] = Some(Line { link, state: State::Opened });
-            cards.push((peer, card));
+            cards.push((peer, unsafe { made.open_line(peer, config, lent) }?));
         }
-        let (lanes, handlers) = (Lanes::default(), Handlers::default());
-        let (transfers, parted) = (Transfers::default(), Vec::new());
-        let _memory = memory;
-        let made =
-            Self { me, lines, peers, lanes, handlers, transfers, owners, parted, device, _memory };
+        made.memory.push(memory);
+        made.peers = peers;
         Ok((made, cards))
+    }
+
+    /// One that leads nowhere yet, for a rank of `ranks`.
+    fn empty(device: H, me: Rank, ranks: u32) -> Self {
+        Self {
+            me,
+            lines: (0..ranks).map(|_| None).collect(),
+            peers: Box::default(),
+            lanes: Lanes::default(),
+            handlers: Handlers::default(),
+            transfers: Transfers::default(),
+            owners: Vec::new(),
+            parted: Vec::new(),
+            strangers: None,
+            device,
+            memory: Vec::new(),
+        }
+    }
+
+    /// Opens this side's end to `peer`: its card.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Link::init`]; the memory stays for as long as the device.
+    unsafe fn open_line(
+        &mut self,
+        peer: Rank,
+        config: Config,
+        lent: Lent,
+    ) -> Result<Card, NetworkError> {
+        // SAFETY: by the contract.
+        let (link, card) = unsafe { Link::init(&mut self.device, peer, config, lent) }?;
+        own(&mut self.owners, link.connection(), Owner::Line(peer));
+        self.lines[peer as usize] = Some(Line { link, state: State::Opened });
+        Ok(card)
     }
 
     /// Says in `store` how the others connect to this rank. To be followed by a fence.
@@ -183,8 +220,9 @@ impl<H: Hca> Network<H> {
         Ok(())
     }
 
-    /// Brings completions to their links.
+    /// Brings completions to their links, and attends to strangers.
     pub(crate) fn poll(&mut self) {
+        self.attend();
         let nothing = Completion { id: 0, connection: Connection(0), result: Ok(Done::Write) };
         let mut completions = [nothing; COMPLETIONS];
         // A device that fails has nothing more to say: what it refuses from now on breaks its links.
@@ -198,7 +236,7 @@ impl<H: Hca> Network<H> {
                     }
                     Some(Owner::Lane(id)) => match completion.result {
                         Ok(Done::Receive { .. }) => self.errand_came(id),
-                        _ => self.lanes.handle(id, completion),
+                        _ => self.lanes.handle(id, completion, &mut self.device),
                     },
                     None => {}
                 }
@@ -212,6 +250,11 @@ impl<H: Hca> Network<H> {
     /// What atomics the device has.
     pub(crate) fn atomics(&self) -> Atomics {
         self.device.capabilities().atomics
+    }
+
+    /// Whether a request that is done is at its target.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.device.capabilities().acknowledged
     }
 
     /// True when everything that was put has reached the memory of its destination, or never will.
@@ -266,6 +309,9 @@ impl<H: Hca> Network<H> {
 
     /// The link to `peer`, if it can be used now, and the device.
     fn line(&mut self, peer: Rank) -> Result<Option<(&mut Line, &mut H)>, Broken> {
+        if self.is_unmet(peer) {
+            return Ok(None);
+        }
         let line = self.lines.get_mut(peer as usize).and_then(Option::as_mut).ok_or(Broken)?;
         if !matches!(line.state, State::Ready)
             && line.connect(&mut self.device).map_err(|_| Broken)? == Readiness::Pending
@@ -289,6 +335,7 @@ impl Line {
 
 impl<H: Hca> Channel for Network<H> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken> {
+        self.call(peer);
         let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
         // SAFETY: by the contract, which is that of the link.
         let bytes = unsafe { link.put(device, from) }.map_err(|_| Broken)?;
@@ -324,6 +371,14 @@ impl<H: Hca> Channel for Network<H> {
     }
 
     fn close(&mut self, peer: u32) {
+        self.end_line(peer);
+        self.forget_stranger(peer);
+    }
+}
+
+impl<H: Hca> Network<H> {
+    /// Takes a link down: it touches no user's memory from now on.
+    fn end_line(&mut self, peer: Rank) {
         let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::take) else { return };
         let Connection(connection) = line.link.connection();
         self.owners[connection as usize] = None;
@@ -340,6 +395,11 @@ impl JobNetwork {
     /// The device, and what it keeps registered.
     pub(crate) const fn device(&mut self) -> &mut JobDevice {
         &mut self.device
+    }
+
+    /// Whether the devices of the job have threads of their own.
+    pub(crate) const fn has_threads(&self) -> bool {
+        matches!(self.device.device(), Device::Soft(device) if device.has_thread())
     }
 
     /// Has what lies in `heap` stay registered.

@@ -17,6 +17,7 @@ pub(crate) use mapping::Mapping;
 
 use core::ops::Range;
 use core::ptr::NonNull;
+use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -252,6 +253,22 @@ pub(crate) fn named_memfd(name: &str) -> Result<OwnedFd, SegmentError> {
         outcome => outcome,
     }
     .map_err(os("making an anonymous file"))
+}
+
+/// Opens, of all anonymous files that `process` has open, the first whose name says something to `reads`. `None`: there is none, or the
+/// kernel does not let us see.
+pub(crate) fn open_memfd_of<T>(
+    process: u32,
+    reads: impl Fn(&str) -> Option<T>,
+) -> Option<(T, OwnedFd)> {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    files.flatten().find_map(|entry| {
+        let target = fs::read_link(entry.path()).ok()?;
+        let name = target.to_str()?.strip_prefix("/memfd:")?;
+        let said = reads(name.strip_suffix(" (deleted)").unwrap_or(name))?;
+        let file = File::options().read(true).write(true).open(entry.path()).ok()?;
+        Some((said, file.into()))
+    })
 }
 
 /// Backs a range of `file` with memory. A signal may interrupt a long reservation, which then starts again.

@@ -1,13 +1,14 @@
 //! A world whose job spans nodes.
 
 use strait_core::layout::Segment;
+use strait_core::progress::{Gone, ProgressError};
 use strait_core::ring::Design;
 
-use super::World;
+use super::{ShmEngine, World};
 use crate::boot::KeyValueStore;
 use crate::hca::Choice;
 use crate::hca::soft::Mode;
-use crate::network::{self, JobNetwork, Means, NetworkError};
+use crate::network::{self, JobNetwork, Means, Network, NetworkError, Strangers};
 use crate::nodes::Nodes;
 use crate::sleep::Sleep;
 use crate::{Error, Rank, env};
@@ -79,10 +80,40 @@ pub(super) fn sleep(way: &Way, segment: &Segment, rank: Rank) -> Result<Sleep, N
     }
 }
 
+/// Tells the engine of whom it has not heard.
+pub(super) fn admit(engine: &mut ShmEngine, network: &mut Device) -> Result<(), ProgressError> {
+    while let Some(rank) = network.next_newcomer() {
+        engine.set_remote(rank)?;
+    }
+    Ok(())
+}
+
 impl World {
     /// Has `act` use the network, if there is one.
     pub(crate) fn with_network<R>(&self, act: impl FnOnce(&mut Device) -> R) -> Option<R> {
         self.turn().motor().gear.network.as_deref_mut().map(act)
+    }
+
+    /// Has messages go to processes that are not of this segment. Those of the first number on are such.
+    pub(crate) fn enter_network(&self, strangers: Strangers) -> Result<(), Error> {
+        let choice = env::hca()?.unwrap_or(Choice::Soft(Mode::default()));
+        let device = network::lone(choice, self.rank, self.size, strangers.config())?;
+        let device = device.ok_or(NetworkError::None)?;
+        let mut turn = self.turn();
+        let motor = turn.motor();
+        motor.engine.expect_remotes(self.size)?;
+        let network = Network::among_strangers(device, self.rank, self.size, strangers);
+        motor.gear.network = Some(Box::new(network));
+        Ok(())
+    }
+
+    /// Has messages go to the stranger of this number, if there is a network.
+    pub(crate) fn meet(&self, rank: Rank) -> Result<(), Error> {
+        let mut turn = self.turn();
+        let motor = turn.motor();
+        let Some(network) = motor.gear.network.as_deref_mut() else { return Ok(()) };
+        network.meet(rank);
+        Ok(admit(motor.engine, network)?)
     }
 
     /// Whether there are windows that span nodes: their signals are written by devices, and ring nothing.
@@ -92,7 +123,13 @@ impl World {
 
     /// Says to all peers on other nodes that this rank leaves, and waits until they know or are gone.
     pub(super) fn leave_network(&self) -> Result<(), Error> {
-        if self.turn().motor().gear.network.is_some() {
+        let unmet = self.with_network(|network| network.unmet());
+        if let Some(unmet) = unmet {
+            for rank in unmet {
+                self.turn().peer_gone(rank, Gone::Finished)?;
+            }
+            // Those end here.
+            self.progress()?;
             self.turn().leave_network();
             self.wait_until(|| self.turn().is_flushed().then_some(()))?;
             self.wait_until(|| self.network_is_drained().then_some(()))?;

@@ -22,6 +22,8 @@ pub(crate) const DATA: &str =
     "a message is written into the buffer of its receive and nowhere else";
 pub(crate) const BOUND: &str = "RTRs are bounded";
 pub(crate) const USE: &str = "an RTR that comes before its message is used";
+pub(crate) const RESUME: &str = "after a message by rendezvous RTRs are sent again";
+pub(crate) const WASTE: &str = "RTRs are stopped where they are wasted, and nowhere else";
 pub(crate) const END: &str = "at the end nothing is left";
 
 /// Threads of a check.
@@ -52,14 +54,21 @@ impl<R: Ruled> Model for Programs<R> {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let mut properties = vec![
             Property::always(ORDER, |_, it: &State<R>| it.broken != Some(Broken::Order)),
             Property::always(DATA, |_, it: &State<R>| it.broken != Some(Broken::Data)),
             Property::always(BOUND, |_, it: &State<R>| it.broken != Some(Broken::Bound)),
             Property::always(USE, |_, it: &State<R>| it.broken != Some(Broken::Use)),
+            Property::always(RESUME, |_, it: &State<R>| it.broken != Some(Broken::Resume)),
+            Property::always(WASTE, |_, it: &State<R>| it.broken != Some(Broken::Waste)),
             Property::always(END, |_, it: &State<R>| !it.actions().is_empty() || it.is_clean()),
             Property::sometimes("an RTR is used", |_, it: &State<R>| it.has_used()),
-        ]
+        ];
+        if self.programs.iter().any(|program| program.is_judged(R::RECORDS)) {
+            let resumed = "stop-RTR is said, and then resume-RTR";
+            properties.push(Property::sometimes(resumed, |_, it: &State<R>| it.has_resumed()));
+        }
+        properties
     }
 }
 

@@ -2,6 +2,7 @@
 //! that ship, checked by stateright. What each rule is for is shown by a model without it.
 
 mod checker;
+mod judging;
 mod program;
 mod receiving;
 mod replayed;
@@ -15,13 +16,16 @@ use checker::holds;
 use program::Scope;
 use state::Ruled;
 
-/// Few RTRs, and a record for every envelope.
+/// Few RTRs, judged by few, and a record for every envelope.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Small;
 
 impl Rules for Small {
     const RTRS: u32 = 2;
     const RECORDS: usize = 4;
+    const SAMPLES: u32 = 5;
+    const PAUSE_MIN: u32 = 1;
+    const PAUSE_MAX: u32 = 2;
 }
 
 impl Ruled for Small {}
@@ -33,6 +37,9 @@ struct Tiny;
 impl Rules for Tiny {
     const RTRS: u32 = 1;
     const RECORDS: usize = 1;
+    const SAMPLES: u32 = 1;
+    const PAUSE_MIN: u32 = 1;
+    const PAUSE_MAX: u32 = 2;
 }
 
 impl Ruled for Tiny {}
@@ -68,4 +75,14 @@ fn cancelled_receives() {
 fn two_tags() {
     holds::<Small>("two tags", Scope::two_tags().of(3, 3));
     holds::<Tiny>("two tags, one record", Scope::two_tags().of(3, 3));
+}
+
+#[test]
+fn adaptation() {
+    holds::<Small>("adaptive", Scope::large().of(6, 6).adaptive());
+    holds::<Tiny>("adaptive, one RTR", Scope::large().of(6, 6).adaptive());
+    holds::<Small>("adaptive, mispredicted", Scope::mispredicted().of(4, 4).adaptive());
+    holds::<Tiny>("adaptive, one RTR, mispredicted", Scope::mispredicted().of(4, 4).adaptive());
+    holds::<Tiny>("adaptive, cancelled receives", Scope::cancelled().of(3, 3).adaptive());
+    holds::<Tiny>("adaptive, two tags, one record", Scope::two_tags().of(3, 3).adaptive());
 }

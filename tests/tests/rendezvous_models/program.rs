@@ -1,6 +1,7 @@
 //! What the ranks do: all programs of a certain size.
 
 use strait_core::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern};
+use strait_core::rndv::Rendezvous;
 
 /// The context of all messages.
 pub(crate) const CONTEXT: u32 = 1;
@@ -19,7 +20,7 @@ pub(crate) enum Network {
 pub(crate) enum Way {
     /// At once: a short message, or one of any length in ready mode.
     Eager,
-    /// By rendezvous: a long message, or one of any length in synchronous mode.
+    /// By rendezvous, as the program chooses it: a long message, or one of any length in synchronous mode.
     Rendezvous,
     /// By rendezvous, without speculation.
     Plain,
@@ -45,6 +46,8 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Program {
     pub(crate) network: Network,
+    /// How messages by rendezvous are negotiated.
+    pub(crate) choice: Rendezvous,
     /// The sends of each sender.
     pub(crate) sends: Vec<Vec<Send>>,
     pub(crate) steps: Vec<Step>,
@@ -61,10 +64,21 @@ impl Program {
                 if pattern.source != ANY_SOURCE && pattern.tag != ANY_TAG)
         };
         let mut sends = self.sends.iter().flatten();
-        let tags = 1 + sends.clone().map(|send| send.tag as usize).max().unwrap_or(0);
-        sends.all(|send| send.way == Way::Rendezvous)
+        self.choice == Rendezvous::Speculative
+            && sends.all(|send| send.way == Way::Rendezvous)
             && self.steps.iter().all(may_ask)
-            && self.sends.len() * tags <= records
+            && self.has_records(records)
+    }
+
+    /// True when what becomes of its RTRs is counted.
+    pub(crate) fn is_judged(&self, records: usize) -> bool {
+        self.choice == Rendezvous::Adaptive && self.has_records(records)
+    }
+
+    /// True when so many records are enough for all envelopes.
+    pub(crate) fn has_records(&self, records: usize) -> bool {
+        let tags = self.sends.iter().flatten().map(|send| 1 + send.tag as usize);
+        self.sends.len() * tags.max().unwrap_or(1) <= records
     }
 }
 
@@ -80,13 +94,15 @@ pub(crate) struct Scope {
     receives: (usize, Vec<Step>),
     /// Whether one of the receives is cancelled, at some time after it was posted.
     cancels: bool,
+    choice: Rendezvous,
 }
 
 impl Scope {
     fn new(opened: &[(u32, u32)], sends: &[(Way, u32)], receives: &[Step]) -> Self {
         let sends = sends.iter().map(|&(way, tag)| Send { way, tag }).collect();
         let (opened, receives) = (opened.to_vec(), (0, receives.to_vec()));
-        Self { opened, senders: 1, sends: (0, sends), receives, cancels: false }
+        let choice = Rendezvous::Speculative;
+        Self { opened, senders: 1, sends: (0, sends), receives, cancels: false, choice }
     }
 
     /// Messages and receives of all kinds.
@@ -124,6 +140,21 @@ impl Scope {
         Self::new(&[(0, 0)], &sends, &[receive(0, 0), receive(0, 1)])
     }
 
+    /// Large messages, and eager ones among them.
+    pub(crate) fn mispredicted() -> Self {
+        Self { cancels: false, ..Self::cancelled() }
+    }
+
+    /// Large messages alone.
+    pub(crate) fn large() -> Self {
+        Self::new(&[(0, 0)], &[(Way::Rendezvous, 0)], &[receive(0, 0)])
+    }
+
+    /// Adaptive, instead of whatever becomes of the RTRs.
+    pub(crate) fn adaptive(self) -> Self {
+        Self { choice: Rendezvous::Adaptive, ..self }
+    }
+
     /// With so many sends of each sender and so many receives, after those that open envelopes.
     pub(crate) fn of(self, sends: usize, receives: usize) -> Self {
         Self { sends: (sends, self.sends.1), receives: (receives, self.receives.1), ..self }
@@ -151,6 +182,7 @@ impl Scope {
             pairs(&all_sends, &self.steps(), |sends, steps| (sends.clone(), steps.clone()));
         pairs(&actions, &[Network::Streams, Network::Words], |(sends, steps), network| Program {
             network: *network,
+            choice: self.choice,
             sends: sends.clone(),
             steps: steps.clone(),
             opened: self.opened.len(),

@@ -1,14 +1,14 @@
 //! The rank that receives, as an engine does it, beside an oracle that searches lists.
 
 use core::fmt::{self, Debug};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use strait::SystemMemory;
 use strait_core::matching::{Pattern, Posted, Unexpected};
-use strait_core::rndv::{Receiver, Turn};
+use strait_core::rndv::{Receiver, Rendezvous, Turn};
 
-use crate::program::Step;
+use crate::program::{Step, Way, envelope};
 use crate::replayed::{Machine, Replayed};
 use crate::sending::key;
 use crate::state::{Body, Broken, Claim, Message, Packet, Receive, Ruled, State, Word};
@@ -52,6 +52,8 @@ pub(crate) struct Receiving<R: Ruled> {
     pub(crate) arrived: Vec<(Message, Body)>,
     /// RTRs that may still be sent before a further turn is known, of each envelope.
     credits: Vec<((u32, u32), u32)>,
+    /// Envelopes whose last message has told what the next RTR may ask for.
+    informed: BTreeSet<(u32, u32)>,
 }
 
 impl<R: Ruled> Receiving<R> {
@@ -64,6 +66,7 @@ impl<R: Ruled> Receiving<R> {
             waiting: Vec::new(),
             arrived: Vec::new(),
             credits: Vec::new(),
+            informed: BTreeSet::new(),
         }
     }
 
@@ -108,6 +111,7 @@ impl<R: Ruled> State<R> {
 
     fn arrive(&mut self, message: Message, body: Body) {
         self.receiving.learn(message, body);
+        self.inform(message, body);
         let (envelope, name) = (message.envelope(), message.name());
         let taken = self.receiving.call(move |inbox| inbox.posted.take(&envelope));
         let taken = taken.map(|receive| receive as usize);
@@ -139,6 +143,7 @@ impl<R: Ruled> State<R> {
         self.require(right, Broken::Data);
         let Message { sender, number, tag } = message;
         if has_asked && matches!(body, Body::Eager | Body::Rts(None)) {
+            self.receiving.informed.remove(&(sender, tag));
             self.receiving.call(move |inbox| inbox.receiver.mispredicted(sender, key(tag)));
         }
         if let Body::Rts(_) = body {
@@ -180,15 +185,38 @@ impl<R: Ruled> State<R> {
         let Inbox { receiver, posted, .. } = &**self.receiving.inbox;
         let turn = receiver.may_request(&pattern, posted.ahead_of(&pattern).map(asked));
         let turn = turn.filter(|_| large);
+        let asks = turn.is_some() || !large || !self.should_ask(&pattern);
         self.receiving.call(move |inbox| {
             inbox.posted.post(pattern, number as u32).expect("memory");
         });
+        self.require(asks, Broken::Resume);
         self.receiving.waiting.push((number, pattern));
         self.receives[number].is_posted = true;
         self.receives[number].asked = turn;
         if let Some(turn) = turn {
             self.ask(number, &pattern, turn);
         }
+    }
+
+    /// What a message says of the RTRs to come, whatever its RTS says.
+    fn inform(&mut self, Message { sender, number, tag }: Message, body: Body) {
+        let informed = &mut self.receiving.informed;
+        let paused = self.program.choice == Rendezvous::Adaptive && body == Body::Rts(None);
+        match self.program.sends[sender as usize][number].way {
+            Way::Rendezvous if !paused => drop(informed.insert((sender, tag))),
+            Way::Rendezvous | Way::Plain => drop(informed.remove(&(sender, tag))),
+            Way::Eager => {}
+        }
+    }
+
+    /// Whether nothing is in the way of the RTR of a receive that no message has met.
+    fn should_ask(&self, pattern: &Pattern) -> bool {
+        let Pattern { source, tag, .. } = *pattern;
+        let envelope = envelope(source, tag);
+        let mut waiting = self.receiving.waiting.iter();
+        self.receiving.informed.contains(&(source, tag))
+            && self.program.has_records(R::RECORDS)
+            && !waiting.any(|(_, other)| other.matches(&envelope))
     }
 
     fn ask(&mut self, receive: usize, pattern: &Pattern, turn: Turn) {
@@ -255,6 +283,7 @@ impl<R: Ruled> State<R> {
     fn stop_asking(&mut self, receive: usize) {
         if R::STOPS_AFTER_CANCEL {
             let Pattern { source, tag, .. } = self.pattern_of(receive);
+            self.receiving.informed.remove(&(source, tag));
             self.receiving.call(move |inbox| inbox.receiver.mispredicted(source, key(tag)));
         }
     }

@@ -2,7 +2,7 @@
 
 use strait_core::rndv::Rules;
 
-use crate::checker::{BOUND, DATA, END, USE, breaks};
+use crate::checker::{BOUND, DATA, END, RESUME, USE, WASTE, breaks};
 use crate::program::Scope;
 use crate::state::Ruled;
 use crate::{Small, Tiny};
@@ -23,6 +23,9 @@ macro_rules! without {
             impl Rules for Without {
                 const RTRS: u32 = <$base>::RTRS;
                 const RECORDS: usize = <$base>::RECORDS;
+                const SAMPLES: u32 = <$base>::SAMPLES;
+                const PAUSE_MIN: u32 = <$base>::PAUSE_MIN;
+                const PAUSE_MAX: u32 = <$base>::PAUSE_MAX;
                 $(const $rule: $type = $value;)?
             }
 
@@ -62,6 +65,26 @@ without! {
 without! {
     /// A sender that said stop-RTR is sent RTRs.
     stop_rtr, Small { STOP_RTR: bool = false }, Scope::one_envelope().of(3, 2) => BOUND
+}
+without! {
+    /// A receiver never asks again, once an eager message has come.
+    resume_rtr, Small { RESUME_RTR: bool = false }, Scope::one_envelope().of(2, 3) => RESUME
+}
+without! {
+    /// Or once too few of its RTRs were used.
+    resume_rtr_adaptive, Small { RESUME_RTR: bool = false }, Scope::large().of(6, 6).adaptive() => RESUME
+}
+without! {
+    /// RTRs that always come too late are sent for ever.
+    adaptation, Small { ADAPTATION: bool = false }, Scope::large().of(5, 5).adaptive() => WASTE
+}
+without! {
+    /// RTRs that were all used are stopped.
+    threshold, Small { USAGE_MIN: u32 = 101 }, Scope::large().of(5, 5).adaptive() => WASTE
+}
+without! {
+    /// A sender that stopped for want of use is sent RTRs.
+    stop_rtr_adaptive, Small { STOP_RTR: bool = false }, Scope::large().of(6, 6).adaptive() => BOUND
 }
 without! {
     /// Every receive that an eager message takes has sent an RTR.

@@ -48,10 +48,13 @@ impl<R: Ruled> State<R> {
                 }
                 Body::Eager
             }
-            Way::Rendezvous => self.start(message, Rendezvous::Speculative),
+            Way::Rendezvous => self.start(message, self.program.choice),
             Way::Plain => self.start(message, Rendezvous::Plain),
         };
         self.expect_use(message, body);
+        if send.way == Way::Rendezvous {
+            self.judge(message, body);
+        }
         let sender = &mut self.senders[number];
         if let Body::Rts(_) = body {
             sender.announced.push(message.number);
@@ -76,7 +79,7 @@ impl<R: Ruled> State<R> {
             return Body::RtrAck(turn, target);
         }
         let machine = Arc::make_mut(&mut self.senders[message.sender as usize].machine);
-        Body::Rts(machine.call(move |machine| machine.refused(RECEIVER, key)))
+        Body::Rts(machine.call(move |machine| machine.refused(RECEIVER, key, choice)))
     }
 
     /// Writes into the buffer of `target`. False: its RTR was taken back.
@@ -116,12 +119,16 @@ impl<R: Ruled> State<R> {
 
     /// The next word of the receiver comes.
     pub(crate) fn hear(&mut self, number: usize) {
+        let is_judged = self.program.is_judged(R::RECORDS);
         let sender = &mut self.senders[number];
         let Some(word) = sender.incoming.pop_front() else { return };
         match word {
             Word::Rtr { tag, turn, receive } => {
                 let machine = Arc::make_mut(&mut sender.machine);
                 machine.call(move |machine| machine.rtr(RECEIVER, key(tag), turn, receive));
+                if is_judged {
+                    sender.judged[tag as usize].heard(turn);
+                }
                 self.receives[receive].heard = true;
             }
             Word::Retract { tag, turn } => {

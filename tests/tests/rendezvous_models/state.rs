@@ -9,6 +9,7 @@ use strait::SystemMemory;
 use strait_core::matching::Envelope;
 use strait_core::rndv::{Rules, Sender, Turn};
 
+use crate::judging::Judged;
 use crate::program::{Network, Program, envelope};
 use crate::receiving::Receiving;
 use crate::replayed::{Machine, Replayed};
@@ -97,6 +98,8 @@ pub(crate) struct Sending<R: Ruled> {
     pub(crate) marked: bool,
     pub(crate) looks: u64,
     pub(crate) found: u64,
+    /// What became of the RTRs of each tag.
+    pub(crate) judged: [Judged; 2],
     /// To the receiver.
     pub(crate) out: VecDeque<Packet>,
     /// From the receiver.
@@ -130,6 +133,11 @@ pub(crate) enum Broken {
     Bound,
     /// An RTR came before the message that it was for, and was not used, in a program where nothing is in its way.
     Use,
+    /// After a message with a turn a receive did not ask, though nothing is in its way; or no message had a turn for longer
+    /// than a pause.
+    Resume,
+    /// More RTRs were wasted than the adaptation allows, or it stopped RTRs that were all used.
+    Waste,
 }
 
 /// A state.
@@ -173,6 +181,7 @@ impl<R: Ruled> State<R> {
             marked: false,
             looks: 0,
             found: 0,
+            judged: [Judged::default(), Judged::default()],
             out: VecDeque::new(),
             incoming: VecDeque::new(),
         };

@@ -8,19 +8,15 @@ mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::thread;
 
 use crate::loom;
+use crate::parallel;
 use crate::shell::{self, Shell};
 use crate::source::{Site, sites};
 use crate::stop::Stop;
 use crate::tidy::Repository;
 use list::Mutant;
 use trial::{Trial, Verdict};
-
-/// Trials at a time. Each is one thread and little memory; the machines of continuous integration have two processors.
-const AT_A_TIME: usize = 2;
 
 /// `cargo xtask mutants`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
@@ -59,34 +55,18 @@ fn judge(
     let tests = mutants.iter().filter_map(|mutant| mutant.test.as_deref());
     let tests = Vec::from_iter(BTreeSet::from_iter(tests));
     let healthy =
-        in_parallel(&tests, |test| (*test, Trial::new(programs, &logs, test, None).run(shell)));
+        parallel::each(&tests, |test| (*test, Trial::new(programs, &logs, test, None).run(shell)));
     let sick = healthy.iter().filter(|(_, verdict)| *verdict != Verdict::Survived);
     let sick: Vec<String> =
         sick.map(|(test, verdict)| format!("{test} ({})", verdict.unmutated())).collect();
     if !sick.is_empty() {
         return Err(Stop::Failed(format!("without any mutation: {}", sick.join(", "))));
     }
-    Ok(in_parallel(mutants, |mutant| {
+    Ok(parallel::each(mutants, |mutant| {
         let mutation = format!("{}={}", mutant.site, mutant.weaken);
         let test = mutant.test.as_deref()?;
         Some(Trial::new(programs, &logs, test, Some(mutation)).run(shell))
     }))
-}
-
-/// `f` of each item, in order, [`AT_A_TIME`] at a time.
-fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = Mutex::new(items.iter().enumerate());
-    let take = || next.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-    let work = || Vec::from_iter(core::iter::from_fn(take).map(|(at, item)| (at, f(item))));
-    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
-        let workers = [(); AT_A_TIME].map(|()| scope.spawn(work));
-        let join = |worker: thread::ScopedJoinHandle<'_, _>| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        workers.into_iter().flat_map(join).collect()
-    });
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
 }
 
 fn table(mutants: &[Mutant], judged: &[Option<Verdict>]) -> String {
@@ -136,15 +116,6 @@ mod tests {
             test: Some("queue::nothing_is_lost".into()),
             equivalent: None,
         }
-    }
-
-    #[test]
-    fn the_order_of_the_list_is_kept() {
-        let items: Vec<usize> = (0..100).collect();
-        assert_eq!(
-            in_parallel(&items, |item| item * 2),
-            Vec::from_iter(items.iter().map(|i| i * 2))
-        );
     }
 
     #[test]

@@ -53,14 +53,17 @@ impl<M: Memory + Clone> Engine<M> {
             self.set_stage(place, stage);
             return Some(StreamHead::Offer { key, offer });
         };
-        let turn = match self.asked_by.start(destination, key, self.rendezvous(key.context())) {
+        let choice = self.rendezvous(key.context());
+        let turn = match self.asked_by.start(destination, key, choice) {
             Start::Rts(turn) => turn,
             Start::Write { target: Wanted::There(there), .. } => {
                 let to = (destination, place);
                 return self.begin_writing(to, &message, (part, region), there, channel).ok();
             }
             // Nobody on another node sends such an RTR.
-            Start::Write { target: Wanted::Here(_), .. } => self.asked_by.refused(destination, key),
+            Start::Write { target: Wanted::Here(_), .. } => {
+                self.asked_by.refused(destination, key, choice)
+            }
         };
         let offer = self.next_offer(destination, place, message.total);
         self.offered(destination, &offer);

@@ -102,8 +102,18 @@ impl From<OutOfMemory> for Halt {
 }
 
 impl<M: Memory + Clone> Engine<M> {
+    /// Makes room for `count` peers on other nodes, so that [`Engine::set_remote`] may be said of them when others have been talked
+    /// to. To be said before the first.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn expect_remotes(&mut self, count: u32) -> Result<(), OutOfMemory> {
+        self.streams.make_room(count)
+    }
+
     /// Says that `rank` is on another node, and reached through the channel that [`Engine::poll_network`] is given. To be said
-    /// before the first operation.
+    /// before the first operation with it; and before [`Engine::poll_network`], but for those of [`Engine::expect_remotes`].
     ///
     /// # Errors
     ///
@@ -192,6 +202,15 @@ impl<M: Memory + Clone> Engine<M> {
             Err(Halt::OutOfMemory(error)) => Err(error),
             pulled => Ok(pulled.unwrap_or(false) | read? | written | pushed.unwrap_or(false)),
         }
+    }
+
+    /// True when `rank`, which is on another node, said that it holds too much of ours.
+    #[must_use]
+    pub fn is_told_to_keep_from_afar(&self, rank: u32) -> bool {
+        let number = self.peers[rank as usize].stream;
+        number
+            .and_then(|number| self.streams.get(number))
+            .is_some_and(|stream| stream.outgoing.told_to_keep)
     }
 
     /// The stream to and from `rank`, if it is on another node and not gone.

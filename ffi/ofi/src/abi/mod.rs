@@ -93,6 +93,8 @@ pub(crate) mod errno {
     pub(crate) const ENOENT: i32 = libc::ENOENT;
     /// Try again after making progress.
     pub(crate) const EAGAIN: i32 = libc::EAGAIN;
+    /// No right to it.
+    pub(crate) const EACCES: i32 = libc::EACCES;
     /// No memory.
     pub(crate) const ENOMEM: i32 = libc::ENOMEM;
     /// An argument that makes no sense.
@@ -118,7 +120,6 @@ pub(crate) mod errno {
     /// A buffer of the caller's is too small.
     pub(crate) const ETOOSMALL: i32 = 257;
     /// Not in this state of the object.
-    pub(crate) const EOPBADSTATE: i32 = 258;
     /// An error entry waits.
     pub(crate) const EAVAIL: i32 = 259;
     /// A message was longer than its buffer.

@@ -31,16 +31,19 @@ pub(super) fn ops() -> *const OpsRma {
 struct Target {
     peer: FiAddr,
     address: u64,
+    key: u64,
     data: Option<u64>,
     context: *mut c_void,
     quiet: bool,
+    inject: bool,
 }
 
 impl Endpoint {
     /// By a call without flags.
-    fn target(&self, peer: FiAddr, address: u64, context: *mut c_void) -> Target {
-        let quiet = self.tx.quiet(self.tx.op_flags.get());
-        Target { peer, address, data: None, context, quiet }
+    fn target(&self, peer: FiAddr, (address, key): (u64, u64), context: *mut c_void) -> Target {
+        let flags = self.tx.op_flags.get();
+        let (quiet, inject) = (self.tx.quiet(flags), flags & flag::INJECT != 0);
+        Target { peer, address, key, data: None, context, quiet, inject }
     }
 
     /// # Safety
@@ -51,8 +54,9 @@ impl Endpoint {
             Ok(rank) => rank,
             Err(error) => return error,
         };
-        let Target { address, data, context, quiet, .. } = target;
-        let access = Access { op, rank, address, data, context, quiet };
+        let Target { address, key, data, context, quiet, inject, .. } = target;
+        let inject = inject && op == Op::Write;
+        let access = Access { op, rank, address, key, data, context, quiet, inject };
         // SAFETY: by the contract.
         self.with(|traffic| unsafe { traffic.access(access, buffer) })
     }
@@ -83,13 +87,15 @@ impl Endpoint {
             return -(errno::EINVAL as Ssize);
         }
         // SAFETY: by libfabric's contract.
-        let address = unsafe { &*msg.rma_iov }.addr;
+        let place = unsafe { &*msg.rma_iov };
         let target = Target {
             peer: msg.addr,
-            address,
+            address: place.addr,
+            key: place.key,
             data: (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data),
             context: msg.context,
             quiet: self.tx.quiet(flags),
+            inject: flags & flag::INJECT != 0,
         };
         // SAFETY: by the contract.
         unsafe { self.access_list(op, target, (msg.msg_iov, msg.iov_count)) }
@@ -103,13 +109,13 @@ unsafe extern "C" fn read(
     _desc: *mut c_void,
     peer: FiAddr,
     address: u64,
-    _key: u64,
+    key: u64,
     context: *mut c_void,
 ) -> Ssize {
     // SAFETY: by libfabric's contract.
     unsafe {
         let this = Endpoint::of(endpoint);
-        let target = this.target(peer, address, context);
+        let target = this.target(peer, (address, key), context);
         this.access(Op::Read, target, &Buffer::one(base, length))
     }
 }
@@ -121,13 +127,13 @@ unsafe extern "C" fn readv(
     count: usize,
     peer: FiAddr,
     address: u64,
-    _key: u64,
+    key: u64,
     context: *mut c_void,
 ) -> Ssize {
     // SAFETY: by libfabric's contract.
     unsafe {
         let this = Endpoint::of(endpoint);
-        this.access_list(Op::Read, this.target(peer, address, context), (list, count))
+        this.access_list(Op::Read, this.target(peer, (address, key), context), (list, count))
     }
 }
 
@@ -143,13 +149,13 @@ unsafe extern "C" fn write(
     _desc: *mut c_void,
     peer: FiAddr,
     address: u64,
-    _key: u64,
+    key: u64,
     context: *mut c_void,
 ) -> Ssize {
     // SAFETY: by libfabric's contract.
     unsafe {
         let this = Endpoint::of(endpoint);
-        let target = this.target(peer, address, context);
+        let target = this.target(peer, (address, key), context);
         this.access(Op::Write, target, &Buffer::one(base, length))
     }
 }
@@ -161,13 +167,13 @@ unsafe extern "C" fn writev(
     count: usize,
     peer: FiAddr,
     address: u64,
-    _key: u64,
+    key: u64,
     context: *mut c_void,
 ) -> Ssize {
     // SAFETY: by libfabric's contract.
     unsafe {
         let this = Endpoint::of(endpoint);
-        this.access_list(Op::Write, this.target(peer, address, context), (list, count))
+        this.access_list(Op::Write, this.target(peer, (address, key), context), (list, count))
     }
 }
 
@@ -182,12 +188,16 @@ unsafe extern "C" fn inject(
     length: usize,
     peer: FiAddr,
     address: u64,
-    _key: u64,
+    key: u64,
 ) -> Ssize {
     // SAFETY: by libfabric's contract.
     unsafe {
         let this = Endpoint::of(endpoint);
-        let target = Target { quiet: true, ..this.target(peer, address, ptr::null_mut()) };
+        let target = Target {
+            quiet: true,
+            inject: true,
+            ..this.target(peer, (address, key), ptr::null_mut())
+        };
         this.access(Op::Write, target, &Buffer::one(base, length))
     }
 }
@@ -200,13 +210,13 @@ unsafe extern "C" fn writedata(
     data: u64,
     peer: FiAddr,
     address: u64,
-    _key: u64,
+    key: u64,
     context: *mut c_void,
 ) -> Ssize {
     // SAFETY: by libfabric's contract.
     unsafe {
         let this = Endpoint::of(endpoint);
-        let target = Target { data: Some(data), ..this.target(peer, address, context) };
+        let target = Target { data: Some(data), ..this.target(peer, (address, key), context) };
         this.access(Op::Write, target, &Buffer::one(base, length))
     }
 }
@@ -218,13 +228,13 @@ unsafe extern "C" fn injectdata(
     data: u64,
     peer: FiAddr,
     address: u64,
-    _key: u64,
+    key: u64,
 ) -> Ssize {
     // SAFETY: by libfabric's contract.
     unsafe {
         let this = Endpoint::of(endpoint);
-        let target = this.target(peer, address, ptr::null_mut());
-        let target = Target { data: Some(data), quiet: true, ..target };
+        let target = this.target(peer, (address, key), ptr::null_mut());
+        let target = Target { data: Some(data), quiet: true, inject: true, ..target };
         this.access(Op::Write, target, &Buffer::one(base, length))
     }
 }

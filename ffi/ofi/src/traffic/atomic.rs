@@ -74,6 +74,11 @@ impl Traffic {
         let Some(size) = element_bytes(datatype, operator, form) else {
             return -(errno::EOPNOTSUPP as Ssize);
         };
+        // It would overtake them.
+        if self.has_far(rank) {
+            self.progress();
+            return -(errno::EAGAIN as Ssize);
+        }
         let bytes = count.saturating_mul(size);
         if bytes > ATOMIC_MAX {
             return -(errno::EINVAL as Ssize);

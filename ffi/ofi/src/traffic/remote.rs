@@ -1,4 +1,5 @@
-//! Reading and writing the memory of others, which takes no part of theirs: the kernel copies.
+//! Reading and writing the memory of others, which takes no part of theirs: the kernel copies. For memory elsewhere see
+//! [`far`](super::far).
 
 use core::ffi::c_void;
 use std::io;
@@ -18,28 +19,46 @@ pub(crate) struct Access {
     pub(crate) rank: u32,
     /// The first byte, by the address that it has for its owner.
     pub(crate) address: u64,
+    /// The owner's name of the region.
+    pub(crate) key: u64,
     /// What its owner is told.
     pub(crate) data: Option<u64>,
     pub(crate) context: *mut c_void,
     /// Without a completion entry.
     pub(crate) quiet: bool,
+    /// The buffer may be reused when the call returns.
+    pub(crate) inject: bool,
 }
 
 impl Traffic {
-    /// Does all of it.
+    /// Does all of it; if the memory is elsewhere, begins.
     ///
     /// # Safety
     ///
-    /// The user's memory is valid; and for an access to this process's own, that too.
+    /// The user's memory is valid until the completion, of an injected one until this returns; and for an access to this process's own,
+    /// that too.
     pub(crate) unsafe fn access(&mut self, access: Access, buffer: &Buffer) -> Ssize {
-        // The kernel would overtake them.
+        // The access would overtake them.
         if self.has_atomics(access.rank) {
             self.progress();
             return -(errno::EAGAIN as Ssize);
         }
+        if self.port.is_elsewhere(access.rank) {
+            // SAFETY: by the contract.
+            return unsafe { self.access_far(access, buffer) };
+        }
         // SAFETY: by the contract.
         let done = unsafe { self.copy(access, buffer) };
-        let length = buffer.length();
+        let error = done.err().map_or(0, |error| {
+            let gone = error.raw_os_error() == Some(libc::ESRCH);
+            if gone { errno::ECONNRESET } else { errno::EFAULT }
+        });
+        self.accessed(&access, buffer.length(), error);
+        0
+    }
+
+    /// An access is over, well if `error` is zero.
+    pub(super) fn accessed(&mut self, access: &Access, length: usize, error: i32) {
         let direction = if access.op == Op::Read { flag::READ } else { flag::WRITE };
         let entry = CqEntry {
             op_context: access.context,
@@ -49,21 +68,16 @@ impl Traffic {
             data: 0,
             tag: 0,
         };
-        if let Err(error) = done {
-            let gone = error.raw_os_error() == Some(libc::ESRCH);
-            let err = if gone { errno::ECONNRESET } else { errno::EFAULT };
-            self.out.fail(access.op, entry, 0, err);
-            return 0;
+        if error != 0 {
+            self.out.fail(access.op, entry, 0, error);
+            return;
         }
         if let Some(data) = access.data {
             let head = Head { tag: length as u64, data };
-            let told = self.tell(access.rank, Kind::Written.key(HAS_DATA), head, &[]);
-            if told < 0 {
-                return told;
-            }
+            // Whoever is gone need not know.
+            let _ = self.tell(access.rank, Kind::Written.key(HAS_DATA), head, &[]);
         }
         self.out.complete(access.op, entry, access.quiet, access.rank);
-        0
     }
 
     /// # Safety

@@ -107,6 +107,11 @@ impl Traffic {
     /// The user's memory is valid until the completion; if `how` says inject, until this returns.
     #[inline(never)]
     pub(crate) unsafe fn send(&mut self, how: How, buffer: Buffer) -> Ssize {
+        // It would overtake them.
+        if self.has_far(how.rank) {
+            self.progress();
+            return -(errno::EAGAIN as Ssize);
+        }
         let length = buffer.length();
         if length > INLINE_MAX || how.delivery || self.port.is_told_to_keep(how.rank) {
             // SAFETY: by the contract.

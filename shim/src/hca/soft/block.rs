@@ -108,17 +108,16 @@ impl EndId {
         address
     }
 
-    /// The end with this address; `None` when it is none of the fabric with this nonce.
-    pub(super) fn from_address(address: &Address, nonce: u64) -> Option<Self> {
+    /// The end with this address, and its fabric's nonce; `None` when it is no address of this kind of device.
+    pub(super) fn from_address(address: &Address) -> Option<(u64, Self)> {
         let word = |at: usize| {
             let bytes = address.0[at..at + 4].try_into().unwrap_or_default();
             u32::from_le_bytes(bytes)
         };
         let (rank, index, generation) = (word(16), word(20), word(24));
-        let is_ours = address.0.starts_with(KIND)
-            && address.0[8..16] == nonce.to_le_bytes()
-            && index < CONNECTIONS;
-        is_ours.then_some(Self { rank, index, generation })
+        let nonce = u64::from_le_bytes(address.0[8..16].try_into().unwrap_or_default());
+        let is_one = address.0.starts_with(KIND) && index < CONNECTIONS;
+        is_one.then_some((nonce, Self { rank, index, generation }))
     }
 }
 

@@ -20,7 +20,7 @@ impl Shared {
         // The sleeper has but a fence of its own, so the ringer needs one, too: little beside a copy by the kernel.
         fence(SeqCst);
         if block.event.is_wanted() && block.event.ring().is_some() {
-            chime::ring(&chime(self.fabric.nonce(), rank));
+            chime::ring(&chime(self.fabric.nonce_of(rank), rank));
         }
     }
 

@@ -11,6 +11,7 @@
 //! Nothing here trusts what another process wrote, but for one thing that cannot be checked: the addresses of a region.
 //! The reasons are in `docs/decisions/soft-hca.md`.
 
+mod abroad;
 mod block;
 mod engine;
 mod event;
@@ -50,6 +51,9 @@ use crate::liveness::{attach_self, has_ended};
 
 pub use fabric::{Fabric, FabricError};
 pub use time::{BadModel, TimeModel};
+
+/// The name of a device's thread.
+pub const THREAD: &str = "strait-hca";
 
 /// Who does the work that is posted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -199,7 +203,7 @@ impl Shared {
 
     /// Waits until nobody reaches into a region any more, whose key is revoked. Who died does not.
     fn quiesce(&self, region: &Region) {
-        for block in (0..self.fabric.ranks()).filter_map(|rank| self.fabric.block(rank)) {
+        for block in self.fabric.blocks() {
             let mut looks = 0_u32;
             while block.access.is_on(self.rank, region.remote_key) {
                 std::thread::yield_now();
@@ -219,7 +223,20 @@ impl SoftHca {
     ///
     /// [`FabricError`] when the file is no fabric, or the rank has a device already.
     pub fn attach(fabric: &OwnedFd, rank: u32, mode: Mode) -> Result<Self, FabricError> {
-        let fabric = Fabric::attach(fabric)?;
+        Self::on(Fabric::attach(fabric)?, rank, mode)
+    }
+
+    /// A device on a fabric of its own. It reaches all others of this user on this host that are made so, by their addresses.
+    ///
+    /// # Errors
+    ///
+    /// [`FabricError`] when there is no memory for it, or the process has made too many.
+    pub fn alone(mode: Mode) -> Result<Self, FabricError> {
+        let (fabric, rank) = Fabric::alone()?;
+        Self::on(fabric, rank, mode)
+    }
+
+    fn on(fabric: Fabric, rank: u32, mode: Mode) -> Result<Self, FabricError> {
         let ranks = fabric.ranks();
         let block = fabric.block(rank).ok_or(FabricError::Rank { rank, ranks })?;
         if block.liveness.state() != Life::Unborn {
@@ -256,7 +273,8 @@ impl SoftHca {
             events,
             receives: receive::Posted::new(),
             free: (0..CONNECTIONS).collect(),
-            opened: 0,
+            // What was said of a device that is gone is not said of another with its number.
+            opened: salt,
             _witness: witness,
         })
     }
@@ -265,6 +283,12 @@ impl SoftHca {
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.shared.rank
+    }
+
+    /// Whether a thread of its own carries out what is posted.
+    #[must_use]
+    pub const fn has_thread(&self) -> bool {
+        self.engine.is_some()
     }
 
     /// How far this side's end is; peers break it.
@@ -308,7 +332,7 @@ impl Hca for SoftHca {
     }
 
     fn open(&mut self, peer: u32) -> Result<(Connection, Address), HcaError> {
-        if peer >= self.shared.fabric.ranks() {
+        if !self.shared.fabric.may_have(peer) {
             return Err(HcaError::Unreachable { peer });
         }
         let index = self.free.pop_front().ok_or(HcaError::Connections { limit: CONNECTIONS })?;
@@ -328,9 +352,7 @@ impl Hca for SoftHca {
         let mut device = self.shared.device();
         let link = device.queues.link(connection).ok_or(unknown)?;
         let fabric = &self.shared.fabric;
-        let peer = EndId::from_address(address, fabric.nonce());
-        let Some((peer, block)) = peer.and_then(|peer| Some((peer, fabric.block(peer.rank)?)))
-        else {
+        let Some((peer, block)) = fabric.find(address) else {
             return Err(HcaError::Unreachable { peer: u32::MAX });
         };
         let unreachable = HcaError::Unreachable { peer: peer.rank };

@@ -11,7 +11,6 @@ use super::OpenError;
 use super::address::{Door, Place};
 use super::device::{Device, Link};
 use super::error::checked;
-use super::greeting::REPEATS;
 use super::owned::Owned;
 use super::window::Window;
 
@@ -33,6 +32,8 @@ const NUMBER: u32 = (1 << 24) - 1;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) depth: u32,
+    /// Of the library's requests: more than of ours, if the device makes some by itself.
+    pub(super) requests: u32,
     pub(super) pieces: u32,
     pub(super) inline: u32,
     pub(super) reads: u8,
@@ -100,7 +101,7 @@ pub(super) unsafe fn make_pair(
     wanted.recv_cq = shared.completions;
     wanted.srq = shared.receives;
     wanted.qp_type = ibv::ibv_qp_type::IBV_QPT_RC;
-    wanted.cap.max_send_wr = limits.depth + REPEATS;
+    wanted.cap.max_send_wr = limits.requests;
     wanted.cap.max_send_sge = limits.pieces;
     wanted.cap.max_inline_data = limits.inline;
     // SAFETY: by the contract, what the pair is made of is live and outlives it.

@@ -21,6 +21,7 @@ mod greeting;
 mod manager;
 mod owned;
 mod request;
+mod torn;
 mod window;
 
 use core::fmt;
@@ -112,10 +113,13 @@ impl Verbs {
         let attributes = &device.attributes;
         let at_most = |wanted: u32, limit: i32| wanted.clamp(1, limit.max(1).cast_unsigned());
         let receives = at_most(config.receives, attributes.max_srq_wr);
-        let depth = at_most(config.depth, attributes.max_qp_wr - REPEATS as i32);
+        let is_iwarp = device.manager.is_some();
+        // On iWARP the ends greet, and a read may be two.
+        let (each, more) = if is_iwarp { (2, REPEATS) } else { (1, 0) };
+        let depth = at_most(config.depth, (attributes.max_qp_wr - more.cast_signed()) / each);
+        let requests = depth * each.cast_unsigned() + more;
         // Every request and receive has room for its completion: a queue that overflows is lost.
-        let room =
-            at_most(u32::MAX, attributes.max_cqe).saturating_sub(receives) / (depth + REPEATS);
+        let room = at_most(u32::MAX, attributes.max_cqe).saturating_sub(receives) / requests;
         let connections = config.connections.clamp(1, room.max(1));
 
         let context = device.context.as_ptr();
@@ -137,7 +141,7 @@ impl Verbs {
         let channel = events::descriptor(&events);
         rustix::io::ioctl_fionbio(channel, true).map_err(system("making the channel patient"))?;
         let bell = fcntl_dupfd_cloexec(channel, 0).map_err(system("sharing the channel"))?;
-        let entries = (connections * (depth + REPEATS) + receives).cast_signed();
+        let entries = (connections * requests + receives).cast_signed();
         // SAFETY: as above; a queue without a context of its own.
         let completions = unsafe {
             let raw = ibv::ibv_create_cq(context, entries, ptr::null_mut(), events.as_ptr(), 0);
@@ -154,11 +158,11 @@ impl Verbs {
         let reads = READS.min(attributes.max_qp_rd_atom).min(attributes.max_qp_init_rd_atom);
         let limits = Limits {
             depth,
+            requests,
             pieces: at_most(PIECES as u32, attributes.max_sge),
             inline: 0,
             reads: u8::try_from(reads).unwrap_or(0).max(1),
         };
-        let is_iwarp = device.manager.is_some();
         // SAFETY: a field before the domain.
         let greetings = is_iwarp.then(|| unsafe { Greetings::new(domain.as_ptr(), connections) });
         let mut verbs = Self {
@@ -385,7 +389,13 @@ impl Hca for Verbs {
             return Err(PostError::Full);
         }
         let number = u64::from(connection.0) << 32 | u64::from(end.window.next());
-        let mut raw = pieces.request(request, number, end.id.is_some());
+        let is_iwarp = self.device.manager.is_some();
+        if is_iwarp {
+            pieces.mend(&request.operation);
+        }
+        let mut raw = pieces.request(request, number, is_iwarp);
+        let mut rest = if is_iwarp { torn::halve(&mut raw) } else { None };
+        raw.next = rest.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
         let mut refused = ptr::null_mut();
         dma::payload_before_doorbell();
         // SAFETY: the pair is live; the request and its pieces are read before the call returns, and the memory they mean is

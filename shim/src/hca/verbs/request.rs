@@ -55,6 +55,20 @@ impl Pieces {
         Ok(Self { list, count })
     }
 
+    /// The piece of a request that has one.
+    pub(super) fn only(&self) -> Option<ibv::ibv_sge> {
+        // SAFETY: as many are written as are counted.
+        (self.count == 1).then(|| unsafe { self.list[0].assume_init() })
+    }
+
+    /// Makes two pieces of `only`; the first has `length` bytes.
+    pub(super) fn cut(&mut self, only: ibv::ibv_sge, length: u32) {
+        let (addr, rest) = (only.addr + u64::from(length), only.length - length);
+        self.list[0].write(ibv::ibv_sge { length, ..only });
+        self.list[1].write(ibv::ibv_sge { addr, length: rest, ..only });
+        self.count = 2;
+    }
+
     /// `request` in the library's form, with `number` for its completion. It refers to `self`. On iWARP nothing overtakes a
     /// read: the kernel's soft iWARP would report it as done before the read, and so the read as done.
     pub(super) fn request(

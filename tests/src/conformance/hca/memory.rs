@@ -2,7 +2,7 @@
 
 use strait_core::hca::{Access, Done, Operation, Piece, WorkRequest};
 
-use super::side::{Side, pattern};
+use super::side::{Side, pattern, request};
 use super::{Applicable, Party};
 
 /// Lengths at which something begins or ends: words, lines, inline, packets, pages.
@@ -53,6 +53,55 @@ pub(super) fn reads_bring_all<P: Party>(side: &mut Side<'_, P>) -> Applicable {
         side.meet();
         side.free(buffer);
     }
+    side.close(link);
+    Ok(())
+}
+
+/// Few bytes that lie on two pages, however they are divided: read, and then, without waiting for that, written and sent.
+pub(super) fn short_pieces_may_cross_pages<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    const PAGE: u64 = 4096;
+    const ROOM: usize = 64;
+    const LENGTHS: [usize; 8] = [2, 3, 8, 17, 31, 32, 33, ROOM];
+    let link = side.connect();
+    // Places to read, write and send to, then two pages with the bytes where these meet.
+    let (buffer, far) = side.shared(3 * ROOM + 2 * PAGE as usize);
+    let crossing = |base: u64, before: usize| {
+        let places = base + 3 * ROOM as u64;
+        ((places + PAGE).next_multiple_of(PAGE) - base) as usize - before
+    };
+    let divided = |length: usize| [1, length / 3, length - 1].map(|before| (length, before.max(1)));
+    for (seed, (length, before)) in LENGTHS.into_iter().flat_map(divided).enumerate() {
+        let from = crossing(buffer.region.base, before);
+        let bytes = |rank: u32| pattern(2 * seed + rank as usize, length);
+        buffer.put(0, &[0; 3 * ROOM]);
+        buffer.put(from, &bytes(side.rank()));
+        if side.is_first() {
+            side.meet();
+            let (here, into) = ([buffer.piece(from, length)], [buffer.piece(0, length)]);
+            let there = far.at(crossing(far.base, before));
+            let operations = [
+                Operation::Read { into: &into, from: there },
+                Operation::Write { from: &here, to: far.at(ROOM) },
+                Operation::Send { from: &here },
+            ];
+            let ids = operations.map(|operation| {
+                let id = side.new_id();
+                side.post(link, &request(id, operation));
+                id
+            });
+            assert_eq!(ids.map(|id| side.done(link, id)), [Done::Read, Done::Write, Done::Send]);
+            assert_eq!(buffer.get(0, length), bytes(1), "read: {before} of {length} before");
+        } else {
+            let id = side.receive(buffer.piece(2 * ROOM, ROOM));
+            side.meet();
+            assert_eq!(side.done(link, id), Done::Receive { length: length as u32 });
+            assert_eq!(buffer.get(ROOM, length), bytes(0), "written: {before} of {length} before");
+            let sent = buffer.get(2 * ROOM, length);
+            assert_eq!(sent, bytes(0), "sent: {before} of {length} before");
+        }
+        side.meet();
+    }
+    side.free(buffer);
     side.close(link);
     Ok(())
 }

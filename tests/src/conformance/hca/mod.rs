@@ -150,7 +150,8 @@ fn checks<P: Party>() -> Vec<Check<P>> {
         };
     }
     checks! {
-        memory::{writes_arrive_whole, reads_bring_all, pieces_are_gathered_and_scattered, inline_data_is_taken_at_once}
+        memory::{writes_arrive_whole, reads_bring_all, short_pieces_may_cross_pages, pieces_are_gathered_and_scattered,
+            inline_data_is_taken_at_once}
         messages::{messages_meet_receives, both_send_at_once, a_write_brings_a_number, a_late_receive_is_waited_for}
         atomics::{atomics_change_one_word, atomics_exclude_each_other}
         order::{a_word_is_never_seen_in_part, completions_come_in_order, a_flag_comes_after_its_data, the_last_word_comes_last,

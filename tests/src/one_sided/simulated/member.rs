@@ -205,6 +205,7 @@ impl Member {
                 self.lanes[place].handle(completion);
             }
         }
+        self.lanes.iter_mut().for_each(|lane| lane.go_on(&mut self.device));
         let nothing = Piece { base: NonNull::dangling(), length: 0, key: 0 };
         // SAFETY: there is nothing to keep valid.
         while self.owed > 0 && unsafe { self.device.post_receive(0, nothing) }.is_ok() {

@@ -158,7 +158,7 @@ fn put(
     }
     let piece = part_of(&mut data[*done..whole.length.min(*done + SLOT)]);
     // SAFETY: it is copied.
-    if unsafe { lane.put(device, piece, there) }?.is_none() {
+    if !unsafe { lane.put(device, piece, there) }? {
         return Ok(None);
     }
     *done += piece.length;
@@ -237,5 +237,5 @@ fn tell(member: &mut Member, to: u32, offset: usize, mut word: u64) -> Result<bo
     let (lane, device) = member.lane(to);
     let from = Part { base: NonNull::from(&mut word).cast(), length: 8 };
     // SAFETY: the word is there for the call, which takes it.
-    Ok(unsafe { lane.put(device, from, there) }?.is_some())
+    Ok(unsafe { lane.write(device, from, there) }?.is_some())
 }

@@ -1,0 +1,144 @@
+//! Ports of different universes, which know each other by name alone.
+
+use core::ptr::NonNull;
+
+use strait_core::progress::Part;
+
+use super::*;
+use crate::{ANY_SOURCE, Fault};
+
+const CONTEXT: u32 = 3;
+
+fn universe(name: &str) -> Universe {
+    Universe::enter(&format!("test-{}-{name}", std::process::id()), 2).unwrap()
+}
+
+/// Two ports, each with the universe it is of, that have not heard of each other. The one's door is open to other hosts, and the
+/// other's is if its name ends so.
+fn apart(test: &str) -> [(Universe, Port); 2] {
+    [("one", true), ("other", test.ends_with("-open"))].map(|(name, open)| {
+        let universe = universe(&format!("{test}-{name}"));
+        let port = universe.port_with(open).unwrap();
+        (universe, port)
+    })
+}
+
+fn cursor(bytes: &mut [u8]) -> Cursor {
+    let part = Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() };
+    // SAFETY: callers keep the bytes until the operation is over.
+    unsafe { Cursor::contiguous(part) }
+}
+
+/// Polls both until `done`.
+fn until<T>(ports: [&Port; 2], mut done: impl FnMut() -> Option<T>) -> T {
+    loop {
+        ports.iter().for_each(|port| port.poll().unwrap());
+        if let Some(found) = done() {
+            return found;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn send(from: &Port, to: Rank, bytes: &mut [u8]) -> RequestId {
+    // SAFETY: callers keep the bytes until the send is over.
+    match unsafe { from.isend(to, Key::new(CONTEXT, 5), cursor(bytes)) } {
+        Ok(Sent::Pending(id)) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn receive(at: &Port, source: Rank, bytes: &mut [u8]) -> RequestId {
+    let pattern = Pattern { context: CONTEXT, source, tag: 5 };
+    // SAFETY: callers keep the bytes until the receive is over.
+    match unsafe { at.irecv(pattern, cursor(bytes)) } {
+        Ok(Received::Pending(id)) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One knows the other's name, writes to it, and is answered by somebody who learns its number from the message.
+#[test]
+fn who_is_named_by_nobody_is_met_at_the_door() {
+    for (test, length) in [("door", 8), ("long-door", 300_000), ("door-open", 9)] {
+        let [(here, a), (there, b)] = apart(test);
+        let to = here.number(b.contact()).unwrap();
+        assert!(a.is_elsewhere(to));
+        a.meet(to).unwrap();
+        let mut sent: Vec<u8> = (0..length).map(|place| place as u8).collect();
+        let (mut got, mut back) = (vec![0; length], vec![0; length]);
+        let asked = receive(&b, ANY_SOURCE, &mut got);
+        let id = send(&a, to, &mut sent);
+        let status = until([&a, &b], || b.test(asked)).unwrap();
+        assert_eq!((status.bytes, &got), (length, &sent));
+        assert_eq!(there.number(a.contact()).unwrap(), status.source, "a number for each");
+        until([&a, &b], || a.test(id)).unwrap();
+        let asked = receive(&a, to, &mut back);
+        let id = send(&b, status.source, &mut got);
+        until([&a, &b], || a.test(asked)).unwrap();
+        until([&a, &b], || b.test(id)).unwrap();
+        assert_eq!(back, sent);
+    }
+}
+
+/// Both write first, so that each calls the other.
+#[test]
+fn calls_that_cross_make_one_connection() {
+    let [(here, a), (there, b)] = apart("cross");
+    let [to_b, to_a] = [here.number(b.contact()), there.number(a.contact())].map(Result::unwrap);
+    a.meet(to_b).unwrap();
+    b.meet(to_a).unwrap();
+    let (mut from_a, mut from_b, mut at_a, mut at_b) = ([1; 9], [2; 9], [0; 9], [0; 9]);
+    let ids = [send(&a, to_b, &mut from_a), receive(&a, to_b, &mut at_a)];
+    let others = [send(&b, to_a, &mut from_b), receive(&b, to_a, &mut at_b)];
+    for id in ids {
+        until([&a, &b], || a.test(id)).unwrap();
+    }
+    for id in others {
+        until([&a, &b], || b.test(id)).unwrap();
+    }
+    assert_eq!((at_a, at_b), (from_b, from_a));
+}
+
+#[test]
+fn a_name_of_nobody_fails_what_is_sent_there() {
+    let [(here, a), (_, b)] = apart("nobody-open");
+    let to = here.number(b.contact()).unwrap();
+    b.close().unwrap();
+    a.meet(to).unwrap();
+    let mut bytes = [1; 9];
+    let id = receive(&a, to, &mut bytes);
+    a.call(to);
+    let outcome = until([&a, &a], || a.test(id));
+    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to }));
+    // SAFETY: nothing begins.
+    let refused = unsafe { a.isend(to, Key::new(CONTEXT, 5), cursor(&mut bytes)) };
+    assert!(matches!(refused, Err(StartError::Peer(Fault::PeerFailed { .. }))), "{refused:?}");
+}
+
+#[test]
+fn a_message_to_nobody_fails_too() {
+    let [(here, a), (_, b)] = apart("nobody-sent");
+    let to = here.number(b.contact()).unwrap();
+    b.close().unwrap();
+    a.meet(to).unwrap();
+    let mut bytes = [1; 9];
+    let id = send(&a, to, &mut bytes);
+    let outcome = until([&a, &a], || a.test(id));
+    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to }));
+}
+
+#[test]
+fn who_leaves_a_universe_says_so_elsewhere() {
+    let [(here, a), (_, b)] = apart("leave");
+    let to = here.number(b.contact()).unwrap();
+    a.meet(to).unwrap();
+    let (mut sent, mut got, mut late) = ([1; 9], [0; 9], [0; 9]);
+    let (id, asked) = (send(&a, to, &mut sent), receive(&b, ANY_SOURCE, &mut got));
+    until([&a, &b], || b.test(asked)).unwrap();
+    until([&a, &b], || a.test(id)).unwrap();
+    let asked = receive(&a, to, &mut late);
+    b.close().unwrap();
+    let outcome = until([&a, &a], || a.test(asked));
+    assert_eq!(outcome, Err(Fault::PeerFinished { rank: to }));
+}
