@@ -311,6 +311,31 @@ fn who_waits_for_the_dead_is_told() {
     }
 }
 
+/// A target that waits for one origin has lost nothing by another that completed and left.
+#[test]
+fn who_completes_may_leave() {
+    Ranks::new(3, "who_completes_may_leave").run(|world| {
+        let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
+        if world.rank() == 0 {
+            window.post(&[1, 2], Assert::NONE).unwrap();
+            let left = endpoint.recv(&mut [0_u8], 1, 0);
+            let told = matches!(left, Err(Error::Fault(Fault::PeerFinished { rank: 1 })));
+            assert!(told, "{left:?}");
+            assert!(!window.test().unwrap(), "rank 2 has not completed");
+            endpoint.send(&[1_u8], 2, 0).unwrap();
+            window.wait().unwrap();
+        } else {
+            if world.rank() == 2 {
+                endpoint.recv(&mut [0_u8], 0, 0).unwrap();
+            }
+            window.start(&[0], Assert::NONE).unwrap();
+            window.complete().unwrap();
+        }
+        drop(window);
+        world.finalize().unwrap();
+    });
+}
+
 #[test]
 fn a_window_is_not_made_with_the_dead() {
     for nodes in [1, 2] {
