@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use strait_core::hca::{Access, Hca};
-use strait_core::progress::{Broken, Channel};
+use strait_core::hca::{Access, Hca, HcaError};
+use strait_core::progress::{Broken, Channel, Sign};
 use strait_core::ring::{Card, Config, Lent};
 
 use super::door::{Call, Door, Hello};
-use super::{Network, NetworkError, State, stride};
+use super::{CLOSED, Network, NetworkError, State, stride};
 use crate::Rank;
 use crate::boot::{Contact, Directory};
 use crate::segment::Mapping;
@@ -121,9 +121,9 @@ impl<H: Hca> Network<H> {
         if !self.is_unmet(rank) {
             return Ok(());
         }
-        let card = self.open_end(rank).map_err(|_| Broken)?;
-        let Some(strangers) = &mut self.strangers else { return Err(Broken) };
-        let to = strangers.directory.contact(rank).ok_or(Broken)?;
+        let card = self.open_end(rank).map_err(unmade)?;
+        let Some(strangers) = &mut self.strangers else { return Err(CLOSED) };
+        let to = strangers.directory.contact(rank).ok_or(CLOSED)?;
         let call = Call::new(strangers.own, to, &card);
         if let Some(stranger) = strangers.get_mut(rank) {
             *stranger = Stranger::Linked(card, Some(call));
@@ -210,4 +210,13 @@ impl<H: Hca> Network<H> {
             *stranger = Stranger::Gone;
         }
     }
+}
+
+/// What a link that was not made says of the peer.
+fn unmade(error: NetworkError) -> Broken {
+    Broken(match error {
+        NetworkError::Link(error) => error.sign(),
+        NetworkError::Device(error) => Sign::Device(error),
+        _ => Sign::Device(HcaError::Device { code: 0 }),
+    })
 }
