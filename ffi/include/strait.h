@@ -415,13 +415,14 @@ enum strait_atomicity {
 };
 
 /* What strait_window_needs_target is asked about: strait_put and its like; strait_get; strait_accumulate, strait_get_accumulate;
- * strait_fetch_and_op and strait_compare_and_swap; locks and unlocks. */
+ * strait_fetch_and_op and strait_compare_and_swap; locks and unlocks; puts and gets of many small blocks. */
 enum strait_operation {
     STRAIT_OPERATION_PUT = 0,
     STRAIT_OPERATION_GET = 1,
     STRAIT_OPERATION_ACCUMULATE = 2,
     STRAIT_OPERATION_FETCH_AND_OP = 3,
-    STRAIT_OPERATION_LOCK = 4
+    STRAIT_OPERATION_LOCK = 4,
+    STRAIT_OPERATION_BLOCKS = 5
 };
 
 /* Make a window; every member calls it. Over memory in the segment, zeroed; over consecutive memory there, all members on one node;

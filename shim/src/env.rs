@@ -12,9 +12,9 @@ use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::FASTBOX_LENGTH_MAX;
 
-use crate::LockDesign;
 use crate::hca::Choice;
 use crate::hca::soft::{Mode, TimeModel};
+use crate::{LockDesign, WindowDesign};
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -205,6 +205,22 @@ pub(crate) const ACCUMULATE_MAX: Variable = Variable {
     default: "8192",
 };
 
+/// Which blocks between nodes are packed.
+pub(crate) const PACK_MAX: Variable = Variable {
+    name: "STRAIT_PACK_MAX",
+    meaning: "longest blocks of a put or get between nodes, of 8 blocks or more, that are packed for the target, bytes; 0 packs none",
+    expected: "a number",
+    default: "256",
+};
+
+/// The design of windows.
+pub(crate) const WINDOW: Variable = Variable {
+    name: "STRAIT_WINDOW",
+    meaning: "how operations go on windows whose program does not choose: at once, or by messages when ranks synchronise",
+    expected: "rdma or send_recv",
+    default: "rdma",
+};
+
 /// The design of windows' locks.
 pub(crate) const WINDOW_LOCK: Variable = Variable {
     name: "STRAIT_WINDOW_LOCK",
@@ -230,7 +246,9 @@ pub const VARIABLES: &[Variable] = &[
     HCA_MODEL,
     RING,
     ACCUMULATE_MAX,
+    PACK_MAX,
     PROGRESS,
+    WINDOW,
     WINDOW_LOCK,
     UNIVERSE,
     NODES,
@@ -317,6 +335,15 @@ pub fn accumulate_max() -> Result<usize, EnvError> {
     Ok(ACCUMULATE_MAX.read(|_: &usize| true)?.unwrap_or(8192))
 }
 
+/// The longest blocks between nodes that are packed, bytes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no number.
+pub fn pack_max() -> Result<usize, EnvError> {
+    Ok(PACK_MAX.read(|_: &usize| true)?.unwrap_or(256))
+}
+
 /// Whether a thread is to make progress.
 ///
 /// # Errors
@@ -325,6 +352,15 @@ pub fn accumulate_max() -> Result<usize, EnvError> {
 pub fn progress_thread() -> Result<bool, EnvError> {
     let name = PROGRESS.read(|name: &String| ["calls", "thread"].contains(&name.as_str()))?;
     Ok(name.is_some_and(|name| name == "thread"))
+}
+
+/// The design of windows.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no design.
+pub fn window() -> Result<WindowDesign, EnvError> {
+    Ok(WINDOW.read(|_: &WindowDesign| true)?.unwrap_or_default())
 }
 
 /// The design of windows' locks.
@@ -428,8 +464,11 @@ mod tests {
         assert!(HCA.default.starts_with(Mode::default().name()));
         assert_eq!(RING.default, ring().unwrap().name());
         assert_eq!(ACCUMULATE_MAX.default, accumulate_max().unwrap().to_string());
+        assert_eq!(PACK_MAX.default, pack_max().unwrap().to_string());
         assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
         assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
+        assert_eq!(WINDOW.default, WindowDesign::default().name());
+        assert!(WindowDesign::ALL.iter().all(|it| WINDOW.expected.contains(it.name())));
         assert_eq!(WINDOW_LOCK.default, LockDesign::default().name());
         assert!(LockDesign::ALL.iter().all(|it| WINDOW_LOCK.expected.contains(it.name())));
         let names = Rendezvous::ALL.map(Rendezvous::name);

@@ -68,7 +68,7 @@ pub use strait_core::rndv::Rendezvous;
 pub use unscoped::Unscoped;
 pub use window::{
     Accumulates, Assert, AtomicityDomain, Attached, Exposable, Local, LockCounters, LockDesign,
-    LockPolicy, Operation, Window, WindowError, WindowOptions,
+    LockPolicy, Operation, Window, WindowDesign, WindowError, WindowOptions,
 };
 pub use world::World;
 

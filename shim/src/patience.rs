@@ -17,6 +17,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// How often it is doubled.
 const NAPS_MOST: u32 = 5;
 
+/// Looks before the first yield to a device's thread: some tens of microseconds.
+const LOOKS_BESIDE_DEVICES: u32 = 100;
+
 /// How long to look before sleeping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin {
@@ -35,6 +38,18 @@ impl Spin {
             Self { looks: 20_000, yields: 1000 }
         } else {
             Self { looks: 20, yields: 10 }
+        }
+    }
+
+    /// For one of `ranks` ranks on `cpus` processors whose devices have a thread each. Where there are not enough for those too, a
+    /// thread may wait for ours: it gets it after less than it takes to wake up, by a yield, which costs nothing where
+    /// nobody waits.
+    pub(crate) const fn beside_devices(self, ranks: u32, cpus: usize) -> Self {
+        let Self { looks, yields } = self;
+        if 2 * ranks as usize <= cpus || looks < LOOKS_BESIDE_DEVICES {
+            self
+        } else {
+            Self { looks: LOOKS_BESIDE_DEVICES, yields: looks + yields - LOOKS_BESIDE_DEVICES }
         }
     }
 
@@ -166,6 +181,18 @@ impl Glance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_that_want_processors_are_given_way_to_soon_and_slept_for_late() {
+        for (cpus, sooner) in [(2, true), (3, true), (4, false)] {
+            let alone = Spin::new(1, cpus);
+            let spin = alone.beside_devices(2, cpus);
+            assert_eq!(spin.looks < alone.looks, sooner);
+            assert_eq!(spin.looks + spin.yields, alone.looks + alone.yields);
+        }
+        let crowded = Spin::new(3, 2);
+        assert_eq!(crowded.beside_devices(3, 2).looks, crowded.looks);
+    }
 
     #[test]
     fn a_wait_spins_then_yields_then_sleeps() {

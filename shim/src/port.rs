@@ -18,8 +18,9 @@ use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
 
 pub use crate::boot::Contact;
-use crate::boot::Universe;
+use crate::boot::{self, Universe};
 pub use crate::cma::Piece;
+use crate::hca::Choice;
 use crate::network::{self, Door, Strangers};
 use crate::nodes::Nodes;
 use crate::world::World;
@@ -32,6 +33,7 @@ const OWNER: Owner = Owner::UNSCOPED;
 #[derive(Debug)]
 pub struct Port {
     world: World,
+    contact: Contact,
     /// Until there is a network.
     lobby: RefCell<Option<Strangers>>,
     looks: Cell<u32>,
@@ -47,6 +49,12 @@ impl Universe {
     ///
     /// [`Error::Boot`] when there is no room or no memory; [`Error::Environment`] when a `STRAIT_*` variable is unusable.
     pub fn port(&self) -> Result<Port, Error> {
+        // A software device reaches no other host.
+        self.port_with(matches!(env::hca()?, Some(Choice::Verbs(_))))
+    }
+
+    /// As [`Universe::port`], with a door that is open to other hosts or is not.
+    fn port_with(&self, open: bool) -> Result<Port, Error> {
         let (tuning, cpus) = (env::tuning()?, env::cpus()?);
         let rank = self.claim()?;
         let map = Arc::clone(self.map());
@@ -54,11 +62,12 @@ impl Universe {
         let mut world = World::alone(map, rank, nodes, cpus, tuning)?;
         // Of those elsewhere nobody would wake it.
         world.set_idle(std::thread::yield_now);
-        let own = Contact { nonce: self.nonce(), rank };
-        let door = Door::open(own).map_err(NetworkError::Door)?;
+        let own = Contact { nonce: self.nonce(), rank, host: boot::host(), address: None };
+        let door = Door::open(own, open).map_err(NetworkError::Door)?;
+        let contact = door.own();
         let config = network::config(env::ring()?);
-        let lobby = Strangers::new(own, config, door, Arc::clone(self.directory()));
-        Ok(Port { world, lobby: RefCell::new(Some(lobby)), looks: Cell::new(0) })
+        let lobby = Strangers::new(config, door, Arc::clone(self.directory()));
+        Ok(Port { world, contact, lobby: RefCell::new(Some(lobby)), looks: Cell::new(0) })
     }
 }
 
@@ -68,6 +77,12 @@ impl Port {
     #[must_use]
     pub const fn rank(&self) -> Rank {
         self.world.rank()
+    }
+
+    /// What others have to know of this process.
+    #[must_use]
+    pub const fn contact(&self) -> Contact {
+        self.contact
     }
 
     /// Numbers that processes may have: the first half are ranks of the universe, the others are of processes elsewhere.
@@ -93,6 +108,14 @@ impl Port {
             self.enter_network()?;
         }
         self.world.meet(rank)
+    }
+
+    /// Connects to `rank` before there is a message for it, if it is elsewhere: for who waits for it, and wants to hear of its end.
+    pub fn call(&self, rank: Rank) {
+        if self.is_elsewhere(rank) {
+            // Who cannot be called is gone, which the next progress says.
+            self.world.with_network(|network| network.call(rank));
+        }
     }
 
     /// Whether the process that has this number is of another universe.
@@ -145,6 +168,13 @@ impl Port {
     #[inline]
     pub fn take_next_medium(&self, source: Rank, want: Want, buffer: &mut [u8]) -> Bypass {
         self.world.short_ways().take_next_medium(source, want, buffer)
+    }
+
+    /// As [`strait_core::progress::Engine::has_next`].
+    #[inline(always)]
+    #[must_use]
+    pub fn has_next(&self, source: Rank) -> bool {
+        self.world.short_ways().has_next(source)
     }
 
     /// As [`strait_core::progress::Engine::serve_context`].
@@ -323,6 +353,12 @@ impl Port {
     #[must_use]
     pub fn is_transferred(&self, rank: Rank, number: u64) -> bool {
         self.world.with_network(|network| network.is_done(rank, number)).unwrap_or(false)
+    }
+
+    /// Whether a write that is over is in the peer's memory. Where it is not, a message behind it comes after it.
+    #[must_use]
+    pub fn acknowledges(&self) -> bool {
+        self.world.with_network(|network| network.acknowledges()).unwrap_or(true)
     }
 
     /// Leaves the universe: waits until everything that was sent has been handed over, then says so to the peers.

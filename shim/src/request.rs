@@ -33,7 +33,7 @@ use crate::{Endpoint, Error, Rank, Tag, Unscoped, World};
 /// - a send goes on: what is left of its data is copied, and [`World::finalize`] waits for it to leave;
 /// - a receive that no message has matched is cancelled;
 /// - a receive whose message is arriving takes the message with it: the rest is let go;
-/// - a put or get between nodes is waited for.
+/// - a put or get between nodes, or by messages, is waited for.
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     endpoint: Endpoint<'env>,

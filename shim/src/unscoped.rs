@@ -22,6 +22,8 @@ pub struct Unscoped {
 enum State {
     Pending(RequestId),
     Transferring(TransferId),
+    /// A message for a window.
+    Moving(RequestId),
     Done(Outcome),
     /// A window's lane broke, although nobody is known to be gone.
     Broken(WindowError),
@@ -34,6 +36,13 @@ impl Unscoped {
 
     pub(crate) const fn transferring(id: TransferId) -> Self {
         Self { state: State::Transferring(id) }
+    }
+
+    /// The same, as one of the messages for a window, which are waited for where others are cancelled.
+    pub(crate) fn moving(self, world: &World, owner: Owner) -> Self {
+        let State::Pending(id) = self.state else { return self };
+        world.with_baselines(|all| all.keep(owner, id));
+        Self { state: State::Moving(id) }
     }
 
     /// True when its buffer is the caller's again.
@@ -51,7 +60,7 @@ impl Unscoped {
     #[inline]
     pub fn status(&self) -> Result<Option<Status>, Error> {
         match self.state {
-            State::Pending(_) | State::Transferring(_) => Ok(None),
+            State::Pending(_) | State::Transferring(_) | State::Moving(_) => Ok(None),
             State::Done(outcome) => Ok(Some(outcome?)),
             State::Broken(error) => Err(error.into()),
         }
@@ -100,7 +109,7 @@ impl Unscoped {
     pub fn cancel(&mut self, world: &World) -> bool {
         match self.state {
             State::Pending(id) => world.turn().cancel(id),
-            State::Transferring(_) | State::Done(_) | State::Broken(_) => false,
+            _ => false,
         }
     }
 
@@ -109,6 +118,7 @@ impl Unscoped {
         match self.state {
             State::Pending(id) => world.settle(id),
             State::Transferring(id) => world.settle_transfer(id),
+            State::Moving(id) => world.settle_moving(id),
             State::Done(_) | State::Broken(_) => return,
         }
         self.state = State::Done(Err(Fault::Cancelled));
@@ -118,6 +128,7 @@ impl Unscoped {
     pub fn look(&mut self, world: &World) -> bool {
         let ended = match self.state {
             State::Pending(id) => world.turn().test(id).map(State::Done),
+            State::Moving(id) => world.test_moving(id).map(State::Done),
             State::Transferring(id) => world.test_transfer(id).map(|ended| match ended {
                 Ok(status) => State::Done(Ok(status)),
                 Err(Error::Fault(fault)) => State::Done(Err(fault)),

@@ -21,7 +21,7 @@ use crate::nodes::Nodes;
 use crate::patience::{Glance, Spin};
 use crate::segment::{Heap, SegmentError, SegmentMap};
 use crate::sleep;
-use crate::window::Desks;
+use crate::window::{Baselines, Desks};
 use crate::{Endpoint, Error, Rank, topology};
 
 mod job;
@@ -32,6 +32,7 @@ mod thread;
 mod turns;
 mod waiting;
 
+pub(crate) use motor::Motor;
 use motor::{Gear, Place};
 use thread::ProgressThread;
 use turns::Turns;
@@ -216,6 +217,11 @@ impl World {
         let node = nodes.node_of(rank).unwrap_or(0);
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
         let sleep = network::sleep(&network, &segment, rank)?;
+        let spin = Spin::new(nodes.ranks_on(node).count() as u32, cpus);
+        let spin = match &network {
+            Some(network) if network.has_threads() => spin.beside_devices(size, cpus),
+            _ => spin,
+        };
         let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
         for rank in (0..size).filter(elsewhere) {
             match network {
@@ -228,7 +234,8 @@ impl World {
             network.keep_heap(Arc::clone(&heap));
         }
         let (watch, cma) = (Watch::new(size), Cma::new(&segment, rank));
-        let gear = Gear { network, watch, cma, desks: Desks::default() };
+        let (desks, baselines) = (Desks::default(), Baselines::default());
+        let gear = Gear { network, watch, cma, desks, baselines };
         let place = Place { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
         Ok(Self {
             thread: OnceCell::new(),
@@ -239,7 +246,7 @@ impl World {
             rank,
             size,
             node,
-            spin: Spin::new(nodes.ranks_on(node).count() as u32, cpus),
+            spin,
             glance: Cell::new(Glance::new()),
             idle: None,
             meetings: RefCell::default(),
@@ -340,6 +347,12 @@ impl World {
         self.thread.get().is_some()
     }
 
+    /// Whether a rank is not known to be gone; false, too, where that takes a turn to find out.
+    #[inline(always)]
+    pub(crate) fn is_plainly_here(&self, rank: Rank) -> bool {
+        !self.has_thread() && self.short_ways().gone(rank).is_none()
+    }
+
     pub(crate) const fn spin(&self) -> Spin {
         self.spin
     }
@@ -426,6 +439,11 @@ impl World {
     /// Has `act` use the lock managers of this rank's windows.
     pub(crate) fn with_desks<R>(&self, act: impl FnOnce(&mut Desks) -> R) -> R {
         act(&mut self.turn().motor().gear.desks)
+    }
+
+    /// Has `act` use the windows of this rank that go by messages.
+    pub(crate) fn with_baselines<R>(&self, act: impl FnOnce(&mut Baselines) -> R) -> R {
+        act(&mut self.turn().motor().gear.baselines)
     }
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.

@@ -239,9 +239,9 @@ fn survivors_go_on(world: &World, private: bool) {
 
 #[test]
 fn who_waits_for_the_dead_is_told() {
-    for nodes in [1, 2] {
+    for (nodes, design) in [(1, "rdma"), (2, "rdma"), (1, "send_recv"), (2, "send_recv")] {
         let job = Ranks::new(3, "who_waits_for_the_dead_is_told").on_nodes(nodes);
-        job.with_deaths(&[1]).run(|world| {
+        job.with("STRAIT_WINDOW", design).with_deaths(&[1]).run(|world| {
             for private in [false, true] {
                 let window = window(&world, private, 64);
                 window.fence(Assert::NONE).unwrap();
@@ -359,45 +359,62 @@ fn killed_at_every_step_of_a_window() {
         let job = Ranks::new(3, "killed_at_every_step_of_a_window").with_deaths(&[1]);
         let job = job.on_nodes(nodes).with("STRAIT_HCA", device);
         let job = job.with("STRAIT_ACCUMULATE_MAX", most);
-        job.with(STEP, step).within(Duration::from_secs(30)).run(|world| {
-            let step: usize = std::env::var(STEP).unwrap().parse().unwrap();
-            report(format_args!("{:?}", STEPS[step]));
-            let window = window(&world, true, 1 << 10);
-            let mut counted = 0;
-            (0..3).for_each(|_| round(&window, 3, &mut counted).unwrap());
-            window.fence(Assert::NONE).unwrap();
-            if world.rank() == 1 {
-                die_at(STEPS[step]);
-            }
-            let told = loop {
-                if let Err(error) = round(&window, 3, &mut counted) {
-                    break error;
-                }
-            };
-            assert_failed::<()>(Err(told), 1);
-            // An epoch that is open would have operations wait for a post that does not come.
-            let _ = window.complete();
-            // Whatever the dead rank held can be had.
-            for target in [0, 2] {
-                for _ in 0..100 {
-                    window.accumulate(&[1_u64; 4], target, 0, Op::Sum).unwrap();
-                }
-                window.flush(target).unwrap();
-            }
-            let group = world.endpoint().group(&[0, 2]).unwrap();
-            let mut all = [counted + 100];
-            group.allreduce(&mut all, Op::Sum).unwrap();
-            let mut found = [0_u64; 4];
-            window.get(&mut found, 0, 0).unwrap();
-            // The dead rank was in its fourth round.
-            for sum in found {
-                assert!((all[0] + 3..=all[0] + 4).contains(&sum), "{sum} for {}", all[0]);
-            }
-            group.barrier().unwrap();
-            drop(group);
-            assert_failed(window.free(), 1);
-            survivors_go_on(&world, true);
-            world.finalize().unwrap();
-        });
+        job.with(STEP, step).within(Duration::from_secs(30)).run(rank_1_dies_in_a_round);
     }
+}
+
+/// The same by messages, where there are neither locks nor errands.
+#[cfg(debug_assertions)]
+#[test]
+fn killed_at_every_step_of_a_window_by_messages() {
+    const NEVER: [Step; 3] = [Step::AccumulateLocked, Step::AccumulateWritten, Step::ErrandSent];
+    let reached = STEPS.iter().enumerate().filter(|(_, step)| !NEVER.contains(step));
+    for (step, nodes) in reached.flat_map(|(step, _)| [(step, 1), (step, 3)]) {
+        let name = "killed_at_every_step_of_a_window_by_messages";
+        let job = Ranks::new(3, name).with_deaths(&[1]).on_nodes(nodes);
+        let job = job.with("STRAIT_WINDOW", "send_recv").with(STEP, step);
+        job.within(Duration::from_secs(30)).run(rank_1_dies_in_a_round);
+    }
+}
+
+#[cfg(debug_assertions)]
+fn rank_1_dies_in_a_round(world: World) {
+    let step: usize = std::env::var(STEP).unwrap().parse().unwrap();
+    report(format_args!("{:?}", STEPS[step]));
+    let window = window(&world, true, 1 << 10);
+    let mut counted = 0;
+    (0..3).for_each(|_| round(&window, 3, &mut counted).unwrap());
+    window.fence(Assert::NONE).unwrap();
+    if world.rank() == 1 {
+        die_at(STEPS[step]);
+    }
+    let told = loop {
+        if let Err(error) = round(&window, 3, &mut counted) {
+            break error;
+        }
+    };
+    assert_failed::<()>(Err(told), 1);
+    // An epoch that is open would have operations wait for a post that does not come.
+    let _ = window.complete();
+    // Whatever the dead rank held can be had.
+    for target in [0, 2] {
+        for _ in 0..100 {
+            window.accumulate(&[1_u64; 4], target, 0, Op::Sum).unwrap();
+        }
+        window.flush(target).unwrap();
+    }
+    let group = world.endpoint().group(&[0, 2]).unwrap();
+    let mut all = [counted + 100];
+    group.allreduce(&mut all, Op::Sum).unwrap();
+    let mut found = [0_u64; 4];
+    window.get(&mut found, 0, 0).unwrap();
+    // The dead rank was in its fourth round.
+    for sum in found {
+        assert!((all[0] + 3..=all[0] + 4).contains(&sum), "{sum} for {}", all[0]);
+    }
+    group.barrier().unwrap();
+    drop(group);
+    assert_failed(window.free(), 1);
+    survivors_go_on(&world, true);
+    world.finalize().unwrap();
 }

@@ -39,6 +39,8 @@ struct Origin {
     part: Remote,
     near: (NonNull<u8>, Region),
     model: Vec<u8>,
+    /// Where the last put ended.
+    behind: usize,
 }
 
 impl Origin {
@@ -57,6 +59,7 @@ impl Origin {
             let mut completions = [none; 4];
             let count = self.device.poll(&mut completions).unwrap();
             completions[..count].iter().for_each(|completion| self.lane.handle(completion));
+            self.lane.go_on(&mut self.device);
             // What was refused for now is taken when it is asked again.
             idle = if moved || count > 0 { 0 } else { idle + 1 };
             assert!(idle < 1000, "nothing moves any more");
@@ -74,12 +77,18 @@ impl Origin {
     fn put(&mut self, rng: &mut Rng) -> Result<(), LaneError> {
         let scale = rng.u32(..10);
         let length = rng.usize(1..=SLOT >> scale);
-        let offset = rng.usize(8 * WORDS..=PART - length);
+        let anywhere = rng.usize(8 * WORDS..=PART - length);
+        // Behind the one before, or anywhere.
+        let offset = match self.behind {
+            behind if rng.u32(..3) > 0 && behind + length <= PART => behind,
+            _ => anywhere,
+        };
+        self.behind = offset + length;
         let mut data: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
         let there = self.there(offset);
         let from = Part { base: NonNull::from(&mut data[..]).cast(), length };
         // SAFETY: as long as the call.
-        self.ask(|lane, device| unsafe { lane.put(device, from, there) })?;
+        self.ask(|lane, device| Ok(unsafe { lane.put(device, from, there) }?.then_some(())))?;
         self.model[offset..offset + length].copy_from_slice(&data);
         Ok(())
     }
@@ -173,7 +182,8 @@ fn play(seed: u64, harm: Option<fn(&Fabric, &Lane) -> LaneError>) {
     while !answer.connect(&mut far, &address).unwrap() {}
     let there = Remote { address: part_region.base, key: part_region.remote_key };
     let near = (near.base(), near_region);
-    let mut origin = Origin { fabric, device, lane, part: there, near, model: vec![0; PART] };
+    let mut origin =
+        Origin { fabric, device, lane, part: there, near, model: vec![0; PART], behind: 8 * WORDS };
     let steps = 60;
     let fatal = rng.u32(..steps);
     let mut expected = None;

@@ -1,11 +1,8 @@
 //! Several nodes on one machine: messages between them, and what becomes of them when a rank dies. The device is that of
 //! `STRAIT_HCA` where a test does not name one: `cargo xtask vm` runs them over RDMA devices, too.
 
-use std::path::{Path, PathBuf};
-use std::{env, fs};
-
 use strait::boot::Config;
-use strait::{ANY_SOURCE, Error, Fault, Nodes, Rendezvous, Rtrs, Sign, World, wait_all};
+use strait::{ANY_SOURCE, Error, Fault, Nodes, Sign, World, wait_all};
 use strait_tests::{Ranks, die, payload, shape, threads_on, traffic};
 
 /// The designs of the RDMA channel, by the names that `STRAIT_RING` takes.
@@ -130,97 +127,6 @@ fn any_source_is_on_any_node() {
         } else {
             (0..COUNT).for_each(|number| endpoint.send(&[number], 0, 1).unwrap());
         }
-        world.finalize().unwrap();
-    });
-}
-
-/// Says by a file, and not by a message, that a send is over.
-fn news(id: u64) -> PathBuf {
-    Path::new(&env::var_os("STRAIT_TEST_DIRECTORY").unwrap()).join(format!("sent.{id}"))
-}
-
-/// The receiver is never inside the library between its receive and the end of the send, which comes after it. Then the message is
-/// in its buffer.
-fn compute(name: &'static str, device: &'static str) {
-    // The last is more than goes at once.
-    const LENGTHS: [usize; 5] = [LARGE, LARGE, 20_000, 4 << 20, 40 << 20];
-    Ranks::new(2, name).on_nodes(2).with("STRAIT_HCA", device).run(|world| {
-        let endpoint = world.endpoint();
-        for (id, length) in (0_u64..).zip(LENGTHS) {
-            let mut bytes = payload::of(id, length);
-            if world.rank() == 0 {
-                endpoint.recv(&mut [0_u8], 1, 1).unwrap();
-                endpoint.scope(|scope| scope.isend(&bytes, 1, 0).unwrap().wait()).unwrap();
-                fs::write(news(id), "").unwrap();
-                continue;
-            }
-            bytes.fill(0);
-            let raw = bytes.as_ptr();
-            endpoint.scope(|scope| {
-                let receive = scope.irecv(&mut bytes, 0, 0).unwrap();
-                endpoint.send(&[0_u8], 0, 1).unwrap();
-                // The first message is announced, and tells the receiver that such messages come.
-                if id > 0 {
-                    while !news(id).exists() {
-                        std::thread::yield_now();
-                    }
-                    // SAFETY: the buffer is there, and nobody writes it any more.
-                    let here = unsafe { core::slice::from_raw_parts(raw, length) };
-                    assert_eq!(payload::first_difference(id, here), None, "message {id}");
-                }
-                assert_eq!(receive.wait().unwrap().bytes, length);
-            });
-            assert_eq!(payload::first_difference(id, &bytes), None);
-        }
-        let (Rtrs { sent, used, .. }, asked) = (world.rtrs(), LENGTHS.len() as u64 - 1);
-        assert_eq!([sent, used], if world.rank() == 1 { [asked, 0] } else { [0, asked] });
-        world.finalize().unwrap();
-    });
-}
-
-#[test]
-fn a_message_arrives_at_a_receiver_that_computes() {
-    compute("a_message_arrives_at_a_receiver_that_computes", "soft-inline");
-}
-
-#[test]
-fn a_message_arrives_by_a_thread_at_a_receiver_that_computes() {
-    compute("a_message_arrives_by_a_thread_at_a_receiver_that_computes", "soft-engine");
-}
-
-/// A receive whose RTR is out is cancelled when its sender has said that no message uses it.
-#[test]
-fn receives_that_have_asked_are_cancelled() {
-    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
-        let (endpoint, data) = (world.endpoint(), payload::of(7, LARGE));
-        // However few of them are used.
-        endpoint.choose_rendezvous(Some(Rendezvous::Speculative)).unwrap();
-        let mut rooms = [vec![0; LARGE], vec![0; LARGE]];
-        for round in 0..20 {
-            if world.rank() == 0 {
-                endpoint.send(&data, 1, 0).unwrap();
-                endpoint.recv(&mut [0_u8], 1, 1).unwrap();
-                endpoint.send(&data, 1, 0).unwrap();
-                endpoint.recv(&mut [0_u8], 1, 1).unwrap();
-                continue;
-            }
-            endpoint.recv(&mut rooms[0], 0, 0).unwrap();
-            let [first, second] = &mut rooms;
-            endpoint.scope(|scope| {
-                let mut receive = scope.irecv(first, 0, 0).unwrap();
-                let next = scope.irecv(second, 0, 0).unwrap();
-                assert!(!receive.cancel(), "its sender has to be asked");
-                let outcome = receive.wait();
-                let told = matches!(outcome, Err(Error::Fault(Fault::Cancelled)));
-                assert!(told, "round {round}: {outcome:?}");
-                endpoint.send(&[0_u8], 0, 1).unwrap();
-                next.wait().unwrap();
-                endpoint.send(&[0_u8], 0, 1).unwrap();
-            });
-            assert_eq!(payload::first_difference(7, &rooms[1]), None, "round {round}");
-        }
-        let Rtrs { retracted, .. } = world.rtrs();
-        assert_eq!(retracted, if world.rank() == 1 { 20 } else { 0 });
         world.finalize().unwrap();
     });
 }

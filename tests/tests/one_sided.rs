@@ -85,6 +85,19 @@ fn between_nodes_by_a_thread() {
 }
 
 #[test]
+fn between_nodes_with_blocks_packed() {
+    let name = "between_nodes_with_blocks_packed";
+    let limit = Duration::from_secs(60) * traffic::times();
+    let job = Ranks::new(4, name).within(limit).on_nodes(2).with("STRAIT_PACK_MAX", usize::MAX);
+    job.run(|world| {
+        for seed in traffic::seeds(220_000, 4) {
+            one_sided::run(&world, false, seed, 8, 20_000);
+        }
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
 fn between_threads_as_if_on_nodes() {
     threads_on(Config::new(3), &Nodes::named([0, 1, 0]), |world| {
         for seed in traffic::seeds(190_000, 4) {
@@ -92,4 +105,26 @@ fn between_threads_as_if_on_nodes() {
         }
         world.finalize().unwrap();
     });
+}
+
+/// Windows by messages, the paper's baseline.
+fn by_messages(name: &'static str, ranks: u32, nodes: u32, private: bool, seeds: (u64, u64)) {
+    let limit = Duration::from_secs(60) * traffic::times();
+    let job = Ranks::new(ranks, name).within(limit).on_nodes(nodes);
+    job.with("STRAIT_WINDOW", "send_recv").run(move |world| {
+        for seed in traffic::seeds(seeds.0, seeds.1) {
+            one_sided::run(&world, private, seed, 8, 100_000);
+        }
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn by_messages_on_a_node() {
+    by_messages("by_messages_on_a_node", 3, 1, false, (200_000, 6));
+}
+
+#[test]
+fn by_messages_between_nodes() {
+    by_messages("by_messages_between_nodes", 4, 2, true, (210_000, 4));
 }

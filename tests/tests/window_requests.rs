@@ -1,12 +1,18 @@
 //! One-sided operations that do not wait: their requests, and what becomes of those that nobody waits for.
 
-use strait::{Assert, Error, Fault, Op, World, wait_all, wait_any};
+use strait::{Assert, Error, Fault, Op, WindowDesign, World, wait_all, wait_any};
 use strait_tests::{Ranks, die, payload};
 
 const ROOM: usize = 300_000;
 
-/// Jobs of two ranks: how many nodes, and by which device.
-const JOBS: [(u32, &str); 3] = [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-engine")];
+/// Jobs: whether there are several nodes, by which device, and of which design their windows are.
+const JOBS: [(bool, &str, &str); 5] = [
+    (false, "soft-inline", "rdma"),
+    (true, "soft-inline", "rdma"),
+    (true, "soft-engine", "rdma"),
+    (false, "soft-inline", "send_recv"),
+    (true, "soft-inline", "send_recv"),
+];
 
 /// Several at once, of every length; some are waited for, some dropped, some forgotten.
 fn put_and_get(world: &World) {
@@ -66,9 +72,10 @@ fn put_and_get(world: &World) {
 
 #[test]
 fn requests_are_over_when_their_bytes_have_moved() {
-    for (nodes, device) in JOBS {
+    for (spans, device, design) in JOBS {
         let job = Ranks::new(2, "requests_are_over_when_their_bytes_have_moved");
-        job.on_nodes(nodes).with("STRAIT_HCA", device).run(|world| {
+        let job = job.on_nodes(if spans { 2 } else { 1 });
+        job.with("STRAIT_HCA", device).with("STRAIT_WINDOW", design).run(|world| {
             (0..3).for_each(|_| put_and_get(&world));
             world.finalize().unwrap();
         });
@@ -78,15 +85,20 @@ fn requests_are_over_when_their_bytes_have_moved() {
 /// A target dies while others put to it and get from it. Whoever asks is told, and the buffers come back.
 #[test]
 fn requests_to_the_dead_fail() {
-    for (nodes, device) in [(1, "soft-inline"), (3, "soft-inline"), (3, "soft-engine")] {
-        let job = Ranks::new(3, "requests_to_the_dead_fail").on_nodes(nodes);
-        job.with("STRAIT_HCA", device).with_deaths(&[1]).run(|world| {
+    for (spans, device, design) in JOBS {
+        let job = Ranks::new(3, "requests_to_the_dead_fail").on_nodes(if spans { 3 } else { 1 });
+        let job = job.with("STRAIT_HCA", device).with("STRAIT_WINDOW", design);
+        job.with_deaths(&[1]).run(|world| {
             let endpoint = world.endpoint();
             let window = endpoint.create_window(vec![0_u8; ROOM], 1).unwrap();
             window.fence(Assert::NONE).unwrap();
             if world.rank() == 1 {
                 // In the middle of what the others do.
-                while window.local().load::<u8>(7).unwrap() == 0 {}
+                while window.local().load::<u8>(7).unwrap() == 0 {
+                    if window.design() == WindowDesign::SendRecv {
+                        endpoint.progress().unwrap();
+                    }
+                }
                 die();
             }
             let (data, mut found) = (vec![5_u8; ROOM], vec![0_u8; ROOM]);

@@ -1,6 +1,9 @@
-//! Unmodified MPIs over Strait: the provider of libfabric under MPICH, Open MPI and Intel MPI, as Python's packages have them.
+//! Unmodified MPIs over Strait: the provider of libfabric under MPICH, Open MPI and Intel MPI, as Python's packages and Debian have them.
 //!
-//! Each is installed into an environment of its own below the target directory, once.
+//! Each of Python's is installed into an environment of its own below the target directory, once.
+
+mod debian;
+mod nodes;
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -57,6 +60,8 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let mut parts: Vec<_> =
         MPIS.iter().map(|mpi| (mpi.name, programs(shell, mpi, &provider))).collect();
     parts.push(("mpi4py", mpi4py(shell, &provider)));
+    parts.push(("nodes", nodes::run(shell, &provider)));
+    parts.push(("Debian", debian::run(shell, &provider)));
     parts.push(("/dev/shm", nothing_is_left()));
     stop::all(parts)
 }
@@ -87,26 +92,35 @@ fn build(shell: &Shell, profile: &str) -> Result<PathBuf, Stop> {
 /// A program of ours under one MPI.
 fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
     let home = home(shell, mpi.name, mpi.packages)?;
+    let program = compile(shell, mpi, &home, "messages")?;
+    nodes::all_well(launch(shell, mpi, (&home, provider), "-n 3")?.arg(&program), 1)?;
+    death(shell, mpi, (&home, provider), &[])
+}
+
+/// Compiles a program of ours: its path.
+fn compile(shell: &Shell, mpi: &Mpi, home: &Path, name: &str) -> Result<PathBuf, Stop> {
     let compiler = MPIS.iter().find(|other| other.name == mpi.compiler).unwrap_or(&MPICH);
     let tools = self::home(shell, compiler.name, compiler.packages)?;
-    let program = home.join("messages");
+    let program = home.join(name);
     let compile = shell.step(tools.join("bin/mpicc"), "-O1 -o").arg(&program);
-    compile.arg(shell.root().join("ffi/ofi/tests/messages.c")).output()?;
-    let said = launch(shell, mpi, (&home, provider), "-n 3")?.arg(&program).output()?;
-    if !String::from_utf8_lossy(&said.stdout).contains("all well") {
-        return Err(Stop::Failed("the program ended without a word".to_owned()));
-    }
-    death(shell, mpi, (&home, provider))
+    compile.arg(shell.root().join(format!("ffi/ofi/tests/{name}.c"))).output()?;
+    Ok(program)
 }
 
 /// A rank is killed. The job has to end, and not well; under MPICH the other rank is kept from its launcher, and has to learn of it.
-fn death(shell: &Shell, mpi: &Mpi, (home, provider): (&Path, &Path)) -> Result<(), Stop> {
+fn death(
+    shell: &Shell,
+    mpi: &Mpi,
+    (home, provider): (&Path, &Path),
+    variables: &[(&str, &str)],
+) -> Result<(), Stop> {
     let (program, known) = (home.join("messages"), home.join("death-is-known"));
     let _ = fs::remove_file(&known);
     let before = shared_memory()?;
     let apart = mpi.name == MPICH.name;
     let options = if apart { "-disable-auto-cleanup -n 2 setsid -w" } else { "-n 2" };
     let job = launch(shell, mpi, (home, provider), options)?.arg(program).arg(&known);
+    let job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
     match job.output() {
         Ok(_) => return Err(Stop::Failed("a rank was killed, and the job ended well".to_owned())),
         Err(Stop::Failed(why)) if why.contains("exit status: 124") => {
@@ -138,6 +152,15 @@ fn shared_memory() -> Result<BTreeSet<String>, Stop> {
 
 /// mpi4py's own tests of messages and windows, under MPICH.
 fn mpi4py(shell: &Shell, provider: &Path) -> Result<(), Stop> {
+    python_tests(shell, provider, &["-itest_p2p", "-itest_rma"])?.output().map(drop)
+}
+
+/// Those of mpi4py's own tests that `selection` names, under MPICH.
+fn python_tests<'a>(
+    shell: &'a Shell,
+    provider: &Path,
+    selection: &[&str],
+) -> Result<Step<'a>, Stop> {
     let home = home(shell, "mpi4py", &[MPICH.packages[0], MPI4PY, "setuptools", "wheel"])?;
     let source = home.join(MPI4PY.replace("==", "-"));
     if !source.join("test/main.py").is_file() {
@@ -148,8 +171,8 @@ fn mpi4py(shell: &Shell, provider: &Path) -> Result<(), Stop> {
         shell.step("tar", "-xf").arg(archive).arg("-C").arg(&home).output()?;
     }
     let tests = launch(shell, &MPICH, (&home, provider), "-n 2")?.arg(home.join("bin/python"));
-    let tests = tests.arg(source.join("test/main.py"));
-    tests.arg("-qf").arg("-itest_p2p").arg("-itest_rma").output().map(drop)
+    let tests = tests.arg(source.join("test/main.py")).arg("-qf");
+    Ok(selection.iter().fold(tests, Step::arg))
 }
 
 /// An MPI's `mpiexec`, in the environment that `strait mpi-env` prints, and no longer than it may take.
@@ -159,26 +182,33 @@ fn launch<'a>(
     (home, provider): (&Path, &Path),
     ranks: &str,
 ) -> Result<Step<'a>, Stop> {
+    let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(home.join("bin/mpiexec"));
+    let options = mpi.options.split_whitespace().chain(ranks.split_whitespace());
+    let step = route(shell, options.fold(step, Step::arg), mpi.name, provider)?;
+    // One that does not look for its own library.
+    let library: OsString = home.join("lib").into();
+    Ok(step.env("LD_LIBRARY_PATH", library).env("I_MPI_ROOT", home))
+}
+
+/// A job of `mpi`'s in the environment that `strait mpi-env` prints.
+fn route<'a>(
+    shell: &Shell,
+    mut step: Step<'a>,
+    mpi: &str,
+    provider: &Path,
+) -> Result<Step<'a>, Stop> {
     let strait = provider.join("strait");
-    let asked = shell.step(strait, "mpi-env --provider").arg(provider).arg(mpi.name);
+    let asked = shell.step(strait, "mpi-env --provider").arg(provider).arg(mpi);
     let variables = asked.stdout()?;
-    let mut step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(home.join("bin/mpiexec"));
-    for option in mpi.options.split_whitespace().chain(ranks.split_whitespace()) {
-        step = step.arg(option);
-    }
     for line in variables.lines() {
         let variable = line.strip_prefix("export ").and_then(|rest| rest.split_once('='));
         let (name, value) =
             variable.ok_or_else(|| Stop::Failed(format!("`strait mpi-env` says {line:?}")))?;
         step = step.env(name, value.trim_matches('\''));
     }
-    // Those that refuse to run for root unless they are told twice, and one that does not look for its own library.
-    let library: OsString = home.join("lib").into();
-    Ok(step
-        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-        .env("LD_LIBRARY_PATH", library)
-        .env("I_MPI_ROOT", home))
+    // One that refuses to run for root unless it is told twice.
+    let root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+    Ok(root.into_iter().fold(step, |step, name| step.env(name, "1")))
 }
 
 /// A Python environment with these packages, made when it is first asked for.

@@ -34,6 +34,10 @@ pub(crate) enum Tool {
     Hydra,
     /// libfabric's headers.
     Libfabric,
+    /// `fi_info` and `fi_pingpong`.
+    FabricPrograms,
+    /// NetPIPE over Debian's Open MPI.
+    NetPipe,
     /// QEMU, the machine of `cargo xtask vm` and `cargo xtask bare`.
     Qemu,
     /// Make, for the driver of soft iWARP.
@@ -44,7 +48,7 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 14] = [
+const TOOLS: [Tool; 16] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
@@ -55,6 +59,8 @@ const TOOLS: [Tool; 14] = [
     Tool::Valgrind,
     Tool::Hydra,
     Tool::Libfabric,
+    Tool::FabricPrograms,
+    Tool::NetPipe,
     Tool::Qemu,
     Tool::Make,
     Tool::Cmake,
@@ -99,6 +105,8 @@ impl Tool {
             Self::Valgrind => "valgrind",
             Self::Hydra => "mpiexec.hydra",
             Self::Libfabric => "libfabric-dev",
+            Self::FabricPrograms => "libfabric-bin",
+            Self::NetPipe => "netpipe-openmpi",
             Self::Qemu => "qemu",
             Self::Make => "make",
             Self::Cmake => "cmake",
@@ -126,6 +134,9 @@ impl Tool {
             Self::Valgrind => shell.answers("valgrind", "--version"),
             Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
             Self::Libfabric => shell.answers("cc", "-E -include rdma/fabric.h -x c /dev/null"),
+            Self::FabricPrograms => shell.answers("fi_info", "--version"),
+            // Without its launcher it answers nothing.
+            Self::NetPipe => shell.answers("which", "NPopenmpi mpirun.openmpi"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Make => shell.answers("make", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
@@ -156,6 +167,8 @@ impl Tool {
             Self::Valgrind => install_package(shell, "valgrind"),
             Self::Hydra => install_package(shell, "mpich"),
             Self::Libfabric => install_package(shell, "libfabric-dev"),
+            Self::FabricPrograms => install_package(shell, "libfabric-bin"),
+            Self::NetPipe => install_package(shell, "netpipe-openmpi"),
             Self::Qemu => install_package(shell, "qemu-system-x86"),
             Self::Make => install_package(shell, "make"),
             Self::Cmake => install_package(shell, "cmake"),
@@ -177,6 +190,8 @@ impl Tool {
             Self::Valgrind => "install the package valgrind as root".into(),
             Self::Hydra => "install the package mpich as root".into(),
             Self::Libfabric => "install the package libfabric-dev as root".into(),
+            Self::FabricPrograms => "install the package libfabric-bin as root".into(),
+            Self::NetPipe => "install the package netpipe-openmpi as root".into(),
             Self::Qemu => "install the package qemu-system-x86 as root".into(),
             Self::Make => "install the package make as root".into(),
             Self::Cmake => "install the package cmake as root".into(),

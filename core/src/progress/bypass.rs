@@ -93,6 +93,13 @@ impl<M: Memory + Clone> Engine<M> {
         self.take_short(source, want, buffer, length, |_, _| true)
     }
 
+    /// True when the next message from `source` has come by baton or fastbox.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_next(&self, source: u32) -> bool {
+        self.peers.get(source as usize).is_some_and(|peer| peer.find_next().is_some())
+    }
+
     /// As [`Engine::recv_short`], for a message that fills the buffer.
     #[inline(always)]
     pub fn recv_exactly<const BYTES: usize>(

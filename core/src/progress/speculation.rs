@@ -53,13 +53,22 @@ impl<M: Memory + Clone> Engine<M> {
         Rtrs { heard: usage.heard, used: usage.used, stopped: usage.stopped, ..self.rtrs }
     }
 
-    /// True when a call of [`Engine::progress`] is worth its time before a message of `length` bytes is sent, or received: an
-    /// RTR, or an RTS, may be here that makes a difference (`[SpecRndv09]` §3.1.1).
+    /// True when a call of [`Engine::progress`] is worth its time before a message of `length` bytes is sent: an RTR may be
+    /// here (`[SpecRndv09]` §3.2.2). Not while its envelope has stopped (§3.6).
     #[must_use]
-    pub fn speculates(&self, peer: u32, key: Key, length: usize) -> bool {
+    pub fn may_be_asked(&self, destination: u32, key: Key, length: usize) -> bool {
         length > self.tuning.eager_max
             && self.rendezvous(key.context()) != Rendezvous::Plain
-            && (self.asked_by.speculates(peer, key) || self.asking.speculates(peer, key))
+            && self.asked_by.speculates(destination, key)
+    }
+
+    /// The same before a receive into `length` bytes: an RTS may be here (§3.1.1). Also from anybody, and where RTRs are
+    /// stopped.
+    #[must_use]
+    pub fn may_be_announced(&self, context: u32, length: usize) -> bool {
+        length > self.tuning.eager_max
+            && self.rendezvous(context) != Rendezvous::Plain
+            && self.asking.is_announced_to()
     }
 
     /// True when a receive of this rank waits that has sent an RTR.

@@ -1,9 +1,11 @@
 //! The dynamic part of the adaptation (`[SpecRndv09]` §3.6): the RTR usage factor of an envelope, and what follows from it.
 //!
-//! When fewer than [`USAGE_MIN`] percent of the RTRs were used, counted over at least [`SAMPLES`], the next RTS says stop-RTR.
+//! When fewer than [`USAGE_MIN`] percent of [`SAMPLES`] RTRs were used, the next RTS says stop-RTR: as soon as so many are unused
+//! that the others cannot make up for it. Of an envelope that goes on, up to four times as many count on, so that a few that
+//! meet by chance stop nothing.
 //! The paper leaves it there. Here it is tried again after [`PAUSE_MIN`] further rendezvous messages of the envelope, so that a
 //! program that changes its phase is not lost; each time it fails again, after twice as many, up to [`PAUSE_MAX`]. A trial
-//! wastes at most `SAMPLES` RTRs and those on their way: below 1 message in 200 in the long run.
+//! wastes four RTRs and those on their way: below 1 message in 500 in the long run.
 
 use super::Rules;
 
@@ -13,13 +15,16 @@ pub const USAGE_MIN: u32 = 80;
 /// Fewest RTRs that are judged.
 pub const SAMPLES: u32 = 16;
 
+/// RTRs that count on once they are judged, in parts of [`SAMPLES`]; beyond, they count half.
+const HISTORY: u32 = 4;
+
 /// Rendezvous messages of an envelope for which speculation first stops.
-pub const PAUSE_MIN: u32 = 64;
+pub const PAUSE_MIN: u32 = 16;
 
 /// And at most.
 pub const PAUSE_MAX: u32 = 4096;
 
-/// What became of the RTRs of one envelope since the factor was judged last.
+/// What became of the last RTRs of one envelope.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Factor {
     heard: u32,
@@ -63,17 +68,21 @@ impl Factor {
             return self.pause > 0;
         }
         let settled = self.heard.saturating_sub(kept);
+        let judged = settled.max(R::SAMPLES);
+        let most = u64::from(judged - (settled - self.used.min(settled)));
+        let low = most * 100 < u64::from(R::USAGE_MIN) * u64::from(judged);
+        if low {
+            (self.heard, self.used) = (0, 0);
+            self.pause = self.next_pause;
+            self.next_pause = (self.next_pause * 2).min(R::PAUSE_MAX);
+            return true;
+        }
         if settled < R::SAMPLES {
             return false;
         }
-        let low = u64::from(self.used) * 100 < u64::from(R::USAGE_MIN) * u64::from(settled);
-        (self.heard, self.used) = (kept, 0);
-        if low {
-            (self.heard, self.pause) = (0, self.next_pause);
-            self.next_pause = (self.next_pause * 2).min(R::PAUSE_MAX);
-        } else {
-            self.next_pause = R::PAUSE_MIN;
-        }
-        low
+        self.next_pause = R::PAUSE_MIN;
+        let halvings = (settled / (HISTORY * R::SAMPLES)).checked_ilog2().map_or(0, |log| log + 1);
+        (self.heard, self.used) = (kept + (settled >> halvings), self.used >> halvings);
+        false
     }
 }

@@ -15,6 +15,8 @@ use crate::wire::Key;
 pub struct Receiver<M: Memory, R: Rules = All> {
     /// The envelopes for which RTRs may be sent, and the turn of the first message of each that has not arrived.
     next: Recent<Turn, M>,
+    /// An RTS has come: large messages are sent to this rank.
+    announced: bool,
     rules: PhantomData<R>,
 }
 
@@ -22,7 +24,7 @@ impl<M: Memory, R: Rules> Receiver<M, R> {
     /// Nothing is known.
     #[must_use]
     pub const fn new(memory: M) -> Self {
-        Self { next: Recent::new(memory, R::RECORDS), rules: PhantomData }
+        Self { next: Recent::new(memory, R::RECORDS), announced: false, rules: PhantomData }
     }
 
     /// The turn that a receive asks for, which is about to be posted behind what is `ahead` of it
@@ -49,6 +51,7 @@ impl<M: Memory, R: Rules> Receiver<M, R> {
 
     /// An RTS of `peer` has arrived: with a turn it says resume-RTR, without stop-RTR.
     pub fn rts(&mut self, peer: u32, key: Key, turn: Option<Turn>) {
+        self.announced = true;
         match turn {
             Some(turn) => self.count(peer, key, turn),
             None if R::STOP_RTR => drop(self.next.remove(peer, key)),
@@ -71,10 +74,11 @@ impl<M: Memory, R: Rules> Receiver<M, R> {
         }
     }
 
-    /// Whether RTRs are sent for this envelope, so that an initial progress call is worth its time.
+    /// Whether an RTS may have come for the next receive, so that an initial progress call is worth its time: whether or not it
+    /// may ask, and for those that never may.
     #[must_use]
-    pub fn speculates(&self, peer: u32, key: Key) -> bool {
-        self.next.get(peer, key).is_some()
+    pub const fn is_announced_to(&self) -> bool {
+        self.announced
     }
 
     /// Forgets everything about `peer`, which is gone.

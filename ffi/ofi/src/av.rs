@@ -3,10 +3,10 @@
 use core::cell::RefCell;
 use core::ffi::{c_char, c_void};
 
-use strait::boot::Contact;
+use strait::port::Contact;
 
 use crate::abi::{ADDR_UNSPEC, AvAttr, FiAddr, Fid, OpsAv, Status, absent, class, errno, flag};
-use crate::domain::Domain;
+use crate::domain::{Domain, failed};
 use crate::endpoint::Endpoint;
 use crate::object::{self, Object};
 use crate::wire::Name;
@@ -72,7 +72,7 @@ impl Av {
         let name = Name::parse(bytes)?;
         // SAFETY: a domain outlives what was made in it.
         let universe = unsafe { &*self.domain }.universe();
-        let number = universe.number(Contact { nonce: name.nonce, rank: name.rank })?;
+        let number = universe.number(name.contact).map_err(|error| failed(&error)).ok()?;
         for endpoint in self.endpoints.borrow().iter() {
             // SAFETY: it is open, or it would have detached itself.
             unsafe { &**endpoint }.meet(number).ok()?;
@@ -207,8 +207,10 @@ unsafe extern "C" fn straddr(
 ) -> *const c_char {
     // SAFETY: by libfabric's contract.
     let found = Name::parse(unsafe { &*name.cast() });
-    let text = found.map_or_else(String::new, |Name { rank, nonce, pid }| {
-        format!("fi_strait://{nonce:016x}/{rank}?pid={pid}")
+    let text = found.map_or_else(String::new, |Name { pid, contact }| {
+        let Contact { nonce, rank, address, .. } = contact;
+        let host = address.map_or_else(String::new, |address| format!("{address}/"));
+        format!("fi_strait://{host}{nonce:016x}/{rank}?pid={pid}")
     });
     // SAFETY: by libfabric's contract the buffer has this length.
     unsafe {

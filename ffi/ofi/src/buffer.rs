@@ -116,6 +116,23 @@ impl Buffer {
         unsafe { self.cursor().scatter(NonNull::from(bytes).cast(), bytes.len()) };
     }
 
+    /// Copies at most [`SHORT_MAX`] bytes into a buffer of one part that has room for all of them. False: it is no such case, and
+    /// nothing was done.
+    ///
+    /// # Safety
+    ///
+    /// The user's memory may be written.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_short(&self, bytes: &[u8]) -> bool {
+        let suits = self.parts.is_none() & (bytes.len() <= self.first.length);
+        if suits && bytes.len() <= SHORT_MAX {
+            // SAFETY: by the contract; a user's buffer does not overlap ours.
+            unsafe { copy_short(bytes.as_ptr(), self.first.base.as_ptr(), bytes.len()) };
+            return true;
+        }
+        false
+    }
+
     /// Copies all of it to the beginning of `to`.
     ///
     /// # Safety

@@ -79,6 +79,12 @@ impl Domain {
         })
     }
 
+    /// Whether [`Domain::enter`] has nothing to do.
+    #[inline(always)]
+    pub(crate) const fn has_no_gate(&self) -> bool {
+        self.gate.is_none()
+    }
+
     /// Lets one thread at a time in.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<MutexGuard<'_, ()>> {

@@ -61,6 +61,12 @@ impl<R, M> Default for Queue<R, M> {
 }
 
 impl<R, M> Queue<R, M> {
+    /// Whether no message waits.
+    #[inline(always)]
+    pub(crate) fn is_all_taken(&self) -> bool {
+        self.unexpected.is_empty()
+    }
+
     /// Puts a receive behind all others. No message that waits suits it.
     #[inline(always)]
     pub(crate) fn post(&mut self, pattern: Pattern, receive: R) {
@@ -81,6 +87,19 @@ impl<R, M> Queue<R, M> {
     /// Puts a message behind all others. No receive that waits suits it.
     pub(crate) fn keep(&mut self, source: u32, tag: u64, message: M) {
         self.unexpected.push_back(Waiting { source, tag, message });
+    }
+
+    /// The first receive, if a message goes to it.
+    #[inline(always)]
+    pub(crate) fn first_for(&self, source: u32, tag: u64) -> Option<&R> {
+        let (pattern, receive) = self.posted.front()?;
+        pattern.accepts(source, tag).then_some(receive)
+    }
+
+    /// Takes the first receive.
+    #[inline(always)]
+    pub(crate) fn take_first(&mut self) -> Option<(Pattern, R)> {
+        self.posted.pop_front()
     }
 
     /// Takes the receive that a message goes to.

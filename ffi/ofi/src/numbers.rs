@@ -1,6 +1,9 @@
 //! What atomic operations do with numbers: libfabric's types and operators (`fi_atomic(3)`).
 //!
-//! Absent: numbers of 128 bits and `long double`, which MPIs then combine themselves.
+//! Absent: `long double` of processors other than x86-64, which MPIs then combine themselves.
+
+#[cfg(target_arch = "x86_64")]
+mod long_double;
 
 use core::ops::{Add, BitAnd, BitOr, BitXor, Mul};
 
@@ -92,14 +95,14 @@ macro_rules! integers {
     )*};
 }
 
-integers!(i8 u8 i16 u16 i32 u32 i64 u64);
+integers!(i8 u8 i16 u16 i32 u32 i64 u64 i128 u128);
 
 macro_rules! floats {
-    ($($number:ty)*) => {$(
+    ($($number:ty, $zero:expr, $one:expr;)*) => {$(
         impl Element for $number {
             fn combine(operator: u32, old: Self, new: Self) -> Option<Self> {
-                let truth = |truth| if truth { 1.0 } else { 0.0 };
-                basic(operator, (old, new), |number| number != 0.0, truth, || Some(match operator {
+                let truth = |truth| if truth { $one } else { $zero };
+                basic(operator, (old, new), |number| number != $zero, truth, || Some(match operator {
                     MIN => old.min(new),
                     MAX => old.max(new),
                     SUM => old + new,
@@ -115,7 +118,15 @@ macro_rules! floats {
     )*};
 }
 
-floats!(f32 f64);
+floats! {
+    f32, 0.0, 1.0;
+    f64, 0.0, 1.0;
+}
+
+#[cfg(target_arch = "x86_64")]
+floats! {
+    long_double::LongDouble, Self::from(0), Self::from(1);
+}
 
 /// A complex number as C has it.
 #[derive(Clone, Copy, PartialEq)]
@@ -174,6 +185,12 @@ fn with_type<V: Visitor>(datatype: u32, visitor: V) -> Option<V::Output> {
         9 => visitor.visit::<f64>(),
         10 => visitor.visit::<Complex<f32>>(),
         11 => visitor.visit::<Complex<f64>>(),
+        #[cfg(target_arch = "x86_64")]
+        12 => visitor.visit::<long_double::LongDouble>(),
+        #[cfg(target_arch = "x86_64")]
+        13 => visitor.visit::<Complex<long_double::LongDouble>>(),
+        14 => visitor.visit::<i128>(),
+        15 => visitor.visit::<u128>(),
         _ => return None,
     })
 }
@@ -310,6 +327,29 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_128_bits_are_whole() {
+        let large = 1_i128 << 100;
+        assert_eq!(on(14, SUM, large, -1, &[]), (large - 1, large));
+        assert_eq!(on(14, MIN, large, -1, &[]).0, -1);
+        assert_eq!(on(15, PROD, 1_u128 << 100, 1 << 27, &[]).0, 1 << 127);
+        assert_eq!(on(15, CSWAP, u128::MAX, 7, &[u128::MAX]).0, 7);
+        assert_eq!(element_bytes(15, MSWAP, Form::Compare), Some(16));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn long_doubles_are_combined_too() {
+        let [one, two, six] = [1, 2, 6].map(long_double::LongDouble::from);
+        assert_eq!(on(12, SUM, six, two, &[]), (six + two, six));
+        assert_eq!(on(12, LXOR, six, six, &[]).0, one - one);
+        assert_eq!(on(12, CSWAP_GT, six, one, &[six + one]).0, one);
+        // (6 + 2i)(2 + 6i) = 40i.
+        let product = on(13, PROD, [six, two], [two, six], &[]).0;
+        assert_eq!(product, [one - one, six * six + two * two]);
+        assert_eq!(element_bytes(13, CSWAP, Form::Compare), Some(32));
+    }
+
+    #[test]
     fn what_a_type_does_not_have_is_not_served() {
         assert_eq!(element_bytes(9, BOR, Form::Write), None);
         assert_eq!(element_bytes(9, SUM, Form::Write), Some(8));
@@ -317,7 +357,9 @@ mod tests {
         assert_eq!(element_bytes(4, READ, Form::Fetch), Some(4));
         assert_eq!(element_bytes(11, CSWAP_LT, Form::Compare), None);
         assert_eq!(element_bytes(11, CSWAP, Form::Compare), Some(16));
-        assert_eq!(element_bytes(12, SUM, Form::Write), None, "long double");
+        assert_eq!(element_bytes(12, BOR, Form::Write), None);
+        assert_eq!(element_bytes(13, MAX, Form::Write), None);
+        assert_eq!(element_bytes(16, SUM, Form::Write), None);
         assert_eq!(element_bytes(4, CSWAP, Form::Fetch), None);
         assert_eq!(element_bytes(4, SUM, Form::Compare), None);
     }

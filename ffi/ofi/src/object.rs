@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use crate::abi::{Fid, Ops, Status, absent, errno};
+use crate::abi::{Fid, Ops, Ssize, Status, absent, errno};
 
 /// An object that the user knows by its [`Fid`].
 ///
@@ -77,6 +77,13 @@ pub(crate) unsafe extern "C" fn bind_nothing(_: *mut Fid, _: *mut Fid, _: u64) -
 
 unsafe extern "C" fn control_nothing(_: *mut Fid, _: c_int, _: *mut c_void) -> Status {
     -errno::ENOSYS
+}
+
+/// Calls what the common case does not. All of it stands apart, so that the common case puts nothing in order for it.
+#[cold]
+#[inline(never)]
+pub(crate) fn aside(act: impl FnOnce() -> Ssize) -> Ssize {
+    act()
 }
 
 /// The object of a fid that may be null or of another class.

@@ -4,6 +4,7 @@
 //! *head* says what it is. The data of large messages follow in another context under a number that their head names, and go where
 //! Strait finds it best.
 
+use strait::port::Contact;
 use strait_core::matching::TAG_MAX;
 use strait_core::wire::Key;
 
@@ -46,6 +47,10 @@ pub(crate) enum Kind {
     Ask = 8,
     /// The answer: that key in place of the tag, and an [`Opened`].
     Open = 9,
+    /// Whether what was written before is there; a number stands in place of the tag.
+    Prove = 10,
+    /// It is: the same number.
+    Proved = 11,
 }
 
 /// The head has data for its receiver's completion.
@@ -75,6 +80,8 @@ impl Kind {
             7 => Self::AtomicDone,
             8 => Self::Ask,
             9 => Self::Open,
+            10 => Self::Prove,
+            11 => Self::Proved,
             _ => return None,
         })
     }
@@ -174,40 +181,36 @@ impl Opened {
 
 /// How a process is known to others, as `fi_getname` gives it.
 ///
-/// | offset | size | field   | meaning                     |
-/// |-------:|-----:|---------|-----------------------------|
-/// |      0 |    4 |         | `STRT`                      |
-/// |      4 |    4 | `rank`  | its rank in its universe    |
-/// |      8 |    8 | `nonce` | which universe it is        |
-/// |     16 |    4 | `pid`   | its process, for people     |
-/// |     20 |   12 |         | zero                        |
+/// | offset | size | field     | meaning                     |
+/// |-------:|-----:|-----------|-----------------------------|
+/// |      0 |    4 |           | `STRT`                      |
+/// |      4 |    4 | `pid`     | its process, for people     |
+/// |      8 |   40 | `contact` | where it is                 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Name {
-    pub(crate) rank: u32,
-    pub(crate) nonce: u64,
     pub(crate) pid: u32,
+    pub(crate) contact: Contact,
 }
 
 const MAGIC: [u8; 4] = *b"STRT";
 
 impl Name {
-    pub(crate) const BYTES: usize = 32;
+    /// MPICH takes 64 at most.
+    pub(crate) const BYTES: usize = 8 + Contact::BYTES;
 
     pub(crate) fn bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..8].copy_from_slice(&self.rank.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.nonce.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.contact.to_bytes());
         bytes
     }
 
     /// Reads a name; `None` when it is none of Strait's.
     pub(crate) fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
-        let number = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        let nonce = u64::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
-        let name = Self { rank: number(4)?, nonce, pid: number(16)? };
-        bytes.starts_with(&MAGIC).then_some(name)
+        let pid = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
+        let contact = Contact::from_bytes(bytes.last_chunk()?);
+        bytes.starts_with(&MAGIC).then_some(Self { pid, contact })
     }
 }
 
@@ -226,7 +229,8 @@ mod tests {
         assert_eq!(Away::parse(&away.bytes()), Some(away));
         let opened = Opened { base: 1 << 40, length: 64, key: 9 };
         assert_eq!(Opened::parse(&opened.bytes()), Some(opened));
-        let name = Name { rank: 3, nonce: 1 << 60, pid: 77 };
+        let contact = Contact { nonce: 1 << 60, rank: 3, host: 9, address: None };
+        let name = Name { pid: 77, contact };
         assert_eq!(Name::parse(&name.bytes()), Some(name));
     }
 

@@ -34,7 +34,8 @@ impl Members {
             _ => Accumulates::Single,
         };
         let backoff = if self.lock_backoff == 0 { default.backoff } else { self.lock_backoff };
-        Ok(WindowOptions { accumulates, lock: self.design()?, policy: self.policy()?, backoff })
+        let (lock, policy) = (self.design()?, self.policy()?);
+        Ok(WindowOptions { accumulates, lock, policy, backoff, ..default })
     }
 
     /// `strait_lock_design` in C.

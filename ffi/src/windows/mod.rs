@@ -193,6 +193,7 @@ unsafe extern "C" fn strait_window_needs_target(
             2 => window.needs_target(Operation::Accumulate),
             3 => window.needs_target(Operation::FetchAndOp),
             4 => window.lock_needs_target(),
+            5 => window.needs_target(Operation::Blocks),
             number => {
                 let text = format!("operation {number}: use a strait_operation");
                 return Err(Failure::argument(text));

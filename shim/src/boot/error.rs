@@ -116,6 +116,18 @@ pub enum BootError {
         /// Its name.
         name: String,
     },
+    /// This process knows as many processes of other universes as it may.
+    Acquaintances {
+        /// How many.
+        most: u32,
+    },
+    /// A process of another universe is on another host, and its device reaches its own alone.
+    OtherHost,
+    /// A universe has no such rank.
+    NoSuchRank {
+        /// The rank.
+        rank: u32,
+    },
     /// This process has joined, or tried to, before.
     Twice,
 }
@@ -197,6 +209,14 @@ impl fmt::Display for BootError {
                 "the socket {name} belongs to another user, or to a process whose files this one may not see: name \
                  another STRAIT_UNIVERSE"
             ),
+            Self::Acquaintances { most } => write!(
+                f,
+                "this process knows {most} processes of other universes, and can know no more: processes of one host                  that name the same STRAIT_UNIVERSE need not be known so"
+            ),
+            Self::OtherHost => f.write_str(
+                "a process is on another host, and its software device reaches its own alone: STRAIT_HCA=verbs on both                  hosts uses RDMA devices",
+            ),
+            Self::NoSuchRank { rank } => write!(f, "the universe has no rank {rank}"),
             Self::Twice => f.write_str(
                 "this process has joined its job, or tried to, before: join once and share the \
                  result",

@@ -38,7 +38,7 @@ mod store;
 mod universe;
 
 pub use directory::Contact;
-pub(crate) use directory::Directory;
+pub(crate) use directory::{Directory, host};
 pub use error::BootError;
 pub use job::Job;
 pub(crate) use join::{Membership, join, join_with};

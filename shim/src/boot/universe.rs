@@ -158,9 +158,11 @@ impl Universe {
     }
 
     /// The number by which this process's ports know the process that others know as `contact`: its rank, if it is of this universe.
-    /// `None`: no number is left.
-    #[must_use]
-    pub fn number(&self, contact: Contact) -> Option<Rank> {
+    ///
+    /// # Errors
+    ///
+    /// [`BootError`]: there is no such process, no way to it, or no number left.
+    pub fn number(&self, contact: Contact) -> Result<Rank, BootError> {
         self.directory.number(contact)
     }
 

@@ -17,10 +17,11 @@ pub(crate) struct LaneId(usize);
 pub(super) struct Lanes(Vec<Option<Lane>>);
 
 impl Lanes {
-    /// Takes in the end of a request.
-    pub(super) fn handle(&mut self, id: LaneId, completion: &Completion) {
+    /// Takes in the end of a request, and goes on.
+    pub(super) fn handle<H: Hca>(&mut self, id: LaneId, completion: &Completion, device: &mut H) {
         if let Some(lane) = self.0.get_mut(id.0).and_then(Option::as_mut) {
             lane.handle(completion);
+            lane.go_on(device);
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) use transfers::{Transfer, TransferId};
 use std::sync::Arc;
 
 use strait_core::hca::{
-    Access, Atomics, Completion, Connection, Done, Hca, Readiness, Region, WorkError,
+    Access, Atomics, Completion, Connection, Done, Hca, HcaError, Readiness, Region,
 };
 use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Sign, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
@@ -40,6 +40,7 @@ use lanes::Lanes;
 use transfers::Transfers;
 
 use crate::boot::KeyValueStore;
+use crate::hca::Device;
 use crate::hca::cq::{EventDriven, Events};
 use crate::segment::{Heap, Mapping};
 use crate::{Nodes, Rank};
@@ -237,7 +238,7 @@ impl<H: Hca> Network<H> {
                     }
                     Some(Owner::Lane(id)) => match completion.result {
                         Ok(Done::Receive { .. }) => self.errand_came(id),
-                        _ => self.lanes.handle(id, completion),
+                        _ => self.lanes.handle(id, completion, &mut self.device),
                     },
                     None => {}
                 }
@@ -251,6 +252,11 @@ impl<H: Hca> Network<H> {
     /// What atomics the device has.
     pub(crate) fn atomics(&self) -> Atomics {
         self.device.capabilities().atomics
+    }
+
+    /// Whether a request that is done is at its target.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.device.capabilities().acknowledged
     }
 
     /// True when everything that was put has reached the memory of its destination, or never will.
@@ -308,7 +314,8 @@ impl<H: Hca> Network<H> {
         if self.is_unmet(peer) {
             return Ok(None);
         }
-        let line = self.lines.get_mut(peer as usize).and_then(Option::as_mut).ok_or(CLOSED)?;
+        let line = self.lines.get_mut(peer as usize).and_then(Option::as_mut);
+        let line = line.ok_or(Broken(Sign::Device(HcaError::Unreachable { peer })))?;
         if !matches!(line.state, State::Ready)
             && line.connect(&mut self.device).map_err(broken)? == Readiness::Pending
         {
@@ -331,7 +338,7 @@ impl Line {
 
 impl<H: Hca> Channel for Network<H> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken> {
-        self.call(peer)?;
+        self.call(peer);
         let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
         // SAFETY: by the contract, which is that of the link.
         let bytes = unsafe { link.put(device, from) }.map_err(broken)?;
@@ -393,6 +400,11 @@ impl JobNetwork {
         &mut self.device
     }
 
+    /// Whether the devices of the job have threads of their own.
+    pub(crate) const fn has_threads(&self) -> bool {
+        matches!(self.device.device(), Device::Soft(device) if device.has_thread())
+    }
+
     /// Has what lies in `heap` stay registered.
     pub(crate) fn keep_heap(&mut self, heap: Arc<Heap>) {
         heap.report();
@@ -418,9 +430,6 @@ fn own(owners: &mut Vec<Option<Owner>>, Connection(connection): Connection, owne
 fn broken(error: LinkError) -> Broken {
     Broken(error.sign())
 }
-
-/// The answer of a link that was closed.
-const CLOSED: Broken = Broken(Sign::Request(WorkError::Flushed));
 
 /// The answer of a link that is not connected yet.
 const NOT_YET: Taken = Taken { bytes: 0, holds: false };

@@ -1,18 +1,18 @@
 //! Peers that no launcher told of: processes of other universes, on this host or another.
 //!
-//! They are known by names, that others bring ([`Contact`]), and have numbers of this process's own ([`Directory`]). The link to one is
+//! They are known by names, that others bring ([`Contact`](crate::boot::Contact)), and have numbers of this process's own ([`Directory`]). The link to one is
 //! made when the first message goes there, or when it calls at our [door](super::door): until then a stranger costs nothing.
 
 use std::sync::Arc;
 
-use strait_core::hca::{Access, Hca, HcaError};
-use strait_core::progress::{Broken, Channel, Sign};
+use strait_core::hca::{Access, Hca};
+use strait_core::progress::Channel;
 use strait_core::ring::{Card, Config, Lent};
 
 use super::door::{Call, Door, Hello};
-use super::{CLOSED, Network, NetworkError, State, stride};
+use super::{Network, NetworkError, State, stride};
 use crate::Rank;
-use crate::boot::{Contact, Directory};
+use crate::boot::Directory;
 use crate::segment::Mapping;
 
 /// Polls between two looks at the door.
@@ -21,7 +21,6 @@ const LOOKS: u32 = 64;
 /// All strangers of one rank.
 #[derive(Debug)]
 pub(crate) struct Strangers {
-    own: Contact,
     config: Config,
     pub(crate) door: Door,
     directory: Arc<Directory>,
@@ -40,16 +39,16 @@ enum Stranger {
     /// It may be talked to, and has not been.
     Named,
     /// Our end of the link is open, and has this card.
-    Linked(Card, Option<Call>),
+    Linked(Card, Option<Box<Call>>),
     /// It does not answer, or has left.
     Gone,
 }
 
 impl Strangers {
-    /// None so far, for `own`, which is this process.
-    pub(crate) fn new(own: Contact, config: Config, door: Door, directory: Arc<Directory>) -> Self {
+    /// None so far, for the process whose door it is.
+    pub(crate) fn new(config: Config, door: Door, directory: Arc<Directory>) -> Self {
         let known = directory.numbers().map(|_| Stranger::Unknown).collect();
-        Self { own, config, door, directory, known, looks: 0, newcomers: Vec::new() }
+        Self { config, door, directory, known, looks: 0, newcomers: Vec::new() }
     }
 
     pub(crate) const fn config(&self) -> &Config {
@@ -77,7 +76,7 @@ impl Strangers {
         let mut answers = Vec::new();
         for (rank, stranger) in self.directory.numbers().zip(&mut self.known) {
             if let Stranger::Linked(_, call @ Some(_)) = stranger
-                && let Some(card) = call.as_mut().map(Call::poll).unwrap_or(Ok(None)).transpose()
+                && let Some(card) = call.as_mut().and_then(|call| call.poll().transpose())
             {
                 *call = None;
                 answers.push((rank, card.ok()));
@@ -117,18 +116,18 @@ impl<H: Hca> Network<H> {
     }
 
     /// Calls `rank`, if that is a stranger to whom nothing was said.
-    pub(super) fn call(&mut self, rank: Rank) -> Result<(), Broken> {
+    pub(crate) fn call(&mut self, rank: Rank) {
         if !self.is_unmet(rank) {
-            return Ok(());
+            return;
         }
-        let card = self.open_end(rank).map_err(unmade)?;
-        let Some(strangers) = &mut self.strangers else { return Err(CLOSED) };
-        let to = strangers.directory.contact(rank).ok_or(CLOSED)?;
-        let call = Call::new(strangers.own, to, &card);
+        let opened = self.open_end(rank).ok();
+        let Some(strangers) = &mut self.strangers else { return };
+        let linked = opened.zip(strangers.directory.contact(rank)).map(|(card, to)| {
+            Stranger::Linked(card, Some(Box::new(Call::new(&strangers.door.own(), to, &card))))
+        });
         if let Some(stranger) = strangers.get_mut(rank) {
-            *stranger = Stranger::Linked(card, Some(call));
+            *stranger = linked.unwrap_or(Stranger::Gone);
         }
-        Ok(())
     }
 
     /// Answers those who call, and takes in the answers to our calls.
@@ -153,7 +152,7 @@ impl<H: Hca> Network<H> {
     /// Somebody wants to be connected. Whom we cannot serve hears no answer.
     fn welcome(&mut self, hello: &Hello) {
         let Some(strangers) = &mut self.strangers else { return };
-        let Some(rank) = strangers.directory.number(hello.from) else { return };
+        let Ok(rank) = strangers.directory.number(hello.from) else { return };
         strangers.meet(rank);
         if strangers.is_named(rank) {
             let opened = self.open_end(rank);
@@ -210,13 +209,4 @@ impl<H: Hca> Network<H> {
             *stranger = Stranger::Gone;
         }
     }
-}
-
-/// What a link that was not made says of the peer.
-fn unmade(error: NetworkError) -> Broken {
-    Broken(match error {
-        NetworkError::Link(error) => error.sign(),
-        NetworkError::Device(error) => Sign::Device(error),
-        _ => Sign::Device(HcaError::Device { code: 0 }),
-    })
 }

@@ -13,15 +13,12 @@ fn universe(name: &str) -> Universe {
     Universe::enter(&format!("test-{}-{name}", std::process::id()), 2).unwrap()
 }
 
-fn contact(universe: &Universe, port: &Port) -> Contact {
-    Contact { nonce: universe.nonce(), rank: port.rank() }
-}
-
-/// Two ports, each with the universe it is of, that have not heard of each other.
+/// Two ports, each with the universe it is of, that have not heard of each other. The one's door is open to other hosts, and the
+/// other's is if its name ends so.
 fn apart(test: &str) -> [(Universe, Port); 2] {
-    ["one", "other"].map(|name| {
+    [("one", true), ("other", test.ends_with("-open"))].map(|(name, open)| {
         let universe = universe(&format!("{test}-{name}"));
-        let port = universe.port().unwrap();
+        let port = universe.port_with(open).unwrap();
         (universe, port)
     })
 }
@@ -63,9 +60,9 @@ fn receive(at: &Port, source: Rank, bytes: &mut [u8]) -> RequestId {
 /// One knows the other's name, writes to it, and is answered by somebody who learns its number from the message.
 #[test]
 fn who_is_named_by_nobody_is_met_at_the_door() {
-    for length in [8, 300_000] {
-        let [(here, a), (there, b)] = apart(&format!("door-{length}"));
-        let to = here.number(contact(&there, &b)).unwrap();
+    for (test, length) in [("door", 8), ("long-door", 300_000), ("door-open", 9)] {
+        let [(here, a), (there, b)] = apart(test);
+        let to = here.number(b.contact()).unwrap();
         assert!(a.is_elsewhere(to));
         a.meet(to).unwrap();
         let mut sent: Vec<u8> = (0..length).map(|place| place as u8).collect();
@@ -74,7 +71,7 @@ fn who_is_named_by_nobody_is_met_at_the_door() {
         let id = send(&a, to, &mut sent);
         let status = until([&a, &b], || b.test(asked)).unwrap();
         assert_eq!((status.bytes, &got), (length, &sent));
-        assert_eq!(there.number(contact(&here, &a)), Some(status.source), "a number for each");
+        assert_eq!(there.number(a.contact()).unwrap(), status.source, "a number for each");
         until([&a, &b], || a.test(id)).unwrap();
         let asked = receive(&a, to, &mut back);
         let id = send(&b, status.source, &mut got);
@@ -88,8 +85,7 @@ fn who_is_named_by_nobody_is_met_at_the_door() {
 #[test]
 fn calls_that_cross_make_one_connection() {
     let [(here, a), (there, b)] = apart("cross");
-    let [to_b, to_a] =
-        [here.number(contact(&there, &b)), there.number(contact(&here, &a))].map(Option::unwrap);
+    let [to_b, to_a] = [here.number(b.contact()), there.number(a.contact())].map(Result::unwrap);
     a.meet(to_b).unwrap();
     b.meet(to_a).unwrap();
     let (mut from_a, mut from_b, mut at_a, mut at_b) = ([1; 9], [2; 9], [0; 9], [0; 9]);
@@ -106,8 +102,24 @@ fn calls_that_cross_make_one_connection() {
 
 #[test]
 fn a_name_of_nobody_fails_what_is_sent_there() {
-    let [(here, a), (there, b)] = apart("nobody");
-    let to = here.number(contact(&there, &b)).unwrap();
+    let [(here, a), (_, b)] = apart("nobody-open");
+    let to = here.number(b.contact()).unwrap();
+    b.close().unwrap();
+    a.meet(to).unwrap();
+    let mut bytes = [1; 9];
+    let id = receive(&a, to, &mut bytes);
+    a.call(to);
+    let outcome = until([&a, &a], || a.test(id));
+    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to, sign: Sign::Ended }));
+    // SAFETY: nothing begins.
+    let refused = unsafe { a.isend(to, Key::new(CONTEXT, 5), cursor(&mut bytes)) };
+    assert!(matches!(refused, Err(StartError::Peer(Fault::PeerFailed { .. }))), "{refused:?}");
+}
+
+#[test]
+fn a_message_to_nobody_fails_too() {
+    let [(here, a), (_, b)] = apart("nobody-sent");
+    let to = here.number(b.contact()).unwrap();
     b.close().unwrap();
     a.meet(to).unwrap();
     let mut bytes = [1; 9];
@@ -118,8 +130,8 @@ fn a_name_of_nobody_fails_what_is_sent_there() {
 
 #[test]
 fn who_leaves_a_universe_says_so_elsewhere() {
-    let [(here, a), (there, b)] = apart("leave");
-    let to = here.number(contact(&there, &b)).unwrap();
+    let [(here, a), (_, b)] = apart("leave");
+    let to = here.number(b.contact()).unwrap();
     a.meet(to).unwrap();
     let (mut sent, mut got, mut late) = ([1; 9], [0; 9], [0; 9]);
     let (id, asked) = (send(&a, to, &mut sent), receive(&b, ANY_SOURCE, &mut got));

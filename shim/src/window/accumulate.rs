@@ -15,7 +15,7 @@ use strait_core::rma::{Deed, Place, STRIPE, Shape};
 use strait_core::sync::{Step, reached};
 
 use super::part::{Part, Reach};
-use super::{AtomicityDomain, Window, WindowError};
+use super::{AtomicityDomain, Window, WindowDesign, WindowError};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::{Error, Number, lock};
 
@@ -39,6 +39,7 @@ impl Window<'_> {
         op: Op,
     ) -> Result<(), Error> {
         if let [operand] = *data
+            && self.design == WindowDesign::Rdma
             && !self.handled
         {
             return self.fetch_and_op(operand, target, displacement, op).map(drop);
@@ -126,6 +127,12 @@ impl Window<'_> {
         if let Some(number) = self.number::<T>(part, offset) {
             return self.fetch_and_op_far(number, op, operand);
         }
+        if let Reach::Messages { place, .. } = part.reach.get() {
+            let mut before = [T::zeroed()];
+            T::function(op).ok_or_else(|| undefined::<T>(op))?;
+            self.combine_records((place, offset), &[operand], Some(&mut before), op)?;
+            return Ok(before[0]);
+        }
         let function = T::function(op).ok_or_else(|| undefined::<T>(op))?;
         if self.is_only_handled(part) {
             return self.hand_over_one(part, offset, &[operand], Deed::Combine(op));
@@ -156,6 +163,9 @@ impl Window<'_> {
         }
         if let Some(number) = self.number::<T>(part, offset) {
             return self.compare_and_swap_far(number, compare, new);
+        }
+        if let Reach::Messages { place, .. } = part.reach.get() {
+            return self.swap_record((place, offset), compare, new);
         }
         if self.is_only_handled(part) {
             return self.hand_over_one(part, offset, &[compare, new], Deed::Swap);
@@ -254,6 +264,9 @@ impl Window<'_> {
             }
             return Ok(());
         }
+        if let Reach::Messages { place, .. } = part.reach.get() {
+            return self.combine_records((place, offset), operands, results, op);
+        }
         let is_handed_over = self.is_handed_over(part, size_of_val(operands));
         let mut done = 0;
         while done < operands.len() {
@@ -326,7 +339,9 @@ impl Window<'_> {
 fn check_alignment<T: Number>(part: &Part, offset: usize) -> Result<(), WindowError> {
     let address = match part.reach.get() {
         Reach::Mapped(base) => base.addr().get() as u64,
-        Reach::Process(address) | Reach::Device(address) => address,
+        Reach::Process(address) | Reach::Device(address) | Reach::Messages { address, .. } => {
+            address
+        }
     };
     if address.wrapping_add(offset as u64).is_multiple_of(size_of::<T>() as u64) {
         return Ok(());

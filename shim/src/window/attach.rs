@@ -101,7 +101,7 @@ impl<'world> Group<'world> {
         options: impl Into<WindowOptions>,
     ) -> Result<Window<'world>, Error> {
         let nothing = Offer { base: NonNull::dangling(), length: 0, keeper: None };
-        let options = WindowOptions { accumulates: Accumulates::Any, ..options.into() };
+        let options = WindowOptions { accumulates: Accumulates::Any, ..options.into().by_rdma() };
         self.make_of(DYNAMIC, 1, options, |_| Ok(nothing))
     }
 }

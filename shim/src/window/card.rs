@@ -45,6 +45,9 @@ pub(super) struct Card {
     /// What it says of its locks: see [`Opening::words`](super::passive::Opening::words).
     pub(super) lock: u64,
     pub(super) desk: u64,
+    /// Its name for the window where messages are for that, and its design: see
+    /// [`BaselineId::word`](super::send_recv::BaselineId::word).
+    pub(super) baseline: u64,
 }
 
 /// What a member has for the devices of others.
@@ -87,24 +90,36 @@ const NO_KEY: u64 = u32::MAX as u64;
 
 impl Card {
     /// Words of a card.
-    pub(super) const WORDS: usize = 14;
+    pub(super) const WORDS: usize = 15;
 
     pub(super) fn failed() -> Self {
         Self { kind: FAILED, ..Self::default() }
     }
 
     pub(super) const fn words(self) -> [u64; Self::WORDS] {
-        let Self { kind, place, length, unit, block: own, accumulates, beyond, lock, desk } = self;
+        let Self {
+            kind,
+            place,
+            length,
+            unit,
+            block: own,
+            accumulates,
+            beyond,
+            lock,
+            desk,
+            baseline,
+        } = self;
         let Registered { part, block, trays } = beyond;
         let ([a, b], [c, d], [e, f]) = (part.words(), block.words(), trays.words());
-        [kind, place, length, unit, own, accumulates, a, b, c, d, e, f, lock, desk]
+        [kind, place, length, unit, own, accumulates, a, b, c, d, e, f, lock, desk, baseline]
     }
 
     pub(super) const fn of(words: [u64; Self::WORDS]) -> Self {
-        let [kind, place, length, unit, own, accumulates, a, b, c, d, e, f, lock, desk] = words;
+        let [kind, place, length, unit, own, accumulates, a, b, c, d, e, f, lock, desk, baseline] =
+            words;
         let (part, block, trays) = (Spot::at([a, b]), Spot::at([c, d]), Spot::at([e, f]));
         let beyond = Registered { part, block, trays };
-        Self { kind, place, length, unit, block: own, accumulates, beyond, lock, desk }
+        Self { kind, place, length, unit, block: own, accumulates, beyond, lock, desk, baseline }
     }
 
     /// The part of `rank`, in `place`, as this process reaches it.
@@ -121,6 +136,9 @@ impl Card {
         let (length, unit) = (count(self.length)?, count(self.unit)?);
         let is_elsewhere = world.node_of(rank) != Some(world.node());
         let reach = match self.kind {
+            MAPPED | PRIVATE if self.goes_by_messages() && rank != world.rank() => {
+                Reach::Messages { place: place as u32, address: self.place }
+            }
             MAPPED | PRIVATE if is_elsewhere => Reach::Device(self.beyond.part.address),
             MAPPED => Reach::Mapped(segment.heap_place(rank, self.place, length)?),
             DYNAMIC => Reach::Mapped(NonNull::dangling()),
@@ -130,6 +148,7 @@ impl Card {
         };
         let block = if is_elsewhere { None } else { Some(self.block(group, rank)?) };
         let far = own.beyond.as_ref().map(|beyond| self.far(group, place, rank, beyond));
+        let completes_later = far.is_some() || matches!(reach, Reach::Messages { .. });
         let (reach, (errands, awaited)) = (Cell::new(reach), Default::default());
         let is_dynamic = self.kind == DYNAMIC;
         Ok(Part {
@@ -141,6 +160,7 @@ impl Card {
             block,
             far: far.transpose()?,
             errands,
+            completes_later,
             awaited,
         })
     }

@@ -128,16 +128,16 @@ impl Window<'_> {
     }
 }
 
-/// The word that holds a number of 8 bytes.
-fn word<T: Number>(number: T) -> u64 {
+/// The word that holds a number, in its lowest bytes.
+pub(super) fn word<T: Number>(number: T) -> u64 {
     let mut word = 0;
-    bytes_of_mut(&mut word).copy_from_slice(bytes_of(&number));
+    bytes_of_mut(&mut word)[..size_of::<T>()].copy_from_slice(bytes_of(&number));
     word
 }
 
 /// The number that a word holds.
-fn number<T: Number>(word: u64) -> T {
+pub(super) fn number<T: Number>(word: u64) -> T {
     let mut number = T::zeroed();
-    bytes_of_mut(&mut number).copy_from_slice(bytes_of(&word));
+    bytes_of_mut(&mut number).copy_from_slice(&bytes_of(&word)[..size_of::<T>()]);
     number
 }

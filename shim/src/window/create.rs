@@ -18,9 +18,13 @@ use super::beyond::Beyond;
 use super::card::{Card, DYNAMIC, FAILED, MAPPED, PRIVATE, Registered, SINGLE};
 use super::epoch::Epochs;
 use super::expose::Exposable;
-use super::part::{Part, Reach};
+use super::part::{Part, first_barred};
 use super::passive::Opening;
-use super::{Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowError, WindowOptions};
+use super::send_recv::BaselineId;
+use super::{
+    Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowDesign, WindowError,
+    WindowOptions,
+};
 use crate::{Endpoint, Error, Group, Rank, SharedMemory, World, env};
 
 /// What a member gives to a window.
@@ -180,7 +184,7 @@ impl<'world> Group<'world> {
         lengths[self.place() as usize] = bytes as u64;
         self.allreduce(&mut lengths, Op::BitOr)?;
         let total = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
-        let mut window = self.make(unit, options.into(), |world| {
+        let mut window = self.make(unit, options.into().by_rdma(), |world| {
             let all = if self.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };
             allocated(world, usize::try_from(all).unwrap_or(usize::MAX))
         })?;
@@ -266,14 +270,19 @@ impl<'world> Group<'world> {
         offer: impl FnOnce(&World) -> Result<Offer, Error>,
     ) -> Result<Window<'world>, Error> {
         let world = self.world();
-        let spans = self.first_elsewhere().is_some();
-        let made = prepare(self, kind, spans, unit, options, offer);
+        let design = options.design();
+        let by_messages = matches!(design, Ok(WindowDesign::SendRecv));
+        let spans = self.first_elsewhere().is_some() && !by_messages;
+        let made = prepare(self, kind, (spans, design), unit, options, offer);
         let cards = self.exchange(made.as_ref().map_or_else(|_| Card::failed(), |made| made.card));
-        let Prepared { own, card: _, addresses, opening } = made?;
+        let Prepared { own, card: _, addresses, opening, baseline } = made?;
         // Nobody has a window before all have agreed, so until then what was given comes back.
-        let cards = cards.and_then(|cards| match Opening::disagreement(&cards, self.ranks()) {
-            Some(error) => Err(error.into()),
-            None => Ok(cards),
+        let cards = cards.and_then(|cards| {
+            let wrong = BaselineId::disagreement(&cards, self.ranks());
+            match wrong.or_else(|| Opening::disagreement(&cards, self.ranks())) {
+                Some(error) => Err(error.into()),
+                None => Ok(cards),
+            }
         });
         let addresses = match cards.as_ref().map(|_| spans) {
             Ok(true) => self.exchange_addresses(&addresses),
@@ -302,10 +311,13 @@ impl<'world> Group<'world> {
             }
             return Err(parts.err().unwrap_or(error));
         }
-        let handled = !Opening::have_atomics(&cards);
+        let part = Buffer { base: own.base, length: own.length };
+        baseline.into_iter().for_each(|id| id.open(self, &cards, part, own.block_words));
+        let handled = !by_messages && !Opening::have_atomics(&cards);
         let promise = |card: &Card| card.accumulates == SINGLE;
         let domain = match cards.iter().all(|card| card.kind == MAPPED) {
             _ if spans && !handled && cards.iter().all(promise) => AtomicityDomain::Device,
+            _ if by_messages => AtomicityDomain::Processor,
             true if !spans => AtomicityDomain::Processor,
             _ => AtomicityDomain::Locks,
         };
@@ -325,6 +337,9 @@ impl<'world> Group<'world> {
             passive,
             until_poll,
             own_up_to,
+            design: if by_messages { WindowDesign::SendRecv } else { WindowDesign::Rdma },
+            baseline,
+            packed_up_to: Cell::new(env::pack_max()?),
             own,
         })
     }
@@ -392,6 +407,7 @@ impl Window<'_> {
         self.flush_all()?;
         self.group.barrier()?;
         self.close_desk()?;
+        self.close_baseline()?;
         let Self { world, own, .. } = self;
         ManuallyDrop::into_inner(own).give_back(world);
         Ok(())
@@ -410,13 +426,15 @@ struct Prepared {
     /// Of its lanes, for each member.
     addresses: Vec<Address>,
     opening: Opening,
+    /// If it goes by messages.
+    baseline: Option<BaselineId>,
 }
 
 /// This member's part and block, and the card that tells of them.
 fn prepare(
     group: &Group<'_>,
     kind: u64,
-    spans: bool,
+    (spans, design): (bool, Result<WindowDesign, Error>),
     unit: usize,
     options: WindowOptions,
     offer: impl FnOnce(&World) -> Result<Offer, Error>,
@@ -425,7 +443,10 @@ fn prepare(
         return Err(WindowError::Unit.into());
     }
     let (world, members) = (group.world(), group.ranks().len() as u32);
-    let opening = Opening::new(world, options, spans)?;
+    let design = design?;
+    let by_messages = design == WindowDesign::SendRecv;
+    let opening = Opening::new(world, options, spans, by_messages)?;
+    let baseline = (spans || by_messages).then(|| BaselineId::next(world));
     let [lock, desk] = opening.words();
     let Offer { base, length, keeper } = offer(world)?;
     let bytes = Block::bytes(members);
@@ -459,6 +480,7 @@ fn prepare(
         beyond: registered,
         lock,
         desk,
+        baseline: BaselineId::word(baseline, design),
     };
     // SAFETY: allocated zeroed and aligned to a page just now, for this, and kept as long.
     let block_words = unsafe { Block::new(block.start(), members) };
@@ -466,15 +488,5 @@ fn prepare(
     let attachments = (kind == DYNAMIC).then(RefCell::default);
     let (_block, _memory) = (block, keeper);
     let own = Own { base, length: part, block_words, beyond, attachments, _block, _memory };
-    Ok(Prepared { own, card, addresses, opening })
-}
-
-/// The first part whose owner's private memory this rank cannot reach.
-fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
-    let segment = world.segment();
-    let is_barred = |part: &&Part| {
-        matches!(part.reach.get(), Reach::Process(_))
-            && !world.turn().cma().reaches(&segment, part.rank)
-    };
-    parts.iter().find(is_barred).map(|part| part.rank)
+    Ok(Prepared { own, card, addresses, opening, baseline })
 }

@@ -3,9 +3,10 @@
 use core::ops::BitOr;
 
 use strait_core::progress::Fault;
-use strait_core::rma::{Block, Pair};
+use strait_core::rma::{Block, Pair, Record};
 use strait_core::sync::{Step, finish_look, reached};
 
+use super::part::Reach;
 use super::{Window, WindowError, unless_gone};
 use crate::Error;
 
@@ -188,7 +189,8 @@ impl Window<'_> {
             part.awaited.set(false);
             let number = epochs.pairs[target as usize].complete();
             // A signal comes behind what the device does, not behind what the handler does.
-            let done = unless_gone(self.await_all_errands(part));
+            let done = self.await_all_errands(part).and_then(|()| self.flush_blocks(part));
+            let done = unless_gone(done);
             let said = self.signal(Signal::Completion, target, number);
             ended = ended.and(done).and(said);
             reached(Step::WindowCompleted);
@@ -199,6 +201,13 @@ impl Window<'_> {
     /// Raises a signal of another member's. To one that is gone nothing is said.
     fn signal(&self, signal: Signal, member: u32, number: u64) -> Result<(), Error> {
         let (part, place) = (&self.parts[member as usize], self.group.place());
+        if let Reach::Messages { .. } = part.reach.get() {
+            let record = match signal {
+                Signal::Post => Record::Posted { number },
+                Signal::Completion => Record::Completed { number },
+            };
+            return self.tell(member, record);
+        }
         if let Some(block) = &part.block {
             match signal {
                 Signal::Post => block.posts(place).raise(number),

@@ -103,6 +103,11 @@ pub enum WindowError {
         /// Why.
         error: LaneError,
     },
+    /// A member asks for another design of the window than the first does, so nobody has the window.
+    Design {
+        /// The first such member.
+        rank: Rank,
+    },
     /// A member asks for another design of the window's locks than the first does, so nobody has the window.
     LockDesign {
         /// The first such member.
@@ -183,6 +188,11 @@ impl fmt::Display for WindowError {
             Self::Device { rank, error } => write!(
                 f,
                 "the window does not reach rank {rank} any more: {error}; most likely that rank has ended or unmapped its part"
+            ),
+            Self::Design { rank } => write!(
+                f,
+                "rank {rank} asks for another design of the window than the first member: all give the same \
+                 (WindowOptions::design or STRAIT_WINDOW)"
             ),
             Self::LockDesign { rank } => write!(
                 f,

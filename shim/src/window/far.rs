@@ -1,6 +1,6 @@
 //! Reaching members through the device, where a window spans nodes (`[OneSided04]` §3.3.1).
 //!
-//! A put of few bytes is asked for and over; the device is done with it by the next flush. Everything else waits for the device
+//! A put of few bytes is over at once; the device is done with it by the next flush. Everything else waits for the device
 //! here, because the origin's memory is borrowed for the call alone.
 
 use core::cell::Cell;
@@ -78,7 +78,7 @@ impl Window<'_> {
         let base = NonNull::from(&word).cast();
         let from = Buffer { base, length: size_of_val(&word) };
         // SAFETY: the word is there for the call, which takes it.
-        self.ask(far, |lane, device| unsafe { lane.put(device, from, there) }).map(drop)
+        self.ask(far, |lane, device| unsafe { lane.write(device, from, there) }).map(drop)
     }
 
     /// Moves pieces between memory of the origin's and a part.
@@ -236,10 +236,10 @@ impl Fetched<'_, '_> {
         match way {
             Way::Write => {
                 let from = Buffer { base, length };
-                // SAFETY: by the contract.
-                let put =
-                    |lane: &mut Lane, device: &mut _| unsafe { lane.put(device, from, there) };
-                self.window.ask(self.far, put).map(drop)
+                self.window.ask(self.far, |lane, device| {
+                    // SAFETY: by the contract.
+                    Ok(unsafe { lane.put(device, from, there) }?.then_some(()))
+                })
             }
             Way::Read => {
                 // The next request is to find its slot empty.

@@ -22,6 +22,7 @@ mod local;
 mod part;
 mod passive;
 mod request;
+mod send_recv;
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -42,13 +43,16 @@ pub(crate) use far::failed;
 pub use local::Local;
 pub(crate) use passive::Desks;
 pub use passive::{LockCounters, LockDesign, LockPolicy, WindowOptions};
+pub(crate) use send_recv::Baselines;
+pub use send_recv::WindowDesign;
 
 use crate::endpoint::{part_of, part_of_mut};
 use crate::{Error, Group, World};
 use create::Own;
 use epoch::Epochs;
-use part::Part;
+use part::{Part, Reach};
 use passive::Passive;
+use send_recv::BaselineId;
 
 /// Flushes between two looks at everything else, so that a rank that makes no other calls serves its peers, and learns of
 /// their deaths.
@@ -59,8 +63,8 @@ const FLUSHES_PER_POLL: u32 = 64;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum AtomicityDomain {
-    /// The processor's atomic instructions on the numbers themselves: every part lies in the segment. The owner's atomic
-    /// accesses ([`Local`]) belong to it.
+    /// The processor's atomic instructions on the numbers themselves: every part lies in the segment, or its owner alone reaches it
+    /// ([`WindowDesign::SendRecv`]). The owner's atomic accesses ([`Local`]) belong to it.
     Processor,
     /// Locks, each for some of a part's bytes: some part is private memory, or the window spans nodes. The owner reaches its
     /// part atomically by accumulates alone. Devices take them where all have atomics, and the processors of the part's node where
@@ -92,6 +96,8 @@ pub enum Operation {
     Put,
     /// [`Window::get`] and its like.
     Get,
+    /// [`Window::put_vectored`] and [`Window::get_vectored`] of many blocks.
+    Blocks,
     /// [`Window::accumulate`], [`Window::get_accumulate`] and their like.
     Accumulate,
     /// [`Window::fetch_and_op`] and [`Window::compare_and_swap`].
@@ -132,6 +138,11 @@ pub struct Window<'world> {
     until_poll: Cell<u32>,
     /// Bytes of the longest accumulate between nodes that this member carries out by itself.
     own_up_to: Cell<usize>,
+    design: WindowDesign,
+    /// Its name among those whose operations go by messages: all, or some between nodes.
+    baseline: Option<BaselineId>,
+    /// Bytes of the longest blocks between nodes that are packed.
+    packed_up_to: Cell<usize>,
     /// What this member gave; peers may reach it until [`Window::free`].
     own: ManuallyDrop<Own>,
 }
@@ -157,12 +168,15 @@ impl<'world> Window<'world> {
     }
 
     /// Whether an operation may need the target's processor to come to its end: its calls of the library, or its progress thread.
-    /// Only what is done atomically to a member on another node does: if it is longer than [`Window::hand_over_above`] says, and
-    /// whatever it is where a member's device has no atomics, as on iWARP.
+    /// All do by [`WindowDesign::SendRecv`]. Otherwise only some do that are done to a member on another node: many blocks that are
+    /// no longer than [`Window::pack_up_to`] says; and what is done atomically, if it is longer than [`Window::hand_over_above`]
+    /// says, and whatever it is where a member's device has no atomics, as on iWARP.
     #[must_use]
     pub fn needs_target(&self, operation: Operation) -> bool {
         match operation {
+            _ if self.design == WindowDesign::SendRecv => true,
             Operation::Put | Operation::Get => false,
+            Operation::Blocks => self.packs() && self.packed_up_to.get() > 0,
             Operation::FetchAndOp => self.handled,
             Operation::Accumulate => {
                 self.handled || (self.hands_over() && self.own_up_to.get() < usize::MAX)
@@ -279,21 +293,37 @@ impl<'world> Window<'world> {
     /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH`.
     #[inline]
     pub fn flush(&self, target: u32) -> Result<(), Error> {
-        let Part { rank, awaited, .. } = self.part(target)?;
-        if awaited.get() {
+        if let Some(part) = self.parts.get(target as usize)
+            && !(part.completes_later || part.awaited.get())
+            && let Some(less) = self.until_poll.get().checked_sub(1)
+            && self.world.is_plainly_here(part.rank)
+        {
+            self.until_poll.set(less);
+            rma::flush();
+            reached(Step::WindowFlushing);
+            return Ok(());
+        }
+        self.flush_longer(target)
+    }
+
+    #[inline(never)]
+    fn flush_longer(&self, target: u32) -> Result<(), Error> {
+        let part = self.part(target)?;
+        if part.awaited.get() {
             self.await_asked_lock(target)?;
         }
-        let rank = *rank;
         rma::flush();
         reached(Step::WindowFlushing);
         self.poll_sometimes()?;
-        let part = self.part(target)?;
-        if part.far.is_some() {
-            self.flush_far(part)?;
-        }
-        match self.world.turn().gone(rank) {
-            None => Ok(()),
-            Some(how) => Err(how.fault(rank).into()),
+        self.flush_part(part)?;
+        self.loss_of(target).map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    /// Waits for what is not done when its call returns: what the device does, and what goes by messages.
+    fn flush_part(&self, part: &Part) -> Result<(), Error> {
+        match part.reach.get() {
+            Reach::Messages { place, .. } => self.flush_records(place),
+            _ => self.flush_far(part).and_then(|()| self.flush_blocks(part)),
         }
     }
 
@@ -310,8 +340,8 @@ impl<'world> Window<'world> {
     pub fn flush_all(&self) -> Result<(), Error> {
         rma::flush();
         self.poll_sometimes()?;
-        let far = self.parts.iter().filter(|part| part.far.is_some());
-        far.map(|part| unless_gone(self.flush_far(part))).fold(Ok(()), Result::and)
+        let later = self.parts.iter().filter(|part| part.completes_later);
+        later.map(|part| unless_gone(self.flush_part(part))).fold(Ok(()), Result::and)
     }
 
     /// Completes this rank's operations here: their buffers may be used again. They are complete anyway.

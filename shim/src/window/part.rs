@@ -12,7 +12,7 @@ use super::far::{Far, Stretch};
 use super::{Window, WindowError};
 use crate::cma::Piece;
 use crate::liveness;
-use crate::{Error, Rank};
+use crate::{Error, Rank, World};
 
 /// The part of one member.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(super) struct Part {
     pub(super) far: Option<Far>,
     /// Errands that this member has sent there.
     pub(super) errands: Cell<u64>,
+    /// Whether what is done to it may be done after the call: by the device, or by messages.
+    pub(super) completes_later: bool,
     /// Whether an access epoch was started whose post has not been seen, or whose lock is not had.
     pub(super) awaited: Cell<bool>,
 }
@@ -45,6 +47,8 @@ pub(super) enum Reach {
     Process(u64),
     /// By the device, at an address of its owner's: that is on another node.
     Device(u64),
+    /// By messages to its owner, in that place of the group; at an address, but for a multiple of the page.
+    Messages { place: u32, address: u64 },
 }
 
 impl Reach {
@@ -55,6 +59,9 @@ impl Reach {
             Self::Mapped(base) => Self::Mapped(unsafe { base.add(bytes) }),
             Self::Process(address) => Self::Process(address.wrapping_add(bytes as u64)),
             Self::Device(address) => Self::Device(address.wrapping_add(bytes as u64)),
+            Self::Messages { place, address } => {
+                Self::Messages { place, address: address.wrapping_add(bytes as u64) }
+            }
         }
     }
 }
@@ -135,6 +142,10 @@ impl Window<'_> {
                 // SAFETY: by the contract.
                 unsafe { self.copy_by_device(part, direction, [(origin, offset, length)]) }
             }
+            Reach::Messages { place, .. } => {
+                // SAFETY: by the contract.
+                unsafe { self.copy_by_messages(place, direction, [(origin, offset, length)]) }
+            }
         }
     }
 
@@ -155,6 +166,25 @@ impl Window<'_> {
         };
         // SAFETY: by the contract.
         unsafe { self.copy_far(far, way, pieces) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Window::copy_far`].
+    #[inline(never)]
+    unsafe fn copy_by_messages(
+        &self,
+        place: u32,
+        direction: Direction,
+        pieces: impl IntoIterator<Item = Stretch>,
+    ) -> Result<(), Error> {
+        // SAFETY: by the contract.
+        unsafe {
+            match direction {
+                Direction::Write => self.put_records(place, pieces),
+                Direction::Read => self.get_records(place, pieces),
+            }
+        }
     }
 
     /// As [`Window::copy`], between a buffer of several parts and the runs of a shape at `offset`.
@@ -183,11 +213,20 @@ impl Window<'_> {
                 pieces.push(Piece { local, remote, length });
                 Ok(())
             }
-            Reach::Device(_) => {
+            Reach::Device(_) | Reach::Messages { .. } => {
                 far.push((local, offset + within, length));
                 Ok(())
             }
         })?;
+        if let Reach::Messages { place, .. } = part.reach.get() {
+            // SAFETY: by the contract.
+            return unsafe { self.copy_by_messages(place, direction, far) };
+        }
+        if let Some(there) = part.far.as_ref().filter(|_| self.are_packed(&far)) {
+            // SAFETY: by the contract.
+            unsafe { self.copy_by_messages(there.place, direction, far) }?;
+            return self.press(there.place);
+        }
         if !far.is_empty() {
             // SAFETY: by the contract.
             return unsafe { self.copy_by_device(part, direction, far) };
@@ -255,4 +294,14 @@ unsafe fn copy_mapped(
 fn beyond(part: &Part, target: u32, displacement: usize, extent: usize) -> Error {
     let (unit, part) = (part.unit, part.length);
     WindowError::Bounds { target, displacement, unit, extent, part }.into()
+}
+
+/// The first part whose owner's private memory this rank cannot reach.
+pub(super) fn first_barred(world: &World, parts: &[Part]) -> Option<Rank> {
+    let segment = world.segment();
+    let is_barred = |part: &&Part| {
+        matches!(part.reach.get(), Reach::Process(_))
+            && !world.turn().cma().reaches(&segment, part.rank)
+    };
+    parts.iter().find(is_barred).map(|part| part.rank)
 }

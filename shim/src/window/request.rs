@@ -1,6 +1,7 @@
 //! Operations that do not wait (MPI-4.1 §12.3.5).
 //!
 //! What is done when the call returns gives a request that is over: everything on one node, accumulates, and what goes through a slot.
+//! By messages it is over when it is packed.
 //! Longer puts and gets between nodes go on by themselves: the device needs neither side's processor.
 
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -10,8 +11,9 @@ use strait_core::progress::{Channel, Owner, Part as Buffer, Status, Way};
 use strait_core::reduce::Op;
 use strait_core::rma::SLOT;
 
-use super::Window;
 use super::far::Far;
+use super::part::Reach;
+use super::{Window, WindowDesign};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::network::Transfer;
 use crate::{Error, Number, Request, Scope, Unscoped};
@@ -210,10 +212,14 @@ impl Window<'_> {
         target: u32,
         displacement: usize,
     ) -> Result<Option<Unscoped>, Error> {
-        if buffer.length <= SLOT {
+        if buffer.length <= SLOT && self.design == WindowDesign::Rdma {
             return Ok(None);
         }
         let (part, offset) = self.locate(target, displacement, buffer.length)?;
+        if let Reach::Messages { place, .. } = part.reach.get() {
+            // SAFETY: by the contract.
+            return unsafe { self.begin_records(owner, way, buffer, (place, offset)) };
+        }
         let Some(far) = part.far.as_ref().filter(|_| part.block.is_none()) else { return Ok(None) };
         let access = match way {
             Way::Read => Access::LOCAL,

@@ -15,7 +15,7 @@ use crate::liveness::Watch;
 use crate::network::Network;
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
-use crate::window::Desks;
+use crate::window::{Baselines, Desks};
 use crate::{Error, Rank};
 
 /// Pieces of large messages that are moved between two looks at everything else; each takes 100 µs at most.
@@ -46,12 +46,14 @@ pub(super) struct Gear {
     pub(super) cma: Cma,
     /// The lock managers of windows.
     pub(super) desks: Desks,
+    /// The windows by messages.
+    pub(super) baselines: Baselines,
 }
 
 /// All of it, for whoever has it now.
-pub(super) struct Motor<'a> {
+pub(crate) struct Motor<'a> {
     pub(super) place: &'a Place,
-    pub(super) engine: &'a mut ShmEngine,
+    pub(crate) engine: &'a mut ShmEngine,
     pub(super) gear: &'a mut Gear,
 }
 
@@ -63,8 +65,9 @@ impl Motor<'_> {
         let carried = self.move_large();
         let far = self.poll_network();
         let served = if self.gear.desks.is_open() { self.serve_desks() } else { Ok(false) };
+        let packed = if self.gear.baselines.is_open() { self.serve_baselines() } else { Ok(false) };
         self.serve_wants();
-        Ok(moved? | carried? | far? | served?)
+        Ok(moved? | carried? | far? | served? | packed?)
     }
 
     /// Begins to send, after parcels or copy ring are backed if the message is the first that wants them.
@@ -72,14 +75,16 @@ impl Motor<'_> {
     /// # Safety
     ///
     /// As for [`ShmEngine::isend`].
-    pub(super) unsafe fn isend(
+    pub(crate) unsafe fn isend(
         &mut self,
         destination: Rank,
         key: Key,
         data: Cursor,
         owner: Owner,
     ) -> Result<Sent, StartError> {
-        self.progress_first(destination, key, data.remaining());
+        if self.engine.may_be_asked(destination, key, data.remaining()) {
+            self.progress_first();
+        }
         if self.engine.wants_parcels(destination, data.remaining()) {
             let backed = self.place.map.back_parcels(self.place.rank, destination).is_ok();
             self.engine.parcels_backed(destination, backed);
@@ -98,23 +103,25 @@ impl Motor<'_> {
         sent
     }
 
-    /// Begins to receive. An RTR leaves at once.
+    /// Begins to receive. An RTR leaves at once, and what was announced begins to be read.
     ///
     /// # Safety
     ///
     /// As for [`ShmEngine::irecv`].
-    pub(super) unsafe fn irecv(
+    pub(crate) unsafe fn irecv(
         &mut self,
         pattern: Pattern,
         buffer: Cursor,
         owner: Owner,
     ) -> Result<Received, StartError> {
-        let key = Key::new(pattern.context, pattern.tag);
-        let speculates = self.progress_first(pattern.source, key, buffer.remaining());
+        let announced = self.engine.may_be_announced(pattern.context, buffer.remaining());
+        if announced {
+            self.progress_first();
+        }
         // SAFETY: by the contract.
         let received = unsafe { self.engine.irecv(pattern, buffer, owner) };
         self.serve_wants();
-        if speculates && matches!(received, Ok(Received::Pending(_))) {
+        if announced && matches!(received, Ok(Received::Pending(_))) {
             // An error is met again, and reported, by progress.
             let _ = self.poll_network();
         }
@@ -122,14 +129,10 @@ impl Motor<'_> {
     }
 
     /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
-    /// make a difference. Says whether there was one.
-    fn progress_first(&mut self, peer: Rank, key: Key, length: usize) -> bool {
-        let speculates = self.engine.speculates(peer, key, length);
-        if speculates {
-            // An error is met again, and reported, by the next progress.
-            let _ = self.progress();
-        }
-        speculates
+    /// make a difference.
+    fn progress_first(&mut self) {
+        // An error is met again, and reported, by the next progress.
+        let _ = self.progress();
     }
 
     /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
@@ -165,6 +168,16 @@ impl Motor<'_> {
     fn serve_desks(&mut self) -> Result<bool, ProgressError> {
         let Gear { network, desks, .. } = &mut *self.gear;
         desks.serve(self.engine, network.as_deref_mut(), self.place.rank)
+    }
+
+    /// Carries out what was asked for by messages, and sends what is to leave.
+    #[inline(never)]
+    fn serve_baselines(&mut self) -> Result<bool, ProgressError> {
+        // What sends and receives may make progress first, which finds none.
+        let mut baselines = core::mem::take(&mut self.gear.baselines);
+        let served = baselines.serve(self);
+        self.gear.baselines = baselines;
+        served
     }
 
     /// Sees to it that what comes from other nodes makes an event. False: not yet.

@@ -7,7 +7,7 @@ use super::{ShmEngine, World};
 use crate::Error;
 use crate::network::{Network, Transfer, TransferId};
 use crate::patience::{Pass, Patience};
-use crate::window::failed;
+use crate::window::{Baselines, failed};
 
 /// A rank that waits for a message whose sender may use an RTR for it.
 struct Inside<'a>(&'a Liveness);
@@ -28,6 +28,7 @@ impl Drop for Inside<'_> {
 impl World {
     /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
     pub(crate) fn poll(&self) -> Result<(), Error> {
+        self.with_baselines(Baselines::hurry);
         let moved = self.progress()?;
         let mut glance = self.glance.get();
         let due = !moved && glance.is_due();
@@ -57,6 +58,7 @@ impl World {
             if inside.is_none() && self.turn().is_asking() {
                 inside = Some(Inside::enter(&segment.rank_block(self.rank).liveness));
             }
+            self.with_baselines(Baselines::hurry);
             if self.progress()? {
                 patience.reset();
                 continue;
@@ -132,8 +134,26 @@ impl World {
         }
     }
 
+    /// How a message for a window ended, if it has.
+    pub(crate) fn test_moving(&self, id: RequestId) -> Option<Outcome> {
+        let outcome = self.turn().test(id)?;
+        self.with_baselines(|all| all.forget(id));
+        Some(outcome)
+    }
+
+    /// Waits until a message for a window has ended, or ends it when no progress can be made.
+    pub(crate) fn settle_moving(&self, id: RequestId) {
+        if self.wait_until(|| self.test_moving(id).map(drop)).is_err() {
+            self.with_baselines(|all| all.forget(id));
+            self.settle(id);
+        }
+    }
+
     /// As [`World::settle`], for all operations of a scope.
     pub(crate) fn settle_owned(&self, owner: Owner) {
+        while let Some(id) = self.with_baselines(|all| all.kept_for(owner)) {
+            self.settle_moving(id);
+        }
         while let Some(id) = self.with_network(|network| network.transfer_of(owner)).flatten() {
             self.settle_transfer(id);
         }

@@ -40,9 +40,9 @@ impl Judged {
                 self.open.retain(|open| *open > Turn::word(Some(turn)));
                 self.wasted += (before - self.open.len()) as u32;
                 // What was judged before had enough, and what was not is little.
-                let unjudged = self.wasted.saturating_sub(R::SAMPLES - 1);
-                let enough =
-                    unjudged * R::USAGE_MIN <= self.used * 100_u32.saturating_sub(R::USAGE_MIN);
+                let spare = 100_u32.saturating_sub(R::USAGE_MIN);
+                let unjudged = self.wasted.saturating_sub(R::SAMPLES * spare / 100);
+                let enough = unjudged * R::USAGE_MIN <= self.used * spare;
                 (!enough).then_some(Broken::Waste)
             }
             Body::Rts(None) => {

@@ -23,7 +23,7 @@ struct Small;
 impl Rules for Small {
     const RTRS: u32 = 2;
     const RECORDS: usize = 4;
-    const SAMPLES: u32 = 2;
+    const SAMPLES: u32 = 5;
     const PAUSE_MIN: u32 = 1;
     const PAUSE_MAX: u32 = 2;
 }

@@ -13,6 +13,19 @@ pub(crate) struct Gate {
     pub(crate) rows: Vec<Row>,
 }
 
+/// The program that makes the counted calls.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Program {
+    /// `benches/src/bin/icount.rs`.
+    #[default]
+    Rust,
+    /// `benches/icount.c`, through the C interface.
+    C,
+    /// `ffi/ofi/bench/icount.c`, through libfabric.
+    Libfabric,
+}
+
 /// One operation.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +34,8 @@ pub(crate) struct Row {
     pub(crate) symbol: String,
     /// The function of the program that makes the counted calls, where others make some, too: of the C interface.
     pub(crate) caller: Option<String>,
+    #[serde(default)]
+    pub(crate) program: Program,
     /// What the table calls it.
     pub(crate) label: String,
     /// Instructions in `[Nemesis07]`, table 1, where it has them.

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::install;
+use crate::mpi;
 use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{Absence, Stop};
-use gate::Row;
+use gate::{Program, Row};
 use profile::Calls;
 
 /// One row with its figure.
@@ -35,10 +36,17 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
     }
     setup::need(shell, Tool::Valgrind)?;
     let gate = gate::parse(&shell.read("benches/icount.toml")?)?;
-    let profiles = [profile(shell, &build(shell)?)?, profile(shell, &build_c(shell)?)?];
+    let providers = mpi::built(shell)?;
+    let rust = profile(shell, &build(shell)?, &providers)?;
+    let c = profile(shell, &build_c(shell)?, &providers)?;
+    let libfabric = profile(shell, &build_libfabric(shell)?, &providers)?;
     let counted = gate.rows.into_iter().map(|row| {
-        let [rust, c] = &profiles;
-        count(if row.caller.is_some() { c } else { rust }, row)
+        let profile = match row.program {
+            Program::Rust => &rust,
+            Program::C => &c,
+            Program::Libfabric => &libfabric,
+        };
+        count(profile, row)
     });
     let counted = counted.collect::<Result<Vec<_>, _>>()?;
     if json {
@@ -71,13 +79,24 @@ fn build_c(shell: &Shell) -> Result<PathBuf, Stop> {
     Ok(program)
 }
 
-/// The text of the profile of one run of `program`.
-fn profile(shell: &Shell, program: &Path) -> Result<String, Stop> {
+/// The same in C again, through libfabric.
+fn build_libfabric(shell: &Shell) -> Result<PathBuf, Stop> {
+    setup::need(shell, Tool::Libfabric)?;
+    let program = shell.target().join("icount/libfabric");
+    let arguments = "-std=c99 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror ffi/ofi/bench/icount.c -o";
+    shell.step("cc", arguments).arg(&program).arg("-lfabric").output()?;
+    Ok(program)
+}
+
+/// The text of the profile of one run of `program`, which finds the provider of libfabric where it lies.
+fn profile(shell: &Shell, program: &Path, provider: &Path) -> Result<String, Stop> {
     let file = shell.target().join("callgrind.out.icount");
     shell
         .step("valgrind", "--tool=callgrind --quiet")
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(program)
+        .env("FI_PROVIDER", "strait")
+        .env("FI_PROVIDER_PATH", provider.parent().unwrap_or(provider))
         .output()?;
     std::fs::read_to_string(&file).map_err(|error| Stop::io(&file, &error))
 }
@@ -132,6 +151,7 @@ mod tests {
         let row = Row {
             symbol: "strait_icount_send".into(),
             caller: None,
+            program: Program::Rust,
             label: "send, 8 bytes".into(),
             paper: Some(241),
             best_mpi: None,

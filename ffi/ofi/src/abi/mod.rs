@@ -120,7 +120,6 @@ pub(crate) mod errno {
     /// A buffer of the caller's is too small.
     pub(crate) const ETOOSMALL: i32 = 257;
     /// Not in this state of the object.
-    pub(crate) const EOPBADSTATE: i32 = 258;
     /// An error entry waits.
     pub(crate) const EAVAIL: i32 = 259;
     /// A message was longer than its buffer.

@@ -401,7 +401,6 @@ fn constants(lines: &mut Lines) {
         flag::SELECTIVE_COMPLETION = "FI_SELECTIVE_COMPLETION",
         flag::EVENT = "FI_EVENT",
         errno::ETOOSMALL = "FI_ETOOSMALL",
-        errno::EOPBADSTATE = "FI_EOPBADSTATE",
         errno::EAVAIL = "FI_EAVAIL",
         errno::ETRUNC = "FI_ETRUNC",
         errno::ENOAV = "FI_ENOAV",

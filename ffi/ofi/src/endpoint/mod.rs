@@ -39,8 +39,9 @@ pub(crate) struct Endpoint {
     name: Name,
     tx: Defaults,
     rx: Defaults,
-    /// `None`: closed.
-    traffic: RefCell<Option<Traffic>>,
+    /// Receives may name their source; otherwise what they say of it means nothing (`FI_DIRECTED_RECV`).
+    directed: bool,
+    traffic: RefCell<Traffic>,
 }
 
 /// What holds for calls that have no flags.
@@ -74,9 +75,7 @@ impl Endpoint {
     /// Moves whatever can move.
     #[inline(always)]
     pub(crate) fn progress(&self) {
-        if let Some(traffic) = self.traffic.borrow_mut().as_mut() {
-            traffic.progress();
-        }
+        self.traffic.borrow_mut().progress();
     }
 
     /// May talk to the process of this number from now on.
@@ -85,16 +84,13 @@ impl Endpoint {
     ///
     /// One of libfabric's: there is no way.
     pub(crate) fn meet(&self, number: u32) -> Result<(), Status> {
-        let traffic = self.traffic.borrow();
-        let met = traffic.as_ref().map_or(Ok(()), |traffic| traffic.port().meet(number));
+        let met = self.traffic.borrow().port().meet(number);
         met.map_err(|error| domain::failed(&error))
     }
 
     /// The region of this key is closed.
     pub(crate) fn close_region(&self, key: u64) {
-        if let Some(traffic) = self.traffic.borrow_mut().as_mut() {
-            traffic.close_region(key);
-        }
+        self.traffic.borrow_mut().close_region(key);
     }
 
     /// The address of `rank` in this endpoint's address vector.
@@ -118,7 +114,15 @@ impl Endpoint {
     /// The rank to receive from.
     #[inline(always)]
     fn source(&self, address: FiAddr) -> Result<u32, Ssize> {
-        if address == ADDR_UNSPEC { Ok(ANY_SOURCE) } else { self.rank(address) }
+        let any = address == ADDR_UNSPEC || !self.directed;
+        if any { Ok(ANY_SOURCE) } else { self.rank(address) }
+    }
+
+    /// Whether the user sees to it that one thread at a time is here.
+    #[inline(always)]
+    fn is_mine_alone(&self) -> bool {
+        // SAFETY: a domain outlives what was made in it.
+        unsafe { &*self.domain }.has_no_gate()
     }
 
     /// Lets one thread at a time in.
@@ -132,17 +136,14 @@ impl Endpoint {
     #[inline(always)]
     fn with(&self, act: impl FnOnce(&mut Traffic) -> Ssize) -> Ssize {
         let _turn = self.enter();
-        match self.traffic.borrow_mut().as_mut() {
-            Some(traffic) => act(traffic),
-            None => -(errno::EOPBADSTATE as Ssize),
-        }
+        act(&mut self.traffic.borrow_mut())
     }
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
         let _turn = self.enter();
-        let Some(traffic) = self.traffic.take() else { return };
+        let mut traffic = self.traffic.borrow_mut();
         let this = ptr::from_ref(self);
         // SAFETY: a domain outlives what was made in it.
         unsafe { &*self.domain }.detach(this);
@@ -202,12 +203,12 @@ pub(crate) unsafe extern "C" fn open(
         Ok(traffic) => traffic,
         Err(error) => return domain::failed(&error),
     };
-    let rank = traffic.port().rank();
+    let name = Name { pid: std::process::id(), contact: traffic.port().contact() };
     // SAFETY: by the contract.
-    let (tx, rx) = unsafe {
-        info.as_ref().map_or((0, 0), |info| {
+    let (caps, tx, rx) = unsafe {
+        info.as_ref().map_or((0, 0, 0), |info| {
             let tx = info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags);
-            (tx, info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags))
+            (info.caps, tx, info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags))
         })
     };
     let made = Endpoint {
@@ -221,10 +222,11 @@ pub(crate) unsafe extern "C" fn open(
         collective: ptr::null(),
         domain,
         av: Cell::new(ptr::null()),
-        name: Name { rank, nonce: universe.nonce(), pid: std::process::id() },
+        name,
         tx: Defaults::new(tx),
         rx: Defaults::new(rx),
-        traffic: RefCell::new(Some(traffic)),
+        directed: caps & flag::DIRECTED_RECV != 0,
+        traffic: RefCell::new(traffic),
     };
     // SAFETY: by the contract.
     unsafe { object::hand_out(made, endpoint) }
@@ -234,9 +236,7 @@ unsafe extern "C" fn bind(endpoint: *mut Fid, other: *mut Fid, flags: u64) -> St
     // SAFETY: by libfabric's contract.
     let this = unsafe { Endpoint::of(endpoint) };
     let mut traffic = this.traffic.borrow_mut();
-    let Some(out) = traffic.as_mut().map(|traffic| &mut traffic.out) else {
-        return -errno::EOPBADSTATE;
-    };
+    let out = &mut traffic.out;
     // SAFETY: by libfabric's contract.
     if let Some(cq) = unsafe { object::as_class::<Cq>(other) } {
         let selective = flags & flag::SELECTIVE_COMPLETION != 0;
@@ -327,7 +327,7 @@ unsafe extern "C" fn getopt(
     // SAFETY: by libfabric's contract.
     let this = unsafe { Endpoint::of(endpoint) };
     let found = match option {
-        MIN_MULTI_RECV => this.traffic.borrow().as_ref().map_or(0, |traffic| traffic.min_multi),
+        MIN_MULTI_RECV => this.traffic.borrow().min_multi,
         CM_DATA_SIZE => 0,
         _ => return -errno::ENOSYS,
     };
@@ -354,8 +354,6 @@ unsafe extern "C" fn setopt(
     }
     // SAFETY: by libfabric's contract.
     let (this, bytes) = unsafe { (Endpoint::of(endpoint), value.cast::<usize>().read_unaligned()) };
-    if let Some(traffic) = this.traffic.borrow_mut().as_mut() {
-        traffic.min_multi = bytes;
-    }
+    this.traffic.borrow_mut().min_multi = bytes;
     0
 }

@@ -45,12 +45,9 @@ impl Endpoint {
         };
         let multi = flags & flag::MULTI_RECV != 0;
         let receive = Receive::new(buffer, context, self.rx.quiet(flags), multi);
-        self.with(|traffic| {
-            let pattern = Pattern { source, tag: 0, ignore: u64::MAX };
-            // SAFETY: by the contract.
-            unsafe { traffic.receive(Lane::Msg, pattern, receive) };
-            0
-        })
+        let pattern = Pattern { source, tag: 0, ignore: u64::MAX };
+        // SAFETY: by the contract.
+        unsafe { self.receive(Lane::Msg, pattern, receive) }
     }
 }
 

@@ -4,10 +4,10 @@ use core::ffi::c_void;
 use core::ptr;
 
 use super::Endpoint;
-use crate::abi::{FiAddr, Fid, IoVec, MsgTagged, OpsTagged, Ssize, errno, flag};
+use crate::abi::{FiAddr, Fid, IoVec, MsgTagged, OpsTagged, Ssize, flag};
 use crate::buffer::Buffer;
 use crate::matching::Pattern;
-use crate::object::Object;
+use crate::object::{Object, aside};
 use crate::traffic::{How, LINE_BODY, Lane, Look, Receive};
 
 static OPS: OpsTagged = OpsTagged {
@@ -106,23 +106,21 @@ impl Endpoint {
         base: *const c_void,
         length: usize,
     ) -> Ssize {
-        if length <= LINE_BODY && !outward.delivery {
-            let rank = match self.rank(outward.destination) {
-                Ok(rank) => rank,
-                Err(error) => return error,
-            };
-            let _turn = self.enter();
-            if let Some(traffic) = self.traffic.borrow_mut().as_mut() {
-                let Outward { lane, tag, data, .. } = outward;
-                // SAFETY: by the contract.
-                if unsafe { traffic.send_line((lane, rank), (tag, data), base.cast(), length) } {
-                    traffic.sent(&outward.how(rank), None);
-                    return 0;
-                }
+        if length <= LINE_BODY
+            && !outward.delivery
+            && self.is_mine_alone()
+            && let Ok(rank) = self.rank(outward.destination)
+        {
+            let mut traffic = self.traffic.borrow_mut();
+            let Outward { lane, tag, data, .. } = outward;
+            // SAFETY: by the contract.
+            if unsafe { traffic.send_line((lane, rank), (tag, data), base.cast(), length) } {
+                traffic.sent(&outward.how(rank), None);
+                return 0;
             }
         }
         // SAFETY: by the contract.
-        unsafe { self.send(outward, Buffer::one(base, length)) }
+        aside(move || unsafe { self.send(outward, Buffer::one(base, length)) })
     }
 
     /// Sends a list of parts, so many.
@@ -175,12 +173,26 @@ impl Endpoint {
         let pattern = Pattern { source, tag, ignore };
         let multi = flags & flag::MULTI_RECV != 0;
         let receive = Receive::new(buffer, context, self.rx.quiet(flags), multi);
-        let _turn = self.enter();
-        let mut traffic = self.traffic.borrow_mut();
-        let Some(traffic) = traffic.as_mut() else { return -(errno::EOPBADSTATE as Ssize) };
+        if self.is_mine_alone() && !multi {
+            let mut traffic = self.traffic.borrow_mut();
+            if traffic.may_post(Lane::Tagged, source) {
+                traffic.post(Lane::Tagged, pattern, receive);
+                return 0;
+            }
+        }
         // SAFETY: by the contract.
-        unsafe { traffic.receive(Lane::Tagged, pattern, receive) };
-        0
+        aside(move || unsafe { self.receive(Lane::Tagged, pattern, receive) })
+    }
+
+    /// # Safety
+    ///
+    /// The buffer is the user's until the completion.
+    pub(super) unsafe fn receive(&self, lane: Lane, pattern: Pattern, receive: Receive) -> Ssize {
+        self.with(|traffic| {
+            // SAFETY: by the contract.
+            unsafe { traffic.receive(lane, pattern, receive) };
+            0
+        })
     }
 
     /// Looks for a message, or takes the one that was found.

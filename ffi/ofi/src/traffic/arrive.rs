@@ -19,6 +19,15 @@ impl Traffic {
 
     #[inline(always)]
     fn arrive_inline(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
+        if self.meet_first(lane, (source, flags, head), body) {
+            return;
+        }
+        self.arrive_further(lane, source, flags, head, body);
+    }
+
+    /// As [`Traffic::arrive_inline`], where the first receive does not accept the message or is no simple one.
+    #[inline(never)]
+    fn arrive_further(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
         match self.lanes[lane as usize].take_posted(source, head.tag) {
             Some((seat, receive)) => {
                 self.meet(lane, seat, receive, (source, flags, head), body);
@@ -49,6 +58,8 @@ impl Traffic {
             Kind::AtomicDone => self.finish_atomic(head, body),
             Kind::Ask => self.serve_ask(source, head.tag),
             Kind::Open => self.take_open(source, head.tag, body),
+            Kind::Prove => self.serve_prove(source, head),
+            Kind::Proved => self.take_proved(source, head.tag),
             Kind::Msg | Kind::Tagged => {}
         }
     }

@@ -9,7 +9,8 @@
 //!  | from then on: RDMA, beside the stream            |
 //! ```
 //!
-//! What one process asks of another is begun in order, and a write after the reads before it are done.
+//! What one process asks of another is begun in order, and a write after the reads before it are done. Where a device does not
+//! say that a write is at the peer, the owner says so of a message behind it.
 
 use core::ptr::NonNull;
 use std::collections::{HashMap, VecDeque};
@@ -46,8 +47,20 @@ struct Running {
     regions: Vec<Region>,
     /// The last transfer.
     last: u64,
+    proof: Proof,
     /// Of what the user has back already.
     _copy: Option<Box<[u8]>>,
+}
+
+/// How it is known that an access is over when the device says so.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Proof {
+    /// The device's word is enough, or the owner's is here.
+    Given,
+    /// The owner has to be asked.
+    Wanted,
+    /// It was asked, by this number.
+    Asked(u32),
 }
 
 /// What becomes of an access.
@@ -55,6 +68,8 @@ struct Running {
 enum Step {
     /// It goes on later.
     Later,
+    /// The owner is to be asked whether it is over.
+    Ask,
     Done,
     Failed(i32),
 }
@@ -98,7 +113,10 @@ impl Traffic {
             }
             self.far.known.insert((access.rank, access.key), None);
         }
-        let running = Running { access, length, rest, begun: 0, regions, last: 0, _copy: copy };
+        let is_told = access.op == Op::Read || length == 0 || self.port.acknowledges();
+        let proof = if is_told { Proof::Given } else { Proof::Wanted };
+        let running =
+            Running { access, length, rest, begun: 0, regions, last: 0, proof, _copy: copy };
         self.far.running.push_back(running);
         self.push_far();
         0
@@ -123,6 +141,10 @@ impl Traffic {
             let may_begin = is_next && (running.access.op == Op::Read || !reads);
             match self.step(place, may_begin) {
                 Step::Later => place += 1,
+                Step::Ask => {
+                    self.ask_for_proof(place);
+                    place += 1;
+                }
                 Step::Done => self.end_far(place, 0),
                 Step::Failed(error) => self.end_far(place, error),
             }
@@ -161,7 +183,42 @@ impl Traffic {
         }
         let is_over = running.rest.is_empty()
             && (running.length == 0 || port.is_transferred(rank, running.last));
-        if is_over { Step::Done } else { Step::Later }
+        match running.proof {
+            _ if !is_over => Step::Later,
+            Proof::Given => Step::Done,
+            Proof::Wanted => Step::Ask,
+            Proof::Asked(_) => Step::Later,
+        }
+    }
+
+    /// Asks the owner of written memory to say when it has heard of it: what comes behind a write is heard after it.
+    fn ask_for_proof(&mut self, place: usize) {
+        let number = self.next_number();
+        let Some(rank) = self.far.running.get(place).map(|it| it.access.rank) else { return };
+        let head = Head { tag: number.into(), data: 0 };
+        // Whoever is gone is found so, and for want of memory it is asked again.
+        if self.tell(rank, Kind::Prove.key(0), head, &[]) == 0
+            && let Some(running) = self.far.running.get_mut(place)
+        {
+            running.proof = Proof::Asked(number);
+        }
+    }
+
+    /// A peer wants to know whether what it wrote is here: it is.
+    pub(super) fn serve_prove(&mut self, source: u32, head: Head) {
+        let _ = self.tell(source, Kind::Proved.key(0), head, &[]);
+    }
+
+    /// A peer has what was written.
+    pub(super) fn take_proved(&mut self, source: u32, number: u64) {
+        for running in &mut self.far.running {
+            let is_asked =
+                matches!(running.proof, Proof::Asked(asked) if u64::from(asked) == number);
+            if is_asked && running.access.rank == source {
+                running.proof = Proof::Given;
+            }
+        }
+        self.push_far();
     }
 
     fn end_far(&mut self, place: usize, error: i32) {

@@ -47,13 +47,16 @@ pub(crate) const LINE_BODY: usize = LINE - Head::BYTES;
 const AT_ONCE: u32 = 64;
 
 /// Looks in vain between two of Strait's own progress, which looks who is gone.
-const IDLE: u32 = 16;
+const IDLE: u32 = 32;
+
+/// Calls that took messages between two looks at the rest.
+const BUSY: u32 = 8;
 
 /// Looks in vain after which another process may have the processor.
 const YIELD: u32 = 1024;
 
 /// Calls of Strait's progress between two searches for what waits for peers that are gone.
-const REAP: u32 = 256;
+const REAP: u32 = 128;
 
 /// Every head.
 const WANT: Want = Want::new(HEADS, ANY_TAG);
@@ -91,6 +94,8 @@ pub(crate) struct Traffic {
     /// Where requests for them are put together, and answers.
     request: Box<[u8]>,
     answer: Box<[u8]>,
+    /// Calls in a row that took messages.
+    busy: u32,
     /// Looks in vain so far, and calls of Strait's progress.
     idle: u32,
     works: u32,
@@ -151,6 +156,7 @@ impl Traffic {
             far: far::Far::default(),
             request: vec![0; atomic::REQUEST_MAX].into(),
             answer: vec![0; atomic::ANSWER_MAX].into(),
+            busy: 0,
             idle: 0,
             works: 0,
             min_multi: 64,
@@ -168,27 +174,39 @@ impl Traffic {
         let mut place = 0;
         while !stuck && let Some(source) = self.port.inbox(place) {
             place += 1;
-            for _ in 0..AT_ONCE {
-                let mut line = [0; LINE];
-                match self.port.take_next_short(source, WANT, &mut line) {
-                    Bypass::Received(status) => {
-                        took = true;
-                        self.arrive(source, status.tag, &line[..status.bytes]);
-                    }
-                    Bypass::Nothing => break,
-                    Bypass::Closed if self.take_longer(source) => took = true,
-                    Bypass::Closed => {
-                        stuck = true;
-                        break;
-                    }
-                }
+            if self.port.has_next(source) {
+                stuck = self.take_from(source);
+                took = true;
             }
         }
-        if stuck || self.port.has_work() || !self.pending.is_empty() {
+        // While messages come the rest is looked at now and then, so that it goes on, too.
+        self.busy = if took { self.busy.wrapping_add(1) } else { 0 };
+        let mute = !stuck && self.pending.is_empty();
+        if mute && !self.busy.is_multiple_of(BUSY) {
+            return;
+        }
+        if !mute || self.port.has_work() {
             self.work();
         } else if !took {
             self.rest();
         }
+    }
+
+    /// Takes what has come from `source` by the short ways. Whether something is left that needs Strait's own progress.
+    #[inline(never)]
+    fn take_from(&mut self, source: u32) -> bool {
+        let mut line = [0; LINE];
+        for _ in 0..AT_ONCE {
+            match self.port.take_next_short(source, WANT, &mut line) {
+                Bypass::Received(status) => {
+                    self.arrive(source, status.tag, &line[..status.bytes]);
+                }
+                Bypass::Nothing => return false,
+                Bypass::Closed if self.take_longer(source) => {}
+                Bypass::Closed => return true,
+            }
+        }
+        false
     }
 
     /// Takes what comes next from `source` and is no head of one line. False: that needs Strait's own progress.
@@ -291,7 +309,14 @@ impl Traffic {
     fn reap(&mut self) {
         for lane in [Lane::Msg, Lane::Tagged] {
             let (port, queue) = (&self.port, &mut self.lanes[lane as usize]);
-            let is_gone = |source| source < port.room() && port.gone(source).is_some();
+            let is_gone = |source| {
+                if source >= port.room() {
+                    return false;
+                }
+                // Who has said nothing yet is called: else nobody would hear of its end.
+                port.call(source);
+                port.gone(source).is_some()
+            };
             let mut orphans = Vec::new();
             while let Some(receive) = queue.withdraw(|pattern, _| is_gone(pattern.source)) {
                 orphans.push(receive);
@@ -315,8 +340,8 @@ impl Traffic {
         self.next_number
     }
 
-    /// Leaves the universe. What the user left behind is dropped.
-    pub(crate) fn close(mut self) {
+    /// Gives up what the user left behind, before the universe is left.
+    pub(crate) fn close(&mut self) {
         self.finish_far();
         for (id, _) in core::mem::take(&mut self.pending) {
             self.port.settle(id);
@@ -324,8 +349,6 @@ impl Traffic {
         if let Some(id) = self.draining.take() {
             self.port.settle(id);
         }
-        // Nobody is left to be told.
-        let _ = self.port.close();
     }
 }
 

@@ -64,50 +64,37 @@ pub(crate) enum Look {
 }
 
 impl Traffic {
-    /// Posts a receive, or gives it a message that waits.
+    /// Whether a receive from `source` for one message can only be posted: no message waits, and nobody has to be called.
+    #[inline(always)]
+    pub(crate) fn may_post(&self, lane: Lane, source: u32) -> bool {
+        let near = source == ANY_SOURCE || !self.port.is_elsewhere(source);
+        near && self.lanes[lane as usize].is_all_taken()
+    }
+
+    /// Posts a receive that no message waits for.
+    #[inline(always)]
+    pub(crate) fn post(&mut self, lane: Lane, pattern: Pattern, receive: Receive) {
+        self.lanes[lane as usize].post(pattern, receive);
+    }
+
+    /// Posts a receive, or gives it a message that waits, or as many as it takes. One from a source that is gone is ended when that is
+    /// looked for.
     ///
     /// # Safety
     ///
     /// The user's memory is valid until the completion.
-    #[inline(always)]
     pub(crate) unsafe fn receive(&mut self, lane: Lane, pattern: Pattern, receive: Receive) {
-        let queue = &mut self.lanes[lane as usize];
-        if receive.multi.is_some() || pattern.source != ANY_SOURCE {
-            // SAFETY: by the contract.
-            return unsafe { self.receive_special(lane, pattern, receive) };
-        }
-        match queue.take_message(&pattern) {
-            None => queue.post(pattern, receive),
-            Some(waiting) => self.meet_kept(lane, Seat::last(pattern), receive, waiting),
-        }
-    }
-
-    /// As [`Traffic::receive`], from one source or into a buffer for many messages.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Traffic::receive`].
-    unsafe fn receive_special(&mut self, lane: Lane, pattern: Pattern, receive: Receive) {
         let mut next = Some(receive);
         while let Some(receive) = next.take() {
-            match self.lanes[lane as usize].take_message(&pattern) {
-                Some(waiting) => {
-                    let multi = receive.multi.clone();
-                    self.meet_kept(lane, Seat::last(pattern), receive, waiting);
-                    if multi.is_some_and(|multi| !multi.retired.get()) {
-                        next = self.lanes[lane as usize].withdraw_last();
-                    }
-                }
-                None if self.is_gone(pattern.source) => {
-                    self.give_up(lane, &receive, errno::ECONNRESET);
-                }
-                None => self.lanes[lane as usize].post(pattern, receive),
+            let Some(waiting) = self.lanes[lane as usize].take_message(&pattern) else {
+                return self.post(lane, pattern, receive);
+            };
+            let multi = receive.multi.clone();
+            self.meet_kept(lane, Seat::last(pattern), receive, waiting);
+            if multi.is_some_and(|multi| !multi.retired.get()) {
+                next = self.lanes[lane as usize].withdraw_last();
             }
         }
-    }
-
-    fn is_gone(&self, source: u32) -> bool {
-        source < self.port.room() && self.port.gone(source).is_some()
     }
 
     /// A receive gets a message that has waited for it.
@@ -125,8 +112,30 @@ impl Traffic {
         }
     }
 
-    /// A receive gets a message whose bytes are here.
+    /// The first receive gets a short message, if it accepts it and both are simple: one part with room for all. Nearly every
+    /// message goes this way, and its receive is looked at where it lies.
     #[inline(always)]
+    pub(super) fn meet_first(
+        &mut self,
+        lane: Lane,
+        (source, flags, head): (u32, u32, Head),
+        bytes: &[u8],
+    ) -> bool {
+        let queue = &mut self.lanes[lane as usize];
+        let Some(receive) = queue.first_for(source, head.tag) else { return false };
+        // SAFETY: by the contract of `receive`.
+        if receive.multi.is_some() || !unsafe { receive.buffer.fill_short(bytes) } {
+            return false;
+        }
+        let entry = entry(lane, receive, (flags, head), bytes.len());
+        let quiet = receive.quiet;
+        // Of a simple one nothing is left to be dropped.
+        core::mem::forget(queue.take_first());
+        self.out.complete(Op::Recv, entry, quiet, source);
+        true
+    }
+
+    /// A receive gets a message whose bytes are here.
     pub(super) fn meet(
         &mut self,
         lane: Lane,

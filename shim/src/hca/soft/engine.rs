@@ -26,7 +26,7 @@ pub(super) struct Engine {
 impl Engine {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, FabricError> {
         let device = Arc::clone(shared);
-        let builder = thread::Builder::new().name("strait-hca".to_owned());
+        let builder = thread::Builder::new().name(super::THREAD.to_owned());
         let thread = builder.spawn(move || device.run()).map_err(|_| FabricError::NoThread)?;
         Ok(Self { shared: Arc::clone(shared), thread: Some(thread) })
     }

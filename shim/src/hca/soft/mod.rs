@@ -52,6 +52,9 @@ use crate::liveness::{attach_self, has_ended};
 pub use fabric::{Fabric, FabricError};
 pub use time::{BadModel, TimeModel};
 
+/// The name of a device's thread.
+pub const THREAD: &str = "strait-hca";
+
 /// Who does the work that is posted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
@@ -280,6 +283,12 @@ impl SoftHca {
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.shared.rank
+    }
+
+    /// Whether a thread of its own carries out what is posted.
+    #[must_use]
+    pub const fn has_thread(&self) -> bool {
+        self.engine.is_some()
     }
 
     /// How far this side's end is; peers break it.

@@ -38,8 +38,8 @@ pub(super) struct Queues {
     waiting: usize,
     model: TimeModel,
     pace: Pace,
-    /// When the wire is free again.
-    wire_free: Option<Instant>,
+    /// When the wire on which bytes leave is free again, and the one on which they come.
+    wires_free: [Option<Instant>; 2],
 }
 
 /// This side's end of a connection, privately.
@@ -173,7 +173,7 @@ impl Queues {
             waiting: 0,
             model,
             pace: Pace::UNKNOWN,
-            wire_free: None,
+            wires_free: [None; 2],
         }
     }
 
@@ -226,9 +226,10 @@ impl Queues {
                         break;
                     }
                     fetching += u32::from(fetches);
-                    let on_wire = self.wire_free.map_or(now, |free| free.max(now));
+                    let wire_free = &mut self.wires_free[usize::from(fetches)];
+                    let on_wire = wire_free.map_or(now, |free| free.max(now));
                     let off_wire = on_wire + self.model.on_wire(posted.work.length);
-                    self.wire_free = Some(off_wire);
+                    *wire_free = Some(off_wire);
                     let due = off_wire + self.model.latency(fetches);
                     let takes = self.pace.of(posted.work.length);
                     let begins = due.checked_sub(takes).map_or(now, |begins| begins.max(now));

@@ -11,7 +11,8 @@ pub struct TimeModel {
     pub write: Duration,
     /// From the posting of a read or atomic until its result is here, without the time of its bytes.
     pub read: Duration,
-    /// Bytes that leave in a second; requests follow each other on the wire. Zero: any number at once.
+    /// Bytes a second each way: what is written follows each other on one wire, what is read on the other. Zero: any number at
+    /// once.
     pub bytes_per_second: u64,
 }
 
@@ -27,6 +28,17 @@ impl TimeModel {
         read: Duration::from_nanos(12_400),
         bytes_per_second: 870_000_000,
     };
+
+    /// A device that is so many times slower.
+    #[must_use]
+    pub const fn slower(self, times: u32) -> Self {
+        let Self { write, read, bytes_per_second } = self;
+        Self {
+            write: write.saturating_mul(times),
+            read: read.saturating_mul(times),
+            bytes_per_second: bytes_per_second / times as u64,
+        }
+    }
 
     /// How long `length` bytes keep the wire busy.
     pub(super) fn on_wire(&self, length: u64) -> Duration {
@@ -50,6 +62,15 @@ impl fmt::Display for TimeModel {
             0 => f.write_str("any number of bytes a second"),
             bytes => write!(f, "{} MB/s", *bytes as f64 / 1e6),
         }
+    }
+}
+
+impl TimeModel {
+    /// As [`TimeModel::from_str`] reads it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Self { write, read, bytes_per_second } = self;
+        format!("{},{},{bytes_per_second}", write.as_nanos(), read.as_nanos())
     }
 }
 
@@ -116,6 +137,8 @@ mod tests {
         let cards = TimeModel::INFINIBAND_2004;
         assert_eq!("5900,12400,870000000".parse(), Ok(cards));
         assert_eq!("0,0,0".parse(), Ok(TimeModel::NONE));
+        assert_eq!(cards.slower(2).text(), "11800,24800,435000000");
+        assert_eq!(cards.text().parse(), Ok(cards));
         for bad in ["", "1", "1,2", "1,2,3,4", "1,2,x", "-1,2,3", "1, 2,3"] {
             assert_eq!(bad.parse::<TimeModel>(), Err(BadModel), "{bad:?}");
         }

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use strait_core::lock::{Follow, Hysteresis, Mode, Pinned, Policy};
 
-use crate::window::Accumulates;
+use crate::window::{Accumulates, WindowDesign};
 use crate::{Error, env};
 
 /// How the locks of a window are made: each of them is faster than the others somewhere.
@@ -91,6 +91,9 @@ impl LockPolicy {
 /// What the members of a window choose when they make it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowOptions {
+    /// How operations are carried out, the same for all members; `None`: as `STRAIT_WINDOW` says. Shared and dynamic windows are always
+    /// of [`WindowDesign::Rdma`].
+    pub design: Option<WindowDesign>,
     /// What this member promises of its accumulates.
     pub accumulates: Accumulates,
     /// How the window's locks are made, the same for all members; `None`: as `STRAIT_WINDOW_LOCK` says.
@@ -105,13 +108,23 @@ pub struct WindowOptions {
 impl Default for WindowOptions {
     fn default() -> Self {
         let (accumulates, policy) = (Accumulates::default(), LockPolicy::default());
-        Self { accumulates, lock: None, policy, backoff: 64 }
+        Self { design: None, accumulates, lock: None, policy, backoff: 64 }
     }
 }
 
 impl WindowOptions {
-    /// The design asked for.
-    pub(in crate::window) fn design(&self) -> Result<LockDesign, Error> {
+    /// The design of the window that was asked for.
+    pub(in crate::window) fn design(&self) -> Result<WindowDesign, Error> {
+        Ok(self.design.map_or_else(env::window, Ok)?)
+    }
+
+    /// The same, at once and without the target.
+    pub(in crate::window) fn by_rdma(self) -> Self {
+        Self { design: Some(WindowDesign::Rdma), ..self }
+    }
+
+    /// The design of locks that was asked for.
+    pub(in crate::window) fn lock_design(&self) -> Result<LockDesign, Error> {
         match self.lock {
             Some(design) => Ok(design),
             None => Ok(env::window_lock()?),
@@ -122,6 +135,12 @@ impl WindowOptions {
 impl From<Accumulates> for WindowOptions {
     fn from(accumulates: Accumulates) -> Self {
         Self { accumulates, ..Self::default() }
+    }
+}
+
+impl From<WindowDesign> for WindowOptions {
+    fn from(design: WindowDesign) -> Self {
+        Self { design: Some(design), ..Self::default() }
     }
 }
 

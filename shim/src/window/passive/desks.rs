@@ -190,7 +190,7 @@ fn buffer(packed: &mut Packed) -> Buffer {
 }
 
 /// What a call that did not begin means for progress.
-const fn started(error: StartError) -> Result<(), ProgressError> {
+pub(crate) const fn started(error: StartError) -> Result<(), ProgressError> {
     match error {
         StartError::OutOfMemory(error) => Err(ProgressError::OutOfMemory(error)),
         StartError::Corrupt(error) => Err(ProgressError::Corrupt(error)),

@@ -19,7 +19,7 @@ use core::ptr::NonNull;
 use strait_core::lock::{Coding, LockType, LockWord, Mode, Op, Policy, State, Words};
 
 pub use design::{LockDesign, LockPolicy, WindowOptions};
-pub(crate) use desks::Desks;
+pub(crate) use desks::{Desks, started};
 pub(super) use open::Opening;
 use pursuit::Pursuit;
 

@@ -32,11 +32,13 @@ impl Opening {
         world: &World,
         options: WindowOptions,
         spans: bool,
+        by_messages: bool,
     ) -> Result<Self, Error> {
         let atomics = world.with_network(|network| network.atomics());
         let has_atomics = !spans || atomics.is_some_and(|atomics| atomics != Atomics::None);
+        let has_atomics = has_atomics && !by_messages;
         let desk = world.with_desks(super::Desks::next_number);
-        Ok(Self { options, design: options.design()?, has_atomics, desk })
+        Ok(Self { options, design: options.lock_design()?, has_atomics, desk })
     }
 
     /// For the card: design and atomics, desk.

@@ -28,7 +28,7 @@ impl Window<'_> {
         }
         let held = standing.replace(Standing::None);
         rma::flush();
-        let flushed = self.flush_far(part);
+        let flushed = self.flush_part(part);
         // Whatever became of the operations: others are waiting.
         let released = self.give_lock_back(target, held);
         self.poll_sometimes()?;

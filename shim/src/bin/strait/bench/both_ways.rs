@@ -1,5 +1,5 @@
 //! Both ranks of a pair put to each other between two fences, beside messages both ways (`[OneSided04]` §3.4.2); and puts of many blocks,
-//! beside one of as many bytes.
+//! beside one of as many bytes, and between nodes packed beside a request for each block.
 
 use core::error::Error;
 
@@ -17,11 +17,17 @@ const SIZES: [usize; 3] = [8, 4 << 10, 64 << 10];
 /// Bytes of a block of those with gaps.
 const BLOCKS: [usize; 3] = [8, 256, 4 << 10];
 
+/// Bytes of a block of those that are packed.
+const PACKED: [usize; 5] = [8, 64, 256, 1 << 10, 4 << 10];
+
 /// Blocks of one put.
 const COUNT: usize = 16;
 
 /// How many measurements [`run`] takes.
-pub(super) const STEPS: usize = SIZES.len() + BLOCKS.len();
+pub(super) fn steps(stage: &Stage<'_>) -> usize {
+    let packed = if stage.crosses() { PACKED.len() } else { 0 };
+    SIZES.len() + BLOCKS.len() + packed
+}
 
 /// The context of the messages.
 const CONTEXT: u32 = 4;
@@ -53,12 +59,23 @@ pub(super) fn run(
         tell(stage, report, "put", name, bytes, Some("messages"), &samples)?;
     }
     for block in BLOCKS {
-        let put = |shape| Blocks { window: &window, target, data: vec![1; COUNT * block], shape };
+        let data = vec![1; COUNT * block];
+        let put = |shape| Blocks { window: &window, target, data: data.clone(), shape, pack: None };
         let mut bare = put(Shape::Contiguous { length: COUNT * block });
         let mut work = put(Shape::Strided { count: COUNT, block, stride: 2 * block });
         let samples = measure(stage, effort, Some(&mut bare), &mut work)?;
         let name = format!("{COUNT} blocks of {}", stats::bytes(block));
         tell(stage, report, "put", name, COUNT * block, Some("without_gaps"), &samples)?;
+    }
+    for block in PACKED.into_iter().filter(|_| stage.crosses()) {
+        let shape = Shape::Strided { count: COUNT, block, stride: 2 * block };
+        let data = vec![1; COUNT * block];
+        let put =
+            |pack| Blocks { window: &window, target, data: data.clone(), shape, pack: Some(pack) };
+        let (mut bare, mut work) = (put(0), put(usize::MAX));
+        let samples = measure(stage, effort, Some(&mut bare), &mut work)?;
+        let name = format!("{COUNT} blocks of {}, packed", stats::bytes(block));
+        tell(stage, report, "put", name, COUNT * block, Some("requests"), &samples)?;
     }
     window.free()?;
     Ok(())
@@ -110,10 +127,13 @@ struct Blocks<'a> {
     target: u32,
     data: Vec<u8>,
     shape: Shape<'static>,
+    /// Bytes of the longest blocks that are packed, if that is not left to the library.
+    pack: Option<usize>,
 }
 
 impl Batch for Blocks<'_> {
     fn lead(&mut self, rounds: u64) -> Result<(), strait::Error> {
+        self.pack.into_iter().for_each(|bytes| self.window.pack_up_to(bytes));
         for _ in 0..rounds {
             let data = [std::io::IoSlice::new(&self.data)];
             self.window.put_vectored(&data, self.target, 0, self.shape)?;

@@ -4,26 +4,21 @@
 use core::error::Error;
 use std::time::Instant;
 
-use strait::{Assert, Endpoint, Op, Window, wait_all};
+use strait::{Assert, Endpoint, Op, Window, WindowDesign};
 
+use super::epoch;
+use super::memory::Memory;
 use super::report::Report;
 use super::sampling::{Effort, Sample};
 use super::stage::Stage;
 use super::stats;
-use super::window::{BURST, tell};
+use super::window::{BURST, tell, window};
 
 /// Epochs in one sample.
 const ROUNDS: u32 = 32;
 
 /// The one of whom the others are origins or targets.
 const ONE: u32 = 0;
-
-/// Tags of the messages.
-const POST: u32 = 1;
-const DATA: u32 = 2;
-
-/// The context of the messages.
-const CONTEXT: u32 = 3;
 
 /// What the many are to the one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,15 +72,16 @@ pub(super) fn run(
         return Ok(());
     }
     let places = stage.ranks() as usize * BURST;
-    let window = stage.endpoint.allocate_window(places * work.bytes().max(8), 1)?;
-    let endpoint = stage.endpoint.with_context(CONTEXT);
+    let bytes = places * work.bytes().max(8);
+    let of = |design| window(stage, Memory::Segment, bytes, design);
+    let windows = [of(WindowDesign::SendRecv)?, of(WindowDesign::Rdma)?];
     let numbers = vec![1_u64; work.bytes().div_ceil(8)];
     for &many in many {
         for others in 1..stage.ranks() {
             let place = (stage.rank() <= others).then_some(stage.rank());
-            let mut crowd = Crowd {
-                endpoint,
-                window: &window,
+            let crowd = Crowd {
+                endpoint: stage.endpoint,
+                windows: &windows,
                 others: (1..=others).collect(),
                 is_origin: (place == Some(ONE)) == (many == Many::Targets),
                 takes_part: place.is_some(),
@@ -100,14 +96,15 @@ pub(super) fn run(
         }
     }
     stage.barrier()?;
-    window.free()?;
+    windows.into_iter().try_for_each(Window::free)?;
     Ok(())
 }
 
 /// One rank among them.
 struct Crowd<'a> {
     endpoint: Endpoint<'a>,
-    window: &'a Window<'a>,
+    /// By messages, and by RDMA.
+    windows: &'a [Window<'a>; 2],
     /// All but the one.
     others: Vec<u32>,
     is_origin: bool,
@@ -118,16 +115,11 @@ struct Crowd<'a> {
 
 impl Crowd<'_> {
     /// Samples, of the one.
-    fn measure(
-        &mut self,
-        stage: &Stage<'_>,
-        effort: Effort,
-    ) -> Result<Vec<Sample>, Box<dyn Error>> {
+    fn measure(&self, stage: &Stage<'_>, effort: Effort) -> Result<Vec<Sample>, Box<dyn Error>> {
         let mut samples = Vec::new();
         // All ranks take as many.
         for _ in 0..effort.samples.min(MOST) {
-            let bare = self.time(stage, Self::by_messages)?;
-            let work = self.time(stage, Self::by_window)?;
+            let [bare, work] = [self.time(stage, 0)?, self.time(stage, 1)?];
             if stage.rank() == ONE {
                 samples.push(Sample { bare, work });
             }
@@ -136,15 +128,11 @@ impl Crowd<'_> {
     }
 
     /// Nanoseconds of one epoch, up to the end of all for everybody.
-    fn time(
-        &mut self,
-        stage: &Stage<'_>,
-        mut epoch: impl FnMut(&mut Self) -> Result<(), strait::Error>,
-    ) -> Result<f64, Box<dyn Error>> {
+    fn time(&self, stage: &Stage<'_>, window: usize) -> Result<f64, Box<dyn Error>> {
         stage.barrier()?;
         let start = Instant::now();
         if self.takes_part {
-            (0..ROUNDS).try_for_each(|_| epoch(self))?;
+            (0..ROUNDS).try_for_each(|_| self.epoch(&self.windows[window]))?;
         }
         stage.barrier()?;
         Ok(start.elapsed().as_nanos() as f64 / f64::from(ROUNDS))
@@ -155,56 +143,31 @@ impl Crowd<'_> {
         if self.endpoint.world().rank() == ONE { &self.others } else { &[ONE] }
     }
 
-    fn by_window(&mut self) -> Result<(), strait::Error> {
+    fn epoch(&self, window: &Window<'_>) -> Result<(), strait::Error> {
         if !self.is_origin {
-            self.window.post(self.partners(), Assert::NONE)?;
-            return self.window.wait();
+            window.post(self.partners(), Assert::NONE)?;
+            return window.wait();
         }
-        self.window.start(self.partners(), Assert::NONE)?;
+        window.start(self.partners(), Assert::NONE)?;
         let bytes = self.work.bytes();
         let first = self.endpoint.world().rank() as usize * BURST;
-        for &target in self.partners() {
-            match self.work {
-                Work::Nothing => {}
-                Work::Puts(_) => self.endpoint.scope(|scope| {
-                    let mut puts = Vec::new();
-                    for at in 0..BURST {
-                        let place = (first + at) * bytes;
-                        puts.push(scope.rput(self.window, &self.numbers, target, place)?);
+        self.endpoint.scope(|scope| {
+            let mut puts = Vec::new();
+            for &target in self.partners() {
+                match self.work {
+                    Work::Nothing => {}
+                    Work::Puts(_) => {
+                        for at in 0..BURST {
+                            let place = (first + at) * bytes;
+                            puts.push(scope.rput(window, &self.numbers, target, place)?);
+                        }
                     }
-                    wait_all(&mut puts)
-                })?,
-                Work::Accumulates(_) => (0..BURST)
-                    .try_for_each(|_| self.window.accumulate(&self.numbers, target, 0, Op::Sum))?,
-            }
-        }
-        self.window.complete()
-    }
-
-    fn by_messages(&mut self) -> Result<(), strait::Error> {
-        let (endpoint, partners) = (self.endpoint, self.partners().to_vec());
-        // An empty epoch is told of once.
-        let messages = if self.work == Work::Nothing { 1 } else { BURST };
-        if self.is_origin {
-            for &target in &partners {
-                endpoint.recv::<u8>(&mut [], target, POST)?;
-                let mut each = 0..messages;
-                each.try_for_each(|_| endpoint.send(&self.numbers, target, DATA))?;
-            }
-            return Ok(());
-        }
-        partners.iter().try_for_each(|origin| endpoint.send::<u8>(&[], *origin, POST))?;
-        let mut operands = vec![0_u64; self.numbers.len()];
-        for &origin in &partners {
-            for _ in 0..messages {
-                endpoint.recv(&mut operands, origin, DATA)?;
-                if let Work::Accumulates(_) = self.work {
-                    let both = self.numbers.iter_mut().zip(&operands);
-                    both.for_each(|(number, more)| *number = number.wrapping_add(*more));
+                    Work::Accumulates(_) => (0..BURST)
+                        .try_for_each(|_| window.accumulate(&self.numbers, target, 0, Op::Sum))?,
                 }
             }
-        }
-        Ok(())
+            epoch::complete(window, &mut puts)
+        })
     }
 }
 

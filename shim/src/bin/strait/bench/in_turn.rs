@@ -33,11 +33,13 @@ pub(super) fn measure<F>(
         if !agree(stage, !enough && !late)? {
             break;
         }
-        for (way, samples) in samples.iter_mut().enumerate() {
+        for step in 0..ways {
+            // Each way is the first in its turn, so that none always comes behind the same other.
+            let way = (number + step) % ways;
             calls += 1;
             let figures = once(way, calls)?;
             if number >= warm_up {
-                samples.push(figures);
+                samples[way].push(figures);
             }
         }
     }

@@ -26,6 +26,11 @@ impl<'world> PingPong<'world> {
     pub(crate) fn new(endpoint: Endpoint<'world>, partner: Rank, bytes: usize) -> Self {
         Self { endpoint, partner, out: vec![0; bytes], back: vec![0; bytes] }
     }
+
+    /// Goes on by another endpoint, in the same memory.
+    pub(crate) fn switch(&mut self, endpoint: Endpoint<'world>) {
+        self.endpoint = endpoint;
+    }
 }
 
 impl Batch for PingPong<'_> {

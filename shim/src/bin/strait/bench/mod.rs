@@ -206,7 +206,7 @@ impl Bench {
         let Common { ranks, nodes, .. } = self.kind.common();
         let config = self.kind.fastbox().config(ranks);
         let environment = match self.kind {
-            Kind::Rendezvous(_) => rendezvous::environment(),
+            Kind::Rendezvous(_) => rendezvous::environment(ranks),
             _ => Vec::new(),
         };
         ranks::start(config, nodes, environment, std::env::args_os().skip(1))

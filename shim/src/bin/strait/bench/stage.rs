@@ -36,6 +36,8 @@ pub(crate) struct Stage<'world> {
     pub(crate) lane: Option<&'static Lane>,
     /// Processors in use, in ascending order.
     pub(crate) cpus: Vec<usize>,
+    /// The processor of the follower of this rank's pair, if there is none for whoever else wants one.
+    pub(crate) followers: Option<usize>,
 }
 
 impl<'world> Stage<'world> {
@@ -52,7 +54,11 @@ impl<'world> Stage<'world> {
         };
         let partner = if side == Side::Leader { pair + half } else { pair };
         let mut cpus = topology::allowed_cpus()?;
-        let own = cpus[(2 * pair as usize + usize::from(side == Side::Follower)) % cpus.len()];
+        let cpu =
+            |side| cpus[(2 * pair as usize + usize::from(side == Side::Follower)) % cpus.len()];
+        let own = cpu(side);
+        let crowded = cpus.len() < 2 * world.size() as usize;
+        let followers = crowded.then(|| cpu(Side::Follower));
         topology::pin_to(own).map_err(|error| {
             format!("rank {} cannot be bound to processor {own}: {error}", world.rank())
         })?;
@@ -67,7 +73,7 @@ impl<'world> Stage<'world> {
             None => None,
         };
         cpus.truncate(world.size() as usize);
-        Ok(Self { endpoint: world.endpoint(), side, partner, lane, cpus })
+        Ok(Self { endpoint: world.endpoint(), side, partner, lane, cpus, followers })
     }
 
     pub(crate) fn rank(&self) -> u32 {

@@ -7,7 +7,7 @@ use core::error::Error;
 use core::ptr::NonNull;
 use std::borrow::Cow;
 
-use strait::{Assert, Op, Window};
+use strait::{Assert, Op, Window, WindowDesign};
 use strait_core::sync::Ordering;
 
 use super::cacheline::{Bounce, HandOver};
@@ -49,7 +49,7 @@ pub(super) fn steps(stage: &Stage<'_>, verb: Verb, sizes: usize) -> usize {
         Verb::Accumulate => 3 + sizes,
     };
     let more = match verb {
-        Verb::Put => both_ways::STEPS + crowd::steps(stage, &ORIGINS),
+        Verb::Put => both_ways::steps(stage) + crowd::steps(stage, &ORIGINS),
         Verb::Get => 0,
         Verb::Accumulate => crowd::steps(stage, &ORIGINS),
     };
@@ -75,10 +75,13 @@ pub(super) fn window<'a>(
     stage: &Stage<'a>,
     memory: Memory,
     bytes: usize,
+    design: WindowDesign,
 ) -> Result<Window<'a>, strait::Error> {
+    let all: Vec<_> = (0..stage.ranks()).collect();
+    let all = stage.endpoint.group(&all)?;
     match memory {
-        Memory::Segment => stage.endpoint.allocate_window(bytes, 1),
-        Memory::Private => stage.endpoint.create_window(vec![0_u64; bytes.div_ceil(8)], 1),
+        Memory::Segment => all.allocate_window_for(bytes, 1, design),
+        Memory::Private => all.create_window_for(vec![0_u64; bytes.div_ceil(8)], 1, design),
     }
 }
 
@@ -215,7 +218,7 @@ fn on_a_node(
     let title = verb.name();
     report.columns(&[title, "min", "p50", "p99", "bare", "× bare"]);
     let longest = sizes.iter().copied().max().unwrap_or(8).max(8);
-    let window = window(stage, memory, BURST * longest)?;
+    let window = window(stage, memory, BURST * longest, WindowDesign::Rdma)?;
     let (one, target) = (&window, stage.partner);
     let small = |name, operation: fn(&Window<'_>, u32) -> Result<(), strait::Error>| {
         (name, Flushed { window: one, target, operation })

@@ -79,6 +79,18 @@ fn bytes_follow_each_other_on_the_wire() {
     assert!(matches!(bench.queues.next(Hand::Device, bench.at(1000)), Next::Nothing));
 }
 
+/// As on a link with a wire each way: what is read comes while what is written leaves.
+#[test]
+fn bytes_that_leave_and_bytes_that_come_do_not_meet() {
+    let mut bench = Bench::new();
+    bench.post(0, 1, true, 50_000, false);
+    bench.post(0, 2, false, 20_000, false);
+    bench.post(0, 3, true, 1000, false);
+    assert_eq!(bench.step(GOOD), (30, 2));
+    assert_eq!(bench.step(GOOD), (80, 1));
+    assert_eq!(bench.step(GOOD), (81, 3), "behind the first");
+}
+
 /// What is known to take 20 µs is begun so much earlier; by the owner, if it is long, only when it is due.
 #[test]
 fn bytes_begin_to_move_in_time() {

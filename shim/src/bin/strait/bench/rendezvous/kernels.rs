@@ -1,5 +1,5 @@
 //! `strait bench kernels`: the communication of CG, BT, LU and RADIX ([SpecRndv09] §4.3, figures 17 and 18), and how long ranks
-//! are in waits.
+//! are in calls that wait: those for requests, and blocking sends.
 //!
 //! An iteration sends and receives one message, RADIX's four. What is computed in it takes as long as it does without; RADIX
 //! computes nothing between its calls.
@@ -7,7 +7,7 @@
 use core::error::Error;
 use std::time::Instant;
 
-use strait::{ANY_SOURCE, Endpoint, Op, Rank, Rendezvous, Request, wait_all};
+use strait::{ANY_SOURCE, Endpoint, Op, Rank, Rendezvous, wait_all};
 
 use super::super::computation::Processor;
 use super::super::in_turn;
@@ -110,7 +110,7 @@ struct Kernel<'a> {
     work: Work,
     out: Vec<u8>,
     arrived: [Vec<u8>; RECEIVES],
-    /// Time in waits, nanoseconds.
+    /// Time in calls that wait, nanoseconds.
     waited: f64,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Kernel<'a> {
         Self { stage, pattern, work, out, arrived, waited: 0.0 }
     }
 
-    /// Of an iteration, nanoseconds: all of it, at the rank that took longest, and the time in waits, on the average of ranks.
+    /// Of an iteration, nanoseconds: all of it, at the rank that took longest, and the time in calls that wait, on the average of ranks.
     fn sample(
         &mut self,
         endpoint: Endpoint<'_>,
@@ -159,8 +159,8 @@ impl<'a> Kernel<'a> {
             work.pack(out);
             endpoint.scope(|scope| {
                 let receive = scope.irecv(&mut arrived[..], peer, TAG)?;
-                endpoint.send(&out[..], peer, TAG)?;
-                wait(waited, &mut [receive])
+                timed(waited, || endpoint.send(&out[..], peer, TAG))?;
+                timed(waited, || wait_all(&mut [receive]))
             })?;
             work.consume(arrived, iteration)?;
         }
@@ -176,7 +176,7 @@ impl<'a> Kernel<'a> {
                 let send = scope.isend(&out[..], peer, TAG)?;
                 let receive = scope.irecv(&mut arrived[..], peer, TAG)?;
                 work.produce(iteration + 1);
-                wait(waited, &mut [send, receive])
+                timed(waited, || wait_all(&mut [send, receive]))
             })?;
             work.consume(arrived, iteration)?;
         }
@@ -190,8 +190,8 @@ impl<'a> Kernel<'a> {
                 let receive = scope.irecv(&mut arrived[..], ANY_SOURCE, TAG)?;
                 work.produce(iteration);
                 work.pack(out);
-                endpoint.send(&out[..], peer, TAG)?;
-                wait(waited, &mut [receive])
+                timed(waited, || endpoint.send(&out[..], peer, TAG))?;
+                timed(waited, || wait_all(&mut [receive]))
             })?;
             work.consume(arrived, iteration)?;
         }
@@ -223,7 +223,7 @@ impl<'a> Kernel<'a> {
                 let receives =
                     arrived.iter_mut().map(|arrived| scope.irecv(&mut arrived[..], peer, TAG));
                 let mut receives = receives.collect::<Result<Vec<_>, _>>()?;
-                wait(waited, &mut receives)
+                timed(waited, || wait_all(&mut receives))
             })?;
             for (number, arrived) in (iteration * RECEIVES as u64..).zip(&*arrived) {
                 work.consume(arrived, number)?;
@@ -238,11 +238,11 @@ impl<'a> Kernel<'a> {
         iterations: u64,
         peer: Rank,
     ) -> Result<(), strait::Error> {
-        let Self { work, out, .. } = self;
+        let Self { work, out, waited, .. } = self;
         for number in 0..iterations * RECEIVES as u64 {
             work.produce(number);
             work.pack(out);
-            endpoint.send(&out[..], peer, TAG)?;
+            timed(waited, || endpoint.send(&out[..], peer, TAG))?;
         }
         Ok(())
     }
@@ -251,10 +251,13 @@ impl<'a> Kernel<'a> {
 /// The numbers of the data that came last, buffer by buffer.
 type Outcome = Result<Vec<u64>, Box<dyn Error>>;
 
-/// Waits for all of `requests` and counts the time.
-fn wait(waited: &mut f64, requests: &mut [Request<'_>]) -> Result<(), strait::Error> {
+/// Does what may wait for the peer, and counts the time.
+fn timed(
+    waited: &mut f64,
+    call: impl FnOnce() -> Result<(), strait::Error>,
+) -> Result<(), strait::Error> {
     let start = Instant::now();
-    let result = wait_all(requests);
+    let result = call();
     *waited += start.elapsed().as_nanos() as f64;
     result
 }

@@ -15,7 +15,7 @@ use super::super::cacheline::{ONE_PROCESSOR, spin_until};
 use super::super::computation::{Processor, Spent, common_time};
 use super::super::lane::Lane;
 use super::super::stage::{Stage, TAG};
-use super::setting;
+use super::{device, setting};
 use crate::payload;
 
 /// From the first call to the second on one node, where what is sent is there at once, nanoseconds.
@@ -102,6 +102,7 @@ impl<'a> Message<'a> {
         bytes: usize,
     ) -> Result<Self, Box<dyn Error>> {
         let lane = stage.lane.ok_or(ONE_PROCESSOR)?;
+        device::leave_to_computation(stage)?;
         let own = match (roles.computes, stage.leads()) {
             (own, true) => own,
             (End::Sender, false) => End::Receiver,

@@ -1,5 +1,6 @@
 //! The benches of the rendezvous ([SpecRndv09] §4): each measures every [setting](setting::ALL) in turn, in one run.
 
+mod device;
 mod exchange;
 mod kernels;
 mod message;
@@ -14,12 +15,15 @@ use core::error::Error;
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use strait::Transfer;
 use strait::hca::soft::{Mode, TimeModel};
+use strait::{Transfer, topology};
 
 use super::report::Report;
 use super::stage::Stage;
 use super::{Common, parse_bytes};
+
+/// How many times slower a device is whose thread has no processor of its own.
+const SLOWER: u32 = 8;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Kind {
@@ -96,9 +100,18 @@ impl Kind {
 /// Between nodes the device with a thread, which moves data while a rank computes. On a node one way for all large messages,
 /// that either end goes alone while the other computes: what is chosen by what was fastest lately would be chosen by what
 /// another setting did.
-pub(super) fn environment() -> Vec<(OsString, OsString)> {
-    let device = Mode::Engine(TimeModel::INFINIBAND_2004).name();
-    let wanted = [("STRAIT_HCA", device), ("STRAIT_LMT", Transfer::CmaShared.name())];
+///
+/// Where the device's threads share the processors of ranks, a slower device: what its threads take of the processors for
+/// each message is then a smaller part of what the message takes.
+pub(super) fn environment(ranks: u32) -> Vec<(OsString, OsString)> {
+    let cards = TimeModel::INFINIBAND_2004;
+    let shared = topology::allowed_cpu_count() < 2 * ranks as usize;
+    let model = if shared { cards.slower(SLOWER) } else { cards };
+    let wanted = [
+        ("STRAIT_HCA", Mode::Engine(model).name().to_owned()),
+        ("STRAIT_HCA_MODEL", model.text()),
+        ("STRAIT_LMT", Transfer::CmaShared.name().to_owned()),
+    ];
     let absent = wanted.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
     absent.map(|(name, value)| (name.into(), value.into())).collect()
 }

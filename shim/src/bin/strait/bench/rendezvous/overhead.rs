@@ -68,8 +68,8 @@ fn there_and_back(
     effort: Effort,
     bytes: usize,
 ) -> Result<Vec<Vec<f64>>, Box<dyn Error>> {
-    let way = |setting| PingPong::new(setting::endpoint(stage, setting, 0), stage.partner, bytes);
-    let mut ways: [_; setting::ALL.len()] = core::array::from_fn(way);
+    // In the same memory for all settings: where it lies makes more of a difference than they do.
+    let mut way = PingPong::new(setting::endpoint(stage, 0, 0), stage.partner, bytes);
     let run = |way: &mut PingPong<'_>, rounds| match stage.side {
         Side::Leader => way.lead(rounds),
         Side::Follower => way.follow(rounds),
@@ -77,16 +77,14 @@ fn there_and_back(
     };
     let rounds = match effort.rounds {
         Some(rounds) => rounds,
-        // By the last of them, which is in force now.
-        None => in_turn::rounds(stage, TARGET, |rounds| run(&mut ways[0], rounds))?,
+        None => in_turn::rounds(stage, TARGET, |rounds| run(&mut way, rounds))?,
     };
-    in_turn::measure(stage, effort, ways.len(), |number, seed| {
-        setting::endpoint(stage, number, 0);
-        let way = &mut ways[number];
+    in_turn::measure(stage, effort, setting::ALL.len(), |setting, seed| {
+        way.switch(setting::endpoint(stage, setting, 0));
         way.prepare(seed);
         stage.endpoint.barrier()?;
         let start = Instant::now();
-        run(way, rounds)?;
+        run(&mut way, rounds)?;
         let took = start.elapsed();
         if stage.side != Side::Idle {
             way.verify(seed)?;

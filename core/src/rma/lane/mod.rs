@@ -7,7 +7,13 @@
 //! What a handler asks for on the same lane, it asks for *aside*: such requests have numbers of their own and no slot, so that they do not
 //! take the slots of what the lane's user has not looked at yet.
 //!
+//! A request costs the device as much as thousands of bytes. So what is put while a request is under way, next to what was put before,
+//! is *gathered* in a slot, and asked for as one: when that request is done, the slot is full, or anything else is asked for.
+//!
 //! Absent on purpose: waiting. What cannot be posted now is posted later, after the embedder has polled the device.
+
+mod aside;
+mod gather;
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -106,6 +112,8 @@ pub struct Lane {
     acknowledged: bool,
     /// Something was written since the last read. Matters where writes are not acknowledged.
     unconfirmed: bool,
+    /// What is gathered in the slot of the next request: where it goes, and its bytes.
+    gathered: Option<(Remote, usize)>,
     posted: u64,
     done: u64,
     /// Likewise of requests aside.
@@ -144,6 +152,7 @@ impl Lane {
             limit: u64::from(capabilities.depth).min(SLOTS as u64),
             acknowledged: capabilities.acknowledged,
             unconfirmed: false,
+            gathered: None,
             posted: 0,
             done: 0,
             posted_aside: 0,
@@ -223,13 +232,13 @@ impl Lane {
     ///
     /// It never will be.
     pub fn is_flushed<H: Hca>(&mut self, hca: &mut H, there: Remote) -> Result<bool, LaneError> {
-        if self.unconfirmed && self.fetch(hca, 8, there)?.is_none() {
+        if !self.push(hca)? || (self.unconfirmed && self.fetch(hca, 8, there)?.is_none()) {
             return Ok(false);
         }
         self.is_done(self.posted)
     }
 
-    /// Writes at most [`SLOT`] bytes, which may be changed when this returns. The number of the request; `None`: not now.
+    /// Writes at most [`SLOT`] bytes at once, which may be changed when this returns. The number of the request; `None`: not now.
     ///
     /// # Safety
     ///
@@ -238,14 +247,14 @@ impl Lane {
     /// # Errors
     ///
     /// [`LaneError`]: nothing can be asked for any more; so everywhere below.
-    pub unsafe fn put<H: Hca>(
+    pub unsafe fn write<H: Hca>(
         &mut self,
         hca: &mut H,
         from: Part,
         to: Remote,
     ) -> Result<Option<u64>, LaneError> {
         debug_assert!(from.length <= SLOT, "{} bytes", from.length);
-        if !self.takes_more()? {
+        if !self.push(hca)? || !self.takes_more()? {
             return Ok(None);
         }
         let inline = from.length <= self.inline;
@@ -264,7 +273,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub fn fetch<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -272,6 +281,9 @@ impl Lane {
         from: Remote,
     ) -> Result<Option<u64>, LaneError> {
         debug_assert!(length <= SLOT, "{length} bytes");
+        if !self.push(hca)? {
+            return Ok(None);
+        }
         let piece = self.piece(length);
         // SAFETY: the slot is free: `post` refuses otherwise.
         unsafe { self.post(hca, Operation::Read { into: &[piece], from }, false) }
@@ -281,13 +293,16 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub fn change<H: Hca>(
         &mut self,
         hca: &mut H,
         change: Change,
         target: Remote,
     ) -> Result<Option<u64>, LaneError> {
+        if !self.push(hca)? {
+            return Ok(None);
+        }
         // SAFETY: as in `fetch`.
         unsafe { self.post(hca, change.of(target, self.piece(8)), false) }
     }
@@ -300,7 +315,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub unsafe fn transfer<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -308,6 +323,9 @@ impl Lane {
         piece: Piece,
         there: Remote,
     ) -> Result<Option<u64>, LaneError> {
+        if !self.push(hca)? {
+            return Ok(None);
+        }
         let pieces = [piece];
         let operation = match way {
             Way::Read => Operation::Read { into: &pieces, from: there },
@@ -321,72 +339,13 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// As [`Lane::put`].
+    /// As [`Lane::write`].
     pub fn wake<H: Hca>(&mut self, hca: &mut H) -> Result<Option<u64>, LaneError> {
+        if !self.push(hca)? {
+            return Ok(None);
+        }
         // SAFETY: there is nothing to keep valid.
         unsafe { self.post(hca, Operation::Send { from: &[] }, false) }
-    }
-
-    /// Asks for something aside: [`Lane::is_done_aside`] says whether a request of this number is done.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Hca::post`]. The pieces are registered.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::put`].
-    pub unsafe fn ask_aside<H: Hca>(
-        &mut self,
-        hca: &mut H,
-        operation: Operation<'_>,
-    ) -> Result<Option<u64>, LaneError> {
-        let number = self.posted_aside + 1;
-        // SAFETY: by the contract.
-        let posted = unsafe { self.post_as(hca, number | ASIDE, operation, false) }?;
-        self.posted_aside += u64::from(posted);
-        Ok(posted.then_some(number))
-    }
-
-    /// Changes a number aside, one at a time: once it is done, [`Lane::found_aside`] has what was there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::put`].
-    pub fn change_aside<H: Hca>(
-        &mut self,
-        hca: &mut H,
-        change: Change,
-        target: Remote,
-    ) -> Result<Option<u64>, LaneError> {
-        let into = Piece { base: self.slot_aside(), length: 8, key: self.key };
-        // SAFETY: the slot is lent as the others are, and is no other request's.
-        unsafe { self.ask_aside(hca, change.of(target, into)) }
-    }
-
-    /// What [`Lane::change_aside`] found, once it is done.
-    #[must_use]
-    pub fn found_aside(&self) -> u64 {
-        // SAFETY: within the memory lent, aligned, and nobody writes it any more.
-        unsafe { self.slot_aside().cast::<u64>().read() }
-    }
-
-    /// The slot behind all others, which no call in progress has.
-    const fn slot_aside(&self) -> NonNull<u8> {
-        // SAFETY: within the memory lent.
-        unsafe { self.slots.add(SLOTS * SLOT) }
-    }
-
-    /// Whether request `number` aside, and all before it, are done.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::is_done`].
-    pub fn is_done_aside(&self, number: u64) -> Result<bool, LaneError> {
-        match self.broken {
-            Some(error) if self.done_aside < number => Err(error),
-            _ => Ok(self.done_aside >= number),
-        }
     }
 
     /// Whether more can be asked for, or ever could.

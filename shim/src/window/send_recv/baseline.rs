@@ -1,0 +1,301 @@
+//! What a rank has for its windows that go by messages: records that wait to be sent, and what has come.
+//!
+//! It is part of progress: whoever makes that for this rank, a call or a thread, carries out what has come. Nothing here waits.
+
+use core::ptr::NonNull;
+use std::collections::VecDeque;
+
+use strait_core::matching::TAG_MAX;
+use strait_core::progress::{Cursor, Owner, Part as Buffer, ProgressError, RequestId, Sent};
+use strait_core::rma::{Block, Record};
+use strait_core::wire::Key;
+
+use super::target::Arriving;
+use crate::Rank;
+use crate::collective::INTERNAL;
+use crate::window::passive::started;
+use crate::world::Motor;
+
+/// No group's messages have it.
+pub(super) const TAG: u32 = TAG_MAX;
+
+/// Nobody's operations: no scope has this number.
+pub(super) const OWNER: Owner = Owner(0);
+
+/// Bytes of records for one member from which on they are sent before the origin synchronises.
+pub(super) const ENOUGH: usize = 256 << 10;
+
+/// Messages on their way to one member, at most: those of longer data, and answers, not counted.
+const UNDER_WAY: usize = 4;
+
+/// What windows and messages are told apart by: half of all contexts are for either.
+const NAMES: u32 = 1 << 30;
+
+/// The context of the records for a window.
+pub(super) const fn records_of(window: u32) -> u32 {
+    INTERNAL | (window % NAMES * 2)
+}
+
+/// The context of a message of longer data, or of an answer.
+pub(super) const fn message_of(number: u32) -> u32 {
+    INTERNAL | (number % NAMES * 2) | 1
+}
+
+/// All windows of a rank that go by messages.
+#[derive(Default)]
+pub(crate) struct Baselines {
+    opened: u32,
+    numbered: u32,
+    all: Vec<Baseline>,
+    outbox: Outbox,
+    /// What the engine has not done with.
+    leaving: Vec<Leaving>,
+    /// Messages from and to users' buffers, and the scopes that keep those borrowed.
+    kept: Vec<(Owner, RequestId)>,
+}
+
+/// To be sent: to whom, in which context, what.
+#[derive(Default)]
+pub(super) struct Outbox(VecDeque<(Rank, u32, Vec<u8>)>);
+
+impl Outbox {
+    /// Adds to the message before if that goes to the same: answers that belong together go together.
+    pub(super) fn add(&mut self, to: Rank, context: u32, bytes: &[u8]) {
+        match self.0.back_mut() {
+            Some(last) if (last.0, last.1) == (to, context) => last.2.extend_from_slice(bytes),
+            _ => self.0.push_back((to, context, bytes.into())),
+        }
+    }
+}
+
+struct Leaving {
+    to: Rank,
+    context: u32,
+    send: RequestId,
+    bytes: Vec<u8>,
+}
+
+/// A window that goes by messages, as one member has it.
+pub(super) struct Baseline {
+    pub(super) window: u32,
+    /// The members, and what each calls its window.
+    pub(super) ranks: Box<[Rank]>,
+    windows: Box<[u32]>,
+    /// This member's part and words.
+    pub(super) part: Buffer,
+    pub(super) block: Block,
+    /// By place.
+    pub(super) peers: Box<[Peer]>,
+}
+
+/// What one member has with another.
+#[derive(Default)]
+pub(super) struct Peer {
+    /// Records for it.
+    pub(super) batch: Vec<u8>,
+    /// They are to leave.
+    pub(super) pressing: bool,
+    /// They are to leave when this rank waits for anything.
+    wanted: bool,
+    /// Something was asked of it since it was last asked whether all is done.
+    unflushed: bool,
+    /// How many times it was asked, and has answered.
+    flushes: u64,
+    pub(super) flushed: u64,
+    pub(super) arriving: VecDeque<Arriving>,
+}
+
+impl Baselines {
+    /// The name of the next window.
+    pub(super) const fn next_window(&mut self) -> u32 {
+        self.opened += 1;
+        self.opened
+    }
+
+    /// The name of the next message of longer data, or answer.
+    pub(super) const fn next_message(&mut self) -> u32 {
+        self.numbered = self.numbered % (NAMES - 1) + 1;
+        self.numbered
+    }
+
+    /// Opens a window. The part stays valid until it is closed, or the process ends.
+    pub(super) fn open(
+        &mut self,
+        window: u32,
+        (ranks, windows): (&[Rank], Box<[u32]>),
+        part: Buffer,
+        block: Block,
+    ) {
+        let peers = ranks.iter().map(|_| Peer::default()).collect();
+        self.all.push(Baseline { window, ranks: ranks.into(), windows, part, block, peers });
+    }
+
+    pub(super) fn close(&mut self, window: u32) {
+        self.all.retain(|open| open.window != window);
+    }
+
+    /// Whether there is anything to serve.
+    #[inline(always)]
+    pub(crate) const fn is_open(&self) -> bool {
+        !self.all.is_empty() || !self.leaving.is_empty()
+    }
+
+    fn peer(&mut self, window: u32, place: u32) -> Option<&mut Peer> {
+        let open = self.all.iter_mut().find(|open| open.window == window);
+        open.map(|open| &mut open.peers[place as usize])
+    }
+
+    /// Packs a record and what is behind it for the member in `place`. False: not now, since there is enough for it.
+    pub(super) fn pack(&mut self, window: u32, place: u32, record: Record, data: &[u8]) -> bool {
+        let Some(peer) = self.peer(window, place) else { return true };
+        if peer.batch.len() >= ENOUGH {
+            peer.pressing = true;
+            return false;
+        }
+        peer.batch.extend_from_slice(&record.bytes());
+        peer.batch.extend_from_slice(data);
+        peer.unflushed = true;
+        true
+    }
+
+    /// Sends data that a record says are apart.
+    pub(super) fn send(&mut self, to: Rank, message: u32, data: &[u8]) {
+        self.outbox.0.push_back((to, message_of(message), data.into()));
+    }
+
+    /// Remembers a message from or to a user's buffer until it has ended.
+    pub(crate) fn keep(&mut self, owner: Owner, id: RequestId) {
+        self.kept.push((owner, id));
+    }
+
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        self.kept.retain(|(_, kept)| *kept != id);
+    }
+
+    /// Such a message of this scope, if there is one.
+    pub(crate) fn kept_for(&self, owner: Owner) -> Option<RequestId> {
+        self.kept.iter().find(|(kept, _)| *kept == owner).map(|(_, id)| *id)
+    }
+
+    /// Has the records for the member in `place` leave.
+    pub(super) fn press(&mut self, window: u32, place: u32) {
+        if let Some(peer) = self.peer(window, place) {
+            peer.pressing = true;
+        }
+    }
+
+    /// Has them leave as soon as this rank waits for anything: for what they ask for, maybe.
+    pub(super) fn want(&mut self, window: u32, place: u32) {
+        if let Some(peer) = self.peer(window, place) {
+            peer.wanted = true;
+        }
+    }
+
+    /// This rank waits.
+    #[inline(always)]
+    pub(crate) fn hurry(&mut self) {
+        for peer in self.all.iter_mut().flat_map(|open| &mut open.peers) {
+            peer.pressing |= peer.wanted;
+        }
+    }
+
+    /// Asks the member in `place` to say when all is done that was asked of it, and says whether it has said so.
+    pub(super) fn is_flushed(&mut self, window: u32, place: u32) -> bool {
+        let Some(peer) = self.peer(window, place) else { return true };
+        if core::mem::take(&mut peer.unflushed) {
+            peer.flushes += 1;
+            let record = Record::Flush { number: peer.flushes };
+            peer.batch.extend_from_slice(&record.bytes());
+            peer.pressing = true;
+        }
+        peer.flushed == peer.flushes
+    }
+
+    /// Whether nothing of a window is under way here.
+    pub(super) fn is_idle(&self, window: u32) -> bool {
+        let is_idle = |peer: &Peer| peer.batch.is_empty() && peer.arriving.is_empty();
+        let open = self.all.iter().find(|open| open.window == window);
+        let out = |open: &Baseline| {
+            let is_of = |(to, context)| {
+                open.ranks
+                    .iter()
+                    .zip(&open.windows)
+                    .any(|(rank, window)| (*rank, records_of(*window)) == (to, context))
+            };
+            let waiting = self.outbox.0.iter().map(|(to, context, _)| (*to, *context));
+            !waiting.chain(self.leaving.iter().map(|it| (it.to, it.context))).any(is_of)
+        };
+        open.is_none_or(|open| open.peers.iter().all(is_idle) && out(open))
+    }
+
+    /// Takes in what has come, carries it out, and sends what is to leave. Whether anything was done.
+    pub(crate) fn serve(&mut self, motor: &mut Motor<'_>) -> Result<bool, ProgressError> {
+        let mut moved = false;
+        self.leaving.retain(|it| motor.engine.test(it.send).is_none());
+        for open in &mut self.all {
+            moved |= open.hear(motor)?;
+            for place in 0..open.peers.len() {
+                moved |= open.carry_out(place, motor, &mut self.outbox)?;
+            }
+            open.fill(&mut self.outbox.0, &self.leaving);
+        }
+        while let Some((to, context, bytes)) = self.outbox.0.pop_front() {
+            moved = true;
+            // SAFETY: the bytes are kept until the send is over, or leaked.
+            let sent = unsafe {
+                let data = Cursor::contiguous(buffer(&bytes));
+                motor.isend(to, Key::new(context, TAG), data, OWNER)
+            };
+            match sent {
+                Ok(Sent::Done) => {}
+                Ok(Sent::Pending(send)) => {
+                    self.leaving.push(Leaving { to, context, send, bytes });
+                }
+                Err(error) => started(error)?,
+            }
+        }
+        Ok(moved)
+    }
+}
+
+impl Drop for Baselines {
+    /// The engine may still name what it has not done with.
+    fn drop(&mut self) {
+        let peers = self.all.iter_mut().flat_map(|open| &mut open.peers);
+        let arriving = peers.flat_map(|peer| peer.arriving.drain(..));
+        for Arriving { message, receive, apart, .. } in arriving {
+            receive.into_iter().zip([message]).chain(apart).for_each(|(_, bytes)| {
+                Box::leak(bytes);
+            });
+        }
+        self.leaving.drain(..).for_each(|it| {
+            it.bytes.leak();
+        });
+    }
+}
+
+impl Baseline {
+    /// Puts the records that are to leave into the outbox.
+    fn fill(&mut self, outbox: &mut VecDeque<(Rank, u32, Vec<u8>)>, leaving: &[Leaving]) {
+        for ((peer, &to), &window) in self.peers.iter_mut().zip(&self.ranks).zip(&self.windows) {
+            let context = records_of(window);
+            let is_of = |it: &&Leaving| (it.to, it.context) == (to, context);
+            if !peer.pressing || leaving.iter().filter(is_of).count() >= UNDER_WAY {
+                continue;
+            }
+            (peer.pressing, peer.wanted) = (false, false);
+            let batch = core::mem::take(&mut peer.batch);
+            if !batch.is_empty() {
+                outbox.push_back((to, context, batch));
+            }
+        }
+    }
+}
+
+fn buffer(bytes: &[u8]) -> Buffer {
+    Buffer { base: NonNull::from(bytes).cast(), length: bytes.len() }
+}
+
+pub(super) fn buffer_mut(bytes: &mut [u8]) -> Buffer {
+    Buffer { length: bytes.len(), base: NonNull::from(bytes).cast() }
+}

@@ -1,0 +1,201 @@
+//! Receivers that come first ask for large messages (`[SpecRndv09]`), between ranks of several nodes. The device is that of
+//! `STRAIT_HCA` where a test does not name one: `cargo xtask vm` runs them over RDMA devices, too.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use strait::boot::Config;
+use strait::{Endpoint, Error, Fault, Nodes, Rendezvous, Rtrs, World};
+use strait_tests::{Ranks, payload, threads_on};
+
+/// Bytes beyond what is sent unasked, and beyond what goes through the ring.
+const LARGE: usize = 300_000;
+
+/// Says by a file, and not by a message, that a send is over.
+fn news(id: u64) -> PathBuf {
+    Path::new(&env::var_os("STRAIT_TEST_DIRECTORY").unwrap()).join(format!("sent.{id}"))
+}
+
+/// The receiver is never inside the library between its receive and the end of the send, which comes after it. Then the message is
+/// in its buffer.
+///
+/// `lengths` are those of the messages, of which the first opens the envelope.
+fn compute(job: Ranks, lengths: &'static [usize]) {
+    job.on_nodes(2).run(|world| {
+        let endpoint = world.endpoint();
+        for (id, &length) in (0_u64..).zip(lengths) {
+            let mut bytes = payload::of(id, length);
+            if world.rank() == 0 {
+                endpoint.recv(&mut [0_u8], 1, 1).unwrap();
+                endpoint.scope(|scope| scope.isend(&bytes, 1, 0).unwrap().wait()).unwrap();
+                fs::write(news(id), "").unwrap();
+                continue;
+            }
+            bytes.fill(0);
+            let raw = bytes.as_ptr();
+            endpoint.scope(|scope| {
+                let receive = scope.irecv(&mut bytes, 0, 0).unwrap();
+                endpoint.send(&[0_u8], 0, 1).unwrap();
+                // The first message is announced, and tells the receiver that such messages come.
+                if id > 0 {
+                    while !news(id).exists() {
+                        std::thread::yield_now();
+                    }
+                    // SAFETY: the buffer is there, and nobody writes it any more.
+                    let here = unsafe { core::slice::from_raw_parts(raw, length) };
+                    assert_eq!(payload::first_difference(id, here), None, "message {id}");
+                }
+                assert_eq!(receive.wait().unwrap().bytes, length);
+            });
+            assert_eq!(payload::first_difference(id, &bytes), None);
+        }
+        let (Rtrs { sent, used, .. }, asked) = (world.rtrs(), lengths.len() as u64 - 1);
+        assert_eq!([sent, used], if world.rank() == 1 { [asked, 0] } else { [0, asked] });
+        world.finalize().unwrap();
+    });
+}
+
+/// The last is more than goes at once.
+const LENGTHS: &[usize] = &[LARGE, LARGE, 20_000, 4 << 20, 40 << 20];
+
+#[test]
+fn a_message_arrives_at_a_receiver_that_computes() {
+    let job = Ranks::new(2, "a_message_arrives_at_a_receiver_that_computes");
+    compute(job.with("STRAIT_HCA", "soft-inline"), LENGTHS);
+}
+
+#[test]
+fn a_message_arrives_by_a_thread_at_a_receiver_that_computes() {
+    let job = Ranks::new(2, "a_message_arrives_by_a_thread_at_a_receiver_that_computes");
+    compute(job.with("STRAIT_HCA", "soft-engine"), LENGTHS);
+}
+
+#[test]
+fn a_message_arrives_by_the_device_of_the_job() {
+    let job = Ranks::new(2, "a_message_arrives_by_the_device_of_the_job");
+    compute(job, &[LARGE, LARGE, 20_000, 4 << 20]);
+}
+
+/// What came of one message from rank 0 to rank 1, whose receive into `room` bytes is there before it.
+fn meet(world: &World, endpoint: Endpoint<'_>, length: usize, room: usize) -> Option<Fault> {
+    let control = world.endpoint();
+    if world.rank() == 0 {
+        control.recv(&mut [0_u8], 1, 1).unwrap();
+        endpoint.send(&payload::of(7, length), 1, 0).unwrap();
+        return None;
+    }
+    let mut bytes = vec![0xee; LARGE];
+    let outcome = endpoint.scope(|scope| {
+        let receive = scope.irecv(&mut bytes[..room], 0, 0).unwrap();
+        control.send(&[0_u8], 0, 1).unwrap();
+        receive.wait()
+    });
+    let came = length.min(room);
+    assert_eq!(payload::first_difference(7, &bytes[..came]), None);
+    assert!(bytes[came..].iter().all(|byte| *byte == 0xee));
+    match outcome {
+        Ok(status) => {
+            assert_eq!(status.bytes, length);
+            None
+        }
+        Err(Error::Fault(fault)) => Some(fault),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// RTRs that rank 1 sent, of these the ones that its messages did not use, and those that rank 0 used.
+fn counts(world: &World) -> [u64; 3] {
+    let Rtrs { sent, missed, used, .. } = world.rtrs();
+    [sent, missed, used]
+}
+
+/// Messages that are longer than was asked for, shorter, and empty.
+#[test]
+fn what_is_asked_for_is_cut_or_empty() {
+    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+        let endpoint = world.endpoint();
+        endpoint.choose_rendezvous(Some(Rendezvous::Speculative)).unwrap();
+        let meet = |length, room| meet(&world, endpoint, length, room);
+        assert_eq!(meet(LARGE, LARGE), None, "by an RTS");
+        let cut = Fault::Truncated { source: 0, tag: 0, message: LARGE, buffer: LARGE / 2 };
+        assert_eq!(meet(LARGE, LARGE / 2), (world.rank() == 1).then_some(cut));
+        assert_eq!(meet(20_001, LARGE), None);
+        // Mispredicted: nothing is asked for until a large message says that it may be.
+        for length in [0, 8, LARGE, LARGE] {
+            assert_eq!(meet(length, LARGE), None);
+        }
+        // No buffer predicts no large message, and gets nothing of one.
+        let none = Fault::Truncated { source: 0, tag: 0, message: LARGE, buffer: 0 };
+        assert_eq!(meet(LARGE, 0), (world.rank() == 1).then_some(none));
+        let expected = if world.rank() == 1 { [4, 1, 0] } else { [0, 0, 3] };
+        assert_eq!(counts(&world), expected);
+        world.finalize().unwrap();
+    });
+}
+
+/// The static choice of the environment is that of every communicator that has none of its own.
+#[test]
+fn a_job_and_a_communicator_choose() {
+    let name = "a_job_and_a_communicator_choose";
+    for nodes in [1, 2] {
+        for [job, own] in [["plain", "speculative"], ["speculative", "plain"]] {
+            let job = Ranks::new(2, name).on_nodes(nodes).with("STRAIT_RENDEZVOUS", job);
+            job.with(OWN, own).run(|world| {
+                let choices = Rendezvous::ALL;
+                let named = |name: &str| choices.into_iter().find(|choice| choice.name() == name);
+                let own = named(&env::var(OWN).unwrap()).unwrap();
+                let (plain, chosen) = (own != Rendezvous::Plain, world.endpoint().with_context(7));
+                chosen.choose_rendezvous(Some(own)).unwrap();
+                for (endpoint, is_plain) in [(world.endpoint(), plain), (chosen, !plain)] {
+                    let before = counts(&world);
+                    (0..5).for_each(|_| assert_eq!(meet(&world, endpoint, LARGE, LARGE), None));
+                    let rtrs = if is_plain { 0 } else { 4 };
+                    let came = if world.rank() == 1 { [rtrs, 0, 0] } else { [0, 0, rtrs] };
+                    let [sent, missed, used] = counts(&world);
+                    assert_eq!([sent - before[0], missed - before[1], used - before[2]], came);
+                }
+                world.finalize().unwrap();
+            });
+        }
+    }
+}
+
+/// The choice of the communicator, for the ranks of a test.
+const OWN: &str = "STRAIT_TEST_CHOICE";
+
+/// A receive whose RTR is out is cancelled when its sender has said that no message uses it.
+#[test]
+fn receives_that_have_asked_are_cancelled() {
+    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+        let (endpoint, data) = (world.endpoint(), payload::of(7, LARGE));
+        // However few of them are used.
+        endpoint.choose_rendezvous(Some(Rendezvous::Speculative)).unwrap();
+        let mut rooms = [vec![0; LARGE], vec![0; LARGE]];
+        for round in 0..20 {
+            if world.rank() == 0 {
+                endpoint.send(&data, 1, 0).unwrap();
+                endpoint.recv(&mut [0_u8], 1, 1).unwrap();
+                endpoint.send(&data, 1, 0).unwrap();
+                endpoint.recv(&mut [0_u8], 1, 1).unwrap();
+                continue;
+            }
+            endpoint.recv(&mut rooms[0], 0, 0).unwrap();
+            let [first, second] = &mut rooms;
+            endpoint.scope(|scope| {
+                let mut receive = scope.irecv(first, 0, 0).unwrap();
+                let next = scope.irecv(second, 0, 0).unwrap();
+                assert!(!receive.cancel(), "its sender has to be asked");
+                let outcome = receive.wait();
+                let told = matches!(outcome, Err(Error::Fault(Fault::Cancelled)));
+                assert!(told, "round {round}: {outcome:?}");
+                endpoint.send(&[0_u8], 0, 1).unwrap();
+                next.wait().unwrap();
+                endpoint.send(&[0_u8], 0, 1).unwrap();
+            });
+            assert_eq!(payload::first_difference(7, &rooms[1]), None, "round {round}");
+        }
+        let Rtrs { retracted, .. } = world.rtrs();
+        assert_eq!(retracted, if world.rank() == 1 { 20 } else { 0 });
+        world.finalize().unwrap();
+    });
+}

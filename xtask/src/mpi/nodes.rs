@@ -1,0 +1,73 @@
+//! Processes that share no memory: of several (virtual) nodes, and of jobs that were started apart.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use super::{MPICH, Mpi, death, home, launch};
+use crate::shell::{Shell, Step};
+use crate::stop::{self, Stop};
+
+/// Makes ranks act as if they were on two nodes.
+const TWO_NODES: (&str, &str) = ("STRAIT_NODES", "2");
+
+/// The software devices.
+const DEVICES: [&str; 3] = ["soft-inline", "soft-engine", "soft-iwarp"];
+
+/// Of mpi4py's own tests those that take little time.
+const PYTHON_TESTS: [&str; 3] = ["-itest_p2p_obj", "-itest_p2p_buf_matched", "-itest_rma_nb"];
+
+/// What is to be had under MPICH.
+pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
+    let home = home(shell, MPICH.name, MPICH.packages)?;
+    let places = (&*home, provider);
+    let messages = super::compile(shell, &MPICH, &home, "messages")?;
+    let meet = super::compile(shell, &MPICH, &home, "meet")?;
+    let mut parts = Vec::new();
+    for device in DEVICES {
+        let job = launch(shell, &MPICH, places, "-n 3")?.env("STRAIT_HCA", device);
+        parts.push((device, all_well(far(job).arg(&messages), 1)));
+    }
+    parts.push(("a death elsewhere", death(shell, &MPICH, places, &[TWO_NODES])));
+    let spawn = |step: Step<'_>| all_well(step.arg(&meet).arg("spawn"), 2);
+    parts.push(("spawn", launch(shell, &MPICH, places, "-n 2").and_then(spawn)));
+    let spawned = launch(shell, &MPICH, places, "-n 2").map(far).and_then(spawn);
+    parts.push(("spawn on nodes", spawned));
+    parts.push(("accept and connect", apart(shell, &MPICH, places, &meet)));
+    let tests = super::python_tests(shell, provider, &PYTHON_TESTS).map(far);
+    parts.push(("mpi4py", tests.and_then(|tests| tests.output().map(drop))));
+    stop::all(parts)
+}
+
+/// On two nodes.
+fn far(job: Step<'_>) -> Step<'_> {
+    job.env(TWO_NODES.0, TWO_NODES.1)
+}
+
+/// Two jobs that find each other.
+fn apart(shell: &Shell, mpi: &Mpi, places: (&Path, &Path), meet: &Path) -> Result<(), Stop> {
+    let (port, log) = (meet.with_extension("port"), meet.with_extension("log"));
+    let _ = fs::remove_file(&port);
+    let failed = |error| Stop::io(&log, &error);
+    let accept = launch(shell, mpi, places, "-n 2")?.arg(meet).arg("accept").arg(&port);
+    let mut accepts = File::create(&log).and_then(|log| accept.spawn_into(log)).map_err(failed)?;
+    let connect = launch(shell, mpi, places, "-n 3")?.arg(meet).arg("connect").arg(&port);
+    let connected = all_well(connect, 1);
+    // It takes no longer than it may.
+    let status = accepts.wait().map_err(failed)?;
+    connected?;
+    let said = fs::read_to_string(&log).map_err(failed)?;
+    if status.success() && said.contains("all well") {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("the job that accepts: {status}\n{}", said.trim_end())))
+}
+
+/// Runs a program that says "all well" so many times.
+pub(super) fn all_well(job: Step<'_>, times: usize) -> Result<(), Stop> {
+    let said = job.output()?;
+    let well = String::from_utf8_lossy(&said.stdout).matches("all well").count();
+    if well == times {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("the program said that all is well {well} times, not {times}")))
+}
