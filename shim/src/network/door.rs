@@ -29,6 +29,9 @@ use crate::boot::{Contact, peer_process};
 /// Callers that wait to be let in.
 const BACKLOG: i32 = 4096;
 
+/// Callers that are in and have not spoken, at most. One that never does gives way to those who come.
+const CALLERS: usize = 256;
+
 /// `STRdoor` and the version of the greeting.
 const MAGIC: u64 = u64::from_le_bytes(*b"STRdoor\x01");
 
@@ -105,9 +108,13 @@ impl Door {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(caller) = accept_with(&self.listener, flags) {
             // Of this host, others' processes do not get in.
-            if self.own.address.is_some() || peer_process(&caller).is_some() {
-                self.callers.push(Reader::new(caller));
+            if self.own.address.is_none() && peer_process(&caller).is_none() {
+                continue;
             }
+            if self.callers.len() == CALLERS {
+                self.callers.remove(0);
+            }
+            self.callers.push(Reader::new(caller));
         }
         !self.callers.is_empty()
     }

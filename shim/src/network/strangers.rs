@@ -9,7 +9,7 @@ use strait_core::hca::{Access, Hca};
 use strait_core::progress::Channel;
 use strait_core::ring::{Card, Config, Lent};
 
-use super::door::{Call, Door, Hello};
+use super::door::{Call, Door, Hello, NoAnswer};
 use super::{Network, NetworkError, State, stride};
 use crate::Rank;
 use crate::boot::Directory;
@@ -26,6 +26,8 @@ pub(crate) struct Strangers {
     directory: Arc<Directory>,
     /// By number, from the directory's first on.
     known: Vec<Stranger>,
+    /// Our calls that are not answered.
+    calls: Vec<(Rank, Call)>,
     looks: u32,
     /// Of whom the engine has not heard.
     newcomers: Vec<Rank>,
@@ -39,7 +41,7 @@ enum Stranger {
     /// It may be talked to, and has not been.
     Named,
     /// Our end of the link is open, and has this card.
-    Linked(Card, Option<Box<Call>>),
+    Linked(Card),
     /// It does not answer, or has left.
     Gone,
 }
@@ -48,7 +50,7 @@ impl Strangers {
     /// None so far, for the process whose door it is.
     pub(crate) fn new(config: Config, door: Door, directory: Arc<Directory>) -> Self {
         let known = directory.numbers().map(|_| Stranger::Unknown).collect();
-        Self { config, door, directory, known, looks: 0, newcomers: Vec::new() }
+        Self { config, door, directory, known, calls: Vec::new(), looks: 0, newcomers: Vec::new() }
     }
 
     pub(crate) const fn config(&self) -> &Config {
@@ -71,18 +73,14 @@ impl Strangers {
         matches!(self.get_mut(rank), Some(Stranger::Named))
     }
 
-    /// The answers to our calls that have come.
-    fn take_answers(&mut self) -> Vec<(Rank, Option<Card>)> {
-        let mut answers = Vec::new();
-        for (rank, stranger) in self.directory.numbers().zip(&mut self.known) {
-            if let Stranger::Linked(_, call @ Some(_)) = stranger
-                && let Some(card) = call.as_mut().and_then(|call| call.poll().transpose())
-            {
-                *call = None;
-                answers.push((rank, card.ok()));
-            }
-        }
-        answers
+    /// The next answer to one of our calls.
+    fn next_answer(&mut self) -> Option<(Rank, Result<Card, NoAnswer>)> {
+        let polled = self.calls.iter_mut().enumerate();
+        let mut answers = polled
+            .filter_map(|(place, (_, call))| call.poll().transpose().map(|answer| (place, answer)));
+        let (place, answer) = answers.next()?;
+        let (rank, _) = self.calls.swap_remove(place);
+        Some((rank, answer))
     }
 }
 
@@ -123,7 +121,8 @@ impl<H: Hca> Network<H> {
         let opened = self.open_end(rank).ok();
         let Some(strangers) = &mut self.strangers else { return };
         let linked = opened.zip(strangers.directory.contact(rank)).map(|(card, to)| {
-            Stranger::Linked(card, Some(Box::new(Call::new(&strangers.door.own(), to, &card))))
+            strangers.calls.push((rank, Call::new(&strangers.door.own(), to, &card)));
+            Stranger::Linked(card)
         });
         if let Some(stranger) = strangers.get_mut(rank) {
             *stranger = linked.unwrap_or(Stranger::Gone);
@@ -132,11 +131,10 @@ impl<H: Hca> Network<H> {
 
     /// Answers those who call, and takes in the answers to our calls.
     pub(super) fn attend(&mut self) {
-        let Some(strangers) = &mut self.strangers else { return };
-        for (rank, answer) in strangers.take_answers() {
+        while let Some((rank, answer)) = self.strangers.as_mut().and_then(Strangers::next_answer) {
             match answer {
-                Some(card) => self.show(rank, card),
-                None => self.give_up(rank),
+                Ok(card) => self.show(rank, card),
+                Err(NoAnswer) => self.give_up(rank),
             }
         }
         let Some(strangers) = &mut self.strangers else { return };
@@ -157,10 +155,10 @@ impl<H: Hca> Network<H> {
         if strangers.is_named(rank) {
             let opened = self.open_end(rank);
             if let Some(stranger) = self.stranger(rank) {
-                *stranger = opened.map_or(Stranger::Gone, |card| Stranger::Linked(card, None));
+                *stranger = opened.map_or(Stranger::Gone, Stranger::Linked);
             }
         }
-        if let Some(Stranger::Linked(card, _)) = self.stranger(rank) {
+        if let Some(Stranger::Linked(card)) = self.stranger(rank) {
             let card = *card;
             self.show(rank, hello.card);
             hello.answer(&card);
