@@ -66,6 +66,13 @@ impl Reach {
     }
 }
 
+impl Part {
+    /// Whether all that is done to it, and all that is said to its owner, goes by messages.
+    pub(super) const fn goes_by_messages(&self) -> bool {
+        matches!(self.reach.get(), Reach::Messages { .. })
+    }
+}
+
 impl Window<'_> {
     /// The target's part, and where in it an operation begins that reaches `extent` bytes.
     #[inline(always)]
