@@ -117,7 +117,7 @@ impl<'a> Team<'a> {
                 continue;
             }
             match engine.gone(rank) {
-                Some(Gone::Failed) => return Some(Fault::PeerFailed { rank }),
+                Some(how @ Gone::Failed(_)) => return Some(how.fault(rank)),
                 Some(Gone::Unreachable) => return Some(Fault::Unreachable { rank }),
                 Some(Gone::Finished) => {
                     left += 1;

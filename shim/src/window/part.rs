@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use std::io;
 
 use strait_core::lmt::Direction;
-use strait_core::progress::{Cursor, Fault, Way};
+use strait_core::progress::{Cursor, Fault, Sign, Way};
 use strait_core::rma::{self, Block, Errands, Shape};
 
 use super::far::{Far, Stretch};
@@ -269,7 +269,7 @@ impl Window<'_> {
         let is_gone = errno == libc::ESRCH
             || liveness::has_ended(&self.world.segment().rank_block(rank).liveness);
         if is_gone {
-            Fault::PeerFailed { rank }.into()
+            Fault::PeerFailed { rank, sign: Sign::Ended }.into()
         } else {
             WindowError::Refused { rank, errno }.into()
         }
