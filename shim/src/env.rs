@@ -284,18 +284,15 @@ pub(crate) fn cpus() -> Result<usize, EnvError> {
 pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
-    let eager_max = EAGER_MAX.read(|_: &usize| true)?;
-    let stream_max = STREAM_MAX.read(|_: &usize| true)?;
-    let parcel_max = PARCEL_MAX.read(|_: &usize| true)?;
-    let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
+    let bytes = |variable: &Variable| variable.read(|_: &usize| true);
     let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
-        eager_max: eager_max.unwrap_or(default.eager_max),
-        stream_max: stream_max.unwrap_or(default.stream_max),
-        parcel_max: parcel_max.unwrap_or(default.parcel_max),
-        unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
+        eager_max: bytes(&EAGER_MAX)?.unwrap_or(default.eager_max),
+        stream_max: bytes(&STREAM_MAX)?.unwrap_or(default.stream_max),
+        parcel_max: bytes(&PARCEL_MAX)?.unwrap_or(default.parcel_max),
+        unexpected_max: bytes(&UNEXPECTED_MAX)?.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
         rendezvous: rendezvous
             .and_then(|name| self::rendezvous(&name))
