@@ -246,7 +246,7 @@ typedef void (*strait_packet_handler)(void *context, strait_world world, uint32_
 int strait_packet_handle(strait_world world, uint32_t id, strait_packet_handler handler, void *context);
 
 /* Sends the concatenation of `count` buffers as a packet, of any length up to SIZE_MAX / 2: there is no longest. One longer than eager_max of
- * strait_info crosses as a large message does, when its handler is due, to memory that the receiver has for as long as the world: when
+ * strait_info, between nodes stream_max, crosses as a large message does, when its handler is due, to memory that the receiver has for as long as the world: when
  * there is none, what should have handed it over returns STRAIT_ERR_MEMORY, and the packet waits. For large data that have a place to
  * go see strait_lmt_pre_send. `request` as for strait_isendv; or NULL: what cannot leave at once is copied,
  * and the buffers are the caller's again when the call returns. */
@@ -553,9 +553,10 @@ typedef struct strait_info {
     uint32_t node;
     uint32_t nodes;
     uint64_t fastbox_max;       /* longest message that goes through a fastbox, bytes */
-    uint64_t eager_max;         /* longest that is copied; longer ones are announced, bytes */
+    uint64_t eager_max;         /* longest that is copied on a node; longer ones are announced, bytes */
     uint64_t parcel_max;        /* longest that goes in parcels while there are some, bytes */
     uint64_t unexpected_max;    /* private memory for one peer's unexpected messages, bytes */
+    uint64_t stream_max;        /* longest that goes in the stream between nodes; longer ones are announced, bytes */
 } strait_info;
 
 int strait_get_info(strait_world world, strait_info *info);

@@ -21,6 +21,7 @@ pub(crate) struct Info {
     pub(crate) eager_max: u64,
     pub(crate) parcel_max: u64,
     pub(crate) unexpected_max: u64,
+    pub(crate) stream_max: u64,
 }
 
 // SAFETY: as declared above.
@@ -64,6 +65,7 @@ unsafe extern "C" fn strait_get_info(world: Handle, info: *mut Info) -> c_int {
             eager_max: tuning.eager_max as u64,
             parcel_max: tuning.parcel_max as u64,
             unexpected_max: tuning.unexpected_max as u64,
+            stream_max: tuning.stream_max as u64,
         };
         // SAFETY: by the contract.
         unsafe { options::write(info, &told) }

@@ -12,7 +12,7 @@ use crate::entry::Called;
 use crate::instance::{Instance, PIPES};
 
 /// Bytes of a message of a pipe at most: an eager one.
-const CHUNK: usize = 16 * 1024;
+const CHUNK: usize = 12 * 1024;
 
 /// Messages of a pipe under way.
 const IN_FLIGHT: usize = 4;

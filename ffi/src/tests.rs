@@ -87,7 +87,8 @@ fn expected() -> Vec<(String, i64)> {
         fastbox_max,
         eager_max,
         parcel_max,
-        unexpected_max
+        unexpected_max,
+        stream_max
     );
     structure!(
         "strait_counters",

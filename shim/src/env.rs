@@ -72,7 +72,15 @@ pub(crate) const FASTBOX_MAX: Variable = Variable {
 /// The longest message that is copied through shared memory.
 pub(crate) const EAGER_MAX: Variable = Variable {
     name: "STRAIT_EAGER_MAX",
-    meaning: "longest message that is sent before its receive is there, bytes",
+    meaning: "longest message that is copied through cells on a node, bytes; longer ones are announced",
+    expected: "a number of bytes",
+    default: "12288",
+};
+
+/// The longest message that goes through the stream to another node.
+pub(crate) const STREAM_MAX: Variable = Variable {
+    name: "STRAIT_STREAM_MAX",
+    meaning: "longest message that goes through the stream between nodes, bytes; longer ones are announced",
     expected: "a number of bytes",
     default: "16384",
 };
@@ -96,7 +104,7 @@ pub(crate) const UNEXPECTED_MAX: Variable = Variable {
 /// How longer messages travel.
 pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
-    meaning: "how messages above STRAIT_EAGER_MAX travel",
+    meaning: "how messages above STRAIT_EAGER_MAX travel on a node",
     expected: "auto, cma_shared, cma, copy_ring or copy_ring_nt",
     default: "auto",
 };
@@ -104,7 +112,7 @@ pub(crate) const LMT: Variable = Variable {
 /// How they are negotiated.
 pub(crate) const RENDEZVOUS: Variable = Variable {
     name: "STRAIT_RENDEZVOUS",
-    meaning: "who begins with messages above STRAIT_EAGER_MAX: the sender, or also a receiver that comes first",
+    meaning: "who begins with messages that are announced: the sender, or also a receiver that comes first",
     expected: "plain, speculative or adaptive",
     default: "adaptive",
 };
@@ -237,6 +245,7 @@ pub const VARIABLES: &[Variable] = &[
     CPUS,
     FASTBOX_MAX,
     EAGER_MAX,
+    STREAM_MAX,
     PARCEL_MAX,
     UNEXPECTED_MAX,
     LMT,
@@ -275,16 +284,15 @@ pub(crate) fn cpus() -> Result<usize, EnvError> {
 pub fn tuning() -> Result<Tuning, EnvError> {
     let default = Tuning::default();
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
-    let eager_max = EAGER_MAX.read(|_: &usize| true)?;
-    let parcel_max = PARCEL_MAX.read(|_: &usize| true)?;
-    let unexpected_max = UNEXPECTED_MAX.read(|_: &usize| true)?;
+    let bytes = |variable: &Variable| variable.read(|_: &usize| true);
     let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
-        eager_max: eager_max.unwrap_or(default.eager_max),
-        parcel_max: parcel_max.unwrap_or(default.parcel_max),
-        unexpected_max: unexpected_max.unwrap_or(default.unexpected_max),
+        eager_max: bytes(&EAGER_MAX)?.unwrap_or(default.eager_max),
+        stream_max: bytes(&STREAM_MAX)?.unwrap_or(default.stream_max),
+        parcel_max: bytes(&PARCEL_MAX)?.unwrap_or(default.parcel_max),
+        unexpected_max: bytes(&UNEXPECTED_MAX)?.unwrap_or(default.unexpected_max),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
         rendezvous: rendezvous
             .and_then(|name| self::rendezvous(&name))
@@ -453,6 +461,7 @@ mod tests {
     fn the_table_states_the_defaults_and_limits_that_hold() {
         assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
         assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
+        assert_eq!(STREAM_MAX.default, Tuning::default().stream_max.to_string());
         assert_eq!(PARCEL_MAX.default, Tuning::default().parcel_max.to_string());
         assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
         assert_eq!(LMT.default, Tuning::default().transfer.name());

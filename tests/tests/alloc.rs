@@ -10,7 +10,7 @@ use strait_core::progress::{Cursor, Part, ProgressError};
 use strait_tests::{Engines, Ranks, die, in_one_thread, payload, shape};
 
 /// Lengths on both sides of each limit: eager, grain, job, huge page.
-const LENGTHS: [usize; 4] = [1, 16_385, 262_145, (2 << 20) + 3];
+const LENGTHS: [usize; 4] = [1, 12_289, 262_145, (2 << 20) + 3];
 
 /// A buffer in a rank's heap or in its private memory.
 enum Buffer {

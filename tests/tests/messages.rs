@@ -373,7 +373,7 @@ fn a_dropped_send_goes_on_from_a_copy() {
     in_one_thread(Config { parcels: 0, ..shape::tiny(2, 1) }, |worlds| {
         let endpoint = worlds[0].endpoint();
         for forget in [false, true] {
-            let mut bytes = payload::of(1, 15_000);
+            let mut bytes = payload::of(1, 12_000);
             endpoint.scope(|scope| {
                 let mut request = scope.isend(&bytes, 1, 0).unwrap();
                 worlds[1].endpoint().progress().unwrap();
@@ -384,7 +384,7 @@ fn a_dropped_send_goes_on_from_a_copy() {
             });
             bytes.fill(0);
             drop(bytes);
-            expect(worlds, 1, 1, 15_000, 0, 0);
+            expect(worlds, 1, 1, 12_000, 0, 0);
         }
     });
 }
@@ -394,10 +394,10 @@ fn a_dropped_receive_lets_its_message_go_and_not_the_next() {
     in_one_thread(Config { parcels: 0, ..shape::tiny(2, 1) }, |worlds| {
         let [sender, receiver] = [worlds[0].endpoint(), worlds[1].endpoint()];
         for forget in [false, true] {
-            let mut bytes = vec![0; 15_000];
+            let mut bytes = vec![0; 12_000];
             receiver.scope(|scope| {
                 let mut request = scope.irecv(&mut bytes, 0, 0).unwrap();
-                post(sender, 1, 15_000, 1, 0);
+                post(sender, 1, 12_000, 1, 0);
                 assert_eq!(request.test().unwrap(), None);
                 assert!(!request.cancel(), "a message has matched it");
                 if forget {
@@ -406,8 +406,8 @@ fn a_dropped_receive_lets_its_message_go_and_not_the_next() {
             });
             assert_eq!(payload::first_difference(1, &bytes[..1000]), None, "it had begun");
             bytes.fill(0xee);
-            post(sender, 2, 15_000, 1, 0);
-            expect(worlds, 1, 2, 15_000, 0, 0);
+            post(sender, 2, 12_000, 1, 0);
+            expect(worlds, 1, 2, 12_000, 0, 0);
             assert!(bytes.iter().all(|byte| *byte == 0xee), "the buffer is ours again");
         }
     });

@@ -109,6 +109,44 @@ fn large_messages_cross() {
     });
 }
 
+/// The limits of a node and of the streams between nodes are two, for who sends as for who asks.
+#[test]
+fn the_streams_have_a_limit_of_their_own() {
+    const LENGTH: usize = 20_000;
+    for (eager_max, stream_max) in [(1000, 40_000), (40_000, 1000)] {
+        let job = Ranks::new(4, "the_streams_have_a_limit_of_their_own").on_nodes(2);
+        let job = job.with("STRAIT_EAGER_MAX", eager_max).with("STRAIT_STREAM_MAX", stream_max);
+        // What goes in parcels is not announced.
+        let job = job.with("STRAIT_RENDEZVOUS", "speculative").with("STRAIT_PARCEL_MAX", 0);
+        job.run(|world| {
+            let (endpoint, rank) = (world.endpoint(), world.rank());
+            let (on_node, away) = (rank ^ 1, rank ^ 2);
+            let (out, mut room) = (payload::of(1, LENGTH), vec![0; LENGTH]);
+            for (peer, unasked_max) in
+                [(on_node, world.tuning().eager_max), (away, world.tuning().stream_max)]
+            {
+                let asked = || world.rtrs().sent;
+                let (before, beside) = (asked(), world.registrations().misses);
+                // Nobody asks for the first.
+                for _ in 0..2 {
+                    endpoint.scope(|scope| {
+                        let receive = scope.irecv(&mut room, peer, 1).unwrap();
+                        endpoint.barrier().unwrap();
+                        scope.isend(&out, peer, 1).unwrap().wait().unwrap();
+                        receive.wait().unwrap();
+                    });
+                    assert_eq!(payload::first_difference(1, &room), None);
+                }
+                let announced = LENGTH > unasked_max;
+                assert_eq!(asked() > before, announced, "asked rank {peer}");
+                let registered = world.registrations().misses > beside;
+                assert_eq!(registered, announced && peer == away, "to rank {peer}");
+            }
+            world.finalize().unwrap();
+        });
+    }
+}
+
 /// A receive from any source takes messages of this node and of others.
 #[test]
 fn any_source_is_on_any_node() {

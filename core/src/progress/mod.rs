@@ -78,15 +78,17 @@ pub struct Tuning {
     /// Longest message that is copied through fastbox and cells, bytes. A longer one stays where it is until its receive is
     /// there.
     pub eager_max: usize,
+    /// Longest message that goes through the stream to another node, bytes. A longer one goes beside it.
+    pub stream_max: usize,
     /// Longest message that goes in parcels while enough of them are here, bytes; those beyond `eager_max` only under
     /// [`Transfer::Auto`]. Zero keeps all of them shut.
     pub parcel_max: usize,
     /// Private memory that one peer's unexpected messages may take, bytes. Beyond it the peer keeps its messages until their
     /// receives are there; what it had handed over by then still comes.
     pub unexpected_max: usize,
-    /// How messages beyond `eager_max` travel.
+    /// How messages beyond `eager_max` travel on the node.
     pub transfer: Transfer,
-    /// How they are negotiated, but in contexts with a choice of their own ([`Engine::choose_rendezvous`]).
+    /// How they and those beyond `stream_max` are negotiated, but in contexts with a choice of their own ([`Engine::choose_rendezvous`]).
     pub rendezvous: Rendezvous,
 }
 
@@ -94,7 +96,8 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             fastbox_max: 2048,
-            eager_max: 16 * 1024,
+            eager_max: 12 * 1024,
+            stream_max: 16 * 1024,
             parcel_max: 64 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
@@ -107,6 +110,11 @@ impl Default for Tuning {
 const LINES_FIRST: usize = 1024;
 
 impl Tuning {
+    /// Whether messages of `length` bytes are announced to anybody, on this node or another.
+    const fn may_announce(&self, length: usize) -> bool {
+        length > self.eager_max || length > self.stream_max
+    }
+
     /// Whether messages of `length` bytes go by lines although parcels are here.
     #[inline(always)]
     const fn by_lines_first(&self, length: usize) -> bool {

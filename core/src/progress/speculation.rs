@@ -58,7 +58,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// here (`[SpecRndv09]` §3.2.2). Not while its envelope has stopped (§3.6).
     #[must_use]
     pub fn may_be_asked(&self, destination: u32, key: Key, length: usize) -> bool {
-        length > self.tuning.eager_max
+        self.tuning.may_announce(length)
             && self.rendezvous(key.context()) != Rendezvous::Plain
             && self.asked_by.speculates(destination, key)
     }
@@ -67,7 +67,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// stopped.
     #[must_use]
     pub fn may_be_announced(&self, context: u32, length: usize) -> bool {
-        length > self.tuning.eager_max
+        self.tuning.may_announce(length)
             && self.rendezvous(context) != Rendezvous::Plain
             && self.asking.is_announced_to()
     }
@@ -111,21 +111,21 @@ impl<M: Memory + Clone> Engine<M> {
         owner: Owner,
     ) -> Option<Turn> {
         let Pattern { context, source, tag } = *pattern;
-        // A short buffer predicts a short message.
-        if buffer.remaining() <= self.tuning.eager_max
-            || source == ANY_SOURCE
+        if source == ANY_SOURCE
             || tag == ANY_TAG
+            || !self.tuning.may_announce(buffer.remaining())
             || self.rendezvous(context) == Rendezvous::Plain
         {
             return None;
         }
-        let pointless = match self.peers[source as usize].stream {
+        let (unasked, pointless) = match self.peers[source as usize].stream {
             // Who waits inside the library answers an RTS at once,
-            None => owner == Owner::BLOCKING,
+            None => (self.tuning.eager_max, owner == Owner::BLOCKING),
             // but from another node that takes its time. What is cut is read part after part.
-            Some(_) => buffer.in_one_part().is_none(),
+            Some(_) => (self.tuning.stream_max, buffer.in_one_part().is_none()),
         };
-        if pointless {
+        // A short buffer predicts a short message.
+        if pointless || buffer.remaining() <= unasked {
             return None;
         }
         let ahead = self.posted.ahead_of(pattern).map(|id| self.asked(id).map(|asked| asked.turn));

@@ -15,7 +15,7 @@ pub(crate) const HEADS: u32 = 0;
 pub(crate) const DATA: u32 = 1;
 
 /// Longest message whose data stand behind its head, bytes: what Strait copies through shared memory.
-pub(crate) const INLINE_MAX: usize = 16 * 1024 - Head::BYTES;
+pub(crate) const INLINE_MAX: usize = 12 * 1024 - Head::BYTES;
 
 /// Longest message that may be injected, bytes.
 pub(crate) const INJECT_MAX: usize = 4096;

@@ -371,7 +371,7 @@ static void memory_and_knowledge(void)
     memset(&info, 0xff, sizeof info);
     info.size = sizeof info;
     OK(strait_get_info(world, &info));
-    CHECK(info.size == sizeof info && info.rank == me && info.ranks == 2 && info.eager_max > 0);
+    CHECK(info.size == sizeof info && info.rank == me && info.ranks == 2 && info.eager_max > 0 && info.stream_max > 0);
     OK(strait_size(world, &ranks));
     OK(strait_nodes(world, &nodes));
     OK(strait_node_of(world, me, &node));

@@ -48,7 +48,7 @@ use crate::{Nodes, Rank};
 /// Chunks of each direction of a link.
 const SLOTS: u32 = 16;
 
-/// Bytes of a chunk: a message of the default `STRAIT_EAGER_MAX`, and its head.
+/// Bytes of a chunk: a message of the default `STRAIT_STREAM_MAX`, and its head.
 const CHUNK: u32 = 16 * 1024 + StreamHead::LENGTH as u32;
 
 /// Parts of at least this many bytes are moved straight between users' buffers, where the design can.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use strait_core::layout::Life;
+use strait_core::progress::Tuning;
 
 use super::World;
 use crate::nodes::Nodes;
@@ -21,6 +22,12 @@ impl World {
     #[must_use]
     pub fn node_of(&self, rank: Rank) -> Option<u32> {
         self.nodes.node_of(rank)
+    }
+
+    /// Longest message to `rank` that leaves before its receive is there, bytes.
+    pub(crate) fn unasked_max(&self, rank: Rank) -> usize {
+        let Tuning { eager_max, stream_max, .. } = self.tuning();
+        if self.node_of(rank) == Some(self.node) { eager_max } else { stream_max }
     }
 
     /// Which rank is on which node: the ranks of this node are `nodes().ranks_on(node())`.

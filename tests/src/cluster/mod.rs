@@ -130,6 +130,7 @@ impl Cluster {
         let mut draws = rng.fork();
         let tuning = || Tuning {
             eager_max: draws.usize(0..600),
+            stream_max: draws.usize(0..600),
             unexpected_max: *draws.choice(&[300, 2000, 1 << 20]).expect("one of them"),
             transfer: Transfer::CopyRing,
             rendezvous: *draws.choice(&Rendezvous::ALL).expect("one of them"),

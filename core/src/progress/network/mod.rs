@@ -5,7 +5,7 @@
 //! user's buffer, got into that of the receive, or into the engine's memory when no receive is there. A stream keeps its order, so
 //! packets need no numbers; matching, unexpected messages, offers and calls are those of the node.
 //!
-//! A message above `eager_max` goes beside the streams: the receiver reads it where it lies, or the sender writes it where a
+//! A message above `stream_max` goes beside the streams: the receiver reads it where it lies, or the sender writes it where a
 //! receiver that came first wants it. Nothing waits for ever behind the
 //! bytes of another. One that is sent unasked is taken wherever its receive is; one beyond the share of its source is put when
 //! its receive has called for it. So whoever is inside the library takes what comes, and what is said about messages travels

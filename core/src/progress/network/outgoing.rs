@@ -135,7 +135,7 @@ impl<M: Memory + Clone> Engine<M> {
         };
         let Some(Request::Sending { message, .. }) = self.request(first) else { return false };
         let (key, total) = (message.key, message.total);
-        let large = total > self.tuning.eager_max.min(self.tuning.unexpected_max);
+        let large = total > self.tuning.stream_max.min(self.tuning.unexpected_max);
         match message.stage {
             Stage::Called => self.begin(number, StreamHead::Called { key, total }, true),
             _ if large || told_to_keep => {

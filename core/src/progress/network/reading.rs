@@ -143,7 +143,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<(), OutOfMemory> {
         let Envelope { source, tag, .. } = *envelope;
         let wanted = buffer.remaining().min(offer.total as usize);
-        if buffer.count_parts() > 1 && wanted / buffer.count_parts() <= self.tuning.eager_max {
+        if buffer.count_parts() > 1 && wanted / buffer.count_parts() <= self.tuning.stream_max {
             return self.call_for(id, source, offer, buffer);
         }
         self.readings.reserve()?;

@@ -19,7 +19,7 @@ const ROUNDS: u32 = 20;
 
 /// By baton or fastbox, in parcels, by cells, and announced and through a copy ring. Not by parcels alone: beyond `eager_max` a
 /// transfer that is named takes all.
-const LENGTHS: [usize; 8] = [0, 8, 48, 200, 1500, 5_000, 16_000, 150_000];
+const LENGTHS: [usize; 8] = [0, 8, 48, 200, 1500, 5_000, 12_000, 150_000];
 const LONGEST: usize = 150_000;
 
 /// Private memory of one rank.

@@ -173,7 +173,7 @@ impl Window<'_> {
         data: &[u8],
         record: impl FnOnce(Option<u32>) -> Record,
     ) -> Result<(), Error> {
-        if data.len() <= self.world.tuning().eager_max {
+        if data.len() <= self.world.unasked_max(self.rank_of(place)) {
             return self.pack(place, record(None), data);
         }
         let message = self.next_message();
@@ -290,7 +290,7 @@ impl Window<'_> {
         (place, offset): (u32, usize),
     ) -> Result<Option<Unscoped>, Error> {
         let (rank, length) = (self.rank_of(place), buffer.length);
-        if way == Way::Write && length <= self.world.tuning().eager_max {
+        if way == Way::Write && length <= self.world.unasked_max(rank) {
             return Ok(None);
         }
         let message = self.next_message();

@@ -111,7 +111,7 @@ struct Options {
     /// What messages go through that go round the queue
     #[arg(long, value_enum, default_value_t = Fastbox::Ring)]
     fastbox: Fastbox,
-    /// How messages above STRAIT_EAGER_MAX travel: `all`, or names such as copy_ring,cma [default: STRAIT_LMT]
+    /// How messages above STRAIT_EAGER_MAX travel on a node: `all`, or names such as copy_ring,cma [default: STRAIT_LMT]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_transfer)]
     transfer: Vec<Transfers>,
     #[command(flatten)]

@@ -102,7 +102,15 @@ fn thresholds() -> Vec<Fact> {
     let fact = |name, value: String, note: &str| Fact::new("thresholds", name, value, note);
     let Config { cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = Config::new(2);
     let mut facts = match env::tuning() {
-        Ok(Tuning { fastbox_max, eager_max, parcel_max, unexpected_max, transfer, rendezvous }) => {
+        Ok(Tuning {
+            fastbox_max,
+            eager_max,
+            stream_max,
+            parcel_max,
+            unexpected_max,
+            transfer,
+            rendezvous,
+        }) => {
             vec![
                 fact(
                     "fastbox_max",
@@ -110,6 +118,11 @@ fn thresholds() -> Vec<Fact> {
                     "longest message by baton or fastbox",
                 ),
                 fact("eager_max", format!("{eager_max} B"), "longest message copied through cells"),
+                fact(
+                    "stream_max",
+                    format!("{stream_max} B"),
+                    "longest message in the stream between nodes",
+                ),
                 fact(
                     "parcel_max",
                     format!("{parcel_max} B"),
@@ -120,15 +133,21 @@ fn thresholds() -> Vec<Fact> {
                     format!("{unexpected_max} B"),
                     "of one peer; beyond it the peer keeps its messages",
                 ),
-                fact("transfer", transfer.name().into(), "of longer messages"),
-                fact("rendezvous", rendezvous.name().into(), "how they are negotiated"),
+                fact("transfer", transfer.name().into(), "of longer messages on a node"),
+                fact("rendezvous", rendezvous.name().into(), "how longer messages are negotiated"),
             ]
         }
-        Err(error) => {
-            ["fastbox_max", "eager_max", "parcel_max", "unexpected_max", "transfer", "rendezvous"]
-                .map(|name| fact(name, "unusable".into(), &error.to_string()))
-                .into()
-        }
+        Err(error) => [
+            "fastbox_max",
+            "eager_max",
+            "stream_max",
+            "parcel_max",
+            "unexpected_max",
+            "transfer",
+            "rendezvous",
+        ]
+        .map(|name| fact(name, "unusable".into(), &error.to_string()))
+        .into(),
     };
     let own = env::accumulate_max();
     let own = own.map_or_else(|error| error.to_string(), |bytes| format!("{bytes} B"));

@@ -7,7 +7,7 @@ use core::error::Error;
 use core::time::Duration;
 use std::time::Instant;
 
-use strait::Rendezvous;
+use strait::{Rendezvous, Tuning};
 
 use super::super::computation::Processor;
 use super::super::in_turn;
@@ -58,8 +58,9 @@ pub(super) fn run(
 
 /// Those of `sizes` that have ends that could cross.
 fn large(stage: &Stage<'_>, sizes: &[usize]) -> impl Iterator<Item = usize> {
-    let eager_max = stage.endpoint.world().tuning().eager_max;
-    sizes.iter().copied().filter(move |&bytes| bytes > eager_max)
+    let Tuning { eager_max, stream_max, .. } = stage.endpoint.world().tuning();
+    let unasked_max = if stage.crosses() { stream_max } else { eager_max };
+    sizes.iter().copied().filter(move |&bytes| bytes > unasked_max)
 }
 
 /// One way, nanoseconds, for each setting.
