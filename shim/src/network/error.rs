@@ -34,6 +34,17 @@ pub enum NetworkError {
     Device(HcaError),
     /// A link to a rank on another node could not be made.
     Link(LinkError),
+    /// There is no end for a link, which is made when a message goes to a peer or comes from it for the first time.
+    NoLink {
+        /// The peer.
+        peer: Rank,
+        /// Bytes of memory that it was to have.
+        bytes: usize,
+        /// Bytes that the process may lock; `None`: any number.
+        limit: Option<u64>,
+        /// What failed.
+        error: Box<Self>,
+    },
     /// The job's key-value store failed.
     Store(StoreError),
     /// A rank on another node did not say how to connect to it.
@@ -45,8 +56,26 @@ pub enum NetworkError {
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no network between the nodes of the job: ")?;
+        if !matches!(self, Self::NoLink { .. }) {
+            f.write_str("no network between the nodes of the job: ")?;
+        }
         match self {
+            Self::NoLink { peer, bytes, limit, error } => {
+                let reason = error.to_string();
+                let reason = reason.rsplit_once("of the job: ").map_or(&*reason, |(_, it)| it);
+                write!(
+                    f,
+                    "no link to rank {peer}, for which {bytes} bytes are registered: {reason}"
+                )?;
+                match limit {
+                    Some(limit) => write!(
+                        f,
+                        "; this process may lock {limit} bytes of memory: raise the limit (ulimit -l unlimited, or memlock in \
+                         limits.conf), or talk to fewer ranks"
+                    ),
+                    None => Ok(()),
+                }
+            }
             Self::Share(error) => write!(
                 f,
                 "{error}; the software device serves nodes that are one host: STRAIT_HCA=verbs uses RDMA devices, \
