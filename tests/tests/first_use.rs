@@ -46,8 +46,9 @@ fn two_that_speak_at_once_have_one_link() {
             let other = (3 - me / 3 * 3) + (6 + distance - me % 3) % 3;
             let mut room = [0];
             endpoint.sendrecv(&[me], other, 1, &mut room, other, 1).unwrap();
-            assert_eq!((room, world.links()), ([other], distance as usize + 1));
+            assert_eq!(room, [other]);
         }
+        assert_eq!(world.links(), 3);
         world.finalize().unwrap();
     });
 }

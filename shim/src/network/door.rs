@@ -1,4 +1,4 @@
-//! Doors: where a process that knows another's name alone asks to be connected to it.
+//! Doors: where a process that knows another's name asks to be connected to it.
 //!
 //! ```text
 //! who calls                                     who is called
@@ -15,7 +15,8 @@
 //! a device that is not answered for seconds gives up, while who called may compute for longer.
 //!
 //! A process whose device reaches this host alone listens at an abstract Unix socket, one whose device reaches further at a TCP port, which
-//! its name tells. Two that call each other show the same cards twice. Nobody waits in here: what is not there yet is looked for again.
+//! its name tells. Two that call each other show the same cards twice. Nobody waits in here: what is not there yet is looked for again, and
+//! who sleeps is woken by [`Door::events`].
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::io;

@@ -24,7 +24,7 @@ pub enum NetworkError {
     NoDevice(NoDevice),
     /// `STRAIT_HCA` says that there is to be none.
     None,
-    /// The system refuses the socket at which strangers call.
+    /// The system refuses the socket at which peers call.
     Door(Errno),
     /// The system refuses the socket that is rung while this rank waits for its device.
     Socket(std::io::Error),
@@ -91,7 +91,7 @@ impl fmt::Display for NetworkError {
                 "STRAIT_HCA=none says so; without it a software device serves this host",
             ),
             Self::Door(error) => {
-                write!(f, "the system refuses an abstract Unix socket to be called at: {error}")
+                write!(f, "the system refuses a socket to be called at: {error}")
             }
             Self::Socket(error) => {
                 write!(f, "the system refuses an abstract Unix socket to be woken at: {error}")

@@ -169,3 +169,6 @@ impl World {
         self.turn().motor().gear.network.as_deref_mut().is_none_or(Device::drain)
     }
 }
+
+#[cfg(test)]
+mod tests;
