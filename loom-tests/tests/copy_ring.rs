@@ -65,7 +65,13 @@ struct Receiver {
 }
 
 const fn chunk(number: u64) -> RingChunk {
-    RingChunk { handle: 1, generation: 2, offset: number, length: 1 + number as u32 }
+    RingChunk {
+        handle: 1,
+        generation: 2,
+        offset: number,
+        length: 1 + number as u32,
+        streamed: false,
+    }
 }
 
 impl Sender {

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use strait_core::shm::{
-    FastboxPtr, FastboxReceiver, FastboxSender, Line, Mark, PARCEL, PIECES_MAX, Parcels,
+    FastboxPtr, FastboxReceiver, FastboxSender, Line, Mark, PARCEL, PIECES_MAX, Parcels, Run,
 };
 use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
 use strait_core::wire::{Kind, ParcelHead, Sequence};
@@ -80,7 +80,8 @@ impl Pair {
 impl End {
     /// Sends the next message in a parcel, if one is here and there is a line: filled before, or behind the packet.
     fn send(&mut self, behind: bool) -> bool {
-        let Some((number, _)) = self.parcels.next() else { return false };
+        let Some((run, _)) = self.parcels.next(PIECES * PIECE) else { return false };
+        let number = run.number;
         let (sequence, message) = (self.next_out, self.next_out.number());
         let pair = &self.pair;
         // SAFETY: the parcel is in our hands.
@@ -96,7 +97,7 @@ impl End {
         let write = writer(&head);
         let sent = self.out.send(sequence, Kind::Parcel, key(message), head.len(), write).unwrap();
         if sent {
-            self.parcels.hand_over(number);
+            self.parcels.hand_over(run);
             self.next_out += 1;
             for piece in 0..pieces {
                 fill(&pair.parcels[number as usize][piece as usize]);
@@ -112,7 +113,7 @@ impl End {
         let head = read(&self.inbox.message(), found.length());
         let head = ParcelHead::parse(head.try_into().unwrap()).unwrap();
         let number = u32::from(head.number);
-        self.parcels.find(number).unwrap();
+        self.parcels.find(head.run()).unwrap();
         let filled = self.parcels.filled(&head, self.next_in, self.taken);
         for piece in self.taken / PIECE..filled / PIECE {
             let piece = &self.pair.parcels[number as usize][piece];
@@ -125,7 +126,7 @@ impl End {
         if filled == head.length as usize {
             self.taken = 0;
             self.inbox.release(found.length());
-            self.parcels.keep(number);
+            self.parcels.keep(head.run());
             self.next_in += 1;
         }
         moved
@@ -153,7 +154,7 @@ fn talk(parcels: u32, lines: u32, times: u32, behind: bool) {
     assert_eq!(low.next_out.number(), high.next_in.number(), "messages to the higher rank lost");
     assert_eq!(high.next_out.number(), low.next_in.number(), "messages to the lower rank lost");
     for number in 0..parcels {
-        let held = [&low, &high].map(|end| end.parcels.find(number).is_err());
+        let held = [&low, &high].map(|end| end.parcels.find(Run { number, length: 1 }).is_err());
         assert!(held[0] != held[1], "parcel {number} is in one hand");
     }
 }

@@ -210,7 +210,7 @@ pub(crate) const PACK_MAX: Variable = Variable {
     name: "STRAIT_PACK_MAX",
     meaning: "longest blocks of a put or get between nodes, of 8 blocks or more, that are packed for the target, bytes; 0 packs none",
     expected: "a number",
-    default: "256",
+    default: "512",
 };
 
 /// The design of windows.
@@ -341,7 +341,7 @@ pub fn accumulate_max() -> Result<usize, EnvError> {
 ///
 /// [`EnvError`] when the variable's value is no number.
 pub fn pack_max() -> Result<usize, EnvError> {
-    Ok(PACK_MAX.read(|_: &usize| true)?.unwrap_or(256))
+    Ok(PACK_MAX.read(|_: &usize| true)?.unwrap_or(512))
 }
 
 /// Whether a thread is to make progress.

@@ -146,13 +146,13 @@ impl Engines {
     }
 
     /// Does a job of `rank`, if there is one: by a copy in a heap, or else as far as it concerns the rank's own memory, for the
-    /// peer's may be anywhere.
-    pub fn transfer(&mut self, rank: usize, result: Result<(), Refused>) {
-        let Ok(Some(job)) = self.engines[rank].poll_transfer() else { return };
+    /// peer's may be anywhere. False: there was none.
+    pub fn transfer(&mut self, rank: usize, result: Result<(), Refused>) -> bool {
+        let Ok(Some(job)) = self.engines[rank].poll_transfer() else { return false };
         // SAFETY: the engine gave it just now.
         if unsafe { job.copy() } {
             let _ = self.engines[rank].transfer_done(&job, Ok(()));
-            return;
+            return true;
         }
         job.local.pieces(job.length, |Part { base, length }| match job.direction {
             // SAFETY: the engine has claimed these bytes of a buffer for the job.
@@ -164,6 +164,7 @@ impl Engines {
             }
         });
         let _ = self.engines[rank].transfer_done(&job, result);
+        true
     }
 
     /// The offset in the segment of something that lies there.

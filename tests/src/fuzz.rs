@@ -8,7 +8,7 @@ use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 use strait_core::progress::{Cursor, Gone, RequestId, Tuning};
 use strait_core::rndv::Rendezvous;
-use strait_core::shm::{CellArena as _, PARCEL};
+use strait_core::shm::{CellArena as _, RUN_MAX};
 use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
 
 use crate::arena::NONCE;
@@ -56,7 +56,7 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
     let head: [u8; ParcelHead::LENGTH] = input.arbitrary()?;
     if let Ok(parsed) = ParcelHead::parse(head) {
         assert_eq!(parsed.pack(), head);
-        assert!(parsed.length as usize <= PARCEL);
+        assert!(parsed.length as usize <= RUN_MAX);
         assert!(parsed.offset + u64::from(parsed.length) <= parsed.total);
     }
 
@@ -149,7 +149,9 @@ fn under_fire(input: &mut Unstructured<'_>) -> Result<()> {
                     let _ = job.engines[rank].detach(id);
                 }
             }
-            6 => job.transfer(one, if input.ratio(7, 8)? { Ok(()) } else { Err(Refused) }),
+            6 => {
+                job.transfer(one, if input.ratio(7, 8)? { Ok(()) } else { Err(Refused) });
+            }
             7 if input.ratio(1, 16)? => {
                 let how = if input.arbitrary()? { Gone::Failed } else { Gone::Finished };
                 let _ = job.engines[one].peer_gone(other, how);

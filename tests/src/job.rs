@@ -260,6 +260,24 @@ pub fn die() -> ! {
     unreachable!("SIGKILL cannot be survived");
 }
 
+/// Rank `victim` ends as `kill -9` does, when all others have come here too: what they were in together before is over for them.
+///
+/// # Panics
+///
+/// When it cannot be told.
+pub fn one_dies(world: &World, victim: u32) {
+    const CONTEXT: u32 = 901;
+    let endpoint = world.endpoint().with_context(CONTEXT);
+    if world.rank() != victim {
+        endpoint.send(&[1_u8], victim, 0).expect("it lives until all have said so");
+        return;
+    }
+    for rank in (0..world.size()).filter(|rank| *rank != victim) {
+        endpoint.recv(&mut [0_u8], rank, 0).expect("nobody else dies");
+    }
+    die();
+}
+
 /// Ends this process as `kill -9` does, when it next reaches `step`: not one store later.
 #[cfg(debug_assertions)]
 pub fn die_at(step: Step) {

@@ -20,7 +20,7 @@ pub use arena::{Arena, Ledger, NONCE};
 pub use engines::Engines;
 #[cfg(debug_assertions)]
 pub use job::die_at;
-pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, report};
+pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, one_dies, report};
 pub use model::{Model, explain};
 pub use segment::segment;
 pub use threads::{in_one_thread, threads, threads_on};

@@ -8,7 +8,7 @@ use strait::{Accumulates, Assert, Error, Fault, Nodes, Op, Operation, Window, Wo
 use strait_core::sync::Step;
 #[cfg(debug_assertions)]
 use strait_tests::die_at;
-use strait_tests::{Ranks, die, report, threads_on};
+use strait_tests::{Ranks, one_dies, report, threads_on};
 
 /// A window in the segment, or over private memory.
 fn window(world: &World, private: bool, bytes: usize) -> Window<'_> {
@@ -53,6 +53,37 @@ fn an_epoch_ends_when_all_of_its_operations_have() {
             world.finalize().unwrap();
         });
     }
+}
+
+/// In a window that spans nodes the device accumulates on the node, too, and the processor says that the epoch has ended.
+#[test]
+fn on_a_node_the_end_of_an_epoch_does_not_overtake_the_device() {
+    let name = "on_a_node_the_end_of_an_epoch_does_not_overtake_the_device";
+    Ranks::new(3, name).on_nodes(2).with("STRAIT_HCA", "soft-engine").run(|world| {
+        let all = world.endpoint().group(&[0, 1, 2]).unwrap();
+        for promise in [Accumulates::Any, Accumulates::Single] {
+            let window = all.allocate_window_for(64, 8, promise).unwrap();
+            for round in 1..=100_u64 {
+                match world.rank() {
+                    0 => {
+                        window.start(&[1], Assert::NONE).unwrap();
+                        window.accumulate(&[1_u64, 2, 3], 1, 0, Op::Sum).unwrap();
+                        window.complete().unwrap();
+                    }
+                    1 => {
+                        window.post(&[0], Assert::NONE).unwrap();
+                        while !window.test().unwrap() {}
+                        let found: [u64; 3] = [0, 8, 16].map(|at| window.local().load(at).unwrap());
+                        assert_eq!(found, [1, 2, 3].map(|each| each * round));
+                    }
+                    _ => {}
+                }
+            }
+            window.free().unwrap();
+        }
+        drop(all);
+        world.finalize().unwrap();
+    });
 }
 
 #[test]
@@ -246,9 +277,7 @@ fn who_waits_for_the_dead_is_told() {
                 let window = window(&world, private, 64);
                 window.fence(Assert::NONE).unwrap();
                 if private {
-                    if world.rank() == 1 {
-                        die();
-                    }
+                    one_dies(&world, 1);
                     report("after its death");
                     window.post(&[1], Assert::NONE).unwrap();
                     assert_failed(window.wait(), 1);
@@ -288,9 +317,7 @@ fn a_window_is_not_made_with_the_dead() {
         let job = Ranks::new(3, "a_window_is_not_made_with_the_dead").on_nodes(nodes);
         job.with_deaths(&[1]).run(|world| {
             world.endpoint().barrier().unwrap();
-            if world.rank() == 1 {
-                die();
-            }
+            one_dies(&world, 1);
             assert_failed(world.endpoint().allocate_window(64, 1).map(drop), 1);
             assert_failed(world.endpoint().create_window(vec![0_u8; 64], 1).map(drop), 1);
             survivors_go_on(&world, true);

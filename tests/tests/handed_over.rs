@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use strait::{Accumulates, Assert, Error, Fault, Op, World};
-use strait_tests::{Ranks, die, report};
+use strait_tests::{Ranks, one_dies, report};
 
 /// More than one stripe, and not a whole number of them.
 const COUNT: usize = 5000;
@@ -227,9 +227,7 @@ fn who_waits_for_a_dead_handler_is_told() {
             let window = world.endpoint().allocate_window(1 << 16, 8).unwrap();
             window.hand_over_above(0);
             window.fence(Assert::NONE).unwrap();
-            if world.rank() == 1 {
-                die();
-            }
+            one_dies(&world, 1);
             report("after its death");
             let failed = loop {
                 let added = window.accumulate(&[1_u64; 4096], 1, 0, Op::Sum);

@@ -9,7 +9,9 @@ use strait::boot::Config;
 use strait::{
     ANY_SOURCE, ANY_TAG, Error, Fault, Rendezvous, Request, Rtrs, Transfer, Tuning, World,
 };
-use strait_tests::{Ranks, in_one_thread, payload};
+use strait_core::layout::Config as Shape;
+use strait_core::progress::RequestId;
+use strait_tests::{Arena, Engines, Ranks, in_one_thread, payload};
 
 const LENGTH: usize = 700_001;
 
@@ -120,6 +122,59 @@ fn a_message_arrives_at_a_receiver_that_computes() {
             world.finalize().unwrap();
         });
     }
+}
+
+/// Moves both engines until rank 1 has what it asked for; the jobs of each.
+fn jobs_until(job: &mut Engines, receive: RequestId) -> [u32; 2] {
+    let mut jobs = [0; 2];
+    loop {
+        for (rank, jobs) in jobs.iter_mut().enumerate() {
+            job.engines[rank].progress().unwrap();
+            *jobs += u32::from(job.transfer(rank, Ok(())));
+        }
+        if let Some(outcome) = job.engines[1].test(receive) {
+            assert_eq!(outcome.unwrap().bytes, LENGTH);
+            return jobs;
+        }
+    }
+}
+
+/// A message from rank 0 that uses an RTR of rank 1, which computes, and of which rank 0 has moved a piece; the send and the receive.
+fn begun_alone() -> (Engines, RequestId, RequestId) {
+    let (rendezvous, transfer) = (Rendezvous::Speculative, Transfer::Auto);
+    let tuning = Tuning { rendezvous, transfer, ..Arena::tuning() };
+    let mut job = Engines::tuned(Shape::new(2), tuning);
+    let receive = job.receive(1, 0, 0, LENGTH).unwrap();
+    let send = job.send(0, 1, 0, LENGTH).unwrap();
+    jobs_until(&mut job, receive);
+    job.engines[0].progress().unwrap();
+    assert!(job.engines[0].test(send).unwrap().is_ok());
+
+    let receive = job.receive(1, 0, 0, LENGTH).unwrap();
+    job.engines[0].progress().unwrap();
+    let send = job.send(0, 1, 0, LENGTH).unwrap();
+    assert_eq!(job.engines[0].rtrs().used, 1);
+    job.engines[0].progress().unwrap();
+    assert!(job.transfer(0, Ok(())), "the receiver computes, so the sender moves");
+    (job, send, receive)
+}
+
+#[test]
+fn the_rest_of_a_message_goes_as_any_does_once_its_receiver_waits() {
+    let (mut job, send, receive) = begun_alone();
+    job.arena.segment().rank_block(1).liveness.set_inside(true);
+    assert_eq!(jobs_until(&mut job, receive), [0, 0], "the copy ring is tried first");
+    job.engines[0].progress().unwrap();
+    assert!(job.engines[0].test(send).unwrap().is_ok());
+}
+
+#[test]
+fn a_message_that_goes_on_through_the_ring_gives_its_buffer_back_at_once() {
+    let (mut job, send, receive) = begun_alone();
+    job.arena.segment().rank_block(1).liveness.set_inside(true);
+    job.engines[0].progress().unwrap();
+    job.engines[0].detach(send).unwrap();
+    assert_eq!(jobs_until(&mut job, receive), [0, 0]);
 }
 
 #[test]

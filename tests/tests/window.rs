@@ -235,15 +235,16 @@ fn runs_of_any_shape_meet_buffers_of_any_parts() {
 
 #[test]
 fn accumulates_of_many_origins_add_up() {
-    const ROUNDS: u32 = 500;
     for (nodes, device) in [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-iwarp")] {
         let job = Ranks::new(4, "accumulates_of_many_origins_add_up").on_nodes(nodes);
         job.with("STRAIT_HCA", device).run(|world| {
             for make in kinds(&world) {
                 let window = make(&world, 1 << 16);
+                // A handler takes its time.
+                let rounds = if window.needs_target(Operation::FetchAndOp) { 50 } else { 500 };
                 // Far enough from the start to reach over the border of two locks.
                 let border = 16 * 1024 - 3 * 8;
-                for round in 0..ROUNDS {
+                for round in 0..rounds {
                     window.accumulate(&[1_i64, 2, 3, 4, 5, 6], 0, border, Op::Sum).unwrap();
                     window.fetch_and_op(0.5_f64, 1, 8, Op::Sum).unwrap();
                     let mut seen = 0_u8;
@@ -260,7 +261,7 @@ fn accumulates_of_many_origins_add_up() {
                     assert!(u32::from(before[1]) >= round, "{before:?}");
                 }
                 window.fence(Assert::NONE).unwrap();
-                let all = i64::from(4 * ROUNDS);
+                let all = i64::from(4 * rounds);
                 let mut sums = [0_i64; 6];
                 window.get(&mut sums, 0, border).unwrap();
                 assert_eq!(sums, [1, 2, 3, 4, 5, 6].map(|each| each * all));

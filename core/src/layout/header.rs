@@ -11,7 +11,7 @@ use super::{Config, Plan, PlanError, golden};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
 
 /// Version of everything that lies in the segment. Processes with different versions refuse each other.
-pub const LAYOUT_VERSION: u32 = 7;
+pub const LAYOUT_VERSION: u32 = 8;
 
 /// The header, written once by whoever makes the segment and only read afterwards.
 ///

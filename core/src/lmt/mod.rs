@@ -140,7 +140,7 @@ pub const GRAIN: usize = 16 * 1024;
 /// Fewest and most grains that one job moves. A job costs about 1.5 µs before the first byte, and the other side may have
 /// to wait for the last one.
 const JOB_LEAST: u32 = 2;
-const JOB_MOST: u32 = 32;
+const JOB_MOST: u32 = 16;
 
 /// A piece of a message that this side is to move now.
 #[derive(Debug)]

@@ -32,6 +32,8 @@ pub struct Sender {
     /// The receiver reads no more: its rest is ours.
     alone: bool,
     withdrawn: bool,
+    /// What nobody has claimed goes through the copy ring, though the receiver may read.
+    streams: bool,
     /// Bytes that we claimed and that go through the copy ring.
     ours: Bytes,
     /// Bytes that the receiver claimed and left to us: they go the same way.
@@ -148,6 +150,7 @@ impl Sender {
             uses_heaps,
             alone: false,
             withdrawn: false,
+            streams: false,
             ours: Bytes::default(),
             left: Bytes::default(),
         }
@@ -221,6 +224,19 @@ impl Sender {
         Ok(descriptor.chunks.done(self.home.generation, grains)? == grains)
     }
 
+    /// Bytes that nobody had claimed a moment ago.
+    pub(crate) fn unclaimed(&self, descriptor: &Descriptor) -> usize {
+        let Some(Answer { span, .. }) = self.answer else { return self.total };
+        descriptor.chunks.unclaimed(self.home.generation, span.grains()) as usize * super::GRAIN
+    }
+
+    /// Has what nobody has claimed travel by another transfer than before, when that was one copy that both sides make.
+    pub(crate) const fn go_on_by(&mut self, transfer: Transfer) {
+        self.transfer = transfer;
+        self.may_write &= transfer.writes();
+        self.streams = !transfer.reads();
+    }
+
     /// Claims something to write to the receiver's memory.
     pub(crate) fn claim(&self, descriptor: &Descriptor, half: u32) -> Result<Option<Job>, Corrupt> {
         let Some((to, span)) = self.writes() else { return Ok(None) };
@@ -250,13 +266,16 @@ impl Sender {
         let Some(Answer { handle, span, .. }) = self.answer else { return Ok(None) };
         if self.ours.is_empty() && self.left.is_empty() {
             // While the receiver reads, the ring would only take its time.
-            if self.writes().is_some() || !self.alone {
+            if self.writes().is_some() || !self.alone && !self.streams {
                 return Ok(None);
             }
             // Nobody else claims: all that is left.
             let all = Claim { least: span.grains(), most: span.grains(), ..self.share(span) };
             let Some(grains) = descriptor.chunks.claim(all) else { return Ok(None) };
             self.ours = span.bytes(grains)?.into();
+            // When all before is done, the receiver is moving nothing, and nothing is left for it to claim.
+            let done = descriptor.chunks.done(self.home.generation, span.grains())?;
+            self.alone |= done == grains.first;
         }
         let Bytes { first: offset, end } = *self.next_bytes();
         Ok(Some(Piece {

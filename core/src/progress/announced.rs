@@ -19,11 +19,25 @@ pub(super) struct Outbound {
     tag: u32,
     /// Set once the RTS has left.
     announced: bool,
-    /// What [`Transfer::Auto`] chose, and when the receive was there; `None` for what is not measured.
-    chosen: Option<Chosen>,
+    course: Course,
+    /// When the receive was there, or the transfer was chosen if that was later.
     met: u64,
+    /// Bytes that have travelled since.
+    measured: usize,
     /// The engine's own copy of what was left when the user took the buffer back.
     pub(super) owned: Option<Owned>,
+}
+
+/// How the transfer of a message was chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Course {
+    /// By whoever tunes, or there was no choice.
+    Given,
+    /// By [`Transfer::Auto`]: what it takes is measured.
+    Chosen(Chosen),
+    /// It is yet to be chosen: the message uses an RTR of a receiver that computed. Until that waits inside the library
+    /// the sender alone moves.
+    Open,
 }
 
 /// The descriptors of this rank: which are free, and how often each was used.
@@ -93,15 +107,15 @@ impl<M: Memory + Clone> Engine<M> {
         // An RTR brings one of its own; but only who can do without may ask for it.
         let Some((place, generation)) = self.descriptors.take() else { return Ok(None) };
         let home = Home { owner: self.rank, place, generation };
-        let (half, chosen) = match self.start(destination, key, data) {
+        let (half, course) = match self.start(destination, key, data) {
             Ok(used) => {
                 self.descriptors.put_back(place);
                 used
             }
             Err(turn) => {
-                let (ways, chosen) = self.choose(destination, data);
+                let (ways, course) = self.choose(destination, data);
                 let descriptor = home.of(&self.segment);
-                (Sender::pre_send(destination, home, ways, turn, descriptor), chosen)
+                (Sender::pre_send(destination, home, ways, turn, descriptor), course)
             }
         };
         let outbound = Outbound {
@@ -109,31 +123,53 @@ impl<M: Memory + Clone> Engine<M> {
             request: None,
             tag: key.tag(),
             announced: false,
-            chosen,
+            course,
             // Right for an RTR; otherwise said when the receive is there.
             met: self.now,
+            measured: total,
             owned: None,
         };
         self.senders.insert(outbound).map(Some)
     }
 
     /// Chooses how a message travels.
-    pub(super) fn choose(&mut self, destination: u32, data: Cursor) -> (Ways, Option<Chosen>) {
+    pub(super) fn choose(&mut self, destination: u32, data: Cursor) -> (Ways, Course) {
         let ways = self.ways(destination, data, self.tuning.transfer);
         if ways.transfer != Transfer::Auto {
-            return (ways, None);
+            return (ways, Course::Given);
         }
         let choice = &mut self.peers[destination as usize].choice;
-        let (transfer, chosen) = match ways.place {
+        let (transfer, course) = match ways.place {
             Place::Private(_) => {
                 let (transfer, chosen) = choice.choose(data.remaining());
-                (transfer, Some(chosen))
+                (transfer, Course::Chosen(chosen))
             }
             // It is read where it is; should it be withdrawn, the rest goes through the ring. Or the receiver could not read
             // it, and the sender alone is slower than the ring.
-            _ => (choice.ring(data.remaining()), None),
+            _ => (choice.ring(data.remaining()), Course::Given),
         };
-        (Ways { transfer, ..ways }, chosen)
+        (Ways { transfer, ..ways }, course)
+    }
+
+    /// Chooses how the rest of a message travels whose receiver computed when it began, if the receiver waits now.
+    fn choose_late(&mut self, number: u32) {
+        let segment = self.segment;
+        let Some(outbound) = self.senders.get_mut(number) else { return };
+        let half = &mut outbound.half;
+        let destination = half.peer();
+        if !segment.rank_block(destination).liveness.is_inside() {
+            return;
+        }
+        let rest = half.unclaimed(half.home().of(&segment));
+        if rest < half.total() / 2 || half.goes_to_heap() {
+            // A little tells nothing of how long a message takes.
+            outbound.course = Course::Given;
+            return;
+        }
+        let (transfer, chosen) = self.peers[destination as usize].choice.choose(half.total());
+        half.go_on_by(transfer);
+        outbound.course = Course::Chosen(chosen);
+        (outbound.met, outbound.measured) = (self.now, rest);
     }
 
     /// A message that travels by `transfer`.
@@ -181,6 +217,10 @@ impl<M: Memory + Clone> Engine<M> {
             // The receiver knows nothing of it yet: its chunks may be moved, but it takes none from the ring.
             return Ok(false);
         }
+        if matches!(outbound.course, Course::Open) {
+            self.choose_late(number);
+        }
+        let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
         let descriptor = outbound.half.home().of(&segment);
         let mut moved = outbound.half.start_send(&segment, descriptor)?;
         if moved {
@@ -231,9 +271,9 @@ impl<M: Memory + Clone> Engine<M> {
         if owner == self.rank {
             self.descriptors.put_back(place);
         }
-        if let Some(chosen) = outbound.chosen {
+        if let Course::Chosen(chosen) = outbound.course {
             let measured = outcome.is_ok() && !outbound.half.goes_to_heap();
-            let bytes = if measured { outbound.half.total() } else { 0 };
+            let bytes = if measured { outbound.measured } else { 0 };
             let choice = &mut self.peers[outbound.half.peer() as usize].choice;
             choice.ended(chosen, bytes, outbound.met, self.now);
         }

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use crate::shm::{Stores, copy_bulk, copy_cached};
+use crate::shm::{Stores, copy_bulk};
 
 /// One contiguous part of a buffer. Same layout as POSIX `struct iovec`.
 #[derive(Clone, Copy, Debug)]
@@ -139,9 +139,19 @@ impl Cursor {
     ///
     /// `source` is valid for reads of `length` bytes and does not overlap the buffer.
     pub unsafe fn scatter(&mut self, source: NonNull<u8>, length: usize) {
+        // SAFETY: by the contract.
+        unsafe { self.scatter_by(Stores::Cached, source, length) };
+    }
+
+    /// As [`Cursor::scatter`], by stores of a kind.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Cursor::scatter`].
+    pub unsafe fn scatter_by(&mut self, stores: Stores, source: NonNull<u8>, length: usize) {
         self.walk(length, |part, done, piece| {
-            // SAFETY: as in `gather`.
-            unsafe { copy_cached(source.add(done).as_ptr(), part.as_ptr(), piece) };
+            // SAFETY: as in `gather_by`.
+            unsafe { copy_bulk(source.add(done).as_ptr(), part.as_ptr(), piece, stores) };
         });
     }
 

@@ -9,7 +9,7 @@ use super::request::Outgoing;
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::layout::Corrupt;
 use crate::memory::Memory;
-use crate::shm::{PARCEL, PIECES_MAX, copy_cached, copy_short};
+use crate::shm::{PARCEL, PIECES_MAX, Run, copy_cached, copy_short};
 use crate::sync::{Step, finish_look, reached};
 use crate::wire::{Key, Kind, ParcelHead};
 
@@ -50,17 +50,17 @@ impl<M: Memory + Clone> Engine<M> {
             && !self.must_offer(destination, total)
     }
 
-    /// Sends the next part of a message in a parcel, if one is here and there is room for the packet that names it.
+    /// Sends the next part of a message in a run of parcels, if one is here and there is room for the packet that names it.
     pub(super) fn push_parcel(
         &mut self,
         destination: u32,
         message: &mut Outgoing,
     ) -> Result<bool, Corrupt> {
         let peer = &mut self.peers[destination as usize];
-        let Some((number, place)) = peer.parcels.next() else { return Ok(false) };
-        let (mut data, length) = (message.data, message.left().min(PARCEL));
-        let mut head = head(message.total, message.sent, length, number);
-        // SAFETY: the parcel is in our hands and has room for so much; it lies in the segment, where no user buffer does.
+        let Some((run, place)) = peer.parcels.next(message.left()) else { return Ok(false) };
+        let (mut data, length) = (message.data, message.left().min(run.length));
+        let mut head = head(message.total, message.sent, Run { length, ..run });
+        // SAFETY: the run is in our hands and has room for so much; it lies in the segment, where no user buffer does.
         let fill = |to, piece| unsafe { data.gather(to, piece) };
         // No older send waits.
         peer.open();
@@ -75,7 +75,7 @@ impl<M: Memory + Clone> Engine<M> {
             head.pieces = 0;
             let sent = self.push_control(destination, Kind::Parcel, message.key, &head.pack())?;
             if sent {
-                self.peers[destination as usize].parcels.hand_over(number);
+                self.peers[destination as usize].parcels.hand_over(head.run());
             }
             sent
         };
@@ -90,10 +90,11 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     pub(super) fn send_parcel(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
         let (peer, length) = (&mut self.peers[destination as usize], payload.len());
-        let Some((number, place)) = peer.parcels.next().filter(|_| length <= PARCEL) else {
+        let next = peer.parcels.next(length);
+        let Some((run, place)) = next.filter(|(run, _)| length <= run.length) else {
             return SentShort::No;
         };
-        let head = head(length, 0, length, number);
+        let head = head(length, 0, Run { length, ..run });
         let mut rest = payload;
         let fill = |to: NonNull<u8>, piece| {
             let (next, others) = rest.split_at(piece);
@@ -109,7 +110,7 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
-    /// As [`Engine::recv_medium`], for a message in one parcel.
+    /// As [`Engine::recv_medium`], for a message in one run of parcels.
     #[inline(never)]
     pub(super) fn take_parcel(
         &mut self,
@@ -129,7 +130,7 @@ impl<M: Memory + Clone> Engine<M> {
         // SAFETY: the array has the length of a head.
         unsafe { message.copy_short(NonNull::from(&mut head).cast(), ParcelHead::LENGTH) };
         let Ok(head) = ParcelHead::parse(head) else { return Bypass::Closed };
-        let Ok(place) = peer.parcels.find(head.number.into()) else { return Bypass::Closed };
+        let Ok(place) = peer.parcels.find(head.run()) else { return Bypass::Closed };
         let bytes = head.length as usize;
         let begun = head.offset > 0 || peer.taken > 0;
         if begun || head.total != u64::from(head.length) || bytes > buffer.len() {
@@ -145,7 +146,7 @@ impl<M: Memory + Clone> Engine<M> {
                 finish_look();
                 continue;
             }
-            // SAFETY: so much of the parcel is ours to read, and it has room for all of it (`parse`); it lies in the segment,
+            // SAFETY: so much of the run is ours to read, and it has room for all of it (`parse`); it lies in the segment,
             // where no user buffer does; the buffer has room for it, too.
             unsafe {
                 let to = NonNull::from(&mut *buffer).cast::<u8>().add(done);
@@ -154,18 +155,18 @@ impl<M: Memory + Clone> Engine<M> {
             done = filled;
         }
         peer.release_next(by_baton, ParcelHead::LENGTH);
-        peer.parcels.keep(u32::from(head.number));
+        peer.parcels.keep(head.run());
         Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
 
-    /// Delivers what is there, and was not before, of the part of a message that `packet` names, which lies in a parcel. The
+    /// Delivers what is there, and was not before, of the part of a message that `packet` names, which lies in parcels. The
     /// packet is the next of its source.
     pub(super) fn deliver_parcel(&mut self, packet: &Packet) -> Result<Filled, ProgressError> {
         let source = packet.envelope.source as usize;
         let head = ParcelHead::parse(packet.head_of_payload()?)?;
-        let (number, part) = (u32::from(head.number), head.length as usize);
+        let (run, part) = (head.run(), head.length as usize);
         let peer = &self.peers[source];
-        let place = peer.parcels.find(number)?;
+        let place = peer.parcels.find(run)?;
         let taken = peer.taken;
         if taken >= part {
             return Err(Corrupt::Length { found: part as u64, max: taken as u64 }.into());
@@ -182,7 +183,7 @@ impl<M: Memory + Clone> Engine<M> {
             0 => Kind::EagerFirst,
             _ => Kind::EagerMore,
         };
-        // SAFETY: a parcel has room for the part (`parse`).
+        // SAFETY: a run has room for the part (`parse`).
         let payload = Payload::Whole(unsafe { place.add(taken) });
         self.deliver(Packet { kind, total, length, payload, ..*packet })?;
         let peer = &mut self.peers[source];
@@ -190,13 +191,13 @@ impl<M: Memory + Clone> Engine<M> {
         if filled < part {
             return Ok(Filled::Part);
         }
-        peer.parcels.keep(number);
+        peer.parcels.keep(run);
         Ok(Filled::All)
     }
 }
 
 impl Peer {
-    /// Hands the peer a parcel of ours by a packet in lines, and fills it piece by piece: `fill(to, length)` writes the next
+    /// Hands the peer a run of our parcels by a packet in lines, and fills it piece by piece: `fill(to, length)` writes the next
     /// bytes. A short part is filled before, and so is what is not the first of its message: then the peer is busy with that.
     /// False: no line is free; what was written meanwhile is written again.
     #[inline(always)]
@@ -207,8 +208,7 @@ impl Peer {
         place: NonNull<u8>,
         mut fill: impl FnMut(NonNull<u8>, usize),
     ) -> Result<bool, Corrupt> {
-        let (number, length, sequence) =
-            (u32::from(head.number), head.length as usize, self.next_out);
+        let (Run { number, length }, sequence) = (head.run(), self.next_out);
         if head.pieces == 0 {
             fill(place, length);
         }
@@ -221,12 +221,12 @@ impl Peer {
             return Ok(false);
         }
         reached(Step::ParcelNamed);
-        self.parcels.hand_over(number);
+        self.parcels.hand_over(head.run());
         self.next_out += 1;
         let mut done = 0;
         for piece in 0..u32::from(head.pieces) {
             let bytes = head.piece().min(length - done);
-            // SAFETY: the parcel has room for the part.
+            // SAFETY: the run has room for the part.
             fill(unsafe { place.add(done) }, bytes);
             reached(Step::PieceFilled);
             self.parcels.mark(number, piece, sequence);
@@ -247,10 +247,11 @@ pub(super) enum Filled {
     All,
 }
 
-/// Of the part of `length` bytes at `offset` of a message of `total` bytes. A part fits a parcel.
+/// Of the part at `offset` of a message of `total` bytes, which `run` holds.
 #[inline(always)]
-const fn head(total: usize, offset: usize, length: usize, number: u32) -> ParcelHead {
-    let pieces = if offset == 0 { pieces(total) } else { 0 };
+const fn head(total: usize, offset: usize, run: Run) -> ParcelHead {
+    let Run { number, length } = run;
+    let pieces = if offset == 0 { pieces(total, length) } else { 0 };
     // At most `PARCELS_MAX`, and `PIECES_MAX`.
     let (number, pieces) = (number as u16, pieces as u16);
     ParcelHead { total: total as u64, offset: offset as u64, length: length as u32, number, pieces }
@@ -258,12 +259,12 @@ const fn head(total: usize, offset: usize, length: usize, number: u32) -> Parcel
 
 /// Pieces in which the first part of a message of `total` bytes is filled while the peer reads. 0: it is filled before.
 #[inline(always)]
-const fn pieces(total: usize) -> u32 {
-    if total > PARCEL {
+const fn pieces(total: usize, length: usize) -> u32 {
+    if length < total && length <= PARCEL {
         // The peer meets the message meanwhile. Smaller pieces it would read while we fill the next parcel, which is slower.
         return 1;
     }
-    match total.div_ceil(PIECE_LEAST) as u32 {
+    match length.div_ceil(PIECE_LEAST) as u32 {
         1 => 0,
         pieces @ 2..PIECES_MAX => pieces,
         _ => PIECES_MAX,

@@ -12,6 +12,10 @@ use crate::shm::{CopyRingReceiver, CopyRingSender, GRANULE, Granules, RingChunk,
 const CHUNK_LEAST: usize = 8 * 1024;
 const CHUNK_MOST: usize = 32 * 1024;
 
+/// Least bytes of a message that its receiver stores round its caches when its sender does. A shorter one is there for whoever
+/// reads it next.
+const STREAMED_LEAST: usize = 128 * 1024;
+
 /// Chunks that are copied in before the receive is there.
 const AHEAD: usize = 4;
 
@@ -68,6 +72,11 @@ impl Stream {
     fn chunk(&self) -> usize {
         (self.total / 8).clamp(CHUNK_LEAST, CHUNK_MOST)
     }
+
+    /// Whether the receiver, too, is to store it round its caches.
+    fn is_streamed(&self) -> bool {
+        self.stores == Stores::NonTemporal && self.total >= STREAMED_LEAST
+    }
 }
 
 impl Outlet {
@@ -104,7 +113,8 @@ impl Filling {
         self.pressed = false;
         let (handle, generation) = (piece.handle, stream.home.generation);
         let (offset, bytes) = (piece.offset as u64, length as u32);
-        self.end.publish(count, RingChunk { handle, generation, offset, length: bytes });
+        let streamed = stream.is_streamed();
+        self.end.publish(count, RingChunk { handle, generation, offset, length: bytes, streamed });
         Ok(Some(length))
     }
 
@@ -228,7 +238,7 @@ impl<M: Memory + Clone> Engine<M> {
         for _ in 0..segment.plan().config().ring_granules {
             let Some(ring) = &mut self.peers[source as usize].inlet else { break };
             let Some((granules, chunk)) = ring.end.peek()? else { break };
-            let RingChunk { handle, generation, offset, length } = chunk;
+            let RingChunk { handle, generation, offset, length, streamed } = chunk;
             let known = self.receivers.get(handle).map(|inbound| &inbound.half);
             let Some(half) = known.filter(|half| half.peer() == source) else {
                 return Err(Corrupt::Length { found: u64::from(handle), max: 0 });
@@ -238,9 +248,10 @@ impl<M: Memory + Clone> Engine<M> {
                 break;
             }
             let (to, completed) = half.place(generation, offset, length as usize)?;
+            let stores = if streamed { Stores::NonTemporal } else { Stores::Fetching };
             if let Some(mut to) = to {
                 // SAFETY: `peek` gave the granules, which hold `length` bytes of the segment, where no user buffer lies.
-                unsafe { to.scatter(place(ring.granules, granules), length as usize) };
+                unsafe { to.scatter_by(stores, place(ring.granules, granules), length as usize) };
             }
             ring.end.release(granules);
             if completed > 0 {

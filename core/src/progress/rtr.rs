@@ -4,12 +4,13 @@
 //! word ([`crate::shm::Chunks::use_rtr`]). So a receive is cancelled without asking anybody, and a sender may move the
 //! message at once, whatever its receiver does meanwhile.
 
+use super::announced::Course;
 use super::granted::Inbound;
 use super::request::Request;
 use super::speculation::{Asked, Wanted};
 use super::{Cursor, Engine, StillClaimed};
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
-use crate::lmt::{Chosen, Home, Place, Receiver, Rtr, RtrAck, Sender, Transfer};
+use crate::lmt::{Home, Place, Receiver, Rtr, RtrAck, Sender, Transfer};
 use crate::matching::{Envelope, Pattern};
 use crate::memory::Memory;
 use crate::rndv::{RTRS, Turn};
@@ -153,7 +154,7 @@ impl<M: Memory + Clone> Engine<M> {
         destination: u32,
         rtr: &Rtr,
         data: Cursor,
-    ) -> Option<(Sender, Option<Chosen>)> {
+    ) -> Option<(Sender, Course)> {
         let chunks = &rtr.home(destination).of(&self.segment).chunks;
         if !chunks.use_rtr(rtr.generation) {
             return None;
@@ -164,14 +165,14 @@ impl<M: Memory + Clone> Engine<M> {
         let to = rtr.reach(&self.segment, destination, length).ok().flatten();
         let receiver = &self.segment.rank_block(destination).liveness;
         let may_write = to.is_some() && self.peers[destination as usize].may_write;
-        let (ways, chosen) = match self.tuning.transfer {
+        let (ways, course) = match self.tuning.transfer {
             // Who computes takes nothing out of a ring.
             Transfer::Auto if may_write && !receiver.is_inside() => {
-                (self.ways(destination, data, Transfer::CmaShared), None)
+                (self.ways(destination, data, Transfer::CmaShared), Course::Open)
             }
             _ => self.choose(destination, data),
         };
-        Some((Sender::by_rtr(destination, rtr, to, ways), chosen))
+        Some((Sender::by_rtr(destination, rtr, to, ways), course))
     }
 
     /// An RTR has come.

@@ -1,10 +1,11 @@
 //! The speculative rendezvous of `[SpecRndv09]` where it meets the engine: which receive asks, which message uses what was
 //! asked. The rules are [`crate::rndv`]'s; how an RTR travels and what it opens is the business of the way to the peer.
 
+use super::announced::Course;
 use super::network::There;
 use super::request::Request;
 use super::{Cursor, Engine, Owner};
-use crate::lmt::{Chosen, Rtr, Sender};
+use crate::lmt::{Rtr, Sender};
 use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern};
 use crate::memory::Memory;
 use crate::rndv::{Rendezvous, Start, Turn};
@@ -71,11 +72,11 @@ impl<M: Memory + Clone> Engine<M> {
             && self.asking.is_announced_to()
     }
 
-    /// True when a receive of this rank waits that has sent an RTR.
+    /// True when a receive of this rank waits that has sent an RTR, used or not.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         !self.receivers.is_empty()
-            && self.receivers.iter().any(|(_, inbound)| inbound.half.is_asking())
+            && self.receivers.iter().any(|(_, inbound)| inbound.half.home().owner == self.rank)
     }
 
     /// Begins a large message, the next to `destination` with this key: by an RTR, or by an RTS with this turn.
@@ -84,7 +85,7 @@ impl<M: Memory + Clone> Engine<M> {
         destination: u32,
         key: Key,
         data: Cursor,
-    ) -> Result<(Sender, Option<Chosen>), Option<Turn>> {
+    ) -> Result<(Sender, Course), Option<Turn>> {
         self.looks += 1;
         let found = self.peers[destination as usize].eager.look(key, self.looks);
         self.asked_by.catch_up(destination, key, found, self.looks);

@@ -3,8 +3,7 @@
 //! Fetching numbers and writing them back moves them twice; an errand moves the operands once, and needs no atomics of the device.
 //! The origin writes what is to be done, and the operands, into one of its *trays* at the target, and sends a message of no bytes
 //! behind them, which wakes the target's handler. That takes the lock of the stripe, as an origin does that works by itself,
-//! combines, writes what was there to the origin's image of the tray if it is asked for, and raises the origin's word of
-//! acknowledgement.
+//! combines, writes what was there to the origin if it is asked for, and raises the origin's word of acknowledgement.
 //!
 //! Errands of one origin are carried out in their order, and stay within one stripe each: one lock is enough.
 
@@ -23,6 +22,47 @@ const HEAD: usize = 64;
 
 /// Bytes of a tray.
 pub const TRAY: usize = HEAD + STRIPE;
+
+/// Where things lie in the memory that a member registers for errands, in a window of some members: the trays of each member; then
+/// the images that this one has of its own trays at each, from which they are written; then what comes back from each; then the
+/// words of the handler, two for itself and one for each member.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrandMemory {
+    /// How many.
+    pub members: usize,
+}
+
+impl ErrandMemory {
+    /// Bytes of all of it.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        self.words() + (2 + self.members) * size_of::<u64>()
+    }
+
+    /// Where the trays of the member in `place` begin.
+    #[must_use]
+    pub const fn trays(self, place: usize) -> usize {
+        place * TRAYS * TRAY
+    }
+
+    /// Where the images of the trays at that member begin.
+    #[must_use]
+    pub const fn images(self, place: usize) -> usize {
+        self.trays(self.members + place)
+    }
+
+    /// Where what comes back from that member begins: [`TRAYS`] times [`STRIPE`] bytes.
+    #[must_use]
+    pub const fn answers(self, place: usize) -> usize {
+        self.images(self.members) + place * TRAYS * STRIPE
+    }
+
+    /// Where the words begin.
+    #[must_use]
+    pub const fn words(self) -> usize {
+        self.answers(self.members)
+    }
+}
 
 /// What a handler is asked to do with consecutive numbers of its memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,7 +9,7 @@
 use core::ops::DerefMut;
 use core::ptr::NonNull;
 
-use super::{Block, Change, Errand, Lane, LaneError, TRAY, TRAYS};
+use super::{Block, Change, Errand, Lane, LaneError, STRIPE, TRAY, TRAYS};
 use crate::hca::{Hca, Operation, Piece, Remote, WorkError};
 use crate::layout::Corrupt;
 use crate::progress::Part;
@@ -44,7 +44,7 @@ pub struct Station<N> {
     pub rank: u32,
     /// [`TRAYS`] trays for each member, registered.
     pub trays: NonNull<u8>,
-    /// Words for what the handler asks devices for, registered: one for itself, and one for each member.
+    /// Words for what the handler asks devices for, registered: two for itself, and one for each member.
     pub words: NonNull<u64>,
     /// The local key of trays and words.
     pub key: u32,
@@ -71,20 +71,22 @@ pub enum Stripes<N> {
 pub struct Guest<N> {
     /// The lane to it.
     pub lane: N,
-    /// Its images of the trays.
-    pub images: Remote,
+    /// Where it wants to have what was there.
+    pub answers: Remote,
     /// Its word for acknowledgements of this member.
     pub word: Remote,
     /// Errands that have come, and that are done.
     come: u64,
     done: u64,
+    /// The last request to it. What that writes stays as it is until it is done.
+    asked: u64,
 }
 
 impl<N> Guest<N> {
     /// An origin that has asked for nothing yet.
     #[must_use]
-    pub const fn new(lane: N, images: Remote, word: Remote) -> Self {
-        Self { lane, images, word, come: 0, done: 0 }
+    pub const fn new(lane: N, answers: Remote, word: Remote) -> Self {
+        Self { lane, answers, word, come: 0, done: 0, asked: 0 }
     }
 }
 
@@ -248,7 +250,7 @@ impl<N: Copy + Eq, G: DerefMut<Target = [Guest<N>]>> Handler<N, G> {
     ///
     /// As for [`Handler::serve`].
     unsafe fn step<L: Lanes<Name = N>>(
-        &self,
+        &mut self,
         lanes: &mut L,
         job: &Job,
         ground: impl Fn(u64) -> Option<Part>,
@@ -312,15 +314,19 @@ impl<N: Copy + Eq, G: DerefMut<Target = [Guest<N>]>> Handler<N, G> {
         is_gone: &impl Fn(u32) -> bool,
     ) -> Result<Option<Stage>, LaneError> {
         let (holder, words) = (u64::from(self.station.rank) + 1, self.station.words);
-        let mut ask = |change: Change| {
-            let word = Piece { base: words.cast(), length: 8, key: self.station.key };
+        // What is found when the lock goes back is not asked for, and may come after what is found in the next one.
+        let unread = words;
+        // SAFETY: there are two.
+        let read = unsafe { words.add(1) };
+        let mut ask = |change: Change, found: NonNull<u64>| {
+            let word = Piece { base: found.cast(), length: 8, key: self.station.key };
             let operation = change.of(lock, word);
-            // SAFETY: the word is the handler's, which asks for one thing at a time.
+            // SAFETY: the word is the handler's, which reads what one request at a time has found.
             lanes.on(own, |lane, device| unsafe { lane.ask_aside(device, operation) })
         };
         match job.stage {
             Stage::Asking { expected } => {
-                let asked = ask(Change::Swap { expected, desired: holder })?;
+                let asked = ask(Change::Swap { expected, desired: holder }, read)?;
                 Ok(asked.map(|request| Stage::Locking { expected, request }))
             }
             Stage::Locking { expected, request } => {
@@ -328,7 +334,7 @@ impl<N: Copy + Eq, G: DerefMut<Target = [Guest<N>]>> Handler<N, G> {
                     return Ok(None);
                 }
                 // SAFETY: the device is done with the word.
-                let found = unsafe { words.read() };
+                let found = unsafe { read.read() };
                 if found == expected {
                     // SAFETY: by the contract.
                     unsafe { self.carry_out(job) };
@@ -338,7 +344,10 @@ impl<N: Copy + Eq, G: DerefMut<Target = [Guest<N>]>> Handler<N, G> {
                 let expected = if rank.is_none_or(is_gone) { found } else { 0 };
                 Ok(Some(Stage::Asking { expected }))
             }
-            _ => Ok(ask(Change::Swap { expected: holder, desired: 0 })?.map(|_| Stage::Giving)),
+            _ => {
+                let asked = ask(Change::Swap { expected: holder, desired: 0 }, unread)?;
+                Ok(asked.map(|_| Stage::Giving))
+            }
         }
     }
 
@@ -356,33 +365,37 @@ impl<N: Copy + Eq, G: DerefMut<Target = [Guest<N>]>> Handler<N, G> {
 
     /// The steps towards the origin. `None`: not now.
     fn answer<L: Lanes<Name = N>>(
-        &self,
+        &mut self,
         lanes: &mut L,
         job: &Job,
     ) -> Result<Option<Stage>, LaneError> {
         let Station { key, words, .. } = self.station;
-        let Guest { lane, images, word, done, .. } = self.guests[job.place];
-        let mut write = |base, length, to| {
-            let from = [Piece { base, length, key }];
-            let operation = Operation::Write { from: &from, to };
-            // SAFETY: trays and words are registered as long as the handler is there, and stay as they are until the origin is told.
-            lanes.on(lane, |lane, device| unsafe { lane.ask_aside(device, operation) })
-        };
-        if let Stage::Giving = job.stage {
+        let Guest { lane, answers, word, done, asked, .. } = self.guests[job.place];
+        let (base, length, to, next) = if let Stage::Giving = job.stage {
             let Some(length) = job.errand.answer() else { return Ok(Some(Stage::Telling)) };
             // SAFETY: a tray is long enough.
             let base = unsafe { Errand::operands(self.tray(job.place)) };
-            let to = images.after(done as usize % TRAYS * TRAY + Errand::filled(0));
-            return Ok(write(base, length as u32, to)?.map(|_| Stage::Telling));
-        }
-        // SAFETY: there is one for each member. A device that has not sent the number before yet sends this one twice, which is as
-        // true.
-        let number = unsafe {
-            let number = words.add(1 + job.place);
-            number.write(done + 1);
-            number
+            let to = answers.after(done as usize % TRAYS * STRIPE);
+            (base, length as u32, to, Stage::Telling)
+        } else {
+            // When the origin has been told it may write the tray anew, from which something may be on its way; so may be the number
+            // before.
+            if !lanes.on(lane, |lane, _| lane.is_done_aside(asked))? {
+                return Ok(None);
+            }
+            // SAFETY: there is one for each member.
+            let number = unsafe { words.add(2 + job.place) };
+            // SAFETY: the device is done with it.
+            unsafe { number.write(done + 1) };
+            (number.cast(), 8, word, Stage::Told)
         };
-        Ok(write(number.cast(), 8, word)?.map(|_| Stage::Told))
+        let from = [Piece { base, length, key }];
+        let operation = Operation::Write { from: &from, to };
+        // SAFETY: trays and words are registered as long as the handler is there, and stay as they are until the request is done.
+        let asked = lanes.on(lane, |lane, device| unsafe { lane.ask_aside(device, operation) })?;
+        let Some(asked) = asked else { return Ok(None) };
+        self.guests[job.place].asked = asked;
+        Ok(Some(next))
     }
 
     /// The tray of the next errand of the guest in `place`.

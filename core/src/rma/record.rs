@@ -337,6 +337,30 @@ mod tests {
     }
 
     #[test]
+    fn whatever_is_heard_lies_in_the_part() {
+        let mut memory = [0_u64; 4];
+        let part = part(&mut memory);
+        for record in records() {
+            for at in 0..RECORD {
+                for byte in 0..=u8::MAX {
+                    let mut message = [0; RECORD + 64];
+                    message[..RECORD].copy_from_slice(&record.bytes());
+                    message[at] = byte;
+                    let end = match Record::read(&message, part) {
+                        Ok(
+                            Record::Put { offset, length, .. } | Record::Get { offset, length, .. },
+                        ) => offset + length,
+                        Ok(heard @ Record::Combine { offset, .. }) => offset + heard.data(),
+                        Ok(Record::Swap { offset, width, .. }) => offset + usize::from(width),
+                        _ => 0,
+                    };
+                    assert!(end <= 32, "byte {at} of {record:?} is {byte}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn numbers_are_combined_and_what_was_there_is_left() {
         let mut memory = [5_u64, 7, 9, 11];
         let part = part(&mut memory);

@@ -110,6 +110,13 @@ impl Chunks {
         })
     }
 
+    /// Grains that nobody had claimed a moment ago.
+    #[must_use]
+    pub fn unclaimed(&self, generation: u32, grains: u32) -> u32 {
+        let (found, low) = halves(self.claimed.load(Relaxed));
+        if found == generation { grains.saturating_sub(low & COUNT) } else { 0 }
+    }
+
     /// Claims all that is left, for nobody to move: the receiver's memory goes away. The caller says at once that they
     /// are done ([`Chunks::finish`]), so that the sender's count is complete.
     pub fn close(&self, generation: u32, grains: u32) -> Option<Grains> {
@@ -251,8 +258,9 @@ mod tests {
     fn a_closed_transfer_has_nothing_left() {
         let chunks = begun();
         let first = chunks.claim(CLAIM).unwrap();
+        assert_eq!((chunks.unclaimed(7, 100), chunks.unclaimed(6, 100)), (100 - first.count, 0));
         let rest = chunks.close(7, 100).unwrap();
-        assert_eq!(first.count + rest.count, 100);
+        assert_eq!((first.count + rest.count, chunks.unclaimed(7, 100)), (100, 0));
         assert_eq!(chunks.close(7, 100), None);
         assert_eq!(chunks.claim(Claim { sender: true, ..CLAIM }), None);
     }

@@ -31,6 +31,8 @@ pub struct RingChunk {
     pub offset: u64,
     /// Bytes, at least 1.
     pub length: u32,
+    /// Whether the receiver had better store it round its caches, as the sender has.
+    pub streamed: bool,
 }
 
 /// The head of a granule, on a line of its own.
@@ -42,6 +44,7 @@ pub struct RingChunk {
 /// |     16 |    4 | `handle`     | [`RingChunk`]                                               |
 /// |     20 |    4 | `generation` | [`RingChunk`]                                               |
 /// |     24 |    4 | `length`     | [`RingChunk`]                                               |
+/// |     28 |    4 | `streamed`   | [`RingChunk`]; 0: no                                        |
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct GranuleHead {
@@ -50,9 +53,10 @@ pub struct GranuleHead {
     handle: AtomicU32,
     generation: AtomicU32,
     length: AtomicU32,
+    streamed: AtomicU32,
 }
 
-golden::structure!(GranuleHead { end, offset, handle, generation, length });
+golden::structure!(GranuleHead { end, offset, handle, generation, length, streamed });
 
 static_assertions::const_assert!(cfg!(strait_loom) || size_of::<GranuleHead>() == 64);
 
@@ -66,6 +70,7 @@ impl GranuleHead {
             handle: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             length: AtomicU32::new(0),
+            streamed: AtomicU32::new(0),
         }
     }
 }
@@ -163,6 +168,7 @@ impl CopyRingSender {
         head.handle.store(chunk.handle, Relaxed);
         head.generation.store(chunk.generation, Relaxed);
         head.length.store(chunk.length, Relaxed);
+        head.streamed.store(u32::from(chunk.streamed), Relaxed);
         self.filled += u64::from(count);
         // ORDER copy_ring/1: Release, pairs with copy_ring/2: the bytes and what the head says of them come before its end.
         head.end.store(self.filled, order("copy_ring/1", Release));
@@ -223,6 +229,7 @@ impl CopyRingReceiver {
             generation: head.generation.load(Relaxed),
             offset: head.offset.load(Relaxed),
             length: head.length.load(Relaxed),
+            streamed: head.streamed.load(Relaxed) != 0,
         };
         let max = count * GRANULE as u64;
         if chunk.length == 0 || u64::from(chunk.length) > max {
@@ -247,7 +254,8 @@ impl CopyRingReceiver {
 mod tests {
     use super::*;
 
-    const CHUNK: RingChunk = RingChunk { handle: 3, generation: 5, offset: 7, length: 11 };
+    const CHUNK: RingChunk =
+        RingChunk { handle: 3, generation: 5, offset: 7, length: 11, streamed: true };
 
     struct Ring {
         emptied: CacheLine<AtomicU64>,

@@ -30,6 +30,6 @@ pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
 pub use flow::Flow;
 pub use free_queue::FreeQueue;
 pub use line::{Line, LineMessage, MORE_PER_LINE, SHORT_MAX};
-pub use parcels::{Mark, PARCEL, PARCELS_MAX, PIECES_MAX, Parcels};
+pub use parcels::{Mark, PARCEL, PARCELS_MAX, PIECES_MAX, Parcels, RUN_MAX, Run};
 pub use recovery::Hand;
 pub use recv_queue::RecvQueue;

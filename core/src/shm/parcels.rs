@@ -6,7 +6,8 @@
 //! parcel the message came in, and each line of it crosses from core to core once a message.
 //!
 //! Each rank of the pair begins with half of them. It fills those with the lowest numbers first, so that parcels that go to
-//! and fro are few and stay in the caches. A rank that only sends runs out of them, and its messages take other ways.
+//! and fro are few and stay in the caches. A packet may name several at once, a *run* of consecutive ones. A rank that only
+//! sends runs out of them, and its messages take other ways.
 //!
 //! What hands a parcel over is the packet that names it, a line or a cell: that is published by a release, which comes after
 //! the sender's writes to the parcel and after its reads of what was in it before, and found by an acquire. A packet may also
@@ -29,8 +30,11 @@ pub const PARCEL: usize = 16 * 1024;
 /// Most parcels of a pair.
 pub const PARCELS_MAX: u32 = u32::BITS;
 
-/// Most pieces in which a parcel is filled: marks that it has.
+/// Most pieces in which a run is filled: marks that a parcel has.
 pub const PIECES_MAX: u32 = 4;
+
+/// Most bytes of a run: four parcels.
+pub const RUN_MAX: usize = 4 * PARCEL;
 
 /// The mark of a piece, on a line of its own, so that it is taken from its reader once.
 pub type Mark = CacheLine<AtomicU64>;
@@ -82,50 +86,64 @@ impl Parcels {
         length <= self.here.count_ones() as usize * PARCEL
     }
 
-    /// The parcel to fill next, [`PARCEL`] bytes: its number, and where it is. `None`: none is here.
+    /// What to fill next with up to `length` bytes, at least 1: a run that has room for them or for [`RUN_MAX`], or else a
+    /// single parcel. Its first number, and where it is. `None`: no parcel is here.
     #[inline(always)]
     #[must_use]
-    pub const fn next(&self) -> Option<(u32, NonNull<u8>)> {
+    pub const fn next(&self, length: usize) -> Option<(Run, NonNull<u8>)> {
         if self.here == 0 {
             return None;
         }
-        let number = self.here.trailing_zeros();
-        Some((number, self.place(number)))
+        let length = if length < RUN_MAX { length } else { RUN_MAX };
+        // Bit n: a run that is long enough begins with parcel n.
+        let (mut begins, mut parcel) = (self.here, 1);
+        while parcel < parcels_of(length) {
+            begins &= self.here >> parcel;
+            parcel += 1;
+        }
+        let run = if begins != 0 {
+            Run { number: begins.trailing_zeros(), length }
+        } else {
+            Run { number: self.here.trailing_zeros(), length: PARCEL }
+        };
+        Some((run, self.place(run.number)))
     }
 
-    /// A packet that names the parcel has been published: it is the peer's now.
+    /// A packet that names the run has been published: it is the peer's now.
     #[inline(always)]
-    pub const fn hand_over(&mut self, number: u32) {
-        self.here &= !(1 << number);
+    pub const fn hand_over(&mut self, run: Run) {
+        self.here &= !run.bits();
     }
 
-    /// Where the parcel is that a packet of the peer names. It may be read until [`Parcels::keep`].
+    /// Where the run is that a packet of the peer names. It may be read until [`Parcels::keep`].
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Parcel`] when there is none of this number, or it is not the peer's to hand over.
+    /// [`Corrupt::Parcel`] when there is none of these numbers, or it is not the peer's to hand over.
     #[inline(always)]
-    pub const fn find(&self, number: u32) -> Result<NonNull<u8>, Corrupt> {
-        if number >= self.count || self.here & 1 << number != 0 {
+    pub const fn find(&self, run: Run) -> Result<NonNull<u8>, Corrupt> {
+        let Run { number, length } = run;
+        let beyond = number >= self.count || parcels_of(length) > self.count - number;
+        if beyond || self.here & run.bits() != 0 {
             return Err(Corrupt::Parcel { found: number, parcels: self.count });
         }
         Ok(self.place(number))
     }
 
-    /// The parcel that [`Parcels::find`] found has been read: it is ours now.
+    /// The run that [`Parcels::find`] found has been read: it is ours now.
     #[inline(always)]
-    pub const fn keep(&mut self, number: u32) {
-        self.here |= 1 << number;
+    pub const fn keep(&mut self, run: Run) {
+        self.here |= run.bits();
     }
 
-    /// Says that a piece of the parcel that packet `sequence` named has been filled.
+    /// Says that a piece of the run from parcel `number` on that packet `sequence` named has been filled.
     #[inline(always)]
     pub fn mark(&self, number: u32, piece: u32, sequence: Sequence) {
         // ORDER parcels/1: Release, pairs with parcels/2: what was written to the piece comes before its mark.
         self.mark_of(number, piece).0.store(sequence.word(), order("parcels/1", Release));
     }
 
-    /// Bytes of a part that are in the parcel [`Parcels::find`] found, from its start, where the first `known` are: those of a
+    /// Bytes of a part that are in the run [`Parcels::find`] found, from its start, where the first `known` are: those of a
     /// piece, or of several. `head` came with packet `sequence`.
     #[inline(always)]
     #[must_use]
@@ -162,6 +180,27 @@ impl Parcels {
     }
 }
 
+/// Consecutive parcels that hold one part of a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Run {
+    /// The first of them, less than [`PARCELS_MAX`].
+    pub number: u32,
+    /// Bytes that they hold, from 1 to [`RUN_MAX`].
+    pub length: usize,
+}
+
+impl Run {
+    /// Bit n: parcel n is one of them.
+    const fn bits(self) -> u32 {
+        ((1 << parcels_of(self.length)) - 1) << self.number
+    }
+}
+
+/// Parcels that hold `length` bytes.
+const fn parcels_of(length: usize) -> u32 {
+    length.div_ceil(PARCEL) as u32
+}
+
 #[cfg(all(test, not(strait_loom)))]
 mod tests {
     use super::*;
@@ -178,17 +217,34 @@ mod tests {
     #[test]
     fn a_parcel_is_in_one_hand_at_a_time() {
         let [mut low, mut high] = pair(4);
-        assert_eq!((low.next(), low.hold(0), low.hold(1)), (None, true, false));
+        assert_eq!((low.next(1), low.hold(0), low.hold(1)), (None, true, false));
         low.open();
         high.open();
         assert!(low.hold(2 * PARCEL) && !low.hold(2 * PARCEL + 1));
-        let (number, _) = low.next().unwrap();
-        low.hand_over(number);
-        assert_eq!(high.find(number), Ok(high.place(0)));
-        high.keep(number);
+        let (run, _) = low.next(PARCEL).unwrap();
+        low.hand_over(run);
+        assert_eq!(high.find(run), Ok(high.place(0)));
+        high.keep(run);
         assert!(high.hold(3 * PARCEL) && low.hold(PARCEL));
-        assert_eq!(high.next().unwrap().0, 0, "what came last goes first");
-        assert_eq!(low.next().unwrap().0, 1);
+        assert_eq!(high.next(1).unwrap().0.number, 0, "what came last goes first");
+        assert_eq!(low.next(1).unwrap().0.number, 1);
+    }
+
+    #[test]
+    fn a_run_is_the_first_that_is_long_enough() {
+        let [mut low, mut high] = pair(4);
+        low.open();
+        high.open();
+        let (run, _) = low.next(PARCEL + 1).unwrap();
+        assert_eq!(run, Run { number: 0, length: PARCEL + 1 });
+        low.hand_over(run);
+        assert!(!low.hold(1), "both of its parcels");
+        assert_eq!(high.find(run), Ok(high.place(0)));
+        high.keep(run);
+        assert_eq!(high.next(RUN_MAX + 1).unwrap().0, Run { number: 0, length: RUN_MAX });
+        high.hand_over(Run { number: 1, length: 1 });
+        assert_eq!(high.next(2 * PARCEL).unwrap().0, Run { number: 2, length: 2 * PARCEL });
+        assert_eq!(high.next(3 * PARCEL).unwrap().0, Run { number: 0, length: PARCEL }, "one");
     }
 
     #[test]
@@ -213,9 +269,17 @@ mod tests {
         let [mut low, mut high] = pair(4);
         low.open();
         high.open();
-        assert_eq!(low.find(4), Err(Corrupt::Parcel { found: 4, parcels: 4 }));
-        assert_eq!(high.find(3), Err(Corrupt::Parcel { found: 3, parcels: 4 }));
+        let refused = |parcels: &Parcels, number, length| {
+            let error = Corrupt::Parcel { found: number, parcels: parcels.count };
+            assert_eq!(parcels.find(Run { number, length }), Err(error), "{number}, {length}");
+        };
+        refused(&low, 4, 1);
+        refused(&low, u32::MAX, 1);
+        refused(&low, 3, PARCEL + 1);
+        refused(&low, 1, PARCEL + 1);
+        refused(&high, 3, 1);
+        refused(&high, 1, PARCEL + 1);
         let [none, _] = pair(0);
-        assert_eq!(none.find(0), Err(Corrupt::Parcel { found: 0, parcels: 0 }));
+        refused(&none, 0, 1);
     }
 }

@@ -20,7 +20,7 @@ pub use cell::UnsafeCell;
 pub use core::sync::atomic::Ordering;
 pub use order::order;
 pub use processor::has_avx;
-pub use spin::{finish_look, prefetch, spin_hint};
+pub use spin::{finish_look, prefetch, prefetch_to_write, spin_hint};
 pub use step::{Step, reached};
 #[cfg(all(debug_assertions, not(strait_loom)))]
 pub use step::{is_stopped, stop_at};

@@ -26,6 +26,19 @@ pub fn finish_look() {
     spin_hint();
 }
 
+/// Has the processor fetch the line at `place`, if it is not there, so that it may be written, without waiting for it.
+#[inline(always)]
+pub fn prefetch_to_write<T>(place: *mut T) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(strait_loom)))]
+    // The intrinsic takes the instruction only where the whole program may; those that do not know it take it for a `nop`.
+    // SAFETY: a prefetch has no effect but on time, whatever the address.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(strait_loom))))]
+    let _ = place;
+}
+
 /// Has the processor fetch the line at `place`, if it is not there, without waiting for it.
 #[inline(always)]
 pub fn prefetch<T>(place: NonNull<T>) {

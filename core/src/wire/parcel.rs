@@ -2,18 +2,18 @@
 
 use super::Payload;
 use crate::layout::{Corrupt, golden};
-use crate::shm::{PARCEL, PIECES_MAX};
+use crate::shm::{PIECES_MAX, RUN_MAX, Run};
 use crate::sync::CACHE_LINE;
 
-/// The description of a part of a message that lies in a parcel: the payload of a packet of kind [`super::Kind::Parcel`].
+/// The description of a part of a message that lies in a run of parcels: the payload of a packet of kind [`super::Kind::Parcel`].
 ///
-/// | offset | size | field    | meaning                              |
-/// |-------:|-----:|----------|--------------------------------------|
-/// |      0 |    8 | `total`  | length of the whole message, bytes   |
-/// |      8 |    8 | `offset` | place of the part in it, bytes       |
-/// |     16 |    4 | `length` | length of the part, bytes; not 0     |
-/// |     20 |    2 | `number` | which of the pair's parcels it is in |
-/// |     22 |    2 | `pieces` | pieces that are marked as they come  |
+/// | offset | size | field    | meaning                                  |
+/// |-------:|-----:|----------|------------------------------------------|
+/// |      0 |    8 | `total`  | length of the whole message, bytes       |
+/// |      8 |    8 | `offset` | place of the part in it, bytes           |
+/// |     16 |    4 | `length` | length of the part, bytes; not 0         |
+/// |     20 |    2 | `number` | the first of the pair's parcels it is in |
+/// |     22 |    2 | `pieces` | pieces that are marked as they come      |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct ParcelHead {
@@ -23,7 +23,7 @@ pub struct ParcelHead {
     pub offset: u64,
     /// Length of the part, bytes.
     pub length: u32,
-    /// Which of the pair's parcels the part lies in.
+    /// The first of the pair's parcels the part lies in.
     pub number: u16,
     /// Pieces that are filled after the packet, each with a mark when it is there; 0: all of the part was there before.
     pub pieces: u16,
@@ -49,7 +49,7 @@ impl ParcelHead {
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Length`] for a part that no parcel holds, or that does not lie in its message.
+    /// [`Corrupt::Length`] for a part that no run holds, or that does not lie in its message.
     #[inline(always)]
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
         let head = Self::from_bytes(&packet);
@@ -57,7 +57,7 @@ impl ParcelHead {
         if total > isize::MAX as u64 || offset >= total {
             return Err(Corrupt::Length { found: total, max: isize::MAX as u64 });
         }
-        let max = (total - offset).min(PARCEL as u64);
+        let max = (total - offset).min(RUN_MAX as u64);
         if length == 0 || u64::from(length) > max {
             return Err(Corrupt::Length { found: u64::from(length), max });
         }
@@ -65,6 +65,13 @@ impl ParcelHead {
             return Err(Corrupt::Length { found: u64::from(pieces), max: u64::from(PIECES_MAX) });
         }
         Ok(head)
+    }
+
+    /// The parcels that the part lies in.
+    #[inline(always)]
+    #[must_use]
+    pub const fn run(&self) -> Run {
+        Run { number: self.number as u32, length: self.length as usize }
     }
 
     /// Bytes of each piece but the last: whole lines. Not 0.
@@ -93,12 +100,12 @@ mod tests {
 
     #[test]
     fn a_part_that_cannot_be_is_refused() {
-        let length = PARCEL as u32;
+        let length = RUN_MAX as u32;
         let good = ParcelHead { total: 70_000, offset: 0, length, number: 0, pieces: 4 };
         assert!(ParcelHead::parse(good.pack()).is_ok());
         for bad in [
             ParcelHead { length: 0, ..good },
-            ParcelHead { length: PARCEL as u32 + 1, ..good },
+            ParcelHead { length: RUN_MAX as u32 + 1, ..good },
             ParcelHead { offset: 60_000, ..good },
             ParcelHead { offset: 70_000, ..good },
             ParcelHead { total: u64::MAX, ..good },

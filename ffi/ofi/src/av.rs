@@ -17,18 +17,16 @@ pub(crate) struct Av {
     fid: Fid,
     ops: *const OpsAv,
     domain: *const Domain,
-    /// `None`: removed.
-    entries: RefCell<Vec<Option<Entry>>>,
+    /// The numbers by which this process knows those that were inserted, or [`REMOVED`].
+    numbers: RefCell<Vec<u32>>,
+    /// Their names.
+    names: RefCell<Vec<Name>>,
     /// Bound to it.
     endpoints: RefCell<Vec<*const Endpoint>>,
 }
 
-/// A process as it is inserted, and the number by which this one knows it.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    name: Name,
-    number: u32,
-}
+/// Nobody's number.
+const REMOVED: u32 = u32::MAX;
 
 // SAFETY: begins with a fid, and names its class.
 unsafe impl Object for Av {
@@ -39,14 +37,13 @@ impl Av {
     /// The number of the process at `address`.
     #[inline(always)]
     pub(crate) fn rank(&self, address: FiAddr) -> Option<u32> {
-        let entries = self.entries.borrow();
-        entries.get(address as usize)?.as_ref().map(|entry| entry.number)
+        let numbers = self.numbers.borrow();
+        numbers.get(address as usize).copied().filter(|number| *number != REMOVED)
     }
 
     /// The first address of a process, by its number.
     pub(crate) fn address_of(&self, number: u32) -> FiAddr {
-        let entries = self.entries.borrow();
-        let place = entries.iter().position(|entry| entry.is_some_and(|it| it.number == number));
+        let place = self.numbers.borrow().iter().position(|inserted| *inserted == number);
         place.map_or(ADDR_UNSPEC, |place| place as FiAddr)
     }
 
@@ -56,8 +53,9 @@ impl Av {
     ///
     /// One of libfabric's: the endpoint has no way to a process elsewhere.
     pub(crate) fn attach(&self, endpoint: &Endpoint) -> Result<(), Status> {
-        let entries = self.entries.borrow();
-        entries.iter().flatten().try_for_each(|entry| endpoint.meet(entry.number))?;
+        let numbers = self.numbers.borrow();
+        let mut there = numbers.iter().filter(|number| **number != REMOVED);
+        there.try_for_each(|number| endpoint.meet(*number))?;
         self.endpoints.borrow_mut().push(endpoint);
         Ok(())
     }
@@ -77,9 +75,10 @@ impl Av {
             // SAFETY: it is open, or it would have detached itself.
             unsafe { &**endpoint }.meet(number).ok()?;
         }
-        let mut entries = self.entries.borrow_mut();
-        entries.push(Some(Entry { name, number }));
-        Some(entries.len() as FiAddr - 1)
+        self.names.borrow_mut().push(name);
+        let mut numbers = self.numbers.borrow_mut();
+        numbers.push(number);
+        Some(numbers.len() as FiAddr - 1)
     }
 }
 
@@ -114,8 +113,9 @@ pub(crate) unsafe extern "C" fn open(
         attr.kind = 2;
     }
     let fid = object::fid::<Av>(context);
-    let (entries, endpoints) = (RefCell::default(), RefCell::default());
-    let made = Av { fid, ops: &raw const OPS, domain, entries, endpoints };
+    let (numbers, names) = (RefCell::default(), RefCell::default());
+    let endpoints = RefCell::default();
+    let made = Av { fid, ops: &raw const OPS, domain, numbers, names, endpoints };
     // SAFETY: by the contract.
     unsafe { object::hand_out(made, av) }
 }
@@ -156,12 +156,12 @@ unsafe extern "C" fn remove(
     let av = unsafe { Av::of(av) };
     // SAFETY: a domain outlives what was made in it.
     let _turn = unsafe { &*av.domain }.enter();
-    let mut entries = av.entries.borrow_mut();
+    let mut numbers = av.numbers.borrow_mut();
     for place in 0..count {
         // SAFETY: by libfabric's contract there are `count` addresses.
         let address = unsafe { addresses.add(place).read() };
-        match entries.get_mut(address as usize) {
-            Some(entry) => *entry = None,
+        match numbers.get_mut(address as usize) {
+            Some(number) => *number = REMOVED,
             None => return -errno::EINVAL,
         }
     }
@@ -176,10 +176,10 @@ unsafe extern "C" fn lookup(
 ) -> Status {
     // SAFETY: by libfabric's contract.
     let av = unsafe { Av::of(av) };
-    let found = av.entries.borrow().get(address as usize).copied().flatten();
+    let found = av.rank(address).and_then(|_| av.names.borrow().get(address as usize).copied());
     let Some(found) = found else { return -errno::EINVAL };
     // SAFETY: by libfabric's contract.
-    unsafe { give_name(found.name, name, length) };
+    unsafe { give_name(found, name, length) };
     0
 }
 

@@ -56,7 +56,7 @@ pub(crate) enum Kind {
 /// The head has data for its receiver's completion.
 pub(crate) const HAS_DATA: u32 = 1 << 8;
 
-/// The sender wants to know of the delivery.
+/// The sender wants to know of the delivery. A message whose bytes follow is [`Numbered`] then.
 pub(crate) const WANTS_ACK: u32 = 1 << 9;
 
 impl Kind {
@@ -114,6 +114,32 @@ impl Head {
         let (tag, rest) = bytes.split_first_chunk()?;
         let (data, rest) = rest.split_first_chunk()?;
         Some((Self { tag: u64::from_le_bytes(*tag), data: u64::from_le_bytes(*data) }, rest))
+    }
+}
+
+/// What stands before the bytes of a message whose delivery is told ([`WANTS_ACK`]): the head, and 8 bytes with the number by which it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Numbered {
+    pub(crate) head: Head,
+    pub(crate) number: u32,
+}
+
+impl Numbered {
+    pub(crate) const BYTES: usize = Head::BYTES + 8;
+
+    pub(crate) fn write(self, to: &mut [u8; Self::BYTES]) {
+        let (head, number) = to.split_at_mut(Head::BYTES);
+        if let Some(head) = head.first_chunk_mut() {
+            self.head.write(head);
+        }
+        number.copy_from_slice(&u64::from(self.number).to_le_bytes());
+    }
+
+    /// The number behind a head, and what is behind that, which another process wrote.
+    pub(crate) fn number(body: &[u8]) -> Option<(u32, &[u8])> {
+        let (number, rest) = body.split_first_chunk()?;
+        let number = u32::try_from(u64::from_le_bytes(*number)).ok()?;
+        (number <= TAG_MAX).then_some((number, rest))
     }
 }
 
@@ -225,6 +251,10 @@ mod tests {
         head.write(bytes.first_chunk_mut().unwrap());
         assert_eq!(Head::read(&bytes), Some((head, &[0_u8; 3][..])));
         assert_eq!(Head::read(&bytes[..Head::BYTES - 1]), None);
+        let (numbered, mut bytes) = (Numbered { head, number: 9 }, [7; Numbered::BYTES + 3]);
+        numbered.write(bytes.first_chunk_mut().unwrap());
+        let (read, rest) = Head::read(&bytes).unwrap();
+        assert_eq!((read, Numbered::number(rest)), (head, Some((9, &[7_u8; 3][..]))));
         let away = Away { length: 1 << 40, number: TAG_MAX };
         assert_eq!(Away::parse(&away.bytes()), Some(away));
         let opened = Opened { base: 1 << 40, length: 64, key: 9 };
@@ -239,6 +269,8 @@ mod tests {
         assert_eq!(Kind::parse(200), None);
         assert_eq!(Away::parse(&[0xff; Away::BYTES]), None);
         assert_eq!(Away::parse(&[0; 3]), None);
+        assert_eq!(Numbered::number(&[0xff; 8]), None);
+        assert_eq!(Numbered::number(&[0; 7]), None);
         assert_eq!(Name::parse(&[0; Name::BYTES]), None);
     }
 

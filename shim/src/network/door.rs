@@ -36,6 +36,9 @@ use crate::boot::{Contact, peer_process};
 /// Callers that wait to be let in.
 const BACKLOG: i32 = 4096;
 
+/// Callers that are in and have not spoken, at most. One that never does gives way to those who come.
+const CALLERS: usize = BACKLOG as usize;
+
 /// `STRdoor` and the version of the greeting.
 const MAGIC: u64 = u64::from_le_bytes(*b"STRdoor\x01");
 
@@ -132,9 +135,13 @@ impl Door {
         while let Ok(caller) = accept_with(&self.listener, flags) {
             // Of this host, others' processes do not get in.
             let may_enter = self.own.address.is_some() || peer_process(&caller).is_some();
-            if may_enter && self.watch(&caller).is_ok() {
-                self.callers.push(Reader::new(caller));
+            if !may_enter || self.watch(&caller).is_err() {
+                continue;
             }
+            if self.callers.len() == CALLERS {
+                self.callers.remove(0);
+            }
+            self.callers.push(Reader::new(caller));
         }
         !self.callers.is_empty()
     }

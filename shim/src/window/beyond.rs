@@ -6,9 +6,10 @@ use strait_core::hca::{Access, Address, HcaError, Region};
 use strait_core::layout::Corrupt;
 use strait_core::progress::{Channel, Part as Buffer};
 use strait_core::reduce::Op;
-use strait_core::rma::{Block, LENT, STRIPE, Station, Stripes, TRAY, TRAYS};
+use strait_core::rma::{Block, ErrandMemory, LENT, STRIPE, Station, Stripes, Trays};
 
 use super::card::{Card, Registered, Spot};
+use super::far::Far;
 use super::passive::Opening;
 use super::{Window, WindowError};
 use crate::network::{Guest, HandlerId, JobNetwork, LaneId, NetworkError};
@@ -30,19 +31,9 @@ pub(super) struct Beyond {
     memory: Mapping,
     /// The local key of the trays.
     trays_key: u32,
-    /// The trays of each member's errands; then the images of those that this one has at each; then the handler's words.
+    /// See [`ErrandMemory`].
     trays: Mapping,
     handler: Option<HandlerId>,
-}
-
-/// Where among the trays of a member those of the one in `place` begin.
-pub(super) const fn trays_offset(place: usize) -> usize {
-    place * TRAYS * TRAY
-}
-
-/// Bytes of the trays of `members` members' errands, of the images of this one's there, and of the handler's words.
-const fn trays_length(members: usize) -> usize {
-    2 * trays_offset(members) + (1 + members) * size_of::<u64>()
 }
 
 impl Beyond {
@@ -54,7 +45,7 @@ impl Beyond {
         block: Buffer,
     ) -> Result<(Self, Vec<Address>), Error> {
         let memory = Mapping::private(STRIPE + ranks.len() * LENT)?;
-        let trays = Mapping::private(trays_length(ranks.len()))?;
+        let trays = Mapping::private(ErrandMemory { members: ranks.len() }.bytes())?;
         let mut made = Self {
             lanes: Vec::new(),
             regions: Vec::new(),
@@ -83,7 +74,8 @@ impl Beyond {
         block: Buffer,
     ) -> Result<Vec<Address>, HcaError> {
         let own = Buffer { base: self.memory.base, length: STRIPE + ranks.len() * LENT };
-        let trays = Buffer { base: self.trays.base, length: trays_length(ranks.len()) };
+        let layout = ErrandMemory { members: ranks.len() };
+        let trays = Buffer { base: self.trays.base, length: layout.bytes() };
         self.key = self.register(network, own, Access::LOCAL)?.local_key;
         self.registered.block = Spot::of(block, &self.register(network, block, Access::ALL)?);
         let region = self.register(network, trays, Access::ALL)?;
@@ -117,10 +109,11 @@ impl Beyond {
     ) -> Result<(), Error> {
         let members = cards.len();
         let word = Block::acknowledgement_offset(members as u32, place);
-        let images = trays_offset(members + place as usize);
+        let layout = ErrandMemory { members };
+        let answers = layout.answers(place as usize);
         let guest = |(card, lane): (&Card, &LaneId)| {
             let Registered { block, trays, .. } = card.beyond;
-            Ok(Guest::new(*lane, trays.remote()?.after(images), block.remote()?.after(word)))
+            Ok(Guest::new(*lane, trays.remote()?.after(answers), block.remote()?.after(word)))
         };
         let guests: Result<Vec<_>, Corrupt> = cards.iter().zip(&self.lanes).map(guest).collect();
         let stripes = if Opening::have_atomics(cards) {
@@ -132,8 +125,8 @@ impl Beyond {
         let station = Station {
             rank: world.rank(),
             trays: self.trays.base,
-            // SAFETY: they lie behind trays and images, and are aligned as those are.
-            words: unsafe { self.trays.base.add(2 * trays_offset(members)) }.cast(),
+            // SAFETY: within the memory, and aligned to 8 bytes.
+            words: unsafe { self.trays.base.add(layout.words()) }.cast(),
             key: self.trays_key,
             stripes,
         };
@@ -161,11 +154,13 @@ impl Beyond {
         world.with_network(|network| network.remove_ground(handler, name));
     }
 
-    /// This member's images of the trays at the one in `place`, and their local key.
-    pub(super) fn images(&self, place: usize) -> (NonNull<u8>, u32) {
-        let offset = trays_offset(self.lanes.len() + place);
-        // SAFETY: there are two for each member.
-        (unsafe { self.trays.base.add(offset) }, self.trays_key)
+    /// This member's trays at another.
+    pub(super) fn trays_for(&self, far: &Far) -> Trays {
+        let (layout, place) = (ErrandMemory { members: self.lanes.len() }, far.place as usize);
+        // SAFETY: within the memory.
+        let at = |offset| unsafe { self.trays.base.add(offset) };
+        let (images, answers) = (at(layout.images(place)), at(layout.answers(place)));
+        Trays { images, answers, key: self.trays_key, there: far.trays }
     }
 
     fn register(

@@ -6,10 +6,10 @@ use core::ptr::NonNull;
 use strait_core::hca::{Region, Remote};
 use strait_core::layout::{Corrupt, Segment};
 use strait_core::progress::Part as Buffer;
-use strait_core::rma::Block;
+use strait_core::rma::{Block, ErrandMemory};
 use strait_core::sync::CACHE_LINE;
 
-use super::beyond::{Beyond, trays_offset};
+use super::beyond::Beyond;
 use super::create::Own;
 use super::far::Far;
 use super::part::{Part, Reach};
@@ -174,7 +174,8 @@ impl Card {
         own: &Beyond,
     ) -> Result<Far, Corrupt> {
         let Registered { part, block, trays } = self.beyond;
-        let trays = trays.remote()?.after(trays_offset(group.place() as usize));
+        let layout = ErrandMemory { members: group.ranks().len() };
+        let trays = trays.remote()?.after(layout.trays(group.place() as usize));
         let (lane, part, block) = (own.lane(place), Cell::new(part.remote()?), block.remote()?);
         let within = Cell::default();
         Ok(Far { rank, place: place as u32, lane, part, within, block, trays })

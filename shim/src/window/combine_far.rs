@@ -5,10 +5,9 @@ use core::ptr::NonNull;
 
 use bytemuck::{bytes_of, bytes_of_mut};
 use strait_core::hca::Remote;
-use strait_core::progress::Way;
+use strait_core::progress::Part as Buffer;
 use strait_core::reduce::{Integer, Op};
-use strait_core::rma::{Block, Change, SLOT, is_sum_of_words};
-use strait_core::sync::{Step, reached};
+use strait_core::rma::{Block, Change, Exchange, Locked, LockedTurn, Turn, is_sum_of_words};
 
 use super::far::Far;
 use super::part::Part;
@@ -35,20 +34,11 @@ impl Window<'_> {
     ) -> Result<T, Error> {
         let function = T::function(op).ok_or(WindowError::Operation { op, of: T::NAME })?;
         if is_sum_of_words::<T>(op) {
-            return self.change(far, there, Change::Add(word(operand))).map(number);
+            let change = Change::Add(word(operand));
+            return self.exchange(far, Exchange::once(there, change)).map(number);
         }
-        let mut expected = self.change(far, there, Change::Add(0))?;
-        loop {
-            let desired = word(function(number(expected), operand));
-            if desired == expected {
-                return Ok(number(expected));
-            }
-            let found = self.change(far, there, Change::Swap { expected, desired })?;
-            if found == expected {
-                return Ok(number(found));
-            }
-            expected = found;
-        }
+        let change = |old| word(function(number(old), operand));
+        self.exchange(far, Exchange::by(there, change)).map(number)
     }
 
     pub(super) fn compare_and_swap_far<T: Number + Integer>(
@@ -58,7 +48,21 @@ impl Window<'_> {
         new: T,
     ) -> Result<T, Error> {
         let change = Change::Swap { expected: word(compare), desired: word(new) };
-        self.change(far, there, change).map(number)
+        self.exchange(far, Exchange::once(there, change)).map(number)
+    }
+
+    /// Changes a word by atomics of the device, and gives what was there.
+    fn exchange<F: FnMut(u64) -> u64>(
+        &self,
+        far: &Far,
+        mut exchange: Exchange<F>,
+    ) -> Result<u64, Error> {
+        loop {
+            let turn = self.ask(far, |lane, device| exchange.step(lane, device))?;
+            if let Turn::Done(found) = turn {
+                return Ok(found);
+            }
+        }
     }
 
     /// The words with the locks of a part, where processors take them and this one reaches them.
@@ -82,49 +86,44 @@ impl Window<'_> {
         };
         // Accumulates of one origin are carried out in their order.
         self.await_all_errands(part)?;
-        let length = count * size_of::<T>();
+        let here = Buffer { base, length: count * size_of::<T>() };
         let lock = far.block.after(Block::stripe_offset(offset));
-        self.take_lock(far, lock)?;
-        reached(Step::AccumulateLocked);
-        // SAFETY: the scratch is a stripe long, and nobody else's; the numbers lie in the part, as the callers have seen to.
-        unsafe { self.move_registered(far, Way::Read, (base, key), offset, length) }?;
-        // SAFETY: the device is done with the scratch, which is aligned to a page; any bytes are good for numbers.
-        change(unsafe { NonNull::slice_from_raw_parts(base.cast(), count).as_mut() });
-        // SAFETY: as above. What is short has left the scratch when it is put.
-        unsafe {
-            match length {
-                ..=SLOT => self.copy_far(far, Way::Write, [(base, offset, length)]),
-                _ => self.move_registered(far, Way::Write, (base, key), offset, length),
-            }
-        }?;
-        reached(Step::AccumulateWritten);
-        self.give_lock(far, lock)
-    }
-
-    /// Takes the lock at `lock` for this rank, from a dead holder if need be.
-    fn take_lock(&self, far: &Far, lock: Remote) -> Result<(), Error> {
-        let desired = u64::from(self.world.rank()) + 1;
-        let mut expected = 0;
+        let there = far.part.get().after(offset);
+        let mut locked = Locked::new(self.world.rank(), lock, here, key, there);
+        let mut change = Some(change);
         loop {
-            let found = self.change(far, lock, Change::Swap { expected, desired })?;
-            if found == expected {
-                return Ok(());
+            // SAFETY: the scratch is a stripe long, and nobody else's; the numbers lie in the part, as the callers have seen to.
+            let turn = self.ask(far, |lane, device| unsafe { locked.step(lane, device) });
+            let turn = turn.inspect_err(|_| {
+                // The device may still be about the scratch.
+                self.world.with_network(|network| network.break_lane(far.lane));
+            })?;
+            match turn {
+                Turn::On => {}
+                Turn::Held(found) => {
+                    if self.is_nobodys(found) {
+                        locked.take_over(found);
+                    }
+                    // The holder may be waiting for what this rank has to do.
+                    self.world.poll()?;
+                    std::thread::yield_now();
+                }
+                Turn::Done(LockedTurn::Fetched) => {
+                    // SAFETY: the device is done with the scratch, which is aligned to a page; any bytes are good for numbers.
+                    let numbers =
+                        unsafe { NonNull::slice_from_raw_parts(base.cast(), count).as_mut() };
+                    change.take().into_iter().for_each(|change| change(numbers));
+                }
+                Turn::Done(LockedTurn::Asked) => return Ok(()),
             }
-            let holder = found.checked_sub(1).and_then(|rank| u32::try_from(rank).ok());
-            let is_dead = holder.is_none_or(|rank| {
-                rank >= self.world.size() || self.world.turn().gone(rank).is_some()
-            });
-            expected = if is_dead { found } else { 0 };
-            // The holder may be waiting for what this rank has to do.
-            self.world.poll()?;
-            std::thread::yield_now();
         }
     }
 
-    /// Gives the lock back, after what was written under it. It is not waited for.
-    fn give_lock(&self, far: &Far, lock: Remote) -> Result<(), Error> {
-        let change = Change::Swap { expected: u64::from(self.world.rank()) + 1, desired: 0 };
-        self.ask(far, |lane, device| lane.change(device, change, lock)).map(drop)
+    /// Whether a lock's word names a rank that is gone, or none.
+    fn is_nobodys(&self, found: u64) -> bool {
+        let holder = found.checked_sub(1).and_then(|rank| u32::try_from(rank).ok());
+        let is_gone = |rank| rank >= self.world.size() || self.world.turn().gone(rank).is_some();
+        holder.is_none_or(is_gone)
     }
 }
 

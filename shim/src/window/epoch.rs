@@ -188,8 +188,13 @@ impl Window<'_> {
             let part = &self.parts[target as usize];
             part.awaited.set(false);
             let number = epochs.pairs[target as usize].complete();
-            // A signal comes behind what the device does, not behind what the handler does.
-            let done = self.await_all_errands(part).and_then(|()| self.flush_blocks(part));
+            // A signal by the device comes behind what the device does; no signal comes behind what the handler does, and one by the
+            // processor not behind what the device does on the node.
+            let done = match part.block {
+                Some(_) => self.flush_far(part),
+                None => self.await_all_errands(part),
+            };
+            let done = done.and_then(|()| self.flush_blocks(part));
             let done = unless_gone(done);
             let said = self.signal(Signal::Completion, target, number);
             ended = ended.and(done).and(said);

@@ -1,17 +1,13 @@
 //! Accumulates that the target's handler carries out, as their origin sees them (`[OneSided04]` §3.3.2): the operands go there once,
 //! and nothing comes back but word that it is done.
 
-use core::ptr::NonNull;
-
-use strait_core::hca::{Hca, Piece};
-use strait_core::progress::Way;
-use strait_core::rma::{Deed, Errand, Lane, TRAY, TRAYS};
+use strait_core::rma::{Deed, Errand};
 use strait_core::sync::{Step, reached};
 
 use super::far::{Far, failed};
 use super::part::Part;
 use super::{AtomicityDomain, Window, WindowError};
-use crate::network::JobDevice;
+use crate::endpoint::{part_of, part_of_mut};
 use crate::{Error, Number};
 
 impl Window<'_> {
@@ -69,62 +65,48 @@ impl Window<'_> {
         let Some((far, beyond)) = part.far.as_ref().zip(self.own.beyond.as_ref()) else {
             return Err(WindowError::OtherNode { rank: part.rank }.into());
         };
-        let number = part.errands.get() + 1;
-        self.await_errands(part, number.saturating_sub(TRAYS as u64))?;
-        let slot = part.errands.get() as usize % TRAYS * TRAY;
-        let (images, key) = beyond.images(far.place as usize);
-        // SAFETY: there are so many trays.
-        let (image, there) = (unsafe { images.add(slot) }, far.trays.after(slot));
+        let mut errands = part.errands.get();
+        let done = self.block.acknowledgements(far.place);
+        self.await_handler(far, || errands.have_room(done))?;
+        self.ask(far, |lane, _| Ok(errands.have_image(lane)?.then_some(())))?;
         let count = if deed == Deed::Swap { 1 } else { operands.len() };
         let within = far.within.get();
         let errand = Errand { within, ..Errand::new::<T>(deed, offset, count, results.is_some()) };
-        let length = size_of_val(operands);
-        // SAFETY: nobody reaches this image before the errand is sent: the one before is acknowledged. The operands fit, since they lie in
-        // one stripe.
-        unsafe {
-            errand.write(image);
-            let from = NonNull::from(operands).cast::<u8>();
-            from.copy_to_nonoverlapping(Errand::operands(image), length);
-        }
-        let piece = Piece { base: image, length: Errand::filled(length) as u32, key };
-        self.ask(far, |lane, device: &mut JobDevice| {
-            // SAFETY: registered, and left alone until the errand is acknowledged.
-            let asked = unsafe { lane.transfer(device, Way::Write, piece, there) }?;
-            if asked.is_some() {
-                device.copied(length);
-            }
-            Ok(asked)
+        let (trays, operands) =
+            (beyond.trays_for(far), part_of(bytemuck::must_cast_slice(operands)));
+        // SAFETY: there are room and image, and images are reached here alone. The operands fit, since they lie in one stripe.
+        unsafe { errands.fill(&trays, &errand, operands) };
+        self.ask(far, |lane, device| {
+            // SAFETY: the images are registered as long as the lane is there.
+            let sent = unsafe { errands.send(lane, device, &trays, operands.length) }?;
+            Ok(sent.then_some(()))
         })?;
-        part.errands.set(number);
-        self.ask(far, Lane::wake)?;
+        part.errands.set(errands);
         reached(Step::ErrandSent);
         let Some(results) = results else { return Ok(()) };
-        self.await_errands(part, number)?;
-        // SAFETY: the target has written what was there to the image before it acknowledged, and the two are as long.
-        unsafe {
-            let length = size_of_val(results);
-            let into = NonNull::from(results).cast::<u8>();
-            Errand::operands(image).copy_to_nonoverlapping(into, length);
-        }
+        self.await_handler(far, || errands.are_done(done))?;
+        // SAFETY: there is a result for each number.
+        unsafe { errands.take(&trays, part_of_mut(bytemuck::must_cast_slice_mut(results))) };
         Ok(())
     }
 
     /// Waits until the target has carried out all errands.
     pub(super) fn await_all_errands(&self, part: &Part) -> Result<(), Error> {
-        self.await_errands(part, part.errands.get())
+        let errands = part.errands.get();
+        let Some(far) = part.far.as_ref().filter(|_| !errands.is_none()) else { return Ok(()) };
+        let done = self.block.acknowledgements(far.place);
+        self.await_handler(far, || errands.are_done(done))
     }
 
-    /// Waits until the target has carried out the first `number` errands.
-    fn await_errands(&self, part: &Part, number: u64) -> Result<(), Error> {
-        let Some(far) = part.far.as_ref().filter(|_| number > 0) else { return Ok(()) };
-        let done = self.block.acknowledgements(far.place);
-        if done.has_reached(number) {
+    /// Waits until the target has carried out enough.
+    fn await_handler(&self, far: &Far, is_enough: impl Fn() -> bool) -> Result<(), Error> {
+        if is_enough() {
             return Ok(());
         }
         let waited = self.world.wait_until(|| {
             // In this order: what the target did comes before its end.
             let lost = self.loss_of_handler(far);
-            if done.has_reached(number) { Some(Ok(())) } else { lost.map(Err) }
+            if is_enough() { Some(Ok(())) } else { lost.map(Err) }
         });
         waited.and_then(|waited| waited)
     }

@@ -7,9 +7,9 @@ use core::cell::Cell;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 
-use strait_core::hca::{Access, Piece, Region, Remote};
+use strait_core::hca::{Access, Region, Remote};
 use strait_core::progress::{Channel, Fault, Part as Buffer, Way};
-use strait_core::rma::{Change, Lane, LaneError, SLOT, SLOTS};
+use strait_core::rma::{Lane, LaneError, Moving, SLOT, SLOTS};
 
 use super::part::Part;
 use super::{Window, WindowError};
@@ -64,13 +64,6 @@ impl Window<'_> {
         let Some(far) = &part.far else { return Ok(()) };
         self.await_all_errands(part)?;
         self.ask(far, |lane, device| Ok(lane.is_flushed(device, far.block)?.then_some(())))
-    }
-
-    /// Changes 8 bytes by an atomic of the device, and gives what was there.
-    pub(super) fn change(&self, far: &Far, there: Remote, change: Change) -> Result<u64, Error> {
-        let number = self.ask(far, |lane, device| lane.change(device, change, there))?;
-        self.await_done(far, number)?;
-        self.ask(far, |lane, _| Ok(Some(lane.found(number))))
     }
 
     /// Writes a word of 8 bytes, after everything that was asked for before.
@@ -166,21 +159,10 @@ impl Window<'_> {
         offset: usize,
         length: usize,
     ) -> Result<u64, Error> {
-        let (mut done, mut last) = (0, 0);
-        while done < length {
-            // SAFETY: within the memory.
-            let base = unsafe { base.add(done) };
-            let there = far.part.get().after(offset + done);
-            let (number, bytes) = self.ask(far, |lane, device| {
-                let bytes = (length - done).min(lane.longest());
-                let piece = Piece { base, length: bytes as u32, key };
-                // SAFETY: by the contract.
-                let asked = unsafe { lane.transfer(device, way, piece, there) }?;
-                Ok(asked.map(|number| (number, bytes)))
-            })?;
-            (done, last) = (done + bytes, number);
-        }
-        Ok(last)
+        let there = far.part.get().after(offset);
+        let mut moving = Moving::new(way, Buffer { base, length }, key, there);
+        // SAFETY: by the contract.
+        self.ask(far, |lane, device| unsafe { moving.step(lane, device) })
     }
 
     /// Moves memory that the system does not register, through slots.

@@ -6,7 +6,7 @@ use std::io;
 
 use strait_core::lmt::Direction;
 use strait_core::progress::{Cursor, Fault, Way};
-use strait_core::rma::{self, Block, Shape};
+use strait_core::rma::{self, Block, Errands, Shape};
 
 use super::far::{Far, Stretch};
 use super::{Window, WindowError};
@@ -30,8 +30,8 @@ pub(super) struct Part {
     pub(super) block: Option<Block>,
     /// Where the device finds it, in a window that spans nodes.
     pub(super) far: Option<Far>,
-    /// Errands that this member has sent there.
-    pub(super) errands: Cell<u64>,
+    /// What this member has had done there.
+    pub(super) errands: Cell<Errands>,
     /// Whether what is done to it may be done after the call: by the device, or by messages.
     pub(super) completes_later: bool,
     /// Whether an access epoch was started whose post has not been seen, or whose lock is not had.

@@ -7,6 +7,7 @@
 mod model;
 mod phase;
 mod play;
+pub mod simulated;
 
 pub use model::{Did, is_possible};
 pub use play::run;

@@ -118,7 +118,7 @@ fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result
         let cut = load.length / 3;
         let parts = [IoSlice::new(&data[..cut]), IoSlice::new(&data[cut..])];
         let place = 8 * NUMBERS + rank as usize * room + load.offset;
-        for_blocks(load, |shape| window.put_vectored(&parts, load.target, place, shape))?;
+        with_shape(load, |shape| window.put_vectored(&parts, load.target, place, shape))?;
     }
     let mut got = Vec::new();
     for access in phase.accesses.iter().filter(|access| access.origin == rank) {
@@ -149,20 +149,20 @@ fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result
     Ok(got)
 }
 
-/// Calls `put` with the shape of the load.
-fn for_blocks<R>(load: &Load, put: impl FnOnce(Shape<'_>) -> R) -> R {
+/// Calls `with` with the shape of the load.
+pub(super) fn with_shape<R>(load: &Load, with: impl FnOnce(Shape<'_>) -> R) -> R {
     let Load { length, block, .. } = *load;
     if block == 0 || !length.is_multiple_of(block) {
-        return put(Shape::Contiguous { length });
+        return with(Shape::Contiguous { length });
     }
-    put(Shape::Strided { count: length / block, block, stride: 2 * block })
+    with(Shape::Strided { count: length / block, block, stride: 2 * block })
 }
 
 /// Every load has arrived in this rank's part.
 fn check_loads(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) {
     for load in phase.loads.iter().filter(|load| load.target == rank) {
         let place = 8 * NUMBERS + load.origin as usize * room + load.offset;
-        let runs: Vec<_> = for_blocks(load, |shape| shape.runs().collect());
+        let runs: Vec<_> = with_shape(load, |shape| shape.runs().collect());
         let mut found = Vec::new();
         for run in runs {
             let mut piece = vec![0_u8; run.length];
@@ -174,7 +174,7 @@ fn check_loads(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) {
 }
 
 /// Holds what all ranks said against what can be; `numbers` are those before, and then those after.
-fn judge(phase: &Phase, numbers: &mut [u64], said: &[Vec<u64>], about: &str) {
+pub(super) fn judge(phase: &Phase, numbers: &mut [u64], said: &[Vec<u64>], about: &str) {
     let mut given: Vec<_> = said.iter().map(|said| said[NUMBERS..].iter().copied()).collect();
     // By number: what each rank did to it.
     let mut did = vec![vec![Vec::new(); said.len()]; numbers.len()];

@@ -51,13 +51,17 @@ impl Regions {
         self.registered.len()
     }
 
-    /// Whether the device may use `piece` on this rank's behalf.
+    /// Whether the device may use `piece` on this rank's behalf. Nobody asks where no bytes are.
     pub(super) fn allows(&self, piece: &Piece, write: bool) -> bool {
-        self.registered.iter().any(|registered| {
-            registered.region.local_key == piece.key
-                && (registered.access.local_write || !write)
-                && registered.at(piece.base.addr().get() as u64, u64::from(piece.length)).is_some()
-        })
+        let mut registered = self.registered.iter();
+        piece.length == 0
+            || registered.any(|registered| {
+                registered.region.local_key == piece.key
+                    && (registered.access.local_write || !write)
+                    && registered
+                        .at(piece.base.addr().get() as u64, u64::from(piece.length))
+                        .is_some()
+            })
     }
 
     /// Where a peer's request for `length` bytes goes, if it may.

@@ -428,6 +428,8 @@ impl Lane {
         match unsafe { hca.post(self.connection, &request) } {
             Ok(()) => Ok(true),
             Err(PostError::Full) => Ok(false),
+            // Why, the completion of what has failed is going to say.
+            Err(PostError::Broken) if self.under_way() > 0 => Ok(false),
             Err(error) => Err(self.breaks(LaneError::Refused(error))),
         }
     }

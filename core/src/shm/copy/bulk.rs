@@ -1,12 +1,14 @@
 //! Copies of pages and more into memory that another core reads next.
 
-use super::copy_cached;
+use super::{copy_cached, copy_fetching};
 
 /// How a copy stores what it copies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stores {
     /// Into this core's cache. Fast where the cores share a cache.
     Cached,
+    /// Likewise, and the lines are asked for some way ahead: for a destination that is in no cache of this core.
+    Fetching,
     /// Round the caches, whole lines at a time: no line has to be fetched from the core that had it last. Fast where the
     /// cores are far from each other.
     NonTemporal,
@@ -22,6 +24,7 @@ pub unsafe fn copy_bulk(source: *const u8, destination: *mut u8, length: usize, 
     unsafe {
         match stores {
             Stores::Cached => copy_cached(source, destination, length),
+            Stores::Fetching => copy_fetching(source, destination, length),
             Stores::NonTemporal => stream(source, destination, length),
         }
     }
@@ -81,7 +84,7 @@ mod tests {
     #[test]
     fn every_length_at_every_alignment_is_copied_whole_and_nothing_beyond_it() {
         let source: [u8; 300] = core::array::from_fn(|at| (at * 7 + 1) as u8);
-        for stores in [Stores::Cached, Stores::NonTemporal] {
+        for stores in [Stores::Cached, Stores::Fetching, Stores::NonTemporal] {
             for (from, to) in [(0, 0), (1, 0), (0, 1), (3, 17), (16, 63)] {
                 // Every length takes Miri too long; each of the kernel's loops and rests is met all the same.
                 for length in (0..=220).step_by(if cfg!(miri) { 11 } else { 1 }) {

@@ -5,6 +5,7 @@ mod wide;
 
 pub use bulk::{Stores, copy_bulk};
 pub use wide::copy_cached;
+use wide::copy_fetching;
 
 /// Copies `length` bytes, at most 48, without a loop or a call: overlapping loads and stores of a fixed size.
 ///

@@ -4,10 +4,15 @@
 //! slower than loads and stores when the two addresses are a few bytes apart but for whole pages, as those of a user's buffer
 //! and a page of the segment often are.
 
-use crate::sync::has_avx;
+use crate::sync::{CACHE_LINE, has_avx, prefetch_to_write};
 
 /// Least bytes of a copy by wide registers. Shorter ones `memcpy` makes the same way itself.
 const WIDE_LEAST: usize = 2048;
+
+/// How far ahead of its stores [`copy_fetching`] asks for lines, bytes. Measured, messages of 1 MiB through the copy ring
+/// between near cores into memory that is in no cache, GB/s: not at all 24.9, 512 bytes ahead 22.1, 1 KiB 20.8, 2 KiB 31.1,
+/// 4 KiB 23.7.
+const AHEAD: usize = 2048;
 
 /// Copies `length` bytes through the cache.
 ///
@@ -18,7 +23,24 @@ const WIDE_LEAST: usize = 2048;
 pub unsafe fn copy_cached(source: *const u8, destination: *mut u8, length: usize) {
     if length >= WIDE_LEAST && has_avx() {
         // SAFETY: by the contract, and there are such registers.
-        unsafe { copy_vectors(source, destination, length) };
+        unsafe { copy_vectors::<0>(source, destination, length) };
+    } else {
+        // SAFETY: by the contract.
+        unsafe { source.copy_to(destination, length) };
+    }
+}
+
+/// As [`copy_cached`], for a destination that is in no cache of this core: the processor fetches by itself what is read, and
+/// stops at the end of each page, but what is written it fetches too late.
+///
+/// # Safety
+///
+/// As for [`copy_cached`].
+#[inline(always)]
+pub(super) unsafe fn copy_fetching(source: *const u8, destination: *mut u8, length: usize) {
+    if length >= WIDE_LEAST && has_avx() {
+        // SAFETY: by the contract, and there are such registers.
+        unsafe { copy_vectors::<AHEAD>(source, destination, length) };
     } else {
         // SAFETY: by the contract.
         unsafe { source.copy_to(destination, length) };
@@ -27,10 +49,11 @@ pub unsafe fn copy_cached(source: *const u8, destination: *mut u8, length: usize
 
 /// # Safety
 ///
-/// As for [`copy_cached`]; `length` is at least [`WIDE_LEAST`], and [`has_avx`].
+/// As for [`copy_cached`]; `length` is at least [`WIDE_LEAST`], and [`has_avx`]. With `AHEAD`, the lines so many bytes ahead are
+/// asked for, which may be beyond the end: there the next piece belongs, most of the time.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 #[target_feature(enable = "avx")]
-unsafe fn copy_vectors(source: *const u8, destination: *mut u8, length: usize) {
+unsafe fn copy_vectors<const AHEAD: usize>(source: *const u8, destination: *mut u8, length: usize) {
     use core::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_storeu_si256};
 
     /// Vectors of a turn of the loop: two lines.
@@ -43,6 +66,11 @@ unsafe fn copy_vectors(source: *const u8, destination: *mut u8, length: usize) {
         unsafe {
             let from = source.add(at).cast::<__m256i>();
             let to = destination.add(at).cast::<__m256i>();
+            if AHEAD > 0 {
+                for line in (0..BYTES).step_by(CACHE_LINE) {
+                    prefetch_to_write(to.cast::<u8>().wrapping_add(AHEAD + line));
+                }
+            }
             // All loads come before the stores: more lines are on their way at a time.
             let vectors: [__m256i; VECTORS] =
                 core::array::from_fn(|number| _mm256_loadu_si256(from.add(number)));
@@ -66,7 +94,7 @@ unsafe fn copy_vectors(source: *const u8, destination: *mut u8, length: usize) {
 ///
 /// As for [`copy_cached`].
 #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
-unsafe fn copy_vectors(source: *const u8, destination: *mut u8, length: usize) {
+unsafe fn copy_vectors<const AHEAD: usize>(source: *const u8, destination: *mut u8, length: usize) {
     // SAFETY: by the contract.
     unsafe { source.copy_to(destination, length) };
 }

@@ -2,7 +2,7 @@
 
 use super::{Body, Kept, Lane, Op, Traffic};
 use crate::abi::{CqEntry, flag};
-use crate::wire::{Away, HAS_DATA, Head, Kind};
+use crate::wire::{Away, HAS_DATA, Head, Kind, Numbered, WANTS_ACK};
 
 impl Traffic {
     /// Deals with a head and what stands behind it. What no provider sends is dropped.
@@ -19,28 +19,29 @@ impl Traffic {
 
     #[inline(always)]
     fn arrive_inline(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
-        if self.meet_first(lane, (source, flags, head), body) {
+        let told = flags & WANTS_ACK != 0;
+        if !told && self.meet_first(lane, (source, flags, head), body) {
             return;
         }
         self.arrive_further(lane, source, flags, head, body);
     }
 
-    /// As [`Traffic::arrive_inline`], where the first receive does not accept the message or is no simple one.
+    /// As [`Traffic::arrive_inline`], where the first receive does not accept the message or is no simple one, or the delivery is told.
     #[inline(never)]
     fn arrive_further(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
+        let numbered =
+            if flags & WANTS_ACK == 0 { Some((0, body)) } else { Numbered::number(body) };
+        let Some((number, body)) = numbered else { return };
         match self.lanes[lane as usize].take_posted(source, head.tag) {
             Some((seat, receive)) => {
-                self.meet(lane, seat, receive, (source, flags, head), body);
+                self.meet(lane, seat, receive, (source, flags, head), (number, body));
             }
-            None => self.keep(lane, source, flags, head, body),
+            None => {
+                self.port.hold(source, body.len());
+                let kept = Kept { data: head.data, flags, body: Body::Here(number, body.into()) };
+                self.lanes[lane as usize].keep(source, head.tag, kept);
+            }
         }
-    }
-
-    #[inline(never)]
-    fn keep(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
-        self.port.hold(source, body.len());
-        let kept = Kept { data: head.data, flags, body: Body::Here(body.into()) };
-        self.lanes[lane as usize].keep(source, head.tag, kept);
     }
 
     #[inline(never)]

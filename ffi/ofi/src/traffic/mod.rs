@@ -112,7 +112,8 @@ pub(crate) struct Kept {
 
 #[derive(Debug)]
 enum Body {
-    Here(Box<[u8]>),
+    /// With the number by which its delivery is told.
+    Here(u32, Box<[u8]>),
     Away(Away),
 }
 

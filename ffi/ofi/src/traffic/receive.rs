@@ -102,9 +102,9 @@ impl Traffic {
         let Waiting { source, tag, message: Kept { data, flags, body } } = waiting;
         let head = Head { tag, data };
         match body {
-            Body::Here(bytes) => {
+            Body::Here(number, bytes) => {
                 self.port.let_go(source, bytes.len());
-                self.meet(lane, seat, receive, (source, flags, head), &bytes);
+                self.meet(lane, seat, receive, (source, flags, head), (number, &bytes));
             }
             Body::Away(away) => {
                 self.fetch(lane, seat, receive, (source, flags, head), away);
@@ -142,17 +142,19 @@ impl Traffic {
         seat: Seat,
         receive: Receive,
         (source, flags, head): (u32, u32, Head),
-        bytes: &[u8],
+        (number, bytes): (u32, &[u8]),
     ) {
         let capacity = receive.buffer.length();
         // SAFETY: by the contract of `receive`.
         unsafe { receive.buffer.fill(bytes) };
-        if receive.multi.is_none() && bytes.len() <= capacity {
+        let told = flags & WANTS_ACK != 0;
+        if receive.multi.is_none() && bytes.len() <= capacity && !told {
             let entry = entry(lane, &receive, (flags, head), bytes.len());
             self.out.complete(Op::Recv, entry, receive.quiet, source);
             return;
         }
-        let (receipt, _) = self.part(lane, seat, receive, (source, flags, head), bytes.len(), 0);
+        let met = (source, flags, head);
+        let (receipt, _) = self.part(lane, seat, receive, met, bytes.len(), number);
         self.received(receipt, None);
     }
 
@@ -307,7 +309,7 @@ impl Traffic {
         };
         let Kept { data, flags, body } = &waiting.message;
         let len = match body {
-            Body::Here(bytes) => bytes.len(),
+            Body::Here(_, bytes) => bytes.len(),
             Body::Away(away) => away.length,
         };
         let flags = entry_flags(lane, *flags);
@@ -350,15 +352,21 @@ impl Traffic {
 
     fn discard(&mut self, source: u32, message: Kept) {
         let number = match message.body {
-            Body::Here(bytes) => return self.port.let_go(source, bytes.len()),
-            Body::Away(away) => away.number,
+            Body::Here(number, bytes) => {
+                self.port.let_go(source, bytes.len());
+                number
+            }
+            Body::Away(away) => {
+                let nowhere = Part { base: ptr::NonNull::dangling(), length: 0 };
+                // SAFETY: no byte is written.
+                let dropped =
+                    unsafe { self.fetch_into(source, away.number, Cursor::contiguous(nowhere)) };
+                if let Ok(id) = dropped {
+                    self.pending.push((id, Pending::Drop));
+                }
+                away.number
+            }
         };
-        let nowhere = Part { base: ptr::NonNull::dangling(), length: 0 };
-        // SAFETY: no byte is written.
-        let received = unsafe { self.fetch_into(source, number, Cursor::contiguous(nowhere)) };
-        if let Ok(id) = received {
-            self.pending.push((id, Pending::Drop));
-        }
         if message.flags & WANTS_ACK != 0 {
             let head = Head { tag: u64::from(number), data: 0 };
             let _ = self.tell(source, Kind::Delivered.key(0), head, &[]);

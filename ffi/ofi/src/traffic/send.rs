@@ -10,7 +10,7 @@ use strait_core::wire::Key;
 use super::{LINE, Lane, Op, Pending, Traffic, errno_of};
 use crate::abi::{CqEntry, Ssize, errno, flag};
 use crate::buffer::Buffer;
-use crate::wire::{Away, DATA, HAS_DATA, Head, INLINE_MAX, IOV_MAX, Kind, WANTS_ACK};
+use crate::wire::{Away, DATA, HAS_DATA, Head, INLINE_MAX, IOV_MAX, Kind, Numbered, WANTS_ACK};
 
 /// Longest message that is put together with its head before it goes, bytes; a longer one is sent in parts.
 const TOGETHER: usize = 1024;
@@ -113,9 +113,15 @@ impl Traffic {
             return -(errno::EAGAIN as Ssize);
         }
         let length = buffer.length();
-        if length > INLINE_MAX || how.delivery || self.port.is_told_to_keep(how.rank) {
+        if length > INLINE_MAX || self.port.is_told_to_keep(how.rank) {
             // SAFETY: by the contract.
             return unsafe { self.send_away(how, buffer, length) };
+        }
+        if how.delivery {
+            // SAFETY: by the contract.
+            let sent = length <= TOGETHER && unsafe { self.send_numbered(how, &buffer, length) };
+            // SAFETY: by the contract.
+            return if sent { 0 } else { unsafe { self.send_away(how, buffer, length) } };
         }
         if length <= TOGETHER {
             let mut whole = [0; Head::BYTES + TOGETHER];
@@ -133,6 +139,33 @@ impl Traffic {
         }
         // SAFETY: by the contract.
         unsafe { self.send_parts(how, &buffer) }
+    }
+
+    /// Sends head, number and data together, of a message whose delivery will be told. False: nothing was sent.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Traffic::send`]; there are at most [`TOGETHER`] bytes.
+    unsafe fn send_numbered(&mut self, how: How, buffer: &Buffer, length: usize) -> bool {
+        let number = self.next_number();
+        let mut whole = [0; Numbered::BYTES + TOGETHER];
+        let (front, body) = whole.split_at_mut(Numbered::BYTES);
+        if let Some(front) = front.first_chunk_mut() {
+            Numbered { head: how.head(), number }.write(front);
+        }
+        // SAFETY: by the contract; there is room.
+        unsafe { buffer.copy_to(body.as_mut_ptr()) };
+        let key = how.lane.inline().key(how.flags() | WANTS_ACK);
+        let bytes = &whole[..Numbered::BYTES + length];
+        let sent = if bytes.len() <= LINE {
+            self.port.send_short(how.rank, key, bytes)
+        } else {
+            self.port.send_medium(how.rank, key, bytes)
+        };
+        if sent {
+            self.undelivered.insert((how.rank, u64::from(number)), how);
+        }
+        sent
     }
 
     /// Sends head and data as one message of several parts.

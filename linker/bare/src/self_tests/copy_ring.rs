@@ -41,7 +41,13 @@ pub(super) fn copy_ring(party: &Party) -> Result<(), Flaw> {
 }
 
 fn chunk(number: u64, granules: u32) -> RingChunk {
-    RingChunk { handle: 1, generation: 2, offset: number, length: granules * GRANULE as u32 }
+    RingChunk {
+        handle: 1,
+        generation: 2,
+        offset: number,
+        length: granules * GRANULE as u32,
+        streamed: false,
+    }
 }
 
 /// Every word of these granules.

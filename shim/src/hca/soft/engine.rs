@@ -13,6 +13,9 @@ use crate::topology::{allowed_cpu_count, unbind};
 /// the processor it would take them milliseconds to give it back, so there the thread sleeps, and only the last half it is awake.
 const SHORT: Duration = Duration::from_micros(60);
 
+/// Time between two looks at the queues while the thread stays awake: new requests may be due before those that it knows.
+const GLANCE: Duration = Duration::from_micros(1);
+
 /// How long the thread wants a processor at a time: the least that kernels grant.
 const TURN: Duration = Duration::from_micros(100);
 
@@ -75,9 +78,7 @@ impl Shared {
             };
             if is_short && crowded {
                 // Whoever has our processor next may keep it for milliseconds.
-                drop(device);
-                core::hint::spin_loop();
-                device = self.device();
+                device = self.linger(device, pause.unwrap_or_default().min(GLANCE));
             } else if is_short {
                 device = self.give_way(device);
             } else {
@@ -87,6 +88,20 @@ impl Shared {
                 device.asleep = false;
             }
         }
+    }
+
+    /// Keeps the processor, and not the lock: an owner that finds that taken again and again would sleep for it.
+    fn linger<'a>(
+        &'a self,
+        device: MutexGuard<'a, Device>,
+        pause: Duration,
+    ) -> MutexGuard<'a, Device> {
+        drop(device);
+        let begin = Instant::now();
+        while begin.elapsed() < pause {
+            core::hint::spin_loop();
+        }
+        self.device()
     }
 
     fn give_way<'a>(&'a self, device: MutexGuard<'a, Device>) -> MutexGuard<'a, Device> {

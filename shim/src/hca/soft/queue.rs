@@ -52,6 +52,8 @@ pub(super) struct Link {
     works: VecDeque<Posted>,
     /// The number of the oldest of `works`.
     first: u64,
+    /// When the last of its bytes leave that are to be written.
+    written: Option<Instant>,
     /// Posted, and not yet known by the embedder to be done.
     outstanding: u32,
     /// Done without a report since the last report.
@@ -126,6 +128,7 @@ impl Link {
             broken: false,
             works: VecDeque::new(),
             first: 0,
+            written: None,
             outstanding: 0,
             unreported: 0,
         }
@@ -227,9 +230,14 @@ impl Queues {
                     }
                     fetching += u32::from(fetches);
                     let wire_free = &mut self.wires_free[usize::from(fetches)];
-                    let on_wire = wire_free.map_or(now, |free| free.max(now));
+                    // What is read is what was written before.
+                    let before = if fetches { link.written } else { None };
+                    let on_wire = now.max(wire_free.unwrap_or(now)).max(before.unwrap_or(now));
                     let off_wire = on_wire + self.model.on_wire(posted.work.length);
                     *wire_free = Some(off_wire);
+                    if !fetches {
+                        link.written = Some(off_wire);
+                    }
                     let due = off_wire + self.model.latency(fetches);
                     let takes = self.pace.of(posted.work.length);
                     let begins = due.checked_sub(takes).map_or(now, |begins| begins.max(now));

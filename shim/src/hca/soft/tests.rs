@@ -47,6 +47,24 @@ fn an_address_of_another_fabric_is_refused() {
 }
 
 #[test]
+fn devices_of_no_job_find_each_other_by_address_or_number() {
+    let alone = || SoftHca::alone(Mode::Inline).unwrap();
+    let [mut a, mut b] = [alone(), alone()];
+    let (here, to_a) = a.open(0).unwrap();
+    let (there, to_b) = b.open(0).unwrap();
+    assert_eq!(a.connect(here, &to_b), Ok(Readiness::Pending));
+    assert_eq!(b.connect(there, &to_a), Ok(Readiness::Ready));
+    assert_eq!(a.connect(here, &to_b), Ok(Readiness::Ready));
+    let knows = |rank| a.shared.fabric.liveness(rank).is_some();
+    let unmet = alone();
+    assert!(knows(unmet.rank()), "it may hold a lock that we wait for");
+    let gone = alone().rank();
+    assert!(!knows(gone));
+    let job = Fabric::attach(&Fabric::create(1).unwrap()).unwrap();
+    assert!(job.liveness(unmet.rank()).is_none(), "a job's devices meet nobody");
+}
+
+#[test]
 fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
     use std::process::{Command, Stdio};
 

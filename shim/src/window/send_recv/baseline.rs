@@ -86,6 +86,11 @@ pub(super) struct Baseline {
     pub(super) block: Block,
     /// By place.
     pub(super) peers: Box<[Peer]>,
+    /// The places of those for whom records are to leave now; or once this rank waits for anything.
+    pressing: Vec<u32>,
+    wanted: Vec<u32>,
+    /// The places of those from whom something has come that is not carried out.
+    pub(super) coming: Vec<u32>,
 }
 
 /// What one member has with another.
@@ -94,9 +99,7 @@ pub(super) struct Peer {
     /// Records for it.
     pub(super) batch: Vec<u8>,
     /// They are to leave.
-    pub(super) pressing: bool,
-    /// They are to leave when this rank waits for anything.
-    wanted: bool,
+    pressing: bool,
     /// Something was asked of it since it was last asked whether all is done.
     unflushed: bool,
     /// How many times it was asked, and has answered.
@@ -127,7 +130,11 @@ impl Baselines {
         block: Block,
     ) {
         let peers = ranks.iter().map(|_| Peer::default()).collect();
-        self.all.push(Baseline { window, ranks: ranks.into(), windows, part, block, peers });
+        let (pressing, wanted, coming) = Default::default();
+        let ranks = ranks.into();
+        let open =
+            Baseline { window, ranks, windows, part, block, peers, pressing, wanted, coming };
+        self.all.push(open);
     }
 
     pub(super) fn close(&mut self, window: u32) {
@@ -140,16 +147,16 @@ impl Baselines {
         !self.all.is_empty() || !self.leaving.is_empty()
     }
 
-    fn peer(&mut self, window: u32, place: u32) -> Option<&mut Peer> {
-        let open = self.all.iter_mut().find(|open| open.window == window);
-        open.map(|open| &mut open.peers[place as usize])
+    fn window(&mut self, window: u32) -> Option<&mut Baseline> {
+        self.all.iter_mut().find(|open| open.window == window)
     }
 
     /// Packs a record and what is behind it for the member in `place`. False: not now, since there is enough for it.
     pub(super) fn pack(&mut self, window: u32, place: u32, record: Record, data: &[u8]) -> bool {
-        let Some(peer) = self.peer(window, place) else { return true };
+        let Some(open) = self.window(window) else { return true };
+        let peer = &mut open.peers[place as usize];
         if peer.batch.len() >= ENOUGH {
-            peer.pressing = true;
+            open.press(place);
             return false;
         }
         peer.batch.extend_from_slice(&record.bytes());
@@ -179,36 +186,41 @@ impl Baselines {
 
     /// Has the records for the member in `place` leave.
     pub(super) fn press(&mut self, window: u32, place: u32) {
-        if let Some(peer) = self.peer(window, place) {
-            peer.pressing = true;
+        if let Some(open) = self.window(window) {
+            open.press(place);
         }
     }
 
     /// Has them leave as soon as this rank waits for anything: for what they ask for, maybe.
     pub(super) fn want(&mut self, window: u32, place: u32) {
-        if let Some(peer) = self.peer(window, place) {
-            peer.wanted = true;
+        if let Some(open) = self.window(window)
+            && !open.wanted.contains(&place)
+        {
+            open.wanted.push(place);
         }
     }
 
     /// This rank waits.
     #[inline(always)]
     pub(crate) fn hurry(&mut self) {
-        for peer in self.all.iter_mut().flat_map(|open| &mut open.peers) {
-            peer.pressing |= peer.wanted;
+        for open in &mut self.all {
+            while let Some(place) = open.wanted.pop() {
+                open.press(place);
+            }
         }
     }
 
     /// Asks the member in `place` to say when all is done that was asked of it, and says whether it has said so.
     pub(super) fn is_flushed(&mut self, window: u32, place: u32) -> bool {
-        let Some(peer) = self.peer(window, place) else { return true };
-        if core::mem::take(&mut peer.unflushed) {
-            peer.flushes += 1;
-            let record = Record::Flush { number: peer.flushes };
-            peer.batch.extend_from_slice(&record.bytes());
-            peer.pressing = true;
+        let Some(open) = self.window(window) else { return true };
+        let peer = &mut open.peers[place as usize];
+        if !core::mem::take(&mut peer.unflushed) {
+            return peer.flushed == peer.flushes;
         }
-        peer.flushed == peer.flushes
+        peer.flushes += 1;
+        let record = Record::Flush { number: peer.flushes };
+        open.say(place, record);
+        false
     }
 
     /// Whether nothing of a window is under way here.
@@ -234,7 +246,7 @@ impl Baselines {
         self.leaving.retain(|it| motor.engine.test(it.send).is_none());
         for open in &mut self.all {
             moved |= open.hear(motor)?;
-            for place in 0..open.peers.len() {
+            for place in core::mem::take(&mut open.coming) {
                 moved |= open.carry_out(place, motor, &mut self.outbox)?;
             }
             open.fill(&mut self.outbox.0, &self.leaving);
@@ -275,20 +287,36 @@ impl Drop for Baselines {
 }
 
 impl Baseline {
+    /// Has the records for the member in `place` leave.
+    fn press(&mut self, place: u32) {
+        if !core::mem::replace(&mut self.peers[place as usize].pressing, true) {
+            self.pressing.push(place);
+        }
+    }
+
+    /// Says something to the member in `place` that is to leave now.
+    pub(super) fn say(&mut self, place: u32, record: Record) {
+        self.peers[place as usize].batch.extend_from_slice(&record.bytes());
+        self.press(place);
+    }
+
     /// Puts the records that are to leave into the outbox.
     fn fill(&mut self, outbox: &mut VecDeque<(Rank, u32, Vec<u8>)>, leaving: &[Leaving]) {
-        for ((peer, &to), &window) in self.peers.iter_mut().zip(&self.ranks).zip(&self.windows) {
-            let context = records_of(window);
+        let Self { pressing, peers, ranks, windows, .. } = self;
+        pressing.retain(|&place| {
+            let (peer, to) = (&mut peers[place as usize], ranks[place as usize]);
+            let context = records_of(windows[place as usize]);
             let is_of = |it: &&Leaving| (it.to, it.context) == (to, context);
-            if !peer.pressing || leaving.iter().filter(is_of).count() >= UNDER_WAY {
-                continue;
+            if leaving.iter().filter(is_of).count() >= UNDER_WAY {
+                return true;
             }
-            (peer.pressing, peer.wanted) = (false, false);
+            peer.pressing = false;
             let batch = core::mem::take(&mut peer.batch);
             if !batch.is_empty() {
                 outbox.push_back((to, context, batch));
             }
-        }
+            false
+        });
     }
 }
 

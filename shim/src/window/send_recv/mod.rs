@@ -268,7 +268,6 @@ impl Window<'_> {
     }
 
     /// Receives an answer, in as many messages as it was carried out in.
-
     fn receive_answer(&self, place: u32, answer: u32, into: &mut [u8]) -> Result<(), Error> {
         let endpoint = Endpoint::new(self.world, message_of(answer));
         let mut done = 0;

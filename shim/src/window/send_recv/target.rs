@@ -50,6 +50,9 @@ impl Baseline {
             };
             let arriving = Arriving { message, receive, at: 0, apart: None };
             self.peers[place].arriving.push_back(arriving);
+            if !self.coming.contains(&(place as u32)) {
+                self.coming.push(place as u32);
+            }
         }
         Ok(moved)
     }
@@ -57,17 +60,18 @@ impl Baseline {
     /// Carries out what has come from the member in `place`.
     pub(super) fn carry_out(
         &mut self,
-        place: usize,
+        at: u32,
         motor: &mut Motor<'_>,
         outbox: &mut Outbox,
     ) -> Result<bool, ProgressError> {
-        let mut moved = false;
+        let (mut moved, place) = (false, at as usize);
         while let Some(mut arriving) = self.peers[place].arriving.pop_front() {
             let before = arriving.at;
             let stage = self.go_on(place, &mut arriving, motor, outbox);
             moved |= arriving.at > before;
             if let Stage::Waits = stage? {
                 self.peers[place].arriving.push_front(arriving);
+                self.coming.push(at);
                 break;
             }
         }
@@ -172,11 +176,7 @@ impl Baseline {
                 let found = unsafe { record.swap(self.part) };
                 answer(message, &found.to_le_bytes());
             }
-            Record::Flush { number } => {
-                let peer = &mut self.peers[place];
-                peer.batch.extend_from_slice(&Record::Flushed { number }.bytes());
-                peer.pressing = true;
-            }
+            Record::Flush { number } => self.say(from, Record::Flushed { number }),
             Record::Flushed { number } => self.peers[place].flushed = number,
             Record::Posted { number } => self.block.posts(from).raise(number),
             Record::Completed { number } => self.block.completions(from).raise(number),

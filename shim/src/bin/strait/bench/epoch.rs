@@ -13,6 +13,9 @@ use super::stage::Stage;
 use super::stats;
 use super::window::{BURST, Verb, tell, window};
 
+/// Bytes that an allocator maps.
+const MAPPED: usize = 256 << 10;
+
 /// What happens in each epoch.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
@@ -52,7 +55,9 @@ struct Epochs<'a> {
 impl<'a> Epochs<'a> {
     fn new(stage: &Stage<'a>, processor: Processor, window: &'a Window<'a>, plan: Plan) -> Self {
         let (endpoint, partner) = (stage.endpoint, stage.partner);
-        let buffers = vec![vec![1_u64; plan.bytes.div_ceil(8)]; plan.count];
+        // Mapped for themselves, and not in the heap: of those registrations stay, and so it is with a program's arrays.
+        let words = plan.bytes.div_ceil(8).max(MAPPED / 8);
+        let buffers = vec![vec![1_u64; words]; plan.count];
         Self { plan, processor, endpoint, window, partner, buffers, own_up_to: None }
     }
 
@@ -79,6 +84,14 @@ impl<'a> Epochs<'a> {
 }
 
 impl Batch for Epochs<'_> {
+    fn least(&self) -> u64 {
+        match self.plan.count * self.plan.bytes {
+            bytes if bytes <= 256 << 10 => 16,
+            bytes if bytes <= 1 << 20 => 4,
+            _ => 1,
+        }
+    }
+
     fn lead(&mut self, rounds: u64) -> Result<(), strait::Error> {
         for _ in 0..rounds {
             self.origin()?;

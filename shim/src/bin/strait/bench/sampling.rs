@@ -21,6 +21,11 @@ const WARM_UP: u32 = 10;
 
 /// Something that can be repeated, by a leader and a follower at once.
 pub(crate) trait Batch {
+    /// Rounds of a sample, at least. The first is not as the others are, where it begins with a wait for who was told to begin later.
+    fn least(&self) -> u64 {
+        1
+    }
+
     /// Gets ready for a sample: what is sent carries the pattern of `seed`. Not timed.
     fn prepare(&mut self, _seed: u64) {}
 
@@ -101,13 +106,16 @@ struct Both<'a> {
 impl Both<'_> {
     fn lead(&mut self, effort: Effort) -> Result<Vec<Sample>, Box<dyn Error>> {
         let deadline = Instant::now() + effort.limit;
-        let bare_rounds = match self.bare {
-            Some(_) => self.calibrate(deadline, |both, rounds| Ok(both.sample(rounds, 0)?.0))?,
+        let bare_rounds = match &self.bare {
+            Some(bare) => self
+                .calibrate(bare.least(), deadline, |both, rounds| Ok(both.sample(rounds, 0)?.0))?,
             None => 0,
         };
         let rounds = match effort.rounds {
             Some(rounds) => rounds,
-            None => self.calibrate(deadline, |both, rounds| Ok(both.sample(0, rounds)?.1))?,
+            None => self.calibrate(self.work.least(), deadline, |both, rounds| {
+                Ok(both.sample(0, rounds)?.1)
+            })?,
         };
         for _ in (0..WARM_UP).take_while(|_| Instant::now() < deadline) {
             self.sample(bare_rounds, rounds)?;
@@ -161,9 +169,10 @@ impl Both<'_> {
         Ok((middle - start, end - middle))
     }
 
-    /// The number of rounds that take [`TARGET`].
+    /// The number of rounds that take [`TARGET`]; `least` at least.
     fn calibrate(
         &mut self,
+        least: u64,
         deadline: Instant,
         mut once: impl FnMut(&mut Self, u64) -> Result<Duration, Box<dyn Error>>,
     ) -> Result<u64, Box<dyn Error>> {
@@ -171,7 +180,7 @@ impl Both<'_> {
         for _ in (0..WARM_UP).take_while(|_| Instant::now() < deadline) {
             once(self, 1)?;
         }
-        let mut rounds = 1;
+        let mut rounds = least;
         // Doubling ends: every round takes some time.
         while once(self, rounds)? < TARGET {
             rounds *= 2;
