@@ -96,7 +96,7 @@ fn who_left_before_it_was_met_sends_nothing() {
     Ranks::new(2, "who_left_before_it_was_met_sends_nothing").on_nodes(2).run(|world| {
         if world.rank() == 0 {
             let error = world.endpoint().recv(&mut [0_u8], 1, 1).unwrap_err();
-            assert!(matches!(error, Error::Fault(_)), "{error}");
+            assert!(matches!(error, Error::Fault(Fault::PeerFinished { rank: 1 })), "{error}");
         }
         world.finalize().unwrap();
     });

@@ -41,6 +41,7 @@ const JOBS: &str = "
         what_is_asked_for_is_cut_or_empty'
     [ $(/user/rendezvous --list --exact $tests | grep -c ': test') = $(echo $tests | wc -w) ] || exit 97
     /user/rendezvous --test-threads=1 --exact $tests || exit
+    /user/first --test-threads=1 || exit
     tests=other_nodes_are_reached_through_the_device_of_the_job
     [ $(/user/window --list --exact $tests | grep -c ': test') = 1 ] || exit 97
     /user/window --exact $tests || exit
@@ -76,6 +77,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
         ("network", program(shell, "test -p strait-tests --test network --no-run")?),
         ("rendezvous", program(shell, "test -p strait-tests --test rendezvous_nodes --no-run")?),
+        ("first", program(shell, "test -p strait-tests --test first_use --no-run")?),
         ("window", program(shell, "test -p strait-tests --test window --no-run")?),
         ("handed", program(shell, "test -p strait-tests --test handed_over --no-run")?),
         ("locks", program(shell, "test -p strait-tests --test window_locks --no-run")?),
