@@ -216,7 +216,7 @@ impl<H: Hca> Network<H> {
     /// Lets in who calls.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_at_door(&mut self) {
+    pub(crate) fn look_at_door(&mut self) {
         if self.others.door.is_called() {
             while let Some(hello) = self.others.door.next() {
                 self.welcome(hello);

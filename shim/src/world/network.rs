@@ -151,7 +151,11 @@ impl World {
 
     /// Says to all peers on other nodes that this rank leaves, and waits until they know or are gone.
     pub(super) fn leave_network(&self) -> Result<(), Error> {
-        let unmet = self.with_network(|network| network.unmet());
+        let unmet = self.with_network(|network| {
+            // Who has called, though it was not looked at, is to hear that we leave.
+            network.look_at_door();
+            network.unmet()
+        });
         if let Some(unmet) = unmet {
             for rank in unmet {
                 self.turn().peer_gone(rank, Gone::Finished)?;
