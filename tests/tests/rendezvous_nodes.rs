@@ -1,5 +1,5 @@
 //! Receivers that come first ask for large messages (`[SpecRndv09]`), between ranks of several nodes. The device is that of
-//! `STRAIT_HCA` where a test does not name one: `cargo xtask vm` runs them over RDMA devices, too.
+//! `STRAIT_HCA` where a test does not name one.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

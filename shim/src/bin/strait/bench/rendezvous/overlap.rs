@@ -16,7 +16,7 @@ use super::message::{Message, Passed, Roles};
 use super::setting;
 
 /// The amounts of computation, in parts of the message's own time. The first is none.
-pub(super) const RUNGS: [f64; 6] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0];
+pub(super) const RUNGS: [f64; 7] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
 
 /// Number of measurements of one size.
 pub(super) const STEPS: usize = Roles::ALL.len();
