@@ -47,7 +47,9 @@ impl Error {
     #[must_use]
     pub const fn gone_peer(&self) -> Option<u32> {
         match self {
-            Self::Fault(Fault::PeerFailed { rank } | Fault::PeerFinished { rank }) => Some(*rank),
+            Self::Fault(Fault::PeerFailed { rank, .. } | Fault::PeerFinished { rank }) => {
+                Some(*rank)
+            }
             _ => None,
         }
     }

@@ -58,7 +58,9 @@ pub use request::{Request, Scope, wait_all, wait_any};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::lock::{LockType, Mode as LockMode};
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
-pub use strait_core::progress::{Fault, Held, Part, Rtrs, SentShort, StartError, Status, Tuning};
+pub use strait_core::progress::{
+    Fault, Held, Part, Rtrs, SentShort, Sign, StartError, Status, Tuning,
+};
 pub use strait_core::reduce::{Integer, Op};
 pub use strait_core::regcache::Counts as Registrations;
 pub use strait_core::rma::{Run, Shape};

@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 use strait_core::layout::{CellIndex, Config, DESCRIPTORS_PER_RANK, Header, Plan, Segment};
 use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG};
-use strait_core::progress::{Cursor, Gone, RequestId, Tuning};
+use strait_core::progress::{Cursor, Gone, RequestId, Sign, Tuning};
 use strait_core::rndv::Rendezvous;
 use strait_core::shm::{CellArena as _, RUN_MAX};
 use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
@@ -153,7 +153,8 @@ fn under_fire(input: &mut Unstructured<'_>) -> Result<()> {
                 job.transfer(one, if input.ratio(7, 8)? { Ok(()) } else { Err(Refused) });
             }
             7 if input.ratio(1, 16)? => {
-                let how = if input.arbitrary()? { Gone::Failed } else { Gone::Finished };
+                let how =
+                    if input.arbitrary()? { Gone::Failed(Sign::Ended) } else { Gone::Finished };
                 let _ = job.engines[one].peer_gone(other, how);
             }
             8..=9 => scribble(&job, input)?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use strait::boot::Config;
-use strait::{CollectiveError, Error, Fault, Group, Number, Op, World};
+use strait::{CollectiveError, Error, Fault, Group, Number, Op, Sign, World};
 use strait_core::layout::BARRIER_SLOTS;
 use strait_core::shm::Way;
 use strait_tests::{Ranks, die, report, threads};
@@ -334,7 +334,7 @@ fn survive(name: &'static str, ranks: u32, again: impl Fn(&Group<'_>, u64) -> Re
             let Err(error) = again(&group, round) else { continue };
             report(&error);
             assert!(round >= 50, "round {round}: {error}");
-            let expected = Fault::PeerFailed { rank: ranks - 1 };
+            let expected = Fault::PeerFailed { rank: ranks - 1, sign: Sign::Ended };
             assert!(matches!(error, Error::Fault(fault) if fault == expected), "{error:?}");
             break;
         }

@@ -247,7 +247,7 @@ fn a_target_that_never_enters_the_library_is_reached_all_the_same() {
 #[track_caller]
 fn assert_failed<T: core::fmt::Debug>(result: Result<T, Error>, rank: u32) {
     let failed =
-        matches!(result, Err(Error::Fault(Fault::PeerFailed { rank: dead })) if dead == rank);
+        matches!(result, Err(Error::Fault(Fault::PeerFailed { rank: dead, .. })) if dead == rank);
     assert!(failed, "{result:?}");
 }
 

@@ -16,7 +16,7 @@ const VICTIM: u32 = 3;
 #[track_caller]
 fn assert_died<T: core::fmt::Debug>(outcome: Result<T, Error>) {
     assert!(
-        matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: VICTIM }))),
+        matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: VICTIM, .. }))),
         "{outcome:?} instead of the death of rank {VICTIM}"
     );
 }

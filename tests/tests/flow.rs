@@ -360,7 +360,7 @@ fn an_offered_message_can_be_let_go_on_either_side() {
 fn offers_end_with_their_peer() {
     const VICTIM: u32 = 1;
     fn told(outcome: Result<(), Error>) {
-        let died = matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: VICTIM })));
+        let died = matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: VICTIM, .. })));
         assert!(died, "{outcome:?}");
     }
     let job = Ranks::new(2, "offers_end_with_their_peer").with("STRAIT_UNEXPECTED_MAX", 0);

@@ -235,7 +235,10 @@ fn who_waits_for_a_dead_handler_is_told() {
                     break error;
                 }
             };
-            assert!(matches!(failed, Error::Fault(Fault::PeerFailed { rank: 1 })), "{failed:?}");
+            assert!(
+                matches!(failed, Error::Fault(Fault::PeerFailed { rank: 1, .. })),
+                "{failed:?}"
+            );
             let other = 2 - world.rank();
             window.accumulate(&[5_u64; 4096], other, 0, Op::Sum).unwrap();
             window.flush(other).unwrap();

@@ -147,7 +147,7 @@ fn survive<'scope>(
         beside.sent += 1;
         let outcome = exchange(endpoint, me, VICTIM).and_then(|()| meet(world, round));
         if let Err(error) = outcome {
-            let died = matches!(error, Error::Fault(Fault::PeerFailed { rank: VICTIM }));
+            let died = matches!(error, Error::Fault(Fault::PeerFailed { rank: VICTIM, .. }));
             assert!(died, "{error:?}");
             assert!(round >= BEFORE, "too early");
             break;

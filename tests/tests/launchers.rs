@@ -225,7 +225,7 @@ fn rank_that_learns_of_a_death() {
         die();
     }
     let error = world.endpoint().recv(&mut [0_u8], 3, 0).unwrap_err();
-    assert!(matches!(error, Error::Fault(Fault::PeerFailed { rank: 3 })), "{error}");
+    assert!(matches!(error, Error::Fault(Fault::PeerFailed { rank: 3, .. })), "{error}");
     let others = world.endpoint().group(&[0, 1, 2]).unwrap();
     others.barrier().unwrap();
     drop(others);

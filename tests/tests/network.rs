@@ -2,7 +2,7 @@
 //! `STRAIT_HCA` where a test does not name one: `cargo xtask vm` runs them over RDMA devices, too.
 
 use strait::boot::Config;
-use strait::{ANY_SOURCE, Error, Fault, Nodes, World, wait_all};
+use strait::{ANY_SOURCE, Error, Fault, Nodes, Sign, World, wait_all};
 use strait_tests::{Ranks, die, payload, shape, threads_on, traffic};
 
 /// The designs of the RDMA channel, by the names that `STRAIT_RING` takes.
@@ -197,9 +197,18 @@ fn incast_takes_bounded_memory() {
 /// Asserts that an operation ended because `rank` died.
 #[track_caller]
 fn assert_failed<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32) {
-    let told =
-        matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: found })) if found == rank);
+    let told = matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: found, .. })) if found == rank);
     assert!(told, "{outcome:?}");
+}
+
+/// Whether the error says that rank 3 is gone, and by what the device showed it.
+fn shows_device(error: &Error) -> bool {
+    let Error::Fault(Fault::PeerFailed { rank: 3, sign }) = error else { return false };
+    match sign {
+        Sign::Request(why) => error.to_string().contains(&why.to_string()),
+        Sign::Device(why) => error.to_string().contains(&why.to_string()),
+        _ => false,
+    }
 }
 
 /// The others go on, on the node and across.
@@ -291,7 +300,7 @@ deaths! {
 }
 
 /// No launcher says that a rank of another node has died: its device answers no more. Both who waits for it and who sends to it
-/// hear of it, and whoever is on its node.
+/// hear of it, and what the device said; and whoever is on its node.
 #[test]
 fn a_death_is_heard_of_without_a_launcher() {
     let name = "a_death_is_heard_of_without_a_launcher";
@@ -302,7 +311,12 @@ fn a_death_is_heard_of_without_a_launcher() {
             3 => die(),
             1 => {
                 while endpoint.send(&[0_u8; 1000], 3, 1).is_ok() {}
-                assert_failed(endpoint.send(&[0_u8], 3, 1), 3);
+                let error = endpoint.send(&[0_u8], 3, 1).unwrap_err();
+                assert!(shows_device(&error), "{error}");
+            }
+            0 => {
+                let error = endpoint.recv(&mut [0_u8], 3, 1).unwrap_err();
+                assert!(shows_device(&error), "{error}");
             }
             _ => assert_failed(endpoint.recv(&mut [0_u8], 3, 1), 3),
         }

@@ -120,7 +120,10 @@ fn a_death_is_known_on_its_node() {
             3 => die(),
             2 => {
                 let error = world.endpoint().recv(&mut [0_u8], 3, 0).unwrap_err();
-                assert!(matches!(error, Error::Fault(Fault::PeerFailed { rank: 3 })), "{error}");
+                assert!(
+                    matches!(error, Error::Fault(Fault::PeerFailed { rank: 3, .. })),
+                    "{error}"
+                );
             }
             _ => talk_on_the_node(&world),
         }

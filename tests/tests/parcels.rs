@@ -3,7 +3,7 @@
 use strait::boot::Config;
 use strait::{Endpoint, World};
 use strait_core::layout::Corrupt;
-use strait_core::progress::{Fault, Gone, ProgressError, Status};
+use strait_core::progress::{Fault, Gone, ProgressError, Sign, Status};
 use strait_core::shm::PARCEL;
 use strait_core::wire::Sequence;
 use strait_tests::{Engines, in_one_thread, payload, threads};
@@ -169,6 +169,9 @@ fn who_dies_filling_a_parcel_fails_its_message() {
     let (mut job, ..) = in_the_middle();
     let id = job.receive(1, 0, 1, LONG).unwrap();
     job.engines[1].progress().unwrap();
-    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed), Ok(true));
-    assert_eq!(job.engines[1].test(id), Some(Err(Fault::PeerFailed { rank: 0 })));
+    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(Sign::Ended)), Ok(true));
+    assert_eq!(
+        job.engines[1].test(id),
+        Some(Err(Fault::PeerFailed { rank: 0, sign: Sign::Ended }))
+    );
 }

@@ -90,7 +90,7 @@ fn a_rank_dies(job: Ranks) {
             for outcome in [receive].into_iter().chain(send).map(strait::Request::wait) {
                 if let Err(error) = outcome {
                     assert!(
-                        matches!(error, Error::Fault(Fault::PeerFailed { rank: VICTIM })),
+                        matches!(error, Error::Fault(Fault::PeerFailed { rank: VICTIM, .. })),
                         "{error}"
                     );
                 }

@@ -157,7 +157,7 @@ fn three_killed_in_one_queue() {
 #[track_caller]
 fn assert_died<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32) {
     assert!(
-        matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: dead })) if dead == rank),
+        matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: dead, .. })) if dead == rank),
         "{outcome:?} instead of the death of rank {rank}"
     );
 }

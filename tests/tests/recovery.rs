@@ -16,7 +16,7 @@ const SEED: &str = "STRAIT_TEST_SEED";
 #[track_caller]
 fn assert_died<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32) {
     assert!(
-        matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: dead })) if dead == rank),
+        matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: dead, .. })) if dead == rank),
         "{outcome:?} instead of the death of rank {rank}"
     );
 }

@@ -113,7 +113,7 @@ fn requests_to_the_dead_fail() {
                     break error;
                 }
             };
-            let is_told = matches!(error, Error::Fault(Fault::PeerFailed { rank: 1 }));
+            let is_told = matches!(error, Error::Fault(Fault::PeerFailed { rank: 1, .. }));
             assert!(is_told, "{error}");
             // The other survivor is reached as before.
             let other = 2 - world.rank();

@@ -33,6 +33,7 @@ mod ring;
 mod rtr;
 mod send;
 mod short;
+mod sign;
 mod speculation;
 mod transfer;
 
@@ -48,6 +49,7 @@ pub use request::{
 };
 pub use send::Sent;
 pub use short::SentShort;
+pub use sign::Sign;
 pub use speculation::Rtrs;
 
 use crate::layout::{CellIndex, Segment};

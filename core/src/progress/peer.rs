@@ -1,8 +1,8 @@
 //! What one rank knows of another.
 
-use super::Fault;
 use super::request::Outgoing;
 use super::ring::{Emptying, Outlet};
+use super::{Fault, Sign};
 use crate::layout::Segment;
 use crate::lmt::Choice;
 use crate::shm::{Baton, DoorbellPtr, FastboxReceiver, FastboxSender, LineMessage, Parcels};
@@ -219,7 +219,7 @@ pub(super) enum Outbox {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Gone {
     /// It died.
-    Failed,
+    Failed(Sign),
     /// It left in good order.
     Finished,
     /// It is on another node, and there is no network.
@@ -231,7 +231,7 @@ impl Gone {
     #[must_use]
     pub const fn fault(self, rank: u32) -> Fault {
         match self {
-            Self::Failed => Fault::PeerFailed { rank },
+            Self::Failed(sign) => Fault::PeerFailed { rank, sign },
             Self::Finished => Fault::PeerFinished { rank },
             Self::Unreachable => Fault::Unreachable { rank },
         }

@@ -4,8 +4,8 @@ use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::Cursor;
 use super::speculation::Asked;
+use super::{Cursor, Sign};
 use crate::layout::Corrupt;
 use crate::memory::OutOfMemory;
 use crate::wire::Key;
@@ -47,6 +47,8 @@ pub enum Fault {
     PeerFailed {
         /// The peer.
         rank: u32,
+        /// By what that is known.
+        sign: Sign,
     },
     /// The peer left the job in good order; it receives and sends no more.
     PeerFinished {
@@ -83,7 +85,7 @@ impl fmt::Display for Fault {
                 "the message of rank {source} with tag {tag} has {message} bytes, the buffer {buffer}: \
                  receive it into a longer buffer, or probe for its length first"
             ),
-            Self::PeerFailed { rank } => write!(f, "rank {rank} died"),
+            Self::PeerFailed { rank, sign } => sign.tell(f, rank),
             Self::PeerFinished { rank } => {
                 write!(f, "rank {rank} has left the job and communicates no more")
             }

@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::config::Config;
 use crate::hca::{HcaError, PostError, WorkError};
+use crate::progress::Sign;
 
 /// A link failed. Links to other peers are not concerned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,6 +42,23 @@ pub enum Cause {
         /// The most that it can be.
         most: u64,
     },
+}
+
+impl LinkError {
+    /// What it says of the peer.
+    #[must_use]
+    pub const fn sign(&self) -> Sign {
+        match self.cause {
+            Cause::Device(error) => Sign::Device(error),
+            Cause::Refused(PostError::Device { code }) => Sign::Device(HcaError::Device { code }),
+            // An earlier failure broke the connection.
+            Cause::Refused(_) | Cause::NotConnected => Sign::Request(WorkError::Flushed),
+            Cause::Failed(error) => Sign::Request(error),
+            Cause::AnotherBuffer | Cause::Config(_) | Cause::Mismatch | Cause::Corrupt { .. } => {
+                Sign::Nonsense
+            }
+        }
+    }
 }
 
 impl fmt::Display for LinkError {

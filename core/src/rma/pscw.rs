@@ -9,7 +9,7 @@
 //! not at all in an empty epoch.
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicU64, dma, order};
+use crate::sync::{AtomicU64, dma, order, prefetch_to_write};
 
 /// A number that one rank raises and another waits for. Zeroed memory is the first state.
 #[derive(Debug)]
@@ -21,6 +21,13 @@ impl Signal {
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
+    }
+
+    /// Has the processor fetch the line of a signal that will be raised soon. Who waits for it has it: the fetch goes on beside what
+    /// comes before the raise.
+    #[inline(always)]
+    pub fn prepare(&self) {
+        prefetch_to_write(core::ptr::from_ref(self).cast_mut());
     }
 
     /// Raises it to `number`. One rank alone does so.

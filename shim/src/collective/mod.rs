@@ -130,12 +130,13 @@ impl<'world> Endpoint<'world> {
         }
         let place = ranks.iter().position(|rank| *rank == own);
         let place = place.ok_or(CollectiveError::NotAMember { rank: own })? as u32;
-        Ok(Group { endpoint: *self, ranks: ranks.into(), place, meeting: RefCell::default() })
+        let tag = team::tag(ranks);
+        Ok(Group { endpoint: *self, ranks: ranks.into(), tag, place, meeting: RefCell::default() })
     }
 
     fn team(&self) -> Team<'world> {
         let world = self.world();
-        Team::new(world, self.context(), Members::All(world.size()), world.rank())
+        Team::new(world, self.context(), 0, Members::All(world.size()), world.rank())
     }
 }
 
@@ -147,6 +148,8 @@ impl<'world> Endpoint<'world> {
 pub struct Group<'world> {
     endpoint: Endpoint<'world>,
     ranks: Box<[Rank]>,
+    /// Of its messages.
+    tag: u32,
     place: u32,
     meeting: RefCell<Meeting>,
 }
@@ -159,9 +162,8 @@ impl<'world> Group<'world> {
 
     /// The same members in the same places, with a meeting of their own. All of them do so.
     pub(crate) fn again(&self) -> Self {
-        let Self { endpoint, ranks, place, .. } = self;
-        let (endpoint, ranks, place) = (*endpoint, ranks.clone(), *place);
-        Self { endpoint, ranks, place, meeting: RefCell::default() }
+        let Self { endpoint, ref ranks, tag, place, .. } = *self;
+        Self { endpoint, ranks: ranks.clone(), tag, place, meeting: RefCell::default() }
     }
 
     /// The rank in each place.
@@ -235,7 +237,7 @@ impl<'world> Group<'world> {
 
     fn team(&self) -> Team<'_> {
         let members = Members::List(&self.ranks);
-        Team::new(self.endpoint.world(), self.endpoint.context(), members, self.place)
+        Team::new(self.endpoint.world(), self.endpoint.context(), self.tag, members, self.place)
     }
 }
 

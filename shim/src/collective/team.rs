@@ -41,19 +41,14 @@ impl Members<'_> {
             Self::List(ranks) => ranks[place as usize],
         }
     }
+}
 
-    /// Tells the groups of one context apart: as a tag, so that their messages do not mix either. Less than the highest, which
-    /// lock managers have.
-    fn tag(self) -> u32 {
-        match self {
-            Self::All(_) => 0,
-            // FNV-1a.
-            Self::List(ranks) => {
-                let mix = |hash: u32, rank: &Rank| (hash ^ rank).wrapping_mul(0x0100_0193);
-                ranks.iter().fold(0x811c_9dc5, mix) % TAG_MAX
-            }
-        }
-    }
+/// Tells the groups of one context apart: as a tag, so that their messages do not mix either. Less than the highest, which
+/// lock managers have. That of all ranks is 0.
+pub(super) fn tag(ranks: &[Rank]) -> u32 {
+    // FNV-1a.
+    let mix = |hash: u32, rank: &Rank| (hash ^ rank).wrapping_mul(0x0100_0193);
+    ranks.iter().fold(0x811c_9dc5, mix) % TAG_MAX
 }
 
 /// A group, seen by one of its members. Everything that waits ends with [`Fault::PeerFailed`] when any member dies, since
@@ -70,8 +65,14 @@ pub(super) struct Team<'a> {
 }
 
 impl<'a> Team<'a> {
-    pub(super) fn new(world: &'a World, context: u32, members: Members<'a>, place: u32) -> Self {
-        Self { world, context, tag: members.tag(), members, all: members, place }
+    pub(super) const fn new(
+        world: &'a World,
+        context: u32,
+        tag: u32,
+        members: Members<'a>,
+        place: u32,
+    ) -> Self {
+        Self { world, context, tag, members, all: members, place }
     }
 
     /// Some of the members, and this one of them, in the middle of an operation of all.
@@ -116,7 +117,7 @@ impl<'a> Team<'a> {
                 continue;
             }
             match engine.gone(rank) {
-                Some(Gone::Failed) => return Some(Fault::PeerFailed { rank }),
+                Some(how @ Gone::Failed(_)) => return Some(how.fault(rank)),
                 Some(Gone::Unreachable) => return Some(Fault::Unreachable { rank }),
                 Some(Gone::Finished) => {
                     left += 1;

@@ -27,8 +27,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use strait_core::hca::{Access, Atomics, Completion, Connection, Done, Hca, Readiness, Region};
-use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Taken};
+use strait_core::hca::{
+    Access, Atomics, Completion, Connection, Done, Hca, HcaError, Readiness, Region,
+};
+use strait_core::progress::{Begun, Broken, Channel, Direct, Part, Sign, Taken};
 use strait_core::ring::{Card, Config, Design, Lent, Link, LinkError, Vigil};
 use strait_core::wire::StreamHead;
 
@@ -250,10 +252,14 @@ impl<H: Hca> Network<H> {
     /// The link to `peer`, if it can be used now, and the device.
     fn line(&mut self, peer: Rank) -> Result<Option<(&mut Line, &mut H)>, Broken> {
         let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::as_mut) else {
-            return if self.others.is_unmet(peer) { Ok(None) } else { Err(Broken) };
+            return if self.others.is_unmet(peer) {
+                Ok(None)
+            } else {
+                Err(Broken(Sign::Device(HcaError::Unreachable { peer })))
+            };
         };
         if !matches!(line.state, State::Ready)
-            && line.connect(&mut self.device).map_err(|_| Broken)? == Readiness::Pending
+            && line.connect(&mut self.device).map_err(broken)? == Readiness::Pending
         {
             return Ok(None);
         }
@@ -281,14 +287,14 @@ impl<H: Hca> Channel for Network<H> {
         self.call(peer);
         let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
         // SAFETY: by the contract, which is that of the link.
-        let bytes = unsafe { link.put(device, from) }.map_err(|_| Broken)?;
+        let bytes = unsafe { link.put(device, from) }.map_err(broken)?;
         Ok(Taken { bytes, holds: link.holds_put() })
     }
 
     unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<Taken, Broken> {
         let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
         // SAFETY: by the contract, which is that of the link.
-        let bytes = unsafe { link.get(device, into) }.map_err(|_| Broken)?;
+        let bytes = unsafe { link.get(device, into) }.map_err(broken)?;
         Ok(Taken { bytes, holds: link.holds_get() })
     }
 
@@ -305,7 +311,7 @@ impl<H: Hca> Channel for Network<H> {
     unsafe fn transfer(&mut self, peer: u32, direct: &Direct) -> Result<Option<Begun>, Broken> {
         let Some((Line { link, .. }, device)) = self.line(peer)? else { return Ok(None) };
         // SAFETY: by the contract, which is that of the link.
-        unsafe { link.transfer(device, direct) }.map_err(|_| Broken)
+        unsafe { link.transfer(device, direct) }.map_err(broken)
     }
 
     fn is_done(&self, peer: u32, number: u64) -> bool {
@@ -364,6 +370,11 @@ fn own(owners: &mut Vec<Option<Owner>>, Connection(connection): Connection, owne
     let connection = connection as usize;
     owners.resize(owners.len().max(connection + 1), None);
     owners[connection] = Some(owner);
+}
+
+/// What the end of a link says of the peer.
+fn broken(error: LinkError) -> Broken {
+    Broken(error.sign())
 }
 
 /// The answer of a link that is not connected yet.

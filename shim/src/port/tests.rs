@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use strait_core::progress::Part;
+use strait_core::progress::{Part, Sign};
 
 use super::*;
 use crate::{ANY_SOURCE, Fault};
@@ -110,7 +110,7 @@ fn a_name_of_nobody_fails_what_is_sent_there() {
     let id = receive(&a, to, &mut bytes);
     a.call(to);
     let outcome = until([&a, &a], || a.test(id));
-    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to }));
+    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to, sign: Sign::Ended }));
     // SAFETY: nothing begins.
     let refused = unsafe { a.isend(to, Key::new(CONTEXT, 5), cursor(&mut bytes)) };
     assert!(matches!(refused, Err(StartError::Peer(Fault::PeerFailed { .. }))), "{refused:?}");
@@ -125,7 +125,7 @@ fn a_message_to_nobody_fails_too() {
     let mut bytes = [1; 9];
     let id = send(&a, to, &mut bytes);
     let outcome = until([&a, &a], || a.test(id));
-    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to }));
+    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to, sign: Sign::Ended }));
 }
 
 #[test]

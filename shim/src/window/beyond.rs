@@ -189,7 +189,7 @@ impl Beyond {
                 }
                 match connected {
                     Ok(connected) => connected.then_some(Ok(())),
-                    Err(error) if error.is_of_the_gone() || *rank == world.rank() => Some(Ok(())),
+                    Err(error) if error.sign().is_some() || *rank == world.rank() => Some(Ok(())),
                     Err(error) => Some(Err(WindowError::Device { rank: *rank, error })),
                 }
             });

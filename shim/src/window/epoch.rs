@@ -6,7 +6,6 @@ use strait_core::progress::Fault;
 use strait_core::rma::{Block, Pair, Record};
 use strait_core::sync::{Step, finish_look, reached};
 
-use super::part::Reach;
 use super::{Window, WindowError, unless_gone};
 use crate::Error;
 
@@ -52,7 +51,7 @@ pub(super) struct Epochs {
     pairs: Box<[Pair]>,
     /// The targets.
     access: Epoch,
-    /// The origins that may not have completed: the others have been taken out.
+    /// The origins that may not have completed: those behind them have been taken out.
     exposure: Epoch,
 }
 
@@ -67,7 +66,8 @@ impl Epoch {
     fn begin(&mut self, places: &[u32]) {
         self.open = true;
         self.places.clear();
-        self.places.extend_from_slice(places);
+        // Mostly one: a call of the C library's takes longer.
+        places.iter().for_each(|place| self.places.push(*place));
     }
 
     /// Ends it. False: it was not open.
@@ -111,7 +111,8 @@ impl Window<'_> {
             return Ok(());
         }
         if !promise.has(Assert::NO_PRECEDE) {
-            self.flush_all()?;
+            // No full fence, as in a flush: what a member did on the node comes before its barrier, and that before what others do.
+            self.flush_parts()?;
         }
         reached(Step::WindowFenced);
         self.group.barrier()
@@ -160,8 +161,12 @@ impl Window<'_> {
         }
         targets.iter().try_for_each(|target| self.part(*target).map(drop))?;
         for &target in targets {
+            let part = &self.parts[target as usize];
             epochs.pairs[target as usize].start();
-            self.parts[target as usize].awaited.set(!promise.has(Assert::NO_CHECK));
+            part.awaited.set(!promise.has(Assert::NO_CHECK));
+            if let Some(block) = &part.block {
+                block.completions(self.group.place()).prepare();
+            }
         }
         epochs.access.begin(targets);
         reached(Step::WindowStarted);
@@ -185,41 +190,59 @@ impl Window<'_> {
         }
         let mut ended = Ok(());
         for &target in &epochs.access.places {
-            let part = &self.parts[target as usize];
-            part.awaited.set(false);
             let number = epochs.pairs[target as usize].complete();
-            // A signal by the device comes behind what the device does; no signal comes behind what the handler does, and one by the
-            // processor not behind what the device does on the node.
-            let done = match part.block {
-                Some(_) => self.flush_far(part),
-                None => self.await_all_errands(part),
-            };
-            let done = done.and_then(|()| self.flush_blocks(part));
-            let done = unless_gone(done);
-            let said = self.signal(Signal::Completion, target, number);
-            ended = ended.and(done).and(said);
+            // Nothing is joined where nothing failed: results are long.
+            if let Err(error) = self.complete_at(target, number) {
+                ended = ended.and(Err(error));
+            }
             reached(Step::WindowCompleted);
         }
         ended
     }
 
+    /// Ends the access to one target's part.
+    #[inline(always)]
+    fn complete_at(&self, target: u32, number: u64) -> Result<(), Error> {
+        let part = &self.parts[target as usize];
+        part.awaited.set(false);
+        if !part.completes_later {
+            return self.signal(Signal::Completion, target, number);
+        }
+        // A signal by the device comes behind what the device does; no signal comes behind what the handler does, and one by the
+        // processor not behind what the device does on the node.
+        let done = match part.block {
+            Some(_) => self.flush_far(part),
+            None => self.await_all_errands(part),
+        };
+        let done = done.and_then(|()| self.flush_blocks(part));
+        unless_gone(done).and(self.signal(Signal::Completion, target, number))
+    }
+
     /// Raises a signal of another member's. To one that is gone nothing is said.
+    #[inline(always)]
     fn signal(&self, signal: Signal, member: u32, number: u64) -> Result<(), Error> {
         let (part, place) = (&self.parts[member as usize], self.group.place());
-        if let Reach::Messages { .. } = part.reach.get() {
+        let (Some(block), false) = (&part.block, part.goes_by_messages()) else {
+            return self.signal_far(signal, member, number);
+        };
+        match signal {
+            Signal::Post => block.posts(place).raise(number),
+            Signal::Completion => block.completions(place).raise(number),
+        }
+        self.world.wake_sleepers([part.rank].into_iter());
+        Ok(())
+    }
+
+    /// As [`Window::signal`], by the device or by a message.
+    #[inline(never)]
+    fn signal_far(&self, signal: Signal, member: u32, number: u64) -> Result<(), Error> {
+        let (part, place) = (&self.parts[member as usize], self.group.place());
+        if part.goes_by_messages() {
             let record = match signal {
                 Signal::Post => Record::Posted { number },
                 Signal::Completion => Record::Completed { number },
             };
             return self.tell(member, record);
-        }
-        if let Some(block) = &part.block {
-            match signal {
-                Signal::Post => block.posts(place).raise(number),
-                Signal::Completion => block.completions(place).raise(number),
-            }
-            self.world.wake_sleepers([part.rank].into_iter());
-            return Ok(());
         }
         let Some(far) = &part.far else { return Ok(()) };
         let offset = match signal {
@@ -247,14 +270,10 @@ impl Window<'_> {
             }
             finish_look();
         }
-        let waited = self.world.wait_until(|| {
-            // In this order: what an origin did comes before its end.
-            let loss = self.loss_of_origin();
-            match self.look_for_completions() {
-                Ok(false) => loss.map(|fault| Err(fault.into())),
-                Ok(true) => Some(Ok(())),
-                Err(error) => Some(Err(error.into())),
-            }
+        let waited = self.world.wait_until(|| match self.look_for_completions() {
+            Ok(false) => self.loss_of_origin().map(|fault| Err(fault.into())),
+            Ok(true) => Some(Ok(())),
+            Err(error) => Some(Err(error.into())),
         });
         let ended = waited.and_then(|ended| ended);
         self.epochs.borrow_mut().exposure.end();
@@ -275,36 +294,40 @@ impl Window<'_> {
             return Ok(true);
         }
         self.world.poll()?;
-        let loss = self.loss_of_origin();
-        let ended = self.look_for_completions()?;
-        match loss {
-            Some(fault) if !ended => {
-                self.epochs.borrow_mut().exposure.end();
-                Err(fault.into())
-            }
-            _ => Ok(ended),
+        if self.look_for_completions()? {
+            return Ok(true);
         }
+        let Some(fault) = self.loss_of_origin() else { return Ok(false) };
+        self.epochs.borrow_mut().exposure.end();
+        Err(fault.into())
     }
 
-    /// Takes out of the exposure epoch who has completed, and says whether all have, which ends it.
+    /// Takes out of the exposure epoch, from its end, who has completed, and says whether all have, which ends it.
     #[inline(always)]
     fn look_for_completions(&self) -> Result<bool, WindowError> {
         let Epochs { pairs, exposure, .. } = &mut *self.epochs.borrow_mut();
         if !exposure.open {
             return Err(WindowError::NoEpoch { call: "wait" });
         }
-        let own = &self.block;
-        let is_under_way =
-            |&origin: &u32| !pairs[origin as usize].is_completed(own.completions(origin));
-        exposure.places.retain(is_under_way);
-        exposure.open = !exposure.places.is_empty();
-        Ok(!exposure.open)
+        while let Some(&origin) = exposure.places.last() {
+            if !pairs[origin as usize].is_completed(self.block.completions(origin)) {
+                return Ok(false);
+            }
+            exposure.places.pop();
+        }
+        exposure.open = false;
+        Ok(true)
     }
 
     /// Why an origin of the exposure epoch will not complete any more, if so.
     fn loss_of_origin(&self) -> Option<Fault> {
-        let epochs = self.epochs.borrow();
-        epochs.exposure.places.iter().find_map(|origin| self.loss_of(*origin))
+        let Epochs { pairs, exposure, .. } = &*self.epochs.borrow();
+        exposure.places.iter().find_map(|&origin| {
+            // In this order: what an origin did comes before its end.
+            let loss = self.loss_of(origin)?;
+            let completed = pairs[origin as usize].is_completed(self.block.completions(origin));
+            (!completed).then_some(loss)
+        })
     }
 
     pub(super) fn loss_of(&self, place: u32) -> Option<Fault> {

@@ -194,8 +194,10 @@ impl Window<'_> {
 pub(crate) fn failed(world: &World, rank: Rank, error: LaneError) -> Error {
     match world.turn().gone(rank) {
         Some(how) => how.fault(rank).into(),
-        None if error.is_of_the_gone() => Fault::PeerFailed { rank }.into(),
-        None => WindowError::Device { rank, error }.into(),
+        None => match error.sign() {
+            Some(sign) => Fault::PeerFailed { rank, sign }.into(),
+            None => WindowError::Device { rank, error }.into(),
+        },
     }
 }
 

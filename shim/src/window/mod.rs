@@ -340,6 +340,20 @@ impl<'world> Window<'world> {
     pub fn flush_all(&self) -> Result<(), Error> {
         rma::flush();
         self.poll_sometimes()?;
+        self.flush_parts()
+    }
+
+    /// As `flush_part`, for all targets that need it. The death of a member is no error.
+    #[inline(always)]
+    fn flush_parts(&self) -> Result<(), Error> {
+        if self.parts.iter().any(|part| part.completes_later) {
+            return self.flush_late_parts();
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn flush_late_parts(&self) -> Result<(), Error> {
         let later = self.parts.iter().filter(|part| part.completes_later);
         later.map(|part| unless_gone(self.flush_part(part))).fold(Ok(()), Result::and)
     }

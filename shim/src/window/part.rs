@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use std::io;
 
 use strait_core::lmt::Direction;
-use strait_core::progress::{Cursor, Fault, Way};
+use strait_core::progress::{Cursor, Fault, Sign, Way};
 use strait_core::rma::{self, Block, Errands, Shape};
 
 use super::far::{Far, Stretch};
@@ -63,6 +63,13 @@ impl Reach {
                 Self::Messages { place, address: address.wrapping_add(bytes as u64) }
             }
         }
+    }
+}
+
+impl Part {
+    /// Whether all that is done to it, and all that is said to its owner, goes by messages.
+    pub(super) const fn goes_by_messages(&self) -> bool {
+        matches!(self.reach.get(), Reach::Messages { .. })
     }
 }
 
@@ -262,7 +269,7 @@ impl Window<'_> {
         let is_gone = errno == libc::ESRCH
             || liveness::has_ended(&self.world.segment().rank_block(rank).liveness);
         if is_gone {
-            Fault::PeerFailed { rank }.into()
+            Fault::PeerFailed { rank, sign: Sign::Ended }.into()
         } else {
             WindowError::Refused { rank, errno }.into()
         }

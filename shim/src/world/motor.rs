@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use strait_core::layout::Life;
 use strait_core::matching::Pattern;
-use strait_core::progress::{Cursor, Gone, Owner, ProgressError, Received, Sent, StartError};
+use strait_core::progress::{Cursor, Gone, Owner, ProgressError, Received, Sent, Sign, StartError};
 use strait_core::shm::DoorbellPtr;
 use strait_core::wire::Key;
 
@@ -151,7 +151,7 @@ impl Motor<'_> {
             let how = match segment.rank_block(rank).liveness.state() {
                 Life::Unborn | Life::Alive => continue,
                 Life::Finished => Gone::Finished,
-                Life::Dead => Gone::Failed,
+                Life::Dead => Gone::Failed(Sign::Ended),
             };
             settled &= self.engine.peer_gone(rank, how)?;
             self.gear.desks.revoke(rank);

@@ -30,7 +30,7 @@ fn one_sided_operations_stand_beside_what_is_bare() {
 #[test]
 fn one_sided_operations_between_nodes_stand_beside_messages() {
     for (bench, ranks, times) in
-        [("put", 2, 3 + 1 + 6), ("get", 2, 3 + 1), ("accumulate", 2, 1 + 2), ("sync", 4, 4 + 6)]
+        [("put", 2, 3 + 1 + 6 + 5), ("get", 2, 3 + 1), ("accumulate", 2, 1 + 2), ("sync", 4, 4 + 6)]
     {
         let number = format!("-n{ranks}");
         let arguments = ["bench", bench, "--nodes=2", &number];

@@ -14,7 +14,7 @@ use core::ops::Range;
 use fastrand::Rng;
 use strait_core::hca::{Access, Hca as _, Region};
 use strait_core::lmt::Transfer;
-use strait_core::progress::{Begun, Broken, Channel, Direct, Engine, Part, Taken, Tuning};
+use strait_core::progress::{Begun, Broken, Channel, Direct, Engine, Part, Sign, Taken, Tuning};
 use strait_core::ring::{self, Design};
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::StreamHead;
@@ -50,17 +50,17 @@ struct Port<'a> {
 impl Channel for Port<'_> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken> {
         let Node { device, links, .. } = &mut *self.node;
-        let link = &mut links[peer as usize].as_mut().ok_or(Broken)?.link;
+        let link = &mut links[peer as usize].as_mut().ok_or(Broken(Sign::Ended))?.link;
         // SAFETY: by the contract.
-        let bytes = unsafe { link.put(device, from) }.map_err(|_| Broken)?;
+        let bytes = unsafe { link.put(device, from) }.map_err(|error| Broken(error.sign()))?;
         Ok(Taken { bytes, holds: link.holds_put() })
     }
 
     unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<Taken, Broken> {
         let Node { device, links, .. } = &mut *self.node;
-        let link = &mut links[peer as usize].as_mut().ok_or(Broken)?.link;
+        let link = &mut links[peer as usize].as_mut().ok_or(Broken(Sign::Ended))?.link;
         // SAFETY: by the contract.
-        let bytes = unsafe { link.get(device, into) }.map_err(|_| Broken)?;
+        let bytes = unsafe { link.get(device, into) }.map_err(|error| Broken(error.sign()))?;
         Ok(Taken { bytes, holds: link.holds_get() })
     }
 
@@ -81,9 +81,9 @@ impl Channel for Port<'_> {
 
     unsafe fn transfer(&mut self, peer: u32, direct: &Direct) -> Result<Option<Begun>, Broken> {
         let Node { device, links, .. } = &mut *self.node;
-        let link = &mut links[peer as usize].as_mut().ok_or(Broken)?.link;
+        let link = &mut links[peer as usize].as_mut().ok_or(Broken(Sign::Ended))?.link;
         // SAFETY: by the contract.
-        unsafe { link.transfer(device, direct) }.map_err(|_| Broken)
+        unsafe { link.transfer(device, direct) }.map_err(|error| Broken(error.sign()))
     }
 
     fn is_done(&self, peer: u32, number: u64) -> bool {

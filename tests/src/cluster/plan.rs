@@ -106,7 +106,7 @@ impl Plan {
             let (source, tag, bytes) = match *outcome {
                 Ok(Status { source, tag, bytes }) => (source, tag, bytes),
                 Err(Fault::Truncated { source, tag, message, .. }) => (source, tag, message),
-                Err(Fault::PeerFailed { rank }) if Some(rank) == dead => continue,
+                Err(Fault::PeerFailed { rank, .. }) if Some(rank) == dead => continue,
                 Err(Fault::Cancelled) if dead.is_some() => continue,
                 Err(fault) => panic!("receive {receive} of rank {rank}: {fault}"),
             };

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use fastrand::Rng;
 use strait::{ANY_SOURCE, Fault};
 use strait_core::progress::{
-    Cursor, Gone, InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, Sent, StartError,
+    Cursor, Gone, InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, Sent, Sign, StartError,
 };
 use strait_core::wire::Key;
 
@@ -295,7 +295,7 @@ impl<'a> Game<'a> {
         let Some(dead) = self.cluster.dead else { return false };
         let engine = &mut self.cluster.engines[rank as usize];
         let known = engine.gone(dead).is_some();
-        let _ = engine.peer_gone(dead, Gone::Failed).expect("a sound segment");
+        let _ = engine.peer_gone(dead, Gone::Failed(Sign::Ended)).expect("a sound segment");
         !known && engine.gone(dead).is_some()
     }
 
@@ -317,7 +317,7 @@ impl<'a> Game<'a> {
         let dead = self.cluster.dead;
         for send in self.sends.iter().filter(|send| Some(send.rank) != dead) {
             if let State::Over(Err(fault)) = send.state {
-                let told = matches!(fault, Fault::PeerFailed { rank } if Some(rank) == dead);
+                let told = matches!(fault, Fault::PeerFailed { rank, .. } if Some(rank) == dead);
                 assert!(told, "a send of rank {}: {fault}", send.rank);
             }
         }
@@ -343,7 +343,7 @@ impl<'a> Game<'a> {
         while !living.iter().all(|rank| {
             self.cluster.dead.is_none_or(|dead| {
                 let engine = &mut self.cluster.engines[*rank as usize];
-                engine.peer_gone(dead, Gone::Failed).expect("a sound segment")
+                engine.peer_gone(dead, Gone::Failed(Sign::Ended)).expect("a sound segment")
             })
         }) {
             self.work(&living);

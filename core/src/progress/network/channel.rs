@@ -1,7 +1,7 @@
 //! What the engine asks of whoever moves bytes between nodes.
 
 use crate::hca::{Access, Region, Remote};
-use crate::progress::Part;
+use crate::progress::{Part, Sign};
 
 /// Streams of bytes to peers on other nodes, and back; and transfers straight between users' memory.
 pub trait Channel {
@@ -70,7 +70,7 @@ pub struct Taken {
 
 /// The streams with a peer are at their end: it is gone, as far as this rank can tell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Broken;
+pub struct Broken(pub Sign);
 
 /// A transfer between memory of this rank and of a peer.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Channel, Halt, Stream, rest_of};
+use super::{Channel, Halt, NONSENSE, Stream, rest_of};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
 use crate::progress::arrive::{Body, Kept, Message};
@@ -93,7 +93,7 @@ impl<M: Memory + Clone> Engine<M> {
         if stream.incoming.left > 0 {
             return Ok(false);
         }
-        let head = StreamHead::parse(&stream.incoming.head).map_err(|_| Halt::Broken)?;
+        let head = StreamHead::parse(&stream.incoming.head).map_err(|_| NONSENSE)?;
         match head {
             StreamHead::Message { key, total } => {
                 self.begin_message(source, key, Kind::Eager, total)?;
@@ -266,7 +266,7 @@ impl<M: Memory + Clone> Engine<M> {
 
 /// What makes no sense ends the stream.
 const fn sound(is_sound: bool) -> Result<(), Halt> {
-    if is_sound { Ok(()) } else { Err(Halt::Broken) }
+    if is_sound { Ok(()) } else { Err(NONSENSE) }
 }
 
 const fn envelope(source: u32, key: Key) -> Envelope {

@@ -7,14 +7,14 @@
 //!
 //! Source: `[SpecRndv09]` §3.1.2, receiver first.
 
-use super::{Channel, Halt};
+use super::{Channel, Halt, NONSENSE};
 use crate::hca::{Access, Region, Remote};
 use crate::matching::{Envelope, Pattern};
 use crate::memory::Memory;
 use crate::progress::receive::outcome;
 use crate::progress::request::Request;
 use crate::progress::speculation::Asked;
-use crate::progress::{Cursor, Engine, Fault, Part, StillClaimed};
+use crate::progress::{Cursor, Engine, Fault, Part, Sign, StillClaimed};
 use crate::rndv::Turn;
 use crate::wire::{self, Key, StreamHead};
 
@@ -156,11 +156,11 @@ impl<M: Memory + Clone> Engine<M> {
         (asked, whole): (wire::Asked, bool),
     ) -> Result<(), Halt> {
         let Envelope { context, source, tag } = *envelope;
-        let id = self.posted.take(envelope).ok_or(Halt::Broken)?;
+        let id = self.posted.take(envelope).ok_or(NONSENSE)?;
         let invited = self.find_invited(source, asked)?;
         if invited.request != Some(id) || invited.region.is_none() {
-            self.fail(id, Fault::PeerFailed { rank: source });
-            return Err(Halt::Broken);
+            self.fail(id, Fault::PeerFailed { rank: source, sign: Sign::Nonsense });
+            return Err(NONSENSE);
         }
         invited.total = Some(total);
         self.asking.rtr_ack(source, Key::new(context, tag), asked.turn);
@@ -178,7 +178,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// All of a message that uses an RTR is there.
     pub(super) fn end_written(&mut self, source: u32, asked: wire::Asked) -> Result<(), Halt> {
         let invited = self.find_invited(source, asked)?;
-        let total = invited.total.take().ok_or(Halt::Broken)?;
+        let total = invited.total.take().ok_or(NONSENSE)?;
         let (tag, capacity, request) =
             (invited.key.tag(), invited.part.length, invited.request.take());
         if let Some(request) = request.and_then(|id| self.request_mut(id)) {
@@ -195,7 +195,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<(), Halt> {
         let invited = self.find_invited(source, asked)?;
         if !core::mem::take(&mut invited.retracting) {
-            return Err(Halt::Broken);
+            return Err(NONSENSE);
         }
         if let Some(id) = invited.request
             && let Some(Request::Posted { handle, .. }) = self.request(id)
@@ -209,9 +209,9 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn find_invited(&mut self, peer: u32, asked: wire::Asked) -> Result<&mut Invited, Halt> {
-        let invited = self.invited.get_mut(asked.place).ok_or(Halt::Broken)?;
+        let invited = self.invited.get_mut(asked.place).ok_or(NONSENSE)?;
         let is_it = (invited.peer, invited.turn) == (peer, asked.turn);
-        if is_it { Ok(invited) } else { Err(Halt::Broken) }
+        if is_it { Ok(invited) } else { Err(NONSENSE) }
     }
 
     /// Gives back what `peer` might have written, and fails what it was writing. Its streams are closed.

@@ -32,7 +32,7 @@ pub(super) use writing::{There, Writing};
 
 use super::peer::Waiting;
 use super::request::Owned;
-use super::{Engine, Gone, Part, ProgressError};
+use super::{Engine, Gone, Part, ProgressError, Sign};
 use crate::memory::{Memory, OutOfMemory};
 use crate::wire::{Offer, StreamHead};
 use incoming::Incoming;
@@ -75,14 +75,17 @@ impl Stream {
 #[derive(Clone, Copy, Debug)]
 enum Halt {
     /// The stream is at its end, or nobody can make sense of it.
-    Broken,
+    Broken(Sign),
     /// No private memory; the packet waits.
     OutOfMemory(OutOfMemory),
 }
 
+/// Nobody can make sense of the stream.
+const NONSENSE: Halt = Halt::Broken(Sign::Nonsense);
+
 impl From<Broken> for Halt {
-    fn from(_: Broken) -> Self {
-        Self::Broken
+    fn from(Broken(sign): Broken) -> Self {
+        Self::Broken(sign)
     }
 }
 
@@ -90,7 +93,7 @@ impl From<ProgressError> for Halt {
     fn from(error: ProgressError) -> Self {
         match error {
             ProgressError::OutOfMemory(error) => Self::OutOfMemory(error),
-            ProgressError::Corrupt(_) | ProgressError::Stopped => Self::Broken,
+            ProgressError::Corrupt(_) | ProgressError::Stopped => NONSENSE,
         }
     }
 }
@@ -178,8 +181,8 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(false);
         };
         match pulled {
-            Err(Halt::Broken) => {
-                self.end_stream(number, channel, Gone::Failed);
+            Err(Halt::Broken(sign)) => {
+                self.end_stream(number, channel, Gone::Failed(sign));
                 return Ok(true);
             }
             Ok(false) if !left && let Some(how) = ended => {

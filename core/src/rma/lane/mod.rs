@@ -22,7 +22,7 @@ use crate::hca::{
     Address, Completion, Connection, Hca, HcaError, Operation, Piece, PostError, Readiness, Remote,
     WorkError, WorkRequest,
 };
-use crate::progress::{Part, Way};
+use crate::progress::{Part, Sign, Way};
 
 /// Requests under way on a lane, at most: a burst of 16 and its signal wait for nobody.
 pub const SLOTS: usize = 32;
@@ -75,13 +75,14 @@ pub enum LaneError {
 }
 
 impl LaneError {
-    /// Whether it means that the member is not there any more.
+    /// By what it is known that the member is not there any more, if that is what it means.
     #[must_use]
-    pub const fn is_of_the_gone(&self) -> bool {
-        matches!(
-            self,
-            Self::Connect(HcaError::Unreachable { .. }) | Self::Failed(WorkError::Unreachable)
-        )
+    pub const fn sign(&self) -> Option<Sign> {
+        match *self {
+            Self::Connect(error @ HcaError::Unreachable { .. }) => Some(Sign::Device(error)),
+            Self::Failed(error @ WorkError::Unreachable) => Some(Sign::Request(error)),
+            _ => None,
+        }
     }
 }
 

@@ -19,7 +19,9 @@ use std::rc::Rc;
 use strait::port::Port;
 use strait::{ANY_SOURCE, ANY_TAG, Error};
 use strait_core::matching::Pattern as StraitPattern;
-use strait_core::progress::{Bypass, Cursor, Fault, Outcome, Part, Received, RequestId, Want};
+use strait_core::progress::{
+    Bypass, Cursor, Fault, Outcome, Part, Received, RequestId, Sign, Want,
+};
 use strait_core::rndv::Rendezvous;
 use strait_core::shm::SHORT_MAX;
 
@@ -328,7 +330,7 @@ impl Traffic {
         let lost: Vec<_> = lost.copied().collect();
         for key in lost {
             if let Some(how) = self.undelivered.remove(&key) {
-                self.sent(&how, Some(Fault::PeerFailed { rank: key.0 }));
+                self.sent(&how, Some(Fault::PeerFailed { rank: key.0, sign: Sign::Ended }));
             }
         }
     }

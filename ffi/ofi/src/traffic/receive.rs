@@ -6,7 +6,7 @@ use core::ptr;
 use std::rc::Rc;
 
 use strait_core::matching::Pattern as StraitPattern;
-use strait_core::progress::{Cursor, Fault, Part, Received, RequestId};
+use strait_core::progress::{Cursor, Fault, Part, Received, RequestId, Sign};
 
 use super::{Body, Kept, Lane, Op, Pending, SharedMulti, Traffic, errno_of};
 use crate::abi::{CqEntry, Ssize, errno, flag};
@@ -194,7 +194,7 @@ impl Traffic {
         match unsafe { self.port.irecv(pattern, cursor) } {
             Ok(Received::Pending(id)) => Ok(id),
             Ok(Received::Done(outcome)) => Err(outcome.err()),
-            Err(_) => Err(Some(Fault::PeerFailed { rank: source })),
+            Err(_) => Err(Some(Fault::PeerFailed { rank: source, sign: Sign::Ended })),
         }
     }
 

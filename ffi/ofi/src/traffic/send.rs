@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 
-use strait_core::progress::{Cursor, Fault, Part, Sent, StartError};
+use strait_core::progress::{Cursor, Fault, Part, Sent, Sign, StartError};
 use strait_core::shm::copy_short;
 use strait_core::wire::Key;
 
@@ -231,7 +231,7 @@ impl Traffic {
                 return 0;
             }
             // The head has gone, and the operation with it.
-            Err(_) => Some(Fault::PeerFailed { rank: how.rank }),
+            Err(_) => Some(Fault::PeerFailed { rank: how.rank, sign: Sign::Ended }),
         };
         if let Some(how) = told {
             self.sent(&how, fault);

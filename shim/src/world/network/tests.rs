@@ -28,7 +28,7 @@ fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
     let error = send(1).unwrap_err();
     assert!(matches!(error, Error::Network(NetworkError::NoLink { peer: 1, .. })), "{error:?}");
     assert!(error.to_string().contains("no link to rank 1"), "{error}");
-    assert!(matches!(send(1), Err(Error::Fault(Fault::PeerFailed { rank: 1 }))));
+    assert!(matches!(send(1), Err(Error::Fault(Fault::PeerFailed { rank: 1, .. }))));
     worlds[0].with_network(|network| all.into_iter().for_each(|region| network.release(region)));
     // Others are not concerned.
     std::thread::scope(|scope| {

@@ -83,7 +83,7 @@ impl Member {
             member.spots.clone_from(&spots);
             member.begin();
         }
-        while !members.iter_mut().map(|member| member.connect(&addresses)).all(|ready| ready) {
+        while !members.iter_mut().all(|member| member.connect(&addresses)) {
             let _ = fabric.advance();
         }
         members

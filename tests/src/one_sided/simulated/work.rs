@@ -71,10 +71,8 @@ impl Work {
     /// A step. `Some(true)`: it is done; `None`: not now.
     pub(super) fn step(&mut self, member: &mut Member, rng: &mut Rng) -> Stepped {
         match self {
-            Self::Put { target, .. } | Self::Get { target, .. } => {
-                if !member.may_access(*target) {
-                    return Ok(None);
-                }
+            Self::Put { target, .. } | Self::Get { target, .. } if !member.may_access(*target) => {
+                return Ok(None);
             }
             Self::Change(change) => {
                 return match member.may_access(change.target) {

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use strait::SystemMemory;
 use strait::hca::Choice;
 use strait_core::hca::{Access, Completion, Connection, Done, Hca, HcaError, Readiness, Region};
-use strait_core::progress::{Fault, Part};
+use strait_core::progress::{Fault, Part, Sign};
 use strait_core::regcache::{Cached, Limits, Unwatched};
 use strait_core::ring::{Card, Config, Lent, Link, LinkError, Operations};
 
@@ -41,7 +41,7 @@ pub(super) fn swap<const N: usize>(
 /// told, since a bench has no words of its own for it.
 pub(super) fn gone(stage: &Stage<'_>, error: &dyn Error) -> strait::Error {
     eprintln!("strait: {error}");
-    strait::Error::Fault(Fault::PeerFailed { rank: stage.partner })
+    strait::Error::Fault(Fault::PeerFailed { rank: stage.partner, sign: Sign::Ended })
 }
 
 /// Memory of the bench's own, aligned to a cache line.
