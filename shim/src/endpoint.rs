@@ -213,6 +213,7 @@ impl<'world> Endpoint<'world> {
     /// MPI-4.1 §3.8.1, `MPI_PROBE`.
     pub fn probe(&self, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
+        self.world.await_from(source);
         let found = self.world.wait_until(|| self.world.turn().iprobe(pattern).transpose())?;
         Ok(found?)
     }
@@ -227,6 +228,7 @@ impl<'world> Endpoint<'world> {
     ///
     /// MPI-4.1 §3.8.1, `MPI_IPROBE`.
     pub fn iprobe(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
+        self.world.await_from(source);
         self.world.poll()?;
         Ok(self.world.turn().iprobe(self.pattern(source, tag))?)
     }

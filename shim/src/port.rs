@@ -21,7 +21,7 @@ pub use crate::boot::Contact;
 use crate::boot::{self, Universe};
 pub use crate::cma::Piece;
 use crate::hca::Choice;
-use crate::network::{self, Door, Strangers};
+use crate::network::{self, Door, Others};
 use crate::nodes::Nodes;
 use crate::world::World;
 use crate::{Error, NetworkError, Rank, env, liveness};
@@ -35,7 +35,7 @@ pub struct Port {
     world: World,
     contact: Contact,
     /// Until there is a network.
-    lobby: RefCell<Option<Strangers>>,
+    lobby: RefCell<Option<Others>>,
     looks: Cell<u32>,
 }
 
@@ -66,7 +66,7 @@ impl Universe {
         let door = Door::open(own, open).map_err(NetworkError::Door)?;
         let contact = door.own();
         let config = network::config(env::ring()?);
-        let lobby = Strangers::new(config, door, Arc::clone(self.directory()));
+        let lobby = Others::strangers(config, door, Arc::clone(self.directory()));
         Ok(Port { world, contact, lobby: RefCell::new(Some(lobby)), looks: Cell::new(0) })
     }
 }
@@ -127,7 +127,7 @@ impl Port {
 
     fn enter_network(&self) -> Result<(), Error> {
         let lobby = self.lobby.take();
-        lobby.map_or(Ok(()), |strangers| self.world.enter_network(strangers))
+        lobby.map_or(Ok(()), |others| self.world.enter_network(others))
     }
 
     /// Lets in who calls from elsewhere, if it is the first.
@@ -137,7 +137,7 @@ impl Port {
             return Ok(());
         }
         let mut lobby = self.lobby.borrow_mut();
-        let called = lobby.as_mut().is_some_and(|strangers| strangers.door.is_called());
+        let called = lobby.as_mut().is_some_and(|others| others.door.is_called());
         drop(lobby);
         if called { self.enter_network() } else { Ok(()) }
     }

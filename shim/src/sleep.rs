@@ -5,6 +5,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{MembarrierCommand, futex, membarrier};
@@ -42,6 +43,8 @@ struct Beside {
     chime: Chime,
     /// Of the device.
     events: Events,
+    /// Of those who call.
+    door: OwnedFd,
 }
 
 /// How a sleeper makes sure that no ring is missed ([`Doorbell::lie_down`]).
@@ -71,15 +74,15 @@ impl Sleep {
         }
     }
 
-    /// Has `rank` of `segment` woken by events of its device, too.
+    /// Has `rank` of `segment` woken by events of its device and of its door, too.
     pub(crate) fn beside(
         mut self,
-        events: Events,
+        (events, door): (Events, OwnedFd),
         segment: &Segment,
         rank: Rank,
     ) -> io::Result<Self> {
         let chime = Chime::hang(&name(segment, rank))?;
-        self.beside = Some(Beside { chime, events });
+        self.beside = Some(Beside { chime, events, door });
         Ok(self)
     }
 
@@ -131,7 +134,7 @@ impl Sleep {
         if self.beside.is_some() { Slumber::Descriptor } else { Slumber::Word }
     }
 
-    /// Sleeps until `bell`, this rank's, is rung, or its device has an event, or for a while. However it ends: the caller looks
+    /// Sleeps until `bell`, this rank's, is rung, or its device or door has an event, or for a while. However it ends: the caller looks
     /// again, and may sleep again.
     pub(crate) fn wait(&self, bell: &Doorbell, longest: Duration) {
         let timeout = Timespec::try_from(longest).ok();
@@ -141,9 +144,9 @@ impl Sleep {
                 let (word, flags) = (word(bell), futex::Flags::empty());
                 let _ = futex::wait(word, flags, Doorbell::ASLEEP, timeout.as_ref());
             }
-            Some(Beside { chime, events }) => {
-                let mut descriptors =
-                    [PollFd::new(chime, PollFlags::IN), PollFd::new(events, PollFlags::IN)];
+            Some(Beside { chime, events, door }) => {
+                let all = [chime.as_fd(), events.as_fd(), door.as_fd()];
+                let mut descriptors = all.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
                 let _ = poll(&mut descriptors, timeout.as_ref());
             }
         }
@@ -196,8 +199,10 @@ mod tests {
 
     use super::*;
     use crate::World;
+    use crate::boot::Contact;
     use crate::hca::cq::EventDriven as _;
     use crate::hca::soft::{Fabric, Mode, SoftHca};
+    use crate::network::Door;
 
     /// Two threads that wake each other in turn, each a thousand times: one that is not woken sleeps on for an hour.
     fn take_turns(mut sleeps: [Sleep; 2], segment: Segment) {
@@ -243,7 +248,9 @@ mod tests {
         let (fabric, segment) = (Fabric::create(2).unwrap(), worlds[0].segment());
         let devices = [0, 1].map(|rank| SoftHca::attach(&fabric, rank, Mode::Inline).unwrap());
         let sleeps = [0, 1].map(|rank| {
-            let events = devices[rank as usize].events();
+            let own = Contact { nonce: segment.nonce(), rank, host: 0, address: None };
+            let door = Door::open(own, false).unwrap().events().unwrap();
+            let events = (devices[rank as usize].events(), door);
             Sleep::register().beside(events, &segment, rank).unwrap()
         });
         take_turns(sleeps, segment);

@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Plan, Segment};
 use strait_core::matching::Pattern;
-use strait_core::progress::{
-    Cursor, Engine, Owner, ProgressError, Received, Sent, SentShort, StartError, Tuning,
-};
+use strait_core::progress::{Cursor, Engine, Owner, Received, Sent, SentShort, StartError, Tuning};
 use strait_core::wire::Key;
 
 use crate::boot::{self, BootError, InProcess, KeyValueStore};
@@ -447,8 +445,11 @@ impl World {
     }
 
     /// Moves everything that can move without waiting, and some of the large messages. Says whether anything did.
-    pub(crate) fn progress(&self) -> Result<bool, ProgressError> {
-        self.turn().motor().progress()
+    pub(crate) fn progress(&self) -> Result<bool, Error> {
+        let mut turn = self.turn();
+        let mut motor = turn.motor();
+        let moved = motor.progress()?;
+        motor.take_refusal().map_or(Ok(moved), |refusal| Err(refusal.into()))
     }
 }
 

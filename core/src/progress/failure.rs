@@ -16,7 +16,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// with the rank fail to start. Others are not affected. Saying it twice changes nothing.
     ///
     /// False: another rank is in the middle of handing something over, and what the gone one left may be behind that; or the rank is
-    /// on another node, and [`Engine::poll_network`] has yet to read its stream to the end, which also says how it went.
+    /// on another node, and [`Engine::poll_network`] has yet to read its stream to the end, which may say better how it went.
     /// Nothing was decided; call again, and for the other rank too if it is gone as well.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(true);
         }
         if self.peers[rank as usize].stream.is_some() {
-            self.end_remote(rank);
+            self.end_remote(rank, how);
             return Ok(false);
         }
         self.peers[rank as usize].ended = true;

@@ -98,6 +98,12 @@ impl Directory {
         Self { nonce, host: host(), first: end / 2, end, contacts: Mutex::default() }
     }
 
+    /// That of `own`, a rank of a job: it knows all that there are, by their ranks, and each is a universe of its own.
+    pub(crate) const fn of_job(own: Contact, contacts: Vec<Contact>) -> Self {
+        let (Contact { nonce, host, .. }, end) = (own, contacts.len() as Rank);
+        Self { nonce, host, first: 0, end, contacts: Mutex::new(contacts) }
+    }
+
     /// All numbers of processes elsewhere.
     pub(crate) const fn numbers(&self) -> Range<Rank> {
         self.first..self.end
@@ -153,6 +159,14 @@ mod tests {
         assert_eq!(numbers, [Some(2), None, Some(3), Some(2), None, Some(3)]);
         let contacts = [1, 2, 3, 4].map(|number| directory.contact(number));
         assert_eq!(contacts, [None, Some(a), Some(b), None]);
+    }
+
+    #[test]
+    fn ranks_of_a_job_have_their_ranks_and_nobody_else_gets_in() {
+        let contact = |rank| Contact { nonce: 7 + u64::from(rank), rank, host: 5, address: None };
+        let directory = Directory::of_job(contact(1), (0..4).map(contact).collect());
+        let numbers = [0, 1, 2, 3, 4].map(|rank| directory.number(contact(rank)).ok());
+        assert_eq!(numbers, [Some(0), None, Some(2), Some(3), None]);
     }
 
     #[test]

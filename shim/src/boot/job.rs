@@ -7,6 +7,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
+use strait_core::layout::Life;
 
 use super::greet::Greeted;
 use super::launch::{LaunchError, os};
@@ -219,10 +220,16 @@ impl Job {
     fn reap(&mut self, at: usize) -> Result<(), LaunchError> {
         let Some(exit) = self.ranks[at].reap()? else { return Ok(()) };
         self.space.leave(exit.rank);
-        // On every node: ranks of other nodes must learn of it, too.
+        let life = |map: &SegmentMap| map.segment().rank_block(exit.rank).liveness.state();
+        let has_left = self.maps.iter().any(|map| life(map) == Life::Finished);
+        // On every node: ranks of other nodes must learn of it, too, and it has told only those with whom it has talked that it left.
         for map in &self.maps {
             let segment = map.segment();
-            liveness::mark_dead(&segment.rank_block(exit.rank).liveness);
+            let liveness = &segment.rank_block(exit.rank).liveness;
+            if has_left {
+                liveness.end(Life::Finished);
+            }
+            liveness::mark_dead(liveness);
             // Who lies down at this moment may miss it, and learns of the end when its sleep does.
             (0..segment.ranks()).for_each(|rank| sleep::wake(&segment, rank));
         }

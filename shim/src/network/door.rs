@@ -1,4 +1,4 @@
-//! Doors: where a process that knows another's name alone asks to be connected to it.
+//! Doors: where a process that knows another's name asks to be connected to it.
 //!
 //! ```text
 //! who calls                                     who is called
@@ -7,16 +7,23 @@
 //!  |-------------------------------------------->| who is it? on this host the same user; and means us
 //!  |         the card of the end that is for it  |
 //!  |<--------------------------------------------|
+//!  | one byte: our end is connected              |
+//!  |-------------------------------------------->|
 //! ```
 //!
+//! Who answers has connected its end, or tries to; and it asks nothing of it before the byte: an end that is not connected answers no request, and
+//! a device that is not answered for seconds gives up, while who called may compute for longer.
+//!
 //! A process whose device reaches this host alone listens at an abstract Unix socket, one whose device reaches further at a TCP port, which
-//! its name tells. Two that call each other show the same cards twice. Nobody waits in here: what is not there yet is looked for again.
+//! its name tells. Two that call each other show the same cards twice. Nobody waits in here: what is not there yet is looked for again, and
+//! who sleeps is woken by [`Door::events`].
 
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 
+use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
@@ -30,7 +37,7 @@ use crate::boot::{Contact, peer_process};
 const BACKLOG: i32 = 4096;
 
 /// Callers that are in and have not spoken, at most. One that never does gives way to those who come.
-const CALLERS: usize = 256;
+const CALLERS: usize = BACKLOG as usize;
 
 /// `STRdoor` and the version of the greeting.
 const MAGIC: u64 = u64::from_le_bytes(*b"STRdoor\x01");
@@ -51,6 +58,8 @@ const HELLO: usize = 24 + Contact::BYTES + Card::LENGTH;
 pub(crate) struct Door {
     own: Contact,
     listener: OwnedFd,
+    /// Can be read when there is something to look at: who comes, and what is said in conversations that have begun.
+    events: OwnedFd,
     /// Those who came and have not spoken.
     callers: Vec<Reader<HELLO>>,
 }
@@ -75,6 +84,10 @@ pub(super) struct Call {
     answer: Option<Reader<{ Card::LENGTH }>>,
 }
 
+/// Who was answered.
+#[derive(Debug)]
+pub(super) struct Guest(Reader<1>);
+
 /// Nobody answers any more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct NoAnswer;
@@ -95,7 +108,20 @@ impl Door {
             listener
         };
         listen(&listener, BACKLOG)?;
-        Ok(Self { own, listener, callers: Vec::new() })
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let door = Self { own, listener, events, callers: Vec::new() };
+        door.watch(&door.listener)?;
+        Ok(door)
+    }
+
+    /// A descriptor that can be read when there is something to look at.
+    pub(crate) fn events(&self) -> io::Result<OwnedFd> {
+        self.events.try_clone()
+    }
+
+    /// Has what comes in be an event, until it is closed.
+    fn watch(&self, socket: &OwnedFd) -> Result<(), Errno> {
+        epoll::add(&self.events, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
     }
 
     /// What others have to know of this process.
@@ -108,7 +134,8 @@ impl Door {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(caller) = accept_with(&self.listener, flags) {
             // Of this host, others' processes do not get in.
-            if self.own.address.is_none() && peer_process(&caller).is_none() {
+            let may_enter = self.own.address.is_some() || peer_process(&caller).is_some();
+            if !may_enter || self.watch(&caller).is_err() {
                 continue;
             }
             if self.callers.len() == CALLERS {
@@ -141,9 +168,17 @@ impl Door {
 
 impl Hello {
     /// Shows the caller the card of the end that is for it.
-    pub(super) fn answer(&self, card: &Card) {
+    pub(super) fn answer(self, card: &Card) -> Guest {
         // So few bytes always have room; a caller that is gone need not know.
         let _ = send(&self.socket, &card.to_bytes(), FLAGS);
+        Guest(Reader::new(self.socket))
+    }
+}
+
+impl Guest {
+    /// Whether it has said that its end is connected.
+    pub(super) fn is_connected(&mut self) -> Result<bool, NoAnswer> {
+        self.0.read().map(|said| said.is_some())
     }
 }
 
@@ -159,10 +194,11 @@ impl Call {
         Self { to, hello, said: 0, answer: None }
     }
 
-    /// The card of the other's end, once it answers.
-    pub(super) fn poll(&mut self) -> Result<Option<Card>, NoAnswer> {
+    /// The card of the other's end, once it answers. The answer is an event of `own`, the caller's door, if [all is
+    /// said](Call::has_said_all).
+    pub(super) fn poll(&mut self, own: &Door) -> Result<Option<Card>, NoAnswer> {
         if self.answer.is_none() {
-            match self.ring() {
+            match self.ring().and_then(|socket| own.watch(&socket).map(|()| socket)) {
                 Ok(socket) => self.answer = Some(Reader::new(socket)),
                 // There is a queue before the door.
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
@@ -179,6 +215,19 @@ impl Call {
             }
         }
         answer.read().map(|card| card.map(Card::from_bytes))
+    }
+
+    /// Whether there is nothing to do but to wait.
+    pub(super) const fn has_said_all(&self) -> bool {
+        self.said == HELLO
+    }
+
+    /// Says that our end is connected.
+    pub(super) fn confirm(&self) {
+        if let Some(answer) = &self.answer {
+            // One byte always has room; a peer that is gone need not know.
+            let _ = send(&answer.socket, &[1], FLAGS);
+        }
     }
 
     fn ring(&self) -> Result<OwnedFd, Errno> {
@@ -246,22 +295,35 @@ fn name_of(Contact { nonce, rank, .. }: &Contact) -> Result<SocketAddrUnix, Errn
 
 /// The address by which this host talks to others, with any port. Nothing is sent to find it.
 fn own_address() -> SocketAddr {
-    let ask = || -> io::Result<SocketAddr> {
+    let ask = || -> io::Result<IpAddr> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         // An address that is nobody's (RFC 5737): the way there is that to other networks.
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
-        socket.local_addr()
+        Ok(socket.local_addr()?.ip())
     };
-    let address = ask().map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip());
+    // Where there is no such way, some network that there is.
+    let other = || {
+        let all = if_addrs::get_if_addrs().unwrap_or_default();
+        let mut far = all.iter().filter(|one| !one.is_loopback() && one.ip().is_ipv4());
+        far.next().map(if_addrs::Interface::ip)
+    };
+    let address = ask().ok().or_else(other).unwrap_or(Ipv4Addr::LOCALHOST.into());
     SocketAddr::new(address, 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
     use super::*;
 
     fn contact(rank: u32) -> Contact {
         Contact { nonce: crate::segment::nonce().unwrap(), rank, host: 0, address: None }
+    }
+
+    fn is_readable(door: &Door) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&door.events, PollFlags::IN)], Some(&now)).unwrap() > 0
     }
 
     /// What `look` finds, in the end.
@@ -285,16 +347,24 @@ mod tests {
             let mut call = Call::new(&caller, own, &theirs);
             let mut stray = Call::new(&caller, Contact { rank: 7, ..own }, &theirs);
             stray.to = own;
+            let callers = Door::open(contact(2), false).unwrap();
             let hello = until(|| {
-                assert_eq!([call.poll(), stray.poll()], [Ok(None); 2]);
+                assert_eq!([call.poll(&callers), stray.poll(&callers)], [Ok(None); 2]);
+                assert!(!call.has_said_all() || is_readable(&door), "a caller wakes who is called");
                 door.is_called().then(|| door.next()).flatten()
             });
             assert_eq!((hello.from, hello.card), (caller, theirs));
-            hello.answer(&mine);
-            assert_eq!(until(|| call.poll().unwrap()), mine);
+            let mut guest = hello.answer(&mine);
+            until(|| is_readable(&callers).then_some(()));
+            assert_eq!(until(|| call.poll(&callers).unwrap()), mine);
+            assert_eq!(guest.is_connected(), Ok(false));
+            call.confirm();
+            until(|| guest.is_connected().unwrap().then_some(()));
+            drop(call);
+            assert_eq!(guest.is_connected(), Ok(true), "what was said stays");
             until(|| {
                 assert!(!door.is_called() || door.next().is_none());
-                stray.poll().err()
+                stray.poll(&callers).err()
             });
         }
     }
@@ -303,14 +373,14 @@ mod tests {
     fn a_door_goes_with_its_owner() {
         let card = Card::from_bytes([0; Card::LENGTH]);
         for open in [false, true] {
-            let door = Door::open(contact(0), open).unwrap();
+            let [door, callers] = [0, 1].map(|rank| Door::open(contact(rank), open).unwrap());
             let own = door.own();
             let mut call = Call::new(&own, own, &card);
-            assert_eq!(call.poll(), Ok(None));
+            assert_eq!(call.poll(&callers), Ok(None));
             drop(door);
-            until(|| call.poll().err());
+            until(|| call.poll(&callers).err());
             let mut late = Call::new(&own, own, &card);
-            until(|| late.poll().err());
+            until(|| late.poll(&callers).err());
         }
     }
 }

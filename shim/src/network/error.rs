@@ -24,7 +24,7 @@ pub enum NetworkError {
     NoDevice(NoDevice),
     /// `STRAIT_HCA` says that there is to be none.
     None,
-    /// The system refuses the socket at which strangers call.
+    /// The system refuses the socket at which peers call.
     Door(Errno),
     /// The system refuses the socket that is rung while this rank waits for its device.
     Socket(std::io::Error),
@@ -34,6 +34,17 @@ pub enum NetworkError {
     Device(HcaError),
     /// A link to a rank on another node could not be made.
     Link(LinkError),
+    /// There is no end for a link, which is made when a message goes to a peer or comes from it for the first time.
+    NoLink {
+        /// The peer.
+        peer: Rank,
+        /// Bytes of memory that it was to have.
+        bytes: usize,
+        /// Bytes that the process may lock; `None`: any number.
+        limit: Option<u64>,
+        /// What failed.
+        error: Box<Self>,
+    },
     /// The job's key-value store failed.
     Store(StoreError),
     /// A rank on another node did not say how to connect to it.
@@ -45,8 +56,26 @@ pub enum NetworkError {
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no network between the nodes of the job: ")?;
+        if !matches!(self, Self::NoLink { .. }) {
+            f.write_str("no network between the nodes of the job: ")?;
+        }
         match self {
+            Self::NoLink { peer, bytes, limit, error } => {
+                let reason = error.to_string();
+                let reason = reason.rsplit_once("of the job: ").map_or(&*reason, |(_, it)| it);
+                write!(
+                    f,
+                    "no link to rank {peer}, for which {bytes} bytes are registered: {reason}"
+                )?;
+                match limit {
+                    Some(limit) => write!(
+                        f,
+                        "; this process may lock {limit} bytes of memory: raise the limit (ulimit -l unlimited, or memlock in \
+                         limits.conf), or talk to fewer ranks"
+                    ),
+                    None => Ok(()),
+                }
+            }
             Self::Share(error) => write!(
                 f,
                 "{error}; the software device serves nodes that are one host: STRAIT_HCA=verbs uses RDMA devices, \
@@ -62,7 +91,7 @@ impl fmt::Display for NetworkError {
                 "STRAIT_HCA=none says so; without it a software device serves this host",
             ),
             Self::Door(error) => {
-                write!(f, "the system refuses an abstract Unix socket to be called at: {error}")
+                write!(f, "the system refuses a socket to be called at: {error}")
             }
             Self::Socket(error) => {
                 write!(f, "the system refuses an abstract Unix socket to be woken at: {error}")

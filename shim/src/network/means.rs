@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use strait_core::hca::HcaError;
 use strait_core::regcache::{Cached, Limits};
-use strait_core::ring::{Card, Cause, Config, LinkError};
+use strait_core::ring::Config;
 use strait_core::rma::TRAYS;
 
 use super::kept::Kept;
@@ -73,32 +73,30 @@ impl Means {
         })
     }
 
-    /// The end of `me` of the network, and the cards for its peers.
+    /// Whether the devices reach other hosts.
+    pub(crate) const fn reach_further(&self) -> bool {
+        matches!(self, Self::Verbs(_))
+    }
+
+    /// The device of `me`.
     pub(crate) fn open(
         &self,
         me: Rank,
         nodes: &Nodes,
-        config: Config,
-    ) -> Result<(JobNetwork, Vec<(Rank, Card)>), crate::Error> {
+        config: &Config,
+    ) -> Result<JobDevice, crate::Error> {
         let device = match self {
             Self::Soft(fabric, mode) => {
                 let device = SoftHca::attach(fabric, me, *mode).map_err(NetworkError::Fabric)?;
                 Device::Soft(device)
             }
             Self::Verbs(rails) => {
-                let demand = demand(peers(me, nodes).count() as u32, nodes.ranks(), &config);
+                let demand = demand(peers(me, nodes).count() as u32, nodes.ranks(), config);
                 let device = Device::verbs(rails, env::hca_gid()?, me, demand);
                 device.map_err(NetworkError::NoDevice)?
             }
         };
-        Ok(Network::open(cached(device)?, me, nodes, config)?)
-    }
-
-    /// Whether nobody may have been found because the peer has died since it said where it is: then whoever talks to it will
-    /// hear so. A card that finds nobody finds no way.
-    pub(crate) const fn forgives(&self, error: &LinkError) -> bool {
-        let unreachable = matches!(error.cause, Cause::Device(HcaError::Unreachable { .. }));
-        matches!(self, Self::Soft(..)) && unreachable
+        Ok(cached(device)?)
     }
 }
 
@@ -131,14 +129,14 @@ fn cached(device: Device) -> Result<JobDevice, NetworkError> {
     device.map_err(|_| NetworkError::Device(HcaError::Memory { bytes: 0 }))
 }
 
-/// What links to so many peers, and windows of so many ranks, want of a device. Links: a connection and a receive each, for the knock;
-/// their own memory; and of users' memory a large part each way, which goes in pieces where the system allows no more. Windows:
-/// a connection to each rank, and a receive for each tray.
+/// What links to so many peers, and windows of so many ranks, want of a device. Links: a connection and a receive each, for the knock.
+/// The memory is that of one, for nobody knows how many there are going to be: its own, and of users' memory a large part each way, which
+/// goes in pieces where the system allows no more. Windows: a connection to each rank, and a receive for each tray.
 fn demand(peers: u32, ranks: u32, config: &Config) -> Demand {
     let each = stride(config) as u64 + 2 * u64::from(LARGE);
     let connections = peers + WINDOWS * ranks;
     let receives = peers + WINDOWS * ranks * TRAYS as u32;
-    Demand { connections, receives, memory: u64::from(peers) * each }
+    Demand { connections, receives, memory: each }
 }
 
 /// On how many hosts the nodes of the job are. Every rank calls it.

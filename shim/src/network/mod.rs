@@ -1,11 +1,8 @@
-//! The network: the device of this rank, and a link of the RDMA channel to each rank on another node.
+//! The network: the device of this rank, and a link of the RDMA channel to each rank on another node that it talks to.
 //!
-//! Made where a job spans nodes, while it starts: every rank opens an end for each rank elsewhere and says in the job's key-value
-//! store how to connect to it ([`Network::open`], [`Network::publish`]); after a fence it reads what the others said
-//! ([`Network::connect`]). The memory of all links is one region, registered once. The engine puts and gets through
-//! [`Channel`]; here completions are brought to their links and links to their ends.
-//!
-//! Processes that did not start together, or were told of nobody, are [`strangers`] to each other: their links are made at the first message.
+//! Made where a job spans nodes, while it starts, and where a process meets one of another universe. The links are made later, each at its
+//! first message ([`others`]). The engine puts and gets through [`Channel`]; here completions are brought to their links and links
+//! to their ends.
 //!
 //! Nothing here knows which device it is but [`means`].
 
@@ -15,7 +12,7 @@ mod handlers;
 mod kept;
 mod lanes;
 mod means;
-mod strangers;
+mod others;
 mod transfers;
 
 pub(crate) use door::Door;
@@ -23,9 +20,11 @@ pub use error::NetworkError;
 pub(crate) use handlers::{Guest, HandlerId};
 pub(crate) use lanes::LaneId;
 pub(crate) use means::{JobDevice, JobNetwork, Means, lone};
-pub(crate) use strangers::Strangers;
+pub(crate) use others::Others;
 pub(crate) use transfers::{Transfer, TransferId};
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use strait_core::hca::{
@@ -39,7 +38,6 @@ use handlers::Handlers;
 use lanes::Lanes;
 use transfers::Transfers;
 
-use crate::boot::KeyValueStore;
 use crate::hca::Device;
 use crate::hca::cq::{EventDriven, Events};
 use crate::segment::{Heap, Mapping};
@@ -78,11 +76,8 @@ fn peers(me: Rank, nodes: &Nodes) -> impl Iterator<Item = Rank> {
 /// The ways from one rank to those on other nodes.
 #[derive(Debug)]
 pub(crate) struct Network<H: Hca> {
-    me: Rank,
     /// By rank.
     lines: Box<[Option<Line>]>,
-    /// The ranks on other nodes.
-    peers: Box<[Rank]>,
     /// Of windows.
     lanes: Lanes,
     handlers: Handlers,
@@ -91,7 +86,7 @@ pub(crate) struct Network<H: Hca> {
     owners: Vec<Option<Owner>>,
     /// Links to peers that have left: what came last from them may not be acknowledged yet, and they wait for that.
     parted: Vec<Link>,
-    strangers: Option<Strangers>,
+    others: Others,
     device: H,
     /// Lent to links and registered: goes last.
     memory: Vec<Mapping>,
@@ -110,6 +105,8 @@ enum Owner {
 struct Line {
     link: Link,
     state: State,
+    /// The peer's end is connected to ours, or waits for it.
+    expected: bool,
 }
 
 #[derive(Debug)]
@@ -118,53 +115,22 @@ enum State {
     Opened,
     /// Not connected yet.
     Waiting(Card),
+    /// Nothing is known of the peer's end.
+    Connected,
     Ready,
 }
 
 impl<H: Hca> Network<H> {
-    /// Opens this side's end to every rank on another node than `me`'s. The cards of the ends are for [`Network::publish`].
-    pub(crate) fn open(
-        device: H,
-        me: Rank,
-        nodes: &Nodes,
-        config: Config,
-    ) -> Result<(Self, Vec<(Rank, Card)>), NetworkError> {
-        let mut made = Self::empty(device, me, nodes.ranks());
-        let peers: Box<[Rank]> = peers(me, nodes).collect();
-        let stride = stride(&config);
-        let length = stride * peers.len();
-        let memory = Mapping::private(length).map_err(NetworkError::Memory)?;
-        // SAFETY: the memory stays mapped until the device, which is dropped first, is gone. Links alone use it.
-        let region = unsafe { made.device.register(memory.base, length, Access::ALL) };
-        let region = region.map_err(NetworkError::Device)?;
-        let mut cards = Vec::new();
-        for (number, &peer) in peers.iter().enumerate() {
-            let lent = Lent {
-                // SAFETY: there is a stride for each peer.
-                base: unsafe { memory.base.add(number * stride) },
-                local_key: region.local_key,
-                remote_key: region.remote_key,
-            };
-            // SAFETY: the memory is page-aligned, zero, registered for everything, long enough, and this link's.
-            cards.push((peer, unsafe { made.open_line(peer, config, lent) }?));
-        }
-        made.memory.push(memory);
-        made.peers = peers;
-        Ok((made, cards))
-    }
-
-    /// One that leads nowhere yet, for a rank of `ranks`.
-    fn empty(device: H, me: Rank, ranks: u32) -> Self {
+    /// One that leads nowhere yet, among so many numbers.
+    pub(crate) fn new(device: H, ranks: u32, others: Others) -> Self {
         Self {
-            me,
             lines: (0..ranks).map(|_| None).collect(),
-            peers: Box::default(),
             lanes: Lanes::default(),
             handlers: Handlers::default(),
             transfers: Transfers::default(),
             owners: Vec::new(),
             parted: Vec::new(),
-            strangers: None,
+            others,
             device,
             memory: Vec::new(),
         }
@@ -184,45 +150,11 @@ impl<H: Hca> Network<H> {
         // SAFETY: by the contract.
         let (link, card) = unsafe { Link::init(&mut self.device, peer, config, lent) }?;
         own(&mut self.owners, link.connection(), Owner::Line(peer));
-        self.lines[peer as usize] = Some(Line { link, state: State::Opened });
+        self.lines[peer as usize] = Some(Line { link, state: State::Opened, expected: false });
         Ok(card)
     }
 
-    /// Says in `store` how the others connect to this rank. To be followed by a fence.
-    pub(crate) fn publish(
-        &self,
-        cards: &[(Rank, Card)],
-        store: &mut dyn KeyValueStore,
-    ) -> Result<(), NetworkError> {
-        cards.iter().try_for_each(|(peer, card)| {
-            store.put(&key(self.me, *peer), &card.to_bytes()).map_err(NetworkError::Store)
-        })
-    }
-
-    /// Reads what the others said, and begins to connect to them. A failure that `forgives` is met again, and reported, when a
-    /// message goes there.
-    pub(crate) fn connect(
-        &mut self,
-        store: &mut dyn KeyValueStore,
-        forgives: impl Fn(&LinkError) -> bool,
-    ) -> Result<(), NetworkError> {
-        for &peer in &self.peers {
-            let found = store.get(&key(peer, self.me)).map_err(NetworkError::Store)?;
-            let bytes = found.and_then(|bytes| bytes.try_into().ok());
-            let card = bytes.map(Card::from_bytes).ok_or(NetworkError::Card { peer })?;
-            if let Some(line) = &mut self.lines[peer as usize] {
-                line.state = State::Waiting(card);
-                if let Err(error) = line.connect(&mut self.device)
-                    && !forgives(&error)
-                {
-                    return Err(error.into());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Brings completions to their links, and attends to strangers.
+    /// Brings completions to their links, and attends to those who call.
     pub(crate) fn poll(&mut self) {
         self.attend();
         let nothing = Completion { id: 0, connection: Connection(0), result: Ok(Done::Write) };
@@ -281,13 +213,14 @@ impl<H: Hca> Network<H> {
     /// Sees to it that whatever comes from now on makes an event of the device, for a rank that is about to sleep: it looks at
     /// everything once more, and then waits for [`Network::events`]. False: not yet.
     pub(crate) fn keep_vigil(&mut self) -> bool {
+        self.look_at_door();
         // A device in software may be done with what is asked at once.
         self.ask();
         self.poll();
         let is_armed = self.device.arm().is_ok();
         // What came before the arming makes no event, and may be a knock: whom that woke has to be asked again.
         self.poll();
-        is_armed && self.ask()
+        is_armed && self.ask() && self.has_rung()
     }
 
     /// Asks the peers to knock when they write. False: nobody keeps vigil over one of them.
@@ -297,11 +230,18 @@ impl<H: Hca> Network<H> {
             let is_open = match line.state {
                 // A link that breaks says so when everything is looked at.
                 State::Ready => line.link.ask(device) == Ok(Vigil::Open),
-                State::Opened | State::Waiting(_) => true,
+                State::Waiting(_) => true,
+                // What is missing is said at a door.
+                State::Opened | State::Connected => false,
             };
             is_open.then_some(())
         });
         open.count() == 0
+    }
+
+    /// The links that were made so far.
+    pub(crate) const fn links(&self) -> usize {
+        self.memory.len()
     }
 
     /// Ends all links: no user's memory is touched from now on.
@@ -311,11 +251,13 @@ impl<H: Hca> Network<H> {
 
     /// The link to `peer`, if it can be used now, and the device.
     fn line(&mut self, peer: Rank) -> Result<Option<(&mut Line, &mut H)>, Broken> {
-        if self.is_unmet(peer) {
-            return Ok(None);
-        }
-        let line = self.lines.get_mut(peer as usize).and_then(Option::as_mut);
-        let line = line.ok_or(Broken(Sign::Device(HcaError::Unreachable { peer })))?;
+        let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::as_mut) else {
+            return if self.others.is_unmet(peer) {
+                Ok(None)
+            } else {
+                Err(Broken(Sign::Device(HcaError::Unreachable { peer })))
+            };
+        };
         if !matches!(line.state, State::Ready)
             && line.connect(&mut self.device).map_err(broken)? == Readiness::Pending
         {
@@ -327,12 +269,16 @@ impl<H: Hca> Network<H> {
 
 impl Line {
     fn connect<H: Hca>(&mut self, device: &mut H) -> Result<Readiness, LinkError> {
-        let State::Waiting(card) = &self.state else { return Ok(Readiness::Pending) };
-        let readiness = self.link.connect(device, card)?;
-        if readiness == Readiness::Ready {
+        if let State::Waiting(card) = &self.state
+            && self.link.connect(device, card)? == Readiness::Ready
+        {
+            self.state = State::Connected;
+        }
+        if self.expected && matches!(self.state, State::Connected) {
             self.state = State::Ready;
         }
-        Ok(readiness)
+        let is_ready = matches!(self.state, State::Ready);
+        Ok(if is_ready { Readiness::Ready } else { Readiness::Pending })
     }
 }
 
@@ -375,7 +321,7 @@ impl<H: Hca> Channel for Network<H> {
 
     fn close(&mut self, peer: u32) {
         self.end_line(peer);
-        self.forget_stranger(peer);
+        self.forget(peer);
     }
 }
 
@@ -413,9 +359,9 @@ impl JobNetwork {
 }
 
 impl<H: EventDriven> Network<H> {
-    /// Where the events of the device come in.
-    pub(crate) fn events(&self) -> Events {
-        self.device.events()
+    /// Where the events of the device come in, and those of the door.
+    pub(crate) fn events(&self) -> io::Result<(Events, OwnedFd)> {
+        Ok((self.device.events(), self.others.door.events()?))
     }
 }
 
@@ -433,11 +379,6 @@ fn broken(error: LinkError) -> Broken {
 
 /// The answer of a link that is not connected yet.
 const NOT_YET: Taken = Taken { bytes: 0, holds: false };
-
-/// Under which the end of `from` for `to` is described.
-fn key(from: Rank, to: Rank) -> String {
-    format!("strait-card-{from}-{to}")
-}
 
 #[cfg(test)]
 mod tests {

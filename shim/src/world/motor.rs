@@ -12,7 +12,7 @@ use strait_core::wire::Key;
 use super::{ShmEngine, network};
 use crate::cma::Cma;
 use crate::liveness::Watch;
-use crate::network::Network;
+use crate::network::{Network, NetworkError};
 use crate::segment::SegmentMap;
 use crate::sleep::{self, Sleep};
 use crate::window::{Baselines, Desks};
@@ -125,6 +125,12 @@ impl Motor<'_> {
             // An error is met again, and reported, by progress.
             let _ = self.poll_network();
         }
+        if let Some(network) = self.gear.network.as_deref_mut()
+            && matches!(received, Ok(Received::Pending(_)))
+        {
+            // Who never comes has to be known to be gone.
+            network.call(pattern.source);
+        }
         received
     }
 
@@ -178,6 +184,11 @@ impl Motor<'_> {
         let served = baselines.serve(self);
         self.gear.baselines = baselines;
         served
+    }
+
+    /// Why a link could not be made, once.
+    pub(super) fn take_refusal(&mut self) -> Option<NetworkError> {
+        self.gear.network.as_deref_mut()?.take_refusal()
     }
 
     /// Sees to it that what comes from other nodes makes an event. False: not yet.

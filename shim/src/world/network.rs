@@ -2,13 +2,13 @@
 
 use strait_core::layout::Segment;
 use strait_core::progress::{Gone, ProgressError};
-use strait_core::ring::Design;
+use strait_core::ring::{Config, Design};
 
 use super::{ShmEngine, World};
-use crate::boot::KeyValueStore;
+use crate::boot::{self, Contact, KeyValueStore};
 use crate::hca::Choice;
 use crate::hca::soft::Mode;
-use crate::network::{self, JobNetwork, Means, Network, NetworkError, Strangers};
+use crate::network::{self, Door, JobDevice, JobNetwork, Means, Network, NetworkError, Others};
 use crate::nodes::Nodes;
 use crate::sleep::Sleep;
 use crate::{Error, Rank, env};
@@ -39,16 +39,10 @@ pub(super) fn in_process(
     }
     let Some(means) = Means::in_process(choice, nodes.ranks())? else { return Ok(none()) };
     let config = network::config(design);
-    let mut networks = Vec::new();
-    for rank in 0..nodes.ranks() {
-        let (network, cards) = means.open(rank, nodes, config)?;
-        network.publish(&cards, store)?;
-        networks.push(network);
-    }
-    for network in &mut networks {
-        network.connect(store, |error| means.forgives(error))?;
-    }
-    Ok(networks.into_iter().map(|network| Some(Box::new(network))).collect())
+    let open = |rank| begin(&means, rank, nodes, config, store);
+    let begun = (0..nodes.ranks()).map(open).collect::<Result<Vec<_>, _>>()?;
+    let networks = (0..).zip(begun).map(|(rank, begun)| enter(begun, rank, nodes, config, store));
+    networks.collect()
 }
 
 /// The network of one process. Every rank of the job calls it.
@@ -62,11 +56,38 @@ pub(super) fn of_process(
         return Ok(None);
     }
     let Some(means) = Means::of_process(choice, store, rank, nodes)? else { return Ok(None) };
-    let (mut network, cards) = means.open(rank, nodes, network::config(design))?;
-    network.publish(&cards, store)?;
+    let config = network::config(design);
+    let begun = begin(&means, rank, nodes, config, store)?;
     store.fence().map_err(NetworkError::Store)?;
-    network.connect(store, |error| means.forgives(error))?;
-    Ok(Some(Box::new(network)))
+    enter(begun, rank, nodes, config, store)
+}
+
+/// Opens device and door of a rank, and says in the job's store where that is.
+fn begin(
+    means: &Means,
+    rank: Rank,
+    nodes: &Nodes,
+    config: Config,
+    store: &mut dyn KeyValueStore,
+) -> Result<(JobDevice, Door), Error> {
+    let device = means.open(rank, nodes, &config)?;
+    let nonce = boot::nonce()?;
+    let own = Contact { nonce, rank, host: boot::host(), address: None };
+    let door = Door::open(own, means.reach_further()).map_err(NetworkError::Door)?;
+    Others::publish(&door.own(), store)?;
+    Ok((device, door))
+}
+
+/// The network of a rank, when all have said where they are.
+fn enter(
+    (device, door): (JobDevice, Door),
+    rank: Rank,
+    nodes: &Nodes,
+    config: Config,
+    store: &mut dyn KeyValueStore,
+) -> Result<Way, Error> {
+    let others = Others::of_job(config, door, (rank, nodes), store)?;
+    Ok(Some(Box::new(Network::new(device, nodes.ranks(), others))))
 }
 
 /// How a rank sleeps that has such a way to other nodes.
@@ -74,7 +95,8 @@ pub(super) fn sleep(way: &Way, segment: &Segment, rank: Rank) -> Result<Sleep, N
     let sleep = Sleep::register();
     match way {
         Some(network) => {
-            sleep.beside(network.events(), segment, rank).map_err(NetworkError::Socket)
+            let events = network.events().map_err(NetworkError::Socket)?;
+            sleep.beside(events, segment, rank).map_err(NetworkError::Socket)
         }
         None => Ok(sleep),
     }
@@ -95,14 +117,14 @@ impl World {
     }
 
     /// Has messages go to processes that are not of this segment. Those of the first number on are such.
-    pub(crate) fn enter_network(&self, strangers: Strangers) -> Result<(), Error> {
+    pub(crate) fn enter_network(&self, others: Others) -> Result<(), Error> {
         let choice = env::hca()?.unwrap_or(Choice::Soft(Mode::default()));
-        let device = network::lone(choice, self.rank, self.size, strangers.config())?;
+        let device = network::lone(choice, self.rank, self.size, others.config())?;
         let device = device.ok_or(NetworkError::None)?;
         let mut turn = self.turn();
         let motor = turn.motor();
         motor.engine.expect_remotes(self.size)?;
-        let network = Network::among_strangers(device, self.rank, self.size, strangers);
+        let network = Network::new(device, self.size, others);
         motor.gear.network = Some(Box::new(network));
         Ok(())
     }
@@ -116,6 +138,12 @@ impl World {
         Ok(admit(motor.engine, network)?)
     }
 
+    /// Has `rank` be called, if it is elsewhere and was not talked to: for who waits for it, and wants to hear of its end.
+    #[inline(always)]
+    pub(crate) fn await_from(&self, rank: Rank) {
+        self.with_network(|network| network.call(rank));
+    }
+
     /// Whether there are windows that span nodes: their signals are written by devices, and ring nothing.
     pub(super) fn has_far_windows(&self) -> bool {
         self.with_network(|network| network.has_lanes()).unwrap_or(false)
@@ -123,7 +151,11 @@ impl World {
 
     /// Says to all peers on other nodes that this rank leaves, and waits until they know or are gone.
     pub(super) fn leave_network(&self) -> Result<(), Error> {
-        let unmet = self.with_network(|network| network.unmet());
+        let unmet = self.with_network(|network| {
+            // Who has called, though it was not looked at, is to hear that we leave.
+            network.look_at_door();
+            network.unmet()
+        });
         if let Some(unmet) = unmet {
             for rank in unmet {
                 self.turn().peer_gone(rank, Gone::Finished)?;
@@ -141,3 +173,6 @@ impl World {
         self.turn().motor().gear.network.as_deref_mut().is_none_or(Device::drain)
     }
 }
+
+#[cfg(test)]
+mod tests;

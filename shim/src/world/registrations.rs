@@ -14,6 +14,12 @@ impl World {
         self.with_network(|network| network.device().counts()).unwrap_or_default()
     }
 
+    /// Links to ranks on other nodes that were made so far. Each is made with the first message between the two.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        self.with_network(|network| network.links()).unwrap_or(0)
+    }
+
     /// Keeps the program's own memory registered after its use, in case it is used again. [`World::alloc`]'s is kept anyway.
     ///
     /// To register memory takes longer than to send some hundred KiB of it, so it pays to do so once. But an RDMA device reaches the

@@ -93,7 +93,7 @@ impl World {
         let longest = place.sleep.lie_down(bell.get());
         let found = look();
         let moved = if found.is_some() { Ok(true) } else { self.progress() };
-        if moved == Ok(false) {
+        if matches!(moved, Ok(false)) {
             let nap = (!vigil).then(|| patience.nap());
             place.sleep.wait(bell.get(), nap.map_or(longest, |nap| nap.min(longest)));
             patience.glance();

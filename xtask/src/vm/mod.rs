@@ -36,6 +36,7 @@ const JOBS: &str = "
         a_rank_dies_in_transfer_by_zero_copy'
     [ $(/user/network --list --exact $tests | grep -c ': test') = $(echo $tests | wc -w) ] || exit 97
     /user/network --test-threads=1 --exact $tests || exit
+    /user/first --test-threads=1 || exit
     tests=other_nodes_are_reached_through_the_device_of_the_job
     [ $(/user/window --list --exact $tests | grep -c ': test') = 1 ] || exit 97
     /user/window --exact $tests || exit
@@ -70,6 +71,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
         ("network", program(shell, "test -p strait-tests --test network --no-run")?),
+        ("first", program(shell, "test -p strait-tests --test first_use --no-run")?),
         ("window", program(shell, "test -p strait-tests --test window --no-run")?),
         ("handed", program(shell, "test -p strait-tests --test handed_over --no-run")?),
         ("locks", program(shell, "test -p strait-tests --test window_locks --no-run")?),

@@ -26,10 +26,10 @@ impl<M: Memory + Clone> Engine<M> {
             && self.has_answers()
     }
 
-    /// Notes that the process of `rank` has ended. The stream is read to its end first.
-    pub(in crate::progress) fn end_remote(&mut self, rank: u32) {
+    /// Notes how the process of `rank` has ended. The stream is read to its end first.
+    pub(in crate::progress) fn end_remote(&mut self, rank: u32, how: Gone) {
         if let Some(stream) = self.stream_mut(rank) {
-            stream.ended = true;
+            stream.ended = Some(how);
         }
     }
 

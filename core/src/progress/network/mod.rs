@@ -46,8 +46,8 @@ pub(super) struct Stream {
     incoming: Incoming,
     /// What is being read from the peer's memory, oldest first.
     readings: Waiting,
-    /// Known to run no more; what it left may not all be delivered yet.
-    ended: bool,
+    /// How it went, if it is known to run no more; what it left may not all be delivered yet.
+    ended: Option<Gone>,
     /// It has said that nothing comes after. What it took of ours may not all be counted yet.
     left: bool,
     /// For the bytes of messages that nobody wants.
@@ -127,7 +127,7 @@ impl<M: Memory + Clone> Engine<M> {
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
             readings: Waiting::default(),
-            ended: false,
+            ended: None,
             left: false,
             scrap: None,
         };
@@ -185,8 +185,8 @@ impl<M: Memory + Clone> Engine<M> {
                 self.end_stream(number, channel, Gone::Failed(sign));
                 return Ok(true);
             }
-            Ok(false) if ended && !left => {
-                self.end_stream(number, channel, Gone::Failed(Sign::Ended));
+            Ok(false) if !left && let Some(how) = ended => {
+                self.end_stream(number, channel, how);
                 return Ok(true);
             }
             _ => {}
@@ -197,7 +197,7 @@ impl<M: Memory + Clone> Engine<M> {
         let holds = self.streams.get(number).is_some_and(|stream| stream.outgoing.holds);
         // The peer may know that a message is written, and leave, before the device says so here.
         let holds = holds || left && self.writes_to(peer);
-        if left && (ended || !holds || pushed.is_err()) {
+        if left && (ended.is_some() || !holds || pushed.is_err()) {
             self.end_stream(number, channel, Gone::Finished);
             return Ok(true);
         }

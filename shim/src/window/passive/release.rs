@@ -135,7 +135,7 @@ impl World {
             let said = desks.desk(number).map(|desk| desk.message(target, word));
             said.into_iter().for_each(|(to, message)| desks.say(to, message));
         });
-        Ok(self.progress().map(drop)?)
+        self.progress().map(drop)
     }
 
     fn close_desk(&self, number: u64) {

@@ -185,7 +185,7 @@ impl Window<'_> {
     /// Has what was packed for the member in `place` leave.
     pub(super) fn press(&self, place: u32) -> Result<(), Error> {
         self.with_records(|all, id| all.press(id, place));
-        Ok(self.world.progress().map(drop)?)
+        self.world.progress().map(drop)
     }
 
     /// Tells the member in `place` something, behind all operations. To one that is gone nothing is said.

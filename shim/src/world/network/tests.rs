@@ -1,0 +1,42 @@
+//! Links that cannot be made.
+
+use core::ptr::NonNull;
+
+use strait_core::hca::Access;
+use strait_core::layout::Config;
+use strait_core::progress::{Channel as _, Part};
+use strait_core::ring::Design;
+
+use super::World;
+use crate::hca::Choice;
+use crate::hca::soft::Mode;
+use crate::network::NetworkError;
+use crate::{Error, Fault, Nodes};
+
+#[test]
+fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
+    let (kind, nodes) = ((Choice::Soft(Mode::Inline), Design::ZeroCopy), Nodes::named([0, 1, 2]));
+    let worlds = World::in_process_by(kind, Config::new(3), &nodes).unwrap();
+    let mut memory = vec![0_u64; 1 << 16];
+    let mut taken = memory.iter_mut().map_while(|word| {
+        let part = Part { base: NonNull::from(word).cast(), length: 8 };
+        // SAFETY: nobody is told the key, and the memory outlives the worlds' use of the device.
+        worlds[0].with_network(|network| unsafe { network.register(part, Access::LOCAL) })?
+    });
+    let all: Vec<_> = taken.by_ref().collect();
+    let send = |to| worlds[0].endpoint().send(&[1_u8], to, 1);
+    let error = send(1).unwrap_err();
+    assert!(matches!(error, Error::Network(NetworkError::NoLink { peer: 1, .. })), "{error:?}");
+    assert!(error.to_string().contains("no link to rank 1"), "{error}");
+    assert!(matches!(send(1), Err(Error::Fault(Fault::PeerFailed { rank: 1, .. }))));
+    worlds[0].with_network(|network| all.into_iter().for_each(|region| network.release(region)));
+    // Others are not concerned.
+    std::thread::scope(|scope| {
+        let mut worlds = worlds.into_iter();
+        let [zero, one, two] = [(); 3].map(|()| worlds.next().unwrap());
+        drop(one);
+        scope.spawn(move || two.endpoint().recv(&mut [0_u8], 0, 1).unwrap());
+        zero.endpoint().send(&[1_u8], 2, 1).unwrap();
+        zero.finalize().unwrap();
+    });
+}
