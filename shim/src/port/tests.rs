@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+use strait_core::hca::HcaError;
 use strait_core::progress::{Part, Sign};
 
 use super::*;
@@ -110,7 +111,9 @@ fn a_name_of_nobody_fails_what_is_sent_there() {
     let id = receive(&a, to, &mut bytes);
     a.call(to);
     let outcome = until([&a, &a], || a.test(id));
-    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to, sign: Sign::Ended }));
+    // Nobody answered: the device has not been asked.
+    let sign = Sign::Device(HcaError::Unreachable { peer: to });
+    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to, sign }));
     // SAFETY: nothing begins.
     let refused = unsafe { a.isend(to, Key::new(CONTEXT, 5), cursor(&mut bytes)) };
     assert!(matches!(refused, Err(StartError::Peer(Fault::PeerFailed { .. }))), "{refused:?}");
@@ -125,7 +128,9 @@ fn a_message_to_nobody_fails_too() {
     let mut bytes = [1; 9];
     let id = send(&a, to, &mut bytes);
     let outcome = until([&a, &a], || a.test(id));
-    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to, sign: Sign::Ended }));
+    // Nobody answered: the device has not been asked.
+    let sign = Sign::Device(HcaError::Unreachable { peer: to });
+    assert_eq!(outcome, Err(Fault::PeerFailed { rank: to, sign }));
 }
 
 #[test]
