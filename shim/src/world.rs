@@ -449,7 +449,8 @@ impl World {
         let mut turn = self.turn();
         let mut motor = turn.motor();
         let moved = motor.progress()?;
-        motor.take_refusal().map_or(Ok(moved), |refusal| Err(refusal.into()))
+        motor.refusal()?;
+        Ok(moved)
     }
 }
 

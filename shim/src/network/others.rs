@@ -169,7 +169,14 @@ impl<H: Hca> Network<H> {
         unmet.map(|(rank, _)| rank).collect()
     }
 
+    /// Whether there is a link that could not be made, of which nobody has heard.
+    #[inline]
+    pub(crate) const fn has_refused(&self) -> bool {
+        self.others.refusal.is_some()
+    }
+
     /// Why a link could not be made, once.
+    #[cold]
     pub(crate) fn take_refusal(&mut self) -> Option<NetworkError> {
         let refusal = self.others.refusal.take()?;
         for other in &mut self.others.known {

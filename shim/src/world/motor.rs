@@ -186,9 +186,13 @@ impl Motor<'_> {
         served
     }
 
-    /// Why a link could not be made, once.
-    pub(super) fn take_refusal(&mut self) -> Option<NetworkError> {
-        self.gear.network.as_deref_mut()?.take_refusal()
+    /// Fails with why a link could not be made, once.
+    #[inline]
+    pub(super) fn refusal(&mut self) -> Result<(), NetworkError> {
+        match self.gear.network.as_deref_mut() {
+            Some(network) if network.has_refused() => network.take_refusal().map_or(Ok(()), Err),
+            _ => Ok(()),
+        }
     }
 
     /// Sees to it that what comes from other nodes makes an event. False: not yet.
