@@ -6,7 +6,7 @@ use super::{Engine, ProgressError, Status};
 use crate::matching::{ANY_TAG, Posted, Unexpected};
 use crate::memory::Memory;
 use crate::shm::{LineMessage, SHORT_MAX, copy_piece};
-use crate::wire::{Key, Kind, KindLength};
+use crate::wire::{Key, KindLength};
 
 /// What [`Engine::recv_short`] found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -206,7 +206,7 @@ impl<M: Memory + Clone> Engine<M> {
             peer.baton.prefetch(length);
         }
         let key = message.key();
-        if found.kind() != Ok(Kind::Eager) || !want.accepts(key) || !idle {
+        if !found.is_eager_of(length) || !want.accepts(key) || !idle {
             return self.take_parcel(source, want, buffer, idle);
         }
         let mut to = buffer.as_mut_ptr();
