@@ -60,8 +60,18 @@ fn die_unmet(world: World) {
         let other = 9 - me;
         endpoint.sendrecv(&[0_u8], other, 1, &mut [0_u8], other, 1).unwrap();
     }
+    // Before that it would answer.
     match me {
         5 => die(),
+        4 => {
+            assert_failed(endpoint.recv(&mut [0_u8], 5, 2), 5);
+            (0..4).for_each(|other| endpoint.send(&[0_u8], other, 2).unwrap());
+        }
+        _ => {
+            endpoint.recv(&mut [0_u8], 4, 2).unwrap();
+        }
+    }
+    match me {
         0 => assert_failed(endpoint.send(&[0_u8; 1000], 5, 1), 5),
         1 => assert_failed(endpoint.recv(&mut [0_u8], 5, 1), 5),
         2 => assert_failed(endpoint.probe(5, 1), 5),

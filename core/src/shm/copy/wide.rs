@@ -4,7 +4,7 @@
 //! slower than loads and stores when the two addresses are a few bytes apart but for whole pages, as those of a user's buffer
 //! and a page of the segment often are.
 
-use crate::sync::{CACHE_LINE, has_avx, prefetch_to_write};
+use crate::sync::has_avx;
 
 /// Least bytes of a copy by wide registers. Shorter ones `memcpy` makes the same way itself.
 const WIDE_LEAST: usize = 2048;
@@ -55,6 +55,8 @@ pub(super) unsafe fn copy_fetching(source: *const u8, destination: *mut u8, leng
 #[target_feature(enable = "avx")]
 unsafe fn copy_vectors<const AHEAD: usize>(source: *const u8, destination: *mut u8, length: usize) {
     use core::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_storeu_si256};
+
+    use crate::sync::{CACHE_LINE, prefetch_to_write};
 
     /// Vectors of a turn of the loop: two lines.
     const VECTORS: usize = 4;
