@@ -122,6 +122,9 @@ fn the_streams_have_a_limit_of_their_own() {
             let (endpoint, rank) = (world.endpoint(), world.rank());
             let (on_node, away) = (rank ^ 1, rank ^ 2);
             let (out, mut room) = (payload::of(1, LENGTH), vec![0; LENGTH]);
+            // The memory of links is registered, too: before anything is counted.
+            endpoint.barrier().unwrap();
+            endpoint.sendrecv(&[0_u8], away, 2, &mut [0_u8], away, 2).unwrap();
             for (peer, unasked_max) in
                 [(on_node, world.tuning().eager_max), (away, world.tuning().stream_max)]
             {
