@@ -218,7 +218,7 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_lock(window, 0, 0, 0));
     FAILS(STRAIT_ERR_WINDOW, strait_window_unlock(window, 0));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_lock_counters(window, NULL));
-    FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, 5, &flag));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, STRAIT_OPERATION_BLOCKS + 1, &flag));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, -1, &flag));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, STRAIT_OPERATION_PUT, NULL));
     members.size = sizeof members, members.lock_design = STRAIT_LOCK_HYBRID + 1;
