@@ -342,7 +342,8 @@ mod tests {
         let part = part(&mut memory);
         for record in records() {
             for at in 0..RECORD {
-                for byte in 0..=u8::MAX {
+                // Every byte takes Miri too long.
+                for byte in (0..=u8::MAX).step_by(if cfg!(miri) { 51 } else { 1 }) {
                     let mut message = [0; RECORD + 64];
                     message[..RECORD].copy_from_slice(&record.bytes());
                     message[at] = byte;
