@@ -7,17 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
+
 #define LENGTH 300000
-
-static int rank, size;
-
-#define CHECK(what)                                                                    \
-    do {                                                                               \
-        if (!(what)) {                                                                 \
-            fprintf(stderr, "rank %d, line %d: %s does not hold\n", rank, __LINE__, #what); \
-            MPI_Abort(MPI_COMM_WORLD, 3);                                              \
-        }                                                                              \
-    } while (0)
 
 /* Everybody here and everybody there: a short and a long message both ways, and a window of all. */
 static void talk(MPI_Comm others, int high)

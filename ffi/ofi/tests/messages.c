@@ -7,15 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int rank, size;
-
-#define CHECK(what)                                                                    \
-    do {                                                                               \
-        if (!(what)) {                                                                 \
-            fprintf(stderr, "rank %d, line %d: %s does not hold\n", rank, __LINE__, #what); \
-            MPI_Abort(MPI_COMM_WORLD, 3);                                              \
-        }                                                                              \
-    } while (0)
+#include "check.h"
 
 static void fill(unsigned char *bytes, int length, unsigned seed)
 {
