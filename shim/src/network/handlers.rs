@@ -116,8 +116,8 @@ impl<H: Hca> Network<H> {
                 continue;
             };
             let ground = |name| {
-                let mut known = grounds.iter().filter(|(other, _)| *other == name);
-                known.next().map(|(_, ground)| *ground)
+                let known = grounds.iter().find(|(other, _)| *other == name);
+                known.map(|(_, ground)| *ground)
             };
             // SAFETY: by the contract of `add_ground`.
             let served = unsafe { handler.serve(self, ground, &is_gone) };
