@@ -203,6 +203,14 @@ int strait_isendv(strait_world world, uint32_t context, const struct iovec *part
 int strait_irecvv(strait_world world, uint32_t context, const struct iovec *parts, int count, uint32_t source, uint32_t tag,
                   strait_request *request);
 
+/* Synchronous sends: as strait_send, strait_isend and strait_isendv, but over not before the matching receive has begun. A short one
+ * stays with its sender until then, so both ranks have to be inside the library for it to cross. MPI-4.1 3.4, 3.7.2. */
+int strait_ssend(strait_world world, uint32_t context, const void *data, size_t bytes, uint32_t destination, uint32_t tag);
+int strait_issend(strait_world world, uint32_t context, const void *data, size_t bytes, uint32_t destination, uint32_t tag,
+                  strait_request *request);
+int strait_issendv(strait_world world, uint32_t context, const struct iovec *parts, int count, uint32_t destination, uint32_t tag,
+                   strait_request *request);
+
 /* Describe a message that has arrived, without receiving it: strait_probe waits for one, strait_iprobe sets *found. `status` or
  * NULL. MPI-4.1 3.8.1. */
 int strait_probe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, strait_status *status);
@@ -225,6 +233,22 @@ int strait_wait_all(size_t count, strait_request *requests, strait_status *statu
  * when all are. All are of one world. MPI-4.1 3.7.5. */
 int strait_wait_any(size_t count, strait_request *requests, size_t *index, strait_status *status);
 
+/* Sets *done if all of them are over, and ends them as strait_wait_all does; those that are NULL are left out. Makes progress otherwise, and
+ * ends none. All are of one world. MPI-4.1 3.7.5. */
+int strait_test_all(size_t count, strait_request *requests, int *done, strait_status *statuses, int *codes);
+
+/* Sets *done if one of them is over, and ends it as strait_wait_any does; also when all are NULL: then *index is SIZE_MAX, as it is when
+ * none is over. Makes progress otherwise. All are of one world. MPI-4.1 3.7.5. */
+int strait_test_any(size_t count, strait_request *requests, int *done, size_t *index, strait_status *status);
+
+/* Waits until one of them is over, and ends all that are: *over is their number, and indices[0] to indices[*over - 1] are their places,
+ * ascending; statuses and codes, or NULL, are in the order of the indices, and there is room for `count` of each. Those that are NULL are
+ * left out, and *over is SIZE_MAX when all are. The first failure, as by strait_wait_all. All are of one world. MPI-4.1 3.7.5. */
+int strait_wait_some(size_t count, strait_request *requests, size_t *over, size_t *indices, strait_status *statuses, int *codes);
+
+/* As that, without waiting: makes progress when none is over, and *over is 0 if none is then. MPI-4.1 3.7.5. */
+int strait_test_some(size_t count, strait_request *requests, size_t *over, size_t *indices, strait_status *statuses, int *codes);
+
 /* Cancels a receive that no message has matched; *cancelled, or NULL, says whether it did. The request is to be waited for in
  * either case. MPI-4.1 3.8.4. */
 int strait_cancel(strait_request request, int *cancelled);
@@ -236,7 +260,7 @@ int strait_request_free(strait_request *request);
 /* ---- Active messages ------------------------------------------------------------------------------------------------------- */
 
 /* Called with a packet that has come: its bytes are the handler's until it returns. By the thread that is inside strait_progress,
- * strait_test, strait_wait, strait_wait_all or strait_wait_any, and by no other call. It may make any call on the world but
+ * strait_test, strait_wait or one of their like for several, and by no other call. It may make any call on the world but
  * strait_finalize; those that wait hand over no packets meanwhile. */
 typedef void (*strait_packet_handler)(void *context, strait_world world, uint32_t source, uint32_t id, const void *data,
                                       size_t bytes);

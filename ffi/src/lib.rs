@@ -21,6 +21,7 @@ mod packets;
 mod pipe;
 mod rdma_channel;
 mod requests;
+mod several;
 mod store;
 mod windows;
 mod world;

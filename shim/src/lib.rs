@@ -54,7 +54,7 @@ pub use error::Error;
 pub use memory::SystemMemory;
 pub use network::NetworkError;
 pub use nodes::Nodes;
-pub use request::{Request, Scope, wait_all, wait_any};
+pub use request::{Request, Scope, test_all, test_any, test_some, wait_all, wait_any, wait_some};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::lock::{LockType, Mode as LockMode};
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};

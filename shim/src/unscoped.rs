@@ -1,7 +1,7 @@
 //! Operations that belong to no scope: what scopes, and interfaces of languages that know no borrows, are made of.
 
 use strait_core::progress::{
-    Bypass, Cursor, Fault, Outcome, Owner, Part, Received, RequestId, Sent, Status, Want,
+    Bypass, Cursor, Fault, Outcome, Owner, Part, Received, RequestId, SendMode, Sent, Status, Want,
 };
 use strait_core::wire::Key;
 
@@ -180,7 +180,54 @@ impl Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         // SAFETY: by the contract.
-        unsafe { self.push_send(Owner::UNSCOPED, Cursor::parts(parts), destination, tag) }
+        unsafe {
+            let data = Cursor::parts(parts);
+            self.push_send(SendMode::Standard, Owner::UNSCOPED, data, destination, tag)
+        }
+    }
+
+    /// As [`Endpoint::begin_send_vectored`], over not before the receive has begun, as [`crate::Scope::issend`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Endpoint::begin_send_vectored`].
+    pub unsafe fn begin_ssend_vectored(
+        &self,
+        parts: &[Part],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: by the contract.
+        unsafe {
+            let data = Cursor::parts(parts);
+            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
+        }
+    }
+
+    /// The same of `data`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Endpoint::begin_send`].
+    pub unsafe fn begin_ssend(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: by the contract.
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
+        }
     }
 
     /// Begins to receive from `source` with `tag` into `buffer`, as [`crate::Scope::irecv`] does, for a caller who keeps the
@@ -266,7 +313,10 @@ impl Endpoint<'_> {
             return Ok(Unscoped::done(Ok(status)));
         }
         // SAFETY: by the contract.
-        unsafe { self.push_send(owner, Cursor::contiguous(data), destination, tag) }
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.push_send(SendMode::Standard, owner, data, destination, tag)
+        }
     }
 
     /// # Safety
@@ -274,6 +324,7 @@ impl Endpoint<'_> {
     /// As for [`Endpoint::begin_send_vectored`].
     pub(crate) unsafe fn push_send(
         &self,
+        mode: SendMode,
         owner: Owner,
         data: Cursor,
         destination: Rank,
@@ -282,7 +333,7 @@ impl Endpoint<'_> {
         let key = Key::new(self.context(), tag);
         let bytes = data.remaining();
         // SAFETY: by the contract; the engine's claim ends with the operation.
-        let sent = unsafe { self.world().isend(destination, key, data, owner) }?;
+        let sent = unsafe { self.world().isend(mode, destination, key, data, owner) }?;
         Ok(match sent {
             Sent::Done => Unscoped::done(Ok(Status { source: destination, tag, bytes })),
             Sent::Pending(id) => Unscoped { state: State::Pending(id) },

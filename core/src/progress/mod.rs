@@ -45,7 +45,7 @@ pub use network::{Begun, Broken, Channel, Direct, Taken, Way};
 pub use peer::Gone;
 pub use receive::Received;
 pub use request::{
-    Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
+    Fault, Outcome, Owner, ProgressError, RequestId, SendMode, StartError, Status, StillClaimed,
 };
 pub use send::Sent;
 pub use short::SentShort;
@@ -393,7 +393,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// True when no message that was sent, or is arriving, needs this rank any more.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
-        self.blocked.is_empty()
+        !self.is_blocked()
             && self.calls.is_empty()
             && self.readings.is_empty()
             && self.no_transfers()

@@ -36,6 +36,9 @@ static void no_world(strait_world world)
     FAILS(STRAIT_ERR_HANDLE, strait_irecv(world, 0, &data, 8, 0, 0, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_isendv(world, 0, &part, 1, 0, 0, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_irecvv(world, 0, &part, 1, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_ssend(world, 0, &data, 8, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_issend(world, 0, &data, 8, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_issendv(world, 0, &part, 1, 0, 0, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_probe(world, 0, 0, 0, &status));
     FAILS(STRAIT_ERR_HANDLE, strait_iprobe(world, 0, 0, 0, &flag, &status));
     FAILS(STRAIT_ERR_HANDLE, strait_packet_handle(world, 0, NULL, NULL));
@@ -60,8 +63,8 @@ static void no_request(strait_request request)
 {
     strait_request place = request;
     strait_status status;
-    size_t index = 0;
-    int flag = 0;
+    size_t index = 0, over = 0;
+    int flag = 0, code = 0;
 
     FAILS(STRAIT_ERR_HANDLE, strait_test(&place, &flag, &status));
     FAILS(STRAIT_ERR_HANDLE, strait_wait(&place, &status));
@@ -71,6 +74,11 @@ static void no_request(strait_request request)
         FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, &status, &flag));
         CHECK(flag == STRAIT_ERR_HANDLE);
         FAILS(STRAIT_ERR_HANDLE, strait_wait_any(1, &place, &index, &status));
+        FAILS(STRAIT_ERR_HANDLE, strait_test_all(1, &place, &flag, &status, &code));
+        FAILS(STRAIT_ERR_HANDLE, strait_test_any(1, &place, &flag, &index, &status));
+        FAILS(STRAIT_ERR_HANDLE, strait_wait_some(1, &place, &over, &index, &status, &code));
+        FAILS(STRAIT_ERR_HANDLE, strait_test_some(1, &place, &over, &index, &status, &code));
+        CHECK(over == 0 && index == 0 && code == 0);
     }
     CHECK(place == request);
 }
@@ -152,7 +160,7 @@ static void bad_arguments(strait_world world, strait_window window)
 {
     strait_request request = NULL;
     uint64_t data = 0;
-    size_t displacement = 0;
+    size_t displacement = 0, over = 0;
     uint32_t number = 7;
     int flag = 0;
     struct iovec part = part_of(NULL, 8);
@@ -186,10 +194,24 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, NULL, 1, 0, 0, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, &part, -1, 0, 0, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, many, 2, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_ssend(world, 0, NULL, 8, 0, 0));
+    FAILS(STRAIT_ERR_RANK, strait_ssend(world, 0, &data, 8, 9, 0));
+    FAILS(STRAIT_ERR_TAG, strait_ssend(world, 0, &data, 8, 0, STRAIT_ANY_TAG));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_issend(world, 0, &data, 8, 0, 0, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_issend(world, STRAIT_CONTEXT_MAX + 1, &data, 8, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_issendv(world, 0, NULL, 1, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_issendv(world, 0, many, 2, 0, 0, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_test(NULL, &flag, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait(NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait_all(1, NULL, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait_any(1, &request, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_all(1, NULL, &flag, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_all(1, &request, NULL, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_any(1, &request, NULL, &displacement, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_any(1, &request, &flag, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_some(1, NULL, &over, &displacement, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_some(1, &request, NULL, &displacement, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_some(1, &request, NULL, &displacement, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_request_free(NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_iprobe(world, 0, 0, 0, NULL, NULL));
     FAILS(STRAIT_ERR_TAG, strait_packet_handle(world, STRAIT_ANY_TAG, NULL, NULL));
@@ -238,10 +260,31 @@ static void bad_arguments(strait_world world, strait_window window)
     CHECK(request == NULL);
 }
 
+/* A list whose requests are of two worlds. */
+static void foreign(strait_world world, strait_world other)
+{
+    strait_request list[2], kept[2];
+    char bytes[2];
+    size_t over = 7, indices[2] = {7, 7};
+    int done = 7;
+
+    OK(strait_irecv(world, 0, &bytes[0], 1, 0, 9, &list[0]));
+    OK(strait_irecv(other, 0, &bytes[1], 1, 0, 9, &list[1]));
+    memcpy(kept, list, sizeof kept);
+    FAILS(STRAIT_ERR_HANDLE, strait_test_all(2, list, &done, NULL, NULL));
+    FAILS(STRAIT_ERR_HANDLE, strait_test_any(2, list, &done, indices, NULL));
+    FAILS(STRAIT_ERR_HANDLE, strait_wait_some(2, list, &over, indices, NULL, NULL));
+    FAILS(STRAIT_ERR_HANDLE, strait_test_some(2, list, &over, indices, NULL, NULL));
+    CHECK(done == 7 && over == 7 && indices[0] == 7 && memcmp(kept, list, sizeof kept) == 0);
+    OK(strait_request_free(&list[0]));
+    OK(strait_request_free(&list[1]));
+}
+
 int main(void)
 {
     strait_world world, gone, other;
     strait_request request, freed;
+    size_t number;
     strait_window window, closed;
     strait_vc vc;
     char byte;
@@ -281,6 +324,9 @@ int main(void)
     no_window(closed);
     OK(strait_irecv(world, 0, &byte, 1, 0, 0, &request));
     CHECK(request != freed);
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_some(1, &request, &number, NULL, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_some(1, &request, &number, NULL, NULL, NULL));
+    foreign(world, other);
     no_request(freed);
     OK(strait_rdma_finalize());
     no_connection(vc);

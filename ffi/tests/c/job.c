@@ -107,6 +107,108 @@ static void messages(void)
     release(large), release(received), release(expected);
 }
 
+/* Sends that are over only when their receives have begun. */
+static void synchronous_messages(void)
+{
+    enum { SHORT = 6 };
+    unsigned char *large = field((unsigned char)me), *received = field(0), *expected = field((unsigned char)peer);
+    strait_request requests[3];
+    strait_status status;
+    struct iovec parts[2];
+    char word[8];
+    int done = 0;
+
+    parts[0] = part_of(large, 1000), parts[1] = part_of(large + 1000, LARGE - 1000);
+    OK(strait_issend(world, 0, "hello", SHORT, peer, 20, &requests[0]));
+    OK(strait_issendv(world, 0, parts, 2, peer, 21, &requests[1]));
+    OK(strait_issend(world, 0, large, LARGE, peer, 22, &requests[2]));
+    for (uint32_t tag = 20; tag < 23; tag++) {
+        OK(strait_probe(world, 0, peer, tag, NULL));
+    }
+    /* All are there, and nobody has received any. */
+    OK(strait_barrier(world, 0));
+    OK(strait_test_all(3, requests, &done, NULL, NULL));
+    CHECK(!done && requests[0] != NULL && requests[1] != NULL && requests[2] != NULL);
+    OK(strait_barrier(world, 0));
+    OK(strait_recv(world, 0, word, sizeof word, peer, 20, &status));
+    CHECK(status.bytes == SHORT && strcmp(word, "hello") == 0);
+    for (uint32_t tag = 21; tag < 23; tag++) {
+        memset(received, 0, LARGE);
+        OK(strait_recv(world, 0, received, LARGE, peer, tag, NULL));
+        CHECK(memcmp(received, expected, LARGE) == 0);
+    }
+    while (!done) {
+        OK(strait_test_all(3, requests, &done, NULL, NULL));
+    }
+    CHECK(requests[0] == NULL && requests[1] == NULL && requests[2] == NULL);
+
+    OK(strait_irecv(world, 0, word, sizeof word, peer, 23, &requests[0]));
+    OK(strait_ssend(world, 0, "again", SHORT, peer, 23));
+    OK(strait_wait(&requests[0], NULL));
+    CHECK(strcmp(word, "again") == 0);
+    release(large), release(received), release(expected);
+}
+
+/* Calls for several requests, of which some are NULL, and some fail. */
+static void several(void)
+{
+    strait_request requests[5];
+    strait_status statuses[5];
+    size_t over, index, indices[5];
+    int done, codes[5];
+    char bytes[5] = "....";
+
+    memset(requests, 0, sizeof requests);
+    OK(strait_test_all(5, requests, &done, NULL, codes));
+    CHECK(done && codes[4] == STRAIT_OK);
+    OK(strait_test_any(5, requests, &done, &index, NULL));
+    CHECK(done && index == SIZE_MAX);
+    OK(strait_wait_some(5, requests, &over, indices, NULL, NULL));
+    CHECK(over == SIZE_MAX);
+    OK(strait_test_some(0, NULL, &over, NULL, NULL, NULL));
+    CHECK(over == SIZE_MAX);
+
+    for (uint32_t place = 1; place < 5; place++) {
+        OK(strait_irecv(world, 2, &bytes[place], 1, peer, place, &requests[place]));
+    }
+    OK(strait_test_all(5, requests, &done, NULL, NULL));
+    CHECK(!done);
+    OK(strait_test_any(5, requests, &done, &index, NULL));
+    CHECK(!done && index == SIZE_MAX);
+    OK(strait_test_some(5, requests, &over, indices, NULL, NULL));
+    CHECK(over == 0);
+
+    /* Two at once, the first of which fails; the others stay. */
+    OK(strait_barrier(world, 0));
+    OK(strait_send(world, 2, "bb", 2, peer, 2));
+    OK(strait_send(world, 2, "d", 1, peer, 4));
+    OK(strait_barrier(world, 0));
+    statuses[0].tag = 77;
+    FAILS(STRAIT_ERR_TRUNCATED, strait_wait_some(5, requests, &over, indices, statuses, codes));
+    CHECK(over == 2 && indices[0] == 2 && indices[1] == 4);
+    CHECK(codes[0] == STRAIT_ERR_TRUNCATED && codes[1] == STRAIT_OK);
+    CHECK(statuses[0].tag == 77 && statuses[1].tag == 4 && statuses[1].bytes == 1);
+    CHECK(requests[2] == NULL && requests[4] == NULL && requests[1] != NULL && requests[3] != NULL);
+    OK(strait_test_some(5, requests, &over, indices, statuses, codes));
+    CHECK(over == 0);
+
+    OK(strait_barrier(world, 0));
+    OK(strait_send(world, 2, "c", 1, peer, 3));
+    done = 0;
+    while (!done) {
+        OK(strait_test_any(5, requests, &done, &index, &statuses[0]));
+    }
+    CHECK(index == 3 && statuses[0].tag == 3 && requests[3] == NULL);
+    OK(strait_barrier(world, 0));
+    OK(strait_send(world, 2, "a", 1, peer, 1));
+    done = 0;
+    while (!done) {
+        OK(strait_test_all(5, requests, &done, statuses, codes));
+    }
+    CHECK(statuses[1].tag == 1 && codes[1] == STRAIT_OK && codes[0] == STRAIT_OK && requests[1] == NULL);
+    CHECK(memcmp(bytes, ".abcd", 5) == 0);
+}
+
 /* Packets that came, and their order. */
 struct came {
     uint32_t count;
@@ -447,6 +549,8 @@ int main(void)
     OK(strait_rank(world, &me));
     peer = 1 - me;
     messages();
+    synchronous_messages();
+    several();
     packets();
     large_messages();
     pipes();

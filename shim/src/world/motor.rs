@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use strait_core::layout::Life;
 use strait_core::matching::Pattern;
-use strait_core::progress::{Cursor, Gone, Owner, ProgressError, Received, Sent, Sign, StartError};
+use strait_core::progress::{
+    Cursor, Gone, Owner, ProgressError, Received, SendMode, Sent, Sign, StartError,
+};
 use strait_core::shm::DoorbellPtr;
 use strait_core::wire::Key;
 
@@ -77,6 +79,7 @@ impl Motor<'_> {
     /// As for [`ShmEngine::isend`].
     pub(crate) unsafe fn isend(
         &mut self,
+        mode: SendMode,
         destination: Rank,
         key: Key,
         data: Cursor,
@@ -94,7 +97,7 @@ impl Motor<'_> {
             self.engine.ring_backed(destination, backed);
         }
         // SAFETY: by the contract.
-        let sent = unsafe { self.engine.isend(destination, key, data, owner) };
+        let sent = unsafe { self.engine.isend_by(mode, destination, key, data, owner) };
         self.serve_wants();
         if self.gear.network.is_some() && matches!(sent, Ok(Sent::Pending(_))) {
             // An error is met again, and reported, by progress.

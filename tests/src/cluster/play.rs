@@ -5,7 +5,8 @@ use core::ptr::NonNull;
 use fastrand::Rng;
 use strait::{ANY_SOURCE, Fault};
 use strait_core::progress::{
-    Cursor, Gone, InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, Sent, Sign, StartError,
+    Cursor, Gone, InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, SendMode, Sent, Sign,
+    StartError,
 };
 use strait_core::wire::Key;
 
@@ -167,9 +168,14 @@ impl<'a> Game<'a> {
         let Message { envelope, destination, .. } = self.plan.messages[number];
         let (send, engine) = (&mut self.sends[number], &mut self.cluster.engines[rank as usize]);
         let key = Key::new(envelope.context, envelope.tag);
+        let mode = match self.rng.u8(0..4) {
+            0 => SendMode::Synchronous,
+            _ => SendMode::Standard,
+        };
         // SAFETY: buffers live as long as the game, and are touched by the game only when the engine has no claim on them.
-        let sent = unsafe { engine.isend(destination, key, send.cursor(), Owner(1)) };
+        let sent = unsafe { engine.isend_by(mode, destination, key, send.cursor(), Owner(1)) };
         send.state = match sent {
+            Ok(Sent::Done) if mode == SendMode::Synchronous => panic!("its receive has not begun"),
             Ok(Sent::Done) => State::Detached,
             Ok(Sent::Pending(id)) => State::Pending(id),
             Err(StartError::Peer(fault)) => State::Over(Err(fault)),
