@@ -86,8 +86,9 @@ const char *strait_error_name(int code);
 /* This process's place in a job. Never followed: a number in the shape of a pointer. NULL: none. */
 typedef struct strait_world_ *strait_world;
 
-/* An operation under way, memory that others reach, a connection of the RDMA channel: likewise. */
+/* An operation under way, a message that a probe has matched, memory that others reach, a connection of the RDMA channel: likewise. */
 typedef struct strait_request_ *strait_request;
+typedef struct strait_message_ *strait_message;
 typedef struct strait_window_ *strait_window;
 typedef struct strait_vc_ *strait_vc;
 
@@ -215,6 +216,21 @@ int strait_issendv(strait_world world, uint32_t context, const struct iovec *par
  * NULL. MPI-4.1 3.8.1. */
 int strait_probe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, strait_status *status);
 int strait_iprobe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, int *found, strait_status *status);
+
+/* Matched probes: as strait_probe and strait_iprobe, and the message is taken out of matching, so that no other probe or receive finds it.
+ * It is received by its handle alone, into a buffer as for strait_recv, strait_irecv and strait_irecvv; *message becomes NULL then,
+ * however the receive ends, but for a call that is refused (STRAIT_ERR_ARGUMENT, STRAIT_ERR_HANDLE, STRAIT_ERR_BUSY, STRAIT_ERR_MEMORY). If
+ * its sender dies before all of it could be had, receiving it ends with STRAIT_ERR_PEER_FAILED. MPI-4.1 3.8.2, 3.8.3. */
+int strait_mprobe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, strait_message *message, strait_status *status);
+int strait_improbe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, int *found, strait_message *message,
+                   strait_status *status);
+int strait_mrecv(strait_message *message, void *buffer, size_t bytes, strait_status *status);
+int strait_imrecv(strait_message *message, void *buffer, size_t bytes, strait_request *request);
+int strait_imrecvv(strait_message *message, const struct iovec *parts, int count, strait_request *request);
+
+/* Gives a matched message back to matching, as if it came only now: the oldest receive that was posted meanwhile takes it, if one matches;
+ * else it waits where it waited before. *message becomes NULL. */
+int strait_message_free(strait_message *message);
 
 /* Sets *done when the operation is over; makes progress otherwise. Over, well or not, *request becomes NULL, and the call returns
  * how it ended. `status` or NULL; it stays as it was if the operation failed. A *request that is NULL is STRAIT_ERR_HANDLE, here and for

@@ -15,6 +15,7 @@ mod handle;
 mod instance;
 mod knowledge;
 mod large;
+mod matched;
 mod messages;
 mod options;
 mod packets;

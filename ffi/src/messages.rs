@@ -356,7 +356,7 @@ unsafe extern "C" fn strait_iprobe(
 ///
 /// `request` is as `strait.h` says.
 #[inline(always)]
-unsafe fn keep(
+pub(crate) unsafe fn keep(
     instance: &Instance,
     begun: Unscoped,
     parts: Option<Box<[Part]>>,

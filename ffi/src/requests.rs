@@ -117,19 +117,6 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// The request at `place`, and its world.
-///
-/// # Safety
-///
-/// As `strait.h` says of requests.
-unsafe fn at<'a>(place: *mut Handle) -> Called<(Handle, &'a Instance)> {
-    need(place)?;
-    // SAFETY: by the contract.
-    let request = unsafe { place.read() };
-    // SAFETY: by the contract.
-    Ok((request, unsafe { handle::world_of(request, Kind::Request) }?))
-}
-
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strait_test(
     request: *mut Handle,
@@ -139,7 +126,7 @@ unsafe extern "C" fn strait_test(
     // SAFETY: by the contract.
     enter("strait_test", unsafe { handle::peek(request) }, || {
         // SAFETY: by the contract.
-        let (handle, instance) = unsafe { at(request) }?;
+        let (handle, instance) = unsafe { handle::at(request, Kind::Request) }?;
         need(done)?;
         let (tested, over) = instance.with(handle, Unscoped::test)?;
         if !over {
@@ -175,7 +162,7 @@ unsafe extern "C" fn strait_wait(request: *mut Handle, status: *mut Status) -> c
 /// As for [`strait_wait`].
 pub(crate) unsafe fn wait_at(request: *mut Handle, status: *mut Status) -> Called {
     // SAFETY: by the contract.
-    let (handle, instance) = unsafe { at(request) }?;
+    let (handle, instance) = unsafe { handle::at(request, Kind::Request) }?;
     let (waited, _) = instance.with(handle, |operation, _| instance.wait(operation))?;
     // SAFETY: by the contract.
     unsafe {
@@ -205,7 +192,7 @@ unsafe extern "C" fn strait_request_free(request: *mut Handle) -> c_int {
     // SAFETY: by the contract.
     enter("strait_request_free", unsafe { handle::peek(request) }, || {
         // SAFETY: by the contract.
-        let (handle, instance) = unsafe { at(request) }?;
+        let (handle, instance) = unsafe { handle::at(request, Kind::Request) }?;
         instance.with(handle, Unscoped::settle)?;
         // SAFETY: by the contract.
         unsafe { request.write(Handle::NONE) };

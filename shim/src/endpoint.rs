@@ -193,7 +193,7 @@ impl<'world> Endpoint<'world> {
         source: Rank,
         tag: Tag,
     ) -> Result<Status, Error> {
-        let parts: Vec<Part> = parts.iter_mut().map(|part| part_of_mut(part)).collect();
+        let parts = vectored(parts);
         // SAFETY: `recv_posted` ends its use of the cursor before it returns; buffers and list live as long.
         unsafe { self.recv_posted(Cursor::parts(&parts), source, tag) }
     }
@@ -350,6 +350,11 @@ impl<'world> Endpoint<'world> {
 /// A readable buffer as the engine sees it.
 pub(crate) fn part_of(bytes: &[u8]) -> Part {
     Part { base: NonNull::from(bytes).cast(), length: bytes.len() }
+}
+
+/// A list of writable buffers, likewise.
+pub(crate) fn vectored(parts: &mut [IoSliceMut<'_>]) -> Vec<Part> {
+    parts.iter_mut().map(|part| part_of_mut(part)).collect()
 }
 
 /// A writable buffer as the engine sees it.

@@ -10,7 +10,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::progress::{Cursor, Owner, Part, SendMode, Status};
 
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Endpoint, Error, Rank, Tag, Unscoped, World};
+use crate::{Endpoint, Error, Message, Rank, Tag, Unscoped, World};
 pub use several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
 
 /// Where operations that do not wait begin and end.
@@ -184,6 +184,44 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let begun = unsafe {
             let buffer = Cursor::parts(parts_of(parts));
             self.endpoint.push_recv(self.owner, buffer, source, tag)
+        };
+        Ok(self.keep(begun?))
+    }
+
+    /// Begins to receive a message that a probe has matched. One of another world than the scope's is waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] for want of memory; the message goes back to matching.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.8.3, `MPI_IMRECV`.
+    pub fn imrecv<T: NoUninit + AnyBitPattern>(
+        &'scope self,
+        message: Message<'_>,
+        buffer: &'scope mut [T],
+    ) -> Result<Request<'scope>, Error> {
+        let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
+        // SAFETY: as in `irecv`.
+        let begun = unsafe { message.begin(self.world(), self.owner, Cursor::contiguous(buffer)) };
+        Ok(self.keep(begun?))
+    }
+
+    /// The same into `parts`, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::imrecv`].
+    pub fn imrecv_vectored(
+        &'scope self,
+        message: Message<'_>,
+        parts: &'scope mut [IoSliceMut<'_>],
+    ) -> Result<Request<'scope>, Error> {
+        // SAFETY: as in `irecv_vectored`.
+        let begun = unsafe {
+            let buffer = Cursor::parts(parts_of(parts));
+            message.begin(self.world(), self.owner, buffer)
         };
         Ok(self.keep(begun?))
     }

@@ -34,6 +34,14 @@ impl Unscoped {
         Self { state: State::Done(outcome) }
     }
 
+    #[inline]
+    pub(crate) const fn received(received: Received) -> Self {
+        match received {
+            Received::Done(outcome) => Self::done(outcome),
+            Received::Pending(id) => Self { state: State::Pending(id) },
+        }
+    }
+
     pub(crate) const fn transferring(id: TransferId) -> Self {
         Self { state: State::Transferring(id) }
     }
@@ -374,9 +382,6 @@ impl Endpoint<'_> {
     ) -> Result<Unscoped, Error> {
         let pattern = self.pattern(source, tag);
         // SAFETY: by the contract; the engine's claim ends with the operation.
-        Ok(match unsafe { self.world().irecv(pattern, buffer, owner) }? {
-            Received::Done(outcome) => Unscoped::done(outcome),
-            Received::Pending(id) => Unscoped { state: State::Pending(id) },
-        })
+        Ok(Unscoped::received(unsafe { self.world().irecv(pattern, buffer, owner) }?))
     }
 }

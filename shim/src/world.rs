@@ -8,7 +8,7 @@ use std::time::Instant;
 use strait_core::layout::{Config, Life, Plan, Segment};
 use strait_core::matching::Pattern;
 use strait_core::progress::{
-    Cursor, Engine, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
+    Cursor, Engine, MessageId, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
 };
 use strait_core::wire::Key;
 
@@ -406,6 +406,21 @@ impl World {
     ) -> Result<Received, StartError> {
         // SAFETY: by the contract.
         unsafe { self.turn().motor().irecv(pattern, buffer, owner) }
+    }
+
+    /// Begins to receive a message that a probe has matched.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::imrecv`].
+    pub(crate) unsafe fn imrecv(
+        &self,
+        message: MessageId,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        // SAFETY: by the contract.
+        unsafe { self.turn().motor().imrecv(message, buffer, owner) }
     }
 
     #[cold]

@@ -209,6 +209,63 @@ static void several(void)
     CHECK(memcmp(bytes, ".abcd", 5) == 0);
 }
 
+/* Messages that are received by those alone who have matched them. */
+static void matched(void)
+{
+    unsigned char *large = field((unsigned char)me), *received = field(0), *expected = field((unsigned char)peer);
+    strait_message messages[4];
+    strait_request sends[4], request;
+    strait_status status;
+    struct iovec parts[2];
+    char word[8], head[3], tail[5];
+    int found = 0;
+
+    OK(strait_isend(world, 4, "first", 6, peer, 1, &sends[0]));
+    OK(strait_isend(world, 4, "second", 7, peer, 1, &sends[1]));
+    OK(strait_issend(world, 4, "abcdefg", 8, peer, 1, &sends[2]));
+    OK(strait_isend(world, 4, large, LARGE, peer, 2, &sends[3]));
+    OK(strait_mprobe(world, 4, peer, 1, &messages[0], &status));
+    CHECK(status.bytes == 6 && status.source == peer && status.tag == 1);
+    OK(strait_mprobe(world, 4, STRAIT_ANY_SOURCE, 1, &messages[1], &status));
+    CHECK(status.bytes == 7 && status.source == peer);
+    OK(strait_mprobe(world, 4, peer, STRAIT_ANY_TAG, &messages[2], &status));
+    CHECK(status.bytes == 8);
+    while (!found) {
+        OK(strait_improbe(world, 4, STRAIT_ANY_SOURCE, STRAIT_ANY_TAG, &found, &messages[3], &status));
+    }
+    CHECK(status.bytes == LARGE && status.tag == 2);
+    OK(strait_iprobe(world, 4, STRAIT_ANY_SOURCE, STRAIT_ANY_TAG, &found, NULL));
+    CHECK(!found);
+
+    /* In any order; one that is too long. */
+    OK(strait_imrecv(&messages[3], received, LARGE, &request));
+    CHECK(messages[3] == NULL);
+    FAILS(STRAIT_ERR_TRUNCATED, strait_mrecv(&messages[1], word, 3, &status));
+    CHECK(messages[1] == NULL && memcmp(word, "sec", 3) == 0);
+    OK(strait_mrecv(&messages[0], word, sizeof word, &status));
+    CHECK(status.bytes == 6 && strcmp(word, "first") == 0);
+    OK(strait_wait(&request, &status));
+    CHECK(status.bytes == LARGE && memcmp(received, expected, LARGE) == 0);
+    parts[0] = part_of(head, sizeof head), parts[1] = part_of(tail, sizeof tail);
+    OK(strait_imrecvv(&messages[2], parts, 2, &request));
+    memset(parts, 0, sizeof parts);
+    OK(strait_wait(&request, NULL));
+    CHECK(memcmp(head, "abc", 3) == 0 && strcmp(tail, "defg") == 0);
+    OK(strait_wait_all(4, sends, NULL, NULL));
+
+    /* Given back, it goes to the receive that was posted meanwhile. */
+    OK(strait_isend(world, 4, "again", 6, peer, 3, &sends[0]));
+    OK(strait_mprobe(world, 4, peer, 3, &messages[0], NULL));
+    OK(strait_irecv(world, 4, word, sizeof word, peer, 3, &request));
+    OK(strait_test(&request, &found, NULL));
+    CHECK(!found);
+    OK(strait_message_free(&messages[0]));
+    OK(strait_wait(&request, &status));
+    CHECK(status.bytes == 6 && strcmp(word, "again") == 0);
+    OK(strait_wait(&sends[0], NULL));
+    release(large), release(received), release(expected);
+}
+
 /* Packets that came, and their order. */
 struct came {
     uint32_t count;
@@ -551,6 +608,7 @@ int main(void)
     messages();
     synchronous_messages();
     several();
+    matched();
     packets();
     large_messages();
     pipes();

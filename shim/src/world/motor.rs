@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use strait_core::layout::Life;
 use strait_core::matching::Pattern;
+use strait_core::memory::OutOfMemory;
 use strait_core::progress::{
-    Cursor, Gone, Owner, ProgressError, Received, SendMode, Sent, Sign, StartError,
+    Cursor, Gone, MessageId, Owner, ProgressError, Received, SendMode, Sent, Sign, StartError,
 };
 use strait_core::shm::DoorbellPtr;
 use strait_core::wire::Key;
@@ -133,6 +134,34 @@ impl Motor<'_> {
         {
             // Who never comes has to be known to be gone.
             network.call(pattern.source);
+        }
+        received
+    }
+
+    /// Gives a message that a probe has matched back to matching.
+    pub(crate) fn put_back(&mut self, message: MessageId) -> Result<(), OutOfMemory> {
+        let result = self.engine.put_back(message);
+        self.serve_wants();
+        result
+    }
+
+    /// Begins to receive a message that a probe has matched: its sender hears so at once if it keeps it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`ShmEngine::imrecv`].
+    pub(crate) unsafe fn imrecv(
+        &mut self,
+        message: MessageId,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        // SAFETY: by the contract.
+        let received = unsafe { self.engine.imrecv(message, buffer, owner) };
+        self.serve_wants();
+        if matches!(received, Ok(Received::Pending(_))) {
+            // An error is met again, and reported, by progress.
+            let _ = self.poll_network();
         }
         received
     }

@@ -77,6 +77,8 @@ pub(super) enum Taking {
     Blocking,
     BlockingVectored,
     Probed,
+    Matched,
+    MatchedPosted,
     Posted,
     PostedVectored,
 }
@@ -208,11 +210,13 @@ impl Maker {
         let receive = self.receive(message);
         let (mut blocking, vectored) = (self.rng.bool(), self.rng.u8(0..4) == 0);
         let synchronous = self.rng.u8(0..4) == 0;
-        let mut how = match self.rng.u8(0..8) {
+        let mut how = match self.rng.u8(0..10) {
             0..=1 => Taking::Blocking,
             2 => Taking::BlockingVectored,
             3 => Taking::Probed,
-            4..=6 => Taking::Posted,
+            4 => Taking::Matched,
+            5 => Taking::MatchedPosted,
+            6..=8 => Taking::Posted,
             _ => Taking::PostedVectored,
         };
         let mut receive_first = true;
@@ -280,7 +284,11 @@ impl Maker {
             capacity: 0,
             message: None,
         });
-        let how = if self.rng.u8(0..4) == 0 { Taking::Blocking } else { Taking::Posted };
+        let how = match self.rng.u8(0..8) {
+            0 => Taking::Blocking,
+            1 => Taking::Matched,
+            _ => Taking::Posted,
+        };
         self.phase.steps[destination as usize].push(Step::Receive { receive, how });
     }
 
@@ -383,9 +391,9 @@ mod tests {
                 });
             }
         }
-        // Sends: 8. Exchange: 1. Receives: 5 ways by tag or none by own or not, and from any source 2 ways by tag or none;
+        // Sends: 8. Exchange: 1. Receives: 7 ways by tag or none by own or not, and from any source 3 ways by tag or none;
         // what waits for a message to myself is never vectored and posted first or probed late: all but that occur.
-        assert!(seen.len() >= 8 + 1 + 5 * 2 + 2 * 2, "{seen:#?}");
+        assert!(seen.len() >= 8 + 1 + 7 * 2 + 3 * 2, "{seen:#?}");
     }
 
     #[test]

@@ -211,6 +211,19 @@ impl<'a, 'r> Part<'a, 'r> {
         let endpoint = scope.endpoint();
         let found = match how {
             Taking::Probed => Some(endpoint.probe(source, tag)?),
+            Taking::Matched | Taking::MatchedPosted => {
+                let message = endpoint.mprobe(source, tag)?;
+                let Room::Whole(room) = self.room(receive) else {
+                    unreachable!("matched messages are not vectored")
+                };
+                if how == Taking::MatchedPosted {
+                    return Ok(Begun::Pending(Some(receive), scope.imrecv(message, room)?));
+                }
+                let found = message.status();
+                let status = message.recv(room)?;
+                assert_eq!(found, status, "what was probed is received");
+                return Ok(Begun::Over(receive, status));
+            }
             _ => None,
         };
         let posted = matches!(how, Taking::Posted | Taking::PostedVectored);
