@@ -242,5 +242,6 @@ fn poll(engine: &mut ShmEngine, network: &mut network::Device) -> Result<bool, P
     network.poll();
     network::admit(engine, network)?;
     let moved = engine.poll_network(network)?;
-    Ok(network.serve(|rank| engine.gone(rank).is_some())? | moved)
+    let served = network.serve(|rank| engine.gone(rank).is_some())?;
+    Ok(network.take_nearer() | served | moved)
 }
