@@ -328,7 +328,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// # Errors
     ///
     /// [`ProgressError`].
-    #[inline]
+    #[inline(always)]
     pub fn take_in(&mut self) -> Result<bool, ProgressError> {
         if self.stopped {
             return Err(ProgressError::Stopped);
