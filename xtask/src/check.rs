@@ -31,11 +31,10 @@ fn lints(shell: &Shell) -> Result<(), Stop> {
 
 /// What only this feature compiles. Its bindings need more than a Rust toolchain.
 fn verbs(shell: &Shell) -> Result<(), Stop> {
-    for tool in [Tool::Clippy, Tool::Cmake, Tool::Libclang] {
-        setup::need(shell, tool)?;
-    }
-    let arguments = "-p strait -p strait-tests --features verbs --all-targets --quiet";
-    shell.cargo(&format!("clippy {arguments} -- -D warnings")).run()
+    setup::need(shell, Tool::Clippy)?;
+    let features = setup::features(shell, true)?;
+    let packages = "-p strait -p strait-ffi -p strait-ofi -p strait-tests";
+    shell.cargo(&format!("clippy {packages} {features} --all-targets --quiet -- -D warnings")).run()
 }
 
 /// What only a target without an operating system compiles.

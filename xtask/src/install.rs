@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::library::{self, SONAME};
 use crate::mpi::{self, PROVIDER};
+use crate::setup;
 use crate::shell::{self, Shell};
 use crate::stop::Stop;
 
@@ -61,8 +62,9 @@ endif()
 ";
 
 /// `cargo xtask install`.
-pub(crate) fn run(shell: &Shell, prefix: &Path) -> Result<(), Stop> {
-    let Built { shared, archive, launcher, provider } = build(shell)?;
+pub(crate) fn run(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop> {
+    let features = setup::features(shell, verbs)?;
+    let Built { shared, archive, launcher, provider } = build(shell, features)?;
     let shared_name = format!("libstrait.so.{VERSION}");
     copy(&shared, &prefix.join("lib").join(&shared_name), 0o755)?;
     link(&shared_name, &prefix.join("lib").join(SONAME))?;
@@ -96,14 +98,15 @@ struct Built {
     provider: PathBuf,
 }
 
-fn build(shell: &Shell) -> Result<Built, Stop> {
-    let archive = library::archive(shell)?;
+fn build(shell: &Shell, features: &str) -> Result<Built, Stop> {
+    let archive = library::archive(shell, features)?;
     let shared = library::shared_library(shell, &archive, library::Order::HotTogether)?;
     let arguments = "build --quiet --release -p strait --bin strait --message-format json";
-    let mut made = shell::artifacts(&shell.cargo(arguments).stdout()?).into_iter();
+    let messages = shell.cargo(&format!("{arguments} {features}")).stdout()?;
+    let mut made = shell::artifacts(&messages).into_iter();
     let launcher = made.find(|(name, path)| name == "strait" && path.extension().is_none());
     let launcher = launcher.ok_or_else(|| Stop::Failed("cargo made no program strait".into()))?.1;
-    Ok(Built { shared, archive, launcher, provider: mpi::built(shell)? })
+    Ok(Built { shared, archive, launcher, provider: mpi::built(shell, features)? })
 }
 
 fn make_room(file: &Path) -> Result<(), Stop> {

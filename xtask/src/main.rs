@@ -64,7 +64,11 @@ enum Command {
     /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
     Mpi,
     /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
-    Provider,
+    Provider {
+        /// Let it reach other hosts through RDMA devices: takes cmake and libclang to build, and rdma-core where it runs.
+        #[arg(long)]
+        verbs: bool,
+    },
     /// Programs in C and C++ with what `install` installs.
     Ffi,
     /// Install the C library, its header and the launcher.
@@ -72,6 +76,9 @@ enum Command {
         /// Where: it gets `lib`, `include`, `bin` and `share`.
         #[arg(long)]
         prefix: PathBuf,
+        /// Let all of it reach other hosts through RDMA devices: takes cmake and libclang to build, and rdma-core where it runs.
+        #[arg(long)]
+        verbs: bool,
     },
     /// Build the core where there is neither `std` nor an allocator.
     NoStd,
@@ -114,9 +121,9 @@ fn main() -> ExitCode {
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
         Command::Mpi => mpi::run(&shell),
-        Command::Provider => mpi::provider(&shell),
+        Command::Provider { verbs } => mpi::provider(&shell, verbs),
         Command::Ffi => ffi::run(&shell),
-        Command::Install { prefix } => install::run(&shell, &prefix),
+        Command::Install { prefix, verbs } => install::run(&shell, &prefix, verbs),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
         Command::Library => library::run(&shell),

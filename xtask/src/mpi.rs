@@ -56,7 +56,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Libfabric)?;
     shell.cargo("test --quiet -p strait-ofi -- --ignored").run()?;
     shell.cargo("build --quiet -p strait").run()?;
-    let provider = build(shell, "debug")?;
+    let provider = build(shell, "debug", "")?;
     let mut parts: Vec<_> =
         MPIS.iter().map(|mpi| (mpi.name, programs(shell, mpi, &provider))).collect();
     parts.push(("mpi4py", mpi4py(shell, &provider)));
@@ -67,20 +67,20 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
 }
 
 /// `cargo xtask provider`: where `strait mpi-env` finds it, beside the program that `cargo build --release` makes.
-pub(crate) fn provider(shell: &Shell) -> Result<(), Stop> {
-    println!("{}", built(shell)?.display());
+pub(crate) fn provider(shell: &Shell, verbs: bool) -> Result<(), Stop> {
+    println!("{}", built(shell, setup::features(shell, verbs)?)?.display());
     Ok(())
 }
 
-/// The provider as it is given away.
-pub(crate) fn built(shell: &Shell) -> Result<PathBuf, Stop> {
-    Ok(build(shell, "release")?.join(PROVIDER))
+/// The provider as it is given away, with these features.
+pub(crate) fn built(shell: &Shell, features: &str) -> Result<PathBuf, Stop> {
+    Ok(build(shell, "release", features)?.join(PROVIDER))
 }
 
 /// Builds the provider and gives it its name. The directory in which it is.
-fn build(shell: &Shell, profile: &str) -> Result<PathBuf, Stop> {
+fn build(shell: &Shell, profile: &str, features: &str) -> Result<PathBuf, Stop> {
     let release = if profile == "release" { "--release" } else { "" };
-    shell.cargo(&format!("build --quiet -p strait-ofi {release}")).run()?;
+    shell.cargo(&format!("build --quiet -p strait-ofi {release} {features}")).run()?;
     let directory = shell.target().join(profile);
     let (built, named) = (directory.join(BUILT), directory.join(PROVIDER));
     // Not over the old one: a program may have that mapped.
@@ -95,6 +95,13 @@ fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
     let program = compile(shell, mpi, &home, "messages")?;
     nodes::all_well(launch(shell, mpi, (&home, provider), "-n 3")?.arg(&program), 1)?;
     death(shell, mpi, (&home, provider), &[])
+}
+
+/// MPICH's environment, and a program of ours that is compiled with it.
+pub(crate) fn mpich(shell: &Shell, program: &str) -> Result<(PathBuf, PathBuf), Stop> {
+    let home = home(shell, MPICH.name, MPICH.packages)?;
+    let program = compile(shell, &MPICH, &home, program)?;
+    Ok((home, program))
 }
 
 /// Compiles a program of ours: its path.

@@ -92,6 +92,17 @@ pub(crate) fn need(shell: &Shell, tool: Tool) -> Result<(), Stop> {
     Err(Stop::NotRun(absence))
 }
 
+/// What cargo is told of features, in a build that reaches RDMA devices if it is to: the bindings need tools of their own.
+pub(crate) fn features(shell: &Shell, verbs: bool) -> Result<&'static str, Stop> {
+    if !verbs {
+        return Ok("");
+    }
+    for tool in [Tool::Cmake, Tool::Libclang] {
+        need(shell, tool)?;
+    }
+    Ok("--features verbs")
+}
+
 impl Tool {
     fn name(self) -> &'static str {
         match self {

@@ -37,6 +37,8 @@ pub(crate) struct Others {
     looks: u32,
     /// Of whom the engine has not heard.
     newcomers: Vec<Rank>,
+    /// A link came nearer to its use since this was last asked.
+    nearer: bool,
     /// A link that could not be made, until somebody hears of it.
     refusal: Option<NetworkError>,
 }
@@ -99,6 +101,7 @@ impl Others {
             guests: Vec::new(),
             looks: 0,
             newcomers: Vec::new(),
+            nearer: false,
             refusal: None,
         }
     }
@@ -169,6 +172,12 @@ impl<H: Hca> Network<H> {
         unmet.map(|(rank, _)| rank).collect()
     }
 
+    /// Whether a link came nearer to its use since the last time. That is progress: a rank that was about to sleep has not asked it for
+    /// a knock yet.
+    pub(crate) const fn take_nearer(&mut self) -> bool {
+        core::mem::replace(&mut self.others.nearer, false)
+    }
+
     /// Whether there is a link that could not be made, of which nobody has heard.
     #[inline]
     pub(crate) const fn has_refused(&self) -> bool {
@@ -204,6 +213,7 @@ impl<H: Hca> Network<H> {
             // It rings at once. If nobody is there, so it is with the next look.
             let _ = call.poll(&others.door);
             others.calls.push((rank, call));
+            others.nearer = true;
         }
     }
 
@@ -335,6 +345,7 @@ impl<H: Hca> Network<H> {
             && matches!(line.state, State::Opened)
         {
             line.state = State::Waiting(card);
+            self.others.nearer = true;
             // A failure is met again, and reported, by who uses the link.
             let _ = line.connect(&mut self.device);
         }
@@ -343,7 +354,7 @@ impl<H: Hca> Network<H> {
     /// The peer's end is connected to ours, or waits for it.
     fn expect(&mut self, rank: Rank) {
         if let Some(line) = &mut self.lines[rank as usize] {
-            line.expected = true;
+            self.others.nearer |= !core::mem::replace(&mut line.expected, true);
         }
     }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
     }
     setup::need(shell, Tool::Valgrind)?;
     let gate = gate::parse(&shell.read("benches/icount.toml")?)?;
-    let providers = mpi::built(shell)?;
+    let providers = mpi::built(shell, "")?;
     let rust = profile(shell, &build(shell)?, &providers)?;
     let c = profile(shell, &build_c(shell)?, &providers)?;
     let libfabric = profile(shell, &build_libfabric(shell)?, &providers)?;
@@ -69,7 +69,7 @@ fn build(shell: &Shell) -> Result<PathBuf, Stop> {
 fn build_c(shell: &Shell) -> Result<PathBuf, Stop> {
     setup::need(shell, Tool::Cpp)?;
     let prefix = shell.target().join("icount");
-    install::run(shell, &prefix)?;
+    install::run(shell, &prefix, false)?;
     let (program, library) = (prefix.join("icount"), prefix.join("lib"));
     let arguments = "-std=c99 -O2 -Wall -Wextra -Werror -Iffi/include benches/icount.c -lstrait -L";
     let step = shell.step("cc", arguments).arg(&library).arg("-o").arg(&program);

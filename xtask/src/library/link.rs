@@ -23,10 +23,11 @@ pub(crate) enum Order {
     AsItComes,
 }
 
-/// Builds `libstrait.a`.
-pub(crate) fn archive(shell: &Shell) -> Result<PathBuf, Stop> {
+/// Builds `libstrait.a`, with these features.
+pub(crate) fn archive(shell: &Shell, features: &str) -> Result<PathBuf, Stop> {
     let arguments = "build --quiet --release -p strait-ffi --message-format json";
-    let mut made = shell::artifacts(&shell.cargo(arguments).stdout()?).into_iter();
+    let messages = shell.cargo(&format!("{arguments} {features}")).stdout()?;
+    let mut made = shell::artifacts(&messages).into_iter();
     let is_archive = |path: &Path| path.extension().is_some_and(|extension| extension == "a");
     let archive = made.find(|(name, path)| name == "strait" && is_archive(path));
     archive.map(|(_, path)| path).ok_or_else(|| Stop::Failed("cargo made no libstrait.a".into()))

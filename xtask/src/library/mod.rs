@@ -22,7 +22,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         return Err(Stop::NotRun(Absence { what, remedy: None }));
     }
     setup::need(shell, Tool::Valgrind)?;
-    let archive = archive(shell)?;
+    let archive = archive(shell, "")?;
     let hot = shared_library(shell, &archive, Order::HotTogether)?;
     let plain = shared_library(shell, &archive, Order::AsItComes)?;
     let shared = Shared::read(&hot)?;

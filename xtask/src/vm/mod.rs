@@ -3,6 +3,7 @@
 //! Nothing is installed for the guest and no rights are needed: Debian's packages are downloaded once and unpacked, QEMU
 //! emulates the processor. Everything is kept in `target/vm`.
 
+mod hosts;
 mod image;
 mod machine;
 mod packages;
@@ -66,7 +67,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let packages = packages::fetch(shell, &folder.join("packages"))?;
     let siw = siw::build(shell, &folder.join("siw"), &packages.kernel);
     let image = image::build(shell, &folder, &packages, siw.as_deref().ok())?;
-    let programs = [
+    let mut programs = vec![
         ("strait", program(shell, "build -p strait --bin strait")?),
         ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
@@ -77,7 +78,11 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("locks", program(shell, "test -p strait-tests --test window_locks --no-run")?),
         ("registrations", program(shell, "test -p strait-tests --test registrations --no-run")?),
     ];
-    let script = [DEVICES, JOBS, LAUNCHED].concat();
+    let mut script = [DEVICES, JOBS, LAUNCHED].concat();
+    let mpich = hosts::programs(shell).map(|more| {
+        programs.extend(more);
+        script += hosts::SCRIPT;
+    });
     let boot = |device| {
         let task = Task { device, script: &script, programs: &programs };
         let said = machine::boot(shell, &folder, &image, &task)?;
@@ -91,7 +96,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     };
     let rxe = boot("rxe");
     let siw = siw.map_err(not_built).and_then(|_| boot("siw"));
-    stop::all(vec![("rxe", rxe), ("siw", siw)])
+    stop::all(vec![("rxe", rxe), ("siw", siw), ("MPICH on two hosts", mpich)])
 }
 
 /// Says that it is the part with soft iWARP that was not run.
@@ -112,8 +117,8 @@ fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
     let arguments = format!("{command} --quiet --features verbs --message-format json");
     let messages = shell.cargo(&arguments).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").stdout()?;
     let mut made = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
-    // The one that is run, not linked, and was made last.
-    made.rfind(|path| path.extension().is_none())
+    // The one that is run, or loaded by what is run, and was made last.
+    made.rfind(|path| path.extension().is_none_or(|extension| extension == "so"))
         .ok_or_else(|| Stop::Failed(format!("`cargo {arguments}` made no program")))
 }
 

@@ -1,0 +1,37 @@
+//! MPICH, unmodified, on two hosts: what the guest is given for it.
+
+use std::path::PathBuf;
+
+use crate::mpi;
+use crate::setup::{self, Tool};
+use crate::shell::Shell;
+use crate::stop::Stop;
+
+/// What the guest does with it.
+pub(super) const SCRIPT: &str = include_str!("hosts");
+
+/// The parts of MPICH's package that a job takes: its launcher, and its library with those that it loads.
+const MPICH: [(&str, &str); 8] = [
+    ("mpiexec", "bin/mpiexec"),
+    ("hydra_pmi_proxy", "bin/hydra_pmi_proxy"),
+    ("libmpi.so.12", "lib/libmpi.so.12"),
+    ("libfabric.so.1", "lib/mpich/libfabric.so.1"),
+    ("libucp.so.0", "lib/mpich/libucp.so.0"),
+    ("libuct.so.0", "lib/mpich/libuct.so.0"),
+    ("libucs.so.0", "lib/mpich/libucs.so.0"),
+    ("libucm.so.0", "lib/mpich/libucm.so.0"),
+];
+
+/// The provider, MPICH, a program that is linked with it, and one of libfabric's.
+pub(super) fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
+    setup::need(shell, Tool::FabricPrograms)?;
+    let pingpong = shell.step("which", "fi_pingpong").stdout()?;
+    let (home, messages) = mpi::mpich(shell, "messages")?;
+    let mut programs = vec![
+        (mpi::PROVIDER, super::program(shell, "build -p strait-ofi")?),
+        ("fi_pingpong", PathBuf::from(pingpong.trim_end())),
+        ("messages", messages),
+    ];
+    programs.extend(MPICH.map(|(name, place)| (name, home.join(place))));
+    Ok(programs)
+}
