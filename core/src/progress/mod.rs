@@ -36,6 +36,7 @@ mod send;
 mod short;
 mod sign;
 mod speculation;
+mod told;
 mod transfer;
 
 pub use bypass::{Bypass, Want};
@@ -53,6 +54,7 @@ pub use send::Sent;
 pub use short::SentShort;
 pub use sign::Sign;
 pub use speculation::Rtrs;
+pub use told::Mark;
 
 use crate::layout::{CellIndex, Segment};
 use crate::lmt::Transfer;

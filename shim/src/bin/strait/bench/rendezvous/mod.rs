@@ -1,5 +1,6 @@
 //! The benches of the rendezvous ([SpecRndv09] §4): each measures every [setting](setting::ALL) in turn, in one run.
 
+mod bare;
 mod device;
 mod exchange;
 mod kernels;
