@@ -86,8 +86,9 @@ const char *strait_error_name(int code);
 /* This process's place in a job. Never followed: a number in the shape of a pointer. NULL: none. */
 typedef struct strait_world_ *strait_world;
 
-/* An operation under way, memory that others reach, a connection of the RDMA channel: likewise. */
+/* An operation under way, a message that a probe has matched, memory that others reach, a connection of the RDMA channel: likewise. */
 typedef struct strait_request_ *strait_request;
+typedef struct strait_message_ *strait_message;
 typedef struct strait_window_ *strait_window;
 typedef struct strait_vc_ *strait_vc;
 
@@ -203,10 +204,33 @@ int strait_isendv(strait_world world, uint32_t context, const struct iovec *part
 int strait_irecvv(strait_world world, uint32_t context, const struct iovec *parts, int count, uint32_t source, uint32_t tag,
                   strait_request *request);
 
+/* Synchronous sends: as strait_send, strait_isend and strait_isendv, but over not before the matching receive has begun. A short one
+ * stays with its sender until then, so both ranks have to be inside the library for it to cross. MPI-4.1 3.4, 3.7.2. */
+int strait_ssend(strait_world world, uint32_t context, const void *data, size_t bytes, uint32_t destination, uint32_t tag);
+int strait_issend(strait_world world, uint32_t context, const void *data, size_t bytes, uint32_t destination, uint32_t tag,
+                  strait_request *request);
+int strait_issendv(strait_world world, uint32_t context, const struct iovec *parts, int count, uint32_t destination, uint32_t tag,
+                   strait_request *request);
+
 /* Describe a message that has arrived, without receiving it: strait_probe waits for one, strait_iprobe sets *found. `status` or
  * NULL. MPI-4.1 3.8.1. */
 int strait_probe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, strait_status *status);
 int strait_iprobe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, int *found, strait_status *status);
+
+/* Matched probes: as strait_probe and strait_iprobe, and the message is taken out of matching, so that no other probe or receive finds it.
+ * It is received by its handle alone, into a buffer as for strait_recv, strait_irecv and strait_irecvv; *message becomes NULL then,
+ * however the receive ends, but for a call that is refused (STRAIT_ERR_ARGUMENT, STRAIT_ERR_HANDLE, STRAIT_ERR_BUSY, STRAIT_ERR_MEMORY). If
+ * its sender dies before all of it could be had, receiving it ends with STRAIT_ERR_PEER_FAILED. MPI-4.1 3.8.2, 3.8.3. */
+int strait_mprobe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, strait_message *message, strait_status *status);
+int strait_improbe(strait_world world, uint32_t context, uint32_t source, uint32_t tag, int *found, strait_message *message,
+                   strait_status *status);
+int strait_mrecv(strait_message *message, void *buffer, size_t bytes, strait_status *status);
+int strait_imrecv(strait_message *message, void *buffer, size_t bytes, strait_request *request);
+int strait_imrecvv(strait_message *message, const struct iovec *parts, int count, strait_request *request);
+
+/* Gives a matched message back to matching, as if it came only now: the oldest receive that was posted meanwhile takes it, if one matches;
+ * else it waits where it waited before. *message becomes NULL. */
+int strait_message_free(strait_message *message);
 
 /* Sets *done when the operation is over; makes progress otherwise. Over, well or not, *request becomes NULL, and the call returns
  * how it ended. `status` or NULL; it stays as it was if the operation failed. A *request that is NULL is STRAIT_ERR_HANDLE, here and for
@@ -225,6 +249,22 @@ int strait_wait_all(size_t count, strait_request *requests, strait_status *statu
  * when all are. All are of one world. MPI-4.1 3.7.5. */
 int strait_wait_any(size_t count, strait_request *requests, size_t *index, strait_status *status);
 
+/* Sets *done if all of them are over, and ends them as strait_wait_all does; those that are NULL are left out. Makes progress otherwise, and
+ * ends none. All are of one world. MPI-4.1 3.7.5. */
+int strait_test_all(size_t count, strait_request *requests, int *done, strait_status *statuses, int *codes);
+
+/* Sets *done if one of them is over, and ends it as strait_wait_any does; also when all are NULL: then *index is SIZE_MAX, as it is when
+ * none is over. Makes progress otherwise. All are of one world. MPI-4.1 3.7.5. */
+int strait_test_any(size_t count, strait_request *requests, int *done, size_t *index, strait_status *status);
+
+/* Waits until one of them is over, and ends all that are: *over is their number, and indices[0] to indices[*over - 1] are their places,
+ * ascending; statuses and codes, or NULL, are in the order of the indices, and there is room for `count` of each. Those that are NULL are
+ * left out, and *over is SIZE_MAX when all are. The first failure, as by strait_wait_all. All are of one world. MPI-4.1 3.7.5. */
+int strait_wait_some(size_t count, strait_request *requests, size_t *over, size_t *indices, strait_status *statuses, int *codes);
+
+/* As that, without waiting: makes progress when none is over, and *over is 0 if none is then. MPI-4.1 3.7.5. */
+int strait_test_some(size_t count, strait_request *requests, size_t *over, size_t *indices, strait_status *statuses, int *codes);
+
 /* Cancels a receive that no message has matched; *cancelled, or NULL, says whether it did. The request is to be waited for in
  * either case. MPI-4.1 3.8.4. */
 int strait_cancel(strait_request request, int *cancelled);
@@ -236,7 +276,7 @@ int strait_request_free(strait_request *request);
 /* ---- Active messages ------------------------------------------------------------------------------------------------------- */
 
 /* Called with a packet that has come: its bytes are the handler's until it returns. By the thread that is inside strait_progress,
- * strait_test, strait_wait, strait_wait_all or strait_wait_any, and by no other call. It may make any call on the world but
+ * strait_test, strait_wait or one of their like for several, and by no other call. It may make any call on the world but
  * strait_finalize; those that wait hand over no packets meanwhile. */
 typedef void (*strait_packet_handler)(void *context, strait_world world, uint32_t source, uint32_t id, const void *data,
                                       size_t bytes);

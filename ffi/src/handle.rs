@@ -1,4 +1,4 @@
-//! Handles: what C holds of a world, a request or a window, checked at each use.
+//! Handles: what C holds of a world, a request, a matched message or a window, checked at each use.
 //!
 //! A handle is a number in the shape of a pointer, so that compilers tell kinds apart; nobody follows it.
 //!
@@ -23,6 +23,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
+use crate::buffer::need;
 use crate::failure::{Code, Failure};
 use crate::instance::Instance;
 
@@ -47,6 +48,7 @@ pub(crate) enum Kind {
     Request = 2,
     Window = 3,
     Connection = 4,
+    Message = 5,
 }
 
 impl Kind {
@@ -56,6 +58,7 @@ impl Kind {
             Self::Request => "strait_request",
             Self::Window => "strait_window",
             Self::Connection => "strait_vc",
+            Self::Message => "strait_message",
         }
     }
 }
@@ -175,6 +178,23 @@ pub(crate) unsafe fn world_of<'a>(
     instance_at(handle)
         .map(|instance| unsafe { instance.as_ref() })
         .ok_or_else(|| bad(handle, kind))
+}
+
+/// The handle at `place`, and the world that it belongs to.
+///
+/// # Safety
+///
+/// As for [`world`]; `place` is null or leads to a handle.
+#[inline]
+pub(crate) unsafe fn at<'a>(
+    place: *mut Handle,
+    kind: Kind,
+) -> Result<(Handle, &'a Instance), Box<Failure>> {
+    need(place)?;
+    // SAFETY: by the contract.
+    let handle = unsafe { place.read() };
+    // SAFETY: by the contract.
+    Ok((handle, unsafe { world_of(handle, kind) }?))
 }
 
 /// The handle at `place`, for the log; none when there is no place.
@@ -320,11 +340,7 @@ impl<T> Entries<T> {
     pub(crate) fn insert(&mut self, value: T) -> Result<Handle, (Box<Failure>, T)> {
         let place = match self.free.pop() {
             Some(place) => place as usize,
-            None if self.entries.len() == ENTRIES => {
-                let text =
-                    format!("{ENTRIES} handles of {} are open: give some back", self.kind.name());
-                return Err((Failure::new(Code::Busy, text), value));
-            }
+            None if self.entries.len() == ENTRIES => return Err((full(self.kind), value)),
             None => {
                 self.entries.push(Entry { handle: 0, generation: 0, value: None });
                 self.entries.len() - 1
@@ -337,6 +353,11 @@ impl<T> Entries<T> {
         entry.handle = self.common | numbers;
         entry.value = Some(value);
         Ok(Handle(entry.handle))
+    }
+
+    /// Refuses what [`Entries::insert`] would, for a caller who could not undo what it is to stand for.
+    pub(crate) fn need_room(&self) -> Result<(), Box<Failure>> {
+        if self.len() == ENTRIES { Err(full(self.kind)) } else { Ok(()) }
     }
 
     fn entry(&mut self, handle: Handle) -> Result<&mut Entry<T>, Box<Failure>> {
@@ -389,6 +410,13 @@ impl<T> Entries<T> {
             entry.value.take()
         })
     }
+}
+
+#[cold]
+#[inline(never)]
+fn full(kind: Kind) -> Box<Failure> {
+    let text = format!("{ENTRIES} handles of {} are open: give some back", kind.name());
+    Failure::new(Code::Busy, text)
 }
 
 #[cold]

@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 
-use shim::{Endpoint, SharedMemory, World};
+use shim::{Endpoint, Matched, SharedMemory, World};
 
 use crate::entry::Called;
 use crate::failure::{Code, Failure};
@@ -31,6 +31,7 @@ pub(crate) const PIPES: u32 = CONTEXT_MAX + 3;
 pub(crate) struct Instance {
     handle: Handle,
     requests: RefCell<Entries<Pending>>,
+    messages: RefCell<Entries<Matched>>,
     windows: RefCell<Entries<windows::Open>>,
     /// Connections, once the RDMA channel is open; which rank each is to.
     connections: RefCell<Entries<(u32, Pipe)>>,
@@ -56,6 +57,7 @@ impl Instance {
         Self {
             handle,
             requests: RefCell::new(Entries::new(Kind::Request, handle)),
+            messages: RefCell::new(Entries::new(Kind::Message, handle)),
             windows: RefCell::new(Entries::new(Kind::Window, handle)),
             connections: RefCell::new(Entries::new(Kind::Connection, handle)),
             by_rank: RefCell::default(),
@@ -108,6 +110,11 @@ impl Instance {
     #[inline(always)]
     pub(crate) fn requests(&self) -> RefMut<'_, Entries<Pending>> {
         self.requests.borrow_mut()
+    }
+
+    /// The messages that probes have matched. Not held while anything of the embedder's may run.
+    pub(crate) fn messages(&self) -> RefMut<'_, Entries<Matched>> {
+        self.messages.borrow_mut()
     }
 
     /// The windows. Not held while anything of the embedder's may run.

@@ -247,6 +247,69 @@ unsafe extern "C" fn strait_irecvv(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn strait_ssend(
+    world: Handle,
+    context: u32,
+    data: *const c_void,
+    bytes: usize,
+    destination: u32,
+    tag: u32,
+) -> c_int {
+    enter("strait_ssend", world, || {
+        // SAFETY: by the contract.
+        let instance = unsafe { handle::world(world) }?;
+        // SAFETY: by the contract.
+        let data = unsafe { readable(data, bytes) }?;
+        Ok(instance.endpoint(context)?.ssend(data, destination, tag)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strait_issend(
+    world: Handle,
+    context: u32,
+    data: *const c_void,
+    bytes: usize,
+    destination: u32,
+    tag: u32,
+    request: *mut Handle,
+) -> c_int {
+    enter("strait_issend", world, || {
+        // SAFETY: by the contract.
+        let instance = unsafe { handle::world(world) }?;
+        let (data, endpoint) = (part(data, bytes)?, instance.endpoint(context)?);
+        need(request)?;
+        // SAFETY: by the contract.
+        let begun = unsafe { endpoint.begin_ssend(data, destination, tag) }?;
+        // SAFETY: by the contract.
+        unsafe { keep(instance, begun, None, request) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn strait_issendv(
+    world: Handle,
+    context: u32,
+    parts: *const libc::iovec,
+    count: c_int,
+    destination: u32,
+    tag: u32,
+    request: *mut Handle,
+) -> c_int {
+    enter("strait_issendv", world, || {
+        // SAFETY: by the contract.
+        let instance = unsafe { handle::world(world) }?;
+        // SAFETY: by the contract.
+        let (parts, endpoint) = (unsafe { list(parts, count) }?, instance.endpoint(context)?);
+        need(request)?;
+        // SAFETY: by the contract; the list stays with the request.
+        let begun = unsafe { endpoint.begin_ssend_vectored(&parts, destination, tag) }?;
+        // SAFETY: by the contract.
+        unsafe { keep(instance, begun, Some(parts), request) }
+    })
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn strait_probe(
     world: Handle,
     context: u32,
@@ -293,7 +356,7 @@ unsafe extern "C" fn strait_iprobe(
 ///
 /// `request` is as `strait.h` says.
 #[inline(always)]
-unsafe fn keep(
+pub(crate) unsafe fn keep(
     instance: &Instance,
     begun: Unscoped,
     parts: Option<Box<[Part]>>,

@@ -38,6 +38,11 @@ impl Pending {
         Self { operation, parts }
     }
 
+    /// True when the operation is over. Makes no progress.
+    pub(crate) fn look(&mut self, world: &World) -> bool {
+        self.operation.look(world)
+    }
+
     /// Ends its claim on its buffers.
     pub(crate) fn settle(&mut self, world: &World) {
         self.operation.settle(world);
@@ -112,19 +117,6 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// The request at `place`, and its world.
-///
-/// # Safety
-///
-/// As `strait.h` says of requests.
-unsafe fn at<'a>(place: *mut Handle) -> Called<(Handle, &'a Instance)> {
-    need(place)?;
-    // SAFETY: by the contract.
-    let request = unsafe { place.read() };
-    // SAFETY: by the contract.
-    Ok((request, unsafe { handle::world_of(request, Kind::Request) }?))
-}
-
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strait_test(
     request: *mut Handle,
@@ -134,7 +126,7 @@ unsafe extern "C" fn strait_test(
     // SAFETY: by the contract.
     enter("strait_test", unsafe { handle::peek(request) }, || {
         // SAFETY: by the contract.
-        let (handle, instance) = unsafe { at(request) }?;
+        let (handle, instance) = unsafe { handle::at(request, Kind::Request) }?;
         need(done)?;
         let (tested, over) = instance.with(handle, Unscoped::test)?;
         if !over {
@@ -163,47 +155,14 @@ unsafe extern "C" fn strait_wait(request: *mut Handle, status: *mut Status) -> c
     })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn strait_wait_all(
-    count: usize,
-    requests: *mut Handle,
-    statuses: *mut Status,
-    codes: *mut c_int,
-) -> c_int {
-    enter("strait_wait_all", Handle::NONE, || {
-        if count > 0 {
-            need(requests)?;
-        }
-        let mut result = Ok(());
-        for place in 0..count {
-            // SAFETY: by the contract there are as many requests, and statuses and codes if any.
-            let ended = unsafe {
-                let request = requests.add(place);
-                let status = if statuses.is_null() { statuses } else { statuses.add(place) };
-                let ended = match request.read() {
-                    Handle::NONE => Ok(()),
-                    _ => wait_at(request, status),
-                };
-                let code = ended.as_ref().map_or_else(|failure| failure.code as c_int, |()| 0);
-                if !codes.is_null() {
-                    codes.add(place).write(code);
-                }
-                ended
-            };
-            result = result.and(ended);
-        }
-        result
-    })
-}
-
-/// Waits for one of several.
+/// Waits for the request there.
 ///
 /// # Safety
 ///
 /// As for [`strait_wait`].
-unsafe fn wait_at(request: *mut Handle, status: *mut Status) -> Called {
+pub(crate) unsafe fn wait_at(request: *mut Handle, status: *mut Status) -> Called {
     // SAFETY: by the contract.
-    let (handle, instance) = unsafe { at(request) }?;
+    let (handle, instance) = unsafe { handle::at(request, Kind::Request) }?;
     let (waited, _) = instance.with(handle, |operation, _| instance.wait(operation))?;
     // SAFETY: by the contract.
     unsafe {
@@ -211,61 +170,6 @@ unsafe fn wait_at(request: *mut Handle, status: *mut Status) -> Called {
         answer_if_wanted(status, waited?.into());
     }
     Ok(())
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn strait_wait_any(
-    count: usize,
-    requests: *mut Handle,
-    index: *mut usize,
-    status: *mut Status,
-) -> c_int {
-    enter("strait_wait_any", Handle::NONE, || {
-        need(index)?;
-        if count > 0 {
-            need(requests)?;
-        }
-        // SAFETY: by the contract.
-        let found = unsafe { find_any(count, requests) }?;
-        // SAFETY: by the contract.
-        unsafe { answer(index, found.unwrap_or(usize::MAX)) }?;
-        match found {
-            // SAFETY: by the contract; this one does not wait any more.
-            Some(place) => unsafe { wait_at(requests.add(place), status) },
-            None => Ok(()),
-        }
-    })
-}
-
-/// Waits until one of the requests is over, and gives its place; `None` when all are null.
-///
-/// # Safety
-///
-/// As `strait.h` says of `strait_wait_any`.
-unsafe fn find_any(count: usize, requests: *mut Handle) -> Called<Option<usize>> {
-    // SAFETY: by the contract.
-    let handles = (0..count).map(|place| (place, unsafe { requests.add(place).read() }));
-    let open: Vec<_> = handles.filter(|(_, handle)| *handle != Handle::NONE).collect();
-    let Some((_, first)) = open.first() else { return Ok(None) };
-    // SAFETY: by the contract.
-    let instance = unsafe { handle::world_of(*first, Kind::Request) }?;
-    for (_, handle) in &open {
-        // One of another world is none of this one's.
-        instance.requests().get(*handle)?;
-    }
-    let mut served = Ok(());
-    let found = instance.world().wait_until(|| {
-        let over = open.iter().find(|(_, handle)| {
-            // One that is gone meanwhile is over, too: waiting for it says so.
-            let mut requests = instance.requests();
-            requests.get(*handle).map_or(true, |pending| pending.operation.look(instance.world()))
-        });
-        if over.is_none() && served.is_ok() {
-            served = instance.deliver();
-        }
-        over.map(|(place, _)| *place)
-    })?;
-    served.map(|()| Some(found))
 }
 
 #[unsafe(no_mangle)]
@@ -288,7 +192,7 @@ unsafe extern "C" fn strait_request_free(request: *mut Handle) -> c_int {
     // SAFETY: by the contract.
     enter("strait_request_free", unsafe { handle::peek(request) }, || {
         // SAFETY: by the contract.
-        let (handle, instance) = unsafe { at(request) }?;
+        let (handle, instance) = unsafe { handle::at(request, Kind::Request) }?;
         instance.with(handle, Unscoped::settle)?;
         // SAFETY: by the contract.
         unsafe { request.write(Handle::NONE) };

@@ -107,7 +107,8 @@ fn expected() -> Vec<(String, i64)> {
         registration_evictions,
         registration_invalidations
     );
-    for handle in ["strait_world", "strait_request", "strait_window", "strait_vc"] {
+    for handle in ["strait_world", "strait_request", "strait_message", "strait_window", "strait_vc"]
+    {
         number(&format!("sizeof({handle})"), size_of::<Handle>());
     }
     number("STRAIT_ABI", ABI as usize);

@@ -5,7 +5,9 @@ use std::io::{IoSlice, IoSliceMut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::matching::Pattern;
-use strait_core::progress::{Bypass, Cursor, Owner, Part, Received, Sent, SentShort, Status, Want};
+use strait_core::progress::{
+    Bypass, Cursor, Owner, Part, Received, SendMode, Sent, SentShort, Status, Want,
+};
 use strait_core::rndv::Rendezvous;
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
@@ -116,7 +118,26 @@ impl<'world> Endpoint<'world> {
     ) -> Result<(), Error> {
         let parts: Vec<Part> = parts.iter().map(|part| part_of(part)).collect();
         // SAFETY: as in `send`; the list of parts lives as long as the call, too.
-        unsafe { self.send_slow(Cursor::parts(&parts), destination, tag) }
+        unsafe { self.send_slow(SendMode::Standard, Cursor::parts(&parts), destination, tag) }
+    }
+
+    /// Sends `data` to `destination`, as [`Endpoint::send`] does, and returns not before its receive has begun. A short message
+    /// waits here until the receiver calls for it, so both ranks have to be inside the library for it to cross.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.4, `MPI_SSEND`.
+    pub fn ssend<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
+        let data = part_of(bytemuck::must_cast_slice(data));
+        // SAFETY: `send_slow` ends its use of the cursor before it returns, and `data` is borrowed as long.
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.send_slow(SendMode::Synchronous, data, destination, tag)
+        }
     }
 
     /// Receives a message from `source` with `tag` into `buffer`; [`crate::ANY_SOURCE`] and [`crate::ANY_TAG`] match every one.
@@ -172,7 +193,7 @@ impl<'world> Endpoint<'world> {
         source: Rank,
         tag: Tag,
     ) -> Result<Status, Error> {
-        let parts: Vec<Part> = parts.iter_mut().map(|part| part_of_mut(part)).collect();
+        let parts = vectored(parts);
         // SAFETY: `recv_posted` ends its use of the cursor before it returns; buffers and list live as long.
         unsafe { self.recv_posted(Cursor::parts(&parts), source, tag) }
     }
@@ -263,7 +284,10 @@ impl<'world> Endpoint<'world> {
             return Ok(());
         }
         // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed as long.
-        unsafe { self.send_slow(Cursor::contiguous(part_of(bytes)), destination, tag) }
+        unsafe {
+            let data = Cursor::contiguous(part_of(bytes));
+            self.send_slow(SendMode::Standard, data, destination, tag)
+        }
     }
 
     /// # Safety
@@ -271,10 +295,16 @@ impl<'world> Endpoint<'world> {
     /// What `data` points to stays valid and unchanged until this returns.
     #[cold]
     #[inline(never)]
-    unsafe fn send_slow(&self, data: Cursor, destination: Rank, tag: Tag) -> Result<(), Error> {
+    unsafe fn send_slow(
+        &self,
+        mode: SendMode,
+        data: Cursor,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
-        let sent = unsafe { self.world.isend(destination, key, data, Owner::BLOCKING) }?;
+        let sent = unsafe { self.world.isend(mode, destination, key, data, Owner::BLOCKING) }?;
         match sent {
             Sent::Done => Ok(()),
             Sent::Pending(id) => self.world.wait(id)?.map(drop).map_err(Error::from),
@@ -320,6 +350,11 @@ impl<'world> Endpoint<'world> {
 /// A readable buffer as the engine sees it.
 pub(crate) fn part_of(bytes: &[u8]) -> Part {
     Part { base: NonNull::from(bytes).cast(), length: bytes.len() }
+}
+
+/// A list of writable buffers, likewise.
+pub(crate) fn vectored(parts: &mut [IoSliceMut<'_>]) -> Vec<Part> {
+    parts.iter_mut().map(|part| part_of_mut(part)).collect()
 }
 
 /// A writable buffer as the engine sees it.

@@ -11,8 +11,8 @@ use strait_core::hca::{Access, Region};
 use strait_core::lmt::Direction;
 use strait_core::matching::Pattern;
 use strait_core::progress::{
-    Begun, Bypass, Channel, Cursor, Direct, Gone, Outcome, Owner, Part, Received, RequestId, Sent,
-    StartError, Status, Want,
+    Begun, Bypass, Channel, Cursor, Direct, Gone, Outcome, Owner, Part, Received, RequestId,
+    SendMode, Sent, StartError, Status, Want,
 };
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
@@ -227,7 +227,7 @@ impl Port {
         data: Cursor,
     ) -> Result<Sent, StartError> {
         // SAFETY: by the contract.
-        unsafe { self.world.isend(destination, key, data, OWNER) }
+        unsafe { self.world.isend(SendMode::Standard, destination, key, data, OWNER) }
     }
 
     /// Begins to receive.

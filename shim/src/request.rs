@@ -1,14 +1,17 @@
 //! Operations that do not wait, and the scope that keeps their buffers.
 
+mod several;
+
 use core::cell::Cell;
 use core::marker::PhantomData;
 use std::io::{IoSlice, IoSliceMut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use strait_core::progress::{Cursor, Owner, Part, Status};
+use strait_core::progress::{Cursor, Owner, Part, SendMode, Status};
 
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Endpoint, Error, Rank, Tag, Unscoped, World};
+use crate::{Endpoint, Error, Message, Rank, Tag, Unscoped, World};
+pub use several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
 
 /// Where operations that do not wait begin and end.
 ///
@@ -97,7 +100,50 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: `IoSlice` is ABI-compatible with `iovec`, as `Part` is; the borrow is as in `isend`.
         let begun = unsafe {
             let data = Cursor::parts(parts_of(parts));
-            self.endpoint.push_send(self.owner, data, destination, tag)
+            self.endpoint.push_send(SendMode::Standard, self.owner, data, destination, tag)
+        };
+        Ok(self.keep(begun?))
+    }
+
+    /// Begins to send `data` to `destination`. The request is over not before the receive has begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.7.2, `MPI_ISSEND`.
+    pub fn issend<T: NoUninit>(
+        &'scope self,
+        data: &'scope [T],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        let data = part_of(bytemuck::must_cast_slice(data));
+        // SAFETY: as in `isend`.
+        let begun = unsafe {
+            let data = Cursor::contiguous(data);
+            self.endpoint.push_send(SendMode::Synchronous, self.owner, data, destination, tag)
+        };
+        Ok(self.keep(begun?))
+    }
+
+    /// As [`Scope::issend`], of the concatenation of `parts`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    pub fn issend_vectored(
+        &'scope self,
+        parts: &'scope [IoSlice<'scope>],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Error> {
+        // SAFETY: as in `isend_vectored`.
+        let begun = unsafe {
+            let data = Cursor::parts(parts_of(parts));
+            self.endpoint.push_send(SendMode::Synchronous, self.owner, data, destination, tag)
         };
         Ok(self.keep(begun?))
     }
@@ -142,6 +188,44 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(self.keep(begun?))
     }
 
+    /// Begins to receive a message that a probe has matched. One of another world than the scope's is waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] for want of memory; the message goes back to matching.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.8.3, `MPI_IMRECV`.
+    pub fn imrecv<T: NoUninit + AnyBitPattern>(
+        &'scope self,
+        message: Message<'_>,
+        buffer: &'scope mut [T],
+    ) -> Result<Request<'scope>, Error> {
+        let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
+        // SAFETY: as in `irecv`.
+        let begun = unsafe { message.begin(self.world(), self.owner, Cursor::contiguous(buffer)) };
+        Ok(self.keep(begun?))
+    }
+
+    /// The same into `parts`, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::imrecv`].
+    pub fn imrecv_vectored(
+        &'scope self,
+        message: Message<'_>,
+        parts: &'scope mut [IoSliceMut<'_>],
+    ) -> Result<Request<'scope>, Error> {
+        // SAFETY: as in `irecv_vectored`.
+        let begun = unsafe {
+            let buffer = Cursor::parts(parts_of(parts));
+            message.begin(self.world(), self.owner, buffer)
+        };
+        Ok(self.keep(begun?))
+    }
+
     const fn world(&self) -> &'env World {
         self.endpoint.world()
     }
@@ -156,7 +240,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if !operation.is_over() {
             self.open.set(self.open.get() + 1);
         }
-        Request { world: self.world(), open: &self.open, operation }
+        Request { world: self.world(), open: &self.open, operation, told: false }
     }
 }
 
@@ -175,14 +259,17 @@ impl Drop for End<'_> {
     }
 }
 
-/// An operation that was begun. Ask for its end with [`Request::wait`], [`Request::test`], [`wait_all`] or
-/// [`wait_any`]; dropping it unfinished settles it as [`Scope`] describes.
+/// An operation that was begun. Ask for its end with [`Request::wait`], [`Request::test`], [`wait_all`] and their like; dropping it
+/// unfinished settles it as [`Scope`] describes. A request whose end one of them has told of is *inactive*: calls for several leave it
+/// out (MPI-4.1 §3.7.3).
 #[derive(Debug)]
 #[must_use = "a request that is dropped unfinished is settled, not waited for"]
 pub struct Request<'scope> {
     world: &'scope World,
     open: &'scope Cell<u32>,
     operation: Unscoped,
+    /// Whoever waits for it was told of its end: it is inactive.
+    told: bool,
 }
 
 impl Request<'_> {
@@ -209,7 +296,9 @@ impl Request<'_> {
     ///
     /// MPI-4.1 §3.7.3, `MPI_TEST`.
     pub fn test(&mut self) -> Result<Option<Status>, Error> {
-        self.watch(Unscoped::test)
+        let tested = self.watch(Unscoped::test);
+        self.told |= self.operation.is_over();
+        tested
     }
 
     /// The status if the operation is known to be over, without making progress.
@@ -232,9 +321,11 @@ impl Request<'_> {
         self.operation.cancel(self.world)
     }
 
-    /// Waits without taking the request.
+    /// Waits without taking the request, and leaves it inactive.
     fn finish(&mut self) -> Result<Status, Error> {
-        self.watch(Unscoped::wait)
+        let waited = self.watch(Unscoped::wait);
+        self.told = true;
+        waited
     }
 
     /// True when the operation is over.
@@ -260,38 +351,6 @@ impl Drop for Request<'_> {
     fn drop(&mut self) {
         self.watch(Unscoped::settle);
     }
-}
-
-/// Waits for all of `requests`; each keeps its status. They may be of different scopes.
-///
-/// # Errors
-///
-/// The first that ended badly, after all have ended.
-///
-/// # Source
-///
-/// MPI-4.1 §3.7.5, `MPI_WAITALL`.
-pub fn wait_all(requests: &mut [Request<'_>]) -> Result<(), Error> {
-    let mut result = Ok(());
-    for request in requests {
-        result = result.and(request.finish().map(drop));
-    }
-    result
-}
-
-/// Waits until one of `requests` is over and gives its place; `None` for an empty list. Ask that request for its
-/// status.
-///
-/// # Errors
-///
-/// [`Error::Corrupt`], [`Error::OutOfMemory`]: no progress can be made.
-///
-/// # Source
-///
-/// MPI-4.1 §3.7.5, `MPI_WAITANY`.
-pub fn wait_any(requests: &mut [Request<'_>]) -> Result<Option<usize>, Error> {
-    let Some(world) = requests.first().map(|request| request.world) else { return Ok(None) };
-    world.wait_until(|| requests.iter_mut().position(Request::look)).map(Some)
 }
 
 /// A list of `IoSlice` or `IoSliceMut` as the engine sees it.

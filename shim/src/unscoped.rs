@@ -1,7 +1,7 @@
 //! Operations that belong to no scope: what scopes, and interfaces of languages that know no borrows, are made of.
 
 use strait_core::progress::{
-    Bypass, Cursor, Fault, Outcome, Owner, Part, Received, RequestId, Sent, Status, Want,
+    Bypass, Cursor, Fault, Outcome, Owner, Part, Received, RequestId, SendMode, Sent, Status, Want,
 };
 use strait_core::wire::Key;
 
@@ -32,6 +32,14 @@ enum State {
 impl Unscoped {
     pub(crate) const fn done(outcome: Outcome) -> Self {
         Self { state: State::Done(outcome) }
+    }
+
+    #[inline]
+    pub(crate) const fn received(received: Received) -> Self {
+        match received {
+            Received::Done(outcome) => Self::done(outcome),
+            Received::Pending(id) => Self { state: State::Pending(id) },
+        }
     }
 
     pub(crate) const fn transferring(id: TransferId) -> Self {
@@ -180,7 +188,54 @@ impl Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         // SAFETY: by the contract.
-        unsafe { self.push_send(Owner::UNSCOPED, Cursor::parts(parts), destination, tag) }
+        unsafe {
+            let data = Cursor::parts(parts);
+            self.push_send(SendMode::Standard, Owner::UNSCOPED, data, destination, tag)
+        }
+    }
+
+    /// As [`Endpoint::begin_send_vectored`], over not before the receive has begun, as [`crate::Scope::issend`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Endpoint::begin_send_vectored`].
+    pub unsafe fn begin_ssend_vectored(
+        &self,
+        parts: &[Part],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: by the contract.
+        unsafe {
+            let data = Cursor::parts(parts);
+            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
+        }
+    }
+
+    /// The same of `data`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Endpoint::begin_send`].
+    pub unsafe fn begin_ssend(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: by the contract.
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
+        }
     }
 
     /// Begins to receive from `source` with `tag` into `buffer`, as [`crate::Scope::irecv`] does, for a caller who keeps the
@@ -266,7 +321,10 @@ impl Endpoint<'_> {
             return Ok(Unscoped::done(Ok(status)));
         }
         // SAFETY: by the contract.
-        unsafe { self.push_send(owner, Cursor::contiguous(data), destination, tag) }
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.push_send(SendMode::Standard, owner, data, destination, tag)
+        }
     }
 
     /// # Safety
@@ -274,6 +332,7 @@ impl Endpoint<'_> {
     /// As for [`Endpoint::begin_send_vectored`].
     pub(crate) unsafe fn push_send(
         &self,
+        mode: SendMode,
         owner: Owner,
         data: Cursor,
         destination: Rank,
@@ -282,7 +341,7 @@ impl Endpoint<'_> {
         let key = Key::new(self.context(), tag);
         let bytes = data.remaining();
         // SAFETY: by the contract; the engine's claim ends with the operation.
-        let sent = unsafe { self.world().isend(destination, key, data, owner) }?;
+        let sent = unsafe { self.world().isend(mode, destination, key, data, owner) }?;
         Ok(match sent {
             Sent::Done => Unscoped::done(Ok(Status { source: destination, tag, bytes })),
             Sent::Pending(id) => Unscoped { state: State::Pending(id) },
@@ -323,9 +382,6 @@ impl Endpoint<'_> {
     ) -> Result<Unscoped, Error> {
         let pattern = self.pattern(source, tag);
         // SAFETY: by the contract; the engine's claim ends with the operation.
-        Ok(match unsafe { self.world().irecv(pattern, buffer, owner) }? {
-            Received::Done(outcome) => Unscoped::done(outcome),
-            Received::Pending(id) => Unscoped { state: State::Pending(id) },
-        })
+        Ok(Unscoped::received(unsafe { self.world().irecv(pattern, buffer, owner) }?))
     }
 }

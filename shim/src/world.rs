@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use strait_core::layout::{Config, Life, Plan, Segment};
 use strait_core::matching::Pattern;
-use strait_core::progress::{Cursor, Engine, Owner, Received, Sent, SentShort, StartError, Tuning};
+use strait_core::progress::{
+    Cursor, Engine, MessageId, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
+};
 use strait_core::wire::Key;
 
 use crate::boot::{self, BootError, InProcess, KeyValueStore};
@@ -381,13 +383,14 @@ impl World {
     /// As for [`Engine::isend`].
     pub(crate) unsafe fn isend(
         &self,
+        mode: SendMode,
         destination: Rank,
         key: Key,
         data: Cursor,
         owner: Owner,
     ) -> Result<Sent, StartError> {
         // SAFETY: by the contract.
-        unsafe { self.turn().motor().isend(destination, key, data, owner) }
+        unsafe { self.turn().motor().isend(mode, destination, key, data, owner) }
     }
 
     /// Begins to receive. An RTR leaves at once.
@@ -403,6 +406,21 @@ impl World {
     ) -> Result<Received, StartError> {
         // SAFETY: by the contract.
         unsafe { self.turn().motor().irecv(pattern, buffer, owner) }
+    }
+
+    /// Begins to receive a message that a probe has matched.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::imrecv`].
+    pub(crate) unsafe fn imrecv(
+        &self,
+        message: MessageId,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        // SAFETY: by the contract.
+        unsafe { self.turn().motor().imrecv(message, buffer, owner) }
     }
 
     #[cold]

@@ -5,7 +5,9 @@ use core::ptr::NonNull;
 use strait_core::layout::{Config, RankBlock};
 use strait_core::lmt::{Direction, Refused};
 use strait_core::matching::Pattern;
-use strait_core::progress::{Cursor, Engine, Owner, Part, Received, RequestId, Sent, Tuning};
+use strait_core::progress::{
+    Cursor, Engine, MessageId, Owner, Part, Received, RequestId, Sent, StartError, Tuning,
+};
 use strait_core::shm::CellArena as _;
 use strait_core::wire::Key;
 
@@ -139,10 +141,18 @@ impl Engines {
     ) -> Option<RequestId> {
         let pattern = Pattern { context: 0, source, tag };
         // SAFETY: the buffer outlives the engine.
-        match unsafe { self.engines[at].irecv(pattern, buffer, Owner(1)) } {
-            Ok(Received::Pending(id)) => Some(id),
-            Ok(Received::Done(_)) | Err(_) => None,
-        }
+        pending(unsafe { self.engines[at].irecv(pattern, buffer, Owner(1)) })
+    }
+
+    /// The same of a message that a probe has matched.
+    pub fn receive_matched(
+        &mut self,
+        at: usize,
+        message: MessageId,
+        buffer: Cursor,
+    ) -> Option<RequestId> {
+        // SAFETY: the buffer outlives the engine.
+        pending(unsafe { self.engines[at].imrecv(message, buffer, Owner(1)) })
     }
 
     /// Does a job of `rank`, if there is one: by a copy in a heap, or else as far as it concerns the rank's own memory, for the
@@ -201,5 +211,12 @@ impl Engines {
         let segment = self.arena.segment();
         let index = segment.parse(self.word(self.block(rank))).expect("a cell").expect("a message");
         self.offset_of(segment.cell(index).as_ptr())
+    }
+}
+
+fn pending(received: Result<Received, StartError>) -> Option<RequestId> {
+    match received {
+        Ok(Received::Pending(id)) => Some(id),
+        Ok(Received::Done(_)) | Err(_) => None,
     }
 }

@@ -5,8 +5,8 @@
 use arbitrary::{Result, Unstructured};
 use strait_core::layout::{CellIndex, Config, DESCRIPTORS_PER_RANK, Header, Plan, Segment};
 use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
-use strait_core::matching::{ANY_SOURCE, ANY_TAG};
-use strait_core::progress::{Cursor, Gone, RequestId, Sign, Tuning};
+use strait_core::matching::{ANY_SOURCE, ANY_TAG, Pattern};
+use strait_core::progress::{Cursor, Gone, MessageId, RequestId, Sign, Tuning};
 use strait_core::rndv::Rendezvous;
 use strait_core::shm::{CellArena as _, RUN_MAX};
 use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
@@ -125,6 +125,7 @@ pub fn engines(input: &[u8]) {
 fn under_fire(input: &mut Unstructured<'_>) -> Result<()> {
     let mut job = job(input)?;
     let mut pending: Vec<(usize, RequestId)> = Vec::new();
+    let mut matched: Vec<(usize, MessageId)> = Vec::new();
     for _ in 0..STEPS {
         if input.is_empty() {
             break;
@@ -158,6 +159,20 @@ fn under_fire(input: &mut Unstructured<'_>) -> Result<()> {
                 let _ = job.engines[one].peer_gone(other, how);
             }
             8..=9 => scribble(&job, input)?,
+            11 => match matched.pop() {
+                Some((rank, message)) if input.arbitrary()? => {
+                    let _ = job.engines[rank].put_back(message);
+                }
+                Some((rank, message)) => {
+                    let room = buffer(&mut job, input, rank, length)?;
+                    pending.extend(job.receive_matched(rank, message, room).map(|id| (rank, id)));
+                }
+                None => {
+                    let pattern = Pattern { context: 0, source: ANY_SOURCE, tag: ANY_TAG };
+                    let found = job.engines[one].improbe(pattern);
+                    matched.extend(found.ok().flatten().map(|(message, _)| (one, message)));
+                }
+            },
             _ => drop(job.engines[one].progress()),
         }
     }

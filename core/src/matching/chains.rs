@@ -72,6 +72,37 @@ impl<N: Node, M: Memory> Chains<N, M> {
         Ok(handle)
     }
 
+    /// Hangs `node` in its bins behind those that are `older`, which come first in each, and returns its handle. Walks past those.
+    /// Without memory nothing changes.
+    pub(super) fn insert_behind(
+        &mut self,
+        node: N,
+        is_older: impl Fn(&N) -> bool,
+    ) -> Result<u32, OutOfMemory> {
+        let classes = node.classes();
+        self.bins.reserve(classes.len())?;
+        let handle = self.nodes.insert(node)?;
+        for &class in classes {
+            let key = node.key(class);
+            let (mut older, mut younger) =
+                (NIL, self.front(&key).map_or(NIL, |front| front.handle));
+            while let Some(mut next) = self.nodes.get(younger).copied().filter(&is_older) {
+                (older, younger) = (younger, next.links(class).younger);
+            }
+            if younger == NIL {
+                self.bins.append(key, handle);
+            } else if older == NIL
+                && let Some(place) = self.bins.find(&key)
+            {
+                self.bins.at_mut(place).first = handle;
+            }
+            self.link(handle, class, |links| *links = Links { older, younger });
+            self.link(older, class, |links| links.younger = handle);
+            self.link(younger, class, |links| links.older = handle);
+        }
+        Ok(handle)
+    }
+
     /// The oldest node of the bin called `key`.
     #[inline]
     pub(super) fn front(&self, key: &Key) -> Option<Front> {

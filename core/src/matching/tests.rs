@@ -22,6 +22,8 @@ enum Call {
     Arrive(Envelope),
     /// The entry behind a handle is withdrawn, if there is one.
     Withdraw(u32),
+    /// One of the messages that were received comes back, if there is one.
+    PutBack(usize),
     /// From here on there is no more memory, or there is again.
     Refuse(bool),
 }
@@ -38,6 +40,7 @@ fn call() -> impl Strategy<Value = Call> {
         2 => pattern.prop_map(Call::Probe),
         8 => envelope.prop_map(Call::Arrive),
         3 => (0..48_u32).prop_map(Call::Withdraw),
+        2 => any::<usize>().prop_map(Call::PutBack),
         1 => any::<bool>().prop_map(Call::Refuse),
     ]
 }
@@ -114,6 +117,7 @@ proptest! {
                         let expected = take(&mut model, |its, _| its == handle);
                         assert_eq!(posted.cancel(handle), expected.map(|entry| entry.2));
                     }
+                    Call::PutBack(_) => {}
                     Call::Refuse(refuse) => {
                         refusing = refuse;
                         memory.refuse(refuse);
@@ -155,7 +159,7 @@ proptest! {
                         let same = same.map(|&(handle, _, number)| (handle, number));
                         assert!(posted.youngest_first(&pattern).eq(same));
                     }
-                    Call::Refuse(_) => {}
+                    Call::PutBack(_) | Call::Refuse(_) => {}
                 }
             }
         });
@@ -166,6 +170,7 @@ proptest! {
         Counted::lend(|memory| {
             let mut unexpected = Unexpected::new(memory.clone());
             let (mut model, mut refusing) = (Model::<Envelope>::new(), false);
+            let mut received = Vec::new();
             for (call, number) in calls.into_iter().zip(1000..) {
                 match call {
                     Call::Arrive(envelope) => {
@@ -181,8 +186,17 @@ proptest! {
                         if let (Call::Receive(_), Some(found)) = (call, expected) {
                             assert_eq!(unexpected.remove(found.handle), Some(found.message));
                             take(&mut model, |its, _| its == found.handle);
+                            received.push((found.envelope, found.message));
                         }
                     }
+                    Call::PutBack(which) if !received.is_empty() => {
+                        let (envelope, message) = received.swap_remove(which % received.len());
+                        // They are numbered as they arrived.
+                        let added = unexpected.put_back(envelope, message, |other| other < message);
+                        add(&mut model, refusing, added, envelope, message);
+                        model.sort_by_key(|(_, _, number)| *number);
+                    }
+                    Call::PutBack(_) => {}
                     Call::Withdraw(handle) => {
                         let expected = take(&mut model, |its, _| its == handle);
                         assert_eq!(unexpected.remove(handle), expected.map(|entry| entry.2));

@@ -90,6 +90,22 @@ impl<M: Memory> Unexpected<M> {
         self.chains.insert(Message { envelope, message, links: [Links::NONE; Class::ALL.len()] })
     }
 
+    /// Queues a message again that was taken out, among the others as they arrived: behind those of the caller's that `came_before` it.
+    /// Walks past these.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: the message was not queued.
+    pub fn put_back(
+        &mut self,
+        envelope: Envelope,
+        message: u32,
+        came_before: impl Fn(u32) -> bool,
+    ) -> Result<u32, OutOfMemory> {
+        let node = Message { envelope, message, links: [Links::NONE; Class::ALL.len()] };
+        self.chains.insert_behind(node, |other| came_before(other.message))
+    }
+
     /// The message that a receive or probe with this pattern takes: the first to arrive of those that match
     /// (MPI-4.1 §3.5). It stays in the queue.
     #[inline]

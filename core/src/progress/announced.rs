@@ -3,7 +3,7 @@
 use super::peer::Pushed;
 use super::request::{Owned, Request};
 use super::ring::{Outlet, Stream};
-use super::{Cursor, Engine, Outcome, Part, ProgressError, StillClaimed};
+use super::{Cursor, Engine, Outcome, Part, ProgressError, SendMode, StillClaimed};
 use crate::layout::{Corrupt, DESCRIPTORS_PER_RANK};
 use crate::lmt::{Chosen, Home, Place, Sender, Span, Transfer, Ways};
 use crate::memory::{Memory, OutOfMemory, Table};
@@ -87,9 +87,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// through cells, or in parcels, unless the receiver has asked for it. So does one that finds all descriptors taken: it may
     /// have to overtake their messages' receives. So does a message to this rank itself, which nobody else could receive
     /// meanwhile, and one to a peer to whom there is no copy ring: nothing else may be left for it when the kernel forbids the
-    /// one copy.
+    /// one copy. Parcels do not say that a receive has begun: a synchronous message goes in none.
     pub(super) fn pre_send(
         &mut self,
+        mode: SendMode,
         destination: u32,
         key: Key,
         data: Cursor,
@@ -97,7 +98,8 @@ impl<M: Memory + Clone> Engine<M> {
         let total = data.remaining();
         let large = total > self.tuning.eager_max
             && Span::fits(total)
-            && (self.asked_by.is_asked(destination, key)
+            && (mode == SendMode::Synchronous
+                || self.asked_by.is_asked(destination, key)
                 || !self.goes_in_parcels(destination, total));
         let peer = &mut self.peers[destination as usize];
         if !large || !matches!(peer.outlet, Outlet::Open(_)) || destination == self.rank {

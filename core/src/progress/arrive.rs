@@ -22,12 +22,31 @@ use crate::wire::{Key, Kind, Offer};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) envelope: Envelope,
-    /// Its place in the unexpected queue.
-    pub(super) handle: u32,
+    pub(super) standing: Standing,
+    /// The when of its arrival among those that met no receive.
+    pub(super) arrival: u64,
     pub(super) body: Body,
     pub(super) total: usize,
     /// Bytes of it that are here.
     pub(super) arrived: usize,
+}
+
+impl Message {
+    /// One that is about to be queued.
+    const fn new(envelope: Envelope, body: Body, total: usize, arrived: usize) -> Self {
+        Self { envelope, standing: Standing::Met, arrival: 0, body, total, arrived }
+    }
+}
+
+/// Where an unexpected message stands in matching.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Standing {
+    /// In the unexpected queue, by this handle.
+    Queued(u32),
+    /// A probe has taken it out of there, for whoever knows its number.
+    Matched,
+    /// It has met its receive, or is about to be queued.
+    Met,
 }
 
 /// Where the data of an unexpected message are.
@@ -37,6 +56,8 @@ pub(super) enum Body {
     Here(Option<Owned>),
     /// Where they were.
     There(Kept),
+    /// With their sender, which is gone. Whoever has matched the message is to hear so.
+    Lost,
 }
 
 /// How a sender told of a message that it kept.
@@ -233,19 +254,14 @@ impl<M: Memory + Clone> Engine<M> {
         envelope: &Envelope,
         kept: Kept,
     ) -> Result<(), ProgressError> {
-        self.receivers.reserve()?;
-        self.calls.reserve()?;
-        if let Kept::Exposed { .. } = kept {
-            self.readings.reserve()?;
-            self.words.reserve()?;
-        }
+        self.reserve_for(kept)?;
         let Some(id) = self.posted.take(envelope) else {
             let total = match kept {
                 Kept::Announced(cookie) => cookie.total as usize,
                 Kept::Offered(offer) | Kept::Exposed { offer, .. } => offer.total as usize,
             };
             let (envelope, body) = (*envelope, Body::There(kept));
-            self.enlist(Message { envelope, handle: 0, body, total, arrived: 0 })?;
+            self.enlist(Message::new(envelope, body, total, 0))?;
             return Ok(());
         };
         let has_turn = match kept {
@@ -255,6 +271,17 @@ impl<M: Memory + Clone> Engine<M> {
         };
         if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
             self.ask_for(id, envelope, kept, buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for a kept message that meets its receive.
+    pub(super) fn reserve_for(&mut self, kept: Kept) -> Result<(), OutOfMemory> {
+        self.receivers.reserve()?;
+        self.calls.reserve()?;
+        if let Kept::Exposed { .. } = kept {
+            self.readings.reserve()?;
+            self.words.reserve()?;
         }
         Ok(())
     }
@@ -289,13 +316,8 @@ impl<M: Memory + Clone> Engine<M> {
                 Some(Owned { base: base.ok_or(OutOfMemory { bytes: length })?, length })
             }
         };
-        let kept = self.enlist(Message {
-            envelope: packet.envelope,
-            handle: 0,
-            body: Body::Here(payload),
-            total: packet.total,
-            arrived: packet.length,
-        });
+        let body = Body::Here(payload);
+        let kept = self.enlist(Message::new(packet.envelope, body, packet.total, packet.length));
         if kept.is_ok() {
             self.hold(packet.envelope.source, packet.total);
         }
@@ -323,8 +345,9 @@ impl<M: Memory + Clone> Engine<M> {
         let message = self.messages.insert(message)?;
         match self.unexpected.insert(envelope, message) {
             Ok(handle) => {
+                self.arrivals += 1;
                 if let Some(entry) = self.messages.get_mut(message) {
-                    entry.handle = handle;
+                    (entry.standing, entry.arrival) = (Standing::Queued(handle), self.arrivals);
                 }
                 Ok(message)
             }

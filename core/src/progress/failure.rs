@@ -1,6 +1,6 @@
 //! What becomes of operations with a peer that is gone.
 
-use super::arrive::{Body, Message};
+use super::arrive::{Body, Standing};
 use super::peer::{Peer, Target};
 use super::request::Request;
 use super::{Engine, Fault, Gone, ProgressError};
@@ -121,9 +121,15 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Drops an unexpected message whose rest will never come.
+    /// Drops an unexpected message whose rest will never come. One that was matched stays, to say so.
     pub(super) fn forget_message(&mut self, number: u32) {
-        if let Some(Message { body: Body::Here(Some(owned)), .. }) = self.take_unexpected(number) {
+        let Some(message) = self.messages.get(number).copied() else { return };
+        if message.standing == Standing::Matched {
+            self.lose(number);
+        } else {
+            self.take_unexpected(number);
+        }
+        if let Body::Here(Some(owned)) = message.body {
             self.release(owned);
         }
     }

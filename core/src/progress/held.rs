@@ -49,10 +49,10 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Takes a message out of the unexpected queue.
+    /// Forgets a message that nobody had received, wherever it stands.
     pub(super) fn take_unexpected(&mut self, number: u32) -> Option<Message> {
         let message = self.messages.remove(number)?;
-        self.unexpected.remove(message.handle);
+        self.leave_matching(message.standing);
         if let Body::Here(_) = message.body {
             self.let_go(message.envelope.source, message.total);
         }

@@ -21,6 +21,7 @@ mod failure;
 mod granted;
 mod held;
 mod in_use;
+mod matched;
 mod negotiation;
 mod network;
 mod offered;
@@ -41,11 +42,12 @@ pub use bypass::{Bypass, Want};
 pub use cursor::{Cursor, Part};
 pub use held::Held;
 pub use in_use::InUse;
+pub use matched::MessageId;
 pub use network::{Begun, Broken, Channel, Direct, Taken, Way};
 pub use peer::Gone;
 pub use receive::Received;
 pub use request::{
-    Fault, Outcome, Owner, ProgressError, RequestId, StartError, Status, StillClaimed,
+    Fault, Outcome, Owner, ProgressError, RequestId, SendMode, StartError, Status, StillClaimed,
 };
 pub use send::Sent;
 pub use short::SentShort;
@@ -152,6 +154,10 @@ pub struct Engine<M: Memory + Clone> {
     cells: CellPool<M>,
     requests: Slab<Entry, M>,
     messages: Slab<Message, M>,
+    /// Messages so far that met no receive when they arrived.
+    arrivals: u64,
+    /// Of those that are left, how many a probe has matched.
+    matched: u32,
     held: Held,
     /// What our receives may ask for.
     asking: rndv::Receiver<M>,
@@ -244,6 +250,8 @@ impl<M: Memory + Clone> Engine<M> {
             cells: CellPool::new(memory.clone(), &segment, rank)?,
             requests: Slab::new(memory.clone()),
             messages: Slab::new(memory.clone()),
+            arrivals: 0,
+            matched: 0,
             held: Held::default(),
             asking: rndv::Receiver::new(memory.clone()),
             asked_by: rndv::Sender::new(memory.clone()),
@@ -393,7 +401,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// True when no message that was sent, or is arriving, needs this rank any more.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
-        self.blocked.is_empty()
+        !self.is_blocked()
             && self.calls.is_empty()
             && self.readings.is_empty()
             && self.no_transfers()
@@ -410,7 +418,7 @@ impl<M: Memory + Clone> Drop for Engine<M> {
         });
         let unreceived = self.messages.iter().filter_map(|(_, message)| match message.body {
             Body::Here(payload) => payload,
-            Body::There(_) => None,
+            Body::There(_) | Body::Lost => None,
         });
         let announced = self.senders.iter().filter_map(|(_, outbound)| outbound.owned);
         let scraps = self.streams.iter().filter_map(|(_, stream)| stream.scrap());

@@ -1,4 +1,5 @@
-//! Messages that are kept back because their receiver has no room: offered, and sent when they are called for.
+//! Messages that are kept back because their receiver has no room, or until their receive has begun: offered, and sent when they
+//! are called for.
 //!
 //! An offer needs no descriptor, so there may be any number of them; and the receiver's call needs no cell, so it cannot
 //! wait behind data.
@@ -27,6 +28,14 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn is_told_to_keep(&self, destination: u32) -> bool {
         self.segment.flow(self.rank, destination).is_full()
+    }
+
+    /// Whether a send waits that somebody else can let go on. Nobody will call for what a rank that leaves has offered to itself.
+    pub(super) fn is_blocked(&self) -> bool {
+        (0..self.blocked.len()).any(|place| {
+            let destination = self.blocked.get(place);
+            destination != self.rank || self.peers[destination as usize].waiting.ends.is_some()
+        })
     }
 
     /// Offers the message of the request `place`, if there is room for the offer.

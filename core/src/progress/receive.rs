@@ -1,11 +1,11 @@
 //! Receiving: operations that ask for a message.
 
-use super::arrive::{Body, Kept, Message};
+use super::arrive::{Body, Message, Standing};
 use super::peer::{Arriving, Target};
-use super::request::{Entry, Request};
+use super::request::{Entry, Owned, Request};
 use super::{Cursor, Engine, Fault, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
-use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
-use crate::memory::Memory;
+use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Found, Pattern, TAG_MAX};
+use crate::memory::{Memory, OutOfMemory};
 
 /// What became of a receive that began.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,10 +64,18 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// # Errors
     ///
-    /// [`StartError::Rank`] and [`StartError::Tag`].
+    /// [`StartError::Rank`], [`StartError::Tag`], and [`StartError::Peer`] for a source that is gone.
     pub fn iprobe(&self, pattern: Pattern) -> Result<Option<Status>, StartError> {
-        self.check(&pattern)?;
-        let Some(found) = self.unexpected.find(&pattern) else {
+        Ok(self.find_arrived(&pattern)?.map(|(_, status)| status))
+    }
+
+    /// The oldest arrived message that matches `pattern`.
+    pub(super) fn find_arrived(
+        &self,
+        pattern: &Pattern,
+    ) -> Result<Option<(Found, Status)>, StartError> {
+        self.check(pattern)?;
+        let Some(found) = self.unexpected.find(pattern) else {
             return match self.peers.get(pattern.source as usize).and_then(|peer| peer.gone) {
                 Some(gone) => Err(StartError::Peer(gone.fault(pattern.source))),
                 None => Ok(None),
@@ -75,7 +83,7 @@ impl<M: Memory + Clone> Engine<M> {
         };
         let Envelope { source, tag, .. } = found.envelope;
         let bytes = self.messages.get(found.message).map_or(0, |message| message.total);
-        Ok(Some(Status { source, tag, bytes }))
+        Ok(Some((found, Status { source, tag, bytes })))
     }
 
     /// Ends a receive that nothing has matched yet: its outcome is [`Fault::Cancelled`]. A receive that matched, or whose RTR
@@ -124,9 +132,7 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             }
             Some(Request::Receiving { source, .. }) => {
-                if let Some(arriving) = &mut self.peers[source as usize].arriving {
-                    arriving.target = Target::Nobody;
-                }
+                self.redirect(source, Target::Nobody);
             }
             Some(Request::Done(_)) | None => {}
         }
@@ -154,81 +160,108 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// A receive meets a message that came before it.
-    fn receive_unexpected(
+    pub(super) fn receive_unexpected(
         &mut self,
         number: u32,
-        mut buffer: Cursor,
+        buffer: Cursor,
         owner: Owner,
     ) -> Result<Received, StartError> {
         let Some(message) = self.messages.get(number).copied() else {
             return Ok(Received::Done(Err(Fault::Cancelled)));
         };
-        let payload = match message.body {
-            Body::Here(payload) => payload,
-            Body::There(kept) => return self.receive_kept(number, kept, buffer, owner),
-        };
-        let Envelope { source, tag, .. } = message.envelope;
-        let capacity = buffer.remaining();
-        let whole = message.arrived == message.total;
-        if !whole && self.holds_arriving(source) {
-            return self.receive_due(number, message, buffer, owner);
+        if let Body::Here(payload) = message.body
+            && message.arrived == message.total
+        {
+            return Ok(Received::Done(self.take_whole(number, &message, payload, buffer)));
         }
-        let request = Request::Receiving { buffer, capacity, source, tag, total: message.total };
-        let id = if whole { None } else { Some(self.requests.insert(Entry { owner, request })?) };
+        let request = Request::Done(Err(Fault::Cancelled));
+        let id = self.requests.insert(Entry { owner, request })?;
+        if let Err(error) = self.give(number, id, buffer) {
+            self.requests.remove(id);
+            return Err(error.into());
+        }
+        Ok(Received::Pending(RequestId(id)))
+    }
+
+    /// A message that came before its receive goes to that, the request `id`. All or nothing.
+    pub(super) fn give(
+        &mut self,
+        number: u32,
+        id: u32,
+        mut buffer: Cursor,
+    ) -> Result<(), OutOfMemory> {
+        let Some(message) = self.messages.get(number).copied() else { return Ok(()) };
+        let (Envelope { source, tag, .. }, total) = (message.envelope, message.total);
+        let request = match message.body {
+            Body::There(kept) => {
+                self.ask_for(id, &message.envelope, kept, buffer)?;
+                self.take_unexpected(number);
+                return Ok(());
+            }
+            Body::Lost => {
+                self.take_unexpected(number);
+                let gone = self.peers[source as usize].gone;
+                Request::Done(Err(gone.map_or(Fault::Cancelled, |gone| gone.fault(source))))
+            }
+            Body::Here(payload) if message.arrived == total => {
+                Request::Done(self.take_whole(number, &message, payload, buffer))
+            }
+            // A device is writing it into the engine's memory.
+            Body::Here(_) if self.holds_arriving(source) => {
+                self.leave_matching(message.standing);
+                if let Some(message) = self.messages.get_mut(number) {
+                    message.standing = Standing::Met;
+                }
+                self.redirect(source, Target::Due { message: number, request: Some(id) });
+                Request::Due { buffer, source }
+            }
+            Body::Here(payload) => {
+                let capacity = buffer.remaining();
+                self.take_payload(number, &message, payload, &mut buffer);
+                self.redirect(source, Target::Request(id));
+                Request::Receiving { buffer, capacity, source, tag, total }
+            }
+        };
+        if let Some(entry) = self.request_mut(id) {
+            *entry = request;
+        }
+        Ok(())
+    }
+
+    /// Receives a message all of which is here.
+    fn take_whole(
+        &mut self,
+        number: u32,
+        message: &Message,
+        payload: Option<Owned>,
+        mut buffer: Cursor,
+    ) -> Outcome {
+        let (Envelope { source, tag, .. }, capacity) = (message.envelope, buffer.remaining());
+        self.take_payload(number, message, payload, &mut buffer);
+        outcome(source, tag, message.total, capacity)
+    }
+
+    /// Forgets a message, and copies what is here of it to `buffer`.
+    fn take_payload(
+        &mut self,
+        number: u32,
+        message: &Message,
+        payload: Option<Owned>,
+        buffer: &mut Cursor,
+    ) {
         self.take_unexpected(number);
         if let Some(owned) = payload {
             // SAFETY: the message's own memory holds `arrived` bytes and is no user buffer.
             unsafe { buffer.scatter(owned.base, message.arrived) };
             self.release(owned);
         }
-        let total = message.total;
-        let Some(id) = id else {
-            return Ok(Received::Done(outcome(source, tag, total, capacity)));
-        };
-        if let Some(request) = self.request_mut(id) {
-            *request = Request::Receiving { buffer, capacity, source, tag, total };
-        }
-        if let Some(arriving) = &mut self.peers[source as usize].arriving {
-            arriving.target = Target::Request(id);
-        }
-        Ok(Received::Pending(RequestId(id)))
     }
 
-    /// A receive meets a message that a device is writing into the engine's memory.
-    fn receive_due(
-        &mut self,
-        number: u32,
-        message: Message,
-        buffer: Cursor,
-        owner: Owner,
-    ) -> Result<Received, StartError> {
-        let source = message.envelope.source;
-        let id = self.requests.insert(Entry { owner, request: Request::Due { buffer, source } })?;
-        self.unexpected.remove(message.handle);
+    /// Says where the rest of the message goes that `source` is in the middle of.
+    fn redirect(&mut self, source: u32, target: Target) {
         if let Some(arriving) = &mut self.peers[source as usize].arriving {
-            arriving.target = Target::Due { message: number, request: Some(id) };
+            arriving.target = target;
         }
-        Ok(Received::Pending(RequestId(id)))
-    }
-
-    /// A receive meets a message that its sender has kept.
-    fn receive_kept(
-        &mut self,
-        number: u32,
-        kept: Kept,
-        buffer: Cursor,
-        owner: Owner,
-    ) -> Result<Received, StartError> {
-        let request = Request::Done(Err(Fault::Cancelled));
-        let id = self.requests.insert(Entry { owner, request })?;
-        let envelope = self.messages.get(number).map(|message| message.envelope);
-        let asked = envelope.map(|envelope| self.ask_for(id, &envelope, kept, buffer));
-        if let Some(Err(error)) = asked {
-            self.requests.remove(id);
-            return Err(error.into());
-        }
-        self.take_unexpected(number);
-        Ok(Received::Pending(RequestId(id)))
     }
 
     fn check(&self, pattern: &Pattern) -> Result<(), StartError> {

@@ -227,11 +227,33 @@ pub(super) struct Outgoing {
     pub(super) stage: Stage,
 }
 
+/// When a send is over (MPI-4.1 §3.4).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SendMode {
+    /// When its buffer may be changed.
+    #[default]
+    Standard,
+    /// Not before its receive has begun, too.
+    Synchronous,
+}
+
+impl SendMode {
+    /// How a message that is not announced begins.
+    pub(super) const fn first_stage(self) -> Stage {
+        match self {
+            Self::Standard => Stage::Eager,
+            Self::Synchronous => Stage::Synchronous,
+        }
+    }
+}
+
 /// What the next packet of a message has to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Stage {
     /// Its data, or an offer when the receiver has no room for them.
     Eager,
+    /// An offer, or an RTS where there is one: that it is called for, or moved, says that its receive has begun.
+    Synchronous,
     /// The RTS of the large message `sender`; nothing else of it is sent here.
     Announce { sender: u32 },
     /// None: it was offered, and waits until `destination` calls for offer `number`.

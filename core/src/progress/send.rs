@@ -6,7 +6,9 @@ use core::ptr::NonNull;
 use super::network::Writing;
 use super::peer::{Outbox, Peer, Pushed};
 use super::request::{Entry, Outgoing, Owned, Request, Stage};
-use super::{Cursor, Engine, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
+use super::{
+    Cursor, Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed,
+};
 use crate::layout::Corrupt;
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
@@ -52,6 +54,27 @@ impl<M: Memory + Clone> Engine<M> {
         data: Cursor,
         owner: Owner,
     ) -> Result<Sent, StartError> {
+        // SAFETY: by the contract.
+        unsafe { self.isend_by(SendMode::Standard, destination, key, data, owner) }
+    }
+
+    /// As [`Engine::isend`], over when `mode` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::isend`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::isend`].
+    pub unsafe fn isend_by(
+        &mut self,
+        mode: SendMode,
+        destination: u32,
+        key: Key,
+        data: Cursor,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
         let ranks = self.segment.ranks();
         let Some(peer) = self.peers.get_mut(destination as usize) else {
             return Err(StartError::Rank { rank: destination, ranks });
@@ -63,18 +86,21 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(StartError::Peer(gone.fault(destination)));
         }
         if peer.stream.is_some() {
-            return self.isend_remote(destination, key, data, owner);
+            return self.isend_remote(mode, destination, key, data, owner);
         }
         self.want_fastbox(destination);
         // Fallible work first: once a packet has left, there must be a place for the rest.
         self.requests.reserve()?;
-        let announced = self.pre_send(destination, key, data)?;
-        let stage = announced.map_or(Stage::Eager, |sender| Stage::Announce { sender });
-        if stage == Stage::Eager {
+        let announced = self.pre_send(mode, destination, key, data)?;
+        let stage = announced.map_or(mode.first_stage(), |sender| Stage::Announce { sender });
+        if announced.is_none() {
             self.peers[destination as usize].eager.set(key);
         }
         let mut message = Outgoing { key, total: data.remaining(), sent: 0, data, stage };
-        let offered = stage == Stage::Eager && self.must_offer(destination, message.total);
+        let offered = match stage {
+            Stage::Eager => self.must_offer(destination, message.total),
+            stage => stage == Stage::Synchronous,
+        };
         if offered
             || self.peers[destination as usize].waiting.ends.is_some()
             || self.push(destination, None, &mut message)? == Pushed::Blocked
@@ -289,6 +315,7 @@ impl<M: Memory + Clone> Engine<M> {
             {
                 return self.push_offer(destination, id, message);
             }
+            (Stage::Synchronous, Some(id)) => return self.push_offer(destination, id, message),
             _ => {}
         }
         if message.stage == Stage::Eager && self.goes_in_parcels(destination, message.total) {

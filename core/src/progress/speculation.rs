@@ -111,7 +111,9 @@ impl<M: Memory + Clone> Engine<M> {
         owner: Owner,
     ) -> Option<Turn> {
         let Pattern { context, source, tag } = *pattern;
-        if source == ANY_SOURCE
+        // A message that is matched may come back, and a receive that has asked for another could not take it.
+        if self.matched > 0
+            || source == ANY_SOURCE
             || tag == ANY_TAG
             || !self.tuning.may_announce(buffer.remaining())
             || self.rendezvous(context) == Rendezvous::Plain

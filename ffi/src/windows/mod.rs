@@ -116,11 +116,8 @@ unsafe fn with(
 unsafe extern "C" fn strait_window_free(window: *mut Handle) -> c_int {
     // SAFETY: by the contract.
     enter("strait_window_free", unsafe { handle::peek(window) }, || {
-        need(window)?;
         // SAFETY: by the contract.
-        let handle = unsafe { window.read() };
-        // SAFETY: by the contract.
-        let instance = unsafe { handle::world_of(handle, Kind::Window) }?;
+        let (handle, instance) = unsafe { handle::at(window, Kind::Window) }?;
         let open = Rc::clone(instance.windows().get(handle)?);
         if Rc::strong_count(&open) > 2 {
             return Err(Failure::new(Code::Busy, "the window is in use further up the stack"));

@@ -10,6 +10,7 @@ static void no_world(strait_world world)
     void *base = &data;
     strait_status status;
     strait_request request = NULL;
+    strait_message message = NULL;
     strait_window window = NULL;
     strait_vc vc = NULL;
     strait_cookie cookie;
@@ -36,8 +37,13 @@ static void no_world(strait_world world)
     FAILS(STRAIT_ERR_HANDLE, strait_irecv(world, 0, &data, 8, 0, 0, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_isendv(world, 0, &part, 1, 0, 0, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_irecvv(world, 0, &part, 1, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_ssend(world, 0, &data, 8, 0, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_issend(world, 0, &data, 8, 0, 0, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_issendv(world, 0, &part, 1, 0, 0, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_probe(world, 0, 0, 0, &status));
     FAILS(STRAIT_ERR_HANDLE, strait_iprobe(world, 0, 0, 0, &flag, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_mprobe(world, 0, 0, 0, &message, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_improbe(world, 0, 0, 0, &flag, &message, &status));
     FAILS(STRAIT_ERR_HANDLE, strait_packet_handle(world, 0, NULL, NULL));
     FAILS(STRAIT_ERR_HANDLE, strait_packet_send(world, 0, 0, &part, 1, &request));
     FAILS(STRAIT_ERR_HANDLE, strait_lmt_pre_send(world, 0, &part, 1, &cookie, &request));
@@ -53,15 +59,15 @@ static void no_world(strait_world world)
     FAILS(STRAIT_ERR_HANDLE, strait_invalidate(world, &data, 8));
     FAILS(STRAIT_ERR_HANDLE, strait_get_info(world, &info));
     FAILS(STRAIT_ERR_HANDLE, strait_get_counters(world, &counters));
-    CHECK(request == NULL && window == NULL && vc == NULL && base == &data);
+    CHECK(request == NULL && message == NULL && window == NULL && vc == NULL && base == &data);
 }
 
 static void no_request(strait_request request)
 {
     strait_request place = request;
     strait_status status;
-    size_t index = 0;
-    int flag = 0;
+    size_t index = 0, over = 0;
+    int flag = 0, code = 0;
 
     FAILS(STRAIT_ERR_HANDLE, strait_test(&place, &flag, &status));
     FAILS(STRAIT_ERR_HANDLE, strait_wait(&place, &status));
@@ -71,8 +77,28 @@ static void no_request(strait_request request)
         FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, &status, &flag));
         CHECK(flag == STRAIT_ERR_HANDLE);
         FAILS(STRAIT_ERR_HANDLE, strait_wait_any(1, &place, &index, &status));
+        FAILS(STRAIT_ERR_HANDLE, strait_test_all(1, &place, &flag, &status, &code));
+        FAILS(STRAIT_ERR_HANDLE, strait_test_any(1, &place, &flag, &index, &status));
+        FAILS(STRAIT_ERR_HANDLE, strait_wait_some(1, &place, &over, &index, &status, &code));
+        FAILS(STRAIT_ERR_HANDLE, strait_test_some(1, &place, &over, &index, &status, &code));
+        CHECK(over == 0 && index == 0 && code == 0);
     }
     CHECK(place == request);
+}
+
+static void no_message(strait_message message)
+{
+    strait_message place = message;
+    strait_request request = NULL;
+    strait_status status;
+    char byte = 0;
+    struct iovec part = part_of(&byte, 1);
+
+    FAILS(STRAIT_ERR_HANDLE, strait_mrecv(&place, &byte, 1, &status));
+    FAILS(STRAIT_ERR_HANDLE, strait_imrecv(&place, &byte, 1, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_imrecvv(&place, &part, 1, &request));
+    FAILS(STRAIT_ERR_HANDLE, strait_message_free(&place));
+    CHECK(place == message && request == NULL);
 }
 
 static void no_window(strait_window window)
@@ -143,6 +169,7 @@ static void nothing(void *handle)
 {
     no_world((strait_world)handle);
     no_request((strait_request)handle);
+    no_message((strait_message)handle);
     no_window((strait_window)handle);
     no_connection((strait_vc)handle);
 }
@@ -152,7 +179,7 @@ static void bad_arguments(strait_world world, strait_window window)
 {
     strait_request request = NULL;
     uint64_t data = 0;
-    size_t displacement = 0;
+    size_t displacement = 0, over = 0;
     uint32_t number = 7;
     int flag = 0;
     struct iovec part = part_of(NULL, 8);
@@ -186,10 +213,24 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, NULL, 1, 0, 0, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, &part, -1, 0, 0, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_isendv(world, 0, many, 2, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_ssend(world, 0, NULL, 8, 0, 0));
+    FAILS(STRAIT_ERR_RANK, strait_ssend(world, 0, &data, 8, 9, 0));
+    FAILS(STRAIT_ERR_TAG, strait_ssend(world, 0, &data, 8, 0, STRAIT_ANY_TAG));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_issend(world, 0, &data, 8, 0, 0, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_issend(world, STRAIT_CONTEXT_MAX + 1, &data, 8, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_issendv(world, 0, NULL, 1, 0, 0, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_issendv(world, 0, many, 2, 0, 0, &request));
     FAILS(STRAIT_ERR_ARGUMENT, strait_test(NULL, &flag, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait(NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait_all(1, NULL, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_wait_any(1, &request, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_all(1, NULL, &flag, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_all(1, &request, NULL, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_any(1, &request, NULL, &displacement, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_any(1, &request, &flag, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_some(1, NULL, &over, &displacement, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_some(1, &request, NULL, &displacement, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_some(1, &request, NULL, &displacement, NULL, NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_request_free(NULL));
     FAILS(STRAIT_ERR_ARGUMENT, strait_iprobe(world, 0, 0, 0, NULL, NULL));
     FAILS(STRAIT_ERR_TAG, strait_packet_handle(world, STRAIT_ANY_TAG, NULL, NULL));
@@ -238,10 +279,63 @@ static void bad_arguments(strait_world world, strait_window window)
     CHECK(request == NULL);
 }
 
+/* Arguments that are refused leave the message as it is; and it can be given back and matched again. */
+static void bad_messages(strait_world world, strait_message *message)
+{
+    strait_message other = NULL, kept = *message;
+    strait_request request = NULL;
+    char byte = 0;
+    int found = 7;
+
+    FAILS(STRAIT_ERR_ARGUMENT, strait_mprobe(world, 0, 0, 5, NULL, NULL));
+    FAILS(STRAIT_ERR_RANK, strait_mprobe(world, 0, 9, 5, &other, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_mprobe(world, STRAIT_CONTEXT_MAX + 1, 0, 5, &other, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_improbe(world, 0, 0, 5, NULL, &other, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_improbe(world, 0, 0, 5, &found, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_mrecv(NULL, &byte, 1, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_mrecv(message, NULL, 1, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_imrecv(NULL, &byte, 1, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_imrecv(message, NULL, 1, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_imrecv(message, &byte, 1, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_imrecvv(message, NULL, 1, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_imrecvv(message, NULL, -1, &request));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_message_free(NULL));
+    CHECK(*message == kept && other == NULL && request == NULL && found == 7);
+    OK(strait_improbe(world, 0, 0, 5, &found, &other, NULL));
+    CHECK(!found && other == NULL);
+    OK(strait_message_free(message));
+    CHECK(*message == NULL);
+    no_message(kept);
+    OK(strait_improbe(world, 0, 0, 5, &found, message, NULL));
+    CHECK(found && *message != kept);
+}
+
+/* A list whose requests are of two worlds. */
+static void foreign(strait_world world, strait_world other)
+{
+    strait_request list[2], kept[2];
+    char bytes[2];
+    size_t over = 7, indices[2] = {7, 7};
+    int done = 7;
+
+    OK(strait_irecv(world, 0, &bytes[0], 1, 0, 9, &list[0]));
+    OK(strait_irecv(other, 0, &bytes[1], 1, 0, 9, &list[1]));
+    memcpy(kept, list, sizeof kept);
+    FAILS(STRAIT_ERR_HANDLE, strait_test_all(2, list, &done, NULL, NULL));
+    FAILS(STRAIT_ERR_HANDLE, strait_test_any(2, list, &done, indices, NULL));
+    FAILS(STRAIT_ERR_HANDLE, strait_wait_some(2, list, &over, indices, NULL, NULL));
+    FAILS(STRAIT_ERR_HANDLE, strait_test_some(2, list, &over, indices, NULL, NULL));
+    CHECK(done == 7 && over == 7 && indices[0] == 7 && memcmp(kept, list, sizeof kept) == 0);
+    OK(strait_request_free(&list[0]));
+    OK(strait_request_free(&list[1]));
+}
+
 int main(void)
 {
     strait_world world, gone, other;
     strait_request request, freed;
+    strait_message message, received;
+    size_t number;
     strait_window window, closed;
     strait_vc vc;
     char byte;
@@ -256,6 +350,8 @@ int main(void)
     OK(strait_init_in_process(STRAIT_ABI, 1, &world));
     OK(strait_init_in_process(STRAIT_ABI, 1, &other));
     CHECK(world != gone && world != other);
+    OK(strait_send(world, 0, "m", 1, 0, 5));
+    OK(strait_mprobe(world, 0, 0, 5, &message, NULL));
     OK(strait_irecv(world, 0, &byte, 1, 0, 0, &request));
     OK(strait_window_allocate(world, NULL, 8, 1, &window));
     OK(strait_rdma_init(world, 0));
@@ -264,13 +360,21 @@ int main(void)
     /* Of another kind, of nobody, and given back while their world is open. */
     no_world((strait_world)request), no_world((strait_world)window), no_world((strait_world)vc);
     no_request((strait_request)world), no_request((strait_request)window), no_request((strait_request)vc);
+    no_message((strait_message)world), no_message((strait_message)request), no_message((strait_message)window);
+    no_world((strait_world)message), no_request((strait_request)message), no_window((strait_window)message);
     no_window((strait_window)world), no_window((strait_window)request), no_window((strait_window)vc);
     no_connection((strait_vc)world), no_connection((strait_vc)request), no_connection((strait_vc)window);
     nothing(&byte);
     nothing((void *)UINTPTR_MAX);
+    nothing((char *)message + (1l << 32)), nothing((char *)message + 4096);
     nothing((char *)world + 1), nothing((char *)request + 8), nothing((char *)window + (1l << 32));
     bad_arguments(world, window);
 
+    bad_messages(world, &message);
+    received = message;
+    OK(strait_mrecv(&message, &byte, 1, NULL));
+    CHECK(message == NULL && byte == 'm');
+    no_message(received);
     freed = request, closed = window;
     FAILS(STRAIT_ERR_BUSY, strait_finalize(world));
     FAILS(STRAIT_ERR_BUSY, strait_rdma_init(other, 0));
@@ -281,11 +385,17 @@ int main(void)
     no_window(closed);
     OK(strait_irecv(world, 0, &byte, 1, 0, 0, &request));
     CHECK(request != freed);
+    FAILS(STRAIT_ERR_ARGUMENT, strait_wait_some(1, &request, &number, NULL, NULL, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_test_some(1, &request, &number, NULL, NULL, NULL));
+    foreign(world, other);
     no_request(freed);
     OK(strait_rdma_finalize());
     no_connection(vc);
+    OK(strait_send(world, 0, "n", 1, 0, 5));
+    OK(strait_mprobe(world, 0, 0, 5, &message, NULL));
     OK(strait_finalize(world));
     no_request(request);
+    no_message(message);
     OK(strait_finalize(other));
 
     CHECK(strcmp(strait_error_name(STRAIT_ERR_HANDLE), "STRAIT_ERR_HANDLE") == 0);

@@ -107,6 +107,165 @@ static void messages(void)
     release(large), release(received), release(expected);
 }
 
+/* Sends that are over only when their receives have begun. */
+static void synchronous_messages(void)
+{
+    enum { SHORT = 6 };
+    unsigned char *large = field((unsigned char)me), *received = field(0), *expected = field((unsigned char)peer);
+    strait_request requests[3];
+    strait_status status;
+    struct iovec parts[2];
+    char word[8];
+    int done = 0;
+
+    parts[0] = part_of(large, 1000), parts[1] = part_of(large + 1000, LARGE - 1000);
+    OK(strait_issend(world, 0, "hello", SHORT, peer, 20, &requests[0]));
+    OK(strait_issendv(world, 0, parts, 2, peer, 21, &requests[1]));
+    OK(strait_issend(world, 0, large, LARGE, peer, 22, &requests[2]));
+    for (uint32_t tag = 20; tag < 23; tag++) {
+        OK(strait_probe(world, 0, peer, tag, NULL));
+    }
+    /* All are there, and nobody has received any. */
+    OK(strait_barrier(world, 0));
+    OK(strait_test_all(3, requests, &done, NULL, NULL));
+    CHECK(!done && requests[0] != NULL && requests[1] != NULL && requests[2] != NULL);
+    OK(strait_barrier(world, 0));
+    OK(strait_recv(world, 0, word, sizeof word, peer, 20, &status));
+    CHECK(status.bytes == SHORT && strcmp(word, "hello") == 0);
+    for (uint32_t tag = 21; tag < 23; tag++) {
+        memset(received, 0, LARGE);
+        OK(strait_recv(world, 0, received, LARGE, peer, tag, NULL));
+        CHECK(memcmp(received, expected, LARGE) == 0);
+    }
+    while (!done) {
+        OK(strait_test_all(3, requests, &done, NULL, NULL));
+    }
+    CHECK(requests[0] == NULL && requests[1] == NULL && requests[2] == NULL);
+
+    OK(strait_irecv(world, 0, word, sizeof word, peer, 23, &requests[0]));
+    OK(strait_ssend(world, 0, "again", SHORT, peer, 23));
+    OK(strait_wait(&requests[0], NULL));
+    CHECK(strcmp(word, "again") == 0);
+    release(large), release(received), release(expected);
+}
+
+/* Calls for several requests, of which some are NULL, and some fail. */
+static void several(void)
+{
+    strait_request requests[5];
+    strait_status statuses[5];
+    size_t over, index, indices[5];
+    int done, codes[5];
+    char bytes[5] = "....";
+
+    memset(requests, 0, sizeof requests);
+    OK(strait_test_all(5, requests, &done, NULL, codes));
+    CHECK(done && codes[4] == STRAIT_OK);
+    OK(strait_test_any(5, requests, &done, &index, NULL));
+    CHECK(done && index == SIZE_MAX);
+    OK(strait_wait_some(5, requests, &over, indices, NULL, NULL));
+    CHECK(over == SIZE_MAX);
+    OK(strait_test_some(0, NULL, &over, NULL, NULL, NULL));
+    CHECK(over == SIZE_MAX);
+
+    for (uint32_t place = 1; place < 5; place++) {
+        OK(strait_irecv(world, 2, &bytes[place], 1, peer, place, &requests[place]));
+    }
+    OK(strait_test_all(5, requests, &done, NULL, NULL));
+    CHECK(!done);
+    OK(strait_test_any(5, requests, &done, &index, NULL));
+    CHECK(!done && index == SIZE_MAX);
+    OK(strait_test_some(5, requests, &over, indices, NULL, NULL));
+    CHECK(over == 0);
+
+    /* Two at once, the first of which fails; the others stay. */
+    OK(strait_barrier(world, 0));
+    OK(strait_send(world, 2, "bb", 2, peer, 2));
+    OK(strait_send(world, 2, "d", 1, peer, 4));
+    OK(strait_barrier(world, 0));
+    statuses[0].tag = 77;
+    FAILS(STRAIT_ERR_TRUNCATED, strait_wait_some(5, requests, &over, indices, statuses, codes));
+    CHECK(over == 2 && indices[0] == 2 && indices[1] == 4);
+    CHECK(codes[0] == STRAIT_ERR_TRUNCATED && codes[1] == STRAIT_OK);
+    CHECK(statuses[0].tag == 77 && statuses[1].tag == 4 && statuses[1].bytes == 1);
+    CHECK(requests[2] == NULL && requests[4] == NULL && requests[1] != NULL && requests[3] != NULL);
+    OK(strait_test_some(5, requests, &over, indices, statuses, codes));
+    CHECK(over == 0);
+
+    OK(strait_barrier(world, 0));
+    OK(strait_send(world, 2, "c", 1, peer, 3));
+    done = 0;
+    while (!done) {
+        OK(strait_test_any(5, requests, &done, &index, &statuses[0]));
+    }
+    CHECK(index == 3 && statuses[0].tag == 3 && requests[3] == NULL);
+    OK(strait_barrier(world, 0));
+    OK(strait_send(world, 2, "a", 1, peer, 1));
+    done = 0;
+    while (!done) {
+        OK(strait_test_all(5, requests, &done, statuses, codes));
+    }
+    CHECK(statuses[1].tag == 1 && codes[1] == STRAIT_OK && codes[0] == STRAIT_OK && requests[1] == NULL);
+    CHECK(memcmp(bytes, ".abcd", 5) == 0);
+}
+
+/* Messages that are received by those alone who have matched them. */
+static void matched(void)
+{
+    unsigned char *large = field((unsigned char)me), *received = field(0), *expected = field((unsigned char)peer);
+    strait_message messages[4];
+    strait_request sends[4], request;
+    strait_status status;
+    struct iovec parts[2];
+    char word[8], head[3], tail[5];
+    int found = 0;
+
+    OK(strait_isend(world, 4, "first", 6, peer, 1, &sends[0]));
+    OK(strait_isend(world, 4, "second", 7, peer, 1, &sends[1]));
+    OK(strait_issend(world, 4, "abcdefg", 8, peer, 1, &sends[2]));
+    OK(strait_isend(world, 4, large, LARGE, peer, 2, &sends[3]));
+    OK(strait_mprobe(world, 4, peer, 1, &messages[0], &status));
+    CHECK(status.bytes == 6 && status.source == peer && status.tag == 1);
+    OK(strait_mprobe(world, 4, STRAIT_ANY_SOURCE, 1, &messages[1], &status));
+    CHECK(status.bytes == 7 && status.source == peer);
+    OK(strait_mprobe(world, 4, peer, STRAIT_ANY_TAG, &messages[2], &status));
+    CHECK(status.bytes == 8);
+    while (!found) {
+        OK(strait_improbe(world, 4, STRAIT_ANY_SOURCE, STRAIT_ANY_TAG, &found, &messages[3], &status));
+    }
+    CHECK(status.bytes == LARGE && status.tag == 2);
+    OK(strait_iprobe(world, 4, STRAIT_ANY_SOURCE, STRAIT_ANY_TAG, &found, NULL));
+    CHECK(!found);
+
+    /* In any order; one that is too long. */
+    OK(strait_imrecv(&messages[3], received, LARGE, &request));
+    CHECK(messages[3] == NULL);
+    FAILS(STRAIT_ERR_TRUNCATED, strait_mrecv(&messages[1], word, 3, &status));
+    CHECK(messages[1] == NULL && memcmp(word, "sec", 3) == 0);
+    OK(strait_mrecv(&messages[0], word, sizeof word, &status));
+    CHECK(status.bytes == 6 && strcmp(word, "first") == 0);
+    OK(strait_wait(&request, &status));
+    CHECK(status.bytes == LARGE && memcmp(received, expected, LARGE) == 0);
+    parts[0] = part_of(head, sizeof head), parts[1] = part_of(tail, sizeof tail);
+    OK(strait_imrecvv(&messages[2], parts, 2, &request));
+    memset(parts, 0, sizeof parts);
+    OK(strait_wait(&request, NULL));
+    CHECK(memcmp(head, "abc", 3) == 0 && strcmp(tail, "defg") == 0);
+    OK(strait_wait_all(4, sends, NULL, NULL));
+
+    /* Given back, it goes to the receive that was posted meanwhile. */
+    OK(strait_isend(world, 4, "again", 6, peer, 3, &sends[0]));
+    OK(strait_mprobe(world, 4, peer, 3, &messages[0], NULL));
+    OK(strait_irecv(world, 4, word, sizeof word, peer, 3, &request));
+    OK(strait_test(&request, &found, NULL));
+    CHECK(!found);
+    OK(strait_message_free(&messages[0]));
+    OK(strait_wait(&request, &status));
+    CHECK(status.bytes == 6 && strcmp(word, "again") == 0);
+    OK(strait_wait(&sends[0], NULL));
+    release(large), release(received), release(expected);
+}
+
 /* Packets that came, and their order. */
 struct came {
     uint32_t count;
@@ -447,6 +606,9 @@ int main(void)
     OK(strait_rank(world, &me));
     peer = 1 - me;
     messages();
+    synchronous_messages();
+    several();
+    matched();
     packets();
     large_messages();
     pipes();

@@ -2,7 +2,9 @@
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::matching::{Pattern, TAG_MAX};
-use strait_core::progress::{Bypass, Cursor, Fault, Gone, Owner, Received, RequestId, Sent, Want};
+use strait_core::progress::{
+    Bypass, Cursor, Fault, Gone, Owner, Received, RequestId, SendMode, Sent, Want,
+};
 use strait_core::sync::spin_hint;
 use strait_core::wire::Key;
 
@@ -205,7 +207,8 @@ impl<'a> Team<'a> {
         // SAFETY: each caller ends the operation before its borrow of `data` does.
         let data = unsafe { Cursor::contiguous(part_of(data)) };
         // SAFETY: as above.
-        let sent = unsafe { self.world.isend(rank, key, data, Owner::BLOCKING) }?;
+        let sent =
+            unsafe { self.world.isend(SendMode::Standard, rank, key, data, Owner::BLOCKING) }?;
         Ok(match sent {
             Sent::Done => None,
             Sent::Pending(id) => Some(id),

@@ -5,7 +5,10 @@ use std::time::Instant;
 
 use strait_core::layout::Life;
 use strait_core::matching::Pattern;
-use strait_core::progress::{Cursor, Gone, Owner, ProgressError, Received, Sent, Sign, StartError};
+use strait_core::memory::OutOfMemory;
+use strait_core::progress::{
+    Cursor, Gone, MessageId, Owner, ProgressError, Received, SendMode, Sent, Sign, StartError,
+};
 use strait_core::shm::DoorbellPtr;
 use strait_core::wire::Key;
 
@@ -77,6 +80,7 @@ impl Motor<'_> {
     /// As for [`ShmEngine::isend`].
     pub(crate) unsafe fn isend(
         &mut self,
+        mode: SendMode,
         destination: Rank,
         key: Key,
         data: Cursor,
@@ -94,7 +98,7 @@ impl Motor<'_> {
             self.engine.ring_backed(destination, backed);
         }
         // SAFETY: by the contract.
-        let sent = unsafe { self.engine.isend(destination, key, data, owner) };
+        let sent = unsafe { self.engine.isend_by(mode, destination, key, data, owner) };
         self.serve_wants();
         if self.gear.network.is_some() && matches!(sent, Ok(Sent::Pending(_))) {
             // An error is met again, and reported, by progress.
@@ -130,6 +134,34 @@ impl Motor<'_> {
         {
             // Who never comes has to be known to be gone.
             network.call(pattern.source);
+        }
+        received
+    }
+
+    /// Gives a message that a probe has matched back to matching.
+    pub(crate) fn put_back(&mut self, message: MessageId) -> Result<(), OutOfMemory> {
+        let result = self.engine.put_back(message);
+        self.serve_wants();
+        result
+    }
+
+    /// Begins to receive a message that a probe has matched: its sender hears so at once if it keeps it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`ShmEngine::imrecv`].
+    pub(crate) unsafe fn imrecv(
+        &mut self,
+        message: MessageId,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        // SAFETY: by the contract.
+        let received = unsafe { self.engine.imrecv(message, buffer, owner) };
+        self.serve_wants();
+        if matches!(received, Ok(Received::Pending(_))) {
+            // An error is met again, and reported, by progress.
+            let _ = self.poll_network();
         }
         received
     }

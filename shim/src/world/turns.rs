@@ -148,7 +148,7 @@ impl World {
 impl Turn<'_> {
     /// All that makes progress.
     #[inline(always)]
-    pub(super) fn motor(&mut self) -> Motor<'_> {
+    pub(crate) fn motor(&mut self) -> Motor<'_> {
         // SAFETY: it is the turn, and `self` is borrowed as long.
         unsafe { self.world.turns.motor(&mut *self.place()) }
     }

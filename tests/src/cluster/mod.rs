@@ -69,10 +69,11 @@ impl Channel for Port<'_> {
             return None;
         }
         // As a cache may answer with the registration of a longer part.
-        let before = self.rng.usize(..64);
+        let (before, after) = (self.rng.usize(..64), self.rng.usize(..64));
         let base = part.base.map_addr(|base| base.get().saturating_sub(before).try_into().unwrap());
-        // SAFETY: by the contract. Nobody is asked to reach what lies before the part.
-        unsafe { self.node.device.register(base, before + part.length, access) }.ok()
+        let length = before + part.length + after;
+        // SAFETY: by the contract. Nobody is asked to reach what lies before the part, or behind it.
+        unsafe { self.node.device.register(base, length, access) }.ok()
     }
 
     fn release(&mut self, region: Region) {

@@ -5,7 +5,8 @@ use core::ptr::NonNull;
 use fastrand::Rng;
 use strait::{ANY_SOURCE, Fault};
 use strait_core::progress::{
-    Cursor, Gone, InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, Sent, Sign, StartError,
+    Cursor, Gone, InUse, MessageId, Outcome, Owner, Part, Received, RequestId, Rtrs, SendMode,
+    Sent, Sign, StartError,
 };
 use strait_core::wire::Key;
 
@@ -56,6 +57,8 @@ impl Operation {
 #[derive(Debug)]
 enum State {
     Waiting,
+    /// A receive whose message a probe has matched.
+    Matched(MessageId),
     Pending(RequestId),
     Over(Outcome),
     /// Let go: it has no outcome.
@@ -91,6 +94,16 @@ pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u
     drop(cluster);
     assert_eq!(ledger.lent_bytes(), 0, "memory was not given back");
     rtrs
+}
+
+/// What becomes of a receive that began like this.
+fn begun(received: Result<Received, StartError>) -> State {
+    match received {
+        Ok(Received::Done(outcome)) => State::Over(outcome),
+        Ok(Received::Pending(id)) => State::Pending(id),
+        Err(StartError::Peer(fault)) => State::Over(Err(fault)),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[derive(Debug)]
@@ -167,9 +180,14 @@ impl<'a> Game<'a> {
         let Message { envelope, destination, .. } = self.plan.messages[number];
         let (send, engine) = (&mut self.sends[number], &mut self.cluster.engines[rank as usize]);
         let key = Key::new(envelope.context, envelope.tag);
+        let mode = match self.rng.u8(0..4) {
+            0 => SendMode::Synchronous,
+            _ => SendMode::Standard,
+        };
         // SAFETY: buffers live as long as the game, and are touched by the game only when the engine has no claim on them.
-        let sent = unsafe { engine.isend(destination, key, send.cursor(), Owner(1)) };
+        let sent = unsafe { engine.isend_by(mode, destination, key, send.cursor(), Owner(1)) };
         send.state = match sent {
+            Ok(Sent::Done) if mode == SendMode::Synchronous => panic!("its receive has not begun"),
             Ok(Sent::Done) => State::Detached,
             Ok(Sent::Pending(id)) => State::Pending(id),
             Err(StartError::Peer(fault)) => State::Over(Err(fault)),
@@ -178,8 +196,13 @@ impl<'a> Game<'a> {
         true
     }
 
-    /// Begins the next receive of `rank`.
+    /// Begins the next receive of `rank`, by itself or by a matched probe.
     fn begin_receive(&mut self, rank: u32) -> bool {
+        let matched = |one: &Operation| one.rank == rank && matches!(one.state, State::Matched(_));
+        if let Some(number) = self.receives.iter().position(matched) {
+            self.end_probe(number);
+            return true;
+        }
         let next = |one: &Operation| one.rank == rank && matches!(one.state, State::Waiting);
         let Some(number) = self.receives.iter().position(next) else { return false };
         let pending = |one: &&Operation| one.rank == rank && matches!(one.state, State::Pending(_));
@@ -189,15 +212,30 @@ impl<'a> Game<'a> {
         let pattern = self.plan.receives[number].pattern;
         let (receive, engine) =
             (&mut self.receives[number], &mut self.cluster.engines[rank as usize]);
+        if self.rng.u8(0..4) == 0
+            && let Ok(Some((message, _))) = engine.improbe(pattern)
+        {
+            receive.state = State::Matched(message);
+            return true;
+        }
         // SAFETY: as in `begin_send`.
-        let received = unsafe { engine.irecv(pattern, receive.cursor(), Owner(1)) };
-        receive.state = match received {
-            Ok(Received::Done(outcome)) => State::Over(outcome),
-            Ok(Received::Pending(id)) => State::Pending(id),
-            Err(StartError::Peer(fault)) => State::Over(Err(fault)),
-            Err(error) => panic!("{error}"),
-        };
+        receive.state = begun(unsafe { engine.irecv(pattern, receive.cursor(), Owner(1)) });
         true
+    }
+
+    /// Receives the message that a probe has matched, or gives it back. Its rank has begun no other receive meanwhile, so nobody can
+    /// tell that it was away.
+    fn end_probe(&mut self, number: usize) {
+        let receive = &mut self.receives[number];
+        let engine = &mut self.cluster.engines[receive.rank as usize];
+        let State::Matched(message) = receive.state else { return };
+        if self.rng.bool() {
+            engine.put_back(message).expect("memory");
+            receive.state = State::Waiting;
+            return;
+        }
+        // SAFETY: as in `begin_send`.
+        receive.state = begun(unsafe { engine.imrecv(message, receive.cursor(), Owner(1)) });
     }
 
     /// Asks for the outcomes of all that `rank` has under way.

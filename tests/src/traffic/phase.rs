@@ -58,6 +58,7 @@ pub(super) enum Step {
         message: usize,
         blocking: bool,
         vectored: bool,
+        synchronous: bool,
     },
     Receive {
         receive: usize,
@@ -76,6 +77,8 @@ pub(super) enum Taking {
     Blocking,
     BlockingVectored,
     Probed,
+    Matched,
+    MatchedPosted,
     Posted,
     PostedVectored,
 }
@@ -96,6 +99,8 @@ pub(super) struct Phase {
 pub(super) enum Ending {
     WaitAll,
     WaitAny,
+    WaitSome,
+    TestAll,
     Test,
 }
 
@@ -151,8 +156,9 @@ impl Maker {
         let ranks = shape.ranks as usize;
         let (messages, receives, steps) = (Vec::new(), Vec::new(), vec![Vec::new(); ranks]);
         let any_tag = (0..ranks).map(|_| rng.bool()).collect();
-        let endings = [Ending::WaitAll, Ending::WaitAny, Ending::Test];
-        let ending = endings[shape.number as usize % endings.len()];
+        let endings =
+            [Ending::WaitAll, Ending::WaitAny, Ending::WaitSome, Ending::TestAll, Ending::Test];
+        let ending = endings[(shape.seed as usize + shape.number as usize) % endings.len()];
         let phase = Phase { messages, receives, steps, ending };
         Self { rng, shape, phase, any_tag, shuffled: vec![Vec::new(); ranks] }
     }
@@ -203,11 +209,14 @@ impl Maker {
         let message = self.message(ORDERED, source, destination);
         let receive = self.receive(message);
         let (mut blocking, vectored) = (self.rng.bool(), self.rng.u8(0..4) == 0);
-        let mut how = match self.rng.u8(0..8) {
+        let synchronous = self.rng.u8(0..4) == 0;
+        let mut how = match self.rng.u8(0..10) {
             0..=1 => Taking::Blocking,
             2 => Taking::BlockingVectored,
             3 => Taking::Probed,
-            4..=6 => Taking::Posted,
+            4 => Taking::Matched,
+            5 => Taking::MatchedPosted,
+            6..=8 => Taking::Posted,
             _ => Taking::PostedVectored,
         };
         let mut receive_first = true;
@@ -220,8 +229,10 @@ impl Maker {
                 blocking = false;
             }
         }
-        let (send, receive) =
-            (Step::Send { message, blocking, vectored }, Step::Receive { receive, how });
+        let (send, receive) = (
+            Step::Send { message, blocking, vectored, synchronous },
+            Step::Receive { receive, how },
+        );
         let pair = if receive_first { [receive, send] } else { [send, receive] };
         for step in pair {
             let rank = if matches!(step, Step::Send { .. }) { source } else { destination };
@@ -244,11 +255,17 @@ impl Maker {
         }
     }
 
+    /// A send that does not block.
+    fn begin_send(&mut self, source: u32, message: usize) {
+        let (vectored, synchronous) = (self.rng.u8(0..4) == 0, self.rng.u8(0..4) == 0);
+        let send = Step::Send { message, blocking: false, vectored, synchronous };
+        self.phase.steps[source as usize].push(send);
+    }
+
     fn shuffled(&mut self) {
         let (source, destination) = (self.any_rank(), self.any_rank());
         let message = self.message(SHUFFLED, source, destination);
-        let vectored = self.rng.u8(0..4) == 0;
-        self.phase.steps[source as usize].push(Step::Send { message, blocking: false, vectored });
+        self.begin_send(source, message);
         let receive = self.receive(message);
         self.shuffled[destination as usize].push(receive);
     }
@@ -256,8 +273,7 @@ impl Maker {
     fn any(&mut self) {
         let (source, destination) = (self.any_rank(), self.any_rank());
         let message = self.message(ANY, source, destination);
-        let vectored = self.rng.u8(0..4) == 0;
-        self.phase.steps[source as usize].push(Step::Send { message, blocking: false, vectored });
+        self.begin_send(source, message);
         let Envelope { context, tag, .. } = self.phase.messages[message].envelope;
         let tag = if self.any_tag[destination as usize] { ANY_TAG } else { tag };
         let pattern = Pattern { context, source: ANY_SOURCE, tag };
@@ -268,7 +284,11 @@ impl Maker {
             capacity: 0,
             message: None,
         });
-        let how = if self.rng.u8(0..4) == 0 { Taking::Blocking } else { Taking::Posted };
+        let how = match self.rng.u8(0..8) {
+            0 => Taking::Blocking,
+            1 => Taking::Matched,
+            _ => Taking::Posted,
+        };
         self.phase.steps[destination as usize].push(Step::Receive { receive, how });
     }
 
@@ -355,7 +375,9 @@ mod tests {
             let phase = Phase::generate(Shape { seed: 1, number, ranks: 3, longest: 1 << 20 });
             for step in phase.steps.iter().flatten() {
                 seen.insert(match *step {
-                    Step::Send { blocking, vectored, .. } => format!("send {blocking} {vectored}"),
+                    Step::Send { blocking, vectored, synchronous, .. } => {
+                        format!("send {blocking} {vectored} {synchronous}")
+                    }
                     Step::Receive { how, receive } => {
                         let receive = phase.receives[receive];
                         let (source, tag) = (receive.pattern.source, receive.pattern.tag);
@@ -369,9 +391,9 @@ mod tests {
                 });
             }
         }
-        // Sends: 4. Exchange: 1. Receives: 5 ways by tag or none by own or not, and from any source 2 ways by tag or none;
+        // Sends: 8. Exchange: 1. Receives: 7 ways by tag or none by own or not, and from any source 3 ways by tag or none;
         // what waits for a message to myself is never vectored and posted first or probed late: all but that occur.
-        assert!(seen.len() >= 4 + 1 + 5 * 2 + 2 * 2, "{seen:#?}");
+        assert!(seen.len() >= 8 + 1 + 7 * 2 + 3 * 2, "{seen:#?}");
     }
 
     #[test]

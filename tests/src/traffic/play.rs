@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use strait::{Error, Request, Scope, Status, World, wait_all, wait_any};
+use strait::{Error, Request, Scope, Status, World, test_all, wait_all, wait_any, wait_some};
 use strait_core::matching::Pattern;
 
 use super::judge::{UNTOUCHED, judge};
@@ -147,8 +147,8 @@ impl<'a, 'r> Part<'a, 'r> {
         'a: 's,
     {
         match *step {
-            Step::Send { message, blocking, vectored } => {
-                self.send(scope, message, blocking, vectored)
+            Step::Send { message, blocking, vectored, synchronous } => {
+                self.send(scope, message, (blocking, vectored, synchronous))
             }
             Step::Receive { receive, how } => self.receive(scope, receive, how),
             Step::Exchange { message, receive } => {
@@ -169,8 +169,7 @@ impl<'a, 'r> Part<'a, 'r> {
         &self,
         scope: &'s Scope<'s, '_>,
         message: usize,
-        blocking: bool,
-        vectored: bool,
+        (blocking, vectored, synchronous): (bool, bool, bool),
     ) -> Result<Begun<'s>, Error>
     where
         'a: 's,
@@ -178,14 +177,24 @@ impl<'a, 'r> Part<'a, 'r> {
         let (bytes, slices): (&'a [u8], &'a [_]) = (&self.outgoing[message], &self.slices[message]);
         let Message { destination, envelope, .. } = self.phase.messages[message];
         let (endpoint, tag) = (scope.endpoint(), envelope.tag);
-        let request = match (blocking, vectored) {
-            (true, false) => return endpoint.send(bytes, destination, tag).map(|()| Begun::Sent),
-            (true, true) => {
+        let request = match (synchronous, vectored) {
+            (false, false) if blocking => {
+                return endpoint.send(bytes, destination, tag).map(|()| Begun::Sent);
+            }
+            (false, true) if blocking => {
                 return endpoint.send_vectored(slices, destination, tag).map(|()| Begun::Sent);
+            }
+            (true, false) if blocking => {
+                return endpoint.ssend(bytes, destination, tag).map(|()| Begun::Sent);
             }
             (false, false) => scope.isend(bytes, destination, tag)?,
             (false, true) => scope.isend_vectored(slices, destination, tag)?,
+            (true, false) => scope.issend(bytes, destination, tag)?,
+            (true, true) => scope.issend_vectored(slices, destination, tag)?,
         };
+        if blocking {
+            return request.wait().map(|_| Begun::Sent);
+        }
         Ok(Begun::Pending(None, request))
     }
 
@@ -202,6 +211,19 @@ impl<'a, 'r> Part<'a, 'r> {
         let endpoint = scope.endpoint();
         let found = match how {
             Taking::Probed => Some(endpoint.probe(source, tag)?),
+            Taking::Matched | Taking::MatchedPosted => {
+                let message = endpoint.mprobe(source, tag)?;
+                let Room::Whole(room) = self.room(receive) else {
+                    unreachable!("matched messages are not vectored")
+                };
+                if how == Taking::MatchedPosted {
+                    return Ok(Begun::Pending(Some(receive), scope.imrecv(message, room)?));
+                }
+                let found = message.status();
+                let status = message.recv(room)?;
+                assert_eq!(found, status, "what was probed is received");
+                return Ok(Begun::Over(receive, status));
+            }
             _ => None,
         };
         let posted = matches!(how, Taking::Posted | Taking::PostedVectored);
@@ -242,7 +264,12 @@ fn end(
     };
     let fail = |error| -> ! { panic!("{what}, waiting: {error}") };
     match ending {
-        Ending::WaitAll => {
+        Ending::WaitAll | Ending::TestAll => {
+            if let Ending::TestAll = ending {
+                while !test_all(&mut requests).unwrap_or_else(|error| fail(error)) {
+                    std::thread::yield_now();
+                }
+            }
             wait_all(&mut requests).unwrap_or_else(|error| fail(error));
             for (receive, request) in receives.iter().zip(&requests) {
                 let status = request.status().unwrap_or_else(|error| fail(error));
@@ -257,6 +284,16 @@ fn end(
                 keep(receives.swap_remove(place), status.expect("waited for"));
             }
         }
+        Ending::WaitSome => loop {
+            let over = wait_some(&mut requests).unwrap_or_else(|error| fail(error));
+            if over.is_empty() {
+                break;
+            }
+            for place in over {
+                let status = requests[place].status().unwrap_or_else(|error| fail(error));
+                keep(receives[place], status.expect("it is over"));
+            }
+        },
         Ending::Test => {
             for (receive, mut request) in receives.into_iter().zip(requests).rev() {
                 loop {

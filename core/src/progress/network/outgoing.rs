@@ -6,7 +6,7 @@ use super::{Broken, Channel, Stream, rest_of};
 use crate::memory::Memory;
 use crate::progress::peer::Waiting;
 use crate::progress::request::{Entry, Request, Stage};
-use crate::progress::{Cursor, Engine, Owner, Part, RequestId, Sent, StartError, Status};
+use crate::progress::{Cursor, Engine, Owner, Part, RequestId, SendMode, Sent, StartError, Status};
 use crate::wire::{Key, Offer, StreamHead};
 
 /// Parts that one put names: the head, and pieces of the message.
@@ -81,6 +81,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Begins to send to a peer on another node: the message waits until [`Engine::poll_network`] puts it.
     pub(in crate::progress) fn isend_remote(
         &mut self,
+        mode: SendMode,
         destination: u32,
         key: Key,
         data: Cursor,
@@ -91,7 +92,7 @@ impl<M: Memory + Clone> Engine<M> {
             total: data.remaining(),
             sent: 0,
             data,
-            stage: Stage::Eager,
+            stage: mode.first_stage(),
         };
         let request = Request::Sending { message, next: None, detached: None };
         let id = self.requests.insert(Entry { owner, request })?;
@@ -138,7 +139,7 @@ impl<M: Memory + Clone> Engine<M> {
         let large = total > self.tuning.stream_max.min(self.tuning.unexpected_max);
         match message.stage {
             Stage::Called => self.begin(number, StreamHead::Called { key, total }, true),
-            _ if large || told_to_keep => {
+            stage if large || told_to_keep || stage == Stage::Synchronous => {
                 let news = self.announce(destination, first, large, channel);
                 news.is_some_and(|head| self.begin(number, head, false))
             }

@@ -51,9 +51,11 @@ struct Lent {
 }
 
 impl Lent {
+    /// Whether all of `part` lies there. The region of one part may reach into the next, if it is that of a longer one which was
+    /// registered before.
     fn holds(&self, part: Part) -> bool {
-        let at = part.base.addr().get() as u64;
-        (self.region.base..self.region.base + self.region.length).contains(&at)
+        let (at, Region { base, length, .. }) = (part.base.addr().get() as u64, self.region);
+        base <= at && at + part.length as u64 <= base + length
     }
 }
 

@@ -6,7 +6,9 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 
 use strait_core::matching::TAG_MAX;
-use strait_core::progress::{Cursor, Owner, Part as Buffer, ProgressError, RequestId, Sent};
+use strait_core::progress::{
+    Cursor, Owner, Part as Buffer, ProgressError, RequestId, SendMode, Sent,
+};
 use strait_core::rma::{Block, Record};
 use strait_core::wire::Key;
 
@@ -256,7 +258,7 @@ impl Baselines {
             // SAFETY: the bytes are kept until the send is over, or leaked.
             let sent = unsafe {
                 let data = Cursor::contiguous(buffer(&bytes));
-                motor.isend(to, Key::new(context, TAG), data, OWNER)
+                motor.isend(SendMode::Standard, to, Key::new(context, TAG), data, OWNER)
             };
             match sent {
                 Ok(Sent::Done) => {}

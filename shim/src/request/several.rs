@@ -1,0 +1,157 @@
+//! Several requests at a time. Those that are inactive are left out.
+
+use core::task::Poll;
+
+use super::Request;
+use crate::{Error, World};
+
+/// Waits for all of `requests`; each keeps its status. They may be of different scopes.
+///
+/// # Errors
+///
+/// The first that ended badly, after all have ended.
+///
+/// # Source
+///
+/// MPI-4.1 §3.7.5, `MPI_WAITALL`.
+pub fn wait_all(requests: &mut [Request<'_>]) -> Result<(), Error> {
+    let mut result = Ok(());
+    for (_, request) in active(requests) {
+        result = result.and(request.finish().map(drop));
+    }
+    result
+}
+
+/// Waits until one of `requests` is over and gives its place; `None` when none is active. Ask that request for its
+/// status.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`], [`Error::OutOfMemory`]: no progress can be made.
+///
+/// # Source
+///
+/// MPI-4.1 §3.7.5, `MPI_WAITANY`.
+pub fn wait_any(requests: &mut [Request<'_>]) -> Result<Option<usize>, Error> {
+    let Some(world) = world_of(requests) else { return Ok(None) };
+    world.wait_until(|| tell_first(requests)).map(Some)
+}
+
+/// Waits until at least one of `requests` is over and gives the places of all that are; none when none is active. Ask those
+/// requests for their statuses.
+///
+/// # Errors
+///
+/// As [`wait_any`].
+///
+/// # Source
+///
+/// MPI-4.1 §3.7.5, `MPI_WAITSOME`.
+pub fn wait_some(requests: &mut [Request<'_>]) -> Result<Vec<usize>, Error> {
+    let Some(world) = world_of(requests) else { return Ok(Vec::new()) };
+    world.wait_until(|| tell_all(requests))
+}
+
+/// Whether all of `requests` are over, as [`wait_all`] leaves them; makes progress otherwise, and then none becomes inactive.
+///
+/// # Errors
+///
+/// The first that ended badly, when all have ended; or as [`wait_any`].
+///
+/// # Source
+///
+/// MPI-4.1 §3.7.5, `MPI_TESTALL`.
+pub fn test_all(requests: &mut [Request<'_>]) -> Result<bool, Error> {
+    let all = |requests: &mut [Request<'_>]| {
+        active(requests).all(|(_, request)| request.look()).then_some(())
+    };
+    Ok(match test(requests, all)? {
+        Some(()) => {
+            wait_all(requests)?;
+            true
+        }
+        None => false,
+    })
+}
+
+/// As [`wait_any`] if one is over, or none is active; makes progress otherwise.
+///
+/// # Errors
+///
+/// As [`wait_any`].
+///
+/// # Source
+///
+/// MPI-4.1 §3.7.5, `MPI_TESTANY`.
+pub fn test_any(requests: &mut [Request<'_>]) -> Result<Poll<Option<usize>>, Error> {
+    if world_of(requests).is_none() {
+        return Ok(Poll::Ready(None));
+    }
+    let found = test(requests, tell_first)?;
+    Ok(found.map_or(Poll::Pending, |place| Poll::Ready(Some(place))))
+}
+
+/// As [`wait_some`] if one is over, or none is active; makes progress otherwise.
+///
+/// # Errors
+///
+/// As [`wait_any`].
+///
+/// # Source
+///
+/// MPI-4.1 §3.7.5, `MPI_TESTSOME`.
+pub fn test_some(requests: &mut [Request<'_>]) -> Result<Poll<Vec<usize>>, Error> {
+    if world_of(requests).is_none() {
+        return Ok(Poll::Ready(Vec::new()));
+    }
+    Ok(test(requests, tell_all)?.map_or(Poll::Pending, Poll::Ready))
+}
+
+/// What `look` finds, now or after progress.
+fn test<'r, T>(
+    requests: &mut [Request<'r>],
+    look: impl Fn(&mut [Request<'r>]) -> Option<T>,
+) -> Result<Option<T>, Error> {
+    let found = look(requests);
+    if found.is_none()
+        && let Some(world) = world_of(requests)
+    {
+        world.poll()?;
+        return Ok(look(requests));
+    }
+    Ok(found)
+}
+
+/// Those that are active, and their places.
+fn active<'a, 'r>(
+    requests: &'a mut [Request<'r>],
+) -> impl Iterator<Item = (usize, &'a mut Request<'r>)> {
+    requests.iter_mut().enumerate().filter(|(_, request)| !request.told)
+}
+
+/// Whose progress the active ones need; `None` when there are none.
+fn world_of<'r>(requests: &[Request<'r>]) -> Option<&'r World> {
+    requests.iter().find(|request| !request.told).map(|request| request.world)
+}
+
+/// Leaves the first that is over inactive.
+fn tell_first(requests: &mut [Request<'_>]) -> Option<usize> {
+    let (place, request) = active(requests).find_map(|(place, request)| {
+        let over = request.look();
+        over.then_some((place, request))
+    })?;
+    request.told = true;
+    Some(place)
+}
+
+/// Leaves all that are over inactive; `None` when none is.
+fn tell_all(requests: &mut [Request<'_>]) -> Option<Vec<usize>> {
+    let mut over = Vec::new();
+    for (place, request) in active(requests) {
+        if request.look() {
+            request.told = true;
+            over.push(place);
+        }
+    }
+    (!over.is_empty()).then_some(over)
+}
