@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use strait::boot::Config;
-use strait::{Endpoint, Error, Fault, Nodes, Rendezvous, Rtrs, World};
-use strait_tests::{Ranks, payload, threads_on};
+use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Nodes, Op, Rendezvous, Rtrs, World};
+use strait_core::rndv::{PAUSE_MIN, SAMPLES, USAGE_MIN};
+use strait_tests::{Ranks, payload, threads_on, traffic};
 
 /// Bytes beyond what is sent unasked, and beyond what goes through the ring.
 const LARGE: usize = 300_000;
@@ -55,6 +56,8 @@ fn compute(job: Ranks, lengths: &'static [usize]) {
     });
 }
 
+const LENGTHS_AT_ONCE: &[usize] = &[LARGE, LARGE, 20_000, 4 << 20];
+
 /// The last is more than goes at once.
 const LENGTHS: &[usize] = &[LARGE, LARGE, 20_000, 4 << 20, 40 << 20];
 
@@ -73,7 +76,61 @@ fn a_message_arrives_by_a_thread_at_a_receiver_that_computes() {
 #[test]
 fn a_message_arrives_by_the_device_of_the_job() {
     let job = Ranks::new(2, "a_message_arrives_by_the_device_of_the_job");
-    compute(job, &[LARGE, LARGE, 20_000, 4 << 20]);
+    compute(job, LENGTHS_AT_ONCE);
+}
+
+/// Neither end is inside the library from the receive on, whose message was announced before it. Then the message comes all the same:
+/// it is the receiver's device that reads it.
+fn compute_both(job: Ranks, lengths: &'static [usize]) {
+    job.on_nodes(2).run(|world| {
+        let endpoint = world.endpoint();
+        for (id, &length) in (0_u64..).zip(lengths) {
+            let mut bytes = payload::of(id, length);
+            let whole = news(id);
+            if world.rank() == 0 {
+                endpoint.scope(|scope| {
+                    let send = scope.isend(&bytes, 1, 0).unwrap();
+                    // The first message makes the link, and tells the receiver that such messages come.
+                    while id > 0 && !whole.exists() {
+                        std::thread::yield_now();
+                    }
+                    send.wait().unwrap();
+                });
+                continue;
+            }
+            endpoint.probe(0, 0).unwrap();
+            bytes.fill(0);
+            let raw = bytes.as_ptr();
+            endpoint.scope(|scope| {
+                let receive = scope.irecv(&mut bytes, 0, 0).unwrap();
+                if id > 0 {
+                    for (at, byte) in payload::of(id, length).into_iter().enumerate() {
+                        // SAFETY: a byte of the buffer, which is there; the device writes it, so it is read until it is right.
+                        while unsafe { raw.add(at).read_volatile() } != byte {
+                            std::thread::yield_now();
+                        }
+                    }
+                    fs::write(&whole, "").unwrap();
+                }
+                assert_eq!(receive.wait().unwrap().bytes, length);
+            });
+            assert_eq!(payload::first_difference(id, &bytes), None);
+        }
+        assert_eq!(world.rtrs(), Rtrs::default());
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn an_announced_message_arrives_by_a_thread_while_both_ends_compute() {
+    let name = "an_announced_message_arrives_by_a_thread_while_both_ends_compute";
+    compute_both(Ranks::new(2, name).with("STRAIT_HCA", "soft-engine"), LENGTHS_AT_ONCE);
+}
+
+#[test]
+fn an_announced_message_arrives_by_the_device_of_the_job_while_both_ends_compute() {
+    let name = "an_announced_message_arrives_by_the_device_of_the_job_while_both_ends_compute";
+    compute_both(Ranks::new(2, name), LENGTHS_AT_ONCE);
 }
 
 /// What came of one message from rank 0 to rank 1, whose receive into `room` bytes is there before it.
@@ -196,6 +253,93 @@ fn receives_that_have_asked_are_cancelled() {
         }
         let Rtrs { retracted, .. } = world.rtrs();
         assert_eq!(retracted, if world.rank() == 1 { 20 } else { 0 });
+        world.finalize().unwrap();
+    });
+}
+
+/// A receive from anybody, or of any tag, asks for nothing, and neither does one behind it. Both get their messages in order.
+#[test]
+fn nothing_is_asked_for_past_a_wildcard() {
+    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+        let endpoint = world.endpoint();
+        for (source, tag) in [(ANY_SOURCE, 0), (0, ANY_TAG), (ANY_SOURCE, ANY_TAG)] {
+            assert_eq!(meet(&world, endpoint, LARGE, LARGE), None);
+            let before = world.rtrs().sent;
+            if world.rank() == 0 {
+                endpoint.recv(&mut [0_u8], 1, 1).unwrap();
+                let data = [1, 2].map(|id| payload::of(id, LARGE));
+                endpoint.scope(|scope| {
+                    let sends = [0, 1].map(|at: usize| scope.isend(&data[at], 1, 0).unwrap());
+                    for send in sends {
+                        send.wait().unwrap();
+                    }
+                });
+                continue;
+            }
+            let mut rooms = [vec![0; LARGE], vec![0; LARGE]];
+            let [wild, exact] = &mut rooms;
+            endpoint.scope(|scope| {
+                let wild = scope.irecv(wild, source, tag).unwrap();
+                let exact = scope.irecv(exact, 0, 0).unwrap();
+                endpoint.send(&[0_u8], 0, 1).unwrap();
+                for receive in [wild, exact] {
+                    let status = receive.wait().unwrap();
+                    assert_eq!((status.source, status.tag, status.bytes), (0, 0, LARGE));
+                }
+            });
+            assert_eq!(world.rtrs().sent, before);
+            for (id, room) in (1..).zip(&rooms) {
+                assert_eq!(payload::first_difference(id, room), None);
+            }
+        }
+        world.finalize().unwrap();
+    });
+}
+
+/// Unused RTRs of the fewest that are judged that are too many.
+const TOO_MANY: u32 = SAMPLES * (100 - USAGE_MIN) / 100 + 1;
+
+/// An envelope whose RTRs are not used stops. It is tried again after a pause, and goes on when they are used.
+#[test]
+fn an_envelope_stops_and_goes_on_after_a_pause() {
+    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+        let endpoint = world.endpoint();
+        endpoint.choose_rendezvous(Some(Rendezvous::Adaptive)).unwrap();
+        let meet = |length| assert_eq!(meet(&world, endpoint, length, LARGE), None);
+        let expect = |sent, used| {
+            let missed = u64::from(TOO_MANY);
+            let receivers = [missed + sent, missed, 0];
+            assert_eq!(counts(&world), if world.rank() == 1 { receivers } else { [0, 0, used] });
+        };
+        meet(LARGE);
+        for _ in 0..TOO_MANY {
+            // What was asked for was a large message. The next one says that more may be asked for, the last one that none may.
+            for length in [8, LARGE] {
+                meet(length);
+            }
+        }
+        expect(0, 0);
+        assert_eq!(world.rtrs().stopped, if world.rank() == 0 { 1 } else { 0 });
+        (0..PAUSE_MIN).for_each(|_| meet(LARGE));
+        expect(0, 0);
+        (0..8).for_each(|_| meet(LARGE));
+        expect(8, 8);
+        world.finalize().unwrap();
+    });
+}
+
+/// Random programs, whose announcements and requests for messages cross.
+#[test]
+fn traffic_of_receivers_that_ask() {
+    let job = Ranks::new(4, "traffic_of_receivers_that_ask").on_nodes(2);
+    // Most of the messages are announced.
+    let job = job.with("STRAIT_STREAM_MAX", 500).with("STRAIT_RENDEZVOUS", "speculative");
+    job.run(|world| {
+        traffic::seeds(300, 3).for_each(|seed| traffic::run(&world, seed, 4, 100_000));
+        let Rtrs { used, missed, .. } = world.rtrs();
+        let mut counts = [used, missed];
+        world.endpoint().allreduce(&mut counts, Op::Sum).unwrap();
+        assert!(counts.iter().all(|count| *count > 0), "used and missed: {counts:?}");
         world.finalize().unwrap();
     });
 }

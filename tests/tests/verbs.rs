@@ -167,6 +167,13 @@ fn a_limit_on_locked_memory_is_an_error_with_its_numbers() {
     ended.expect("a check failed");
 }
 
+/// Ranks that wait leave their processors to the threads of such a device.
+#[test]
+#[ignore = "needs RDMA devices in software: cargo xtask vm"]
+fn the_threads_of_soft_devices_are_known() {
+    assert!((0..2).all(|rank| open(rank).has_threads()));
+}
+
 /// On iWARP the device with the lesser address asks, and hears what is wrong.
 #[test]
 #[ignore = "needs iWARP devices: cargo xtask vm"]

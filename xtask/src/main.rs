@@ -101,7 +101,14 @@ enum Command {
         seconds: u32,
     },
     /// Real libibverbs on the kernel's soft RDMA devices, in a virtual machine.
-    Vm,
+    Vm {
+        /// Has the guest run this line of shell in place of the tests: 'strait bench overlap --nodes 2'.
+        #[arg(long, value_name = "LINE")]
+        run: Option<String>,
+        /// The kind of the guest's devices then.
+        #[arg(long, default_value = vm::KINDS[0], value_parser = vm::KINDS, requires = "run")]
+        device: String,
+    },
     /// Instructions per operation, held to the limits in `benches/icount.toml`.
     Icount {
         /// Print one JSON object instead of the table.
@@ -132,7 +139,8 @@ fn main() -> ExitCode {
         Command::Miri => miri::run(&shell),
         Command::Sanitize => sanitize::run(&shell),
         Command::Fuzz { seconds } => fuzz::run(&shell, seconds),
-        Command::Vm => vm::run(&shell),
+        Command::Vm { run: None, .. } => vm::run(&shell),
+        Command::Vm { run: Some(line), device } => vm::run_line(&shell, &device, &line),
         Command::Icount { json } => icount::run(&shell, json),
     };
     match result {

@@ -54,7 +54,7 @@ impl<M: Memory + Clone> Engine<M> {
         Rtrs { heard: usage.heard, used: usage.used, stopped: usage.stopped, ..self.rtrs }
     }
 
-    /// True when a call of [`Engine::progress`] is worth its time before a message of `length` bytes is sent: an RTR may be
+    /// True when a call of [`Engine::take_in`] is worth its time before a message of `length` bytes is sent: an RTR may be
     /// here (`[SpecRndv09]` §3.2.2). Not while its envelope has stopped (§3.6).
     #[must_use]
     pub fn may_be_asked(&self, destination: u32, key: Key, length: usize) -> bool {
@@ -64,12 +64,14 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// The same before a receive into `length` bytes: an RTS may be here (§3.1.1). Also from anybody, and where RTRs are
-    /// stopped.
+    /// stopped. Not before one that asks for nothing and waits, so that it looks at once.
     #[must_use]
-    pub fn may_be_announced(&self, context: u32, length: usize) -> bool {
+    pub fn may_be_announced(&self, pattern: &Pattern, length: usize, owner: Owner) -> bool {
+        let source = self.peers.get(pattern.source as usize);
         self.tuning.may_announce(length)
-            && self.rendezvous(context) != Rendezvous::Plain
+            && self.rendezvous(pattern.context) != Rendezvous::Plain
             && self.asking.is_announced_to()
+            && (owner != Owner::BLOCKING || source.is_some_and(|peer| peer.stream.is_some()))
     }
 
     /// True when a receive of this rank waits that has sent an RTR, used or not.

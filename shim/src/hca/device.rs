@@ -65,6 +65,15 @@ impl Device {
         Verbs::open(&config).map(Self::Verbs).map_err(NoDevice::Verbs)
     }
 
+    /// Whether threads carry out what is posted, on processors that ranks may want.
+    pub(crate) fn has_threads(&self) -> bool {
+        match self {
+            Self::Soft(device) => device.has_thread(),
+            #[cfg(feature = "verbs")]
+            Self::Verbs(device) => device.has_threads(),
+        }
+    }
+
     /// As with the feature `verbs`: there is none.
     ///
     /// # Errors

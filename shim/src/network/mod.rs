@@ -38,7 +38,6 @@ use handlers::Handlers;
 use lanes::Lanes;
 use transfers::Transfers;
 
-use crate::hca::Device;
 use crate::hca::cq::{EventDriven, Events};
 use crate::segment::{Heap, Mapping};
 use crate::{Nodes, Rank};
@@ -347,8 +346,8 @@ impl JobNetwork {
     }
 
     /// Whether the devices of the job have threads of their own.
-    pub(crate) const fn has_threads(&self) -> bool {
-        matches!(self.device.device(), Device::Soft(device) if device.has_thread())
+    pub(crate) fn has_threads(&self) -> bool {
+        self.device.device().has_threads()
     }
 
     /// Has what lies in `heap` stay registered.

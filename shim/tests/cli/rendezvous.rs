@@ -26,8 +26,11 @@ fn rendezvous_bench(bench: &str, places: &[(&str, &str)], cases: &[&str], metric
             return;
         }
         let rows = ended.rows();
+        let bare = (bench == "overlap" && transport != ON_NODE.1).then_some("bare device");
+        let settings: Vec<_> =
+            Rendezvous::ALL.map(Rendezvous::name).into_iter().chain(bare).collect();
         for (case, setting) in
-            cases.iter().flat_map(|case| Rendezvous::ALL.map(|setting| (case, setting.name())))
+            cases.iter().flat_map(|case| settings.iter().map(move |setting| (case, *setting)))
         {
             let variant = format!("{case}, {setting}");
             for metric in metrics {

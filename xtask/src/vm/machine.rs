@@ -26,7 +26,7 @@ pub(super) struct Task<'a> {
     pub(super) programs: &'a [(&'a str, PathBuf)],
 }
 
-/// Boots, runs the task and gives what the guest said, if it ended well.
+/// Boots, runs the task and gives what the guest said before its status, if it ended well.
 pub(super) fn boot(
     shell: &Shell,
     folder: &Path,
@@ -44,8 +44,8 @@ pub(super) fn boot(
     let log = folder.join(format!("{}.log", task.device));
     let Ended { status: ended, said } = qemu::run(machine, &log, WATCHDOG)?;
     let why = match (ended, status(&said)) {
-        (Some(_), Some(0)) => return Ok(said),
-        (Some(_), Some(status)) => format!("ended with status {status}"),
+        (Some(_), Some((told, 0))) => return Ok(told.to_owned()),
+        (Some(_), Some((_, status))) => format!("ended with status {status}"),
         (Some(ended), None) => format!("ended without a status ({ended})"),
         (None, _) => format!("was ended after {} seconds", WATCHDOG.as_secs()),
     };
@@ -53,11 +53,11 @@ pub(super) fn boot(
     Err(Stop::Failed(format!("the guest with {device} {why}; it said:\n{said}")))
 }
 
-/// The last status that the guest announced.
-fn status(said: &str) -> Option<i32> {
-    let (_, rest) = said.rsplit_once(STATUS)?;
+/// The last status that the guest announced, and what it said before.
+fn status(said: &str) -> Option<(&str, i32)> {
+    let (told, rest) = said.rsplit_once(STATUS)?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    rest[..end].parse().ok()
+    Some((told, rest[..end].parse().ok()?))
 }
 
 /// The base image with the task's own files behind it: the kernel unpacks one archive after the other.
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn the_last_status_counts() {
-        assert_eq!(status("[    8.9] STRAIT-VM-EXIT:0\n"), Some(0));
-        assert_eq!(status("STRAIT-VM-EXIT:0\nSTRAIT-VM-EXIT:99"), Some(99));
+        assert_eq!(status("[    8.9] STRAIT-VM-EXIT:0\n"), Some(("[    8.9] ", 0)));
+        assert_eq!(status("STRAIT-VM-EXIT:0\nSTRAIT-VM-EXIT:99"), Some(("STRAIT-VM-EXIT:0\n", 99)));
         assert_eq!(status("Kernel panic"), None);
         assert_eq!(status("STRAIT-VM-EXIT:"), None);
     }

@@ -11,6 +11,7 @@ mod siw;
 
 use std::path::PathBuf;
 
+use image::Image;
 use machine::Task;
 
 use crate::setup::{self, Tool};
@@ -48,25 +49,23 @@ const JOBS: &str = "
     [ $(/user/locks --list --exact $tests | grep -c ': test') = 1 ] || exit 97
     /user/locks --exact $tests || exit
     /user/registrations --test-threads=1 || exit
+    # Those that name another device, or none, are other rungs'.
+    /user/rendezvous --test-threads=1 --skip a_job_and --skip by_a_thread \
+        --skip a_message_arrives_at_a_receiver || exit
 ";
 /// And of a job that somebody else's launcher starts.
 const LAUNCHED: &str = include_str!("launched");
+/// What comes before a line of one's own.
+const BEFORE_LINE: &str = include_str!("before_line");
+
+/// The kinds of devices that the guest may have.
+pub(crate) const KINDS: [&str; 2] = ["rxe", "siw"];
 
 /// `cargo xtask vm`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        let what = "the guest is made of Linux packages for x86-64".to_owned();
-        return Err(Stop::NotRun(Absence { what, remedy: None }));
-    }
-    for tool in [Tool::Qemu, Tool::Cmake, Tool::Libclang] {
-        setup::need(shell, tool)?;
-    }
+    let Guest { folder, image, siw } = guest(shell)?;
     // What only this feature compiles.
     shell.cargo("test --quiet -p strait --features verbs --lib hca::verbs").run()?;
-    let folder = shell.target().join("vm");
-    let packages = packages::fetch(shell, &folder.join("packages"))?;
-    let siw = siw::build(shell, &folder.join("siw"), &packages.kernel);
-    let image = image::build(shell, &folder, &packages, siw.as_deref().ok())?;
     let mut programs = vec![
         ("strait", program(shell, "build -p strait --bin strait")?),
         ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
@@ -77,6 +76,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("handed", program(shell, "test -p strait-tests --test handed_over --no-run")?),
         ("locks", program(shell, "test -p strait-tests --test window_locks --no-run")?),
         ("registrations", program(shell, "test -p strait-tests --test registrations --no-run")?),
+        ("rendezvous", program(shell, "test -p strait-tests --test rendezvous_nodes --no-run")?),
     ];
     let mut script = [DEVICES, JOBS, LAUNCHED].concat();
     let mpich = hosts::programs(shell).map(|more| {
@@ -94,9 +94,46 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
             }
         }
     };
-    let rxe = boot("rxe");
-    let siw = siw.map_err(not_built).and_then(|_| boot("siw"));
-    stop::all(vec![("rxe", rxe), ("siw", siw), ("MPICH on two hosts", mpich)])
+    let [rxe, iwarp] = KINDS;
+    let booted = boot(rxe);
+    let siw = siw.map_err(not_built).and_then(|_| boot(iwarp));
+    stop::all(vec![(rxe, booted), (iwarp, siw), ("MPICH on two hosts", mpich)])
+}
+
+/// `cargo xtask vm --run LINE`: what the guest says to a line of shell, which has devices of this kind.
+pub(crate) fn run_line(shell: &Shell, device: &str, line: &str) -> Result<(), Stop> {
+    let Guest { folder, image, siw } = guest(shell)?;
+    if device == KINDS[1] {
+        siw?;
+    }
+    let programs = [("strait", program(shell, "build --release -p strait --bin strait")?)];
+    let script = format!("{BEFORE_LINE}\n{line}");
+    let task = Task { device, script: &script, programs: &programs };
+    machine::boot(shell, &folder, &image, &task).map(|said| print!("{said}"))
+}
+
+/// What a guest is made of.
+struct Guest {
+    folder: PathBuf,
+    image: Image,
+    /// The driver of soft iWARP, or why there is none.
+    siw: Result<PathBuf, Stop>,
+}
+
+/// Sees to all of that.
+fn guest(shell: &Shell) -> Result<Guest, Stop> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        let what = "the guest is made of Linux packages for x86-64".to_owned();
+        return Err(Stop::NotRun(Absence { what, remedy: None }));
+    }
+    for tool in [Tool::Qemu, Tool::Cmake, Tool::Libclang] {
+        setup::need(shell, tool)?;
+    }
+    let folder = shell.target().join("vm");
+    let packages = packages::fetch(shell, &folder.join("packages"))?;
+    let siw = siw::build(shell, &folder.join("siw"), &packages.kernel);
+    let image = image::build(shell, &folder, &packages, siw.as_deref().ok())?;
+    Ok(Guest { folder, image, siw })
 }
 
 /// Says that it is the part with soft iWARP that was not run.

@@ -17,6 +17,9 @@ use super::{Config, OpenError};
 /// `IBV_LINK_LAYER_ETHERNET`, which the header has in an enumeration without a name.
 const ETHERNET: u8 = 2;
 
+/// The vendors by which soft RoCE and soft iWARP go, drivers of the kernel that have no card.
+const SOFTWARE: [u32; 2] = [0x00ff_ffff, 0x0062_6d74];
+
 /// A device that was opened, and what it says of itself.
 pub(super) struct Device {
     pub(super) context: Owned<ibv::ibv_context>,
@@ -112,6 +115,11 @@ impl Device {
         let port =
             ports.next().ok_or_else(|| OpenError::NoPort { name: name.clone(), port, gid })?;
         Ok(Self { context, name, attributes, port, manager })
+    }
+
+    /// Whether threads of the kernel do what a card would.
+    pub(super) fn is_software(&self) -> bool {
+        SOFTWARE.contains(&self.attributes.vendor_id)
     }
 
     /// The device's atomics, as it says.

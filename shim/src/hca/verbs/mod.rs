@@ -222,6 +222,12 @@ impl Verbs {
         self.device.port.link
     }
 
+    /// Whether threads carry out what is posted, on processors that ranks may want: soft RoCE and soft iWARP.
+    #[must_use]
+    pub fn has_threads(&self) -> bool {
+        self.device.is_software()
+    }
+
     /// Makes a queue pair to learn how much goes inline, and whether pairs can be made at all.
     fn try_pair(&mut self) -> Result<(), OpenError> {
         let mut outcome = Ok(());

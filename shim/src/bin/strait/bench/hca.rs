@@ -36,7 +36,7 @@ const TARGET: f64 = 200_000.0;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Verb {
+pub(super) enum Verb {
     Write,
     Read,
     Send,
@@ -162,7 +162,7 @@ fn share_fabric(stage: &Stage<'_>) -> Result<OwnedFd, Box<dyn Error>> {
 }
 
 /// One rank's device, with a connection to its partner and memory at both ends.
-struct Bench {
+pub(super) struct Bench {
     device: Device,
     link: Connection,
     memory: Memory,
@@ -175,7 +175,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn connect(
+    pub(super) fn connect(
         stage: &Stage<'_>,
         mut device: Device,
         bytes: usize,
@@ -199,7 +199,7 @@ impl Bench {
         Ok(Self { device, link, memory, region, far, messages: 0, confirmed: 0 })
     }
 
-    fn end(mut self, stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
+    pub(super) fn end(mut self, stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
         if stage.side == Side::Leader {
             self.confirm(stage, 0)?;
         }
@@ -281,7 +281,7 @@ impl Bench {
         Ok(start.elapsed().as_nanos() as f64)
     }
 
-    fn post(&mut self, verb: Verb, bytes: usize) -> Result<(), PostError> {
+    pub(super) fn post(&mut self, verb: Verb, bytes: usize) -> Result<(), PostError> {
         let piece = [self.piece(bytes)];
         let target = self.far;
         let operation = match verb {
@@ -302,7 +302,7 @@ impl Bench {
     }
 
     /// The next completion, which must be a success.
-    fn next(&mut self) -> Result<Completion, Box<dyn Error>> {
+    pub(super) fn next(&mut self) -> Result<Completion, Box<dyn Error>> {
         let empty = Completion { id: 0, connection: self.link, result: Err(WorkError::Flushed) };
         let mut one = [empty];
         while self.device.poll(&mut one)? == 0 {

@@ -92,6 +92,17 @@ pub(super) struct Passed {
     pub(super) spent: Spent,
 }
 
+impl Passed {
+    /// The figures of all ranks.
+    pub(super) fn of_all(self, stage: &Stage<'_>) -> Result<Self, strait::Error> {
+        let Self { time, spent } = self;
+        let mut figures = [time, spent.amount, spent.time];
+        stage.endpoint.allreduce(&mut figures, Op::Max)?;
+        let [time, amount, computed] = figures;
+        Ok(Self { time, spent: Spent { amount, time: computed } })
+    }
+}
+
 impl<'a> Message<'a> {
     /// Both ends make theirs while the line is at rest.
     pub(super) fn new(
@@ -124,14 +135,16 @@ impl<'a> Message<'a> {
             payload::fill(&mut self.data, seed);
         }
         self.stage.endpoint.barrier()?;
-        let Passed { time, spent } = self.exchange(endpoint, amount)?;
+        let passed = self.exchange(endpoint, amount)?;
         if self.own == End::Receiver {
             payload::verify(&self.data, seed)?;
         }
-        let mut figures = [time, spent.amount, spent.time];
-        self.stage.endpoint.allreduce(&mut figures, Op::Max)?;
-        let [time, amount, computed] = figures;
-        Ok(Passed { time, spent: Spent { amount, time: computed } })
+        Ok(passed.of_all(self.stage)?)
+    }
+
+    /// Who does what, and the length of the message.
+    pub(super) const fn case(&self) -> (Roles, usize) {
+        (self.roles, self.data.len())
     }
 
     fn exchange(&mut self, endpoint: Endpoint<'_>, amount: f64) -> Result<Passed, strait::Error> {
@@ -158,11 +171,7 @@ impl<'a> Message<'a> {
             }
             let start = *said;
             if !is_first || stage.leads() {
-                let rest = start.saturating_sub(common_time()).saturating_sub(WATCH);
-                if rest > 0 {
-                    thread::sleep(Duration::from_nanos(rest));
-                }
-                spin_until::<false>(|| common_time() >= start);
+                wait_until(start);
             }
             let late = data.take().map(begin).transpose()?;
             let spent = match stage.leads() {
@@ -190,7 +199,16 @@ fn begin<'scope>(
     }
 }
 
+/// Waits until a common time, outside the library.
+pub(super) fn wait_until(time: u64) {
+    let rest = time.saturating_sub(common_time()).saturating_sub(WATCH);
+    if rest > 0 {
+        thread::sleep(Duration::from_nanos(rest));
+    }
+    spin_until::<false>(|| common_time() >= time);
+}
+
 /// How long the second call comes after the first, nanoseconds.
-fn lead(stage: &Stage<'_>) -> u64 {
+pub(super) fn lead(stage: &Stage<'_>) -> u64 {
     if stage.crosses() { LEAD_BETWEEN_NODES } else { LEAD_ON_NODE }
 }

@@ -2,9 +2,11 @@
 //!
 //! The computation between a call and its wait is raised. As long as it is hidden the whole takes as long as without it; from
 //! the amount on that is no more hidden, the whole grows as the computation does. Overlap is the most that was hidden, in
-//! parts of the time of the message alone.
+//! parts of the time of the message alone. Between nodes the [bare device](super::bare) is measured beside the settings.
 
 use core::error::Error;
+
+use strait::Rendezvous;
 
 use super::super::computation::Processor;
 use super::super::in_turn;
@@ -12,6 +14,7 @@ use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::Stage;
 use super::super::stats::{self, Summary, time};
+use super::bare::{self, Bare};
 use super::message::{Message, Passed, Roles};
 use super::setting;
 
@@ -27,20 +30,22 @@ pub(super) fn run(
     sizes: &[usize],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    let figures = setting::ALL.map(|setting| [setting.name(), "overlap", "stolen"]);
-    report.columns(&[&["overlap", "bytes"], figures.as_flattened()].concat());
     let processor = Processor::new();
+    let mut bare = Bare::new(stage, processor, longest(sizes))?;
+    let ways = ways(bare.as_ref());
+    let figures: Vec<_> = ways.iter().map(|way| [*way, "overlap", "stolen"]).collect();
+    report.columns(&[&["overlap", "bytes"], figures.as_flattened()].concat());
     for (number, roles) in (0..).zip(Roles::ALL) {
         for &bytes in sizes {
             let mut message = Message::new(stage, processor, roles, number, bytes)?;
-            let samples = climb(stage, effort, &mut message)?;
+            let samples = climb(stage, effort, &mut message, bare.as_mut())?;
             let mut line = vec![roles.name(), stats::bytes(bytes)];
-            for (setting, rungs) in setting::ALL.into_iter().zip(samples.chunks(RUNGS.len())) {
+            for (way, rungs) in ways.iter().zip(samples.chunks(RUNGS.len())) {
                 let Some(Overlap { alone, hidden, stolen }) = Overlap::of(rungs) else { continue };
                 for (metric, unit, figures) in
                     [("time", "ns", alone), ("overlap", "%", hidden), ("stolen", "%", stolen)]
                 {
-                    let variant = format!("{}, {}", roles.name(), setting.name());
+                    let variant = format!("{}, {way}", roles.name());
                     report.row(
                         Row::new("overlap", bytes, metric, unit, figures).of_variant(variant),
                     )?;
@@ -52,21 +57,40 @@ pub(super) fn run(
             report.step();
         }
     }
-    Ok(())
+    bare.map_or(Ok(()), Bare::end)
+}
+
+/// The longest of these messages.
+pub(super) fn longest(sizes: &[usize]) -> usize {
+    sizes.iter().copied().max().unwrap_or(0)
+}
+
+/// The names of what [`climb`] measures, in its order: the settings, and the bare device if there is one.
+pub(super) fn ways(bare: Option<&Bare<'_>>) -> Vec<&'static str> {
+    setting::ALL.map(Rendezvous::name).into_iter().chain(bare.map(|_| bare::NAME)).collect()
 }
 
 /// Measures a message beside each amount of computation, in parts of the time that it takes alone and under the first setting:
-/// for each setting the rungs in their order.
+/// for each of the [`ways`] the rungs in their order.
 pub(super) fn climb(
     stage: &Stage<'_>,
     effort: Effort,
     message: &mut Message<'_>,
+    mut bare: Option<&mut Bare<'_>>,
 ) -> Result<Vec<Vec<Passed>>, Box<dyn Error>> {
     let alone = in_turn::measure(stage, effort.rough(), 1, |_, seed| message.pass(0, 0.0, seed))?;
     // Every rank has the same figures.
     let alone = times(&alone[0]).map_or(0.0, |alone| effort.at_most(alone.min));
-    in_turn::measure(stage, effort, setting::ALL.len() * RUNGS.len(), |way, seed| {
-        message.pass(way / RUNGS.len(), alone * RUNGS[way % RUNGS.len()], seed)
+    let count = ways(bare.as_deref()).len();
+    in_turn::measure(stage, effort, count * RUNGS.len(), |number, seed| {
+        let (way, amount) = (number / RUNGS.len(), alone * RUNGS[number % RUNGS.len()]);
+        match &mut bare {
+            Some(bare) if way == setting::ALL.len() => {
+                let (roles, bytes) = message.case();
+                bare.pass(roles, bytes, amount)
+            }
+            _ => message.pass(way, amount, seed),
+        }
     })
 }
 

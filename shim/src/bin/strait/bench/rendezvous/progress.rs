@@ -11,9 +11,9 @@ use super::super::report::{Report, Row};
 use super::super::sampling::Effort;
 use super::super::stage::Stage;
 use super::super::stats::{self, Summary, time};
+use super::bare::Bare;
 use super::message::{Message, Passed, Roles};
-use super::overlap::{RUNGS, climb, times};
-use super::setting;
+use super::overlap::{RUNGS, climb, longest, times, ways};
 
 /// Number of measurements of one size.
 pub(super) const STEPS: usize = Roles::ALL.len();
@@ -24,23 +24,24 @@ pub(super) fn run(
     sizes: &[usize],
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    let figures = setting::ALL.map(|setting| [setting.name(), "left"]);
-    report.columns(&[&["progress", "bytes", "computes"], figures.as_flattened()].concat());
     let processor = Processor::new();
+    let mut bare = Bare::new(stage, processor, longest(sizes))?;
+    let ways = ways(bare.as_ref());
+    let figures: Vec<_> = ways.iter().map(|way| [*way, "left"]).collect();
+    report.columns(&[&["progress", "bytes", "computes"], figures.as_flattened()].concat());
     for (number, roles) in (0..).zip(Roles::ALL) {
         for &bytes in sizes {
             let mut message = Message::new(stage, processor, roles, number, bytes)?;
-            let samples = climb(stage, effort, &mut message)?;
+            let samples = climb(stage, effort, &mut message, bare.as_mut())?;
             for (rung, part) in RUNGS.into_iter().enumerate() {
-                let of_settings = samples.chunks(RUNGS.len()).map(|rungs| &rungs[rung]);
+                let of_ways = samples.chunks(RUNGS.len()).map(|rungs| &rungs[rung]);
                 let mut line = vec![roles.name(), stats::bytes(bytes), String::new()];
-                for (setting, samples) in setting::ALL.into_iter().zip(of_settings) {
+                for (way, samples) in ways.iter().zip(of_ways) {
                     let (Some(whole), Some(left)) = (times(samples), left(samples)) else {
                         continue;
                     };
                     for (metric, figures) in [("time", whole), ("left", left)] {
-                        let variant =
-                            format!("{}, {part} of its time, {}", roles.name(), setting.name());
+                        let variant = format!("{}, {part} of its time, {way}", roles.name());
                         let row = Row::new("progress", bytes, metric, "ns", figures);
                         report.row(row.of_variant(variant))?;
                     }
@@ -52,7 +53,7 @@ pub(super) fn run(
             report.step();
         }
     }
-    Ok(())
+    bare.map_or(Ok(()), Bare::end)
 }
 
 /// What a message takes beyond the computation.
