@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use strait_core::shm::{FastboxPtr, FastboxReceiver, FastboxSender, Line, SHORT_MAX};
-use strait_core::sync::{AtomicU64, CacheLine};
+use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
 use strait_core::wire::{Kind, Sequence};
 use strait_loom_tests::{Arc, contents, key, model_in_full, read, thread, writer};
 
@@ -161,4 +161,40 @@ fn credit_that_is_given_late_is_enough() {
 #[test]
 fn sequence_numbers_pass_48_bits_in_a_ring_that_was_filled_before() {
     model_in_full(|| pass(2, Stream { first: (1 << 48) - 3, lengths: &[0, 1, 0, 0, 60] }, 5, 4));
+}
+
+/// Where the receiver puts what it has taken, and the sender looks when it has been told so.
+struct Place(UnsafeCell<u64>);
+
+// SAFETY: the sender looks only when it has been told, which the model explores.
+unsafe impl Sync for Place {}
+
+#[test]
+fn what_is_told_to_be_taken_has_been() {
+    model_in_full(|| {
+        // Credit is due after two lines of eight.
+        let (ring, stream) = (Ring::new(8), Stream { first: 1, lengths: &[8] });
+        let place = Arc::new(Place(UnsafeCell::new(0)));
+        let (mut sender, mut receiver) = (Sender::new(&ring, stream), Receiver::new(&ring, stream));
+        assert!(sender.send());
+        let mark = sender.end.sent();
+        let taking = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || {
+                assert!(receiver.look());
+                // SAFETY: the sender has not been told yet.
+                place.0.with_mut(|place| unsafe { place.write(7) });
+                receiver.end.tell();
+            })
+        };
+        let is_taken = |sender: &mut Sender| {
+            let taken = sender.end.consumed().unwrap() >= mark;
+            // SAFETY: the receiver has been there, and said so.
+            assert!(!taken || place.0.with(|place| unsafe { place.read() }) == 7);
+            taken
+        };
+        is_taken(&mut sender);
+        taking.join().unwrap();
+        assert!(is_taken(&mut sender));
+    });
 }

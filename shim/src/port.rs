@@ -11,7 +11,7 @@ use strait_core::hca::{Access, Region};
 use strait_core::lmt::Direction;
 use strait_core::matching::Pattern;
 use strait_core::progress::{
-    Begun, Bypass, Channel, Cursor, Direct, Gone, Outcome, Owner, Part, Received, RequestId,
+    Begun, Bypass, Channel, Cursor, Direct, Gone, Mark, Outcome, Owner, Part, Received, RequestId,
     SendMode, Sent, StartError, Status, Want,
 };
 use strait_core::rndv::Rendezvous;
@@ -156,6 +156,24 @@ impl Port {
     pub fn send_medium(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
         let sent = self.world.short_ways().send_medium(destination, key, bytes);
         self.world.wake_after(sent, destination)
+    }
+
+    /// As [`strait_core::progress::Engine::send_marked`].
+    #[must_use]
+    pub fn send_marked(&self, destination: Rank, key: Key, bytes: &[u8]) -> Option<Mark> {
+        let (mark, sent) = self.world.short_ways().send_marked(destination, key, bytes)?;
+        self.world.wake_after(sent, destination).then_some(mark)
+    }
+
+    /// As [`strait_core::progress::Engine::is_taken`].
+    #[must_use]
+    pub fn is_taken(&self, destination: Rank, mark: Mark) -> bool {
+        self.world.short_ways().is_taken(destination, mark)
+    }
+
+    /// As [`strait_core::progress::Engine::tell_taken`].
+    pub fn tell_taken(&self, source: Rank) {
+        self.world.short_ways().tell_taken(source);
     }
 
     /// As [`strait_core::progress::Engine::take_next_short`].

@@ -225,6 +225,31 @@ fn whoever_comes_first_begins() {
     });
 }
 
+/// What begins a message looks at what has come, and leaves the data of others where they are.
+#[test]
+fn a_call_that_begins_a_message_moves_no_other() {
+    in_one_thread(Config::new(2), |worlds| {
+        worlds.iter().for_each(|world| speculate(world, Transfer::CmaShared));
+        open(worlds, 0, 0);
+        // A few jobs.
+        let (out, mut room, mut other) = (payload::of(1, 40_000), vec![0; 40_000], vec![0; 40_000]);
+        worlds[1].endpoint().scope(|receives| {
+            let receive = receives.irecv(&mut room[..], 0, 0).unwrap();
+            worlds[0].endpoint().scope(|sends| {
+                let send = sends.isend(&out, 1, 0).unwrap();
+                assert_eq!(counts(worlds), [1, 0, 1]);
+                // Nobody has sent it anything, so that it asks for nothing.
+                let mut nothing = receives.irecv(&mut other[..], 0, 1).unwrap();
+                assert_eq!(worlds[1].in_use().unwrap().transfers, 1);
+                finish(worlds, receive).unwrap();
+                finish(worlds, send).unwrap();
+                assert!(nothing.cancel());
+            });
+        });
+        assert_eq!(payload::first_difference(1, &room), None);
+    });
+}
+
 #[test]
 fn a_message_is_longer_than_the_buffer_that_was_offered() {
     by_each_transfer(Config::new(2), |worlds| {

@@ -36,6 +36,7 @@ mod send;
 mod short;
 mod sign;
 mod speculation;
+mod told;
 mod transfer;
 
 pub use bypass::{Bypass, Want};
@@ -53,6 +54,7 @@ pub use send::Sent;
 pub use short::SentShort;
 pub use sign::Sign;
 pub use speculation::Rtrs;
+pub use told::Mark;
 
 use crate::layout::{CellIndex, Segment};
 use crate::lmt::Transfer;
@@ -313,13 +315,7 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`ProgressError`].
     pub fn progress(&mut self) -> Result<bool, ProgressError> {
-        if self.stopped {
-            return Err(ProgressError::Stopped);
-        }
-        let mut moved = self.poll_queue()?;
-        for place in 0..self.inboxes.len() {
-            moved |= self.poll_fastbox(self.inboxes.get(place))?;
-        }
+        let mut moved = self.take_in()?;
         if !self.no_transfers() {
             moved |= self.advance_transfers()?;
         }
@@ -327,6 +323,23 @@ impl<M: Memory + Clone> Engine<M> {
             moved |= self.push_blocked()?;
         }
         Ok(moved)
+    }
+
+    /// Takes in what has come from ranks of this node, and says whether anything did. Of large messages it moves nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgressError`].
+    #[inline(always)]
+    pub fn take_in(&mut self) -> Result<bool, ProgressError> {
+        if self.stopped {
+            return Err(ProgressError::Stopped);
+        }
+        let mut came = self.poll_queue()?;
+        for place in 0..self.inboxes.len() {
+            came |= self.poll_fastbox(self.inboxes.get(place))?;
+        }
+        Ok(came)
     }
 
     /// Asks for memory for the fastbox to `peer`, when the pair first talks.

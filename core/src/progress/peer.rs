@@ -56,6 +56,8 @@ pub(super) struct Peer {
     pub(super) last_offer: u32,
     /// Receives that met offers of the peer, oldest first; the first one's message has been called for.
     pub(super) calls: Waiting,
+    /// Messages announced to the peer since an RTR of its came last, as far as [`UNASKED`]; on this node.
+    pub(super) unasked: u8,
     /// Bytes of private memory in the peer's unexpected messages.
     pub(super) held: usize,
     /// Whether the peer was told to keep its messages.
@@ -65,6 +67,9 @@ pub(super) struct Peer {
     /// The streams to and from a peer on another node, for as long as it is there.
     pub(super) stream: Option<u32>,
 }
+
+/// Messages after which no RTR of the peer's is looked for any more before a message is sent: the next one comes by progress.
+pub(super) const UNASKED: u8 = 16;
 
 impl Peer {
     pub(super) fn new(segment: &Segment, rank: u32, peer: u32) -> Self {
@@ -94,6 +99,7 @@ impl Peer {
             offers: 0,
             last_offer: 0,
             calls: Waiting::default(),
+            unasked: 0,
             held: 0,
             full: false,
             arriving: None,

@@ -180,6 +180,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Envelope { context, source, tag } = *envelope;
         rtr.reach(&self.segment, source, rtr.capacity as usize)?;
         let turn = Turn::parse(rtr.turn).ok_or(Corrupt::Rtr)?;
+        self.peers[source as usize].unasked = 0;
         self.asked_by.rtr(source, Key::new(context, tag), turn, Wanted::Here(rtr));
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use super::announced::Course;
 use super::network::There;
+use super::peer::UNASKED;
 use super::request::Request;
 use super::{Cursor, Engine, Owner};
 use crate::lmt::{Rtr, Sender};
@@ -54,22 +55,26 @@ impl<M: Memory + Clone> Engine<M> {
         Rtrs { heard: usage.heard, used: usage.used, stopped: usage.stopped, ..self.rtrs }
     }
 
-    /// True when a call of [`Engine::progress`] is worth its time before a message of `length` bytes is sent: an RTR may be
-    /// here (`[SpecRndv09]` §3.2.2). Not while its envelope has stopped (§3.6).
+    /// True when a call of [`Engine::take_in`] is worth its time before a message of `length` bytes is sent: an RTR may be
+    /// here (`[SpecRndv09]` §3.2.2). Not while its envelope has stopped (§3.6), nor for a peer on this node that does not ask: to
+    /// take in its RTS would have it begin to move that message, instead of both, while ours has yet to leave.
     #[must_use]
     pub fn may_be_asked(&self, destination: u32, key: Key, length: usize) -> bool {
         self.tuning.may_announce(length)
             && self.rendezvous(key.context()) != Rendezvous::Plain
+            && self.peers.get(destination as usize).is_some_and(|peer| peer.unasked < UNASKED)
             && self.asked_by.speculates(destination, key)
     }
 
     /// The same before a receive into `length` bytes: an RTS may be here (§3.1.1). Also from anybody, and where RTRs are
-    /// stopped.
+    /// stopped. Not before one that asks for nothing and waits, so that it looks at once.
     #[must_use]
-    pub fn may_be_announced(&self, context: u32, length: usize) -> bool {
+    pub fn may_be_announced(&self, pattern: &Pattern, length: usize, owner: Owner) -> bool {
+        let source = self.peers.get(pattern.source as usize);
         self.tuning.may_announce(length)
-            && self.rendezvous(context) != Rendezvous::Plain
+            && self.rendezvous(pattern.context) != Rendezvous::Plain
             && self.asking.is_announced_to()
+            && (owner != Owner::BLOCKING || source.is_some_and(|peer| peer.stream.is_some()))
     }
 
     /// True when a receive of this rank waits that has sent an RTR, used or not.
@@ -91,7 +96,11 @@ impl<M: Memory + Clone> Engine<M> {
         self.asked_by.catch_up(destination, key, found, self.looks);
         let choice = self.rendezvous(key.context());
         match self.asked_by.start(destination, key, choice) {
-            Start::Rts(turn) => Err(turn),
+            Start::Rts(turn) => {
+                let unasked = &mut self.peers[destination as usize].unasked;
+                *unasked = (*unasked + 1).min(UNASKED);
+                Err(turn)
+            }
             Start::Write { target, .. } => {
                 let used = match target {
                     Wanted::Here(rtr) => self.use_rtr(destination, &rtr, data),

@@ -143,8 +143,19 @@ impl FastboxSender {
     }
 
     /// Lines sent so far.
-    fn sent(&self) -> u64 {
+    #[must_use]
+    pub fn sent(&self) -> u64 {
         self.sent_at_stop - lines_between(self.next, self.stop)
+    }
+
+    /// Lines of which the receiver has said that it has consumed them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`FastboxSender::send`].
+    pub fn consumed(&mut self) -> Result<u64, Corrupt> {
+        self.read_credit()?;
+        Ok(self.granted - u64::from(self.ring.count))
     }
 
     /// Reads the receiver's credit.
@@ -272,6 +283,12 @@ impl FastboxReceiver {
             let next = if self.stop == self.ring.end { self.ring.lines } else { self.stop };
             self.give_credit(next, self.consumed_at_stop);
         }
+    }
+
+    /// Gives the credit that is due later now: its sender waits to see what has been consumed.
+    pub fn tell(&mut self) {
+        let left = lines_between(self.next, self.stop);
+        self.give_credit(self.next, self.consumed_at_stop - left);
     }
 
     /// The next message begins at `next`, before which `consumed` lines were consumed. Inlined, for a call would cost every

@@ -180,7 +180,7 @@ impl Cq {
     #[inline(always)]
     unsafe fn read_alone(&self, into: *mut c_void, count: usize, sources: *mut FiAddr) -> Ssize {
         if self.kept.get() == 0 {
-            if self.entry_bytes == size_of::<CqEntry>() && sources.is_null() {
+            if self.is_direct(sources) {
                 // SAFETY: by the contract, and as was just seen.
                 let given = unsafe { self.progress_into(into, count) };
                 if given > 0 {
@@ -194,7 +194,34 @@ impl Cq {
             return -(errno::EAGAIN as Ssize);
         }
         // SAFETY: by the contract.
-        unsafe { self.give(into, count, sources) }
+        unsafe { self.give_on(into, count, sources) }
+    }
+
+    /// Gives out entries that were kept. Where there is room left, what comes now is told of in the same call.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Cq::give`].
+    #[inline(never)]
+    unsafe fn give_on(&self, into: *mut c_void, count: usize, sources: *mut FiAddr) -> Ssize {
+        // SAFETY: by the contract.
+        let given = unsafe { self.give(into, count, sources) };
+        let room = count.saturating_sub(usize::try_from(given).unwrap_or(count));
+        if room == 0 || !self.is_direct(sources) {
+            return given;
+        }
+        // SAFETY: by the contract, of the entries that are left.
+        let more = unsafe {
+            let rest = into.byte_add((count - room) * self.entry_bytes);
+            self.progress_into(rest, room)
+        };
+        given + more as Ssize
+    }
+
+    /// Whether entries can be written where their reader wants them.
+    #[inline(always)]
+    const fn is_direct(&self, sources: *mut FiAddr) -> bool {
+        self.entry_bytes == size_of::<CqEntry>() && sources.is_null()
     }
 
     /// # Safety

@@ -59,6 +59,9 @@ pub(crate) const HAS_DATA: u32 = 1 << 8;
 /// The sender wants to know of the delivery. A message whose bytes follow is [`Numbered`] then.
 pub(crate) const WANTS_ACK: u32 = 1 << 9;
 
+/// The sender looks whether it has been taken ([`strait_core::progress::Mark`]).
+pub(crate) const WANTS_CREDIT: u32 = 1 << 10;
+
 impl Kind {
     /// The key of Strait's message.
     #[inline(always)]

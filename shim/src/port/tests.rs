@@ -58,6 +58,53 @@ fn receive(at: &Port, source: Rank, bytes: &mut [u8]) -> RequestId {
     }
 }
 
+/// Ports of one universe, the first of which has an open fastbox to the second.
+fn together(test: &str) -> (Universe, [Port; 2]) {
+    let universe = universe(test);
+    let ports = [(); 2].map(|()| universe.port().unwrap());
+    let [a, b] = &ports;
+    a.meet(b.rank()).unwrap();
+    b.meet(a.rank()).unwrap();
+    for _ in 0..3 {
+        let (mut sent, mut got) = ([1; 9], [0; 9]);
+        let id = receive(b, a.rank(), &mut got);
+        // SAFETY: the bytes outlive the send, which is over at once: there is room.
+        let begun = unsafe { a.isend(b.rank(), Key::new(CONTEXT, 5), cursor(&mut sent)) };
+        assert!(matches!(begun, Ok(Sent::Done)), "{begun:?}");
+        until([a, b], || b.test(id)).unwrap();
+    }
+    (universe, ports)
+}
+
+#[test]
+fn a_sender_sees_that_its_message_has_been_taken() {
+    let (_universe, [a, b]) = together("taken");
+    let (key, want) = (Key::new(CONTEXT, 5), Want::new(CONTEXT, 5));
+    // Longer than the ring: credit is given early and late.
+    for number in 0..300_u32 {
+        let sent = number.to_le_bytes();
+        let mark = a.send_marked(b.rank(), key, &sent).unwrap();
+        assert!(!a.is_taken(b.rank(), mark));
+        let mut got = [0; 4];
+        assert!(matches!(b.take_next_short(a.rank(), want, &mut got), Bypass::Received(_)));
+        b.tell_taken(a.rank());
+        assert_eq!((a.is_taken(b.rank(), mark), got), (true, sent));
+    }
+    let [first, last] = [(); 2].map(|()| a.send_marked(b.rank(), key, &[7; 100]).unwrap());
+    let mut got = [0; 100];
+    assert!(matches!(b.take_next_medium(a.rank(), want, &mut got), Bypass::Received(_)));
+    b.tell_taken(a.rank());
+    assert!(a.is_taken(b.rank(), first) && !a.is_taken(b.rank(), last));
+}
+
+#[test]
+fn a_full_ring_takes_no_message_whose_taking_is_to_be_told() {
+    let (_universe, [a, b]) = together("full");
+    let key = Key::new(CONTEXT, 5);
+    let sent = (0..1000).take_while(|_| a.send_marked(b.rank(), key, &[1]).is_some()).count();
+    assert!((64..1000).contains(&sent), "{sent}");
+}
+
 /// One knows the other's name, writes to it, and is answered by somebody who learns its number from the message.
 #[test]
 fn who_is_named_by_nobody_is_met_at_the_door() {

@@ -118,7 +118,7 @@ impl Motor<'_> {
         buffer: Cursor,
         owner: Owner,
     ) -> Result<Received, StartError> {
-        let announced = self.engine.may_be_announced(pattern.context, buffer.remaining());
+        let announced = self.engine.may_be_announced(&pattern, buffer.remaining(), owner);
         if announced {
             self.progress_first();
         }
@@ -167,10 +167,13 @@ impl Motor<'_> {
     }
 
     /// The initial progress call of `[SpecRndv09]` §3.1.1 before a message begins to be sent or received, where what has come may
-    /// make a difference.
+    /// make a difference. It moves no other large message: what begins here would leave that much later, and the caller, who means
+    /// to compute, would do alone what is done by both, or by whoever waits.
     fn progress_first(&mut self) {
+        self.tell_time();
         // An error is met again, and reported, by the next progress.
-        let _ = self.progress();
+        let _ = self.engine.take_in();
+        let _ = self.poll_network();
     }
 
     /// Tells the engine who died or left since the last look. False: not all of it could be settled yet.
@@ -211,7 +214,7 @@ impl Motor<'_> {
     /// Carries out what was asked for by messages, and sends what is to leave.
     #[inline(never)]
     fn serve_baselines(&mut self) -> Result<bool, ProgressError> {
-        // What sends and receives may make progress first, which finds none.
+        // Whoever serves has the whole motor, and finds none of them in it.
         let mut baselines = core::mem::take(&mut self.gear.baselines);
         let served = baselines.serve(self);
         self.gear.baselines = baselines;

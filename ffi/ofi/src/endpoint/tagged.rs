@@ -38,6 +38,8 @@ pub(super) struct Outward {
     pub(super) quiet: bool,
     pub(super) inject: bool,
     pub(super) delivery: bool,
+    /// And when a receive has accepted it.
+    pub(super) matched: bool,
 }
 
 /// Whether flags ask that an operation is over when it is done at the peer's.
@@ -64,6 +66,7 @@ impl Outward {
             quiet: endpoint.tx.quiet(flags),
             inject: flags & flag::INJECT != 0,
             delivery: delivery(flags),
+            matched: flags & flag::MATCH_COMPLETE != 0,
             ..Self::injected(lane, destination)
         }
     }
@@ -80,6 +83,7 @@ impl Outward {
             quiet: true,
             inject: true,
             delivery: false,
+            matched: false,
         }
     }
 }
@@ -88,8 +92,8 @@ impl Outward {
     /// As its endpoint's messages have it.
     #[inline(always)]
     const fn how(self, rank: u32) -> How {
-        let Self { lane, tag, data, context, quiet, inject, delivery, .. } = self;
-        How { lane, tag, data, context, quiet, inject, delivery, rank }
+        let Self { lane, tag, data, context, quiet, inject, delivery, matched, .. } = self;
+        How { lane, tag, data, context, quiet, inject, delivery, matched, rank }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Body, Kept, Lane, Op, Traffic};
 use crate::abi::{CqEntry, flag};
-use crate::wire::{Away, HAS_DATA, Head, Kind, Numbered, WANTS_ACK};
+use crate::wire::{Away, HAS_DATA, Head, Kind, Numbered, WANTS_ACK, WANTS_CREDIT};
 
 impl Traffic {
     /// Deals with a head and what stands behind it. What no provider sends is dropped.
@@ -19,7 +19,7 @@ impl Traffic {
 
     #[inline(always)]
     fn arrive_inline(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
-        let told = flags & WANTS_ACK != 0;
+        let told = flags & (WANTS_ACK | WANTS_CREDIT) != 0;
         if !told && self.meet_first(lane, (source, flags, head), body) {
             return;
         }
@@ -41,6 +41,9 @@ impl Traffic {
                 let kept = Kept { data: head.data, flags, body: Body::Here(number, body.into()) };
                 self.lanes[lane as usize].keep(source, head.tag, kept);
             }
+        }
+        if flags & WANTS_CREDIT != 0 {
+            self.port.tell_taken(source);
         }
     }
 

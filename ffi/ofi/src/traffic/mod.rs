@@ -11,6 +11,7 @@ mod outlets;
 mod receive;
 mod remote;
 mod send;
+mod untaken;
 
 use core::ffi::c_void;
 use std::collections::{HashMap, VecDeque};
@@ -52,7 +53,7 @@ const IDLE: u32 = 32;
 /// Calls that took messages between two looks at the rest.
 const BUSY: u32 = 8;
 
-/// Looks in vain after which another process may have the processor.
+/// Looks in vain after which another process may have the processor: a multiple of [`IDLE`].
 const YIELD: u32 = 1024;
 
 /// Calls of Strait's progress between two searches for what waits for peers that are gone.
@@ -86,6 +87,7 @@ pub(crate) struct Traffic {
     pending: Vec<(RequestId, Pending)>,
     /// Sends whose deliveries will be told, by destination and number.
     undelivered: HashMap<(u32, u64), How>,
+    untaken: untaken::Untaken,
     next_number: u32,
     /// Atomic operations whose answers have not come, oldest first.
     atomics: VecDeque<atomic::Waiting>,
@@ -151,6 +153,7 @@ impl Traffic {
             draining: None,
             pending: Vec::new(),
             undelivered: HashMap::new(),
+            untaken: untaken::Untaken::default(),
             next_number: 0,
             atomics: VecDeque::new(),
             next_atomic: 0,
@@ -196,6 +199,9 @@ impl Traffic {
     /// Takes what has come from `source` by the short ways. Whether something is left that needs Strait's own progress.
     #[inline(never)]
     fn take_from(&mut self, source: u32) -> bool {
+        if !self.untaken.is_empty() {
+            self.see_taken();
+        }
         let mut line = [0; LINE];
         for _ in 0..AT_ONCE {
             match self.port.take_next_short(source, WANT, &mut line) {
@@ -233,6 +239,9 @@ impl Traffic {
         // Want of memory passes; damage shows in operations that do not end, and in the peers' deaths.
         let _ = self.port.poll();
         self.drain();
+        if !self.untaken.is_empty() {
+            self.see_taken();
+        }
         self.finish_pending();
         self.push_far();
         self.works = self.works.wrapping_add(1);
@@ -243,12 +252,15 @@ impl Traffic {
 
     #[inline]
     fn rest(&mut self) {
+        if !self.untaken.is_empty() {
+            self.see_taken_late();
+        }
         self.idle = self.idle.wrapping_add(1);
         if self.idle.is_multiple_of(IDLE) {
             self.work();
-        }
-        if self.idle.is_multiple_of(YIELD) {
-            std::thread::yield_now();
+            if self.idle.is_multiple_of(YIELD) {
+                std::thread::yield_now();
+            }
         }
     }
 
@@ -325,6 +337,7 @@ impl Traffic {
             orphans.into_iter().for_each(|receive| self.give_up(lane, &receive, errno::ECONNRESET));
         }
         self.reap_atomics();
+        self.reap_untaken();
         let port = &self.port;
         let lost = self.undelivered.keys().filter(|(rank, _)| port.gone(*rank).is_some());
         let lost: Vec<_> = lost.copied().collect();

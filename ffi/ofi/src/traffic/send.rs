@@ -10,7 +10,9 @@ use strait_core::wire::Key;
 use super::{LINE, Lane, Op, Pending, Traffic, errno_of};
 use crate::abi::{CqEntry, Ssize, errno, flag};
 use crate::buffer::Buffer;
-use crate::wire::{Away, DATA, HAS_DATA, Head, INLINE_MAX, IOV_MAX, Kind, Numbered, WANTS_ACK};
+use crate::wire::{
+    Away, DATA, HAS_DATA, Head, INLINE_MAX, IOV_MAX, Kind, Numbered, WANTS_ACK, WANTS_CREDIT,
+};
 
 /// Longest message that is put together with its head before it goes, bytes; a longer one is sent in parts.
 const TOGETHER: usize = 1024;
@@ -26,8 +28,10 @@ pub(crate) struct How {
     pub(crate) quiet: bool,
     /// The buffer may be reused when the call returns.
     pub(crate) inject: bool,
-    /// Over when it is in the receiver's buffer.
+    /// Over when the receiver has taken it.
     pub(crate) delivery: bool,
+    /// And when a receive has accepted it.
+    pub(crate) matched: bool,
     /// Where it goes.
     pub(crate) rank: u32,
 }
@@ -119,18 +123,17 @@ impl Traffic {
         }
         if how.delivery {
             // SAFETY: by the contract.
-            let sent = length <= TOGETHER && unsafe { self.send_numbered(how, &buffer, length) };
+            let sent = length <= TOGETHER
+                && unsafe {
+                    self.send_marked(how, &buffer, length)
+                        || self.send_numbered(how, &buffer, length)
+                };
             // SAFETY: by the contract.
             return if sent { 0 } else { unsafe { self.send_away(how, buffer, length) } };
         }
         if length <= TOGETHER {
-            let mut whole = [0; Head::BYTES + TOGETHER];
-            let (head, body) = whole.split_at_mut(Head::BYTES);
-            if let Some(head) = head.first_chunk_mut() {
-                how.head().write(head);
-            }
-            // SAFETY: by the contract; there is room.
-            unsafe { buffer.copy_to(body.as_mut_ptr()) };
+            // SAFETY: by the contract.
+            let whole = unsafe { together(&how, &buffer) };
             let key = how.lane.inline().key(how.flags());
             if self.port.send_medium(how.rank, key, &whole[..Head::BYTES + length]) {
                 self.sent(&how, None);
@@ -139,6 +142,25 @@ impl Traffic {
         }
         // SAFETY: by the contract.
         unsafe { self.send_parts(how, &buffer) }
+    }
+
+    /// Sends head and data together, of a message of which it is enough to know that its receiver has taken it. False: nothing was
+    /// sent.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Traffic::send`]; there are at most [`TOGETHER`] bytes.
+    unsafe fn send_marked(&mut self, how: How, buffer: &Buffer, length: usize) -> bool {
+        if how.matched {
+            return false;
+        }
+        // SAFETY: by the contract.
+        let whole = unsafe { together(&how, buffer) };
+        let key = how.lane.inline().key(how.flags() | WANTS_CREDIT);
+        let sent = self.port.send_marked(how.rank, key, &whole[..Head::BYTES + length]);
+        let Some(mark) = sent else { return false };
+        self.untaken.push(mark, how);
+        true
     }
 
     /// Sends head, number and data together, of a message whose delivery will be told. False: nothing was sent.
@@ -280,6 +302,22 @@ impl Traffic {
             Some(fault) => self.out.fail(Op::Send, entry, 0, errno_of(fault)),
         }
     }
+}
+
+/// A message's head, and its bytes behind it.
+///
+/// # Safety
+///
+/// The user's memory may be read; there are at most [`TOGETHER`] bytes.
+unsafe fn together(how: &How, buffer: &Buffer) -> [u8; Head::BYTES + TOGETHER] {
+    let mut whole = [0; Head::BYTES + TOGETHER];
+    let (head, body) = whole.split_at_mut(Head::BYTES);
+    if let Some(head) = head.first_chunk_mut() {
+        how.head().write(head);
+    }
+    // SAFETY: by the contract; there is room.
+    unsafe { buffer.copy_to(body.as_mut_ptr()) };
+    whole
 }
 
 /// Why a send did not begin.

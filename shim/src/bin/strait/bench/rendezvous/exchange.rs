@@ -4,6 +4,7 @@
 use core::error::Error;
 use std::time::Instant;
 
+use clap::{Args, ValueEnum};
 use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
 
 use super::super::computation::Processor;
@@ -13,23 +14,51 @@ use super::super::sampling::Effort;
 use super::super::stage::{Stage, TAG};
 use super::super::stats::{self, Summary};
 use super::rtrs::{self, Counts};
-use super::setting;
 use super::work::Work;
+use super::{Messages, setting};
 
 /// Iterations of a sample, unless the user says otherwise.
 const ITERATIONS: u64 = 20;
 
-/// Times of communication in parts of that of computation. The first is without any computation.
-const RATIOS: [f64; 7] = [f64::INFINITY, 4.0, 2.0, 1.0, 0.8, 0.5, 0.2];
+/// Times of communication in parts of that of computation, unless the user says otherwise.
+const RATIOS: [f64; 6] = [4.0, 2.0, 1.0, 0.8, 0.5, 0.2];
+
+#[derive(Args, Debug)]
+pub(in super::super) struct Options {
+    #[command(flatten)]
+    pub(super) messages: Messages,
+    /// Orders of an iteration's calls
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
+    #[arg(default_values_t = Model::ALL)]
+    models: Vec<Model>,
+    /// Times of communication in parts of that of computation, besides none at all
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_ratio)]
+    #[arg(default_values_t = RATIOS)]
+    ratios: Vec<f64>,
+}
+
+impl Options {
+    /// Number of measurements of one size.
+    pub(super) const fn steps(&self) -> usize {
+        self.models.len() * (1 + self.ratios.len())
+    }
+}
+
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio: &f64| ratio.is_finite() && *ratio > 0.0);
+    ratio.ok_or_else(|| "expected numbers above 0 such as 4 or 0.5".into())
+}
 
 /// In what order an iteration's calls come.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Model {
-    /// The paper's first: the receive is posted before the send.
+    /// The paper's first: the receive is posted before the send
+    #[value(name = "1")]
     ReceiveFirst,
-    /// The paper's second: the send is posted first, and what came last is consumed meanwhile.
+    /// The paper's second: the send is posted first, and what came last is consumed meanwhile
+    #[value(name = "2")]
     SendFirst,
-    /// A halo of two sides: both receives, both sends, the inner points, the waits, the outer points.
+    /// A halo of two sides: both receives, both sends, the inner points, the waits, the outer points
     Halo,
 }
 
@@ -54,13 +83,11 @@ impl Model {
     }
 }
 
-/// Number of measurements of one size.
-pub(super) const STEPS: usize = Model::ALL.len() * RATIOS.len();
-
 pub(super) fn run(
     stage: &Stage<'_>,
     effort: Effort,
     sizes: &[usize],
+    Options { models, ratios, .. }: &Options,
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
     let rtrs = rtrs::columns();
@@ -69,11 +96,15 @@ pub(super) fn run(
     report.columns(&[&names, &setting::columns()[..], &rtrs].concat());
     let processor = Processor::new();
     let iterations = effort.rounds.unwrap_or(ITERATIONS);
-    for (number, model) in (0..).zip(Model::ALL) {
+    // The first is without any computation, and says how long the others' are.
+    let ratios: Vec<f64> = [f64::INFINITY].into_iter().chain(ratios.iter().copied()).collect();
+    let mut numbers = 0..;
+    for &model in models {
         for &bytes in sizes {
             let mut exchange = Exchange::new(stage, model, processor, bytes);
             let mut communication = 0.0;
-            for ratio in RATIOS {
+            // What the library learns of one program is nothing to the next.
+            for (&ratio, number) in ratios.iter().zip(&mut numbers) {
                 let computation = effort.at_most(communication / ratio);
                 exchange.work.amounts = model.parts().map(|part| part * computation);
                 let samples = in_turn::measure(stage, effort, setting::ALL.len(), |way, seed| {

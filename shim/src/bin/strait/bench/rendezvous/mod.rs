@@ -33,7 +33,7 @@ pub(super) enum Kind {
     /// Time of one large message while one of its ends computes for longer and longer
     Progress(Messages),
     /// Iterations that produce data, exchange them and consume what came
-    Exchange(Messages),
+    Exchange(exchange::Options),
     /// Communication patterns of CG, BT, LU and RADIX, and their time in waits
     Kernels(Messages),
     /// What the rendezvous costs messages that gain nothing by it
@@ -54,9 +54,9 @@ impl Kind {
         match self {
             Self::Overlap(messages)
             | Self::Progress(messages)
-            | Self::Exchange(messages)
             | Self::Kernels(messages)
             | Self::Overhead(messages) => messages,
+            Self::Exchange(options) => &options.messages,
         }
     }
 
@@ -77,7 +77,7 @@ impl Kind {
         match self {
             Self::Overlap(_) => overlap::STEPS * sizes.len(),
             Self::Progress(_) => progress::STEPS * sizes.len(),
-            Self::Exchange(_) => exchange::STEPS * sizes.len(),
+            Self::Exchange(options) => options.steps() * sizes.len(),
             Self::Kernels(_) => kernels::STEPS * sizes.len(),
             Self::Overhead(_) => overhead::steps(stage, &sizes),
         }
@@ -85,14 +85,14 @@ impl Kind {
 
     /// What each rank does.
     pub(super) fn run(&self, stage: &Stage<'_>, report: &mut Report) -> Result<(), Box<dyn Error>> {
-        let run = match self {
-            Self::Overlap(_) => overlap::run,
-            Self::Progress(_) => progress::run,
-            Self::Exchange(_) => exchange::run,
-            Self::Kernels(_) => kernels::run,
-            Self::Overhead(_) => overhead::run,
-        };
-        run(stage, self.messages().common.effort(), &self.sizes(), report)
+        let (effort, sizes) = (self.messages().common.effort(), &self.sizes());
+        match self {
+            Self::Overlap(_) => overlap::run(stage, effort, sizes, report),
+            Self::Progress(_) => progress::run(stage, effort, sizes, report),
+            Self::Exchange(options) => exchange::run(stage, effort, sizes, options, report),
+            Self::Kernels(_) => kernels::run(stage, effort, sizes, report),
+            Self::Overhead(_) => overhead::run(stage, effort, sizes, report),
+        }
     }
 }
 
