@@ -231,7 +231,6 @@ fn a_call_that_begins_a_message_moves_no_other() {
     in_one_thread(Config::new(2), |worlds| {
         worlds.iter().for_each(|world| speculate(world, Transfer::CmaShared));
         open(worlds, 0, 0);
-        // A few jobs.
         let (out, mut room, mut other) = (payload::of(1, 40_000), vec![0; 40_000], vec![0; 40_000]);
         worlds[1].endpoint().scope(|receives| {
             let receive = receives.irecv(&mut room[..], 0, 0).unwrap();
@@ -241,12 +240,25 @@ fn a_call_that_begins_a_message_moves_no_other() {
                 // Nobody has sent it anything, so that it asks for nothing.
                 let mut nothing = receives.irecv(&mut other[..], 0, 1).unwrap();
                 assert_eq!(worlds[1].in_use().unwrap().transfers, 1);
-                finish(worlds, receive).unwrap();
-                finish(worlds, send).unwrap();
+                finish_all(worlds, [receive, send]);
                 assert!(nothing.cancel());
             });
         });
         assert_eq!(payload::first_difference(1, &room), None);
+    });
+}
+
+/// A sender that has announced so many messages looks for no RTR, misses the first one, and then looks again.
+#[test]
+fn a_sender_looks_where_its_receiver_asks() {
+    in_one_thread(Config::new(2), |worlds| {
+        worlds.iter().for_each(|world| speculate(world, Transfer::CmaShared));
+        let (out, mut room) = (payload::of(1, LENGTH), vec![0; LENGTH]);
+        (0..16).for_each(|_| assert!(meet(worlds, &out, &mut room, false).is_ok()));
+        for expected in [[1, 1, 0], [2, 1, 1], [3, 1, 2]] {
+            meet(worlds, &out, &mut room, true).unwrap();
+            assert_eq!(counts(worlds), expected);
+        }
     });
 }
 
