@@ -155,14 +155,13 @@ fn all(world: &World) {
 
 #[test]
 fn on_a_node_by_each_transfer() {
-    for transfer in Transfer::ALL {
-        for rendezvous in [Rendezvous::Plain, Rendezvous::Speculative] {
-            threads_on(Config::new(2), &Nodes::one(2), move |world| {
-                world.retune(Tuning { transfer, rendezvous, ..world.tuning() });
-                all(&world);
-                world.finalize().unwrap();
-            });
-        }
+    let rendezvous = [Rendezvous::Plain, Rendezvous::Speculative];
+    for (transfer, rendezvous) in Transfer::ALL.into_iter().zip(rendezvous.into_iter().cycle()) {
+        threads_on(Config::new(2), &Nodes::one(2), move |world| {
+            world.retune(Tuning { transfer, rendezvous, ..world.tuning() });
+            all(&world);
+            world.finalize().unwrap();
+        });
     }
 }
 

@@ -10,21 +10,30 @@ use crate::shell::{Shell, Step};
 use crate::stop::Stop;
 
 /// What of the kernel's package is needed.
-const KERNEL_PARTS: [&str; 10] = [
+const KERNEL_PARTS: [&str; 11] = [
     "./boot/vmlinuz-*",
     "*/kernel/drivers/infiniband/core/*",
     "*/kernel/drivers/infiniband/sw/rxe/*",
     "*/kernel/drivers/net/veth.ko*",
     "*/kernel/net/ipv4/udp_tunnel.ko*",
     "*/kernel/net/ipv6/ip6_udp_tunnel.ko*",
+    "*/kernel/net/sched/sch_netem.ko*",
     "*/kernel/lib/*",
     "*/kernel/crypto/*",
     "*/kernel/arch/x86/crypto/*",
     "*/kernel/fs/configfs/*",
 ];
 /// The modules that are loaded, with what they depend on. One that the kernel has built in is no file.
-const MODULES: [&str; 7] =
-    ["veth", "crc32_generic", "crc32c_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe", "siw"];
+const MODULES: [&str; 8] = [
+    "veth",
+    "sch_netem",
+    "crc32_generic",
+    "crc32c_generic",
+    "ib_uverbs",
+    "rdma_ucm",
+    "rdma_rxe",
+    "siw",
+];
 
 /// A kernel and the file system it starts with.
 pub(super) struct Image {

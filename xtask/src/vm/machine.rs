@@ -10,7 +10,7 @@ use crate::shell::Shell;
 use crate::stop::Stop;
 
 /// A guest that hangs is ended after so long.
-const WATCHDOG: Duration = Duration::from_secs(300);
+const WATCHDOG: Duration = Duration::from_secs(450);
 /// How the guest announces its status; `init` says it.
 const STATUS: &str = "STRAIT-VM-EXIT:";
 /// Process 1 of the guest.
