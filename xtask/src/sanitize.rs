@@ -96,6 +96,8 @@ impl Sanitizer {
             .env("RUSTDOCFLAGS", &flags)
             .env("CARGO_TARGET_DIR", shell.target().join(name))
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            // What a report names; more would take minutes to write, and gigabytes.
+            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .env_default(variable, options)
             .env_default("PROPTEST_CASES", "16")
             .run()

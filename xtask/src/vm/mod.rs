@@ -150,10 +150,12 @@ fn not_built(why: Stop) -> Stop {
     Stop::NotRun(absence)
 }
 
-/// The program that this cargo command makes, with the device of libibverbs. Optimised a little, since the processor is emulated.
+/// The program that this cargo command makes, with the device of libibverbs. Optimised a little, since the processor is emulated, and
+/// without what is for debuggers, which would be stripped.
 fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
     let arguments = format!("{command} --quiet --features verbs --message-format json");
-    let messages = shell.cargo(&arguments).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").stdout()?;
+    let cargo = shell.cargo(&arguments).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    let messages = cargo.env("CARGO_PROFILE_DEV_DEBUG", "none").stdout()?;
     let mut made = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
     // The one that is run, or loaded by what is run, and was made last.
     made.rfind(|path| path.extension().is_none_or(|extension| extension == "so"))
