@@ -23,7 +23,7 @@ pub use job::die_at;
 pub use job::{Ended, Ranks, assert_no_segment_has_a_name, die, one_dies, report};
 pub use model::{Model, explain};
 pub use segment::segment;
-pub use threads::{in_one_thread, threads, threads_on};
+pub use threads::{by_each_transfer, in_one_thread, threads, threads_on};
 
 /// Shapes of segments in which every way of running out of room is taken soon.
 pub mod shape {

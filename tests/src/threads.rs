@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use strait::boot::Config;
-use strait::{Nodes, World};
+use strait::{Nodes, Rendezvous, Transfer, Tuning, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -72,5 +72,21 @@ pub fn in_one_thread(config: Config, body: impl FnOnce(&[World]) + Send + 'stati
     match heard.recv_timeout(LIMIT) {
         Ok(well) => assert!(well, "the body failed"),
         Err(_) => panic!("the body hangs"),
+    }
+}
+
+/// Runs `body` in both ranks of a node, once for each way that large messages may go; every other one asks for them by RTRs.
+///
+/// # Panics
+///
+/// As [`threads`].
+pub fn by_each_transfer(body: fn(&World)) {
+    let rendezvous = [Rendezvous::Plain, Rendezvous::Speculative];
+    for (transfer, rendezvous) in Transfer::ALL.into_iter().zip(rendezvous.into_iter().cycle()) {
+        threads_on(Config::new(2), &Nodes::one(2), move |world| {
+            world.retune(Tuning { transfer, rendezvous, ..world.tuning() });
+            body(&world);
+            world.finalize().expect("the world ends");
+        });
     }
 }

@@ -4,10 +4,9 @@ use std::io::IoSlice;
 
 use strait::boot::Config;
 use strait::{
-    ANY_SOURCE, Endpoint, Error, Fault, Nodes, Rendezvous, Transfer, Tuning, World, test_some,
-    wait_all,
+    ANY_SOURCE, Endpoint, Error, Fault, Nodes, Rendezvous, Tuning, World, test_some, wait_all,
 };
-use strait_tests::{Ranks, die, in_one_thread, payload, shape, threads_on};
+use strait_tests::{Ranks, by_each_transfer, die, in_one_thread, payload, shape, threads_on};
 
 /// Lengths of messages that go by line, by one cell, by many, in parcels, and large.
 const LENGTHS: [usize; 7] = [0, 8, 900, 10_000, 30_000, 100_000, 300_000];
@@ -118,14 +117,7 @@ fn all(world: &World) {
 
 #[test]
 fn on_a_node_by_each_transfer() {
-    let rendezvous = [Rendezvous::Plain, Rendezvous::Speculative];
-    for (transfer, rendezvous) in Transfer::ALL.into_iter().zip(rendezvous.into_iter().cycle()) {
-        threads_on(Config::new(2), &Nodes::one(2), move |world| {
-            world.retune(Tuning { transfer, rendezvous, ..world.tuning() });
-            all(&world);
-            world.finalize().unwrap();
-        });
-    }
+    by_each_transfer(all);
 }
 
 #[test]
