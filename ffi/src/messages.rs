@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use shim::{Part, SentShort, Unscoped};
+use shim::{Endpoint, Error, Part, SentShort, Unscoped};
 
 use crate::buffer::{answer, answer_if_wanted, need, part, readable, writable};
 use crate::entry::{Called, enter};
@@ -168,13 +168,11 @@ unsafe extern "C" fn strait_isend(
 ) -> c_int {
     enter("strait_isend", world, || {
         // SAFETY: by the contract.
-        let instance = unsafe { handle::world(world) }?;
-        let (data, endpoint) = (part(data, bytes)?, instance.endpoint(context)?);
-        need(request)?;
-        // SAFETY: by the contract.
-        let begun = unsafe { endpoint.begin_send(data, destination, tag) }?;
-        // SAFETY: by the contract.
-        unsafe { keep(instance, begun, None, request) }
+        unsafe {
+            begin_one(world, context, (data, bytes), request, |endpoint, data| {
+                endpoint.begin_send(data, destination, tag)
+            })
+        }
     })
 }
 
@@ -190,13 +188,11 @@ unsafe extern "C" fn strait_irecv(
 ) -> c_int {
     enter("strait_irecv", world, || {
         // SAFETY: by the contract.
-        let instance = unsafe { handle::world(world) }?;
-        let (buffer, endpoint) = (part(buffer, bytes)?, instance.endpoint(context)?);
-        need(request)?;
-        // SAFETY: by the contract.
-        let begun = unsafe { endpoint.begin_recv(buffer, source, tag) }?;
-        // SAFETY: by the contract.
-        unsafe { keep(instance, begun, None, request) }
+        unsafe {
+            begin_one(world, context, (buffer.cast_const(), bytes), request, |endpoint, buffer| {
+                endpoint.begin_recv(buffer, source, tag)
+            })
+        }
     })
 }
 
@@ -212,14 +208,11 @@ unsafe extern "C" fn strait_isendv(
 ) -> c_int {
     enter("strait_isendv", world, || {
         // SAFETY: by the contract.
-        let instance = unsafe { handle::world(world) }?;
-        // SAFETY: by the contract.
-        let (parts, endpoint) = (unsafe { list(parts, count) }?, instance.endpoint(context)?);
-        need(request)?;
-        // SAFETY: by the contract; the list stays with the request.
-        let begun = unsafe { endpoint.begin_send_vectored(&parts, destination, tag) }?;
-        // SAFETY: by the contract.
-        unsafe { keep(instance, begun, Some(parts), request) }
+        unsafe {
+            begin_list(world, context, (parts, count), request, |endpoint, parts| {
+                endpoint.begin_send_vectored(parts, destination, tag)
+            })
+        }
     })
 }
 
@@ -235,14 +228,11 @@ unsafe extern "C" fn strait_irecvv(
 ) -> c_int {
     enter("strait_irecvv", world, || {
         // SAFETY: by the contract.
-        let instance = unsafe { handle::world(world) }?;
-        // SAFETY: by the contract.
-        let (parts, endpoint) = (unsafe { list(parts, count) }?, instance.endpoint(context)?);
-        need(request)?;
-        // SAFETY: by the contract; the list stays with the request.
-        let begun = unsafe { endpoint.begin_recv_vectored(&parts, source, tag) }?;
-        // SAFETY: by the contract.
-        unsafe { keep(instance, begun, Some(parts), request) }
+        unsafe {
+            begin_list(world, context, (parts, count), request, |endpoint, parts| {
+                endpoint.begin_recv_vectored(parts, source, tag)
+            })
+        }
     })
 }
 
@@ -276,13 +266,11 @@ unsafe extern "C" fn strait_issend(
 ) -> c_int {
     enter("strait_issend", world, || {
         // SAFETY: by the contract.
-        let instance = unsafe { handle::world(world) }?;
-        let (data, endpoint) = (part(data, bytes)?, instance.endpoint(context)?);
-        need(request)?;
-        // SAFETY: by the contract.
-        let begun = unsafe { endpoint.begin_ssend(data, destination, tag) }?;
-        // SAFETY: by the contract.
-        unsafe { keep(instance, begun, None, request) }
+        unsafe {
+            begin_one(world, context, (data, bytes), request, |endpoint, data| {
+                endpoint.begin_ssend(data, destination, tag)
+            })
+        }
     })
 }
 
@@ -298,14 +286,11 @@ unsafe extern "C" fn strait_issendv(
 ) -> c_int {
     enter("strait_issendv", world, || {
         // SAFETY: by the contract.
-        let instance = unsafe { handle::world(world) }?;
-        // SAFETY: by the contract.
-        let (parts, endpoint) = (unsafe { list(parts, count) }?, instance.endpoint(context)?);
-        need(request)?;
-        // SAFETY: by the contract; the list stays with the request.
-        let begun = unsafe { endpoint.begin_ssend_vectored(&parts, destination, tag) }?;
-        // SAFETY: by the contract.
-        unsafe { keep(instance, begun, Some(parts), request) }
+        unsafe {
+            begin_list(world, context, (parts, count), request, |endpoint, parts| {
+                endpoint.begin_ssend_vectored(parts, destination, tag)
+            })
+        }
     })
 }
 
@@ -348,6 +333,50 @@ unsafe extern "C" fn strait_iprobe(
             answer(found, message.is_some().into())
         }
     })
+}
+
+/// Has `begin` begin with one buffer, and gives C the request.
+///
+/// # Safety
+///
+/// As `strait.h` says of `strait_isend`.
+#[inline(always)]
+unsafe fn begin_one(
+    world: Handle,
+    context: u32,
+    (buffer, bytes): (*const c_void, usize),
+    request: *mut Handle,
+    begin: impl FnOnce(Endpoint<'_>, Part) -> Result<Unscoped, Error>,
+) -> Called {
+    // SAFETY: by the contract.
+    let instance = unsafe { handle::world(world) }?;
+    let (buffer, endpoint) = (part(buffer, bytes)?, instance.endpoint(context)?);
+    need(request)?;
+    // SAFETY: by the contract.
+    unsafe { keep(instance, begin(endpoint, buffer)?, None, request) }
+}
+
+/// The same with a list of buffers, which stays with the request.
+///
+/// # Safety
+///
+/// As `strait.h` says of `strait_isendv`.
+#[inline(always)]
+unsafe fn begin_list(
+    world: Handle,
+    context: u32,
+    (parts, count): (*const libc::iovec, c_int),
+    request: *mut Handle,
+    begin: impl FnOnce(Endpoint<'_>, &[Part]) -> Result<Unscoped, Error>,
+) -> Called {
+    // SAFETY: by the contract.
+    let instance = unsafe { handle::world(world) }?;
+    // SAFETY: by the contract.
+    let (parts, endpoint) = (unsafe { list(parts, count) }?, instance.endpoint(context)?);
+    need(request)?;
+    let begun = begin(endpoint, &parts)?;
+    // SAFETY: by the contract.
+    unsafe { keep(instance, begun, Some(parts), request) }
 }
 
 /// Gives C the request for what was begun. `parts` is the list that it reads.

@@ -268,15 +268,9 @@ unsafe extern "C" fn strait_wait_some(
     codes: *mut c_int,
 ) -> c_int {
     enter("strait_wait_some", Handle::NONE, || {
-        need(over)?;
+        let wait = |list: List, instance: &Instance| list.wait_for_any(instance).map(drop);
         // SAFETY: by the contract.
-        unsafe {
-            let list = List::new(count, requests)?;
-            let Some(instance) = list.world()? else { return answer(over, NONE) };
-            need(indices)?;
-            list.wait_for_any(instance)?;
-            list.end_some(instance, over, indices, Answers { statuses, codes })
-        }
+        unsafe { some(count, requests, (over, indices), Answers { statuses, codes }, wait) }
     })
 }
 
@@ -290,16 +284,34 @@ unsafe extern "C" fn strait_test_some(
     codes: *mut c_int,
 ) -> c_int {
     enter("strait_test_some", Handle::NONE, || {
-        need(over)?;
+        let look = |list: List, instance: &Instance| match list.over(instance).next() {
+            Some(_) => Ok(()),
+            None => progress(instance),
+        };
         // SAFETY: by the contract.
-        unsafe {
-            let list = List::new(count, requests)?;
-            let Some(instance) = list.world()? else { return answer(over, NONE) };
-            need(indices)?;
-            if list.over(instance).next().is_none() {
-                progress(instance)?;
-            }
-            list.end_some(instance, over, indices, Answers { statuses, codes })
-        }
+        unsafe { some(count, requests, (over, indices), Answers { statuses, codes }, look) }
     })
+}
+
+/// Ends those that are over after `serve`.
+///
+/// # Safety
+///
+/// As `strait.h` says of `strait_wait_some`.
+unsafe fn some(
+    count: usize,
+    requests: *mut Handle,
+    (over, indices): (*mut usize, *mut usize),
+    answers: Answers,
+    serve: impl FnOnce(List, &Instance) -> Called,
+) -> Called {
+    need(over)?;
+    // SAFETY: by the contract.
+    unsafe {
+        let list = List::new(count, requests)?;
+        let Some(instance) = list.world()? else { return answer(over, NONE) };
+        need(indices)?;
+        serve(list, instance)?;
+        list.end_some(instance, over, indices, answers)
+    }
 }
