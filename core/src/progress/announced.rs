@@ -20,8 +20,8 @@ pub(super) struct Outbound {
     /// Set once the RTS has left.
     announced: bool,
     course: Course,
-    /// When the receive was there, or the transfer was chosen if that was later.
-    met: u64,
+    /// When the receive was there, or the transfer was chosen if that was later. `None`: not yet, or nobody has told the time since.
+    met: Option<u64>,
     /// Bytes that have travelled since.
     measured: usize,
     /// The engine's own copy of what was left when the user took the buffer back.
@@ -126,8 +126,7 @@ impl<M: Memory + Clone> Engine<M> {
             tag: key.tag(),
             announced: false,
             course,
-            // Right for an RTR; otherwise said when the receive is there.
-            met: self.now,
+            met: None,
             measured: total,
             owned: None,
         };
@@ -171,7 +170,7 @@ impl<M: Memory + Clone> Engine<M> {
         let (transfer, chosen) = self.peers[destination as usize].choice.choose(half.total());
         half.go_on_by(transfer);
         outbound.course = Course::Chosen(chosen);
-        (outbound.met, outbound.measured) = (self.now, rest);
+        (outbound.met, outbound.measured) = (Some(self.now), rest);
     }
 
     /// A message that travels by `transfer`.
@@ -225,8 +224,9 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
         let descriptor = outbound.half.home().of(&segment);
         let mut moved = outbound.half.start_send(&segment, descriptor)?;
-        if moved {
-            outbound.met = self.now;
+        if moved || outbound.half.uses_rtr() {
+            // A receive that had asked was there before, but the time was told last before something else, if ever.
+            outbound.met.get_or_insert(self.now);
         }
         moved |= outbound.half.handle_cookie(descriptor)?;
         moved |= self.push_chunks(number)?;
@@ -277,7 +277,7 @@ impl<M: Memory + Clone> Engine<M> {
             let measured = outcome.is_ok() && !outbound.half.goes_to_heap();
             let bytes = if measured { outbound.measured } else { 0 };
             let choice = &mut self.peers[outbound.half.peer() as usize].choice;
-            choice.ended(chosen, bytes, outbound.met, self.now);
+            choice.ended(chosen, bytes, outbound.met.unwrap_or(self.now), self.now);
         }
         if let Some(request) = outbound.request.and_then(|id| self.request_mut(id)) {
             *request = Request::Done(outcome);
