@@ -5,7 +5,6 @@ use core::mem;
 use rdma_mummy_sys as ibv;
 use strait_core::hca::{Completion, Connection, HcaError, WorkError};
 
-use super::end::State;
 use super::window::Request;
 use super::{BATCH, RECEIVE, Verbs, error, request};
 
@@ -36,27 +35,32 @@ impl Verbs {
     /// Finds out what a completion is of. `None` for one whose connection was closed.
     fn understand(&mut self, raw: &ibv::ibv_wc) -> Option<Completion> {
         let is_receive = raw.wr_id & RECEIVE != 0;
+        let has_succeeded = raw.status == ibv::ibv_wc_status::IBV_WC_SUCCESS;
         let (id, connection, sends) = if is_receive {
             let id = self.slots.give(raw.wr_id as u32)?;
             (id, *self.pairs.get(&raw.qp_num)?, false)
         } else {
-            let connection = Connection((raw.wr_id >> 32) as u32);
-            let Request { id, sends, .. } =
-                self.end(connection)?.window.complete(raw.wr_id as u32)?;
+            let (connection, number) = (Connection((raw.wr_id >> 32) as u32), raw.wr_id as u32);
+            let end = self.end(connection)?;
+            let Request { id, sends, signaled } = end.window.complete(number)?;
+            if has_succeeded {
+                end.go_on(number);
+                // What others wait for says so to this device alone.
+                signaled.then_some(())?;
+            }
             (id, connection, sends)
         };
-        let result = match raw.status {
-            ibv::ibv_wc_status::IBV_WC_SUCCESS => Ok(request::done(raw)?),
-            status => {
-                let hears = self.capabilities.acknowledged;
-                let end = self.end(connection)?;
-                end.readiness = State::Broken;
-                match error::failed(status, sends) {
-                    WorkError::Flushed if !hears => Err(end.flushed()),
-                    error => {
-                        end.failed = true;
-                        Err(error)
-                    }
+        let result = if has_succeeded {
+            Ok(request::done(raw)?)
+        } else {
+            let hears = self.capabilities.acknowledged;
+            let end = self.end(connection)?;
+            end.break_down();
+            match error::failed(raw.status, sends) {
+                WorkError::Flushed if !hears => Err(end.flushed()),
+                error => {
+                    end.failed = true;
+                    Err(error)
                 }
             }
         };

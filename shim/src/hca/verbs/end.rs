@@ -11,6 +11,7 @@ use super::OpenError;
 use super::address::{Door, Place};
 use super::device::{Device, Link};
 use super::error::checked;
+use super::held::{self, Held};
 use super::owned::Owned;
 use super::window::Window;
 
@@ -52,6 +53,8 @@ pub(super) struct End {
     pub(super) failed: bool,
     /// The word in which it is greeted: on iWARP alone.
     pub(super) greeting: Option<u32>,
+    /// What waits for reads: on iWARP alone.
+    pub(super) held: Option<Held>,
     /// How often it was looked for an answer.
     pub(super) looks: u32,
     first_packet: u32,
@@ -141,6 +144,7 @@ impl End {
             readiness: State::Open,
             failed: false,
             greeting: None,
+            held: None,
             looks: 0,
             first_packet: random & NUMBER,
         };
@@ -224,9 +228,26 @@ impl End {
         Ok(Readiness::Ready)
     }
 
+    /// Request `number` is done: the device may have what has waited for it.
+    pub(super) fn go_on(&mut self, number: u32) {
+        let pair = self.pair();
+        let Some(held) = &mut self.held else { return };
+        // SAFETY: the pair is live; what waits has its memory until it completes.
+        if held.completed(number, |raw| unsafe { held::send(pair, raw) }) != 0 {
+            self.readiness = State::Ended;
+        }
+    }
+
+    /// A request failed. What the device knows nothing of it will not complete.
+    pub(super) fn break_down(&mut self) {
+        let waits = self.held.as_ref().is_some_and(Held::is_waiting);
+        self.readiness = if waits { State::Ended } else { State::Broken };
+    }
+
     /// Stops the pair: what is posted completes as flushed.
     pub(super) fn stop(&mut self) {
         self.readiness = State::Broken;
+        self.held.iter_mut().for_each(Held::clear);
         let mut attributes = self.attributes(state::IBV_QPS_ERR);
         // A pair that cannot even fail is about to be destroyed.
         let _ = self.modify(&mut attributes, mask::IBV_QP_STATE);

@@ -152,7 +152,7 @@ impl Manager {
                 && let Err(error) = go_on(&event, end, limits)
             {
                 end.readiness = match end.readiness {
-                    State::Ready => State::Ended,
+                    State::Ready | State::Ended => State::Ended,
                     State::Accepted | State::Greeting if greetings.has_come(end.greeting) => {
                         State::Ended
                     }

@@ -18,6 +18,7 @@ mod end;
 mod error;
 mod events;
 mod greeting;
+mod held;
 mod manager;
 mod owned;
 mod request;
@@ -44,6 +45,7 @@ use address::{Door, EndName};
 use device::Device;
 use end::{End, Limits, Shared, State};
 use greeting::{Greetings, REPEATS};
+use held::Held;
 use owned::Owned;
 use request::{PIECES, Pieces};
 use window::{Request, Slots};
@@ -314,7 +316,10 @@ impl Hca for Verbs {
         let random = self.random.wrapping_add(index.wrapping_mul(0x9E37_79B9));
         // SAFETY: ends are dropped before what they are made of.
         let mut end = unsafe { End::new(&self.device, self.shared(), self.limits, peer, random)? };
-        end.greeting = self.greetings.as_mut().and_then(Greetings::take);
+        if let Some(greetings) = &mut self.greetings {
+            end.greeting = greetings.take();
+            end.held = Some(Held::new(self.limits.reads));
+        }
         let address = match self.door(&end, index) {
             Some(door) => door.pack(),
             None => end.place(&self.device, self.limits).pack(),
@@ -395,18 +400,21 @@ impl Hca for Verbs {
             return Err(PostError::Full);
         }
         let number = u64::from(connection.0) << 32 | u64::from(end.window.next());
-        let is_iwarp = self.device.manager.is_some();
-        if is_iwarp {
-            pieces.mend(&request.operation);
-        }
-        let mut raw = pieces.request(request, number, is_iwarp);
-        let mut rest = if is_iwarp { torn::halve(&mut raw) } else { None };
-        raw.next = rest.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        let mut refused = ptr::null_mut();
+        let mut raw = request::form(request, number);
+        let pair = end.pair();
         dma::payload_before_doorbell();
-        // SAFETY: the pair is live; the request and its pieces are read before the call returns, and the memory they mean is
-        // valid by the contract.
-        let code = unsafe { ibv::ibv_post_send(end.pair(), &raw mut raw, &raw mut refused) };
+        let code = match &mut end.held {
+            // SAFETY: the pair is live; the memory is valid by the contract.
+            None => unsafe {
+                pieces.lend_to(&mut raw);
+                held::send(pair, &mut raw)
+            },
+            // SAFETY: as above.
+            Some(held) => unsafe {
+                pieces.mend(&request.operation);
+                held.post(raw, pieces, |raw| held::send(pair, raw))
+            },
+        };
         if code != 0 {
             let error = error::refused(code);
             if error == PostError::Broken {

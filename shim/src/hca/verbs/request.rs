@@ -1,6 +1,8 @@
 //! Work requests in the library's form, and its completions in ours.
 
 use core::mem::{self, MaybeUninit};
+use core::ptr;
+use core::slice;
 
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::ibv_send_flags as flag;
@@ -69,54 +71,80 @@ impl Pieces {
         self.count = 2;
     }
 
-    /// `request` in the library's form, with `number` for its completion. It refers to `self`. On iWARP nothing overtakes a
-    /// read: the kernel's soft iWARP would report it as done before the read, and so the read as done.
-    pub(super) fn request(
-        &mut self,
-        request: &WorkRequest<'_>,
-        number: u64,
-        is_iwarp: bool,
-    ) -> ibv::ibv_send_wr {
-        // SAFETY: integers and pointers, for which zero is a value.
-        let mut raw: ibv::ibv_send_wr = unsafe { mem::zeroed() };
-        raw.wr_id = number;
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Makes them those of a request, which refers to `self` from now on.
+    pub(super) fn lend_to(&mut self, raw: &mut ibv::ibv_send_wr) {
         raw.sg_list = self.list.as_mut_ptr().cast();
         raw.num_sge = self.count as i32;
-        let overtakes = is_iwarp && !matches!(request.operation, Operation::Read { .. });
-        raw.send_flags = flags(&WorkRequest { fenced: request.fenced || overtakes, ..*request });
-        let plain = |to: Remote| ibv::rdma_t { remote_addr: to.address, rkey: to.key };
-        let atomic = |to: Remote, compare_add, swap| ibv::atomic_t {
-            remote_addr: to.address,
-            compare_add,
-            swap,
-            rkey: to.key,
-        };
-        raw.opcode = match request.operation {
-            Operation::Write { to, .. } => {
-                raw.wr.rdma = plain(to);
-                code::IBV_WR_RDMA_WRITE
-            }
-            Operation::WriteImmediate { to, immediate, .. } => {
-                raw.wr.rdma = plain(to);
-                raw.imm_data_invalidated_rkey_union.imm_data = immediate.to_be();
-                code::IBV_WR_RDMA_WRITE_WITH_IMM
-            }
-            Operation::Read { from, .. } => {
-                raw.wr.rdma = plain(from);
-                code::IBV_WR_RDMA_READ
-            }
-            Operation::Send { .. } => code::IBV_WR_SEND,
-            Operation::CompareAndSwap { target, expected, desired, .. } => {
-                raw.wr.atomic = atomic(target, expected, desired);
-                code::IBV_WR_ATOMIC_CMP_AND_SWP
-            }
-            Operation::FetchAndAdd { target, addend, .. } => {
-                raw.wr.atomic = atomic(target, addend, 0);
-                code::IBV_WR_ATOMIC_FETCH_AND_ADD
-            }
-        };
-        raw
     }
+
+    /// What they mean, one after the other.
+    ///
+    /// # Safety
+    ///
+    /// It can be read.
+    pub(super) unsafe fn copied(&self) -> Vec<u8> {
+        let mut data = Vec::new();
+        for element in &self.list[..self.count] {
+            // SAFETY: as many are written as are counted.
+            let ibv::ibv_sge { addr, length, .. } = unsafe { element.assume_init() };
+            let from = ptr::with_exposed_provenance(addr as usize);
+            // SAFETY: by the contract; a pointer of a piece is not null.
+            data.extend_from_slice(unsafe { slice::from_raw_parts(from, length as usize) });
+        }
+        data
+    }
+
+    /// Makes one of them, which means `data`.
+    pub(super) fn take_from(&mut self, data: &[u8]) {
+        let addr = data.as_ptr().expose_provenance() as u64;
+        self.list[0].write(ibv::ibv_sge { addr, length: data.len() as u32, lkey: 0 });
+        self.count = 1;
+    }
+}
+
+/// `request` in the library's form, with `number` for its completion, and no pieces yet.
+pub(super) fn form(request: &WorkRequest<'_>, number: u64) -> ibv::ibv_send_wr {
+    // SAFETY: integers and pointers, for which zero is a value.
+    let mut raw: ibv::ibv_send_wr = unsafe { mem::zeroed() };
+    raw.wr_id = number;
+    raw.send_flags = flags(request);
+    let plain = |to: Remote| ibv::rdma_t { remote_addr: to.address, rkey: to.key };
+    let atomic = |to: Remote, compare_add, swap| ibv::atomic_t {
+        remote_addr: to.address,
+        compare_add,
+        swap,
+        rkey: to.key,
+    };
+    raw.opcode = match request.operation {
+        Operation::Write { to, .. } => {
+            raw.wr.rdma = plain(to);
+            code::IBV_WR_RDMA_WRITE
+        }
+        Operation::WriteImmediate { to, immediate, .. } => {
+            raw.wr.rdma = plain(to);
+            raw.imm_data_invalidated_rkey_union.imm_data = immediate.to_be();
+            code::IBV_WR_RDMA_WRITE_WITH_IMM
+        }
+        Operation::Read { from, .. } => {
+            raw.wr.rdma = plain(from);
+            code::IBV_WR_RDMA_READ
+        }
+        Operation::Send { .. } => code::IBV_WR_SEND,
+        Operation::CompareAndSwap { target, expected, desired, .. } => {
+            raw.wr.atomic = atomic(target, expected, desired);
+            code::IBV_WR_ATOMIC_CMP_AND_SWP
+        }
+        Operation::FetchAndAdd { target, addend, .. } => {
+            raw.wr.atomic = atomic(target, addend, 0);
+            code::IBV_WR_ATOMIC_FETCH_AND_ADD
+        }
+    };
+    raw
 }
 
 /// One piece in the library's form.

@@ -155,7 +155,8 @@ fn checks<P: Party>() -> Vec<Check<P>> {
         messages::{messages_meet_receives, both_send_at_once, a_write_brings_a_number, a_late_receive_is_waited_for}
         atomics::{atomics_change_one_word, atomics_exclude_each_other}
         order::{a_word_is_never_seen_in_part, completions_come_in_order, a_flag_comes_after_its_data, the_last_word_comes_last,
-            a_message_comes_after_writes, a_read_sees_earlier_writes, a_fence_holds_writes_back, the_last_of_a_chain_speaks_for_all}
+            a_message_comes_after_writes, a_read_sees_earlier_writes, a_fence_holds_writes_back,
+            reads_with_writes_behind_cross, the_last_of_a_chain_speaks_for_all}
         limits::{a_full_queue_pushes_back, receives_are_limited, what_is_too_much_is_not_posted,
             what_is_not_there_is_refused}
         errors::{a_bad_remote_key_breaks, a_revoked_key_breaks, a_place_out_of_range_breaks,

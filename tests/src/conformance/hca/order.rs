@@ -235,6 +235,50 @@ pub(super) fn a_fence_holds_writes_back<P: Party>(side: &mut Side<'_, P>) -> App
     Ok(())
 }
 
+/// Both have a long read under way, and behind it what may not overtake it, at the same time: neither's requests keep the
+/// other's read from its answer. In odd turns only the last says that it is done.
+pub(super) fn reads_with_writes_behind_cross<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+    const TURNS: usize = 30;
+    const BYTES: usize = 200_000;
+    let link = side.connect();
+    let inline = side.capabilities().inline >= 8;
+    // What is read from here, what comes of it, and two words: one to write from, and one that is written.
+    let (buffer, far) = side.shared(2 * BYTES + 16);
+    let (word, incoming) = (2 * BYTES, 2 * BYTES + 8);
+    let theirs = 1 - side.rank() as usize;
+    for turn in 1..=TURNS {
+        buffer.put(0, &pattern(turn + side.rank() as usize, BYTES));
+        side.meet();
+        let (into, from) = ([buffer.piece(BYTES, BYTES)], [buffer.piece(word, 8)]);
+        let read = request(side.new_id(), Operation::Read { into: &into, from: far.at(0) });
+        let signaled = turn % 2 == 0;
+        side.post(link, &WorkRequest { signaled, ..read });
+        buffer.put(word, &(turn as u64).to_ne_bytes());
+        let write = Operation::Write { from: &from, to: far.at(incoming) };
+        let write = request(side.new_id(), write);
+        side.post(link, &WorkRequest { inline, fenced: true, ..write });
+        if inline {
+            buffer.put(word, &u64::MAX.to_ne_bytes());
+        }
+        if signaled {
+            assert_eq!(side.done(link, read.id), Done::Read);
+        }
+        assert_eq!(side.done(link, write.id), Done::Write);
+        assert!(buffer.get(BYTES, BYTES) == pattern(turn + theirs, BYTES), "turn {turn}");
+        loop {
+            match buffer.word_at_once(incoming) as usize {
+                word if word == turn => break,
+                word => assert_eq!(word, turn - 1, "what came in turn {turn}"),
+            }
+            side.look();
+        }
+        side.meet();
+    }
+    side.free(buffer);
+    side.close(link);
+    Ok(())
+}
+
 pub(super) fn the_last_of_a_chain_speaks_for_all<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     let depth = side.capabilities().depth.min(64) as usize;
     let link = side.connect();
