@@ -11,7 +11,7 @@ use super::OpenError;
 use super::address::{Door, Place};
 use super::device::{Device, Link};
 use super::error::checked;
-use super::held::{self, Held};
+use super::order::{self, Order};
 use super::owned::Owned;
 use super::window::Window;
 
@@ -53,8 +53,8 @@ pub(super) struct End {
     pub(super) failed: bool,
     /// The word in which it is greeted: on iWARP alone.
     pub(super) greeting: Option<u32>,
-    /// What waits for reads: on iWARP alone.
-    pub(super) held: Option<Held>,
+    /// On iWARP alone.
+    pub(super) order: Option<Order>,
     /// How often it was looked for an answer.
     pub(super) looks: u32,
     first_packet: u32,
@@ -144,7 +144,7 @@ impl End {
             readiness: State::Open,
             failed: false,
             greeting: None,
-            held: None,
+            order: None,
             looks: 0,
             first_packet: random & NUMBER,
         };
@@ -228,26 +228,25 @@ impl End {
         Ok(Readiness::Ready)
     }
 
-    /// Request `number` is done: the device may have what has waited for it.
-    pub(super) fn go_on(&mut self, number: u32) {
+    /// Something is done: the device may have what has waited for it.
+    pub(super) fn go_on(&mut self) {
         let pair = self.pair();
-        let Some(held) = &mut self.held else { return };
+        let Some(order) = &mut self.order else { return };
         // SAFETY: the pair is live; what waits has its memory until it completes.
-        if held.completed(number, |raw| unsafe { held::send(pair, raw) }) != 0 {
+        if order.go_on(|raw| unsafe { order::send(pair, raw) }) != 0 {
             self.readiness = State::Ended;
         }
     }
 
-    /// A request failed. What the device knows nothing of it will not complete.
+    /// A request failed. What the device will not bring up again is still to be completed.
     pub(super) fn break_down(&mut self) {
-        let waits = self.held.as_ref().is_some_and(Held::is_waiting);
-        self.readiness = if waits { State::Ended } else { State::Broken };
+        let is_left = self.order.as_ref().is_some_and(Order::keeps_any);
+        self.readiness = if is_left { State::Ended } else { State::Broken };
     }
 
     /// Stops the pair: what is posted completes as flushed.
     pub(super) fn stop(&mut self) {
         self.readiness = State::Broken;
-        self.held.iter_mut().for_each(Held::clear);
         let mut attributes = self.attributes(state::IBV_QPS_ERR);
         // A pair that cannot even fail is about to be destroyed.
         let _ = self.modify(&mut attributes, mask::IBV_QP_STATE);

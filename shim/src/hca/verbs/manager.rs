@@ -23,6 +23,7 @@ use super::address::{Door, EndName};
 use super::device::{Link, name_of};
 use super::end::{End, Limits, State};
 use super::greeting::Greetings;
+use super::order::Order;
 use super::owned::Owned;
 use super::{OpenError, Verbs};
 
@@ -213,6 +214,8 @@ impl Verbs {
             }
             self.take(usize::MAX)?;
             let Some(end) = &mut self.ends[index] else { continue };
+            end.readiness = State::Broken;
+            end.order.iter_mut().for_each(Order::clear);
             while let Some(request) = end.window.pop() {
                 if request.signaled {
                     let result = Err(end.flushed());

@@ -18,8 +18,8 @@ mod end;
 mod error;
 mod events;
 mod greeting;
-mod held;
 mod manager;
+mod order;
 mod owned;
 mod request;
 mod torn;
@@ -45,7 +45,7 @@ use address::{Door, EndName};
 use device::Device;
 use end::{End, Limits, Shared, State};
 use greeting::{Greetings, REPEATS};
-use held::Held;
+use order::Order;
 use owned::Owned;
 use request::{PIECES, Pieces};
 use window::{Request, Slots};
@@ -318,7 +318,7 @@ impl Hca for Verbs {
         let mut end = unsafe { End::new(&self.device, self.shared(), self.limits, peer, random)? };
         if let Some(greetings) = &mut self.greetings {
             end.greeting = greetings.take();
-            end.held = Some(Held::new(self.limits.reads));
+            end.order = Some(Order::new(self.limits.reads));
         }
         let address = match self.door(&end, index) {
             Some(door) => door.pack(),
@@ -403,16 +403,16 @@ impl Hca for Verbs {
         let mut raw = request::form(request, number);
         let pair = end.pair();
         dma::payload_before_doorbell();
-        let code = match &mut end.held {
+        let code = match &mut end.order {
             // SAFETY: the pair is live; the memory is valid by the contract.
             None => unsafe {
                 pieces.lend_to(&mut raw);
-                held::send(pair, &mut raw)
+                order::send(pair, &mut raw)
             },
             // SAFETY: as above.
-            Some(held) => unsafe {
+            Some(order) => unsafe {
                 pieces.mend(&request.operation);
-                held.post(raw, pieces, |raw| held::send(pair, raw))
+                order.post(raw, pieces, |raw| order::send(pair, raw))
             },
         };
         if code != 0 {

@@ -235,8 +235,8 @@ pub(super) fn a_fence_holds_writes_back<P: Party>(side: &mut Side<'_, P>) -> App
     Ok(())
 }
 
-/// Both have a long read under way, and behind it what may not overtake it, at the same time: neither's requests keep the
-/// other's read from its answer. In odd turns only the last says that it is done.
+/// Both have a long read under way and a write behind it, at the same time: neither's write keeps the other's read from its
+/// answer, whether it is fenced or not, nor is it reported first. In odd turns only the last says that it is done.
 pub(super) fn reads_with_writes_behind_cross<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const TURNS: usize = 30;
     const BYTES: usize = 200_000;
@@ -256,7 +256,7 @@ pub(super) fn reads_with_writes_behind_cross<P: Party>(side: &mut Side<'_, P>) -
         buffer.put(word, &(turn as u64).to_ne_bytes());
         let write = Operation::Write { from: &from, to: far.at(incoming) };
         let write = request(side.new_id(), write);
-        side.post(link, &WorkRequest { inline, fenced: true, ..write });
+        side.post(link, &WorkRequest { inline, fenced: turn % 4 < 2, ..write });
         if inline {
             buffer.put(word, &u64::MAX.to_ne_bytes());
         }

@@ -1,0 +1,362 @@
+//! The order of requests and of their completions on iWARP, to which this process sees in place of the driver.
+//!
+//! The kernel's soft iWARP reports a write or a message behind a read as done before the read, and so the read as done. Its fence, which
+//! would hold them back, is no help (`orq_fence`, in `siw_qp.c`, `siw_qp_tx.c` and `siw_qp_rx.c`):
+//!
+//! - What waits behind the fence has the one place from which anything is sent, the answers to the peer's reads included. Two ends
+//!   that each have a request behind a read wait for each other for ever.
+//! - When the socket has room again, what is in that place is sent, fence or not. The read's answer then finds nothing behind the
+//!   fence, and ends the connection.
+//!
+//! So nothing is fenced. What is done earlier than a read that was posted before it is reported when the read is. A request that is to wait for
+//! reads, and a read beyond those that the ends have agreed upon, which would go the driver's way of the fence, are handed over when they
+//! can begin at once: in a later call, which is why nothing else waits here.
+
+use core::ptr;
+use std::collections::VecDeque;
+
+use rdma_mummy_sys as ibv;
+use rdma_mummy_sys::ibv_send_flags as flag;
+use rdma_mummy_sys::ibv_wr_opcode as code;
+
+use super::request::Pieces;
+use super::torn;
+
+/// What one connection has under way, as far as its order matters.
+pub(super) struct Order {
+    /// Reads: the number of each, and how many the device has for it.
+    reads: VecDeque<(u32, usize)>,
+    /// Completions that came before that of an earlier read, or are about to be reported.
+    early: VecDeque<ibv::ibv_wc>,
+    /// Requests that the device knows nothing of.
+    waiting: VecDeque<Waiting>,
+    /// Reads that the device may have under way.
+    limit: usize,
+    /// Whether a request has failed. Nothing posted after it is done.
+    failed: bool,
+}
+
+/// A request that may not begin yet.
+struct Waiting {
+    raw: ibv::ibv_send_wr,
+    pieces: Pieces,
+    /// What was taken at once of one that goes inline.
+    data: Vec<u8>,
+}
+
+impl Order {
+    /// For a connection with so many reads at a time.
+    pub(super) fn new(limit: u8) -> Self {
+        Self {
+            reads: VecDeque::new(),
+            early: VecDeque::new(),
+            waiting: VecDeque::new(),
+            limit: limit.into(),
+            failed: false,
+        }
+    }
+
+    /// Whether something is kept here that the device will not bring up again.
+    pub(super) fn keeps_any(&self) -> bool {
+        !self.waiting.is_empty() || !self.early.is_empty()
+    }
+
+    /// Forgets everything: the connection is no more.
+    pub(super) fn clear(&mut self) {
+        self.reads.clear();
+        self.early.clear();
+        self.waiting.clear();
+    }
+
+    /// The device has reported this.
+    pub(super) fn reported(&mut self, completion: ibv::ibv_wc) {
+        let number = completion.wr_id as u32;
+        if self.reads.front().is_some_and(|(read, _)| *read == number) {
+            // All that has come early is behind it.
+            self.reads.pop_front();
+            self.early.push_front(completion);
+        } else {
+            self.early.push_back(completion);
+        }
+    }
+
+    /// The next completion that can be reported.
+    pub(super) fn next(&mut self) -> Option<ibv::ibv_wc> {
+        let number = self.early.front()?.wr_id as u32;
+        let is_before = |read: u32| number.wrapping_sub(read) < 1 << 31;
+        if self.reads.front().is_some_and(|(read, _)| is_before(*read)) {
+            return None;
+        }
+        let mut completion = self.early.pop_front()?;
+        if self.failed {
+            completion.status = ibv::ibv_wc_status::IBV_WC_WR_FLUSH_ERR;
+        }
+        self.failed = completion.status != ibv::ibv_wc_status::IBV_WC_SUCCESS;
+        Some(completion)
+    }
+
+    /// Hands a request to the device, or keeps it until it may begin. The library's code.
+    ///
+    /// # Safety
+    ///
+    /// The pieces of a request that goes inline can be read.
+    pub(super) unsafe fn post(
+        &mut self,
+        raw: ibv::ibv_send_wr,
+        pieces: Pieces,
+        hand: impl FnMut(&mut ibv::ibv_send_wr) -> i32,
+    ) -> i32 {
+        if self.waiting.is_empty() && self.may_begin(&raw, &pieces) {
+            return self.begin(raw, pieces, hand);
+        }
+        let mut data = Vec::new();
+        if raw.send_flags & flag::IBV_SEND_INLINE.0 != 0 {
+            // SAFETY: by the contract.
+            data = unsafe { pieces.copied() };
+        }
+        self.waiting.push_back(Waiting { raw, pieces, data });
+        0
+    }
+
+    /// Hands over what may begin now; after a failure nothing does. The library's code.
+    pub(super) fn go_on(&mut self, mut hand: impl FnMut(&mut ibv::ibv_send_wr) -> i32) -> i32 {
+        while let Some(Waiting { raw, pieces, .. }) = self.waiting.front()
+            && !self.failed
+            && self.may_begin(raw, pieces)
+        {
+            let Some(Waiting { raw, mut pieces, data }) = self.waiting.pop_front() else { break };
+            if !data.is_empty() {
+                pieces.take_from(&data);
+            }
+            let code = self.begin(raw, pieces, &mut hand);
+            if code != 0 {
+                return code;
+            }
+        }
+        0
+    }
+
+    fn may_begin(&self, raw: &ibv::ibv_send_wr, pieces: &Pieces) -> bool {
+        let under_way: usize = self.reads.iter().map(|(_, count)| count).sum();
+        let is_fenced = raw.send_flags & flag::IBV_SEND_FENCE.0 != 0;
+        let is_one_too_many = is_read(raw) && under_way + pieces.count() > self.limit;
+        under_way == 0 || !is_fenced && !is_one_too_many
+    }
+
+    fn begin(
+        &mut self,
+        mut raw: ibv::ibv_send_wr,
+        mut pieces: Pieces,
+        mut hand: impl FnMut(&mut ibv::ibv_send_wr) -> i32,
+    ) -> i32 {
+        raw.send_flags &= !flag::IBV_SEND_FENCE.0;
+        let reads = is_read(&raw);
+        if reads {
+            // Others are reported after it, so it has to say when it is done.
+            raw.send_flags |= flag::IBV_SEND_SIGNALED.0;
+        }
+        pieces.lend_to(&mut raw);
+        let mut rest = torn::halve(&mut raw);
+        raw.next = rest.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        let code = hand(&mut raw);
+        if code == 0 && reads {
+            self.reads.push_back((raw.wr_id as u32, pieces.count()));
+        }
+        code
+    }
+}
+
+fn is_read(raw: &ibv::ibv_send_wr) -> bool {
+    raw.opcode == code::IBV_WR_RDMA_READ
+}
+
+/// Hands a request to the device. The library's code.
+///
+/// # Safety
+///
+/// The pair is live; the memory that the pieces mean is valid as [`Hca::post`](strait_core::hca::Hca::post) wants it.
+pub(super) unsafe fn send(pair: *mut ibv::ibv_qp, raw: &mut ibv::ibv_send_wr) -> i32 {
+    let mut refused = ptr::null_mut();
+    // SAFETY: by the contract; the request and its list of pieces are read before the call returns.
+    unsafe { ibv::ibv_post_send(pair, raw, &raw mut refused) }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ptr::NonNull;
+
+    use rdma_mummy_sys::ibv_wc_status::Type as Status;
+    use rdma_mummy_sys::ibv_wc_status::{IBV_WC_SUCCESS as DONE, IBV_WC_WR_FLUSH_ERR as FLUSHED};
+    use strait_core::hca::{Atomics, Capabilities, Operation, Piece, Remote, WorkRequest};
+
+    use super::super::request;
+    use super::*;
+
+    const DEVICE: Capabilities = Capabilities {
+        inline: 64,
+        pieces: 4,
+        read_pieces: 1,
+        reads: 2,
+        depth: 64,
+        receives: 1,
+        message: 1 << 30,
+        atomics: Atomics::None,
+        immediate: false,
+        acknowledged: false,
+        ordered_bytes: false,
+    };
+
+    /// A connection with two reads at a time, and what its device has got: numbers, and the first byte of what went inline.
+    struct Wire {
+        order: Order,
+        got: Vec<(u32, Option<u8>)>,
+        next: u32,
+    }
+
+    impl Wire {
+        fn new() -> Self {
+            // The numbers wrap in the middle.
+            Self { order: Order::new(2), got: Vec::new(), next: u32::MAX - 1 }
+        }
+
+        fn post(&mut self, bytes: &mut [u8], reads: bool, inline: bool, fenced: bool) {
+            let base = NonNull::new(bytes.as_mut_ptr()).unwrap();
+            let piece = [Piece { base, length: bytes.len() as u32, key: 1 }];
+            let far = Remote { address: 0, key: 2 };
+            let operation = match reads {
+                true => Operation::Read { into: &piece, from: far },
+                false => Operation::Write { from: &piece, to: far },
+            };
+            let wanted = WorkRequest { id: 0, operation, signaled: false, inline, fenced };
+            let pieces = Pieces::new(&wanted, &DEVICE).unwrap();
+            let raw = request::form(&wanted, self.next.into());
+            self.next = self.next.wrapping_add(1);
+            let got = &mut self.got;
+            // SAFETY: the piece is of a slice.
+            assert_eq!(unsafe { self.order.post(raw, pieces, |raw| take(got, raw)) }, 0);
+        }
+
+        /// The device reports `number`. What can be reported on, and whether as a success.
+        fn reported(&mut self, number: u32, status: Status) -> Vec<(u32, bool)> {
+            // SAFETY: integers, for which zero is a value.
+            let mut completion: ibv::ibv_wc = unsafe { core::mem::zeroed() };
+            (completion.wr_id, completion.status) = (number.into(), status);
+            self.order.reported(completion);
+            let next = || self.order.next();
+            let all = core::iter::from_fn(next).map(|one| (one.wr_id as u32, one.status == DONE));
+            let all = all.collect();
+            let got = &mut self.got;
+            assert_eq!(self.order.go_on(|raw| take(got, raw)), 0);
+            all
+        }
+
+        fn numbers(&mut self) -> Vec<u32> {
+            self.got.drain(..).map(|(number, _)| number).collect()
+        }
+    }
+
+    fn take(got: &mut Vec<(u32, Option<u8>)>, raw: &mut ibv::ibv_send_wr) -> i32 {
+        assert_eq!(raw.send_flags & flag::IBV_SEND_FENCE.0, 0, "the device's fence is used");
+        assert!(!is_read(raw) || raw.send_flags & flag::IBV_SEND_SIGNALED.0 != 0, "a silent read");
+        let is_inline = raw.send_flags & flag::IBV_SEND_INLINE.0 != 0;
+        // SAFETY: one piece, of memory that the request has with it.
+        let first = is_inline
+            .then(|| unsafe { *ptr::with_exposed_provenance::<u8>((*raw.sg_list).addr as usize) });
+        got.push((raw.wr_id as u32, first));
+        0
+    }
+
+    #[test]
+    fn what_is_done_early_is_reported_after_the_reads_before_it() {
+        let (mut wire, mut bytes) = (Wire::new(), [0; 100]);
+        let first = wire.next;
+        let number = |at: u32| first.wrapping_add(at);
+        for reads in [false, true, false, true, false] {
+            wire.post(&mut bytes, reads, false, false);
+        }
+        assert_eq!(wire.numbers(), [0, 1, 2, 3, 4].map(number), "nothing waits");
+        assert_eq!(wire.reported(number(0), DONE), [(number(0), true)]);
+        assert_eq!(wire.reported(number(2), DONE), []);
+        assert_eq!(wire.reported(number(4), DONE), []);
+        assert!(wire.order.keeps_any());
+        assert_eq!(wire.reported(number(1), DONE), [(number(1), true), (number(2), true)]);
+        assert_eq!(wire.reported(number(3), DONE), [(number(3), true), (number(4), true)]);
+        assert!(!wire.order.keeps_any());
+    }
+
+    #[test]
+    fn nothing_is_done_after_a_failure() {
+        let (mut wire, mut bytes) = (Wire::new(), [0; 100]);
+        let first = wire.next;
+        let number = |at: u32| first.wrapping_add(at);
+        for reads in [true, false, true, false] {
+            wire.post(&mut bytes, reads, false, false);
+        }
+        wire.post(&mut bytes, false, false, true);
+        assert_eq!(wire.numbers(), [0, 1, 2, 3].map(number));
+        assert_eq!(wire.reported(number(1), DONE), []);
+        assert_eq!(wire.reported(number(0), FLUSHED), [(number(0), false), (number(1), false)]);
+        assert_eq!(wire.reported(number(2), FLUSHED), [(number(2), false)]);
+        assert_eq!(wire.reported(number(3), FLUSHED), [(number(3), false)]);
+        assert_eq!(wire.numbers(), [], "nor begun");
+        assert!(wire.order.keeps_any(), "what waits is still to be completed");
+    }
+
+    #[test]
+    fn a_read_too_many_waits_and_what_comes_behind_it() {
+        let (mut wire, mut bytes) = (Wire::new(), [0; 100]);
+        let first = wire.next;
+        let number = |at: u32| first.wrapping_add(at);
+        for reads in [true, true, true, false] {
+            wire.post(&mut bytes, reads, false, false);
+        }
+        assert_eq!(wire.numbers(), [0, 1].map(number));
+        assert_eq!(wire.reported(number(0), DONE), [(number(0), true)]);
+        assert_eq!(wire.numbers(), [2, 3].map(number));
+    }
+
+    #[test]
+    fn what_is_fenced_waits_for_all_reads() {
+        for reads in [true, false] {
+            let (mut wire, mut bytes) = (Wire::new(), [0; 100]);
+            let first = wire.next;
+            let number = |at: u32| first.wrapping_add(at);
+            wire.post(&mut bytes, true, false, false);
+            wire.post(&mut bytes, true, false, false);
+            wire.post(&mut bytes, reads, false, true);
+            wire.post(&mut bytes, false, false, false);
+            assert_eq!(wire.numbers(), [0, 1].map(number));
+            wire.reported(number(0), DONE);
+            assert_eq!(wire.numbers(), [], "one is under way");
+            wire.reported(number(1), DONE);
+            assert_eq!(wire.numbers(), [2, 3].map(number));
+        }
+    }
+
+    #[test]
+    fn what_waits_and_goes_inline_was_taken_at_once() {
+        let (mut wire, mut bytes) = (Wire::new(), [7; 8]);
+        let first = wire.next;
+        wire.post(&mut [0; 100], true, false, false);
+        wire.post(&mut bytes, false, true, true);
+        bytes.fill(8);
+        wire.got.clear();
+        wire.reported(first, DONE);
+        assert_eq!(wire.got, [(first.wrapping_add(1), Some(7))]);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_connection_that_is_gone() {
+        let (mut wire, mut bytes) = (Wire::new(), [0; 100]);
+        let first = wire.next;
+        wire.post(&mut bytes, true, false, false);
+        wire.post(&mut bytes, false, false, false);
+        wire.post(&mut bytes, false, false, true);
+        wire.reported(first.wrapping_add(1), DONE);
+        wire.order.clear();
+        assert!(!wire.order.keeps_any());
+        wire.got.clear();
+        assert_eq!(wire.reported(first, FLUSHED), [(first, false)]);
+        assert_eq!(wire.numbers(), []);
+    }
+}
