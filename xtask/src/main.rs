@@ -56,7 +56,14 @@ enum Command {
     /// Formatting, lints, documentation, and `tidy`.
     Check,
     /// The rules of this repository that no other tool knows.
-    Tidy,
+    Tidy {
+        /// Print figures of structure and words instead: circles of imports, names, `unsafe`, examples.
+        #[arg(long)]
+        report: bool,
+        /// Name each place behind the figures.
+        #[arg(long, requires = "report")]
+        places: bool,
+    },
     /// Every native test of the workspace, and the examples in its documentation.
     Unit,
     /// Programs under launchers that know nothing of Strait.
@@ -124,7 +131,8 @@ fn main() -> ExitCode {
         Command::Test => ladder::run(&shell),
         Command::Setup => setup::run(&shell),
         Command::Check => check::run(&shell),
-        Command::Tidy => tidy::run(&shell),
+        Command::Tidy { report: false, .. } => tidy::run(&shell),
+        Command::Tidy { places, .. } => tidy::report(&shell, places),
         Command::Unit => unit::run(&shell),
         Command::Launchers => launchers::run(&shell),
         Command::Mpi => mpi::run(&shell),

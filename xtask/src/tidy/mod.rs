@@ -5,6 +5,7 @@ mod facade;
 mod fences;
 mod order;
 mod papers;
+mod report;
 mod size;
 mod words;
 
@@ -53,6 +54,12 @@ const RULES: [Rule; 7] = [
     papers::findings,
     direction::findings,
 ];
+
+/// `cargo xtask tidy --report`.
+pub(crate) fn report(shell: &Shell, places: bool) -> Result<(), Stop> {
+    report::print(&Repository::read(shell)?, places);
+    Ok(())
+}
 
 /// `cargo xtask tidy`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {

@@ -1,0 +1,91 @@
+//! Circles of imports, between files and between folders.
+
+use std::collections::BTreeMap;
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+use toml::{Table, Value};
+
+use super::modules::Modules;
+use super::{Repository, Row, shipped};
+
+/// The most files that a circle may have.
+const FILES: usize = 4;
+
+pub(super) fn rows(repository: &Repository) -> Vec<Row> {
+    let modules = Modules::new(shipped(repository).collect(), &crates(repository));
+    let path = |at: usize| modules.files[at].path.clone();
+    let edges: Vec<(String, String)> = (0..modules.files.len())
+        .flat_map(|from| modules.taken_from(from).into_iter().map(move |to| (from, to)))
+        .map(|(from, to)| (path(from), path(to)))
+        .collect();
+    let large = circles(&edges).into_iter().filter(|circle| circle.len() > FILES);
+    let of_folders = edges.iter().map(|(from, to)| (folder(from), folder(to)));
+    let of_folders: Vec<_> = of_folders.filter(|(from, to)| from != to).collect();
+    vec![
+        row("circles of more than four files", large.collect()),
+        row("circles between folders", circles(&of_folders)),
+    ]
+}
+
+fn row(what: &'static str, circles: Vec<Vec<String>>) -> Row {
+    let places = circles.iter().map(|circle| format!("{}: {}", circle.len(), circle.join(", ")));
+    Row { what, count: circles.len(), places: places.collect() }
+}
+
+/// The strongly connected parts of more than one node, largest first.
+fn circles(edges: &[(String, String)]) -> Vec<Vec<String>> {
+    let mut graph = DiGraph::<&str, ()>::new();
+    let mut nodes = BTreeMap::new();
+    for (from, to) in edges {
+        let [from, to] =
+            [from, to].map(|name| *nodes.entry(name).or_insert_with(|| graph.add_node(name)));
+        graph.update_edge(from, to, ());
+    }
+    let names = |part: Vec<NodeIndex>| {
+        let mut names: Vec<String> = part.iter().map(|node| graph[*node].to_owned()).collect();
+        names.sort();
+        names
+    };
+    let parts = tarjan_scc(&graph).into_iter().filter(|part| part.len() > 1);
+    let mut circles: Vec<Vec<String>> = parts.map(names).collect();
+    circles.sort_by_key(|circle| (usize::MAX - circle.len(), circle.clone()));
+    circles
+}
+
+/// The folder directly below `src` that a file lies in, or the file itself if it lies in `src`.
+fn folder(file: &str) -> String {
+    let (before, inside) = file.split_once("src/").unwrap_or(("", file));
+    let first = inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs");
+    format!("{before}src/{first}")
+}
+
+/// The `src` folder of each library, and its name.
+fn crates(repository: &Repository) -> Vec<(String, String)> {
+    let name = |text: &str| {
+        let manifest: Table = text.parse().ok()?;
+        manifest.get("package")?.get("name").and_then(Value::as_str).map(str::to_owned)
+    };
+    let library = |(file, text): &(String, String)| {
+        Some((file.strip_suffix("Cargo.toml")?.to_owned() + "src", name(text)?))
+    };
+    repository.manifests.iter().filter_map(library).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circles_are_found_and_lines_are_not() {
+        let edge = |(from, to): (&str, &str)| (from.to_owned(), to.to_owned());
+        let edges = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("e", "f")].map(edge);
+        assert_eq!(circles(&edges), [["a", "b", "c"]]);
+    }
+
+    #[test]
+    fn a_file_of_src_and_its_folder_are_one_room() {
+        assert_eq!(folder("core/src/shm/copy/bulk.rs"), "core/src/shm");
+        assert_eq!(folder("shim/src/world.rs"), folder("shim/src/world/motor.rs"));
+    }
+}
