@@ -1,5 +1,6 @@
 //! Operations under way.
 
+use core::cell::RefCell;
 use core::ffi::c_int;
 
 use shim::{Part, Unscoped, World};
@@ -67,7 +68,10 @@ impl Instance {
             return Ok(operation.wait(world)?);
         }
         let mut served = Ok(());
-        let waited = world.wait_until(|| {
+        let waiting = RefCell::new(&mut *operation);
+        let what = || waiting.borrow().wait_of(world);
+        let waited = world.wait_until(what, || {
+            let operation = &mut **waiting.borrow_mut();
             if !operation.look(world) && served.is_ok() {
                 served = self.deliver();
             }

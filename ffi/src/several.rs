@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use shim::{Call, Wait};
+
 use crate::buffer::{answer, need};
 use crate::entry::{Called, enter};
 use crate::handle::{self, Handle, Kind};
@@ -105,10 +107,22 @@ impl List {
         self.over(instance).count() == self.open().count()
     }
 
+    /// What a wait for any of them waits for: none is over.
+    fn wait_of(&self, instance: &Instance) -> Wait {
+        let of = self.open().count() as u32;
+        let first = self.open().next().and_then(|(_, handle)| {
+            let mut requests = instance.requests();
+            Some(requests.get(handle).ok()?.wait_of(instance.world()))
+        });
+        let call = Call::WaitAny;
+        Wait { call, over: Some((0, of)), ..first.unwrap_or(Wait::new(call)) }
+    }
+
     /// Waits until one is over, and gives the place of the first.
     fn wait_for_any(&self, instance: &Instance) -> Called<usize> {
         let mut served = Ok(());
-        let found = instance.world().wait_until(|| {
+        let what = || self.wait_of(instance);
+        let found = instance.world().wait_until(what, || {
             let over = self.over(instance).next();
             if over.is_none() && served.is_ok() {
                 served = instance.deliver();

@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 use std::io::{IoSlice, IoSliceMut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::layout::{Call, Wait};
 use strait_core::matching::Pattern;
 use strait_core::progress::{
     Bypass, Cursor, Owner, Part, Received, SendMode, Sent, SentShort, Status, Want,
@@ -235,7 +236,8 @@ impl<'world> Endpoint<'world> {
     pub fn probe(&self, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
         self.world.await_from(source);
-        let found = self.world.wait_until(|| self.world.turn().iprobe(pattern).transpose())?;
+        let look = || self.world.turn().iprobe(pattern).transpose();
+        let found = self.world.wait_until(|| probe_of(pattern), look)?;
         Ok(found?)
     }
 
@@ -360,4 +362,10 @@ pub(crate) fn vectored(parts: &mut [IoSliceMut<'_>]) -> Vec<Part> {
 /// A writable buffer as the engine sees it.
 pub(crate) fn part_of_mut(bytes: &mut [u8]) -> Part {
     Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() }
+}
+
+/// What a probe waits for.
+pub(crate) const fn probe_of(pattern: Pattern) -> Wait {
+    let Pattern { context, source, tag } = pattern;
+    Wait { tag: Some(tag), context: Some(context), ..Wait::on(Call::Probe, source) }
 }

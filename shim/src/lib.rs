@@ -37,7 +37,7 @@ mod matched;
 mod memory;
 mod network;
 mod nodes;
-
+pub mod observe;
 mod patience;
 pub mod port;
 mod request;
@@ -57,6 +57,7 @@ pub use memory::SystemMemory;
 pub use network::NetworkError;
 pub use nodes::Nodes;
 pub use request::{Request, Scope, test_all, test_any, test_some, wait_all, wait_any, wait_some};
+pub use strait_core::layout::{Call, Wait};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::lock::{LockType, Mode as LockMode};
 pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};

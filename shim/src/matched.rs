@@ -3,9 +3,10 @@
 use std::io::IoSliceMut;
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::layout::{Call, Wait};
 use strait_core::progress::{Cursor, MessageId, Owner, Part, Received, Status};
 
-use crate::endpoint::{part_of_mut, vectored};
+use crate::endpoint::{part_of_mut, probe_of, vectored};
 use crate::{Endpoint, Error, Rank, Tag, Unscoped, World};
 
 /// A message that [`Endpoint::mprobe`] or [`Endpoint::improbe`] has taken out of matching: no other receive or probe finds it, so
@@ -156,7 +157,8 @@ impl<'world> Endpoint<'world> {
     pub fn match_one(&self, source: Rank, tag: Tag) -> Result<Matched, Error> {
         let (world, pattern) = (self.world(), self.pattern(source, tag));
         world.await_from(source);
-        let found = world.wait_until(|| world.turn().improbe(pattern).transpose())?;
+        let what = || probe_of(pattern);
+        let found = world.wait_until(what, || world.turn().improbe(pattern).transpose())?;
         let (id, status) = found?;
         Ok(Matched { id, status })
     }
@@ -245,6 +247,7 @@ impl World {
     /// Gives a matched message back to matching, as dropping a [`Message`] does.
     pub fn put_back(&self, message: &Matched) {
         // Where there is no memory for it now, there will be when others are received. And if no progress can be made, nothing more is.
-        let _ = self.wait_until(|| self.turn().motor().put_back(message.id).ok());
+        let what = || Wait::new(Call::Settle);
+        let _ = self.wait_until(what, || self.turn().motor().put_back(message.id).ok());
     }
 }

@@ -91,18 +91,58 @@ pub(crate) struct Patience {
     /// How often what is doubled with each nap was.
     naps: u32,
     until_glance: u32,
+    /// What `until_glance` was counted down from.
+    glance_after: u32,
+    /// Looks before the last glance.
+    turns: u64,
     checked: Option<Instant>,
 }
 
 impl Patience {
     pub(crate) const fn new(spin: Spin) -> Self {
-        Self { spin, looks: 0, naps: 0, until_glance: LOOKS_PER_GLANCE, checked: None }
+        let first = LOOKS_PER_GLANCE;
+        let (until_glance, glance_after) = (first, first);
+        Self { spin, looks: 0, naps: 0, until_glance, glance_after, turns: 0, checked: None }
     }
 
     /// Something moved: what is awaited may come soon.
     pub(crate) const fn reset(&mut self) {
         self.looks = 0;
         self.naps = 0;
+    }
+
+    /// [`Patience::reset`] in a loop that may go round for ever, each time because something moves. Says whether it is time to look
+    /// who still lives.
+    pub(crate) fn moved(&mut self) -> bool {
+        self.reset();
+        self.is_time_to_check()
+    }
+
+    /// Number of looks until the last time that [`Patience::pass`] or [`Patience::moved`] read the clock.
+    pub(crate) const fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// Has the next look read the clock.
+    const fn glance_next(&mut self) {
+        self.turns += (self.glance_after - self.until_glance) as u64;
+        (self.until_glance, self.glance_after) = (1, 1);
+    }
+
+    /// Counts one look, and reads the clock after many.
+    fn is_time_to_check(&mut self) -> bool {
+        self.until_glance -= 1;
+        if self.until_glance > 0 {
+            return false;
+        }
+        self.turns += u64::from(self.glance_after);
+        (self.until_glance, self.glance_after) = (LOOKS_PER_GLANCE, LOOKS_PER_GLANCE);
+        let now = Instant::now();
+        let is_time = self.checked.is_none_or(|last| now.duration_since(last) >= LIVENESS_EVERY);
+        if is_time {
+            self.checked = Some(now);
+        }
+        is_time
     }
 
     /// How long to sleep while nobody rings for all that may come: longer each time, so that a rank that waits for long is not
@@ -115,25 +155,19 @@ impl Patience {
 
     /// A sleep has ended and nothing had come: see on the clock whether it is time to look who still lives.
     pub(crate) const fn glance(&mut self) {
-        self.until_glance = 1;
+        self.glance_next();
     }
 
     /// Not all is known yet of one who is gone: look again.
     pub(crate) const fn wonder(&mut self) {
-        self.until_glance = 1;
+        self.glance_next();
         self.checked = None;
     }
 
     /// Passes a moment, or says how to.
     pub(crate) fn pass(&mut self) -> Pass {
-        self.until_glance -= 1;
-        if self.until_glance == 0 {
-            self.until_glance = LOOKS_PER_GLANCE;
-            let now = Instant::now();
-            if self.checked.is_none_or(|last| now.duration_since(last) >= LIVENESS_EVERY) {
-                self.checked = Some(now);
-                return Pass::LookForTheGone;
-            }
+        if self.is_time_to_check() {
+            return Pass::LookForTheGone;
         }
         if self.looks < self.spin.looks {
             spin_hint();

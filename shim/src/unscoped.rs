@@ -1,5 +1,6 @@
 //! Operations that belong to no scope: what scopes, and interfaces of languages that know no borrows, are made of.
 
+use strait_core::layout::{Call, Wait};
 use strait_core::progress::{
     Bypass, Cursor, Fault, Outcome, Owner, Part, Received, RequestId, SendMode, Sent, Status, Want,
 };
@@ -27,6 +28,17 @@ enum State {
     Done(Outcome),
     /// A window's lane broke, although nobody is known to be gone.
     Broken(WindowError),
+}
+
+impl State {
+    /// What an operation waits for.
+    fn wait_of(self, world: &World) -> Wait {
+        match self {
+            Self::Pending(id) | Self::Moving(id) => world.turn().wait_of(id),
+            Self::Transferring(_) => Wait::new(Call::WindowFlush),
+            Self::Done(_) | Self::Broken(_) => Wait::new(Call::Request),
+        }
+    }
 }
 
 impl Unscoped {
@@ -101,12 +113,20 @@ impl Unscoped {
     ///
     /// MPI-4.1 §3.7.3, `MPI_WAIT`.
     pub fn wait(&mut self, world: &World) -> Result<Status, Error> {
-        if let Err(error) = world.wait_until(|| self.look(world).then_some(())) {
+        let state = self.state;
+        let what = || state.wait_of(world);
+        if let Err(error) = world.wait_until(what, || self.look(world).then_some(())) {
             // No progress can be made, and what ends the claim on the buffer ends the operation.
             self.settle(world);
             return Err(error);
         }
         Ok(self.status()?.ok_or(Fault::Cancelled)?)
+    }
+
+    /// What the operation waits for.
+    #[must_use]
+    pub fn wait_of(&self, world: &World) -> Wait {
+        self.state.wait_of(world)
     }
 
     /// Cancels a receive that no message has matched: see [`crate::Request::cancel`]. Says whether it did.

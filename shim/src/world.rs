@@ -5,7 +5,7 @@ use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use strait_core::layout::{Config, Life, Plan, Segment};
+use strait_core::layout::{Call, Config, Life, Plan, Segment, Wait};
 use strait_core::matching::Pattern;
 use strait_core::progress::{
     Cursor, Engine, MessageId, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
@@ -314,7 +314,8 @@ impl World {
         if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
         }
-        let flushed = self.wait_until(|| self.turn().is_flushed().then_some(()));
+        let what = || Wait::new(Call::Finalize);
+        let flushed = self.wait_until(what, || self.turn().is_flushed().then_some(()));
         let told_far = self.leave_network();
         for (_, mut meeting) in self.meetings.take() {
             meeting.leave(self);

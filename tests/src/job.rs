@@ -2,7 +2,7 @@
 //!
 //! The `#[test]` function runs twice over: once in the test runner, where [`Ranks::run`] launches the job and judges
 //! its end, and once in every rank, where it runs the body and ends the process. A job that hangs is killed and shown
-//! with what each rank last said; a job that ends leaves no process and nothing in `/dev/shm`.
+//! with what each rank waits for and last said; a job that ends leaves no process and nothing in `/dev/shm`.
 //!
 //! Works under libtest and nextest, whose way to run one test (`--exact NAME`) is the same.
 
@@ -17,6 +17,7 @@ use std::{env, fs, io, panic, thread};
 use rustix::process::{Pid, Signal};
 use strait::World;
 use strait::boot::{Config, Launch, RankExit};
+use strait::observe;
 #[cfg(debug_assertions)]
 use strait_core::sync::{Step, is_stopped, stop_at};
 use tempfile::TempDir;
@@ -133,24 +134,32 @@ impl Ranks {
         job.forward_signals(numbers.into());
         let (done, watch) = mpsc::channel::<()>();
         let limit = self.limit;
+        let pids: Vec<_> =
+            (0..self.config.ranks).filter_map(|rank| Some((rank, job.pid(rank)?))).collect();
+        // What the ranks waited for, if the job took too long.
         let watchdog = thread::spawn(move || {
-            let overdue = watch.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
-            if overdue {
-                let kill = [Signal::KILL.as_raw() as u8];
-                io::Write::write_all(&mut writer, &kill).expect("the job takes signals");
+            if watch.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout) {
+                return None;
             }
-            overdue
+            let seen = observe::ranks(&pids);
+            let kill = [Signal::KILL.as_raw() as u8];
+            io::Write::write_all(&mut writer, &kill).expect("the job takes signals");
+            Some(seen.iter().map(|rank| format!("{rank}\n")).collect::<String>())
         });
         let outcome = job.wait().expect("the job is followed to its end");
         drop((job, done));
-        let overdue = watchdog.join().expect("the watchdog does not panic");
+        let hung = watchdog.join().expect("the watchdog does not panic");
         let ended = Ended::read(directory.path(), outcome.exits());
         let finished = |rank: u32| directory.path().join(format!("done.{rank}")).exists();
         let as_expected = ended.exits.iter().all(|exit| match self.deaths.contains(&exit.rank) {
             true => exit.status.signal() == Some(Signal::KILL.as_raw()),
             false => exit.status.success() && finished(exit.rank),
         });
-        assert!(as_expected && !overdue, "{}{}", self.verdict(overdue, outcome.to_string()), ended);
+        assert!(
+            as_expected && hung.is_none(),
+            "{}{ended}",
+            self.verdict(hung, outcome.to_string())
+        );
         ended.assert_nothing_is_left();
         ended
     }
@@ -170,12 +179,12 @@ impl Ranks {
         launch
     }
 
-    fn verdict(&self, overdue: bool, outcome: String) -> String {
-        let hung = match overdue {
-            true => format!("; the job took more than {} s and was killed", self.limit.as_secs()),
-            false => String::new(),
-        };
-        format!("{}: {outcome}{hung}; expected to be killed: {:?}\n", self.name, self.deaths)
+    fn verdict(&self, hung: Option<String>, outcome: String) -> String {
+        let (limit, deaths) = (self.limit.as_secs(), &self.deaths);
+        let late =
+            hung.as_ref().map(|_| format!("; the job took more than {limit} s and was killed"));
+        let (late, seen) = (late.unwrap_or_default(), hung.unwrap_or_default());
+        format!("{}: {outcome}{late}; expected to be killed: {deaths:?}\n{seen}", self.name)
     }
 }
 

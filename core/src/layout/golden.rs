@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::layout::{
         BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, Header, LAYOUT_VERSION, Liveness, Plan,
-        RankBlock,
+        RankBlock, WaitRecord,
     };
     use crate::lmt::{Rtr, RtrAck, SendCookie};
     use crate::rma::Block;
@@ -87,6 +87,7 @@ mod tests {
         structure::<RecvQueue>(&mut text);
         structure::<FreeQueue>(&mut text);
         structure::<Liveness>(&mut text);
+        structure::<WaitRecord>(&mut text);
         structure::<BarrierSlot>(&mut text);
         structure::<Flow>(&mut text);
         structure::<Descriptor>(&mut text);

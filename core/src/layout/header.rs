@@ -11,7 +11,7 @@ use super::{Config, Plan, PlanError, golden};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
 
 /// Version of everything that lies in the segment. Processes with different versions refuse each other.
-pub const LAYOUT_VERSION: u32 = 8;
+pub const LAYOUT_VERSION: u32 = 9;
 
 /// The header, written once by whoever makes the segment and only read afterwards.
 ///
@@ -86,6 +86,16 @@ impl Header {
             parcels: config.parcels,
             heap_bytes: config.heap_bytes,
         }
+    }
+
+    /// The nonce that a segment's first bytes hold; `None` when they are not those of a segment of this version.
+    #[must_use]
+    pub fn nonce_of(start: &[u8; size_of::<Self>()]) -> Option<u64> {
+        let eight = |at| start[at..].first_chunk().copied().map(u64::from_ne_bytes);
+        let version = LAYOUT_VERSION.to_ne_bytes();
+        let is_ours = eight(0) == Some(MAGIC)
+            && start[offset_of!(Self, layout_version)..].starts_with(&version);
+        eight(offset_of!(Self, nonce)).filter(|_| is_ours)
     }
 
     /// Checks a header that somebody else wrote and gives the plan it stands for.

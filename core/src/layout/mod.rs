@@ -12,12 +12,14 @@ mod index;
 mod plan;
 mod rank_block;
 mod segment;
+mod waiting;
 
 pub use header::{AttachError, Header, LAYOUT_VERSION, MAGIC};
 pub use index::{CellIndex, Corrupt};
 pub use plan::{BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, HUGE_PAGE, Plan, PlanError};
 pub use rank_block::{Life, Liveness, RankBlock};
 pub use segment::Segment;
+pub use waiting::{Call, Unreadable, Wait, WaitRecord, Waited};
 
 /// Granularity in which segment memory is backed on demand, bytes.
 pub const PAGE: usize = 4096;

@@ -1,6 +1,6 @@
 //! What one rank owns in the segment besides its cells.
 
-use super::golden;
+use super::{WaitRecord, golden};
 use crate::shm::{Doorbell, FreeQueue, Hand, RecvQueue, Seats};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
@@ -13,6 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 /// |    128 |   64 | `free_queue` | whoever returns a cell, owner        |
 /// |    192 |   64 | `liveness`   | owner, launcher                      |
 /// |    256 |   64 | `doorbell`   | owner, whoever wakes it              |
+/// |    320 |   64 | `waiting`    | owner                                |
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RankBlock {
@@ -24,9 +25,11 @@ pub struct RankBlock {
     pub liveness: CacheLine<Liveness>,
     /// Rung when there is something for the sleeping owner to look at.
     pub doorbell: CacheLine<Doorbell>,
+    /// What the owner waits for.
+    pub waiting: CacheLine<WaitRecord>,
 }
 
-golden::structure!(RankBlock { recv_queue, free_queue, liveness, doorbell });
+golden::structure!(RankBlock { recv_queue, free_queue, liveness, doorbell, waiting });
 
 #[cfg(not(strait_loom))]
 const _: () = {
@@ -35,10 +38,11 @@ const _: () = {
 
     use crate::sync::CACHE_LINE;
 
-    const_assert_eq!(size_of::<RankBlock>(), 5 * CACHE_LINE);
+    const_assert_eq!(size_of::<RankBlock>(), 6 * CACHE_LINE);
     const_assert_eq!(offset_of!(RankBlock, free_queue), 128);
     const_assert_eq!(offset_of!(RankBlock, liveness), 192);
     const_assert_eq!(offset_of!(RankBlock, doorbell), 256);
+    const_assert_eq!(offset_of!(RankBlock, waiting), 320);
 };
 
 /// Who a rank is to the operating system, whether it still lives, and what it was about when it died.

@@ -16,7 +16,7 @@ pub(super) struct Outbound {
     pub(super) half: Sender,
     /// `None` when the message goes on by itself.
     pub(super) request: Option<u32>,
-    tag: u32,
+    pub(super) tag: u32,
     /// Set once the RTS has left.
     announced: bool,
     course: Course,

@@ -14,8 +14,8 @@ use crate::wire::{Kind, Offer};
 /// A receive whose message was offered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
-    source: u32,
-    offer: Offer,
+    pub(super) source: u32,
+    pub(super) offer: Offer,
     buffer: Cursor,
     /// `None` when the receive was dropped: the message is called for all the same, so that its sender is done with it.
     pub(super) request: Option<u32>,

@@ -38,6 +38,7 @@ mod sign;
 mod speculation;
 mod told;
 mod transfer;
+mod waiting;
 
 pub use bypass::{Bypass, Want};
 pub use cursor::{Cursor, Part};

@@ -207,7 +207,8 @@ impl Place {
     fn wait(&mut self, team: &Team<'_>) -> Result<(), Error> {
         // SAFETY: as above.
         let slot = unsafe { self.slot.as_ref() };
-        let outcome = team.world.wait_until(|| {
+        let what = || team.barrier_wait();
+        let outcome = team.world.wait_until(what, || {
             // In this order: what a member did comes before its end.
             let loss = team.loss();
             if self.barrier.is_over(slot) { Some(Ok(())) } else { loss.map(Err) }

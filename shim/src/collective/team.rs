@@ -1,6 +1,7 @@
 //! The members of a group as one of them sees them, and what they say to each other.
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::layout::{Call, Wait};
 use strait_core::matching::{Pattern, TAG_MAX};
 use strait_core::progress::{
     Bypass, Cursor, Fault, Gone, Owner, Received, RequestId, SendMode, Sent, Want,
@@ -100,6 +101,11 @@ impl<'a> Team<'a> {
         (0..self.count())
             .filter(move |place| *place != self.place)
             .map(move |p| self.members.rank(p))
+    }
+
+    /// What a member waits for in a barrier in the segment.
+    pub(super) const fn barrier_wait(&self) -> Wait {
+        Wait { context: Some(self.context), ..Wait::new(Call::Barrier) }
     }
 
     /// True when all members are on one node, and so can meet in its segment.
@@ -239,7 +245,11 @@ impl<'a> Team<'a> {
 
     /// Waits for an operation, and ends its claim on its buffer whatever happens. The bytes that were moved.
     fn finish(&self, id: RequestId) -> Result<usize, Error> {
-        let waited = self.world.wait_until(|| {
+        let what = || {
+            let wait = self.world.turn().wait_of(id);
+            Wait { call: Call::Collective, context: Some(self.context), ..wait }
+        };
+        let waited = self.world.wait_until(what, || {
             let loss = self.loss();
             self.world.turn().test(id).or_else(|| loss.map(Err))
         });

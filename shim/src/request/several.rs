@@ -1,6 +1,9 @@
 //! Several requests at a time. Those that are inactive are left out.
 
+use core::cell::RefCell;
 use core::task::Poll;
+
+use strait_core::layout::{Call, Wait};
 
 use super::Request;
 use crate::{Error, World};
@@ -34,7 +37,9 @@ pub fn wait_all(requests: &mut [Request<'_>]) -> Result<(), Error> {
 /// MPI-4.1 §3.7.5, `MPI_WAITANY`.
 pub fn wait_any(requests: &mut [Request<'_>]) -> Result<Option<usize>, Error> {
     let Some(world) = world_of(requests) else { return Ok(None) };
-    world.wait_until(|| tell_first(requests)).map(Some)
+    let requests = RefCell::new(requests);
+    let what = || wait_of(Call::WaitAny, &requests.borrow());
+    world.wait_until(what, || tell_first(*requests.borrow_mut())).map(Some)
 }
 
 /// Waits until at least one of `requests` is over and gives the places of all that are; none when none is active. Ask those
@@ -49,7 +54,9 @@ pub fn wait_any(requests: &mut [Request<'_>]) -> Result<Option<usize>, Error> {
 /// MPI-4.1 §3.7.5, `MPI_WAITSOME`.
 pub fn wait_some(requests: &mut [Request<'_>]) -> Result<Vec<usize>, Error> {
     let Some(world) = world_of(requests) else { return Ok(Vec::new()) };
-    world.wait_until(|| tell_all(requests))
+    let requests = RefCell::new(requests);
+    let what = || wait_of(Call::WaitSome, &requests.borrow());
+    world.wait_until(what, || tell_all(*requests.borrow_mut()))
 }
 
 /// Whether all of `requests` are over, as [`wait_all`] leaves them; makes progress otherwise, and then none becomes inactive.
@@ -132,6 +139,15 @@ fn active<'a, 'r>(
 /// Whose progress the active ones need; `None` when there are none.
 fn world_of<'r>(requests: &[Request<'r>]) -> Option<&'r World> {
     requests.iter().find(|request| !request.told).map(|request| request.world)
+}
+
+/// What a wait for several waits for: how many of the active ones are over, and the first that is not.
+fn wait_of(call: Call, requests: &[Request<'_>]) -> Wait {
+    let of = requests.iter().filter(|request| !request.told).count() as u32;
+    let mut open = requests.iter().filter(|request| !request.operation.is_over());
+    let first = open.next().map_or(Wait::new(call), |one| one.operation.wait_of(one.world));
+    let left = open.count() as u32 + 1;
+    Wait { call, over: Some((of.saturating_sub(left), of)), ..first }
 }
 
 /// Leaves the first that is over inactive.

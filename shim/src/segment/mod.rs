@@ -19,11 +19,13 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
-use strait_core::layout::{Config, HUGE_PAGE, Plan, Segment};
+use strait_core::layout::{Config, HUGE_PAGE, Header, Plan, Segment};
 
 use crate::nodes::Nodes;
 
@@ -113,6 +115,18 @@ impl SegmentMap {
         let segment = unsafe { Segment::attach(mapping.base, length, nonce, rank) }?;
         mapping.dump(segment.plan().heaps()..length, false);
         Ok(Self { file, segment, mapping })
+    }
+
+    /// The segment in which `process` is `rank`, for an observer. `None`: it has none open, or the kernel does not let us see.
+    pub(crate) fn of_process(process: u32, rank: u32) -> Option<Self> {
+        memfds_of(process).find_map(|(_, path)| {
+            let file = File::options().read(true).write(true).open(path).ok()?;
+            let mut start = [0; size_of::<Header>()];
+            file.read_exact_at(&mut start, 0).ok()?;
+            let map = Self::attach(file.into(), Header::nonce_of(&start)?, rank).ok()?;
+            let is_ours = map.segment().rank_block(rank).liveness.process().0 == process;
+            is_ours.then_some(map)
+        })
     }
 
     /// The view of the segment. It must not be used after `self` is dropped.
@@ -261,13 +275,20 @@ pub(crate) fn open_memfd_of<T>(
     process: u32,
     reads: impl Fn(&str) -> Option<T>,
 ) -> Option<(T, OwnedFd)> {
-    let files = fs::read_dir(format!("/proc/{process}/fd")).ok()?;
-    files.flatten().find_map(|entry| {
+    memfds_of(process).find_map(|(name, path)| {
+        let said = reads(&name)?;
+        let file = File::options().read(true).write(true).open(path).ok()?;
+        Some((said, file.into()))
+    })
+}
+
+/// Name and path of each anonymous file that `process` has open, as far as the kernel lets us see.
+fn memfds_of(process: u32) -> impl Iterator<Item = (String, PathBuf)> {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    files.filter_map(|entry| {
         let target = fs::read_link(entry.path()).ok()?;
         let name = target.to_str()?.strip_prefix("/memfd:")?;
-        let said = reads(name.strip_suffix(" (deleted)").unwrap_or(name))?;
-        let file = File::options().read(true).write(true).open(entry.path()).ok()?;
-        Some((said, file.into()))
+        Some((name.strip_suffix(" (deleted)").unwrap_or(name).to_owned(), entry.path()))
     })
 }
 

@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 
 use strait_core::hca::{Access, Address, HcaError, Region};
 use strait_core::layout::Corrupt;
+use strait_core::layout::{Call, Wait};
 use strait_core::progress::{Channel, Part as Buffer};
 use strait_core::reduce::Op;
 use strait_core::rma::{Block, ErrandMemory, LENT, STRIPE, Station, Stripes, Trays};
@@ -181,18 +182,23 @@ impl Beyond {
     /// none.
     pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
         for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
-            let connected = world.wait_until(|| {
-                let connected = world.with_network(|it| it.connect_lane(lane, address))?;
-                if connected == Ok(false) && world.turn().gone(*rank).is_some() {
-                    world.with_network(|network| network.break_lane(lane));
-                    return Some(Ok(()));
-                }
-                match connected {
-                    Ok(connected) => connected.then_some(Ok(())),
-                    Err(error) if error.sign().is_some() || *rank == world.rank() => Some(Ok(())),
-                    Err(error) => Some(Err(WindowError::Device { rank: *rank, error })),
-                }
-            });
+            let connected = world.wait_until(
+                || Wait::on(Call::Connect, *rank),
+                || {
+                    let connected = world.with_network(|it| it.connect_lane(lane, address))?;
+                    if connected == Ok(false) && world.turn().gone(*rank).is_some() {
+                        world.with_network(|network| network.break_lane(lane));
+                        return Some(Ok(()));
+                    }
+                    match connected {
+                        Ok(connected) => connected.then_some(Ok(())),
+                        Err(error) if error.sign().is_some() || *rank == world.rank() => {
+                            Some(Ok(()))
+                        }
+                        Err(error) => Some(Err(WindowError::Device { rank: *rank, error })),
+                    }
+                },
+            );
             connected??;
         }
         Ok(())

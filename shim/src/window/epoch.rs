@@ -2,6 +2,7 @@
 
 use core::ops::BitOr;
 
+use strait_core::layout::{Call, Wait};
 use strait_core::progress::Fault;
 use strait_core::rma::{Block, Pair, Record};
 use strait_core::sync::{Step, finish_look, reached};
@@ -270,7 +271,8 @@ impl Window<'_> {
             }
             finish_look();
         }
-        let waited = self.world.wait_until(|| match self.look_for_completions() {
+        let what = || self.exposure_wait();
+        let waited = self.world.wait_until(what, || match self.look_for_completions() {
             Ok(false) => self.loss_of_origin().map(|fault| Err(fault.into())),
             Ok(true) => Some(Ok(())),
             Err(error) => Some(Err(error.into())),
@@ -319,6 +321,13 @@ impl Window<'_> {
         Ok(true)
     }
 
+    /// What the end of the exposure epoch waits for: an origin that has not completed.
+    fn exposure_wait(&self) -> Wait {
+        let Epochs { exposure, .. } = &*self.epochs.borrow();
+        let rank = |place: &u32| self.parts[*place as usize].rank;
+        Wait { peer: exposure.places.last().map(rank), ..Wait::new(Call::WindowWait) }
+    }
+
     /// Why an origin of the exposure epoch will not complete any more, if so.
     fn loss_of_origin(&self) -> Option<Fault> {
         let Epochs { pairs, exposure, .. } = &*self.epochs.borrow();
@@ -353,7 +362,8 @@ impl Window<'_> {
             finish_look();
         }
         if !posted {
-            self.world.wait_until(|| {
+            let what = || Wait::on(Call::WindowStart, self.parts[target as usize].rank);
+            self.world.wait_until(what, || {
                 let loss = self.loss_of(target);
                 if pair.is_posted(posts) { Some(Ok(())) } else { loss.map(Err) }
             })??;

@@ -1,6 +1,7 @@
 //! Accumulates that the target's handler carries out, as their origin sees them (`[OneSided04]` §3.3.2): the operands go there once,
 //! and nothing comes back but word that it is done.
 
+use strait_core::layout::{Call, Wait};
 use strait_core::rma::{Deed, Errand};
 use strait_core::sync::{Step, reached};
 
@@ -103,11 +104,14 @@ impl Window<'_> {
         if is_enough() {
             return Ok(());
         }
-        let waited = self.world.wait_until(|| {
-            // In this order: what the target did comes before its end.
-            let lost = self.loss_of_handler(far);
-            if is_enough() { Some(Ok(())) } else { lost.map(Err) }
-        });
+        let waited = self.world.wait_until(
+            || Wait::on(Call::WindowFlush, far.rank),
+            || {
+                // In this order: what the target did comes before its end.
+                let lost = self.loss_of_handler(far);
+                if is_enough() { Some(Ok(())) } else { lost.map(Err) }
+            },
+        );
         waited.and_then(|waited| waited)
     }
 

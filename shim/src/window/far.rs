@@ -8,6 +8,7 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 
 use strait_core::hca::{Access, Region, Remote};
+use strait_core::layout::{Call, Wait};
 use strait_core::progress::{Channel, Fault, Part as Buffer, Way};
 use strait_core::rma::{Lane, LaneError, Moving, SLOT, SLOTS};
 
@@ -41,16 +42,19 @@ impl Window<'_> {
         far: &Far,
         mut what: impl FnMut(&mut Lane, &mut JobDevice) -> Result<Option<R>, LaneError>,
     ) -> Result<R, Error> {
-        let asked = self.world.wait_until(|| {
-            let asked = self.world.with_network(|network| {
-                network.poll();
-                network.on_lane(far.lane, &mut what)
-            });
-            let Some(asked) = asked else {
-                return Some(Err(WindowError::OtherNode { rank: far.rank }.into()));
-            };
-            asked.map_err(|error| failed(self.world, far.rank, error)).transpose()
-        });
+        let asked = self.world.wait_until(
+            || Wait::on(Call::WindowFlush, far.rank),
+            || {
+                let asked = self.world.with_network(|network| {
+                    network.poll();
+                    network.on_lane(far.lane, &mut what)
+                });
+                let Some(asked) = asked else {
+                    return Some(Err(WindowError::OtherNode { rank: far.rank }.into()));
+                };
+                asked.map_err(|error| failed(self.world, far.rank, error)).transpose()
+            },
+        );
         asked.and_then(|asked| asked)
     }
 

@@ -1,6 +1,7 @@
 //! A world whose job spans nodes.
 
 use strait_core::layout::Segment;
+use strait_core::layout::{Call, Wait};
 use strait_core::progress::{Gone, ProgressError};
 use strait_core::ring::{Config, Design};
 
@@ -163,8 +164,9 @@ impl World {
             // Those end here.
             self.progress()?;
             self.turn().leave_network();
-            self.wait_until(|| self.turn().is_flushed().then_some(()))?;
-            self.wait_until(|| self.network_is_drained().then_some(()))?;
+            let what = || Wait::new(Call::Finalize);
+            self.wait_until(what, || self.turn().is_flushed().then_some(()))?;
+            self.wait_until(what, || self.network_is_drained().then_some(()))?;
         }
         Ok(())
     }

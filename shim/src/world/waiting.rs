@@ -1,13 +1,17 @@
 //! How a world passes the time until something comes, and learns who is gone.
 
-use strait_core::layout::{Life, Liveness};
+use strait_core::layout::{Call, Life, Liveness, Wait};
 use strait_core::progress::{Outcome, Owner, RequestId, Status};
+
+use record::Recorder;
 
 use super::{ShmEngine, World};
 use crate::Error;
 use crate::network::{Network, Transfer, TransferId};
 use crate::patience::{Pass, Patience};
 use crate::window::{Baselines, failed};
+
+mod record;
 
 /// A rank that waits for a message whose sender may use an RTR for it.
 struct Inside<'a>(&'a Liveness);
@@ -28,29 +32,40 @@ impl Drop for Inside<'_> {
 impl World {
     /// Makes progress for a call that does not wait. A program that makes only such calls learns of deaths here.
     pub(crate) fn poll(&self) -> Result<(), Error> {
+        self.poll_for(|| Wait::new(Call::Test))
+    }
+
+    /// [`World::poll`] in a loop that waits for `what`.
+    pub(crate) fn poll_for(&self, what: impl Fn() -> Wait) -> Result<(), Error> {
         self.with_baselines(Baselines::hurry);
         let moved = self.progress()?;
         let mut glance = self.glance.get();
         let due = !moved && glance.is_due();
         self.glance.set(glance);
         if due {
+            record::write_once(&self.map.segment().rank_block(self.rank).waiting, what());
             self.look_for_the_gone()?;
         }
         Ok(())
     }
 
     /// Makes progress until `look` finds what it looks for. What that is comes by progress, by the end of a peer, or with
-    /// a ring of the doorbell. `look` may make calls on this world.
+    /// a ring of the doorbell. `look` may make calls on this world. `what` says what is awaited; it is asked when that takes long.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`], [`Error::OutOfMemory`]: no progress can be made.
-    pub fn wait_until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
+    pub fn wait_until<T>(
+        &self,
+        what: impl Fn() -> Wait,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T, Error> {
         // A progress thread has nothing to do meanwhile.
         let _turn = self.turn();
         let mut patience = Patience::new(self.spin);
         let segment = self.map.segment();
         let mut inside = None;
+        let mut record = Recorder::new(&segment.rank_block(self.rank).waiting);
         loop {
             if let Some(found) = look() {
                 return Ok(found);
@@ -59,13 +74,15 @@ impl World {
                 inside = Some(Inside::enter(&segment.rank_block(self.rank).liveness));
             }
             self.with_baselines(Baselines::hurry);
-            if self.progress()? {
-                patience.reset();
-                continue;
-            }
-            match patience.pass() {
+            let pass = match self.progress()? {
+                true if patience.moved() => Pass::LookForTheGone,
+                true => Pass::Again,
+                false => patience.pass(),
+            };
+            match pass {
                 Pass::Again => {}
                 Pass::LookForTheGone => {
+                    record.renew(what(), patience.turns());
                     if !self.look_for_the_gone()? {
                         patience.wonder();
                         std::thread::yield_now();
@@ -107,7 +124,8 @@ impl World {
 
     /// Waits for an operation, and ends its claim on its buffer whatever happens.
     pub(crate) fn wait(&self, id: RequestId) -> Result<Outcome, Error> {
-        let outcome = self.wait_until(|| self.turn().test(id));
+        let what = || self.turn().wait_of(id);
+        let outcome = self.wait_until(what, || self.turn().test(id));
         if outcome.is_err() {
             self.settle(id);
         }
@@ -116,7 +134,8 @@ impl World {
 
     /// Ends an operation's claim on its buffer without its outcome.
     pub(crate) fn settle(&self, id: RequestId) {
-        self.settle_by(|engine| engine.detach(id).is_ok());
+        let what = || Wait { call: Call::Settle, ..self.turn().wait_of(id) };
+        self.settle_by(what, |engine| engine.detach(id).is_ok());
     }
 
     /// How a transfer on a window's lane ended, if it has.
@@ -129,7 +148,8 @@ impl World {
 
     /// Waits until a transfer has ended, or ends it when no progress can be made.
     pub(crate) fn settle_transfer(&self, id: TransferId) {
-        if self.wait_until(|| self.test_transfer(id).map(drop)).is_err() {
+        let what = || Wait::new(Call::WindowFlush);
+        if self.wait_until(what, || self.test_transfer(id).map(drop)).is_err() {
             self.with_network(|network| network.abandon(id));
         }
     }
@@ -143,7 +163,8 @@ impl World {
 
     /// Waits until a message for a window has ended, or ends it when no progress can be made.
     pub(crate) fn settle_moving(&self, id: RequestId) {
-        if self.wait_until(|| self.test_moving(id).map(drop)).is_err() {
+        let what = || self.turn().wait_of(id);
+        if self.wait_until(what, || self.test_moving(id).map(drop)).is_err() {
             self.with_baselines(|all| all.forget(id));
             self.settle(id);
         }
@@ -157,13 +178,14 @@ impl World {
         while let Some(id) = self.with_network(|network| network.transfer_of(owner)).flatten() {
             self.settle_transfer(id);
         }
-        self.settle_by(|engine| engine.detach_owned(owner).is_ok());
+        let what = || Wait::new(Call::Settle);
+        self.settle_by(what, |engine| engine.detach_owned(owner).is_ok());
     }
 
     /// Ends claims by `detach`, which may have to wait: for a peer that is in the middle of moving a piece of a large message,
     /// or, when there is no memory to copy the rest of a send, until it has left from where it is.
-    fn settle_by(&self, detach: impl Fn(&mut ShmEngine) -> bool) {
-        if self.wait_until(|| detach(&mut self.turn()).then_some(())).is_ok() {
+    fn settle_by(&self, what: impl Fn() -> Wait, detach: impl Fn(&mut ShmEngine) -> bool) {
+        if self.wait_until(what, || detach(&mut self.turn()).then_some(())).is_ok() {
             return;
         }
         // No progress can be made any more: nothing may touch the buffers all the same.

@@ -21,7 +21,7 @@ use crate::wire::{Name, StreamHead};
 /// A message that its receiver may read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::progress) struct Announced {
-    destination: u32,
+    pub(in crate::progress) destination: u32,
     name: Name,
     region: Region,
     /// Whether the peer was asked not to read it any more.

@@ -21,10 +21,10 @@ use crate::wire::{self, Key, StreamHead};
 /// A receive whose sender may write its message.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::progress) struct Invited {
-    peer: u32,
-    key: Key,
+    pub(in crate::progress) peer: u32,
+    pub(in crate::progress) key: Key,
     turn: Turn,
-    part: Part,
+    pub(in crate::progress) part: Part,
     /// Whether its RTR was sent, or never will be: then nothing is registered.
     told: bool,
     region: Option<Region>,

@@ -22,15 +22,15 @@ const PARTS: usize = 4;
 /// A message that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::progress) struct Reading {
-    source: u32,
-    tag: u32,
+    pub(in crate::progress) source: u32,
+    pub(in crate::progress) tag: u32,
     offer: Offer,
     from: Remote,
     /// All of the buffer, and where the next bytes go.
     buffer: Cursor,
     rest: Cursor,
     /// Bytes that are to be read, and of them those whose transfers have begun.
-    wanted: usize,
+    pub(in crate::progress) wanted: usize,
     begun: usize,
     lent: [Option<Lent>; PARTS],
     /// Whether the system refused to register a part.

@@ -25,7 +25,7 @@ pub(in crate::progress) struct There {
 /// A message that is being written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::progress) struct Writing {
-    destination: u32,
+    pub(in crate::progress) destination: u32,
     /// Its send.
     request: u32,
     region: Region,

@@ -1,5 +1,6 @@
 //! What a member does to get a lock.
 
+use strait_core::layout::{Call, Wait};
 use strait_core::lock::{
     Attempt, Backoff, Coding, Hybrid, HybridStep, HybridWord, LockType, Mcs, McsStep, McsWord,
     Mode, Op, Outcome, Request, State, Words,
@@ -218,7 +219,7 @@ impl Window<'_> {
                     (0..looks.min(self.world.spin().looks())).for_each(|_| spin_hint());
                     if pauses % PAUSES_PER_POLL == 0 {
                         std::thread::yield_now();
-                        self.world.poll()?;
+                        self.world.poll_for(|| self.lock_wait(target))?;
                         lost = self.is_any_lost();
                         self.look_for_the_lost(target, blame)?;
                     }
@@ -226,6 +227,11 @@ impl Window<'_> {
                 }
             }
         }
+    }
+
+    /// What this member waits for while another has the lock of `target`.
+    fn lock_wait(&self, target: u32) -> Wait {
+        Wait::on(Call::WindowLock, self.group.ranks()[target as usize])
     }
 
     /// Follows the pursuit, until it is over or has to wait; `wait`: for who has the lock alone.
@@ -333,7 +339,8 @@ impl Window<'_> {
         }
         let answer = || self.answer_of(target);
         let answered = if wait {
-            let answered = self.world.wait_until(|| {
+            let what = || self.lock_wait(target);
+            let answered = self.world.wait_until(what, || {
                 // In this order: an answer that was given before the end counts.
                 let loss = self.loss_of(target);
                 answer().map(Ok).or(loss.map(Err))

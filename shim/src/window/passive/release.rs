@@ -1,5 +1,6 @@
 //! Giving locks back, and what passes between members and managers.
 
+use strait_core::layout::{Call, Wait};
 use strait_core::lock::{Coding, LockType, McsRelease, McsStep, Op, RemoteWord, Request, Words};
 use strait_core::rma;
 
@@ -114,7 +115,8 @@ impl Window<'_> {
     pub(in crate::window) fn close_desk(&self) -> Result<(), Error> {
         let Some(number) = self.passive.desk else { return Ok(()) };
         let is_idle = || self.world.on_desk(number, |desk| desk.is_idle()).unwrap_or(true);
-        self.world.wait_until(|| is_idle().then_some(()))?;
+        let what = || Wait::new(Call::WindowFree);
+        self.world.wait_until(what, || is_idle().then_some(()))?;
         self.world.close_desk(number);
         Ok(())
     }

@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use core::str::FromStr;
 
 use bytemuck::bytes_of_mut;
+use strait_core::layout::{Call, Wait};
 use strait_core::progress::{Owner, Part as Buffer, Way};
 use strait_core::reduce::{Integer, Op};
 use strait_core::rma::{Block, Record};
@@ -159,7 +160,8 @@ impl Window<'_> {
     /// Packs a record for the member in `place`, and waits while too much is on its way there.
     fn pack(&self, place: u32, record: Record, data: &[u8]) -> Result<(), Error> {
         let pack = || self.with_records(|all, id| all.pack(id, place, record, data));
-        let packed = self.world.wait_until(|| match self.loss_of(place) {
+        let what = || Wait::on(Call::WindowFlush, self.rank_of(place));
+        let packed = self.world.wait_until(what, || match self.loss_of(place) {
             Some(fault) => Some(Err(fault.into())),
             None => pack().then_some(Ok(())),
         });
@@ -199,7 +201,8 @@ impl Window<'_> {
         if self.baseline.is_none() {
             return Ok(());
         }
-        self.world.wait_until(|| {
+        let what = || Wait::on(Call::WindowFlush, self.rank_of(place));
+        self.world.wait_until(what, || {
             // In this order: what the target did comes before its end.
             let loss = self.loss_of(place);
             let done = self.with_records(|all, id| all.is_flushed(id, place));
@@ -212,7 +215,8 @@ impl Window<'_> {
     pub(super) fn close_baseline(&self) -> Result<(), Error> {
         let is_idle = || self.with_records(|all, id| all.is_idle(id));
         if self.baseline.is_some() {
-            self.world.wait_until(|| is_idle().then_some(()))?;
+            let what = || Wait::new(Call::WindowFree);
+            self.world.wait_until(what, || is_idle().then_some(()))?;
         }
         self.with_records(Baselines::close);
         Ok(())

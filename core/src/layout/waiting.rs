@@ -1,0 +1,340 @@
+//! The record in which a rank says what it waits for, to be read by a process that does not take part.
+//!
+//! The rank writes its record when a wait has lasted longer than its first spin, and again at each later check of its peers'
+//! liveness. A wait that ends before costs nothing. The reader needs no help from the rank, which may spin, sleep, compute,
+//! be stopped, or have ended.
+//!
+//! One writer, any number of readers: a sequence number that is odd during a write tells a torn read from a whole one. No
+//! protocol depends on a record: it is for people and for tools.
+
+use core::fmt;
+
+use super::golden;
+use crate::matching::{ANY_SOURCE, ANY_TAG};
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicU64, order};
+
+/// Words of a record behind its sequence number.
+const WORDS: usize = 7;
+
+/// Reads of a record before it counts as [`Unreadable`].
+const ATTEMPTS: u32 = 64;
+
+/// What stands for `None` in a field of 32 bits. Neither a rank, a tag nor a context, nor a wildcard.
+const NONE: u32 = u32::MAX - 1;
+
+/// Values of the word that names the call, in the order in which version 9 of the layout numbers them.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident = $number:literal: $words:literal,)+) => {
+        /// A call in which a rank waits.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[repr(u32)]
+        pub enum Call {
+            $($(#[$doc])* $name = $number,)+
+        }
+
+        impl Call {
+            const fn parse(raw: u32) -> Option<Self> {
+                match raw {
+                    $($number => Some(Self::$name),)+
+                    _ => None,
+                }
+            }
+
+            /// What users call it.
+            const fn words(self) -> &'static str {
+                match self {
+                    $(Self::$name => $words,)+
+                }
+            }
+        }
+    };
+}
+
+calls! {
+    /// A call that does not wait, in a program that makes such calls in a loop: `test`, `iprobe`, `progress`.
+    Test = 1: "a call that does not wait (test, iprobe, progress)",
+    /// A receive.
+    Recv = 2: "recv",
+    /// A send that the destination has not taken yet.
+    Send = 3: "send",
+    /// A probe, of either kind.
+    Probe = 4: "probe",
+    /// A wait for one of several operations.
+    WaitAny = 5: "wait_any",
+    /// A wait for at least one of several operations.
+    WaitSome = 6: "wait_some",
+    /// A barrier.
+    Barrier = 7: "barrier",
+    /// Another collective operation.
+    Collective = 8: "a collective operation",
+    /// The end of an exposure epoch.
+    WindowWait = 9: "the end of an exposure epoch (window wait, fence)",
+    /// The post of a target that an access epoch names.
+    WindowStart = 10: "the post of a window's target (start, fence)",
+    /// The lock of a window's target.
+    WindowLock = 11: "the lock of a window's target",
+    /// The end of operations on a window's target.
+    WindowFlush = 12: "the end of operations on a window's target (flush, complete, unlock)",
+    /// The end of all that goes on in a window.
+    WindowFree = 13: "the end of all operations on a window (free)",
+    /// A connection to a peer.
+    Connect = 14: "a connection",
+    /// All that was sent, before this rank leaves.
+    Finalize = 15: "finalize: what was sent is not all handed over",
+    /// The end of operations that were given up.
+    Settle = 16: "the end of operations that were given up",
+    /// A request whose kind the waiting code does not know.
+    Request = 17: "a request",
+}
+
+/// What a rank waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Wait {
+    /// In which call.
+    pub call: Call,
+    /// The rank that has to do something, or [`ANY_SOURCE`]; `None` where it is not one rank.
+    pub peer: Option<u32>,
+    /// The message's tag, or [`ANY_TAG`].
+    pub tag: Option<u32>,
+    /// The context.
+    pub context: Option<u32>,
+    /// Length of the message as far as it is known, or of the buffer, bytes.
+    pub bytes: Option<u64>,
+    /// How many of how many are over, in a wait for several. The other fields describe the first that is not.
+    pub over: Option<(u32, u32)>,
+}
+
+impl Wait {
+    /// A wait about which nothing but the call is known.
+    #[must_use]
+    pub const fn new(call: Call) -> Self {
+        Self { call, peer: None, tag: None, context: None, bytes: None, over: None }
+    }
+
+    /// A wait for one rank.
+    #[must_use]
+    pub const fn on(call: Call, peer: u32) -> Self {
+        Self { peer: Some(peer), ..Self::new(call) }
+    }
+}
+
+/// A rank's record as a reader finds it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Waited {
+    /// What the rank waits for; `None` when its last long wait is over.
+    pub wait: Option<Wait>,
+    /// When the wait was written first or, if it is over, when it ended: nanoseconds of the machine's monotonic clock.
+    pub since_ns: u64,
+    /// When the rank last said so, on the same clock. A rank that is stuck inside a call, or stopped, says so no more.
+    pub latest_ns: u64,
+    /// Progress calls of this wait so far.
+    pub turns: u64,
+}
+
+/// The record was being written whenever it was read, or says what no rank says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unreadable;
+
+/// The record of one rank. Zeroed memory is the record of a rank that has not waited yet.
+///
+/// | offset | size | field      | meaning                                                              |
+/// |-------:|-----:|------------|----------------------------------------------------------------------|
+/// |      0 |    8 | `sequence` | writes begun and ended; odd during one                               |
+/// |      8 |    8 | `words[0]` | call, 0 outside of waits; operations of a wait for several, else 0    |
+/// |     16 |    8 | `words[1]` | `since_ns`                                                           |
+/// |     24 |    8 | `words[2]` | `latest_ns`                                                          |
+/// |     32 |    8 | `words[3]` | `turns`                                                              |
+/// |     40 |    8 | `words[4]` | peer; tag                                                            |
+/// |     48 |    8 | `words[5]` | context; operations of a wait for several that are over              |
+/// |     56 |    8 | `words[6]` | `bytes`; the highest number for none                                 |
+///
+/// Of two values in a word the first is the lower half.
+#[derive(Debug)]
+#[repr(C)]
+pub struct WaitRecord {
+    sequence: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+golden::structure!(WaitRecord { sequence, words });
+
+impl WaitRecord {
+    /// The record of a rank that has not waited yet, for models and tests: in a segment, zeroed memory already says so.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { sequence: AtomicU64::new(0), words: core::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+
+    /// Says what the record's rank waits for. Called by that rank alone, by one thread at a time.
+    pub fn write(&self, waited: &Waited) {
+        let wait = waited.wait.unwrap_or(Wait::new(Call::Request));
+        let call = waited.wait.map_or(0, |wait| wait.call as u32);
+        let or_none = |field: Option<u32>| field.unwrap_or(NONE);
+        let (over, of) = wait.over.unwrap_or_default();
+        let words = [
+            pack(call, of),
+            waited.since_ns,
+            waited.latest_ns,
+            waited.turns,
+            pack(or_none(wait.peer), or_none(wait.tag)),
+            pack(or_none(wait.context), over),
+            wait.bytes.unwrap_or(u64::MAX),
+        ];
+        // Odd, whatever another process may have left there.
+        let writing = self.sequence.load(Relaxed) | 1;
+        self.sequence.store(writing, Relaxed);
+        for (place, word) in self.words.iter().zip(words) {
+            // ORDER waiting/1: Release, pairs with waiting/3: a reader that sees the word sees that it is being written.
+            place.store(word, order("waiting/1", Release));
+        }
+        // ORDER waiting/2: Release, pairs with waiting/4: a reader that sees the end of the write sees all of it.
+        self.sequence.store(writing.wrapping_add(1), order("waiting/2", Release));
+    }
+
+    /// What the record says. `None`: its rank has never waited for long.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreadable`].
+    pub fn read(&self) -> Result<Option<Waited>, Unreadable> {
+        (0..ATTEMPTS).map(|_| self.read_once()).find(Result::is_ok).unwrap_or(Err(Unreadable))
+    }
+
+    /// [`WaitRecord::read`] in one attempt.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreadable`], also when the record was written meanwhile.
+    pub fn read_once(&self) -> Result<Option<Waited>, Unreadable> {
+        // ORDER waiting/4: Acquire, pairs with waiting/2: the words are no older than the number.
+        let before = self.sequence.load(order("waiting/4", Acquire));
+        // ORDER waiting/3: Acquire, pairs with waiting/1: with a word of a later write comes a later number below.
+        let words = core::array::from_fn(|at| self.words[at].load(order("waiting/3", Acquire)));
+        let after = self.sequence.load(Relaxed);
+        if before == after && before.is_multiple_of(2) { parse(words) } else { Err(Unreadable) }
+    }
+}
+
+const fn pack(lower: u32, upper: u32) -> u64 {
+    lower as u64 | (upper as u64) << 32
+}
+
+const fn unpack(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+fn parse(words: [u64; WORDS]) -> Result<Option<Waited>, Unreadable> {
+    let [call, since_ns, latest_ns, turns, to, within, bytes] = words;
+    if words == [0; WORDS] {
+        return Ok(None);
+    }
+    let some = |field: u32| (field != NONE).then_some(field);
+    let ((call, of), (peer, tag), (context, over)) = (unpack(call), unpack(to), unpack(within));
+    let wait = match call {
+        0 => None,
+        call => Some(Wait {
+            call: Call::parse(call).ok_or(Unreadable)?,
+            peer: some(peer),
+            tag: some(tag),
+            context: some(context),
+            bytes: (bytes != u64::MAX).then_some(bytes),
+            over: (of != 0).then_some((over, of)),
+        }),
+    };
+    Ok(Some(Waited { wait, since_ns, latest_ns, turns }))
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { call, peer, tag, context, bytes, over } = *self;
+        f.write_str(call.words())?;
+        let mut sign = ": ";
+        let mut list = |f: &mut fmt::Formatter<'_>, words: fmt::Arguments<'_>| {
+            f.write_str(core::mem::replace(&mut sign, ", "))?;
+            f.write_fmt(words)
+        };
+        if let Some((over, of)) = over {
+            list(f, format_args!("{over} of {of} are over"))?;
+        }
+        let role = match call {
+            Call::Recv | Call::Probe => "source",
+            Call::Send => "destination",
+            _ => "rank",
+        };
+        match peer {
+            Some(ANY_SOURCE) => list(f, format_args!("{role} any"))?,
+            Some(peer) => list(f, format_args!("{role} {peer}"))?,
+            None => {}
+        }
+        match tag {
+            Some(ANY_TAG) => list(f, format_args!("tag any"))?,
+            Some(tag) => list(f, format_args!("tag {tag}"))?,
+            None => {}
+        }
+        if let Some(context) = context {
+            list(f, format_args!("context {context}"))?;
+        }
+        if let Some(bytes) = bytes {
+            list(f, format_args!("{bytes} bytes"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(strait_loom)))]
+mod tests {
+    use std::string::ToString as _;
+
+    use super::*;
+
+    const WAIT: Wait = Wait {
+        call: Call::Recv,
+        peer: Some(1),
+        tag: Some(7),
+        context: Some(0),
+        bytes: Some(8),
+        over: None,
+    };
+
+    #[test]
+    fn what_was_written_is_read() {
+        let record = WaitRecord::empty();
+        assert_eq!(record.read(), Ok(None));
+        let several = Wait { over: Some((1, 3)), peer: None, ..Wait::new(Call::WaitAny) };
+        for wait in [Some(WAIT), Some(several), None] {
+            let waited = Waited { wait, since_ns: 5, latest_ns: 6, turns: 7 };
+            record.write(&waited);
+            assert_eq!(record.read(), Ok(Some(waited)));
+        }
+    }
+
+    #[test]
+    fn a_write_that_did_not_end_is_not_read() {
+        let record = WaitRecord::empty();
+        record.sequence.store(3, Relaxed);
+        assert_eq!(record.read(), Err(Unreadable));
+        // Nor does it keep the next from being read.
+        record.write(&Waited { wait: Some(WAIT), since_ns: 0, latest_ns: 0, turns: 0 });
+        assert_eq!(record.read().unwrap().unwrap().wait, Some(WAIT));
+    }
+
+    #[test]
+    fn what_no_rank_writes_is_refused() {
+        for call in [18, u32::MAX] {
+            let record = WaitRecord::empty();
+            record.words[0].store(call.into(), Relaxed);
+            assert_eq!(record.read(), Err(Unreadable));
+        }
+    }
+
+    #[test]
+    fn a_wait_says_what_it_is_for() {
+        assert_eq!(WAIT.to_string(), "recv: source 1, tag 7, context 0, 8 bytes");
+        let any = Wait { peer: Some(ANY_SOURCE), tag: Some(ANY_TAG), ..WAIT };
+        assert_eq!(any.to_string(), "recv: source any, tag any, context 0, 8 bytes");
+        assert_eq!(Wait::on(Call::Connect, 3).to_string(), "a connection: rank 3");
+        let several = Wait { over: Some((1, 3)), ..Wait::new(Call::WaitAny) };
+        assert_eq!(several.to_string(), "wait_any: 1 of 3 are over");
+    }
+}
