@@ -348,7 +348,7 @@ impl McsRelease {
     pub fn handle(&mut self, found: u64, is_gone: impl Fn(u32) -> bool) {
         self.at = match self.at {
             Release::LookingBehind if found == EMPTY => Release::Clearing,
-            Release::LookingForLink if found == EMPTY => Release::LookingAtOwnFlag,
+            Release::LookingForLink if found == EMPTY => Release::WaitingForLink,
             Release::LookingBehind | Release::LookingForLink => match self.other(found) {
                 Some(next) => Release::Granting(next),
                 None => self.close(found),
@@ -357,7 +357,7 @@ impl McsRelease {
             Release::LookingAtOwnFlag if matches!(found, BROKEN | SPOILT) => {
                 Release::Closed(Closing::because_of(found, self.native_swap))
             }
-            Release::LookingAtOwnFlag => Release::WaitingForLink,
+            Release::LookingAtOwnFlag => Release::LookingForLink,
             Release::Clearing if found == name(self.place) => Release::Done,
             Release::Clearing if self.other(found).is_none() => self.close(found),
             Release::Breaking(last) if found == last => Release::Done,
@@ -391,7 +391,7 @@ impl McsRelease {
     /// Goes on after a wait. `lost`: whether any member has died.
     pub const fn again(&mut self, lost: bool) {
         if let Release::WaitingForLink = self.at {
-            self.at = if lost { Release::LookingWhoIsLast } else { Release::LookingForLink };
+            self.at = if lost { Release::LookingWhoIsLast } else { Release::LookingAtOwnFlag };
         }
     }
 }
