@@ -1,8 +1,8 @@
 //! Destroyed words of locks: each member that waits gets an error, in each design.
 
+use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use strait_core::layout::{Config, Corrupt};
 use strait_core::lock::{LockType, McsWord, Op, RemoteWord, Request, Words};
