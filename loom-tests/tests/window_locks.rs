@@ -40,7 +40,7 @@ struct TestAndSet {
 impl TestAndSet {
     /// Takes the lock within a few looks, and gives it back. Whether that was for it alone.
     fn play(&self, lock_type: LockType, place: u32) -> u32 {
-        let mut attempt = Attempt::new(Coding::Signed, lock_type, place);
+        let mut attempt = Attempt::new(Coding::Signed, lock_type, place, MEMBERS as u32);
         for _ in 0..3 {
             if attempt.handle(self.word.access(attempt.op())) == Outcome::Taken {
                 self.guarded.reach(lock_type);
@@ -107,7 +107,7 @@ impl Queue {
     /// Takes the lock and gives it back, as often as said. Everybody does, so every wait ends.
     fn play(&self, lock_type: LockType, place: u32, rounds: usize, native_swap: bool) {
         for _ in 0..rounds {
-            let mut mcs = Mcs::new(lock_type, place, native_swap);
+            let mut mcs = Mcs::new(lock_type, place, MEMBERS as u32, native_swap);
             loop {
                 match mcs.step() {
                     McsStep::Access(word, op) => mcs.handle(self.access(word, op), |_| false),
@@ -116,11 +116,11 @@ impl Queue {
                         mcs.again(None);
                     }
                     McsStep::Done => break,
-                    McsStep::Broken => panic!("nobody has died"),
+                    closed => panic!("no member has died: {closed:?}"),
                 }
             }
             self.guarded.reach(lock_type);
-            let mut release = McsRelease::new(lock_type, place);
+            let mut release = McsRelease::new(lock_type, place, MEMBERS as u32, native_swap);
             loop {
                 match release.step() {
                     McsStep::Access(word, op) => release.handle(self.access(word, op), |_| false),
@@ -129,7 +129,7 @@ impl Queue {
                         release.again(false);
                     }
                     McsStep::Done => break,
-                    McsStep::Broken => panic!("nobody has died"),
+                    closed => panic!("no member has died: {closed:?}"),
                 }
             }
         }
@@ -266,6 +266,7 @@ impl TwoModes {
                     return Some(HybridStep::Taken(mode));
                 }
                 HybridStep::Ask => return Some(HybridStep::Ask),
+                HybridStep::Corrupt(found) => panic!("no member writes {found:#x}"),
             }
         }
     }
@@ -289,6 +290,7 @@ impl TwoModes {
                 }
                 MigrationStep::Granted(Mode::Cpu) => panic!("it was to move"),
                 MigrationStep::Elsewhere => return false,
+                MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
             }
         }
     }

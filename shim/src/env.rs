@@ -2,6 +2,11 @@
 //!
 //! Absent on purpose: reading the environment anywhere else, and variables that change what a message means.
 
+mod unknown;
+
+pub(crate) use unknown::warn_as;
+pub use unknown::{Unknown, unknown};
+
 use core::fmt;
 use core::str::FromStr;
 use std::ffi::{OsStr, OsString};
@@ -380,6 +385,34 @@ pub fn window_lock() -> Result<LockDesign, EnvError> {
     Ok(WINDOW_LOCK.read(|_: &LockDesign| true)?.unwrap_or_default())
 }
 
+/// Reads every variable that has a limited set of values, so that a bad one is an error before anything is begun.
+///
+/// # Errors
+///
+/// [`EnvError`] for the first variable whose value is unusable.
+pub fn check() -> Result<(), EnvError> {
+    tuning()?;
+    cpus()?;
+    hca()?;
+    hca_gid()?;
+    ring()?;
+    accumulate_max()?;
+    pack_max()?;
+    progress_thread()?;
+    window()?;
+    window_lock()?;
+    nodes().map(drop)
+}
+
+/// The number of nodes as which the processes of another MPI's job on one host act.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is no number, or 0.
+pub(crate) fn nodes() -> Result<Option<u32>, EnvError> {
+    NODES.read(|nodes: &u32| *nodes > 0)
+}
+
 fn rendezvous(name: &str) -> Option<Rendezvous> {
     Rendezvous::ALL.into_iter().find(|rendezvous| rendezvous.name() == name)
 }
@@ -432,67 +465,4 @@ impl fmt::Display for EnvError {
 impl core::error::Error for EnvError {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_good_value_is_parsed() {
-        assert_eq!(RANK.parse::<u32>(OsStr::new("7"), |&rank| rank < 8).unwrap(), 7);
-    }
-
-    #[test]
-    fn a_bad_value_is_named_with_what_is_expected() {
-        for bad in ["", "x", "-1", " 3", "8", "99999999999"] {
-            let error = RANK.parse::<u32>(OsStr::new(bad), |&rank| rank < 8).unwrap_err();
-            let text = error.to_string();
-            assert!(text.contains("STRAIT_RANK"), "{text}");
-            assert!(text.contains(&format!("{bad:?}")), "{text}");
-            assert!(text.contains(RANK.expected), "{text}");
-        }
-    }
-
-    #[test]
-    fn an_unset_variable_is_none() {
-        let unset = Variable { name: "STRAIT_NO_SUCH_VARIABLE", ..RANK };
-        assert_eq!(unset.read::<u32>(|_| true).unwrap(), None);
-    }
-
-    #[test]
-    fn the_table_states_the_defaults_and_limits_that_hold() {
-        assert_eq!(FASTBOX_MAX.default, Tuning::default().fastbox_max.to_string());
-        assert_eq!(EAGER_MAX.default, Tuning::default().eager_max.to_string());
-        assert_eq!(STREAM_MAX.default, Tuning::default().stream_max.to_string());
-        assert_eq!(PARCEL_MAX.default, Tuning::default().parcel_max.to_string());
-        assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
-        assert_eq!(LMT.default, Tuning::default().transfer.name());
-        let choices = HCA.expected.replace(" or ", ", ");
-        let devices = choices.split(", ").filter(|text| !text.contains('['));
-        assert!(devices.map(str::parse::<Choice>).all(|choice| choice.is_ok()), "{choices}");
-        assert_eq!(RENDEZVOUS.default, Tuning::default().rendezvous.name());
-        assert!(Mode::ALL.iter().all(|mode| HCA.expected.contains(mode.name())));
-        assert!(HCA.default.starts_with(Mode::default().name()));
-        assert_eq!(RING.default, ring().unwrap().name());
-        assert_eq!(ACCUMULATE_MAX.default, accumulate_max().unwrap().to_string());
-        assert_eq!(PACK_MAX.default, pack_max().unwrap().to_string());
-        assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
-        assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
-        assert_eq!(WINDOW.default, WindowDesign::default().name());
-        assert!(WindowDesign::ALL.iter().all(|it| WINDOW.expected.contains(it.name())));
-        assert_eq!(WINDOW_LOCK.default, LockDesign::default().name());
-        assert!(LockDesign::ALL.iter().all(|it| WINDOW_LOCK.expected.contains(it.name())));
-        let names = Rendezvous::ALL.map(Rendezvous::name);
-        assert!(names.iter().all(|name| RENDEZVOUS.expected.contains(name)));
-        assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));
-    }
-
-    #[test]
-    fn the_table_names_each_variable_once() {
-        for (at, variable) in VARIABLES.iter().enumerate() {
-            let owner = ["STRAIT_", "PMI_", "PMIX_"]
-                .iter()
-                .find(|owner| variable.name.starts_with(**owner));
-            assert!(owner.is_some(), "{}", variable.name);
-            assert!(VARIABLES[..at].iter().all(|earlier| earlier.name != variable.name));
-        }
-    }
-}
+mod tests;

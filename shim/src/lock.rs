@@ -1,10 +1,7 @@
 //! Waiting for a lock between processes, and taking it from the dead. It is held for a few system calls at most.
 
-use strait_core::layout::Liveness;
 use strait_core::lock::Lock;
 use strait_core::sync::spin_hint;
-
-use crate::liveness::has_ended;
 
 /// Looks before the first yield.
 const LOOKS: u32 = 64;
@@ -19,12 +16,13 @@ pub(crate) struct Guard<'a> {
     rank: u32,
 }
 
-/// Takes the lock for `rank`. `liveness` says who a rank is, `None` for what is no rank.
-pub(crate) fn acquire<'a, 'l>(
-    lock: &'a Lock,
+/// Takes the lock for `rank`. `has_ended` says whether the process of the rank that holds the lock has ended, and fails
+/// where no process has that rank: then the word is destroyed.
+pub(crate) fn acquire<E>(
+    lock: &Lock,
     rank: u32,
-    liveness: impl Fn(u32) -> Option<&'l Liveness>,
-) -> Guard<'a> {
+    has_ended: impl Fn(u32) -> Result<bool, E>,
+) -> Result<Guard<'_>, E> {
     let mut looks = 0_u32;
     while let Err(holder) = lock.try_acquire(rank) {
         looks = looks.wrapping_add(1);
@@ -33,12 +31,12 @@ pub(crate) fn acquire<'a, 'l>(
             continue;
         }
         std::thread::yield_now();
-        let is_dead = looks.is_multiple_of(YIELDS) && liveness(holder).is_none_or(has_ended);
+        let is_dead = looks.is_multiple_of(YIELDS) && has_ended(holder)?;
         if is_dead && lock.take_over(holder, rank) {
             break;
         }
     }
-    Guard { lock, rank }
+    Ok(Guard { lock, rank })
 }
 
 impl Drop for Guard<'_> {

@@ -55,6 +55,7 @@ impl Universe {
 
     /// As [`Universe::port`], with a door that is open to other hosts or is not.
     fn port_with(&self, open: bool) -> Result<Port, Error> {
+        env::check()?;
         let (tuning, cpus) = (env::tuning()?, env::cpus()?);
         let rank = self.claim()?;
         let map = Arc::clone(self.map());

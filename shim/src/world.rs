@@ -90,11 +90,16 @@ impl World {
     /// [`Error::Boot`] when the process was not started by a launcher, or does not fit it; [`Error::Network`] when the job
     /// spans nodes and there is no network between them; [`Error::Environment`] when a `STRAIT_*` variable is unusable.
     ///
+    /// A `STRAIT_*` variable that does not exist has no effect, and is most likely mistyped. `strait run` warns of it;
+    /// under another launcher, rank 0 writes one line to standard error.
+    ///
     /// # Source
     ///
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
-        Self::begin(boot::join)
+        let world = Self::begin(boot::join)?;
+        crate::env::warn_as(world.rank());
+        Ok(world)
     }
 
     /// Joins a job of `size` ranks as `rank`, without a launcher: its ranks find each other by a store of the embedder's.
@@ -119,6 +124,7 @@ impl World {
     }
 
     fn begin(join: impl FnOnce() -> Result<boot::Membership, BootError>) -> Result<Self, Error> {
+        crate::env::check()?;
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
         let boot::Membership { rank, nodes, map, mut store } = join()?;
         let network = network::of_process(rank, &nodes, store.as_mut())?;
@@ -173,6 +179,7 @@ impl World {
         nodes: &Nodes,
     ) -> Result<Vec<Self>, Error> {
         assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
+        crate::env::check()?;
         let tuning = crate::env::tuning()?;
         let nonce = boot::nonce()?;
         let maps = (0..nodes.count().max(1))

@@ -2,6 +2,8 @@
 //!
 //! The folder `fuzz/` makes programs of them for libFuzzer; the tests run them on a fixed corpus and on random bytes.
 
+mod locks;
+
 use arbitrary::{Result, Unstructured};
 use strait_core::layout::{CellIndex, Config, DESCRIPTORS_PER_RANK, Header, Plan, Segment};
 use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
@@ -11,6 +13,8 @@ use strait_core::rndv::Rendezvous;
 use strait_core::shm::{CellArena as _, RUN_MAX};
 use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
 
+pub use locks::locks;
+
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
 
@@ -18,7 +22,8 @@ use crate::{Arena, Engines, shape};
 pub type Target = fn(&[u8]);
 
 /// The targets, by the names of their corpora.
-pub const TARGETS: [(&str, Target); 2] = [("packets", packets), ("engines", engines)];
+pub const TARGETS: [(&str, Target); 3] =
+    [("packets", packets), ("engines", engines), ("locks", locks)];
 
 /// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.
 pub fn packets(input: &[u8]) {

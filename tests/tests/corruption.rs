@@ -166,6 +166,15 @@ fn garbage_packets_are_parsed_or_refused() {
     }
 }
 
+#[test]
+fn destroyed_words_of_locks_hold_up_no_member() {
+    let mut rng = fastrand::Rng::with_seed(0);
+    for _ in 0..20_000 {
+        let input: Vec<u8> = repeat_with(|| rng.u8(..)).take(800).collect();
+        fuzz::locks(&input);
+    }
+}
+
 /// What the fuzzer starts from, and whatever it once found wrong, again without a fuzzer.
 #[test]
 fn the_corpus_of_the_fuzzer_passes() {

@@ -35,6 +35,12 @@ fn an_environment_that_cannot_be_is_named() {
         ("STRAIT_BOOT_FD", "2", "STRAIT_BOOT_FD is \"2\""),
         ("STRAIT_BOOT_FD", "77", "descriptor 77 (STRAIT_BOOT_FD) is not the launcher's socket"),
         ("STRAIT_FASTBOX_MAX", "1000000", "STRAIT_FASTBOX_MAX is \"1000000\""),
+        // These matter later or never, and are looked at before anything begins.
+        ("STRAIT_WINDOW_LOCK", "spin", "STRAIT_WINDOW_LOCK is \"spin\""),
+        ("STRAIT_WINDOW", "", "STRAIT_WINDOW is \"\""),
+        ("STRAIT_PACK_MAX", "many", "STRAIT_PACK_MAX is \"many\""),
+        ("STRAIT_HCA_GID", "256", "STRAIT_HCA_GID is \"256\""),
+        ("STRAIT_RING", "round", "STRAIT_RING is \"round\""),
     ] {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "join_in_a_given_environment", "--ignored", "--nocapture"])

@@ -95,6 +95,18 @@ pub enum Corrupt {
         /// The value found.
         found: u32,
     },
+    /// The word of a window's lock names no state that its members can have brought about.
+    LockWord {
+        /// The value found.
+        found: u64,
+        /// Members of the window.
+        members: u32,
+    },
+    /// The word of a lock names a holder that is no process of the job.
+    Holder {
+        /// The rank found.
+        found: u32,
+    },
     /// Bytes that are said to lie in a rank's heap, and do not.
     Heap {
         /// Where they begin, bytes from the heap's start.
@@ -144,6 +156,13 @@ impl fmt::Display for Corrupt {
                     f,
                     "a member of a window and a lock manager do not understand each other at {found}"
                 )
+            }
+            Self::LockWord { found, members } => write!(
+                f,
+                "a word of a window's lock is {found:#x}, which none of its {members} members wrote"
+            ),
+            Self::Holder { found } => {
+                write!(f, "a lock is held by rank {found}, which does not exist")
             }
             Self::Heap { found, length, heap } => {
                 write!(f, "{length} bytes at {found} do not lie in a heap of {heap} bytes")

@@ -31,6 +31,8 @@ pub enum HybridStep {
     Wait(State),
     /// It has the lock, in this mode.
     Taken(Mode),
+    /// It gives up: no member can have left the word that it has found.
+    Corrupt(u64),
 }
 
 /// One member that wants the lock.
@@ -60,6 +62,7 @@ enum At {
     Asking,
     Waiting(Place, State),
     Done(Mode),
+    Corrupt(u64),
 }
 
 /// Where a member waits.
@@ -83,9 +86,9 @@ impl Hybrid {
     pub const fn new(lock_type: LockType, place: u32, size: u32, on_node: bool) -> Self {
         let coding = Coding::Ranks { size };
         Self {
-            cpu: Attempt::new(Coding::Signed, lock_type, place),
-            network: Attempt::new(coding, lock_type, place),
-            both: Attempt::new(coding, LockType::Exclusive, place),
+            cpu: Attempt::new(Coding::Signed, lock_type, place, size).of_two_words(true),
+            network: Attempt::new(coding, lock_type, place, size).of_two_words(false),
+            both: Attempt::new(coding, LockType::Exclusive, place, size).of_two_words(false),
             lock_type,
             signs: Signs {
                 ours: coding.word(State::One(place)),
@@ -113,6 +116,7 @@ impl Hybrid {
             At::Asking => HybridStep::Ask,
             At::Waiting(_, state) => HybridStep::Wait(state),
             At::Done(mode) => HybridStep::Taken(mode),
+            At::Corrupt(found) => HybridStep::Corrupt(found),
         }
     }
 
@@ -131,12 +135,14 @@ impl Hybrid {
                     }
                 }
                 Outcome::Held(state) => At::Waiting(Place::Cpu, state),
+                Outcome::Corrupt(found) => At::Corrupt(found),
             },
             At::Network => match self.network.handle(found) {
                 Outcome::Taken => At::Done(Mode::Network),
                 Outcome::Again => At::Network,
                 Outcome::Held(State::Elsewhere(_)) => self.in_cpu_mode(),
                 Outcome::Held(state) => At::Waiting(Place::Network, state),
+                Outcome::Corrupt(found) => At::Corrupt(found),
             },
             At::Moving => match self.both.handle(found) {
                 Outcome::Taken => At::Leaving,
@@ -148,6 +154,7 @@ impl Hybrid {
                     At::Network
                 }
                 Outcome::Held(state) => At::Waiting(Place::Moving, state),
+                Outcome::Corrupt(found) => At::Corrupt(found),
             },
             At::Leaving if self.moved => self.in_cpu_mode(),
             // Somebody took this member for dead.

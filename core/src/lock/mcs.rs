@@ -9,6 +9,13 @@
 //!
 //! A queue does not survive the death of somebody in it: who stood behind the dead cannot know what it was told. So whoever notices
 //! *breaks* the lock, for good, and all who wait for it or come later are told.
+//!
+//! A member that finds a word which no member can have written *spoils* the lock in the same way.
+//!
+//! A member that breaks or spoils the lock marks the lock's word, so that later members learn of it, and then the flags
+//! of all members, so that the waiting ones do. A member empties its flag before it joins the queue. So each member that
+//! joined before the mark keeps its marked flag, and each later one finds the mark in the word and marks all again, for
+//! those that stand behind it.
 
 use super::{LockType, Op};
 
@@ -36,22 +43,74 @@ pub enum McsStep {
     Done,
     /// The lock is broken, for good.
     Broken,
+    /// The lock is spoilt, for good: a word holds this value, which no member can have written.
+    Corrupt(u64),
 }
 
 const EMPTY: u64 = 0;
 const GO: u64 = 1;
 const BROKEN: u64 = u64::MAX;
+/// Marks a spoilt lock, in its word and in flags.
+const SPOILT: u64 = u64::MAX - 1;
 
 /// The member in `place`, as words name it.
 const fn name(place: u32) -> u64 {
     place as u64 + 1
 }
 
-/// Whose name it is. One that makes no sense is a place that does not exist.
-const fn place(name: u64) -> u32 {
-    match name {
-        1..=0xffff_ffff => (name - 1) as u32,
-        _ => u32::MAX,
+/// Parses the name of another member than the one in place `own`, of `members`. `None`: it is no such name.
+const fn other(name: u64, own: u32, members: u32) -> Option<u32> {
+    if name == EMPTY || name > members as u64 || name - 1 == own as u64 {
+        return None;
+    }
+    Some((name - 1) as u32)
+}
+
+/// Ends the use of a lock for good: marks its word and the flags of all members.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Closing {
+    /// The value that no member can have written; `None` when a member has died.
+    found: Option<u64>,
+    swap: Swap,
+    /// The member whose flag is marked next; `None` while the lock's word is not marked.
+    next: Option<u32>,
+}
+
+impl Closing {
+    const fn new(found: Option<u64>, native_swap: bool) -> Self {
+        let swap = Swap { native: native_swap, expected: EMPTY };
+        Self { found, swap, next: None }
+    }
+
+    /// Closes the lock because of a value that a word holds, which may be the mark of another member.
+    const fn because_of(found: u64, native_swap: bool) -> Self {
+        Self::new(if found == BROKEN { None } else { Some(found) }, native_swap)
+    }
+
+    const fn access(&self) -> (McsWord, Op) {
+        let mark = if self.found.is_none() { BROKEN } else { SPOILT };
+        match self.next {
+            None => (McsWord::Lock, self.swap.op(mark)),
+            Some(member) => (McsWord::Flag(member), Op::Write(mark)),
+        }
+    }
+
+    const fn outcome(&self) -> McsStep {
+        match self.found {
+            None => McsStep::Broken,
+            Some(found) => McsStep::Corrupt(found),
+        }
+    }
+
+    /// Takes in what an access found, and skips members that have died. True: all is marked.
+    fn handle(&mut self, found: u64, members: u32, is_gone: impl Fn(u32) -> bool) -> bool {
+        let from = match self.next {
+            None if !self.swap.handle(found) => return false,
+            None => 0,
+            Some(member) => member + 1,
+        };
+        self.next = (from..members).find(|member| !is_gone(*member));
+        self.next.is_none()
     }
 }
 
@@ -60,6 +119,7 @@ const fn place(name: u64) -> u32 {
 pub struct Mcs {
     lock_type: LockType,
     place: u32,
+    members: u32,
     swap: Swap,
     at: At,
 }
@@ -77,9 +137,9 @@ enum At {
     WaitingForSharers,
     Counting,
     LettingIn(McsRelease),
-    Breaking,
+    Closing(Closing),
     Done,
-    Broken,
+    Closed(Closing),
 }
 
 /// A swap of the lock's word, by the processor or by compare-and-swap.
@@ -106,11 +166,11 @@ impl Swap {
 }
 
 impl Mcs {
-    /// The member in `place` wants the lock. `native_swap`: the lock's word can be swapped.
+    /// The member in `place`, of `members`, wants the lock. `native_swap`: the lock's word can be swapped.
     #[must_use]
-    pub const fn new(lock_type: LockType, place: u32, native_swap: bool) -> Self {
+    pub const fn new(lock_type: LockType, place: u32, members: u32, native_swap: bool) -> Self {
         let swap = Swap { native: native_swap, expected: EMPTY };
-        Self { lock_type, place, swap, at: At::EmptyingFlag }
+        Self { lock_type, place, members, swap, at: At::EmptyingFlag }
     }
 
     /// What to do next.
@@ -126,12 +186,12 @@ impl Mcs {
             At::LookingWhetherBroken(_) => (McsWord::Lock, Op::Read),
             At::LookingAtSharers => (McsWord::Sharers, Op::Read),
             At::Counting => (McsWord::Sharers, Op::FetchAdd(1)),
-            At::Breaking => (McsWord::Lock, self.swap.op(BROKEN)),
             At::WaitingForFlag(before) => return McsStep::Wait(Some(before)),
             At::WaitingForSharers => return McsStep::Wait(None),
             At::LettingIn(release) => return release.step(),
+            At::Closing(closing) => closing.access(),
             At::Done => return McsStep::Done,
-            At::Broken => return McsStep::Broken,
+            At::Closed(closing) => return closing.outcome(),
         };
         McsStep::Access(word, op)
     }
@@ -144,23 +204,31 @@ impl Mcs {
             At::Joining if !self.swap.handle(found) => At::Joining,
             At::Joining => match found {
                 EMPTY => self.first(),
-                BROKEN => At::Breaking,
-                before => At::Linking(place(before)),
+                before => match other(before, self.place, self.members) {
+                    Some(before) => At::Linking(before),
+                    None => self.close(before),
+                },
             },
             At::Linking(before) => At::LookingAtFlag(before),
             At::LookingAtFlag(before) if found == EMPTY => At::WaitingForFlag(before),
-            At::LookingAtFlag(_) => self.first(),
-            At::LookingWhetherBroken(_) if found == BROKEN => At::Broken,
+            At::LookingAtFlag(_) if found == GO => self.first(),
+            // The member that marked the flag marks all others, too.
+            At::LookingAtFlag(_) if matches!(found, BROKEN | SPOILT) => self.closed(found),
+            At::LookingAtFlag(_) => self.close(found),
+            At::LookingWhetherBroken(_) if found == BROKEN => self.closed(found),
             At::LookingWhetherBroken(before) => At::LookingAtFlag(before),
+            At::LookingAtSharers if found >= self.members as u64 => self.close(found),
             At::LookingAtSharers if found > 0 => At::WaitingForSharers,
             At::LookingAtSharers => At::Done,
-            At::Counting => At::LettingIn(McsRelease::of_queue(self.place)),
+            At::Counting => At::LettingIn(self.leaving_queue()),
             At::LettingIn(mut release) => {
                 release.handle(found, is_gone);
                 At::LettingIn(release).settled()
             }
-            At::Breaking if !self.swap.handle(found) => At::Breaking,
-            At::Breaking => At::Broken,
+            At::Closing(mut closing) => match closing.handle(found, self.members, is_gone) {
+                true => At::Closed(closing),
+                false => At::Closing(closing),
+            },
             at => at,
         };
     }
@@ -168,10 +236,10 @@ impl Mcs {
     /// Goes on after a wait. `lost`: whether any member has died, and then whether the one waited for has.
     pub const fn again(&mut self, lost: Option<bool>) {
         self.at = match (self.at, lost) {
-            (At::WaitingForFlag(_), Some(true)) => At::Breaking,
+            (At::WaitingForFlag(_), Some(true)) => self.close(BROKEN),
             (At::WaitingForFlag(before), Some(false)) => At::LookingWhetherBroken(before),
             (At::WaitingForFlag(before), None) => At::LookingAtFlag(before),
-            (At::WaitingForSharers, Some(true)) => At::Breaking,
+            (At::WaitingForSharers, Some(true)) => self.close(BROKEN),
             (At::WaitingForSharers, _) => At::LookingAtSharers,
             (At::LettingIn(mut release), lost) => {
                 release.again(lost.is_some());
@@ -179,6 +247,19 @@ impl Mcs {
             }
             (at, _) => at,
         };
+    }
+
+    const fn close(&self, found: u64) -> At {
+        At::Closing(Closing::because_of(found, self.swap.native))
+    }
+
+    const fn closed(&self, found: u64) -> At {
+        At::Closed(Closing::because_of(found, self.swap.native))
+    }
+
+    const fn leaving_queue(&self) -> McsRelease {
+        let (place, members, native_swap) = (self.place, self.members, self.swap.native);
+        McsRelease { place, members, native_swap, at: Release::LookingBehind }
     }
 
     /// It is at the head of the queue.
@@ -193,7 +274,10 @@ impl Mcs {
 impl At {
     const fn settled(self) -> Self {
         match self {
-            Self::LettingIn(McsRelease { at: Release::Done, .. }) => Self::Done,
+            // A member that shares a closed lock holds it all the same: it is counted.
+            Self::LettingIn(McsRelease { at: Release::Done | Release::Closed(_), .. }) => {
+                Self::Done
+            }
             at => at,
         }
     }
@@ -203,6 +287,8 @@ impl At {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct McsRelease {
     place: u32,
+    members: u32,
+    native_swap: bool,
     at: Release,
 }
 
@@ -215,24 +301,23 @@ enum Release {
     Breaking(u64),
     WaitingForLink,
     LookingForLink,
+    LookingAtOwnFlag,
     LookingWhoIsLast,
     Granting(u32),
+    Closing(Closing),
     Done,
+    Closed(Closing),
 }
 
 impl McsRelease {
-    /// The member in `place` has it.
+    /// The member in `place`, of `members`, has it. `native_swap`: the lock's word can be swapped.
     #[must_use]
-    pub const fn new(lock_type: LockType, place: u32) -> Self {
+    pub const fn new(lock_type: LockType, place: u32, members: u32, native_swap: bool) -> Self {
         let at = match lock_type {
             LockType::Shared => Release::CountingOff,
             LockType::Exclusive => Release::LookingBehind,
         };
-        Self { place, at }
-    }
-
-    const fn of_queue(place: u32) -> Self {
-        Self { place, at: Release::LookingBehind }
+        Self { place, members, native_swap, at }
     }
 
     /// What to do next.
@@ -248,10 +333,13 @@ impl McsRelease {
             Release::Breaking(expected) => {
                 (McsWord::Lock, Op::CompareAndSwap { expected, desired: BROKEN })
             }
+            Release::LookingAtOwnFlag => (McsWord::Flag(own), Op::Read),
             Release::LookingWhoIsLast => (McsWord::Lock, Op::Read),
             Release::Granting(next) => (McsWord::Flag(next), Op::Write(GO)),
+            Release::Closing(closing) => closing.access(),
             Release::WaitingForLink => return McsStep::Wait(None),
             Release::Done => return McsStep::Done,
+            Release::Closed(closing) => return closing.outcome(),
         };
         McsStep::Access(word, op)
     }
@@ -261,26 +349,49 @@ impl McsRelease {
         self.at = match self.at {
             Release::LookingBehind if found == EMPTY => Release::Clearing,
             Release::LookingForLink if found == EMPTY => Release::WaitingForLink,
-            Release::LookingBehind | Release::LookingForLink => Release::Granting(place(found)),
+            Release::LookingBehind | Release::LookingForLink => match self.other(found) {
+                Some(next) => Release::Granting(next),
+                None => self.close(found),
+            },
+            // The member that was about to join may have closed the lock instead.
+            Release::LookingAtOwnFlag if matches!(found, BROKEN | SPOILT) => {
+                Release::Closed(Closing::because_of(found, self.native_swap))
+            }
+            Release::LookingAtOwnFlag => Release::LookingForLink,
             Release::Clearing if found == name(self.place) => Release::Done,
+            Release::Clearing if self.other(found).is_none() => self.close(found),
             Release::Breaking(last) if found == last => Release::Done,
             // Who has joined says so soon.
             Release::Clearing | Release::Breaking(_) => Release::LookingForLink,
-            Release::LookingWhoIsLast => match found {
-                EMPTY | BROKEN => Release::Done,
+            Release::LookingWhoIsLast => match (found, self.other(found)) {
+                (EMPTY | BROKEN, _) => Release::Done,
                 // Who is next may have died, or be before this one and about to say so.
-                last if is_gone(place(last)) => Release::Breaking(last),
-                _ => Release::LookingForLink,
+                (last, Some(place)) if is_gone(place) => Release::Breaking(last),
+                (_, Some(_)) => Release::LookingForLink,
+                (last, None) => self.close(last),
             },
+            Release::CountingOff if found == 0 || found > self.members as u64 => self.close(found),
             Release::CountingOff | Release::Granting(_) => Release::Done,
+            Release::Closing(mut closing) => match closing.handle(found, self.members, is_gone) {
+                true => Release::Closed(closing),
+                false => Release::Closing(closing),
+            },
             at => at,
         };
+    }
+
+    const fn other(&self, found: u64) -> Option<u32> {
+        other(found, self.place, self.members)
+    }
+
+    const fn close(&self, found: u64) -> Release {
+        Release::Closing(Closing::because_of(found, self.native_swap))
     }
 
     /// Goes on after a wait. `lost`: whether any member has died.
     pub const fn again(&mut self, lost: bool) {
         if let Release::WaitingForLink = self.at {
-            self.at = if lost { Release::LookingWhoIsLast } else { Release::LookingForLink };
+            self.at = if lost { Release::LookingWhoIsLast } else { Release::LookingAtOwnFlag };
         }
     }
 }

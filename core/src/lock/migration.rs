@@ -16,6 +16,8 @@ pub enum MigrationStep {
     Granted(Mode),
     /// The lock is in network mode already: the member is to look there.
     Elsewhere,
+    /// No member can have left the CPU word that the manager has found: the member does not get the lock.
+    Corrupt(u64),
 }
 
 /// One request under way.
@@ -24,6 +26,7 @@ pub struct Migration {
     cpu: Attempt,
     origin: u32,
     lock_type: LockType,
+    size: u32,
     moves: bool,
     /// What the words say before and after.
     cpu_mode: u64,
@@ -42,6 +45,7 @@ enum At {
     Blocked(State),
     Granted(Mode),
     Elsewhere,
+    Corrupt(u64),
 }
 
 impl Migration {
@@ -56,18 +60,23 @@ impl Migration {
         moves: Option<u64>,
     ) -> Self {
         let network = Coding::Ranks { size };
-        let (cpu, time) = match moves {
-            Some(time) => (Attempt::new(Coding::Signed, LockType::Exclusive, home), time),
-            None => (Attempt::new(Coding::Signed, lock_type, origin), 0),
+        let (cpu_type, place) = match moves {
+            Some(_) => (LockType::Exclusive, home),
+            None => (lock_type, origin),
+        };
+        let time = match moves {
+            Some(time) => time,
+            None => 0,
         };
         let theirs = match lock_type {
             LockType::Exclusive => State::One(origin),
             LockType::Shared => State::Sharers(1),
         };
         Self {
-            cpu,
+            cpu: Attempt::new(Coding::Signed, cpu_type, place, size).of_two_words(true),
             origin,
             lock_type,
+            size,
             moves: moves.is_some(),
             cpu_mode: network.word(State::Elsewhere(0)),
             theirs: network.word(theirs),
@@ -97,6 +106,7 @@ impl Migration {
             At::Blocked(state) => MigrationStep::Blocked(state),
             At::Granted(mode) => MigrationStep::Granted(mode),
             At::Elsewhere => MigrationStep::Elsewhere,
+            At::Corrupt(found) => MigrationStep::Corrupt(found),
         }
     }
 
@@ -119,10 +129,13 @@ impl Migration {
                     if self.moves && self.lock_type == LockType::Shared =>
                 {
                     self.moves = false;
-                    self.cpu = Attempt::new(Coding::Signed, LockType::Shared, self.origin);
+                    let (shared, place) = (LockType::Shared, self.origin);
+                    self.cpu =
+                        Attempt::new(Coding::Signed, shared, place, self.size).of_two_words(true);
                     At::TakingCpu
                 }
                 Outcome::Held(state) => At::Blocked(state),
+                Outcome::Corrupt(found) => At::Corrupt(found),
             },
             At::TakingNetwork if found == self.cpu_mode => At::Marking,
             // Nobody writes the network word in CPU mode; whoever did has the lock.

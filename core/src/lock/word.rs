@@ -179,6 +179,20 @@ impl Coding {
         }
     }
 
+    /// Parses a word that a member which waits for the lock has found. `None`: no state that the other members of a
+    /// window of `members` can have brought about.
+    #[must_use]
+    pub const fn parse(self, word: u64, members: u32) -> Option<State> {
+        let state = self.state(word);
+        let exists = match state {
+            State::One(place) => place < members,
+            // The member that has found the word is not among them.
+            State::Sharers(count) => count < members,
+            State::Free | State::Elsewhere(_) => true,
+        };
+        if exists && self.word(state) == word { Some(state) } else { None }
+    }
+
     /// What the member in `place` does to give back what it has.
     #[inline(always)]
     #[must_use]
@@ -208,6 +222,26 @@ mod tests {
         assert_eq!(Coding::Signed.state(elsewhere), State::Elsewhere(5));
         assert_eq!(Coding::Signed.word(State::One(0)), u64::MAX, "-1, as in the paper");
         assert_eq!(Coding::Ranks { size: 7 }.state(8), State::Elsewhere(0));
+    }
+
+    #[test]
+    fn a_word_that_no_member_can_have_written_is_not_parsed() {
+        for coding in [Coding::Signed, Coding::Ranks { size: 4 }] {
+            for state in [State::Free, State::One(3), State::Sharers(3)] {
+                assert_eq!(coding.parse(coding.word(state), 4), Some(state));
+            }
+            for state in [State::One(7), State::Sharers(4), State::Sharers(u32::MAX)] {
+                assert_eq!(coding.parse(coding.word(state), 4), None, "{coding:?} {state:?}");
+            }
+        }
+        let elsewhere = State::Elsewhere(9);
+        assert_eq!(Coding::Signed.parse(Coding::Signed.word(elsewhere), 4), Some(elsewhere));
+        for word in [u64::MAX >> 1, u64::MAX / 3 * 2, 1 << 32] {
+            assert_eq!(Coding::Signed.parse(word, 4), None, "{word:#x}");
+        }
+        for word in [u64::MAX, 1 << 32 | 3, 6] {
+            assert_eq!(Coding::Ranks { size: 4 }.parse(word, 4), None, "{word:#x}");
+        }
     }
 
     #[test]

@@ -76,6 +76,12 @@ impl<M: Memory + Clone> Engine<M> {
         self.peers[rank as usize].gone = Some(Gone::Unreachable);
     }
 
+    /// Whether `rank` exists.
+    #[must_use]
+    pub fn has_peer(&self, rank: u32) -> bool {
+        self.peers.get(rank as usize).is_some()
+    }
+
     /// How `rank` went, if it did.
     #[must_use]
     pub fn gone(&self, rank: u32) -> Option<Gone> {

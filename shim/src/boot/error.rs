@@ -132,6 +132,20 @@ pub enum BootError {
     Twice,
 }
 
+impl BootError {
+    /// Whether another rank, or the launcher, ended or failed meanwhile: then nothing is wrong with this rank's settings.
+    pub(crate) const fn is_of_another_rank(&self) -> bool {
+        matches!(
+            self,
+            Self::NotOffered { .. }
+                | Self::Absent { .. }
+                | Self::LauncherGone
+                | Self::Silent { .. }
+                | Self::Store(StoreError::Closed { .. } | StoreError::Socket { .. })
+        )
+    }
+}
+
 impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

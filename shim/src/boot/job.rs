@@ -22,6 +22,9 @@ use crate::sleep;
 /// How long ranks that were asked to end may take before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Time between two questions whether ranks have ended that the system does not let the launcher watch.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// A started job. Dropped, it kills and reaps every rank that still runs.
 #[derive(Debug)]
 pub struct Job {
@@ -151,21 +154,34 @@ impl Job {
             if let Some(socket) = self.space.socket(at as u32) {
                 watch(Source::Pmi(at), socket.as_fd());
             }
-            watch(Source::Exit(at), rank.pidfd().as_fd());
-        }
-        let timeout = match self.ending {
-            Ending::Asked(deadline) => {
-                Timespec::try_from(deadline.saturating_duration_since(Instant::now())).ok()
+            if let Some(pidfd) = rank.pidfd() {
+                watch(Source::Exit(at), pidfd.as_fd());
             }
+        }
+        let unwatched = || {
+            let running = self.ranks.iter().enumerate().filter(|(_, rank)| rank.is_running());
+            running.filter(|(_, rank)| rank.pidfd().is_none())
+        };
+        let left = match self.ending {
+            Ending::Asked(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
             Ending::No | Ending::Killed => None,
         };
+        let look = unwatched().next().map(|_| LOOK);
+        let timeout = left.into_iter().chain(look).min();
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),
             Err(error) => return Err(os("waiting for the ranks")(error)),
         }
         let found = sources.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
-        Ok(found.map(|(source, _)| source).collect())
+        let mut found: Vec<_> = found.map(|(source, _)| source).collect();
+        if found.is_empty() {
+            // All that the ranks have said is heard.
+            let ended = unwatched().filter(|(_, rank)| rank.has_ended());
+            found.extend(ended.map(|(at, _)| Source::Exit(at)));
+        }
+        Ok(found)
     }
 
     fn handle(&mut self, source: Source) -> Result<(), LaunchError> {

@@ -3,7 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
+    waitid,
+};
 
 use super::greet::Greeter;
 use super::label::{Output, Sink};
@@ -15,7 +19,8 @@ use super::outcome::RankExit;
 pub(super) struct Rank {
     number: u32,
     process: Child,
-    pidfd: OwnedFd,
+    /// `None` where the system refuses it: then the launcher asks from time to time.
+    pidfd: Option<OwnedFd>,
     /// Whether the process leads a process group, which is then signalled as a whole.
     leads_group: bool,
     /// The end of the process, once it has been reaped.
@@ -37,7 +42,12 @@ impl Rank {
         let stdout = process.stdout.take().map(OwnedFd::from);
         let stderr = process.stderr.take().map(OwnedFd::from);
         let watch = || {
-            let pidfd = pidfd_open(Pid::from_child(&process), PidfdFlags::empty())?;
+            let pidfd = match pidfd_open(Pid::from_child(&process), PidfdFlags::empty()) {
+                Ok(pidfd) => Some(pidfd),
+                // Profiles of older container engines do not know the call.
+                Err(Errno::PERM | Errno::NOSYS | Errno::ACCESS) => None,
+                Err(error) => return Err(error),
+            };
             let stdout = stdout.map(|pipe| Output::new(pipe, number, Sink::Stdout)).transpose()?;
             let stderr = stderr.map(|pipe| Output::new(pipe, number, Sink::Stderr)).transpose()?;
             Ok((pidfd, [stdout, stderr]))
@@ -59,9 +69,17 @@ impl Rank {
         }
     }
 
-    /// Readable when the process has ended.
-    pub(super) fn pidfd(&self) -> &OwnedFd {
-        &self.pidfd
+    /// Readable when the process has ended; `None` where [`Rank::has_ended`] has to be asked.
+    pub(super) const fn pidfd(&self) -> Option<&OwnedFd> {
+        self.pidfd.as_ref()
+    }
+
+    /// Whether the process has ended and can be reaped.
+    pub(super) fn has_ended(&self) -> bool {
+        let pid = WaitId::Pid(Pid::from_child(&self.process));
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // To reap a process that cannot be asked for says why.
+        waitid(pid, look).map_or(true, |status| status.is_some())
     }
 
     pub(super) fn pid(&self) -> u32 {

@@ -74,7 +74,7 @@ impl Universe {
         let pmi = pmi::client::Place::from_env()?;
         let named = |variable: Variable| variable.read(|_: &String| true);
         let by_launcher = || pmi.as_ref().and_then(pmi::client::Place::launcher);
-        let nodes = env::NODES.read(|nodes: &u32| *nodes > 0)?;
+        let nodes = env::nodes()?;
         let node = nodes.zip(pmi.as_ref()).and_then(|(nodes, place)| {
             let nodes = Nodes::blocks(place.size, nodes.min(place.size))?;
             nodes.node_of(place.rank)

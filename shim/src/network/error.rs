@@ -56,6 +56,11 @@ pub enum NetworkError {
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Share(error) = self
+            && error.is_of_another_rank()
+        {
+            return write!(f, "the job did not start: {error}");
+        }
         if !matches!(self, Self::NoLink { .. }) {
             f.write_str("no network between the nodes of the job: ")?;
         }

@@ -57,6 +57,12 @@ impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan(error) => error.fmt(f),
+            Self::NoMemory { error: Some(error), .. }
+            | Self::NoHeapMemory { error: Some(error), .. }
+                if is_refusal(*error) =>
+            {
+                refused(f, "reserving shared memory", "fallocate", *error)
+            }
             Self::NoMemory { config, need, available, error } => {
                 short(f, *need, *available, *error)?;
                 write!(
@@ -85,9 +91,40 @@ impl fmt::Display for SegmentError {
                  segment",
             ),
             Self::Attach(error) => error.fmt(f),
-            Self::Os { step, error } => write!(f, "the shared segment failed at {step}: {error}"),
+            Self::Os { step, error } if *step == MEMFD && is_refusal(*error) => {
+                refused(f, step, "memfd_create", *error)
+            }
+            Self::Os { step, error } => {
+                write!(f, "the shared segment failed at {step}: {error}")?;
+                match *error {
+                    Errno::NOMEM => f.write_str(
+                        ": a limit of addresses (ulimit -v) or of mappings (vm.max_map_count) is too low; raise it, or \
+                         start the job with smaller heaps (strait run --heap-bytes)",
+                    ),
+                    Errno::MFILE => {
+                        f.write_str(": raise the limit of open descriptors (ulimit -n)")
+                    }
+                    _ => Ok(()),
+                }
+            }
         }
     }
+}
+
+/// The step that makes the file of a segment.
+pub(super) const MEMFD: &str = "making an anonymous file";
+
+/// Whether the system forbids a call, in place of lacking something.
+const fn is_refusal(error: Errno) -> bool {
+    matches!(error, Errno::PERM | Errno::ACCESS | Errno::NOSYS)
+}
+
+fn refused(f: &mut fmt::Formatter<'_>, step: &str, call: &str, error: Errno) -> fmt::Result {
+    write!(
+        f,
+        "the system refuses {step} ({call}: {error}): most likely a seccomp filter or a security module of the \
+         container; allow the call {call}, or run outside of the container"
+    )
 }
 
 /// The bytes needed, the bytes there are, and what the kernel said.

@@ -266,7 +266,7 @@ pub(crate) fn named_memfd(name: &str) -> Result<OwnedFd, SegmentError> {
         Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
         outcome => outcome,
     }
-    .map_err(os("making an anonymous file"))
+    .map_err(os(error::MEMFD))
 }
 
 /// Opens, of all anonymous files that `process` has open, the first whose name says something to `reads`. `None`: there is none, or the

@@ -8,6 +8,7 @@
 
 use core::ptr::NonNull;
 
+use strait_core::layout::Corrupt;
 use strait_core::lmt::Direction;
 use strait_core::progress::Cursor;
 use strait_core::reduce::{Integer, Op};
@@ -17,7 +18,7 @@ use strait_core::sync::{Step, reached};
 use super::part::{Part, Reach};
 use super::{AtomicityDomain, Window, WindowDesign, WindowError};
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Error, Number, lock};
+use crate::{Error, Number, liveness, lock};
 
 impl Window<'_> {
     /// Combines each number of the target's part with one of `data`: what is there is on the left.
@@ -320,8 +321,11 @@ impl Window<'_> {
         let mut numbers = vec![T::zeroed(); count];
         let buffer = part_of_mut(bytemuck::must_cast_slice_mut(&mut numbers));
         let segment = self.world.segment();
-        let liveness = |rank| (rank < segment.ranks()).then(|| &*segment.rank_block(rank).liveness);
-        let _guard = lock::acquire(block.stripe(offset), self.world.rank(), liveness);
+        let has_ended = |rank| match rank < segment.ranks() {
+            true => Ok(liveness::has_ended(&segment.rank_block(rank).liveness)),
+            false => Err(Corrupt::Holder { found: rank }),
+        };
+        let _guard = lock::acquire(block.stripe(offset), self.world.rank(), has_ended)?;
         reached(Step::AccumulateLocked);
         // SAFETY: the numbers lie in the part, as the callers have seen to; the buffer is ours.
         unsafe { self.copy(part, offset, Direction::Read, buffer.base, buffer.length) }?;

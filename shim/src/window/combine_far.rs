@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use bytemuck::{bytes_of, bytes_of_mut};
 use strait_core::hca::Remote;
+use strait_core::layout::Corrupt;
 use strait_core::progress::Part as Buffer;
 use strait_core::reduce::{Integer, Op};
 use strait_core::rma::{Block, Change, Exchange, Locked, LockedTurn, Turn, is_sum_of_words};
@@ -101,7 +102,7 @@ impl Window<'_> {
             match turn {
                 Turn::On => {}
                 Turn::Held(found) => {
-                    if self.is_nobodys(found) {
+                    if self.is_holder_gone(found)? {
                         locked.take_over(found);
                     }
                     // The holder may be waiting for what this rank has to do.
@@ -119,11 +120,14 @@ impl Window<'_> {
         }
     }
 
-    /// Whether a lock's word names a rank that is gone, or none.
-    fn is_nobodys(&self, found: u64) -> bool {
-        let holder = found.checked_sub(1).and_then(|rank| u32::try_from(rank).ok());
-        let is_gone = |rank| rank >= self.world.size() || self.world.turn().gone(rank).is_some();
-        holder.is_none_or(is_gone)
+    /// Whether the rank that a lock's word names has died or left.
+    fn is_holder_gone(&self, found: u64) -> Result<bool, Error> {
+        // The word was 0 when it was found, and is free.
+        let Some(name) = found.checked_sub(1) else { return Ok(true) };
+        match u32::try_from(name) {
+            Ok(rank) if rank < self.world.size() => Ok(self.world.turn().gone(rank).is_some()),
+            _ => Err(Corrupt::Holder { found: u32::try_from(name).unwrap_or(u32::MAX) }.into()),
+        }
     }
 }
 

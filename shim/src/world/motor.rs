@@ -277,6 +277,6 @@ fn poll(engine: &mut ShmEngine, network: &mut network::Device) -> Result<bool, P
     network.poll();
     network::admit(engine, network)?;
     let moved = engine.poll_network(network)?;
-    let served = network.serve(|rank| engine.gone(rank).is_some())?;
+    let served = network.serve(|rank| !engine.has_peer(rank) || engine.gone(rank).is_some())?;
     Ok(network.take_nearer() | served | moved)
 }

@@ -147,8 +147,12 @@ impl Member {
     fn machine(&mut self, lock_type: LockType, place: u32, target: &Target) -> Machine {
         match target.design {
             Design::Managed => Machine::Managed,
-            Design::TestAndSet => Machine::Word(Attempt::new(Coding::Signed, lock_type, place)),
-            Design::Queue(native_swap) => Machine::Queue(Mcs::new(lock_type, place, native_swap)),
+            Design::TestAndSet => {
+                Machine::Word(Attempt::new(Coding::Signed, lock_type, place, target.size()))
+            }
+            Design::Queue(native_swap) => {
+                Machine::Queue(Mcs::new(lock_type, place, target.size(), native_swap))
+            }
             Design::Hybrid(policy) => {
                 self.policy.get_or_insert(policy);
                 let on_node = place < target.on_node;
@@ -199,6 +203,7 @@ impl Member {
                     Outcome::Held(state) => {
                         wait = Some(Wait::new(Word::Cpu, found, Some(state), target));
                     }
+                    Outcome::Corrupt(found) => panic!("no member writes {found:#x}"),
                 }
             }
             Machine::Queue(mcs) => {
@@ -211,6 +216,7 @@ impl Member {
                     McsStep::Broken => return Doing::Told,
                     McsStep::Wait(_) => wait = Some(Wait::new(word, found, None, target)),
                     McsStep::Access(..) => {}
+                    McsStep::Corrupt(found) => panic!("no member writes {found:#x}"),
                 }
             }
             Machine::Hybrid(hybrid) => {
@@ -234,6 +240,7 @@ impl Member {
                         return Doing::Wanting { machine, wait, asked: true };
                     }
                     HybridStep::Access(..) => {}
+                    HybridStep::Corrupt(found) => panic!("no member writes {found:#x}"),
                 }
             }
         }
@@ -257,7 +264,8 @@ impl Member {
                 target.access(Word::Network, coding.release(lock_type, place));
             }
             How::Queue => {
-                let release = McsRelease::new(lock_type, place);
+                let native_swap = target.design == Design::Queue(true);
+                let release = McsRelease::new(lock_type, place, target.size(), native_swap);
                 return Doing::Leaving { release, wait: None };
             }
         }

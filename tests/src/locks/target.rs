@@ -251,6 +251,7 @@ impl Target {
             MigrationStep::Blocked(State::Sharers(_)) if self.lost_sharer() => denied = true,
             MigrationStep::Blocked(_) => migration.again(),
             MigrationStep::Granted(_) | MigrationStep::Elsewhere => {}
+            MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
         }
         self.current = Some((origin, lock_type, migration));
         let answer = match migration.step() {

@@ -63,7 +63,11 @@ impl Rank<'_> {
     }
 
     fn ranks(&self) -> Coding {
-        Coding::Ranks { size: self.state().messages.len() as u32 }
+        Coding::Ranks { size: self.members() }
+    }
+
+    fn members(&self) -> u32 {
+        self.state().messages.len() as u32
     }
 
     fn pause(&self, backoff: &mut Backoff, mode: Mode) {
@@ -76,7 +80,7 @@ impl Rank<'_> {
     }
 
     fn swap(&self, lock: Lock) -> Had {
-        let mut attempt = Attempt::new(Coding::Signed, Exclusive, self.rank);
+        let mut attempt = Attempt::new(Coding::Signed, Exclusive, self.rank, self.members());
         let mut backoff = self.backoff();
         loop {
             let found = self.post(lock, (Word::Network, lock.target), attempt.op(), true);
@@ -84,12 +88,13 @@ impl Rank<'_> {
                 Outcome::Taken => return Had::Network,
                 Outcome::Again => {}
                 Outcome::Held(_) => self.pause(&mut backoff, Mode::Network),
+                Outcome::Corrupt(found) => panic!("no member writes {found:#x}"),
             }
         }
     }
 
     fn either(&self, lock: Lock) -> Had {
-        let size = self.state().messages.len() as u32;
+        let size = self.members();
         let near = self.is_near(lock.target);
         let mut hybrid = Hybrid::new(Exclusive, self.rank, size, near);
         let (mut backoff, mut mode) = (self.backoff(), Mode::Cpu);
@@ -115,12 +120,13 @@ impl Rank<'_> {
                 }
                 HybridStep::Taken(Mode::Cpu) => return Had::Cpu,
                 HybridStep::Taken(Mode::Network) => return Had::Network,
+                HybridStep::Corrupt(found) => panic!("no member writes {found:#x}"),
             }
         }
     }
 
     fn queue(&self, lock: Lock) -> Had {
-        let mut mcs = Mcs::new(Exclusive, self.rank, false);
+        let mut mcs = Mcs::new(Exclusive, self.rank, self.members(), false);
         loop {
             match mcs.step() {
                 McsStep::Access(word, op) => mcs.handle(self.reach(lock, word, op), |_| false),
@@ -128,13 +134,14 @@ impl Rank<'_> {
                     self.park();
                     mcs.again(None);
                 }
-                McsStep::Done | McsStep::Broken => return Had::Queue,
+                McsStep::Done => return Had::Queue,
+                closed => panic!("no member has died: {closed:?}"),
             }
         }
     }
 
     fn leave_queue(&self, lock: Lock) {
-        let mut release = McsRelease::new(Exclusive, self.rank);
+        let mut release = McsRelease::new(Exclusive, self.rank, self.members(), false);
         loop {
             match release.step() {
                 McsStep::Access(word, op) => release.handle(self.reach(lock, word, op), |_| false),
@@ -142,7 +149,8 @@ impl Rank<'_> {
                     self.park();
                     release.again(false);
                 }
-                McsStep::Done | McsStep::Broken => return,
+                McsStep::Done => return,
+                closed => panic!("no member has died: {closed:?}"),
             }
         }
     }

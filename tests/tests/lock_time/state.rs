@@ -361,6 +361,7 @@ impl State {
                 }
                 MigrationStep::Granted(mode) => Answer::Granted(mode == Mode::Network),
                 MigrationStep::Elsewhere => Answer::Elsewhere,
+                MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
             };
             desk.current = None;
             desk.moved += u64::from(answer == Answer::Granted(true));

@@ -36,7 +36,16 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let words = run::respell(std::env::args_os().collect());
+    let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
+        // What cannot be printed is no reason for another status.
+        let _ = error.print();
+        if let Some(hint) = run::hint(&words, error.kind()) {
+            eprintln!("strait: {hint}");
+        }
+        std::process::exit(error.exit_code())
+    });
+    let outcome = match cli.command {
         Some(Command::Run(run)) => run.execute(),
         Some(Command::Demo(demo)) => demo.execute(),
         Some(Command::Bench(bench)) => bench.execute(),

@@ -1,12 +1,14 @@
 //! `strait run`: starts a job and follows it to its end.
 
 use core::error::Error;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use clap::Args;
+use clap::error::ErrorKind;
 use rustix::pipe::{PipeFlags, pipe_with};
 use strait::boot::{Config, Launch, Signal};
 
@@ -16,7 +18,7 @@ use strait::boot::{Config, Launch, Signal};
 /// signal that killed it.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// Number of ranks
+    /// Number of ranks; `-np N` is the same
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
     /// Act as this many nodes: ranks in consecutive blocks, each block with shared memory of its own
@@ -29,6 +31,9 @@ pub(crate) struct Run {
     /// Put the rank in front of every line of output
     #[arg(long)]
     label: bool,
+    /// Give the ranks this environment variable; without a value they get the launcher's, as they get all others
+    #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]")]
+    env: Vec<OsString>,
     /// Let the other ranks run on when one has failed
     #[arg(long)]
     keep_going: bool,
@@ -53,6 +58,13 @@ pub(crate) struct Run {
 impl Run {
     /// Runs the job. A failed rank is told of on standard error, in one line.
     pub(crate) fn execute(self) -> Result<ExitCode, Box<dyn Error>> {
+        if let Some(option) = self.program.first().filter(|word| is_option(word)) {
+            let option = option.display();
+            return Err(format!("strait run has no option {option}; {HOSTS}").into());
+        }
+        for unknown in strait::env::unknown() {
+            eprintln!("strait: {unknown}");
+        }
         let signals = catch_signals()?;
         let mut job = self.into_launch().spawn()?;
         job.forward_signals(signals);
@@ -81,9 +93,64 @@ impl Run {
             args: words.collect(),
             bind: self.bind,
             label: self.label,
+            env: self.env.iter().filter_map(|text| assignment(text)).collect(),
             keep_going: self.keep_going,
             ..Launch::new(self.ranks, program)
         }
+    }
+}
+
+/// The name and the value of `NAME=VALUE`. `None`: there is no value.
+fn assignment(text: &OsStr) -> Option<(OsString, OsString)> {
+    let text = text.as_bytes();
+    let at = text.iter().position(|byte| *byte == b'=')?;
+    let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_os_string();
+    Some((part(&text[..at]), part(&text[at + 1..])))
+}
+
+/// Rewrites `-np` among the options of `strait run`, as other launchers have it, to `-n`.
+pub(crate) fn respell(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_none_or(|command| command != "run") {
+        return words;
+    }
+    let options = Run::augment_args(clap::Command::new("run"));
+    let takes_value = |word: &OsStr| {
+        let name = word.to_string_lossy();
+        options.get_arguments().any(|option| {
+            let long = option.get_long().is_some_and(|long| name == format!("--{long}"));
+            let short = option.get_short().is_some_and(|short| name == format!("-{short}"));
+            (long || short) && option.get_action().takes_values()
+        })
+    };
+    let mut at = 2;
+    while let Some(word) = words.get_mut(at).filter(|word| is_option(word)) {
+        if word == "-np" {
+            *word = "-n".into();
+        }
+        at += if takes_value(word) { 2 } else { 1 };
+    }
+    words
+}
+
+fn is_option(word: &OsStr) -> bool {
+    word != "--" && word.as_bytes().starts_with(b"-")
+}
+
+/// The hint for options of other launchers.
+const HOSTS: &str = "it starts ranks on this host alone, as many as -n says, and knows no hosts, slots or mappings: see \
+                     strait run --help; docs/launching.md has launchers for several hosts";
+
+/// A hint for a command line that `strait run` refuses and other launchers may accept.
+pub(crate) fn hint(words: &[OsString], refused: ErrorKind) -> Option<&'static str> {
+    if words.get(1).is_none_or(|command| command != "run") {
+        return None;
+    }
+    match refused {
+        ErrorKind::MissingRequiredArgument if words.iter().skip(2).any(|word| word == "-n") => {
+            Some("options stand before the program: strait run -n N PROGRAM")
+        }
+        ErrorKind::UnknownArgument => Some(HOSTS),
+        _ => None,
     }
 }
 
@@ -115,4 +182,41 @@ fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: Run,
+    }
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn options_of_other_launchers_are_taken_and_those_of_the_program_left() {
+        let words = respell(words("strait run --nodes 2 -x A=1 -x B -np 4 program -np 7"));
+        let run = Line::parse_from(&words[1..]).run;
+        assert_eq!((run.ranks, run.nodes), (4, 2));
+        let launch = run.into_launch();
+        assert_eq!(launch.env, [("A".into(), "1".into())]);
+        assert_eq!(launch.args, ["-np", "7"]);
+    }
+
+    #[test]
+    fn a_line_that_other_launchers_take_gets_a_hint() {
+        let missing = ErrorKind::MissingRequiredArgument;
+        let hint = hint(&words("strait run program -n 4"), missing);
+        assert!(hint.is_some_and(|hint| hint.contains("before the program")));
+        let refused = Line::parse_from(words("run -n 2 --hostfile hosts program")).run.execute();
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("--hostfile") && text.contains("launching.md"), "{text}");
+    }
 }

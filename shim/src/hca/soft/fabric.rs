@@ -4,6 +4,7 @@
 //! What goes over it are keys, ends of connections and receives; no data. Devices that no job holds together have a fabric each,
 //! and map those of others ([`abroad`](super::abroad)).
 
+use core::convert::Infallible;
 use core::fmt;
 use core::ptr::NonNull;
 use std::os::fd::OwnedFd;
@@ -17,6 +18,7 @@ use strait_core::sync::{AtomicU32, AtomicU64};
 
 use super::abroad::{self, Abroad};
 use super::block::{Block, EndId};
+use crate::liveness::has_ended;
 use crate::segment::{Mapping, SegmentError, named_memfd, new_memfd, nonce, reserve};
 
 /// `STRsoft` and the version of the layout.
@@ -144,6 +146,11 @@ impl Fabric {
     pub(super) fn liveness(&self, rank: u32) -> Option<&Liveness> {
         let found = self.blocks_of(rank).or_else(|| self.abroad.seek(rank));
         Some(&found?.block(rank)?.liveness)
+    }
+
+    /// Whether the process of `rank`, which holds a lock, has ended. A process that has left a universe keeps no block.
+    pub(super) fn has_ended(&self, rank: u32) -> Result<bool, Infallible> {
+        Ok(self.liveness(rank).is_none_or(has_ended))
     }
 
     /// All that are known.

@@ -191,7 +191,8 @@ impl<'a> Reach<'a> {
             return Err(WorkError::RemoteAccess);
         }
         let fabric = &self.shared.fabric;
-        let _locked = acquire(&self.block.atomics, self.shared.rank, |rank| fabric.liveness(rank));
+        let me = self.shared.rank;
+        let Ok(_locked) = acquire(&self.block.atomics, me, |rank| fabric.has_ended(rank));
         let mut old = 0_u64;
         claimed.word(Direction::Read, &mut old, target.address)?;
         if let Some(mut new) = change.of(old) {
@@ -258,7 +259,7 @@ impl<'a> Reach<'a> {
         let receives = &self.block.receives;
         let fabric = &self.shared.fabric;
         let me = self.shared.rank;
-        let _locked = acquire(receives.lock(), me, |rank| fabric.liveness(rank));
+        let Ok(_locked) = acquire(receives.lock(), me, |rank| fabric.has_ended(rank));
         let (slot, lent) = receives.take(&self.block.slots, me, self.far.end.index)?;
         Some(Taken { reach: self, slot, lent })
     }

@@ -76,12 +76,13 @@ fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
     let liveness = Liveness::unborn();
     crate::liveness::attach_other(&liveness, child.id());
     let lock = Lock::free();
-    core::mem::forget(crate::lock::acquire(&lock, 7, |_| None));
+    core::mem::forget(crate::lock::acquire(&lock, 7, Err).unwrap());
     let taken = core::sync::atomic::AtomicBool::new(false);
     let order = core::sync::atomic::Ordering::SeqCst;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _guard = crate::lock::acquire(&lock, 3, |rank| (rank == 7).then_some(&liveness));
+            let has_ended = |_| Ok::<_, ()>(crate::liveness::has_ended(&liveness));
+            let _guard = crate::lock::acquire(&lock, 3, has_ended).unwrap();
             taken.store(true, order);
         });
         for _ in 0..10_000 {
@@ -92,7 +93,14 @@ fn a_lock_is_taken_from_the_dead_and_from_nobody_else() {
         child.wait().unwrap();
     });
     assert!(taken.load(order));
-    drop(crate::lock::acquire(&lock, 1, |_| None));
+    drop(crate::lock::acquire(&lock, 1, Err).unwrap());
+}
+
+#[test]
+fn a_lock_whose_holder_does_not_exist_is_an_error() {
+    let lock = strait_core::lock::Lock::free();
+    assert_eq!(lock.try_acquire(1_000_000), Ok(()));
+    assert_eq!(crate::lock::acquire(&lock, 1, Err).map(drop), Err(1_000_000));
 }
 
 /// Two devices, connected, with 64 bytes each that everybody may write.

@@ -119,6 +119,12 @@ impl Desk {
         (self.ranks[place as usize], Message { word, desk, place: self.place })
     }
 
+    /// The answer to a rank that has said something impossible. `None`: it is no member.
+    pub(super) fn refusal(&self, source: Rank) -> Option<(Rank, Message)> {
+        let place = self.ranks.iter().position(|rank| *rank == source)?;
+        Some(self.message(place as u32, Word::Answer(Answer::Corrupt)))
+    }
+
     /// Takes in what a member says. What makes no sense is corrupt.
     pub(super) fn take_in(&mut self, source: Rank, message: Message) -> Result<(), Corrupt> {
         let Message { word, place, .. } = message;
@@ -224,10 +230,7 @@ impl Desk {
                     }
                 }
                 MigrationStep::Blocked(State::One(holder))
-                    if self
-                        .ranks
-                        .get(holder as usize)
-                        .is_none_or(|r| engine.gone(*r).is_some()) =>
+                    if engine.gone(self.ranks[holder as usize]).is_some() =>
                 {
                     current.migration.inherit();
                     continue;
@@ -246,6 +249,7 @@ impl Desk {
                 }
                 MigrationStep::Granted(mode) => Answer::Granted(mode),
                 MigrationStep::Elsewhere => Answer::Elsewhere,
+                MigrationStep::Corrupt(_) => Answer::Corrupt,
             };
             let Current { origin, lock_type, orphaned, .. } = current;
             if !orphaned {

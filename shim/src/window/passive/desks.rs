@@ -28,6 +28,9 @@ const TAG: u32 = TAG_MAX;
 /// Nobody's operations: no scope has this number.
 const OWNER: Owner = Owner(0);
 
+/// A message that has arrived, and its source.
+type Heard = (Rank, Result<Packed, Corrupt>);
+
 /// A message that the engine has not done with.
 type Under = (RequestId, Box<Packed>);
 
@@ -82,10 +85,15 @@ impl Desks {
         mut network: Option<&mut JobNetwork>,
         me: Rank,
     ) -> Result<bool, ProgressError> {
-        let mut moved = false;
+        let (mut moved, mut outcome) = (false, Ok(()));
         while let Some((source, packed)) = self.hear(engine)? {
             moved = true;
-            self.take_in(source, Message::parse(packed)?)?;
+            let heard = packed.and_then(Message::parse).and_then(|said| self.take_in(source, said));
+            if let Err(corrupt) = heard {
+                // A member that waits for an answer must not wait for ever.
+                self.said.extend(self.desks.iter().filter_map(|desk| desk.refusal(source)));
+                outcome = Err(corrupt.into());
+            }
         }
         for desk in &mut self.desks {
             desk.work(engine, network.as_deref_mut(), &mut self.said);
@@ -103,16 +111,19 @@ impl Desks {
                 break;
             }
         }
-        Ok(moved)
+        outcome.map(|()| moved)
     }
 
     /// To a desk that is closed nothing is said.
     fn take_in(&mut self, source: Rank, message: Message) -> Result<(), Corrupt> {
+        if !(1..=self.opened).contains(&message.desk) {
+            return Err(Corrupt::Lock { found: message.desk as u32 });
+        }
         self.desk(message.desk).map_or(Ok(()), |desk| desk.take_in(source, message))
     }
 
-    /// The next message.
-    fn hear(&mut self, engine: &mut ShmEngine) -> Result<Option<(Rank, Packed)>, ProgressError> {
+    /// The next message, and its source. A message of another length than these have is corrupt.
+    fn hear(&mut self, engine: &mut ShmEngine) -> Result<Option<Heard>, ProgressError> {
         loop {
             let (outcome, packed) = match self.arriving.take() {
                 Some((id, packed)) => match engine.test(id) {
@@ -144,10 +155,9 @@ impl Desks {
             };
             // The words of one that died on the way are lost with it.
             let Ok(status) = outcome else { continue };
-            if status.bytes != size_of::<Packed>() {
-                return Err(Corrupt::Lock { found: status.bytes as u32 }.into());
-            }
-            return Ok(Some((status.source, *packed)));
+            let is_whole = status.bytes == size_of::<Packed>();
+            let corrupt = Corrupt::Lock { found: status.bytes as u32 };
+            return Ok(Some((status.source, is_whole.then_some(*packed).ok_or(corrupt))));
         }
     }
 

@@ -12,6 +12,8 @@ pub(super) enum Answer {
     Elsewhere,
     /// Somebody has died who shares the lock, which the member wants alone.
     Denied,
+    /// The manager cannot serve the member: a word of the lock, or what the member has said, is impossible.
+    Corrupt,
 }
 
 /// Something said.
@@ -36,7 +38,7 @@ pub(super) struct Message {
 /// As it travels: the word and the place, the desk.
 pub(super) type Packed = [u64; 2];
 
-const WORDS: [Word; 7] = [
+const WORDS: [Word; 8] = [
     Word::Request(Request::Lock(LockType::Shared)),
     Word::Request(Request::Lock(LockType::Exclusive)),
     Word::Request(Request::Unlock),
@@ -44,6 +46,7 @@ const WORDS: [Word; 7] = [
     Word::Answer(Answer::Granted(Mode::Network)),
     Word::Answer(Answer::Elsewhere),
     Word::Answer(Answer::Denied),
+    Word::Answer(Answer::Corrupt),
 ];
 
 impl Message {
@@ -69,6 +72,6 @@ mod tests {
             let message = Message { word, desk: u64::MAX - number, place: u32::MAX };
             assert_eq!(Message::parse(message.pack()), Ok(message));
         }
-        assert!(Message::parse([7, 0]).is_err());
+        assert!(Message::parse([8, 0]).is_err());
     }
 }

@@ -12,6 +12,8 @@ mod message;
 mod open;
 mod pursuit;
 mod release;
+#[cfg(test)]
+mod tests;
 
 use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;

@@ -1,6 +1,6 @@
 //! What a member does to get a lock.
 
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::lock::{
     Attempt, Backoff, Coding, Hybrid, HybridStep, HybridWord, LockType, Mcs, McsStep, McsWord,
     Mode, Op, Outcome, Request, State, Words,
@@ -45,6 +45,7 @@ enum Next {
     Pause(Blame),
     Taken(Standing),
     Broken,
+    Corrupt(u64),
 }
 
 /// Which word.
@@ -70,6 +71,8 @@ enum Chased {
     /// The device, or the manager, has not answered.
     Unanswered,
     Held(Blame),
+    /// A word of the lock holds this value, which no member can have written.
+    Corrupt(u64),
 }
 
 impl Pursuit {
@@ -86,12 +89,14 @@ impl Pursuit {
                 HybridStep::Wait(state) => Next::Pause(Blame::Word(state)),
                 HybridStep::Taken(Mode::Cpu) => Next::Taken(Standing::Cpu(lock_type)),
                 HybridStep::Taken(Mode::Network) => Next::Taken(Standing::Network(lock_type)),
+                HybridStep::Corrupt(found) => Next::Corrupt(found),
             },
             Chase::Queue(mcs) => match mcs.step() {
                 McsStep::Access(word, op) => Next::Access(Place::Queue(word), op),
                 McsStep::Wait(before) => Next::Pause(Blame::Queue(before)),
                 McsStep::Done => Next::Taken(Standing::Queue(lock_type)),
                 McsStep::Broken => Next::Broken,
+                McsStep::Corrupt(found) => Next::Corrupt(found),
             },
         }
     }
@@ -127,6 +132,10 @@ impl Window<'_> {
         match self.chase(target, false) {
             Ok(Chased::Taken(taken)) => self.settle_lock(target, taken),
             Ok(Chased::Unanswered | Chased::Held(_)) => {}
+            Ok(Chased::Corrupt(found)) => {
+                self.settle_lock(target, Standing::None);
+                return Err(self.corrupt_lock(found));
+            }
             Err(error) => {
                 self.settle_lock(target, Standing::None);
                 return Err(error);
@@ -139,11 +148,11 @@ impl Window<'_> {
         let (place, size) = (self.group.place(), self.parts.len() as u32);
         let chase = match self.passive.way {
             Way::Managers => Chase::Managed,
-            Way::Cpu => Chase::Word(Attempt::new(Coding::Signed, lock_type, place), Mode::Cpu),
-            Way::Network => {
-                Chase::Word(Attempt::new(Coding::Signed, lock_type, place), Mode::Network)
+            Way::Cpu | Way::Network => {
+                let mode = if self.passive.way == Way::Cpu { Mode::Cpu } else { Mode::Network };
+                Chase::Word(Attempt::new(Coding::Signed, lock_type, place, size), mode)
             }
-            Way::Queue(mode) => Chase::Queue(Mcs::new(lock_type, place, mode == Mode::Cpu)),
+            Way::Queue(mode) => Chase::Queue(Mcs::new(lock_type, place, size, mode == Mode::Cpu)),
             Way::Hybrid => {
                 let on_node = self.parts[target as usize].block.is_some();
                 Chase::Hybrid(Hybrid::new(lock_type, place, size, on_node))
@@ -213,6 +222,7 @@ impl Window<'_> {
             match self.chase(target, true)? {
                 Chased::Taken(standing) => return Ok(standing),
                 Chased::Unanswered => {}
+                Chased::Corrupt(found) => return Err(self.corrupt_lock(found)),
                 Chased::Held(blame) => {
                     pauses += 1;
                     let looks = backoff.pause().saturating_mul(UNIT);
@@ -242,6 +252,7 @@ impl Window<'_> {
                 Next::Taken(standing) => return Ok(Chased::Taken(standing)),
                 Next::Pause(blame) => return Ok(Chased::Held(blame)),
                 Next::Broken => return Err(WindowError::LockBroken { target }.into()),
+                Next::Corrupt(found) => return Ok(Chased::Corrupt(found)),
                 Next::Ask => match self.ask_manager(target, pursuit, wait)? {
                     None => return Ok(Chased::Unanswered),
                     Some(Some(standing)) => return Ok(Chased::Taken(standing)),
@@ -258,6 +269,10 @@ impl Window<'_> {
                 }
             }
         }
+    }
+
+    pub(super) fn corrupt_lock(&self, found: u64) -> Error {
+        Corrupt::LockWord { found, members: self.parts.len() as u32 }.into()
     }
 
     fn pursuit(&self, target: u32) -> Option<Pursuit> {
@@ -311,6 +326,7 @@ impl Window<'_> {
                 }
                 Outcome::Again => {}
                 Outcome::Held(state) => over = Some(Chased::Held(Blame::Word(state))),
+                Outcome::Corrupt(found) => over = Some(Chased::Corrupt(found)),
             },
             Chase::Hybrid(hybrid) => {
                 hybrid.handle(found, &mut **self.passive.policy.borrow_mut());
@@ -349,21 +365,24 @@ impl Window<'_> {
         } else {
             answer()
         };
-        if answered == Some(Answer::Denied) {
-            self.look_for_the_lost(target, Blame::Word(State::Sharers(1)))?;
-        }
-        Ok(answered.map(|answer| match answer {
-            Answer::Granted(Mode::Cpu) => Some(Standing::Managed),
-            Answer::Granted(Mode::Network) => Some(Standing::Network(pursuit.lock_type)),
-            Answer::Elsewhere | Answer::Denied => {
-                pursuit.asked = false;
-                if let Chase::Hybrid(hybrid) = &mut pursuit.chase {
-                    hybrid.again();
-                }
-                self.keep(target, pursuit);
-                None
+        let Some(answer) = answered else { return Ok(None) };
+        match answer {
+            Answer::Granted(Mode::Cpu) => return Ok(Some(Some(Standing::Managed))),
+            Answer::Granted(Mode::Network) => {
+                return Ok(Some(Some(Standing::Network(pursuit.lock_type))));
             }
-        }))
+            Answer::Corrupt => return Err(Corrupt::Lock { found: target }.into()),
+            Answer::Denied => {
+                self.look_for_the_lost(target, Blame::Word(State::Sharers(1)))?;
+            }
+            Answer::Elsewhere => {}
+        }
+        pursuit.asked = false;
+        if let Chase::Hybrid(hybrid) = &mut pursuit.chase {
+            hybrid.again();
+        }
+        self.keep(target, pursuit);
+        Ok(Some(None))
     }
 
     /// Looks again after a wait, and takes from the dead. `lost`: whether any member has died.
@@ -400,9 +419,9 @@ impl Window<'_> {
         }
     }
 
-    /// Whether the member in `place` has died. One that is none never lived.
+    /// Whether the member in `place` has died.
     pub(super) fn is_lost(&self, place: u32) -> bool {
-        self.parts.get(place as usize).is_none_or(|_| self.loss_of(place).is_some())
+        self.loss_of(place).is_some()
     }
 
     pub(super) fn is_any_lost(&self) -> bool {

@@ -1,12 +1,14 @@
 //! Giving locks back, and what passes between members and managers.
 
 use strait_core::layout::{Call, Wait};
-use strait_core::lock::{Coding, LockType, McsRelease, McsStep, Op, RemoteWord, Request, Words};
+use strait_core::lock::{
+    Coding, LockType, McsRelease, McsStep, Mode, Op, RemoteWord, Request, Words,
+};
 use strait_core::rma;
 
 use super::far::Reached;
 use super::message::{Answer, Word};
-use super::{Standing, count};
+use super::{Standing, Way, count};
 use crate::window::{Window, WindowError};
 use crate::{Error, World};
 
@@ -51,7 +53,7 @@ impl Window<'_> {
             Standing::Network(lock_type) => {
                 shared = lock_type == LockType::Shared;
                 let coding = match self.passive.way {
-                    super::Way::Hybrid => Coding::Ranks { size },
+                    Way::Hybrid => Coding::Ranks { size },
                     _ => Coding::Signed,
                 };
                 count(&self.passive.counts.accesses);
@@ -74,7 +76,9 @@ impl Window<'_> {
     }
 
     fn leave_queue(&self, target: u32, lock_type: LockType) -> Result<(), Error> {
-        let mut release = McsRelease::new(lock_type, self.group.place());
+        let size = self.parts.len() as u32;
+        let native_swap = self.passive.way == Way::Queue(Mode::Cpu);
+        let mut release = McsRelease::new(lock_type, self.group.place(), size, native_swap);
         loop {
             match release.step() {
                 McsStep::Access(word, op) => {
@@ -95,6 +99,7 @@ impl Window<'_> {
                     release.again(self.is_any_lost());
                 }
                 McsStep::Done | McsStep::Broken => return Ok(()),
+                McsStep::Corrupt(found) => return Err(self.corrupt_lock(found)),
             }
         }
     }

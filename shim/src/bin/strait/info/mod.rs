@@ -226,7 +226,11 @@ fn variables() -> Vec<Fact> {
         );
         Fact::new("variables", variable.name, value, variable.meaning)
     };
-    VARIABLES.iter().map(fact).collect()
+    let mistyped = env::unknown().into_iter().map(|unknown| {
+        let value = std::env::var_os(&unknown.name).unwrap_or_default();
+        Fact::new("variables", &unknown.name, value.to_string_lossy(), unknown.to_string())
+    });
+    VARIABLES.iter().map(fact).chain(mistyped).collect()
 }
 
 /// The facts for people: a heading for each section.
