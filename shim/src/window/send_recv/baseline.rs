@@ -255,18 +255,26 @@ impl Baselines {
     }
 
     /// Takes in what has come, carries it out, and sends what is to leave. Whether anything was done.
+    ///
+    /// An error ends neither what the other members asked for nor what is to leave: the living wait for it. What failed stays where
+    /// it is, and the next call tries it again.
     pub(crate) fn serve(&mut self, motor: &mut Motor<'_>) -> Result<bool, ProgressError> {
-        let mut moved = false;
         self.leaving.retain(|it| motor.engine.test(it.send).is_none());
+        let mut served = Ok(false);
         for open in &mut self.all {
-            moved |= open.hear(motor)?;
+            served = both(served, open.hear(motor));
             for place in core::mem::take(&mut open.coming) {
-                moved |= open.carry_out(place, motor, &mut self.outbox)?;
+                served = both(served, open.carry_out(place, motor, &mut self.outbox));
             }
             open.fill(&mut self.outbox.0, &self.leaving);
         }
+        both(served, self.send_all(motor))
+    }
+
+    /// Sends what the outbox has. Whether that was anything.
+    fn send_all(&mut self, motor: &mut Motor<'_>) -> Result<bool, ProgressError> {
+        let mut moved = false;
         while let Some((to, name, bytes)) = self.outbox.0.pop_front() {
-            moved = true;
             let key = Key::new(context_of(name), TAG);
             // SAFETY: the bytes are kept until the send is over, or leaked.
             let sent = unsafe {
@@ -278,11 +286,25 @@ impl Baselines {
                 Ok(Sent::Pending(send)) => {
                     self.leaving.push(Leaving { to, name, send, bytes });
                 }
-                Err(error) => started(error)?,
+                Err(error) => {
+                    if let Err(error) = started(error) {
+                        self.outbox.0.push_front((to, name, bytes));
+                        return Err(error);
+                    }
+                }
             }
+            moved = true;
         }
         Ok(moved)
     }
+}
+
+/// What two steps did, or the error of the first that failed.
+fn both(
+    first: Result<bool, ProgressError>,
+    second: Result<bool, ProgressError>,
+) -> Result<bool, ProgressError> {
+    Ok(first? | second?)
 }
 
 impl Drop for Baselines {

@@ -20,6 +20,14 @@ pub(super) struct Arriving {
     pub(super) apart: Option<(RequestId, Box<[u8]>)>,
 }
 
+impl Arriving {
+    /// How far it is: another value after any step. A receive that begins is a step, since the engine may take in other messages
+    /// before it.
+    fn progress(&self) -> (usize, bool, bool) {
+        (self.at, self.receive.is_some(), self.apart.is_some())
+    }
+}
+
 /// How far a message is carried out.
 enum Stage {
     Waits,
@@ -58,7 +66,7 @@ impl Baseline {
         Ok(moved)
     }
 
-    /// Carries out what has come from the member in `place`.
+    /// Carries out what has come from the member in `place`. What fails stays the first, to be tried again.
     pub(super) fn carry_out(
         &mut self,
         at: u32,
@@ -67,14 +75,16 @@ impl Baseline {
     ) -> Result<bool, ProgressError> {
         let (mut moved, place) = (false, at as usize);
         while let Some(mut arriving) = self.peers[place].arriving.pop_front() {
-            let before = arriving.at;
+            let before = arriving.progress();
             let stage = self.go_on(place, &mut arriving, motor, outbox);
-            moved |= arriving.at > before;
-            if let Stage::Waits = stage? {
-                self.peers[place].arriving.push_front(arriving);
-                self.coming.push(at);
-                break;
+            moved |= arriving.progress() != before;
+            if let Ok(Stage::Over) = stage {
+                continue;
             }
+            self.peers[place].arriving.push_front(arriving);
+            self.coming.push(at);
+            stage?;
+            break;
         }
         Ok(moved)
     }
