@@ -6,7 +6,7 @@
 
 use core::ptr::NonNull;
 
-use super::Place;
+use super::{AnswerNumber, DataNumber, NUMBER_MAX, Place};
 use crate::layout::Corrupt;
 use crate::progress::Part;
 use crate::reduce::{Number, Op, with_number_of};
@@ -24,7 +24,7 @@ pub enum Record {
         /// Bytes.
         length: usize,
         /// The number of the message with the data; `None`: they are behind the record.
-        apart: Option<u32>,
+        apart: Option<DataNumber>,
     },
     /// Send bytes of the part.
     Get {
@@ -33,7 +33,7 @@ pub enum Record {
         /// Bytes.
         length: usize,
         /// The number of the message to send.
-        answer: u32,
+        answer: AnswerNumber,
     },
     /// Combine numbers of the part with operands.
     Combine {
@@ -46,9 +46,9 @@ pub enum Record {
         /// What to do with each.
         op: Op,
         /// As in a put.
-        apart: Option<u32>,
+        apart: Option<DataNumber>,
         /// The number of the message with what was there, if it is wanted.
-        answer: Option<u32>,
+        answer: Option<AnswerNumber>,
     },
     /// Compare an integer, and swap it.
     Swap {
@@ -61,7 +61,7 @@ pub enum Record {
         /// Likewise.
         new: u64,
         /// The number of the message with what was there.
-        answer: u32,
+        answer: AnswerNumber,
     },
     /// Say when everything before this is done.
     Flush {
@@ -101,8 +101,8 @@ impl Record {
         op: Op,
         offset: usize,
         count: usize,
-        apart: Option<u32>,
-        answer: Option<u32>,
+        apart: Option<DataNumber>,
+        answer: Option<AnswerNumber>,
     ) -> Self {
         Self::Combine { offset, count, kind: T::KIND, op, apart, answer }
     }
@@ -129,9 +129,11 @@ impl Record {
             Self::Completed { number } => (COMPLETED, 0, 0, [number, 0, 0], (None, None)),
         };
         let how = u64::from_le_bytes([verb, kind, op, 0, 0, 0, 0, 0]);
-        let word = |message: Option<u32>| u64::from(message.unwrap_or(0));
-        let (apart, answer) = messages;
-        let words = [how, numbers[0], numbers[1], numbers[2], word(apart) | word(answer) << 32];
+        let (apart, answer): (Option<DataNumber>, Option<AnswerNumber>) = messages;
+        let (apart, answer) =
+            (apart.map_or(0, DataNumber::word), answer.map_or(0, AnswerNumber::word));
+        let messages = u64::from(apart) | u64::from(answer) << 32;
+        let words = [how, numbers[0], numbers[1], numbers[2], messages];
         let mut bytes = [0; RECORD];
         let (places, _) = bytes.as_chunks_mut::<8>();
         places.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
@@ -147,9 +149,14 @@ impl Record {
         let short = Corrupt::Length { found: message.len() as u64, max: RECORD as u64 };
         let (words, _) = message.get(..RECORD).ok_or(short)?.as_chunks::<8>();
         let word = |number: usize| u64::from_le_bytes(words[number]);
-        let [verb, kind, op, rest @ ..] = words[0];
+        let [verb, kind, op, ..] = words[0];
         let unknown = |found| Corrupt::Kind { found };
-        let (apart, answer) = (named(word(4) as u32), named((word(4) >> 32) as u32));
+        let [apart, answer] = [word(4) as u32, (word(4) >> 32) as u32];
+        let beyond = |number: u32| Corrupt::Length { found: number.into(), max: NUMBER_MAX.into() };
+        if let Some(number) = [apart, answer].into_iter().find(|number| *number > NUMBER_MAX) {
+            return Err(beyond(number));
+        }
+        let (apart, answer) = (DataNumber::parse(apart), AnswerNumber::parse(answer));
         let known = match verb {
             PUT => {
                 let (offset, length) = within(part, word(1), word(2), 1)?;
@@ -182,7 +189,8 @@ impl Record {
             None if message.len() - RECORD < behind => {
                 Err(Corrupt::Length { found: behind as u64, max: (message.len() - RECORD) as u64 })
             }
-            _ if rest != [0; 5] => Err(unknown(rest[0])),
+            // What the record says is all that was sent.
+            _ if known.bytes() != message[..RECORD] => Err(unknown(verb)),
             _ => Ok(known),
         }
     }
@@ -201,7 +209,7 @@ impl Record {
 
     /// The number of the message with the data, if they are apart.
     #[must_use]
-    pub const fn apart(self) -> Option<u32> {
+    pub const fn apart(self) -> Option<DataNumber> {
         match self {
             Self::Put { apart, .. } | Self::Combine { apart, .. } => apart,
             _ => None,
@@ -253,11 +261,6 @@ impl Record {
     }
 }
 
-/// Messages are numbered from 1.
-const fn named(number: u32) -> Option<u32> {
-    if number == 0 { None } else { Some(number) }
-}
-
 /// Offset and count of things of `width` bytes that all lie in the part, where such things can be.
 fn within(part: Part, offset: u64, count: u64, width: usize) -> Result<(usize, usize), Corrupt> {
     let length = count.saturating_mul(width as u64);
@@ -281,14 +284,22 @@ mod tests {
         Part { length: size_of_val(memory), base: NonNull::from(memory).cast() }
     }
 
+    fn data(word: u32) -> Option<DataNumber> {
+        Some(DataNumber::parse(word).expect("a number"))
+    }
+
+    fn answer(word: u32) -> AnswerNumber {
+        AnswerNumber::parse(word).expect("a number")
+    }
+
     fn records() -> Vec<Record> {
         vec![
             Record::Put { offset: 3, length: 5, apart: None },
-            Record::Put { offset: 0, length: 32, apart: Some(7) },
-            Record::Get { offset: 32, length: 0, answer: u32::MAX },
-            Record::combine::<i16>(Op::Max, 2, 3, None, Some(1)),
-            Record::combine::<f64>(Op::Sum, 8, 3, Some(9), None),
-            Record::Swap { offset: 4, width: 4, compare: 1, new: 2, answer: 3 },
+            Record::Put { offset: 0, length: 32, apart: data(7) },
+            Record::Get { offset: 32, length: 0, answer: answer(NUMBER_MAX) },
+            Record::combine::<i16>(Op::Max, 2, 3, None, Some(answer(1))),
+            Record::combine::<f64>(Op::Sum, 8, 3, data(9), None),
+            Record::Swap { offset: 4, width: 4, compare: 1, new: 2, answer: answer(3) },
             Record::Flush { number: u64::MAX },
             Record::Flushed { number: 1 },
             Record::Posted { number: 2 },
@@ -318,22 +329,27 @@ mod tests {
         let mut memory = [0_u64; 4];
         let part = part(&mut memory);
         let bad = [
-            Record::Put { offset: 28, length: 5, apart: Some(1) },
-            Record::Put { offset: 33, length: 0, apart: Some(1) },
-            Record::Get { offset: usize::MAX, length: 2, answer: 1 },
-            Record::Get { offset: 0, length: 2, answer: 0 },
-            Record::combine::<u32>(Op::Sum, 2, 1, Some(1), None),
-            Record::combine::<u64>(Op::Sum, 0, usize::MAX, Some(1), None),
-            Record::combine::<f32>(Op::BitXor, 0, 1, Some(1), None),
-            Record::Swap { offset: 0, width: 3, compare: 0, new: 0, answer: 1 },
-            Record::Swap { offset: 25, width: 8, compare: 0, new: 0, answer: 1 },
+            Record::Put { offset: 28, length: 5, apart: data(1) },
+            Record::Put { offset: 33, length: 0, apart: data(1) },
+            Record::Get { offset: usize::MAX, length: 2, answer: answer(1) },
+            Record::combine::<u32>(Op::Sum, 2, 1, data(1), None),
+            Record::combine::<u64>(Op::Sum, 0, usize::MAX, data(1), None),
+            Record::combine::<f32>(Op::BitXor, 0, 1, data(1), None),
+            Record::Swap { offset: 0, width: 3, compare: 0, new: 0, answer: answer(1) },
+            Record::Swap { offset: 25, width: 8, compare: 0, new: 0, answer: answer(1) },
         ];
         for record in bad {
             assert!(Record::read(&record.bytes(), part).is_err(), "{record:?}");
         }
-        let mut rest = Record::Posted { number: 1 }.bytes();
-        rest[5] = 1;
-        assert!(Record::read(&rest, part).is_err());
+        // A bit that no record has, the other's number, and a number beyond the highest.
+        for (at, byte) in [(5, 1), (16, 1), (32, 1), (36, 1), (39, 0x80)] {
+            let mut rest = Record::Posted { number: 1 }.bytes();
+            rest[at] = byte;
+            assert!(Record::read(&rest, part).is_err(), "byte {at}");
+        }
+        let mut without = Record::Get { offset: 0, length: 2, answer: answer(1) }.bytes();
+        without[36] = 0;
+        assert!(Record::read(&without, part).is_err());
     }
 
     #[test]
@@ -373,7 +389,8 @@ mod tests {
         unsafe { record.carry_out(part, &mut operands[1..]) };
         assert_eq!(operands[1..9], 7_u64.to_le_bytes());
         assert_eq!(operands[9..], 9_u64.to_le_bytes());
-        let swap = |compare| Record::Swap { offset: 24, width: 1, compare, new: 1, answer: 1 };
+        let swap =
+            |compare| Record::Swap { offset: 24, width: 1, compare, new: 1, answer: answer(1) };
         // SAFETY: likewise.
         let found = unsafe { [swap(3).swap(part), swap(11).swap(part), swap(11).swap(part)] };
         assert_eq!((found, memory), ([11, 11, 1], [5, 8, 11, 1]));

@@ -300,10 +300,11 @@ impl<'world> Group<'world> {
         let connected = own.connect(self, &cards, &addresses);
         // The lock manager is there before anybody has the window.
         let parts = connected.and_then(|()| self.parts(&cards, &own)).and_then(|parts| {
+            let theirs = baseline.map(|_| BaselineId::of_members(&cards)).transpose()?;
             let passive = opening.open(self, &cards, &parts, &own.block_words, spans)?;
-            Ok((parts, passive))
+            Ok((parts, passive, theirs))
         });
-        if let Err(error) = self.agree(parts.as_ref().ok().map(|(parts, _)| &**parts)) {
+        if let Err(error) = self.agree(parts.as_ref().ok().map(|(parts, ..)| &**parts)) {
             // Nobody has a window, so nobody reaches what was given; but who does not hear of that may have one.
             if matches!(error, Error::Window(_)) {
                 opening.close(world);
@@ -312,7 +313,6 @@ impl<'world> Group<'world> {
             return Err(parts.err().unwrap_or(error));
         }
         let part = Buffer { base: own.base, length: own.length };
-        baseline.into_iter().for_each(|id| id.open(self, &cards, part, own.block_words));
         let handled = !by_messages && !Opening::have_atomics(&cards);
         let promise = |card: &Card| card.accumulates == SINGLE;
         let domain = match cards.iter().all(|card| card.kind == MAPPED) {
@@ -325,7 +325,10 @@ impl<'world> Group<'world> {
             (RefCell::new(Epochs::new(self.ranks().len() as u32)), Cell::new(FLUSHES_PER_POLL));
         let own_up_to = Cell::new(env::accumulate_max()?);
         let (group, block) = (self.again(), own.block_words);
-        let (parts, passive) = parts?;
+        let (parts, passive, theirs) = parts?;
+        if let Some((id, theirs)) = baseline.zip(theirs) {
+            id.open(self, theirs, part, block);
+        }
         Ok(Window {
             world,
             group,

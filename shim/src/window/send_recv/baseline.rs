@@ -9,7 +9,7 @@ use strait_core::matching::TAG_MAX;
 use strait_core::progress::{
     Cursor, Owner, Part as Buffer, ProgressError, RequestId, SendMode, Sent,
 };
-use strait_core::rma::{Block, Record};
+use strait_core::rma::{AnswerNumber, Block, DataNumber, Name, Record, WindowNumber};
 use strait_core::wire::Key;
 
 use super::target::Arriving;
@@ -30,24 +30,18 @@ pub(super) const ENOUGH: usize = 256 << 10;
 /// Messages on their way to one member, at most: those of longer data, and answers, not counted.
 const UNDER_WAY: usize = 4;
 
-/// What windows and messages are told apart by: half of all contexts are for either.
-const NAMES: u32 = 1 << 30;
-
-/// The context of the records for a window.
-pub(super) const fn records_of(window: u32) -> u32 {
-    INTERNAL | (window % NAMES * 2)
-}
-
-/// The context of a message of longer data, or of an answer.
-pub(super) const fn message_of(number: u32) -> u32 {
-    INTERNAL | (number % NAMES * 2) | 1
+/// The context of a message with this name. The name says which way the message goes.
+pub(super) const fn context_of(name: Name) -> u32 {
+    INTERNAL | name.context()
 }
 
 /// All windows of a rank that go by messages.
 #[derive(Default)]
 pub(crate) struct Baselines {
-    opened: u32,
-    numbered: u32,
+    /// The last numbers that were given out.
+    opened: Option<WindowNumber>,
+    data: Option<DataNumber>,
+    answers: Option<AnswerNumber>,
     all: Vec<Baseline>,
     outbox: Outbox,
     /// What the engine has not done with.
@@ -56,33 +50,36 @@ pub(crate) struct Baselines {
     kept: Vec<(Owner, RequestId)>,
 }
 
-/// To be sent: to whom, in which context, what.
+/// What is to be sent: to which rank, under which name, and the bytes.
 #[derive(Default)]
-pub(super) struct Outbox(VecDeque<(Rank, u32, Vec<u8>)>);
+pub(super) struct Outbox(VecDeque<(Rank, Name, Vec<u8>)>);
 
 impl Outbox {
-    /// Adds to the message before if that goes to the same: answers that belong together go together.
-    pub(super) fn add(&mut self, to: Rank, context: u32, bytes: &[u8]) {
+    /// Adds bytes of an answer. They join the message before if that is a part of the same answer.
+    pub(super) fn answer(&mut self, to: Rank, number: AnswerNumber, bytes: &[u8]) {
+        let name = Name::Answer(number);
         match self.0.back_mut() {
-            Some(last) if (last.0, last.1) == (to, context) => last.2.extend_from_slice(bytes),
-            _ => self.0.push_back((to, context, bytes.into())),
+            Some((rank, last, message)) if (*rank, *last) == (to, name) => {
+                message.extend_from_slice(bytes);
+            }
+            _ => self.0.push_back((to, name, bytes.into())),
         }
     }
 }
 
 struct Leaving {
     to: Rank,
-    context: u32,
+    name: Name,
     send: RequestId,
     bytes: Vec<u8>,
 }
 
 /// A window that goes by messages, as one member has it.
 pub(super) struct Baseline {
-    pub(super) window: u32,
+    pub(super) window: WindowNumber,
     /// The members, and what each calls its window.
     pub(super) ranks: Box<[Rank]>,
-    windows: Box<[u32]>,
+    windows: Box<[WindowNumber]>,
     /// This member's part and words.
     pub(super) part: Buffer,
     pub(super) block: Block,
@@ -111,23 +108,32 @@ pub(super) struct Peer {
 }
 
 impl Baselines {
-    /// The name of the next window.
-    pub(super) const fn next_window(&mut self) -> u32 {
-        self.opened += 1;
-        self.opened
+    /// The number of the next window. No open window of this rank has it.
+    pub(super) fn next_window(&mut self) -> WindowNumber {
+        loop {
+            let next = self.opened.map_or(WindowNumber::FIRST, WindowNumber::next);
+            self.opened = Some(next);
+            if self.window(next).is_none() {
+                return next;
+            }
+        }
     }
 
-    /// The name of the next message of longer data, or answer.
-    pub(super) const fn next_message(&mut self) -> u32 {
-        self.numbered = self.numbered % (NAMES - 1) + 1;
-        self.numbered
+    /// The number of the next message with data.
+    pub(super) fn next_data(&mut self) -> DataNumber {
+        *self.data.insert(self.data.map_or(DataNumber::FIRST, DataNumber::next))
+    }
+
+    /// The number of the next answer to this rank.
+    pub(super) fn next_answer(&mut self) -> AnswerNumber {
+        *self.answers.insert(self.answers.map_or(AnswerNumber::FIRST, AnswerNumber::next))
     }
 
     /// Opens a window. The part stays valid until it is closed, or the process ends.
     pub(super) fn open(
         &mut self,
-        window: u32,
-        (ranks, windows): (&[Rank], Box<[u32]>),
+        window: WindowNumber,
+        (ranks, windows): (&[Rank], Box<[WindowNumber]>),
         part: Buffer,
         block: Block,
     ) {
@@ -139,7 +145,7 @@ impl Baselines {
         self.all.push(open);
     }
 
-    pub(super) fn close(&mut self, window: u32) {
+    pub(super) fn close(&mut self, window: WindowNumber) {
         self.all.retain(|open| open.window != window);
     }
 
@@ -149,12 +155,18 @@ impl Baselines {
         !self.all.is_empty() || !self.leaving.is_empty()
     }
 
-    fn window(&mut self, window: u32) -> Option<&mut Baseline> {
+    fn window(&mut self, window: WindowNumber) -> Option<&mut Baseline> {
         self.all.iter_mut().find(|open| open.window == window)
     }
 
     /// Packs a record and what is behind it for the member in `place`. False: not now, since there is enough for it.
-    pub(super) fn pack(&mut self, window: u32, place: u32, record: Record, data: &[u8]) -> bool {
+    pub(super) fn pack(
+        &mut self,
+        window: WindowNumber,
+        place: u32,
+        record: Record,
+        data: &[u8],
+    ) -> bool {
         let Some(open) = self.window(window) else { return true };
         let peer = &mut open.peers[place as usize];
         if peer.batch.len() >= ENOUGH {
@@ -168,8 +180,8 @@ impl Baselines {
     }
 
     /// Sends data that a record says are apart.
-    pub(super) fn send(&mut self, to: Rank, message: u32, data: &[u8]) {
-        self.outbox.0.push_back((to, message_of(message), data.into()));
+    pub(super) fn send(&mut self, to: Rank, number: DataNumber, data: &[u8]) {
+        self.outbox.0.push_back((to, Name::Data(number), data.into()));
     }
 
     /// Remembers a message from or to a user's buffer until it has ended.
@@ -187,14 +199,14 @@ impl Baselines {
     }
 
     /// Has the records for the member in `place` leave.
-    pub(super) fn press(&mut self, window: u32, place: u32) {
+    pub(super) fn press(&mut self, window: WindowNumber, place: u32) {
         if let Some(open) = self.window(window) {
             open.press(place);
         }
     }
 
     /// Has them leave as soon as this rank waits for anything: for what they ask for, maybe.
-    pub(super) fn want(&mut self, window: u32, place: u32) {
+    pub(super) fn want(&mut self, window: WindowNumber, place: u32) {
         if let Some(open) = self.window(window)
             && !open.wanted.contains(&place)
         {
@@ -213,7 +225,7 @@ impl Baselines {
     }
 
     /// Asks the member in `place` to say when all is done that was asked of it, and says whether it has said so.
-    pub(super) fn is_flushed(&mut self, window: u32, place: u32) -> bool {
+    pub(super) fn is_flushed(&mut self, window: WindowNumber, place: u32) -> bool {
         let Some(open) = self.window(window) else { return true };
         let peer = &mut open.peers[place as usize];
         if !core::mem::take(&mut peer.unflushed) {
@@ -226,50 +238,73 @@ impl Baselines {
     }
 
     /// Whether nothing of a window is under way here.
-    pub(super) fn is_idle(&self, window: u32) -> bool {
+    pub(super) fn is_idle(&self, window: WindowNumber) -> bool {
         let is_idle = |peer: &Peer| peer.batch.is_empty() && peer.arriving.is_empty();
         let open = self.all.iter().find(|open| open.window == window);
         let out = |open: &Baseline| {
-            let is_of = |(to, context)| {
+            let is_of = |(to, name)| {
                 open.ranks
                     .iter()
                     .zip(&open.windows)
-                    .any(|(rank, window)| (*rank, records_of(*window)) == (to, context))
+                    .any(|(rank, window)| (*rank, Name::Records(*window)) == (to, name))
             };
-            let waiting = self.outbox.0.iter().map(|(to, context, _)| (*to, *context));
-            !waiting.chain(self.leaving.iter().map(|it| (it.to, it.context))).any(is_of)
+            let waiting = self.outbox.0.iter().map(|(to, name, _)| (*to, *name));
+            !waiting.chain(self.leaving.iter().map(|it| (it.to, it.name))).any(is_of)
         };
         open.is_none_or(|open| open.peers.iter().all(is_idle) && out(open))
     }
 
     /// Takes in what has come, carries it out, and sends what is to leave. Whether anything was done.
+    ///
+    /// An error ends neither what the other members asked for nor what is to leave: the living wait for it. What failed stays where
+    /// it is, and the next call tries it again.
     pub(crate) fn serve(&mut self, motor: &mut Motor<'_>) -> Result<bool, ProgressError> {
-        let mut moved = false;
         self.leaving.retain(|it| motor.engine.test(it.send).is_none());
+        let mut served = Ok(false);
         for open in &mut self.all {
-            moved |= open.hear(motor)?;
+            served = both(served, open.hear(motor));
             for place in core::mem::take(&mut open.coming) {
-                moved |= open.carry_out(place, motor, &mut self.outbox)?;
+                served = both(served, open.carry_out(place, motor, &mut self.outbox));
             }
             open.fill(&mut self.outbox.0, &self.leaving);
         }
-        while let Some((to, context, bytes)) = self.outbox.0.pop_front() {
-            moved = true;
+        both(served, self.send_all(motor))
+    }
+
+    /// Sends what the outbox has. Whether that was anything.
+    fn send_all(&mut self, motor: &mut Motor<'_>) -> Result<bool, ProgressError> {
+        let mut moved = false;
+        while let Some((to, name, bytes)) = self.outbox.0.pop_front() {
+            let key = Key::new(context_of(name), TAG);
             // SAFETY: the bytes are kept until the send is over, or leaked.
             let sent = unsafe {
                 let data = Cursor::contiguous(buffer(&bytes));
-                motor.isend(SendMode::Standard, to, Key::new(context, TAG), data, OWNER)
+                motor.isend(SendMode::Standard, to, key, data, OWNER)
             };
             match sent {
                 Ok(Sent::Done) => {}
                 Ok(Sent::Pending(send)) => {
-                    self.leaving.push(Leaving { to, context, send, bytes });
+                    self.leaving.push(Leaving { to, name, send, bytes });
                 }
-                Err(error) => started(error)?,
+                Err(error) => {
+                    if let Err(error) = started(error) {
+                        self.outbox.0.push_front((to, name, bytes));
+                        return Err(error);
+                    }
+                }
             }
+            moved = true;
         }
         Ok(moved)
     }
+}
+
+/// What two steps did, or the error of the first that failed.
+fn both(
+    first: Result<bool, ProgressError>,
+    second: Result<bool, ProgressError>,
+) -> Result<bool, ProgressError> {
+    Ok(first? | second?)
 }
 
 impl Drop for Baselines {
@@ -303,19 +338,19 @@ impl Baseline {
     }
 
     /// Puts the records that are to leave into the outbox.
-    fn fill(&mut self, outbox: &mut VecDeque<(Rank, u32, Vec<u8>)>, leaving: &[Leaving]) {
+    fn fill(&mut self, outbox: &mut VecDeque<(Rank, Name, Vec<u8>)>, leaving: &[Leaving]) {
         let Self { pressing, peers, ranks, windows, .. } = self;
         pressing.retain(|&place| {
             let (peer, to) = (&mut peers[place as usize], ranks[place as usize]);
-            let context = records_of(windows[place as usize]);
-            let is_of = |it: &&Leaving| (it.to, it.context) == (to, context);
+            let name = Name::Records(windows[place as usize]);
+            let is_of = |it: &&Leaving| (it.to, it.name) == (to, name);
             if leaving.iter().filter(is_of).count() >= UNDER_WAY {
                 return true;
             }
             peer.pressing = false;
             let batch = core::mem::take(&mut peer.batch);
             if !batch.is_empty() {
-                outbox.push_back((to, context, batch));
+                outbox.push_back((to, name, batch));
             }
             false
         });

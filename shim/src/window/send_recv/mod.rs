@@ -11,13 +11,13 @@ use core::ptr::NonNull;
 use core::str::FromStr;
 
 use bytemuck::bytes_of_mut;
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::progress::{Owner, Part as Buffer, Way};
 use strait_core::reduce::{Integer, Op};
-use strait_core::rma::{Block, Record};
+use strait_core::rma::{AnswerNumber, Block, DataNumber, NUMBER_MAX, Name, Record, WindowNumber};
 
 pub(crate) use baseline::Baselines;
-use baseline::{TAG, message_of};
+use baseline::{TAG, context_of};
 
 use super::card::Card;
 use super::combine_far::{number, word};
@@ -80,7 +80,7 @@ const MANY: usize = 8;
 
 /// The name of a member's window among those that it has by messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct BaselineId(u32);
+pub(super) struct BaselineId(WindowNumber);
 
 impl BaselineId {
     /// One that no window of this rank has had.
@@ -91,7 +91,7 @@ impl BaselineId {
     /// For the card, with the design; 0 is none.
     pub(super) fn word(id: Option<Self>, design: WindowDesign) -> u64 {
         let design = if design == WindowDesign::SendRecv { SEND_RECV } else { 0 };
-        id.map_or(0, |Self(id)| u64::from(id) | design)
+        id.map_or(0, |Self(id)| u64::from(id.word()) | design)
     }
 
     /// The first member that asks for another design than the first does.
@@ -102,9 +102,24 @@ impl BaselineId {
         Some(WindowError::Design { rank: *rank })
     }
 
-    /// Has this member's part, and its words, be reached by messages.
-    pub(super) fn open(self, group: &Group<'_>, cards: &[Card], part: Buffer, block: Block) {
-        let theirs = cards.iter().map(|card| card.baseline as u32).collect();
+    /// What each member calls its window.
+    pub(super) fn of_members(cards: &[Card]) -> Result<Box<[WindowNumber]>, Corrupt> {
+        let number = |card: &Card| {
+            let found = card.baseline as u32;
+            let unknown = Corrupt::Length { found: found.into(), max: NUMBER_MAX.into() };
+            WindowNumber::parse(found).ok_or(unknown)
+        };
+        cards.iter().map(number).collect()
+    }
+
+    /// Has this member's part, and its words, be reached by messages, and the others' by what they call their windows.
+    pub(super) fn open(
+        self,
+        group: &Group<'_>,
+        theirs: Box<[WindowNumber]>,
+        part: Buffer,
+        block: Block,
+    ) {
         group.world().with_baselines(|all| all.open(self.0, (group.ranks(), theirs), part, block));
     }
 }
@@ -148,13 +163,17 @@ impl Window<'_> {
     }
 
     /// Has `act` do something with the records of this window.
-    fn with_records<R: Default>(&self, act: impl FnOnce(&mut Baselines, u32) -> R) -> R {
+    fn with_records<R: Default>(&self, act: impl FnOnce(&mut Baselines, WindowNumber) -> R) -> R {
         let act = |id: BaselineId| self.world.with_baselines(|all| act(all, id.0));
         self.baseline.map(act).unwrap_or_default()
     }
 
-    fn next_message(&self) -> u32 {
-        self.with_records(|all, _| all.next_message())
+    fn next_data(&self) -> DataNumber {
+        self.world.with_baselines(Baselines::next_data)
+    }
+
+    fn next_answer(&self) -> AnswerNumber {
+        self.world.with_baselines(Baselines::next_answer)
     }
 
     /// Packs a record for the member in `place`, and waits while too much is on its way there.
@@ -173,14 +192,14 @@ impl Window<'_> {
         &self,
         place: u32,
         data: &[u8],
-        record: impl FnOnce(Option<u32>) -> Record,
+        record: impl FnOnce(Option<DataNumber>) -> Record,
     ) -> Result<(), Error> {
         if data.len() <= self.world.unasked_max(self.rank_of(place)) {
             return self.pack(place, record(None), data);
         }
-        let message = self.next_message();
-        self.pack(place, record(Some(message)), &[])?;
-        self.with_records(|all, _| all.send(self.rank_of(place), message, data));
+        let number = self.next_data();
+        self.pack(place, record(Some(number)), &[])?;
+        self.with_records(|all, _| all.send(self.rank_of(place), number, data));
         Ok(())
     }
 
@@ -249,7 +268,7 @@ impl Window<'_> {
         place: u32,
         pieces: impl IntoIterator<Item = Stretch>,
     ) -> Result<(), Error> {
-        let answer = self.next_message();
+        let answer = self.next_answer();
         let mut buffers = Vec::new();
         for (base, offset, length) in pieces.into_iter().filter(|(.., length)| *length > 0) {
             self.pack(place, Record::Get { offset, length, answer }, &[])?;
@@ -272,8 +291,13 @@ impl Window<'_> {
     }
 
     /// Receives an answer, in as many messages as it was carried out in.
-    fn receive_answer(&self, place: u32, answer: u32, into: &mut [u8]) -> Result<(), Error> {
-        let endpoint = Endpoint::new(self.world, message_of(answer));
+    fn receive_answer(
+        &self,
+        place: u32,
+        answer: AnswerNumber,
+        into: &mut [u8],
+    ) -> Result<(), Error> {
+        let endpoint = Endpoint::new(self.world, context_of(Name::Answer(answer)));
         let mut done = 0;
         while done < into.len() {
             done += endpoint.recv(&mut into[done..], self.rank_of(place), TAG)?.bytes;
@@ -297,14 +321,19 @@ impl Window<'_> {
         if way == Way::Write && length <= self.world.unasked_max(rank) {
             return Ok(None);
         }
-        let message = self.next_message();
-        let record = match way {
-            Way::Read => Record::Get { offset, length, answer: message },
-            Way::Write => Record::Put { offset, length, apart: Some(message) },
+        let (name, record) = match way {
+            Way::Read => {
+                let answer = self.next_answer();
+                (Name::Answer(answer), Record::Get { offset, length, answer })
+            }
+            Way::Write => {
+                let number = self.next_data();
+                (Name::Data(number), Record::Put { offset, length, apart: Some(number) })
+            }
         };
         self.pack(place, record, &[])?;
         self.with_records(|all, id| all.want(id, place));
-        let endpoint = Endpoint::new(self.world, message_of(message));
+        let endpoint = Endpoint::new(self.world, context_of(name));
         // SAFETY: by the contract.
         let begun = unsafe {
             match way {
@@ -323,7 +352,8 @@ impl Window<'_> {
         results: Option<&mut [T]>,
         op: Op,
     ) -> Result<(), Error> {
-        let answer = results.is_some().then(|| self.next_message());
+        let results = results.filter(|results| !results.is_empty());
+        let answer = results.is_some().then(|| self.next_answer());
         self.pack_with(place, bytemuck::must_cast_slice(operands), |apart| {
             Record::combine::<T>(op, offset, operands.len(), apart, answer)
         })?;
@@ -339,7 +369,7 @@ impl Window<'_> {
         compare: T,
         new: T,
     ) -> Result<T, Error> {
-        let (answer, width) = (self.next_message(), size_of::<T>() as u8);
+        let (answer, width) = (self.next_answer(), size_of::<T>() as u8);
         let (compare, new) = (word(compare), word(new));
         self.pack(place, Record::Swap { offset, width, compare, new, answer }, &[])?;
         self.press(place)?;

@@ -3,9 +3,9 @@
 use strait_core::layout::Corrupt;
 use strait_core::matching::{ANY_SOURCE, Pattern};
 use strait_core::progress::{Cursor, Part as Buffer, ProgressError, Received, RequestId};
-use strait_core::rma::{RECORD, Record, transfer};
+use strait_core::rma::{AnswerNumber, DataNumber, Name, RECORD, Record, transfer};
 
-use super::baseline::{Baseline, ENOUGH, OWNER, Outbox, TAG, buffer_mut, message_of, records_of};
+use super::baseline::{Baseline, ENOUGH, OWNER, Outbox, TAG, buffer_mut, context_of};
 use crate::Rank;
 use crate::window::passive::started;
 use crate::world::Motor;
@@ -20,6 +20,14 @@ pub(super) struct Arriving {
     pub(super) apart: Option<(RequestId, Box<[u8]>)>,
 }
 
+impl Arriving {
+    /// How far it is: another value after any step. A receive that begins is a step, since the engine may take in other messages
+    /// before it.
+    fn progress(&self) -> (usize, bool, bool) {
+        (self.at, self.receive.is_some(), self.apart.is_some())
+    }
+}
+
 /// How far a message is carried out.
 enum Stage {
     Waits,
@@ -29,7 +37,8 @@ enum Stage {
 impl Baseline {
     /// Begins to receive the records that have come.
     pub(super) fn hear(&mut self, motor: &mut Motor<'_>) -> Result<bool, ProgressError> {
-        let context = records_of(self.window);
+        let name = Name::Records(self.window);
+        let context = context_of(name);
         let mut moved = false;
         while let Ok(Some(status)) =
             motor.engine.iprobe(Pattern { context, source: ANY_SOURCE, tag: TAG })
@@ -43,7 +52,7 @@ impl Baseline {
                 return Err(Corrupt::Length { found: status.bytes as u64, max }.into());
             }
             let mut message = vec![0_u8; status.bytes].into_boxed_slice();
-            let receive = match receive(motor, context, found, buffer_mut(&mut message))? {
+            let receive = match receive(motor, name, found, buffer_mut(&mut message))? {
                 Receive::Done => None,
                 Receive::Under(id) => Some(id),
                 Receive::Lost => continue,
@@ -57,7 +66,7 @@ impl Baseline {
         Ok(moved)
     }
 
-    /// Carries out what has come from the member in `place`.
+    /// Carries out what has come from the member in `place`. What fails stays the first, to be tried again.
     pub(super) fn carry_out(
         &mut self,
         at: u32,
@@ -66,14 +75,16 @@ impl Baseline {
     ) -> Result<bool, ProgressError> {
         let (mut moved, place) = (false, at as usize);
         while let Some(mut arriving) = self.peers[place].arriving.pop_front() {
-            let before = arriving.at;
+            let before = arriving.progress();
             let stage = self.go_on(place, &mut arriving, motor, outbox);
-            moved |= arriving.at > before;
-            if let Stage::Waits = stage? {
-                self.peers[place].arriving.push_front(arriving);
-                self.coming.push(at);
-                break;
+            moved |= arriving.progress() != before;
+            if let Ok(Stage::Over) = stage {
+                continue;
             }
+            self.peers[place].arriving.push_front(arriving);
+            self.coming.push(at);
+            stage?;
+            break;
         }
         Ok(moved)
     }
@@ -97,8 +108,8 @@ impl Baseline {
             let record = Record::read(&arriving.message[arriving.at..], self.part)?;
             let behind = arriving.at + RECORD;
             let end = behind + if record.apart().is_none() { record.data() } else { 0 };
-            if let Some(message) = record.apart() {
-                match self.take_apart(place, record, message, arriving, motor)? {
+            if let Some(number) = record.apart() {
+                match self.take_apart(place, record, number, arriving, motor)? {
                     Taken::No => return Ok(Stage::Waits),
                     Taken::Lost => return Ok(Stage::Over),
                     Taken::Yes(mut operands) => self.act(place, record, &mut operands, outbox),
@@ -116,7 +127,7 @@ impl Baseline {
         &self,
         place: usize,
         record: Record,
-        message: u32,
+        number: DataNumber,
         arriving: &mut Arriving,
         motor: &mut Motor<'_>,
     ) -> Result<Taken, ProgressError> {
@@ -129,7 +140,7 @@ impl Baseline {
                 _ => (vec![0_u8; record.data()].into_boxed_slice(), self.part),
             };
             let into = if operands.is_empty() { into } else { buffer_mut(&mut operands) };
-            return Ok(match receive(motor, message_of(message), self.ranks[place], into)? {
+            return Ok(match receive(motor, Name::Data(number), self.ranks[place], into)? {
                 Receive::Done => Taken::Yes(operands),
                 Receive::Lost => Taken::Lost,
                 Receive::Under(id) => {
@@ -151,7 +162,7 @@ impl Baseline {
     /// Does what a record says, with the data that belong to it. A put's that were apart are in the part already.
     fn act(&mut self, place: usize, record: Record, data: &mut [u8], outbox: &mut Outbox) {
         let (to, from) = (self.ranks[place], place as u32);
-        let mut answer = |message: u32, bytes: &[u8]| outbox.add(to, message_of(message), bytes);
+        let mut answer = |number: AnswerNumber, bytes: &[u8]| outbox.answer(to, number, bytes);
         // SAFETY: in the part, by the check of `read`; whoever reaches it meanwhile does so as the contract of `transfer` says.
         let at = |offset: usize| unsafe { self.part.base.add(offset) };
         match record {
@@ -160,21 +171,21 @@ impl Baseline {
                 // SAFETY: as above; the data are as long, by the check of `read`.
                 unsafe { transfer(buffer_mut(data).base, at(offset), length) };
             }
-            Record::Get { offset, length, answer: message } => {
+            Record::Get { offset, length, answer: number } => {
                 let mut bytes = vec![0_u8; length];
                 // SAFETY: as above.
                 unsafe { transfer(at(offset), buffer_mut(&mut bytes).base, length) };
-                answer(message, &bytes);
+                answer(number, &bytes);
             }
-            Record::Combine { answer: message, .. } => {
+            Record::Combine { answer: number, .. } => {
                 // SAFETY: read for this part.
                 unsafe { record.carry_out(self.part, data) };
-                message.into_iter().for_each(|message| answer(message, data));
+                number.into_iter().for_each(|number| answer(number, data));
             }
-            Record::Swap { answer: message, .. } => {
+            Record::Swap { answer: number, .. } => {
                 // SAFETY: read for this part.
                 let found = unsafe { record.swap(self.part) };
-                answer(message, &found.to_le_bytes());
+                answer(number, &found.to_le_bytes());
             }
             Record::Flush { number } => self.say(from, Record::Flushed { number }),
             Record::Flushed { number } => self.peers[place].flushed = number,
@@ -202,11 +213,11 @@ enum Receive {
 
 fn receive(
     motor: &mut Motor<'_>,
-    context: u32,
+    name: Name,
     source: Rank,
     into: Buffer,
 ) -> Result<Receive, ProgressError> {
-    let pattern = Pattern { context, source, tag: TAG };
+    let pattern = Pattern { context: context_of(name), source, tag: TAG };
     // SAFETY: callers keep the memory until the receive is over, or leak it; a part is kept longer.
     let received = unsafe { motor.irecv(pattern, Cursor::contiguous(into), OWNER) };
     match received {
