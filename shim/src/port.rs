@@ -85,12 +85,6 @@ impl Port {
         self.contact
     }
 
-    /// Numbers that processes may have: the first half are ranks of the universe, the others are of processes elsewhere.
-    #[must_use]
-    pub const fn room(&self) -> u32 {
-        self.world.size()
-    }
-
     /// Whether `rank` has been claimed, by whoever.
     #[must_use]
     pub fn is_claimed(&self, rank: Rank) -> bool {
@@ -122,7 +116,7 @@ impl Port {
     #[inline]
     #[must_use]
     pub const fn is_elsewhere(&self, rank: Rank) -> bool {
-        rank >= self.world.size() / 2
+        rank >= self.world.size()
     }
 
     fn enter_network(&self) -> Result<(), Error> {

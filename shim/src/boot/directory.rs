@@ -2,7 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
-use core::ops::Range;
+use std::collections::HashMap;
 use std::hash::DefaultHasher;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use super::BootError;
 use crate::{Rank, topology};
 
 /// A process as others know it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Contact {
     /// The number of its universe ([`super::Universe::nonce`]).
     pub nonce: u64,
@@ -71,6 +71,9 @@ impl Contact {
     }
 }
 
+/// Greatest number that a process may have.
+const NUMBER_MAX: Rank = u32::MAX / 2;
+
 /// The number of this host.
 pub(crate) fn host() -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -78,42 +81,59 @@ pub(crate) fn host() -> u64 {
     hasher.finish()
 }
 
-/// The numbers that one process gives to others. A number is given once.
+/// The numbers that one process gives to others. A number is given once, so nothing of a process that has ended can
+/// reach another; there are as many as there is memory for.
 #[derive(Debug)]
 pub(crate) struct Directory {
     /// The number of this process's universe.
     nonce: u64,
     host: u64,
-    /// First number of a process elsewhere, and the number after the last.
+    /// First number of a process elsewhere.
     first: Rank,
-    end: Rank,
-    /// By number.
-    contacts: Mutex<Vec<Contact>>,
+    /// Whether processes may be added.
+    open: bool,
+    contacts: Mutex<Contacts>,
+}
+
+/// The processes elsewhere that have numbers.
+#[derive(Debug, Default)]
+struct Contacts {
+    /// By number, from the directory's first on.
+    all: Vec<Contact>,
+    /// Their places in `all`.
+    places: HashMap<Contact, Rank>,
+}
+
+impl Contacts {
+    fn new(all: Vec<Contact>) -> Self {
+        let places = all.iter().copied().zip(0..).collect();
+        Self { all, places }
+    }
 }
 
 impl Directory {
     /// An empty one, for processes of this segment.
     pub(super) fn beside(segment: &Segment) -> Self {
-        let (nonce, end) = (segment.nonce(), segment.ranks());
-        Self { nonce, host: host(), first: end / 2, end, contacts: Mutex::default() }
+        let (nonce, first, contacts) = (segment.nonce(), segment.ranks(), Mutex::default());
+        Self { nonce, host: host(), first, open: true, contacts }
     }
 
     /// That of `own`, a rank of a job: it knows all that there are, by their ranks, and each is a universe of its own.
-    pub(crate) const fn of_job(own: Contact, contacts: Vec<Contact>) -> Self {
-        let (Contact { nonce, host, .. }, end) = (own, contacts.len() as Rank);
-        Self { nonce, host, first: 0, end, contacts: Mutex::new(contacts) }
+    pub(crate) fn of_job(own: Contact, contacts: Vec<Contact>) -> Self {
+        let Contact { nonce, host, .. } = own;
+        Self { nonce, host, first: 0, open: false, contacts: Mutex::new(Contacts::new(contacts)) }
     }
 
-    /// All numbers of processes elsewhere.
-    pub(crate) const fn numbers(&self) -> Range<Rank> {
-        self.first..self.end
+    /// First number of a process elsewhere.
+    pub(crate) const fn first(&self) -> Rank {
+        self.first
     }
 
     /// The number of a process, a new one if need be.
     ///
     /// # Errors
     ///
-    /// [`BootError::Acquaintances`], [`BootError::OtherHost`], [`BootError::NoSuchRank`].
+    /// [`BootError::NotOfJob`], [`BootError::OtherHost`], [`BootError::NoSuchRank`].
     pub(crate) fn number(&self, contact: Contact) -> Result<Rank, BootError> {
         let Contact { nonce, rank, host, address } = contact;
         if nonce == self.nonce {
@@ -123,22 +143,23 @@ impl Directory {
             return Err(BootError::OtherHost);
         }
         let mut contacts = self.contacts.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = contacts.iter().position(|known| *known == contact);
-        let place = known.unwrap_or(contacts.len()) as Rank;
-        let most = self.end - self.first;
-        if place >= most {
-            return Err(BootError::Acquaintances { most });
+        if let Some(place) = contacts.places.get(&contact) {
+            return Ok(self.first + place);
         }
-        if known.is_none() {
-            contacts.push(contact);
-        }
-        Ok(self.first + place)
+        let place = u32::try_from(contacts.all.len()).ok();
+        // The last numbers stand for any source.
+        let number = place.and_then(|place| self.first.checked_add(place));
+        let number = number.filter(|number| self.open && *number <= NUMBER_MAX);
+        let (number, place) = number.zip(place).ok_or(BootError::NotOfJob)?;
+        contacts.all.push(contact);
+        contacts.places.insert(contact, place);
+        Ok(number)
     }
 
     /// The process elsewhere that has this number.
     pub(crate) fn contact(&self, number: Rank) -> Option<Contact> {
         let contacts = self.contacts.lock().unwrap_or_else(PoisonError::into_inner);
-        contacts.get(number.checked_sub(self.first)? as usize).copied()
+        contacts.all.get(number.checked_sub(self.first)? as usize).copied()
     }
 }
 
@@ -146,19 +167,32 @@ impl Directory {
 mod tests {
     use super::*;
 
+    fn open(host: u64) -> Directory {
+        Directory { nonce: 7, host, first: 2, open: true, contacts: Mutex::default() }
+    }
+
     #[test]
     fn a_process_has_one_number() {
-        let (contacts, host) = (Mutex::default(), 5);
-        let directory = Directory { nonce: 7, host, first: 2, end: 4, contacts };
+        let (host, directory) = (5, open(5));
         let [own, none, a, b, c] = [(7, 1), (7, 2), (8, 1), (8, 0), (9, 1)]
             .map(|(nonce, rank)| Contact { nonce, rank, host, address: None });
         let abroad = Contact { host: 6, ..c };
         let number = |contact| directory.number(contact).ok();
         assert_eq!((number(own), number(none)), (Some(1), None));
         let numbers = [a, abroad, b, a, c, b].map(number);
-        assert_eq!(numbers, [Some(2), None, Some(3), Some(2), None, Some(3)]);
-        let contacts = [1, 2, 3, 4].map(|number| directory.contact(number));
+        assert_eq!(numbers, [Some(2), None, Some(3), Some(2), Some(4), Some(3)]);
+        let contacts = [1, 2, 3, 5].map(|number| directory.contact(number));
         assert_eq!(contacts, [None, Some(a), Some(b), None]);
+    }
+
+    #[test]
+    fn a_process_may_know_any_number_of_others() {
+        let directory = open(5);
+        let contact = |nonce| Contact { nonce, rank: 0, host: 5, address: None };
+        for nonce in 0..5000 {
+            let number = directory.number(contact(u64::MAX - nonce)).unwrap();
+            assert_eq!(number, 2 + nonce as u32);
+        }
     }
 
     #[test]
@@ -171,8 +205,7 @@ mod tests {
 
     #[test]
     fn who_has_an_address_is_reached_from_other_hosts() {
-        let directory =
-            Directory { nonce: 7, host: 5, first: 2, end: 4, contacts: Mutex::default() };
+        let directory = open(5);
         let address = Some(SocketAddr::from(([10, 0, 0, 1], 77)));
         let there = Contact { nonce: 8, rank: 0, host: 6, address };
         assert_eq!(directory.number(there).ok(), Some(2));

@@ -32,6 +32,8 @@ mod message;
 mod outcome;
 mod pmi;
 mod rank;
+mod registry;
+mod rendezvous;
 mod share;
 mod start;
 mod store;

@@ -87,7 +87,7 @@ fn enter(
     store: &mut dyn KeyValueStore,
 ) -> Result<Way, Error> {
     let others = Others::of_job(config, door, (rank, nodes), store)?;
-    Ok(Some(Box::new(Network::new(device, nodes.ranks(), others))))
+    Ok(Some(Box::new(Network::new(device, others))))
 }
 
 /// How a rank sleeps that has such a way to other nodes.
@@ -123,8 +123,7 @@ impl World {
         let device = device.ok_or(NetworkError::None)?;
         let mut turn = self.turn();
         let motor = turn.motor();
-        motor.engine.expect_remotes(self.size)?;
-        let network = Network::new(device, self.size, others);
+        let network = Network::new(device, others);
         motor.gear.network = Some(Box::new(network));
         Ok(())
     }
