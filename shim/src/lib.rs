@@ -37,6 +37,8 @@ mod matched;
 mod memory;
 mod network;
 mod nodes;
+#[doc(hidden)]
+pub mod parsers;
 
 mod patience;
 pub mod port;

@@ -62,7 +62,8 @@ impl Universe {
         let mut world = World::alone(map, rank, nodes, cpus, tuning)?;
         // Of those elsewhere nobody would wake it.
         world.set_idle(std::thread::yield_now);
-        let own = Contact { nonce: self.nonce(), rank, host: boot::host(), address: None };
+        let own =
+            Contact { nonce: self.nonce(), rank, host: boot::host(), address: None, key: [0; 16] };
         let door = Door::open(own, open).map_err(NetworkError::Door)?;
         let contact = door.own();
         let config = network::config(env::ring()?);

@@ -18,7 +18,13 @@ use crate::{Arena, Engines, shape};
 pub type Target = fn(&[u8]);
 
 /// The targets, by the names of their corpora.
-pub const TARGETS: [(&str, Target); 2] = [("packets", packets), ("engines", engines)];
+pub const TARGETS: [(&str, Target); 5] = [
+    ("packets", packets),
+    ("engines", engines),
+    ("pmi", strait::parsers::pmi),
+    ("greeting", strait::parsers::greeting),
+    ("join", strait::parsers::join),
+];
 
 /// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.
 pub fn packets(input: &[u8]) {

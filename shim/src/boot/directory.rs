@@ -22,11 +22,14 @@ pub struct Contact {
     pub host: u64,
     /// Where it is called from other hosts; `None`: its device reaches its own host alone.
     pub address: Option<SocketAddr>,
+    /// A secret of the process and of those that may call it; zeros where it is not known. It says
+    /// nothing about which process it is.
+    pub key: [u8; 16],
 }
 
 impl Contact {
     /// Bytes of a contact.
-    pub const BYTES: usize = 40;
+    pub const BYTES: usize = 56;
 
     /// A contact as it travels.
     ///
@@ -37,12 +40,15 @@ impl Contact {
     /// |     16 |   16 | of `address`, IPv6 or IPv4 within that        |
     /// |     32 |    4 | `rank`                                        |
     /// |     36 |    2 | the port of `address`; zero: there is none    |
+    /// |     38 |    2 | zero                                          |
+    /// |     40 |   16 | `key`                                         |
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.nonce.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.host.to_le_bytes());
         bytes[32..36].copy_from_slice(&self.rank.to_le_bytes());
+        bytes[40..].copy_from_slice(&self.key);
         if let Some(address) = self.address {
             let ip = match address.ip() {
                 IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -67,7 +73,14 @@ impl Contact {
             host: u64::from_le_bytes(part(bytes, 8)),
             rank: u32::from_le_bytes(part(bytes, 32)),
             address: (port > 0).then_some(SocketAddr::new(ip, port)),
+            key: part(bytes, 40),
         }
+    }
+
+    /// The same process, without what lets others call it.
+    #[must_use]
+    pub const fn without_key(&self) -> Self {
+        Self { key: [0; 16], ..*self }
     }
 }
 
@@ -106,7 +119,7 @@ struct Contacts {
 
 impl Contacts {
     fn new(all: Vec<Contact>) -> Self {
-        let places = all.iter().copied().zip(0..).collect();
+        let places = all.iter().map(Contact::without_key).zip(0..).collect();
         Self { all, places }
     }
 }
@@ -135,7 +148,7 @@ impl Directory {
     ///
     /// [`BootError::NotOfJob`], [`BootError::OtherHost`], [`BootError::NoSuchRank`].
     pub(crate) fn number(&self, contact: Contact) -> Result<Rank, BootError> {
-        let Contact { nonce, rank, host, address } = contact;
+        let Contact { nonce, rank, host, address, key } = contact;
         if nonce == self.nonce {
             return if rank < self.first { Ok(rank) } else { Err(BootError::NoSuchRank { rank }) };
         }
@@ -143,7 +156,11 @@ impl Directory {
             return Err(BootError::OtherHost);
         }
         let mut contacts = self.contacts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = contacts.places.get(&contact) {
+        if let Some(place) = contacts.places.get(&contact.without_key()).copied() {
+            // A process that has called is known without its key.
+            if key != [0; 16] {
+                contacts.all[place as usize].key = key;
+            }
             return Ok(self.first + place);
         }
         let place = u32::try_from(contacts.all.len()).ok();
@@ -152,7 +169,7 @@ impl Directory {
         let number = number.filter(|number| self.open && *number <= NUMBER_MAX);
         let (number, place) = number.zip(place).ok_or(BootError::NotOfJob)?;
         contacts.all.push(contact);
-        contacts.places.insert(contact, place);
+        contacts.places.insert(contact.without_key(), place);
         Ok(number)
     }
 
@@ -175,7 +192,7 @@ mod tests {
     fn a_process_has_one_number() {
         let (host, directory) = (5, open(5));
         let [own, none, a, b, c] = [(7, 1), (7, 2), (8, 1), (8, 0), (9, 1)]
-            .map(|(nonce, rank)| Contact { nonce, rank, host, address: None });
+            .map(|(nonce, rank)| Contact { nonce, rank, host, address: None, key: [0; 16] });
         let abroad = Contact { host: 6, ..c };
         let number = |contact| directory.number(contact).ok();
         assert_eq!((number(own), number(none)), (Some(1), None));
@@ -188,7 +205,7 @@ mod tests {
     #[test]
     fn a_process_may_know_any_number_of_others() {
         let directory = open(5);
-        let contact = |nonce| Contact { nonce, rank: 0, host: 5, address: None };
+        let contact = |nonce| Contact { nonce, rank: 0, host: 5, address: None, key: [0; 16] };
         for nonce in 0..5000 {
             let number = directory.number(contact(u64::MAX - nonce)).unwrap();
             assert_eq!(number, 2 + nonce as u32);
@@ -197,7 +214,13 @@ mod tests {
 
     #[test]
     fn ranks_of_a_job_have_their_ranks_and_nobody_else_gets_in() {
-        let contact = |rank| Contact { nonce: 7 + u64::from(rank), rank, host: 5, address: None };
+        let contact = |rank| Contact {
+            nonce: 7 + u64::from(rank),
+            rank,
+            host: 5,
+            address: None,
+            key: [0; 16],
+        };
         let directory = Directory::of_job(contact(1), (0..4).map(contact).collect());
         let numbers = [0, 1, 2, 3, 4].map(|rank| directory.number(contact(rank)).ok());
         assert_eq!(numbers, [Some(0), None, Some(2), Some(3), None]);
@@ -207,7 +230,7 @@ mod tests {
     fn who_has_an_address_is_reached_from_other_hosts() {
         let directory = open(5);
         let address = Some(SocketAddr::from(([10, 0, 0, 1], 77)));
-        let there = Contact { nonce: 8, rank: 0, host: 6, address };
+        let there = Contact { nonce: 8, rank: 0, host: 6, address, key: [1; 16] };
         assert_eq!(directory.number(there).ok(), Some(2));
     }
 
@@ -216,7 +239,7 @@ mod tests {
         let v4 = SocketAddr::from(([10, 0, 0, 1], 77));
         let v6 = SocketAddr::from(([1, 2, 3, 4, 5, 6, 7, 8], 78));
         for address in [None, Some(v4), Some(v6)] {
-            let contact = Contact { nonce: 1 << 60, rank: 3, host: 1 << 50, address };
+            let contact = Contact { nonce: 1 << 60, rank: 3, host: 1 << 50, address, key: [7; 16] };
             assert_eq!(Contact::from_bytes(&contact.to_bytes()), contact);
         }
     }

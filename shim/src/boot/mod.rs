@@ -30,6 +30,7 @@ mod launch;
 mod meet;
 mod message;
 mod outcome;
+pub(crate) mod parsers;
 mod pmi;
 mod rank;
 mod registry;

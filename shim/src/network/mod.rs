@@ -8,6 +8,7 @@
 
 mod door;
 mod error;
+pub(crate) mod greeting;
 mod handlers;
 mod kept;
 mod lanes;

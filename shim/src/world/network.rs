@@ -72,7 +72,7 @@ fn begin(
 ) -> Result<(JobDevice, Door), Error> {
     let device = means.open(rank, nodes, &config)?;
     let nonce = boot::nonce()?;
-    let own = Contact { nonce, rank, host: boot::host(), address: None };
+    let own = Contact { nonce, rank, host: boot::host(), address: None, key: [0; 16] };
     let door = Door::open(own, means.reach_further()).map_err(NetworkError::Door)?;
     Others::publish(&door.own(), store)?;
     Ok((device, door))
