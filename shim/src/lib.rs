@@ -38,6 +38,8 @@ mod memory;
 mod network;
 mod nodes;
 pub mod observe;
+#[doc(hidden)]
+pub mod parsers;
 mod patience;
 pub mod port;
 mod request;

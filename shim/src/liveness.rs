@@ -115,7 +115,7 @@ fn is_ours(namespace: u64) -> bool {
 }
 
 /// The number of this process's namespace of process numbers; 0 where the system does not say.
-fn namespace() -> u64 {
+pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 

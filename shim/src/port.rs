@@ -63,7 +63,8 @@ impl Universe {
         let mut world = World::alone(map, rank, nodes, cpus, tuning)?;
         // Of those elsewhere nobody would wake it.
         world.set_idle(std::thread::yield_now);
-        let own = Contact { nonce: self.nonce(), rank, host: boot::host(), address: None };
+        let own =
+            Contact { nonce: self.nonce(), rank, host: boot::host(), address: None, key: [0; 16] };
         let door = Door::open(own, open).map_err(NetworkError::Door)?;
         let contact = door.own();
         let config = network::config(env::ring()?);
@@ -84,12 +85,6 @@ impl Port {
     #[must_use]
     pub const fn contact(&self) -> Contact {
         self.contact
-    }
-
-    /// Numbers that processes may have: the first half are ranks of the universe, the others are of processes elsewhere.
-    #[must_use]
-    pub const fn room(&self) -> u32 {
-        self.world.size()
     }
 
     /// Whether `rank` has been claimed, by whoever.
@@ -123,7 +118,7 @@ impl Port {
     #[inline]
     #[must_use]
     pub const fn is_elsewhere(&self, rank: Rank) -> bool {
-        rank >= self.world.size() / 2
+        rank >= self.world.size()
     }
 
     fn enter_network(&self) -> Result<(), Error> {

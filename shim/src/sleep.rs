@@ -248,7 +248,8 @@ mod tests {
         let (fabric, segment) = (Fabric::create(2).unwrap(), worlds[0].segment());
         let devices = [0, 1].map(|rank| SoftHca::attach(&fabric, rank, Mode::Inline).unwrap());
         let sleeps = [0, 1].map(|rank| {
-            let own = Contact { nonce: segment.nonce(), rank, host: 0, address: None };
+            let own =
+                Contact { nonce: segment.nonce(), rank, host: 0, address: None, key: [0; 16] };
             let door = Door::open(own, false).unwrap().events().unwrap();
             let events = (devices[rank as usize].events(), door);
             Sleep::register().beside(events, &segment, rank).unwrap()

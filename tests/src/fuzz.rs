@@ -22,8 +22,14 @@ use crate::{Arena, Engines, shape};
 pub type Target = fn(&[u8]);
 
 /// The targets, by the names of their corpora.
-pub const TARGETS: [(&str, Target); 3] =
-    [("packets", packets), ("engines", engines), ("locks", locks)];
+pub const TARGETS: [(&str, Target); 6] = [
+    ("packets", packets),
+    ("engines", engines),
+    ("pmi", strait::parsers::pmi),
+    ("greeting", strait::parsers::greeting),
+    ("join", strait::parsers::join),
+    ("locks", locks),
+];
 
 /// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.
 pub fn packets(input: &[u8]) {

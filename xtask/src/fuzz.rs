@@ -6,13 +6,14 @@
 
 use std::path::Path;
 
+use crate::parallel;
 use crate::sanitize::HOST;
 use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{self, Stop};
 
 /// The programs of `fuzz/`.
-const TARGETS: [&str; 3] = ["packets", "engines", "locks"];
+const TARGETS: [&str; 6] = ["packets", "engines", "pmi", "greeting", "join", "locks"];
 
 /// Time for each target in the ladder, seconds.
 pub(crate) const SECONDS: u32 = 25;
@@ -27,12 +28,12 @@ pub(crate) fn run(shell: &Shell, seconds: u32) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
     setup::need(shell, Tool::Cpp)?;
     let programs = build(shell)?;
-    let fuzzed = TARGETS.map(|target| {
+    let fuzzed = parallel::each(&TARGETS, |&target| {
         let program = programs.iter().find(|(name, _)| name == target);
         let program = program.ok_or_else(|| Stop::Failed(format!("fuzz/ makes no {target}")));
         (target, program.and_then(|(_, program)| fuzz(shell, target, program, seconds)))
     });
-    stop::all(fuzzed.into())
+    stop::all(fuzzed)
 }
 
 fn build(shell: &Shell) -> Result<Vec<(String, std::path::PathBuf)>, Stop> {

@@ -61,6 +61,16 @@ pub trait Hca {
     /// [`HcaError::UnknownRegion`] for a region that is not registered.
     fn deregister(&mut self, region: Region) -> Result<(), HcaError>;
 
+    /// Deregisters memory that is about to go away. Unlike after [`Hca::deregister`], no registration
+    /// of it stays with a device that keeps some for later use.
+    ///
+    /// # Errors
+    ///
+    /// As [`Hca::deregister`].
+    fn retire(&mut self, region: Region) -> Result<(), HcaError> {
+        self.deregister(region)
+    }
+
     /// Makes this side's end of a connection to `peer`, and says what the peer has to know to connect to it. The embedder
     /// brings the address there by whatever way it has.
     ///

@@ -6,10 +6,12 @@
 mod block;
 #[cfg(test)]
 pub(crate) mod counted;
+mod pinned;
 mod slab;
 mod table;
 
 pub(crate) use block::Block;
+pub use pinned::Pinned;
 pub use slab::Slab;
 pub use table::Table;
 

@@ -2,7 +2,8 @@
 //!
 //! Constant time for everything but iteration (insertion: amortised). A key is valid until its entry is removed; a
 //! later entry may then get the same key. Keys carry no generation: whoever hands them out owns them.
-//! Absent on purpose: shrinking, stable addresses (entries are plain data and move when the slab grows).
+//! Absent on purpose: shrinking, stable addresses (entries are plain data and move when the slab grows; [`super::Pinned`]
+//! keeps them in place).
 
 use core::fmt;
 
@@ -77,16 +78,6 @@ impl<T: Copy, M: Memory> Slab<T, M> {
     #[inline]
     pub fn reserve(&mut self) -> Result<(), OutOfMemory> {
         if self.free == NIL { self.grow() } else { Ok(()) }
-    }
-
-    /// Makes room for `count` entries in all: none moves before there are more.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfMemory`]. Nothing was changed.
-    pub fn make_room(&mut self, count: u32) -> Result<(), OutOfMemory> {
-        let count = count as usize;
-        if self.slots.len() < count { self.grow_to(count) } else { Ok(()) }
     }
 
     /// The entry at `key`; `None` where there is none.
@@ -199,23 +190,6 @@ mod tests {
                 assert_eq!(slab.get(key), Some(&value));
             }
             assert_eq!(memory.asked(), 6, "4, 8, 16, 32, 64, 128 slots");
-        });
-    }
-
-    #[test]
-    fn room_that_was_made_is_used_before_there_is_more() {
-        Counted::lend(|memory| {
-            let mut slab = Slab::new(memory.clone());
-            let first = slab.insert(0).unwrap();
-            slab.make_room(9).unwrap();
-            slab.make_room(3).unwrap();
-            let asked = memory.asked();
-            let mut keys: Vec<_> = (1..9).map(|value| slab.insert(value).unwrap()).collect();
-            keys.push(first);
-            keys.sort_unstable();
-            assert_eq!(keys, (0..9).collect::<Vec<_>>());
-            assert_eq!(memory.asked(), asked, "no entry moved");
-            assert_eq!(slab.insert(9).map(|key| slab.get(key).copied()), Ok(Some(9)));
         });
     }
 

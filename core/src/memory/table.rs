@@ -1,4 +1,4 @@
-//! A slice of fixed length in lent memory.
+//! A slice in lent memory, which can be extended.
 
 use core::alloc::Layout;
 use core::ops::{Deref, DerefMut};
@@ -41,6 +41,42 @@ impl<T, M: Memory> Table<T, M> {
         }
         Ok(Self { first, length, memory })
     }
+
+    /// Extends the table to `length` values; it has at most as many. `make` makes each new value from
+    /// its index.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]. Nothing was changed.
+    pub fn extend(
+        &mut self,
+        length: usize,
+        mut make: impl FnMut(usize) -> T,
+    ) -> Result<(), OutOfMemory> {
+        let bytes = length.saturating_mul(size_of::<T>());
+        let layout = Layout::array::<T>(length).map_err(|_| OutOfMemory { bytes })?;
+        if layout.size() == 0 || length <= self.length {
+            return Ok(());
+        }
+        let first = self.memory.allocate(layout).ok_or(OutOfMemory { bytes })?.cast::<T>();
+        for index in self.length..length {
+            // SAFETY: `allocate` gave memory for `length` values of `T`, aligned for them, to us alone.
+            unsafe { first.add(index).write(make(index)) };
+        }
+        // SAFETY: both are memory for `self.length` values, and different memory. The values move:
+        // their old places are released below without being dropped.
+        unsafe { first.copy_from_nonoverlapping(self.first, self.length) };
+        let (old, old_length) = (self.first, self.length);
+        (self.first, self.length) = (first, length);
+        // SAFETY: the memory came from `allocate` with this layout, which was valid then.
+        unsafe {
+            let layout = Layout::array::<T>(old_length).unwrap_unchecked();
+            if layout.size() != 0 {
+                self.memory.release(old.cast(), layout);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<T, M: Memory> Deref for Table<T, M> {
@@ -72,5 +108,35 @@ impl<T, M: Memory> Drop for Table<T, M> {
                 self.memory.release(self.first.cast(), layout);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::{String, ToString};
+
+    use super::*;
+    use crate::memory::counted::Counted;
+
+    #[test]
+    fn values_move_to_a_longer_table_and_are_dropped_once() {
+        Counted::lend(|memory| {
+            let mut table = Table::new(memory, 2, |index| index.to_string()).unwrap();
+            table.extend(5, |index| index.to_string()).unwrap();
+            table.extend(3, |_| String::from("none is made")).unwrap();
+            assert_eq!(*table, ["0", "1", "2", "3", "4"]);
+        });
+    }
+
+    #[test]
+    fn without_memory_a_table_stays_as_it_was() {
+        Counted::lend(|memory| {
+            let mut table = Table::new(memory.clone(), 0, |_| 0_u8).unwrap();
+            memory.refuse(true);
+            assert_eq!(table.extend(4, |_| 7), Err(OutOfMemory { bytes: 4 }));
+            memory.refuse(false);
+            table.extend(4, |_| 7).unwrap();
+            assert_eq!(*table, [7; 4]);
+        });
     }
 }

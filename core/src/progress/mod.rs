@@ -60,7 +60,7 @@ pub use told::Mark;
 use crate::layout::{CellIndex, Segment};
 use crate::lmt::Transfer;
 use crate::matching::{Posted, Unexpected};
-use crate::memory::{Memory, OutOfMemory, Slab, Table};
+use crate::memory::{Memory, OutOfMemory, Pinned, Slab, Table};
 use crate::rndv::{self, Rendezvous};
 use crate::wire::FASTBOX_LENGTH_MAX;
 use announced::{Descriptors, Outbound};
@@ -177,7 +177,7 @@ pub struct Engine<M: Memory + Clone> {
     receivers: Slab<Inbound, M>,
     descriptors: Descriptors<M>,
     /// Streams to peers on other nodes, and back.
-    streams: Slab<Stream, M>,
+    streams: Pinned<Stream, M>,
     /// Large messages that peers on other nodes may read.
     announced: Slab<Announced, M>,
     /// Large messages that are read from peers on other nodes.
@@ -264,7 +264,7 @@ impl<M: Memory + Clone> Engine<M> {
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
-            streams: Slab::new(memory.clone()),
+            streams: Pinned::new(memory.clone()),
             announced: Slab::new(memory.clone()),
             readings: Slab::new(memory.clone()),
             invited: Slab::new(memory.clone()),
@@ -451,6 +451,11 @@ struct RankList<M: Memory> {
 impl<M: Memory> RankList<M> {
     fn new(memory: M, ranks: usize) -> Result<Self, OutOfMemory> {
         Ok(Self { ranks: Table::new(memory, ranks, |_| 0)?, length: 0 })
+    }
+
+    /// Makes room for `ranks` different ranks.
+    fn extend(&mut self, ranks: usize) -> Result<(), OutOfMemory> {
+        self.ranks.extend(ranks, |_| 0)
     }
 
     fn len(&self) -> usize {

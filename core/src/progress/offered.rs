@@ -27,7 +27,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline]
     #[must_use]
     pub fn is_told_to_keep(&self, destination: u32) -> bool {
-        self.segment.flow(self.rank, destination).is_full()
+        destination < self.segment.ranks() && self.segment.flow(self.rank, destination).is_full()
     }
 
     /// Whether a send waits that somebody else can let go on. Nobody will call for what a rank that leaves has offered to itself.

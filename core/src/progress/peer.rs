@@ -138,9 +138,22 @@ impl EagerFlags {
 }
 
 impl Peer {
+    /// A peer that has no place in the segment. Operations with it fail to start until
+    /// [`Peer::set_remote`].
+    pub(super) fn beyond(segment: &Segment, rank: u32) -> Self {
+        // Its ways through the segment are our own to ourselves, and stay shut.
+        Self {
+            outbox: Outbox::Refused,
+            gone: Some(Gone::Unreachable),
+            parcels_asked: true,
+            ..Self::new(segment, rank, rank)
+        }
+    }
+
     /// Leaves the stream of this number as the only way to the peer.
     pub(super) fn set_remote(&mut self, stream: u32) {
         self.stream = Some(stream);
+        self.gone = None;
         self.outbox = Outbox::Refused;
         self.outlet = Outlet::Refused;
         self.parcels_asked = true;

@@ -265,7 +265,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn check(&self, pattern: &Pattern) -> Result<(), StartError> {
-        let ranks = self.segment.ranks();
+        let ranks = self.segment.ranks().max(self.peers.len() as u32);
         if pattern.source >= ranks && pattern.source != ANY_SOURCE {
             return Err(StartError::Rank { rank: pattern.source, ranks });
         }

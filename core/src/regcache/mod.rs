@@ -180,6 +180,12 @@ impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
         }
     }
 
+    fn retire(&mut self, region: Region) -> Result<(), HcaError> {
+        let (address, length) = (region.base, region.length);
+        self.deregister(region)?;
+        self.invalidate(address, length)
+    }
+
     fn open(&mut self, peer: u32) -> Result<(Connection, Address), HcaError> {
         self.hca.open(peer)
     }

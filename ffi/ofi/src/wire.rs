@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(Away::parse(&away.bytes()), Some(away));
         let opened = Opened { base: 1 << 40, length: 64, key: 9 };
         assert_eq!(Opened::parse(&opened.bytes()), Some(opened));
-        let contact = Contact { nonce: 1 << 60, rank: 3, host: 9, address: None };
+        let contact = Contact { nonce: 1 << 60, rank: 3, host: 9, address: None, key: [0; 16] };
         let name = Name { pid: 77, contact };
         assert_eq!(Name::parse(&name.bytes()), Some(name));
     }

@@ -1,6 +1,7 @@
 //! Why a process could not join its job.
 
 use core::fmt;
+use std::path::PathBuf;
 
 use rustix::io::Errno;
 
@@ -111,16 +112,20 @@ pub enum BootError {
         /// Ranks it has room for.
         room: u32,
     },
-    /// The socket of a universe belongs to somebody else.
-    OthersUniverse {
-        /// Its name.
-        name: String,
+    /// There is no directory in which the processes of this user can meet.
+    NoRendezvous {
+        /// The files and directories that were tried, and what is wrong with each.
+        tried: Vec<String>,
     },
-    /// This process knows as many processes of other universes as it may.
-    Acquaintances {
-        /// How many.
-        most: u32,
+    /// A process keeps the registry of this user's universes locked.
+    RendezvousHeld {
+        /// The registry.
+        path: PathBuf,
+        /// Time this process waited, seconds.
+        seconds: u64,
     },
+    /// A process that is not of this job called, or there is no number left for it.
+    NotOfJob,
     /// A process of another universe is on another host, and its device reaches its own alone.
     OtherHost,
     /// A universe has no such rank.
@@ -218,15 +223,19 @@ impl fmt::Display for BootError {
                 "the {room} ranks of {name} were all claimed: end the process that began it, or let this job \
                  begin one of its own with another STRAIT_UNIVERSE"
             ),
-            Self::OthersUniverse { name } => write!(
+            Self::NoRendezvous { tried } => write!(
                 f,
-                "the socket {name} belongs to another user, or to a process whose files this one may not see: name \
-                 another STRAIT_UNIVERSE"
+                "this user's processes have no directory in which to meet ({}): let XDG_RUNTIME_DIR or TMPDIR name \
+                 one that this user alone can write",
+                tried.join("; ")
             ),
-            Self::Acquaintances { most } => write!(
+            Self::RendezvousHeld { path, seconds } => write!(
                 f,
-                "this process knows {most} processes of other universes, and can know no more: processes of one host                  that name the same STRAIT_UNIVERSE need not be known so"
+                "a process has kept {0} locked for {seconds} s: it is stopped or hangs; `fuser {0}` names it, and it \
+                 has to be continued or ended",
+                path.display()
             ),
+            Self::NotOfJob => f.write_str("the process is no rank of this job"),
             Self::OtherHost => f.write_str(
                 "a process is on another host, and its software device reaches its own alone: STRAIT_HCA=verbs on both                  hosts uses RDMA devices",
             ),

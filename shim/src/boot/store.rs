@@ -102,6 +102,13 @@ pub enum StoreError {
         /// What was asked.
         command: &'static str,
     },
+    /// The launcher did not answer.
+    Silent {
+        /// The question.
+        command: &'static str,
+        /// Time this process waited, seconds.
+        seconds: u64,
+    },
     /// The launcher's answer cannot be read.
     Malformed {
         /// What was asked.
@@ -143,6 +150,11 @@ impl fmt::Display for StoreError {
             Self::Closed { command } => write!(
                 f,
                 "the launcher closed its PMI socket at {command}: it has ended, or does not speak PMI-1"
+            ),
+            Self::Silent { command, seconds } => write!(
+                f,
+                "the launcher did not answer PMI {command} for {seconds} s: it is stopped, or the socket that PMI_FD \
+                 names leads to a program that does not speak PMI-1"
             ),
             Self::Malformed { command, answer } => {
                 write!(f, "the launcher's answer to PMI {command} makes no sense: {answer:?}")

@@ -1,50 +1,41 @@
 //! Universes: memory for processes that did not start together.
 //!
-//! The processes of one user that name the same *key* find each other without a launcher, and without anybody who answers. Who comes
-//! first makes the segment, with room for a number of ranks, and takes an abstract socket of the key's name, at which it listens and
-//! never looks up: the kernel tells whoever connects which process that is, and among that process's open files the segment is
-//! found by its name. Ranks are claimed one after the other, under a lock on the file, and never twice: a peer that is gone stays
-//! gone.
+//! The processes of one user that name the same *key* find each other without a launcher. The first
+//! makes the segment, with room for a number of ranks, and says so in the user's
+//! [registry](super::rendezvous). Among the open files of the process that the registry names, the
+//! others find the segment by its name. Ranks are claimed one after the other, under the registry's
+//! lock, and never twice: a peer that is gone stays gone.
 //!
 //! ```text
-//! who comes later                             who came first
-//!  | connect to strait-universe-USER-KEY         | (listens)
-//!  | the number of its process    <--- kernel    |
-//!  | open /proc/NUMBER/fd/…, the segment         |
-//!  | lock; the first unborn rank; alive; unlock  |
+//! a process that comes later                   the process that came first
+//!  | locks the registry                          |
+//!  | reads: KEY PROCESS NONCE                    | (wrote that line)
+//!  | opens /proc/PROCESS/fd/…, the segment       | (keeps it open)
+//!  | claims the first unborn rank; unlocks       |
 //! ```
 //!
-//! Processes of other universes, on this host or another, are reached as ranks on other nodes are. Each process gives them numbers of
-//! its own, from the upper half of the segment's ranks, which nobody claims ([`Directory`]).
+//! Nothing waits for the process that came first: it may be stopped, or compute. When a universe is
+//! full the next process begins a further one of the same key; likewise when the first process has
+//! ended, whose segment then cannot be found any more.
 //!
-//! When the first is gone so is its socket, and the next process begins a universe of its own. Nothing of all this has a name in
-//! a file system.
+//! Processes of other universes, on this host or another, are reached as ranks on other nodes are. Each process gives them numbers of
+//! its own, from that of the segment's last rank on ([`Directory`]).
 
 use core::hash::{Hash, Hasher};
+use std::fs;
 use std::hash::DefaultHasher;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use strait_core::layout::{Config, Life};
 
 use super::directory::{Contact, Directory};
-use super::share::peer_process;
+use super::registry::{Entry, is_key};
+use super::rendezvous::{PATIENCE, Rendezvous};
 use super::{BootError, pmi};
 use crate::env::{self, Variable};
 use crate::segment::{self, SegmentMap, open_memfd_of};
 use crate::{Nodes, Rank, liveness, topology};
-
-/// Connections that nobody takes: one for each process that came.
-const BACKLOG: i32 = 4096;
-
-/// Universes of one key, one after the other, for whom the earlier ones had no room.
-const GENERATIONS: u32 = 64;
-
-/// Looks for a segment at a socket whose owner may just be ending.
-const LOOKS: u32 = 1000;
 
 /// Ranks there is room for at least. All of it is address space; memory is taken as ranks are claimed and as pairs of them talk.
 const ROOM: u32 = 64;
@@ -57,11 +48,14 @@ const FASTBOX_LINES: u32 = 117;
 #[derive(Debug)]
 pub struct Universe {
     map: Arc<SegmentMap>,
+    /// Its name in error messages.
     name: String,
-    /// Whom its processes know elsewhere. Each has its own.
+    /// The processes that this one knows elsewhere. Each process has its own.
     directory: Arc<Directory>,
-    /// Of whoever made the segment: by it the others find it.
-    _socket: Option<OwnedFd>,
+    /// The rank that was claimed on entry, until it is used.
+    entered: Mutex<Option<Rank>>,
+    /// The entry in the registry, if this process made it.
+    made: Option<Entry>,
 }
 
 impl Universe {
@@ -82,7 +76,7 @@ impl Universe {
         let mut key = match (named(env::UNIVERSE)?, named(env::PMIX_NAMESPACE)?) {
             (Some(name), _) => digest("name", &name),
             (None, Some(job)) => digest("pmix", &job),
-            (None, None) => by_launcher().map_or_else(String::new, |pid| format!("pmi-{pid}")),
+            (None, None) => by_launcher().map_or_else(|| "user".into(), |pid| format!("pmi-{pid}")),
         };
         if let Some(node) = node {
             key += &format!("-node-{node}");
@@ -92,51 +86,55 @@ impl Universe {
         Self::enter(&key, likely.saturating_mul(2).max(ROOM))
     }
 
-    /// Enters the first universe of `key` that has room for a further rank, or begins one with room for `room`.
+    /// Enters the first universe of `key` that has room for a further rank, or begins one with room for `room`. A rank of it
+    /// is this process's from now on, so that nothing can come between.
     ///
     /// # Errors
     ///
     /// [`BootError`]: there is no memory for it, or the system refuses a step.
     pub(crate) fn enter(key: &str, room: u32) -> Result<Self, BootError> {
-        let user = rustix::process::geteuid().as_raw();
-        let mut name = String::new();
-        for generation in 0..GENERATIONS {
-            name = format!("strait-universe-{user}-{key}-{generation}");
-            let universe = Self::find_or_begin(&name, room)?;
-            if universe.unborn().is_some() {
+        let mut rendezvous = Rendezvous::open(PATIENCE)?;
+        let entered = Self::enter_at(&mut rendezvous, key, room);
+        // Who fails has still cleaned the registry.
+        rendezvous.close()?;
+        entered
+    }
+
+    fn enter_at(rendezvous: &mut Rendezvous, key: &str, room: u32) -> Result<Self, BootError> {
+        let key = if is_key(key) { key.to_owned() } else { digest("key", key) };
+        let entries = &mut rendezvous.registry.entries;
+        entries.retain(Entry::may_be_open);
+        for entry in entries.iter().filter(|entry| entry.key == key) {
+            let name = file_name(&key, entry.nonce);
+            // The process may end at any moment, or may not let its files be seen.
+            let found = open_memfd_of(entry.process, |found| (found == name).then_some(()));
+            let Some((_, file)) = found else { continue };
+            let map = SegmentMap::attach(file, entry.nonce, 0).map_err(BootError::Segment)?;
+            let universe = Self::of(map, name, None);
+            if universe.claim_on_entry()? {
                 return Ok(universe);
             }
         }
-        Err(BootError::UniverseFull { name, room })
+        let nonce = segment::nonce().map_err(BootError::Segment)?;
+        let name = file_name(&key, nonce);
+        let map = begin(&name, nonce, room).map_err(BootError::Segment)?;
+        let entry = Entry { key, process: std::process::id(), nonce };
+        entries.push(entry.clone());
+        let universe = Self::of(map, name, Some(entry));
+        universe.claim_on_entry()?;
+        Ok(universe)
     }
 
-    fn of(map: SegmentMap, name: &str, socket: Option<OwnedFd>) -> Self {
+    fn of(map: SegmentMap, name: String, made: Option<Entry>) -> Self {
         let directory = Arc::new(Directory::beside(&map.segment()));
-        Self { map: Arc::new(map), name: name.to_owned(), directory, _socket: socket }
+        Self { map: Arc::new(map), name, directory, entered: Mutex::default(), made }
     }
 
-    fn find_or_begin(name: &str, room: u32) -> Result<Self, BootError> {
-        let address =
-            SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(BootError::Socket)?;
-        let mut own = None;
-        for _ in 0..LOOKS {
-            if let Some(map) = find(&address, name)? {
-                return Ok(Self::of(map, name, None));
-            }
-            let map = own.take().map_or_else(|| begin(name, room), Ok)?;
-            let socket = socket().map_err(BootError::Socket)?;
-            match rustix::net::bind(&socket, &address) {
-                Ok(()) => {
-                    rustix::net::listen(&socket, BACKLOG).map_err(BootError::Socket)?;
-                    return Ok(Self::of(map, name, Some(socket)));
-                }
-                // Somebody was faster, and listens soon.
-                Err(Errno::ADDRINUSE) => own = Some(map),
-                Err(error) => return Err(BootError::Socket(error)),
-            }
-            std::thread::yield_now();
-        }
-        Err(BootError::Withdrawn { name: name.to_owned() })
+    /// Claims the rank that [`Universe::claim`] gives first. False: there is none.
+    fn claim_on_entry(&self) -> Result<bool, BootError> {
+        let claimed = self.claim_unborn()?;
+        *self.entered.lock().unwrap_or_else(PoisonError::into_inner) = claimed;
+        Ok(claimed.is_some())
     }
 
     /// Claims a rank for this process, which is alive in it from now on.
@@ -145,14 +143,23 @@ impl Universe {
     ///
     /// [`BootError::UniverseFull`]; [`BootError::Segment`] when there is no memory for a further rank.
     pub(crate) fn claim(&self) -> Result<Rank, BootError> {
+        let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let claimed = entered.map_or_else(|| self.claim_unborn(), |rank| Ok(Some(rank)))?;
+        claimed.ok_or_else(|| {
+            let room = self.map.segment().ranks();
+            BootError::UniverseFull { name: self.name.clone(), room }
+        })
+    }
+
+    /// Claims the first rank that no process has or had. `None`: there is none.
+    fn claim_unborn(&self) -> Result<Option<Rank>, BootError> {
         let segment = self.map.segment();
         let _lock = Lock::take(&self.map)?;
-        let room = self.directory.numbers().start;
-        let full = || BootError::UniverseFull { name: self.name.clone(), room };
-        let rank = self.unborn().ok_or_else(full)?;
+        let is_unborn = |rank: &Rank| segment.rank_block(*rank).liveness.state() == Life::Unborn;
+        let Some(rank) = (0..segment.ranks()).find(is_unborn) else { return Ok(None) };
         self.map.back_own(rank).map_err(BootError::Segment)?;
         liveness::attach_self(&segment.rank_block(rank).liveness);
-        Ok(rank)
+        Ok(Some(rank))
     }
 
     /// The number that tells this universe from others.
@@ -177,12 +184,40 @@ impl Universe {
     pub(crate) const fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
+}
 
-    fn unborn(&self) -> Option<Rank> {
-        let segment = self.map.segment();
-        let is_unborn = |rank: &Rank| segment.rank_block(*rank).liveness.state() == Life::Unborn;
-        (0..self.directory.numbers().start).find(is_unborn)
+impl Drop for Universe {
+    fn drop(&mut self) {
+        let unused = self.entered.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(rank) = unused {
+            self.map.segment().rank_block(rank).liveness.end(Life::Finished);
+        }
+        // A child that was forked leaves the registry to its parent.
+        // A registry that cannot be had now is cleaned by the next process that comes.
+        if let Some(made) = self.made.take()
+            && made.process == std::process::id()
+            && let Ok(mut rendezvous) = Rendezvous::open(PATIENCE)
+        {
+            rendezvous.registry.entries.retain(|entry| *entry != made);
+            let _ = rendezvous.close();
+        }
     }
+}
+
+impl Entry {
+    /// False when the universe is certainly gone: its process has ended, or has another file, or none.
+    fn may_be_open(&self) -> bool {
+        if fs::read_dir(format!("/proc/{}/fd", self.process)).is_err_and(is_absent) {
+            return false;
+        }
+        let name = file_name(&self.key, self.nonce);
+        let found = segment::has_memfd(self.process, &name);
+        found.unwrap_or(true)
+    }
+}
+
+fn is_absent(error: std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
 }
 
 /// The lock on a segment's file. The kernel releases it when its holder dies.
@@ -204,41 +239,16 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// A new segment, with all of its address space and memory for no rank yet. Its file's name says which universe it is and its
-/// nonce.
-fn begin(name: &str, room: u32) -> Result<SegmentMap, BootError> {
-    let make = || {
-        let nonce = segment::nonce()?;
-        let file = segment::named_memfd(&format!("{name}-{nonce:016x}"))?;
-        // For as many processes elsewhere.
-        let ranks = room.saturating_mul(2);
-        let config = Config { heap_bytes: 0, fastbox_lines: FASTBOX_LINES, ..Config::new(ranks) };
-        SegmentMap::create_for(file, config, nonce, core::iter::empty())
-    };
-    make().map_err(BootError::Segment)
+/// A new segment, with all of its address space and memory for no rank yet.
+fn begin(name: &str, nonce: u64, room: u32) -> Result<SegmentMap, segment::SegmentError> {
+    let file = segment::named_memfd(name)?;
+    let config = Config { heap_bytes: 0, fastbox_lines: FASTBOX_LINES, ..Config::new(room) };
+    SegmentMap::create_for(file, config, nonce, core::iter::empty())
 }
 
-/// The segment of the process that listens at `address`; `None` when there is none.
-fn find(address: &SocketAddrUnix, name: &str) -> Result<Option<SegmentMap>, BootError> {
-    let caller = socket().map_err(BootError::Socket)?;
-    match rustix::net::connect(&caller, address) {
-        Ok(()) => {}
-        Err(Errno::CONNREFUSED) => return Ok(None),
-        Err(error) => return Err(BootError::Socket(error)),
-    }
-    let Some(process) = peer_process(&caller) else {
-        return Err(BootError::OthersUniverse { name: name.to_owned() });
-    };
-    // It may have ended in between.
-    let Some((nonce, file)) = open_memfd_of(process, |found| nonce_of(found, name)) else {
-        return Ok(None);
-    };
-    SegmentMap::attach(file, nonce, 0).map(Some).map_err(BootError::Segment)
-}
-
-/// The nonce of the universe `name`, if it is its segment that is called `found`.
-fn nonce_of(found: &str, name: &str) -> Option<u64> {
-    u64::from_str_radix(found.strip_prefix(name)?.strip_prefix('-')?, 16).ok()
+/// The name of the segment's file among the open files of its process.
+fn file_name(key: &str, nonce: u64) -> String {
+    format!("strait-universe-{key}-{nonce:016x}")
 }
 
 /// A name of any length and any letters as a short one of few.
@@ -246,11 +256,6 @@ fn digest(kind: &str, name: &str) -> String {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     format!("{kind}-{:016x}", hasher.finish())
-}
-
-fn socket() -> Result<OwnedFd, Errno> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)
 }
 
 #[cfg(test)]
@@ -273,8 +278,16 @@ mod tests {
         assert_eq!(ranks.map(Result::unwrap), [0, 1, 0]);
     }
 
+    /// A process that finds room keeps it, however many others come before it opens its port.
     #[test]
-    fn one_that_is_full_is_followed_by_another() {
+    fn a_rank_is_claimed_on_entry() {
+        let entered: Vec<_> = (0..7).map(|_| Universe::enter(&key("entry"), 3).unwrap()).collect();
+        let ranks: Vec<_> = entered.iter().map(|universe| universe.claim().unwrap()).collect();
+        assert_eq!(ranks, [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_universe_that_is_full_is_followed_by_another() {
         let full = Universe::enter(&key("full"), 1).unwrap();
         assert_eq!(full.claim().unwrap(), 0);
         let error = full.claim().unwrap_err().to_string();

@@ -1,27 +1,39 @@
-//! Doors: where a process that knows another's name asks to be connected to it.
+//! Doors: where a process that knows another's contact asks to be connected to it.
 //!
 //! ```text
-//! who calls                                     who is called
-//!  | connect to the door                         | (listens, and looks up when it makes progress)
-//!  | HELLO   whom, who, the card of its end      |
-//!  |-------------------------------------------->| who is it? on this host the same user; and means us
-//!  |         the card of the end that is for it  |
+//! caller                                        called
+//!  | connects                                    | (listens, and looks when it makes progress)
+//!  | OPENING                                     |
+//!  |-------------------------------------------->| on this host: is it the same user?
+//!  |                                    COUNTER  |
 //!  |<--------------------------------------------|
-//!  | one byte: our end is connected              |
+//!  | HELLO   the card of its end                 |
+//!  |-------------------------------------------->|
+//!  |         ANSWER   the card of the end for it |
+//!  |<--------------------------------------------|
+//!  | one byte: the caller's end is connected     |
 //!  |-------------------------------------------->|
 //! ```
 //!
-//! Who answers has connected its end, or tries to; and it asks nothing of it before the byte: an end that is not connected answers no request, and
-//! a device that is not answered for seconds gives up, while who called may compute for longer.
+//! [`greeting`](super::greeting) has what is said, and how both sides prove that they have the key of the process that is called.
 //!
-//! A process whose device reaches this host alone listens at an abstract Unix socket, one whose device reaches further at a TCP port, which
-//! its name tells. Two that call each other show the same cards twice. Nobody waits in here: what is not there yet is looked for again, and
-//! who sleeps is woken by [`Door::events`].
+//! The process that answers has connected its end, or tries to; and it asks nothing of it before the byte: an end that is not connected
+//! answers no request, and a device that is not answered for seconds gives up, while the caller may compute for longer.
+//!
+//! A process whose device reaches this host alone listens at an abstract Unix socket, a process whose device reaches further at a TCP port,
+//! which its contact tells. Two that call each other show the same cards twice. Nothing waits in here: what is not there yet is looked for
+//! again, and a process that sleeps is woken by [`Door::events`].
+//!
+//! Callers that have proved nothing take few descriptors, and for a limited time. A caller that was dropped for want of room, or because it
+//! computed for long, calls again.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use std::collections::VecDeque;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -29,29 +41,26 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
     bind, connect, getsockname, listen, recv, send, socket_with,
 };
+use rustix::rand::{GetRandomFlags, getrandom};
 use strait_core::ring::Card;
 
+use super::greeting::{self, ANSWER, COUNTER, Challenge, Greeting, HELLO, OPENING};
 use crate::boot::{Contact, peer_process};
 
-/// Callers that wait to be let in.
+/// Callers that wait in the kernel.
 const BACKLOG: i32 = 4096;
 
-/// Callers that are in and have not spoken, at most. One that never does gives way to those who come.
-const CALLERS: usize = BACKLOG as usize;
+/// Callers that are let in and have proved nothing, at most. Others wait in the kernel.
+const CALLERS: usize = 64;
 
-/// `STRdoor` and the version of the greeting.
-const MAGIC: u64 = u64::from_le_bytes(*b"STRdoor\x01");
+/// Time that a caller may take to prove that it may call, while no other waits for its place.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of a greeting.
-///
-/// | offset | size | what                          |
-/// |-------:|-----:|-------------------------------|
-/// |      0 |    8 | `STRdoor`                     |
-/// |      8 |    8 | whom: the universe            |
-/// |     16 |    4 | whom: the rank there          |
-/// |     24 |   40 | who ([`Contact::to_bytes`])   |
-/// |     64 |   96 | the card                      |
-const HELLO: usize = 24 + Contact::BYTES + Card::LENGTH;
+/// The same, while others wait.
+const HURRY: Duration = Duration::from_secs(1);
+
+/// Times that a caller calls again after it was dropped.
+const CALLS: u32 = 16;
 
 /// The door of one process. It goes with it, and has no name in a file system.
 #[derive(Debug)]
@@ -60,31 +69,67 @@ pub(crate) struct Door {
     listener: OwnedFd,
     /// Can be read when there is something to look at: who comes, and what is said in conversations that have begun.
     events: OwnedFd,
-    /// Those who came and have not spoken.
-    callers: Vec<Reader<HELLO>>,
+    /// Callers that have proved nothing, oldest first.
+    callers: VecDeque<Caller>,
+    /// Callers that have said hello.
+    ready: VecDeque<Hello>,
 }
 
-/// Somebody wants to be connected.
+/// A caller that has proved nothing.
+#[derive(Debug)]
+struct Caller {
+    since: Instant,
+    stage: CallerStage,
+}
+
+/// How far a caller is.
+#[derive(Debug)]
+enum CallerStage {
+    /// It has asked nothing.
+    Let(Reader<OPENING>),
+    /// It was asked, and has not answered.
+    Asked(Greeting, Reader<HELLO>),
+}
+
+/// A process that wants to be connected.
 #[derive(Debug)]
 pub(super) struct Hello {
     pub(super) from: Contact,
     /// Of the caller's end.
     pub(super) card: Card,
+    greeting: Greeting,
     socket: OwnedFd,
 }
 
 /// A call at the door of another.
 #[derive(Debug)]
 pub(super) struct Call {
+    from: Contact,
     to: Contact,
-    hello: [u8; HELLO],
-    /// Bytes of the greeting that are said.
-    said: usize,
-    /// `None`: it has not rung.
-    answer: Option<Reader<{ Card::LENGTH }>>,
+    card: Card,
+    stage: CallStage,
+    /// Times it has called.
+    calls: u32,
 }
 
-/// Who was answered.
+/// How far a call is.
+#[derive(Debug)]
+enum CallStage {
+    /// Nothing is connected.
+    Idle,
+    /// The opening is being said.
+    Opening(Challenge, Writer<OPENING>),
+    /// The opening is said, and the other's challenge is awaited.
+    Opened(Challenge, Reader<COUNTER>),
+    /// The hello is being said.
+    Greeting(Greeting, Writer<HELLO>),
+    /// All is said, and the answer is awaited.
+    Greeted(Greeting, Reader<ANSWER>),
+    /// The answer was the card.
+    Answered(Card, OwnedFd),
+}
+
+/// A caller that was answered.
 #[derive(Debug)]
 pub(super) struct Guest(Reader<1>);
 
@@ -109,7 +154,9 @@ impl Door {
         };
         listen(&listener, BACKLOG)?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let door = Self { own, listener, events, callers: Vec::new() };
+        getrandom(&mut own.key, GetRandomFlags::empty())?;
+        let (callers, ready) = (VecDeque::new(), VecDeque::new());
+        let door = Self { own, listener, events, callers, ready };
         door.watch(&door.listener)?;
         Ok(door)
     }
@@ -129,40 +176,71 @@ impl Door {
         self.own
     }
 
-    /// Whether anybody is there.
+    /// Whether a caller has said hello. Lets callers in, and goes on with their greetings.
     pub(crate) fn is_called(&mut self) -> bool {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(caller) = accept_with(&self.listener, flags) {
-            // Of this host, others' processes do not get in.
-            let may_enter = self.own.address.is_some() || peer_process(&caller).is_some();
-            if !may_enter || self.watch(&caller).is_err() {
-                continue;
+        self.let_in(Instant::now());
+        let callers = core::mem::take(&mut self.callers);
+        for Caller { since, stage } in callers {
+            match stage.go_on(&self.own) {
+                Ok(Ok(hello)) => self.ready.push_back(hello),
+                Ok(Err(stage)) => self.callers.push_back(Caller { since, stage }),
+                // It is dropped.
+                Err(NoAnswer) => {}
             }
-            if self.callers.len() == CALLERS {
-                self.callers.remove(0);
-            }
-            self.callers.push(Reader::new(caller));
         }
-        !self.callers.is_empty()
+        !self.ready.is_empty()
     }
 
-    /// The next who has spoken.
-    pub(super) fn next(&mut self) -> Option<Hello> {
-        let mut place = 0;
-        while let Some(caller) = self.callers.get_mut(place) {
-            let heard = caller.read();
-            if heard == Ok(None) {
-                place += 1;
-                continue;
+    /// Lets in as many as there is room for, and drops those that have been silent for long.
+    fn let_in(&mut self, now: Instant) {
+        let is_late = |caller: &Caller, time| now.duration_since(caller.since) >= time;
+        while self.callers.front().is_some_and(|oldest| is_late(oldest, PATIENCE)) {
+            self.callers.pop_front();
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        loop {
+            if self.callers.len() >= CALLERS {
+                if !self.callers.front().is_some_and(|oldest| is_late(oldest, HURRY)) {
+                    return;
+                }
+                self.callers.pop_front();
             }
-            let Reader { socket, .. } = self.callers.swap_remove(place);
-            if let Ok(Some(bytes)) = heard
-                && let Some((from, card)) = parse(&self.own, &bytes)
-            {
-                return Some(Hello { from, card, socket });
+            let Ok(caller) = accept_with(&self.listener, flags) else { return };
+            // Of this host, others' processes do not get in.
+            let may_enter = self.own.address.is_some() || peer_process(&caller).is_some();
+            if may_enter && self.watch(&caller).is_ok() {
+                let stage = CallerStage::Let(Reader::new(caller));
+                self.callers.push_back(Caller { since: now, stage });
             }
         }
-        None
+    }
+
+    /// The next caller that has said hello.
+    pub(super) fn next(&mut self) -> Option<Hello> {
+        self.ready.pop_front()
+    }
+}
+
+impl CallerStage {
+    /// Takes in what the caller says: its hello, or how far it is.
+    fn go_on(self, own: &Contact) -> Result<Result<Hello, Self>, NoAnswer> {
+        let (greeting, mut reader) = match self {
+            Self::Let(mut reader) => {
+                let Some(bytes) = reader.read()? else { return Ok(Err(Self::Let(reader))) };
+                let asked = greeting::read_opening(&bytes).ok_or(NoAnswer)?;
+                let (greeting, counter) = Greeting::counter(own.key, asked, challenge()?);
+                // So few bytes have room, or the caller reads nothing.
+                let sent = send(&reader.socket, &counter, FLAGS);
+                if sent != Ok(COUNTER) {
+                    return Err(NoAnswer);
+                }
+                (greeting, Reader::new(reader.socket))
+            }
+            Self::Asked(greeting, reader) => (greeting, reader),
+        };
+        let Some(bytes) = reader.read()? else { return Ok(Err(Self::Asked(greeting, reader))) };
+        let (from, card) = greeting.read_hello(own, &bytes).ok_or(NoAnswer)?;
+        Ok(Ok(Hello { from, card, greeting, socket: reader.socket }))
     }
 }
 
@@ -170,7 +248,7 @@ impl Hello {
     /// Shows the caller the card of the end that is for it.
     pub(super) fn answer(self, card: &Card) -> Guest {
         // So few bytes always have room; a caller that is gone need not know.
-        let _ = send(&self.socket, &card.to_bytes(), FLAGS);
+        let _ = send(&self.socket, &self.greeting.answer(card), FLAGS);
         Guest(Reader::new(self.socket))
     }
 }
@@ -184,53 +262,94 @@ impl Guest {
 
 impl Call {
     /// A call of `own` at the door of `to`, which shows the card of the end that is for it.
-    pub(super) fn new(own: &Contact, to: Contact, card: &Card) -> Self {
-        let mut hello = [0; HELLO];
-        hello[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        hello[8..16].copy_from_slice(&to.nonce.to_le_bytes());
-        hello[16..20].copy_from_slice(&to.rank.to_le_bytes());
-        hello[24..][..Contact::BYTES].copy_from_slice(&own.to_bytes());
-        hello[24 + Contact::BYTES..].copy_from_slice(&card.to_bytes());
-        Self { to, hello, said: 0, answer: None }
+    pub(super) const fn new(own: &Contact, to: Contact, card: &Card) -> Self {
+        Self { from: own.without_key(), to, card: *card, stage: CallStage::Idle, calls: 0 }
     }
 
-    /// The card of the other's end, once it answers. The answer is an event of `own`, the caller's door, if [all is
-    /// said](Call::has_said_all).
+    /// The card of the other's end, once it answers. What is awaited is an event of `own`, the caller's door, if
+    /// [all is said](Call::has_said_all).
     pub(super) fn poll(&mut self, own: &Door) -> Result<Option<Card>, NoAnswer> {
-        if self.answer.is_none() {
-            match self.ring().and_then(|socket| own.watch(&socket).map(|()| socket)) {
-                Ok(socket) => self.answer = Some(Reader::new(socket)),
-                // There is a queue before the door.
-                Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        loop {
+            match self.go_on(own) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // The other has dropped us, perhaps because it had to wait: it may have room by now.
+                Err(Dropped::Late) if self.calls < CALLS => self.stage = CallStage::Idle,
                 Err(_) => return Err(NoAnswer),
             }
         }
-        let Some(answer) = &mut self.answer else { return Ok(None) };
-        while self.said < HELLO {
-            match send(&answer.socket, &self.hello[self.said..], FLAGS) {
-                Ok(said) => self.said += said,
-                // The way there is not known to be open yet.
-                Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => return Ok(None),
-                Err(_) => return Err(NoAnswer),
-            }
-        }
-        answer.read().map(|card| card.map(Card::from_bytes))
+        Ok(match &self.stage {
+            CallStage::Answered(card, _) => Some(*card),
+            _ => None,
+        })
     }
 
-    /// Whether there is nothing to do but to wait.
+    /// Takes one step. False: there is nothing to do but to wait.
+    fn go_on(&mut self, own: &Door) -> Result<bool, Dropped> {
+        let (stage, moved) = match core::mem::replace(&mut self.stage, CallStage::Idle) {
+            CallStage::Idle => match self.connect() {
+                Ok(socket) => {
+                    own.watch(&socket).map_err(|_| Dropped::Refused)?;
+                    self.calls += 1;
+                    let challenge = challenge()?;
+                    let opening = Writer::new(socket, greeting::open(&challenge));
+                    (CallStage::Opening(challenge, opening), true)
+                }
+                // There is a queue before the door.
+                Err(Errno::AGAIN | Errno::INTR) => (CallStage::Idle, false),
+                Err(_) => return Err(Dropped::Refused),
+            },
+            CallStage::Opening(challenge, mut opening) => {
+                if opening.write()? {
+                    (CallStage::Opened(challenge, Reader::new(opening.socket)), true)
+                } else {
+                    (CallStage::Opening(challenge, opening), false)
+                }
+            }
+            CallStage::Opened(challenge, mut counter) => match counter.read()? {
+                Some(bytes) => {
+                    let greeting = Greeting::read_counter(self.to.key, challenge, &bytes);
+                    let greeting = greeting.ok_or(Dropped::Refused)?;
+                    let hello = greeting.hello(&self.from, &self.to, &self.card);
+                    (CallStage::Greeting(greeting, Writer::new(counter.socket, hello)), true)
+                }
+                None => (CallStage::Opened(challenge, counter), false),
+            },
+            CallStage::Greeting(greeting, mut hello) => {
+                if hello.write()? {
+                    (CallStage::Greeted(greeting, Reader::new(hello.socket)), true)
+                } else {
+                    (CallStage::Greeting(greeting, hello), false)
+                }
+            }
+            CallStage::Greeted(greeting, mut answer) => match answer.read()? {
+                Some(bytes) => {
+                    let card = greeting.read_answer(&bytes).ok_or(Dropped::Refused)?;
+                    (CallStage::Answered(card, answer.socket), false)
+                }
+                None => (CallStage::Greeted(greeting, answer), false),
+            },
+            answered @ CallStage::Answered(..) => (answered, false),
+        };
+        self.stage = stage;
+        Ok(moved)
+    }
+
+    /// Whether there is nothing to do but to wait for what makes an event.
     pub(super) const fn has_said_all(&self) -> bool {
-        self.said == HELLO
+        use CallStage::{Answered, Greeted, Opened};
+        matches!(self.stage, Opened(..) | Greeted(..) | Answered(..))
     }
 
     /// Says that our end is connected.
     pub(super) fn confirm(&self) {
-        if let Some(answer) = &self.answer {
+        if let CallStage::Answered(_, socket) = &self.stage {
             // One byte always has room; a peer that is gone need not know.
-            let _ = send(&answer.socket, &[1], FLAGS);
+            let _ = send(socket, &[1], FLAGS);
         }
     }
 
-    fn ring(&self) -> Result<OwnedFd, Errno> {
+    fn connect(&self) -> Result<OwnedFd, Errno> {
         if let Some(address) = self.to.address {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let socket = socket(family)?;
@@ -243,6 +362,56 @@ impl Call {
         connect(&socket, &name_of(&self.to)?)?;
         // Others' processes are not talked to.
         peer_process(&socket).map(|_| socket).ok_or(Errno::PERM)
+    }
+}
+
+/// Why a call cannot go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Dropped {
+    /// Nothing listens there, or not the process that was meant.
+    Refused,
+    /// The other has ended the conversation.
+    Late,
+}
+
+impl From<NoAnswer> for Dropped {
+    fn from(_: NoAnswer) -> Self {
+        Self::Late
+    }
+}
+
+/// A new challenge.
+fn challenge() -> Result<Challenge, NoAnswer> {
+    let mut challenge = Challenge::default();
+    getrandom(&mut challenge, GetRandomFlags::empty()).map_err(|_| NoAnswer)?;
+    Ok(challenge)
+}
+
+/// Writes so many bytes as there is room.
+#[derive(Debug)]
+struct Writer<const LENGTH: usize> {
+    socket: OwnedFd,
+    bytes: [u8; LENGTH],
+    written: usize,
+}
+
+impl<const LENGTH: usize> Writer<LENGTH> {
+    const fn new(socket: OwnedFd, bytes: [u8; LENGTH]) -> Self {
+        Self { socket, bytes, written: 0 }
+    }
+
+    /// Whether all of them are written.
+    fn write(&mut self) -> Result<bool, Dropped> {
+        while self.written < LENGTH {
+            match send(&self.socket, &self.bytes[self.written..], FLAGS) {
+                Ok(written) => self.written += written,
+                // The way there is not known to be open yet.
+                Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => return Ok(false),
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(Dropped::Late),
+                Err(_) => return Err(Dropped::Refused),
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -270,16 +439,6 @@ impl<const LENGTH: usize> Reader<LENGTH> {
         }
         Ok(Some(self.bytes))
     }
-}
-
-/// Who says hello to `own`, and with which card.
-fn parse(own: &Contact, bytes: &[u8; HELLO]) -> Option<(Contact, Card)> {
-    let word = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let rank = u32::from_le_bytes(*bytes.get(16..)?.first_chunk()?);
-    let from = Contact::from_bytes(bytes.get(24..)?.first_chunk()?);
-    let card = Card::from_bytes(*bytes.last_chunk()?);
-    let is_for_us = word(0)? == MAGIC && (word(8)?, rank) == (own.nonce, own.rank);
-    is_for_us.then_some((from, card))
 }
 
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
@@ -312,75 +471,4 @@ fn own_address() -> SocketAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-    use super::*;
-
-    fn contact(rank: u32) -> Contact {
-        Contact { nonce: crate::segment::nonce().unwrap(), rank, host: 0, address: None }
-    }
-
-    fn is_readable(door: &Door) -> bool {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut [PollFd::new(&door.events, PollFlags::IN)], Some(&now)).unwrap() > 0
-    }
-
-    /// What `look` finds, in the end.
-    fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn who_knocks_is_answered_and_who_means_somebody_else_is_not() {
-        let [mine, theirs] = [1, 2].map(|byte| Card::from_bytes([byte; Card::LENGTH]));
-        for open in [false, true] {
-            let (own, caller) = (contact(0), contact(1));
-            let mut door = Door::open(own, open).unwrap();
-            let own = door.own();
-            assert_eq!(own.address.is_some(), open);
-            let mut call = Call::new(&caller, own, &theirs);
-            let mut stray = Call::new(&caller, Contact { rank: 7, ..own }, &theirs);
-            stray.to = own;
-            let callers = Door::open(contact(2), false).unwrap();
-            let hello = until(|| {
-                assert_eq!([call.poll(&callers), stray.poll(&callers)], [Ok(None); 2]);
-                assert!(!call.has_said_all() || is_readable(&door), "a caller wakes who is called");
-                door.is_called().then(|| door.next()).flatten()
-            });
-            assert_eq!((hello.from, hello.card), (caller, theirs));
-            let mut guest = hello.answer(&mine);
-            until(|| is_readable(&callers).then_some(()));
-            assert_eq!(until(|| call.poll(&callers).unwrap()), mine);
-            assert_eq!(guest.is_connected(), Ok(false));
-            call.confirm();
-            until(|| guest.is_connected().unwrap().then_some(()));
-            drop(call);
-            assert_eq!(guest.is_connected(), Ok(true), "what was said stays");
-            until(|| {
-                assert!(!door.is_called() || door.next().is_none());
-                stray.poll(&callers).err()
-            });
-        }
-    }
-
-    #[test]
-    fn a_door_goes_with_its_owner() {
-        let card = Card::from_bytes([0; Card::LENGTH]);
-        for open in [false, true] {
-            let [door, callers] = [0, 1].map(|rank| Door::open(contact(rank), open).unwrap());
-            let own = door.own();
-            let mut call = Call::new(&own, own, &card);
-            assert_eq!(call.poll(&callers), Ok(None));
-            drop(door);
-            until(|| call.poll(&callers).err());
-            let mut late = Call::new(&own, own, &card);
-            until(|| late.poll(&callers).err());
-        }
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@
 
 mod door;
 mod error;
+pub(crate) mod greeting;
 mod handlers;
 mod kept;
 mod lanes;
@@ -76,19 +77,30 @@ fn peers(me: Rank, nodes: &Nodes) -> impl Iterator<Item = Rank> {
 #[derive(Debug)]
 pub(crate) struct Network<H: Hca> {
     /// By rank.
-    lines: Box<[Option<Line>]>,
+    lines: Vec<Option<Line>>,
     /// Of windows.
     lanes: Lanes,
     handlers: Handlers,
     transfers: Transfers,
     /// Whose each connection is.
     owners: Vec<Option<Owner>>,
-    /// Links to peers that have left: what came last from them may not be acknowledged yet, and they wait for that.
+    /// Links to peers that have left: what came last from them may not be acknowledged yet, and they wait for that. Each ends when
+    /// the peer's end is closed, which [`Network::probe`] finds.
     parted: Vec<Link>,
     others: Others,
     device: H,
-    /// Lent to links and registered: goes last.
-    memory: Vec<Mapping>,
+    /// Number of links made so far.
+    made: usize,
+    /// Registered memory of the links; the device is gone before it.
+    loans: Vec<Loan>,
+}
+
+/// The memory that one link works in.
+#[derive(Debug)]
+struct Loan {
+    connection: Connection,
+    region: Region,
+    _memory: Mapping,
 }
 
 /// Whose a connection is.
@@ -96,6 +108,8 @@ pub(crate) struct Network<H: Hca> {
 enum Owner {
     /// The line's to this peer.
     Line(Rank),
+    /// A link's to a peer that has left.
+    Parted,
     Lane(LaneId),
 }
 
@@ -120,10 +134,10 @@ enum State {
 }
 
 impl<H: Hca> Network<H> {
-    /// One that leads nowhere yet, among so many numbers.
-    pub(crate) fn new(device: H, ranks: u32, others: Others) -> Self {
+    /// A network that leads nowhere yet.
+    pub(crate) fn new(device: H, others: Others) -> Self {
         Self {
-            lines: (0..ranks).map(|_| None).collect(),
+            lines: Vec::new(),
             lanes: Lanes::default(),
             handlers: Handlers::default(),
             transfers: Transfers::default(),
@@ -131,25 +145,37 @@ impl<H: Hca> Network<H> {
             parted: Vec::new(),
             others,
             device,
-            memory: Vec::new(),
+            made: 0,
+            loans: Vec::new(),
         }
     }
 
-    /// Opens this side's end to `peer`: its card.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Link::init`]; the memory stays for as long as the device.
-    unsafe fn open_line(
-        &mut self,
-        peer: Rank,
-        config: Config,
-        lent: Lent,
-    ) -> Result<Card, NetworkError> {
-        // SAFETY: by the contract.
-        let (link, card) = unsafe { Link::init(&mut self.device, peer, config, lent) }?;
-        own(&mut self.owners, link.connection(), Owner::Line(peer));
-        self.lines[peer as usize] = Some(Line { link, state: State::Opened, expected: false });
+    /// Opens this side's end of a link to `peer`, in memory of its own: the card of the end.
+    fn open_line(&mut self, peer: Rank) -> Result<Card, NetworkError> {
+        let config = *self.others.config();
+        let memory = Mapping::private(stride(&config)).map_err(NetworkError::Memory)?;
+        // SAFETY: the memory stays mapped until the device, which is dropped first, is gone, or has
+        // retired it. The link alone uses it.
+        let region = unsafe { self.device.register(memory.base, memory.length, Access::ALL) };
+        let region = region.map_err(NetworkError::Device)?;
+        let (local_key, remote_key) = (region.local_key, region.remote_key);
+        let lent = Lent { base: memory.base, local_key, remote_key };
+        // SAFETY: the memory is page-aligned, zero, registered for everything, long enough, and this
+        // link's. It stays until the link is finalized.
+        let (link, card) = match unsafe { Link::init(&mut self.device, peer, config, lent) } {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.device.retire(region).map_err(NetworkError::Device)?;
+                return Err(error.into());
+            }
+        };
+        let connection = link.connection();
+        own(&mut self.owners, connection, Owner::Line(peer));
+        self.loans.push(Loan { connection, region, _memory: memory });
+        self.made += 1;
+        let place = peer as usize;
+        self.lines.resize_with(self.lines.len().max(place + 1), || None);
+        self.lines[place] = Some(Line { link, state: State::Opened, expected: false });
         Ok(card)
     }
 
@@ -165,6 +191,12 @@ impl<H: Hca> Network<H> {
                     Some(Owner::Line(peer)) => {
                         if let Some(line) = &mut self.lines[peer as usize] {
                             line.link.handle(completion);
+                        }
+                    }
+                    Some(Owner::Parted) => {
+                        let is_its = |link: &&mut Link| link.connection() == completion.connection;
+                        if let Some(link) = self.parted.iter_mut().find(is_its) {
+                            link.handle(completion);
                         }
                     }
                     Some(Owner::Lane(id)) => match completion.result {
@@ -207,6 +239,30 @@ impl<H: Hca> Network<H> {
                 let _ = line.link.probe(&mut self.device);
             }
         }
+        let mut place = 0;
+        while let Some(link) = self.parted.get_mut(place) {
+            if link.probe(&mut self.device).is_ok() {
+                place += 1;
+            } else {
+                let link = self.parted.swap_remove(place);
+                self.finalize(link);
+            }
+        }
+    }
+
+    /// Ends a link for good, and gives its memory and its connection back.
+    fn finalize(&mut self, link: Link) {
+        let connection = link.connection();
+        self.owners[connection.0 as usize] = None;
+        let is_its = |loan: &Loan| loan.connection == connection;
+        let loan = self.loans.iter().position(is_its);
+        // A device that cannot close may still work on the memory, which then stays.
+        if link.finalize(&mut self.device).is_ok()
+            && let Some(place) = loan
+            && self.device.retire(self.loans[place].region).is_ok()
+        {
+            self.loans.swap_remove(place);
+        }
     }
 
     /// Sees to it that whatever comes from now on makes an event of the device, for a rank that is about to sleep: it looks at
@@ -240,12 +296,23 @@ impl<H: Hca> Network<H> {
 
     /// The links that were made so far.
     pub(crate) const fn links(&self) -> usize {
-        self.memory.len()
+        self.made
+    }
+
+    /// Whether all memory of links has been given back.
+    #[cfg(test)]
+    pub(crate) const fn is_without_links(&self) -> bool {
+        self.loans.is_empty()
     }
 
     /// Ends all links: no user's memory is touched from now on.
     pub(crate) fn close_all(&mut self) {
         (0..self.lines.len()).for_each(|peer| self.close(peer as Rank));
+    }
+
+    /// The line to `peer`, if there is one.
+    fn line_mut(&mut self, peer: Rank) -> Option<&mut Line> {
+        self.lines.get_mut(peer as usize)?.as_mut()
     }
 
     /// The link to `peer`, if it can be used now, and the device.
@@ -328,14 +395,12 @@ impl<H: Hca> Network<H> {
     /// Takes a link down: it touches no user's memory from now on.
     fn end_line(&mut self, peer: Rank) {
         let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::take) else { return };
-        let Connection(connection) = line.link.connection();
-        self.owners[connection as usize] = None;
         if line.link.is_at_rest() {
+            own(&mut self.owners, line.link.connection(), Owner::Parted);
             self.parted.push(line.link);
-            return;
+        } else {
+            self.finalize(line.link);
         }
-        // It is closed whatever the device says, and nobody is left to tell.
-        let _ = line.link.finalize(&mut self.device);
     }
 }
 

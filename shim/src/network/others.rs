@@ -7,14 +7,13 @@
 use std::sync::Arc;
 
 use rustix::process::{Resource, getrlimit};
-use strait_core::hca::{Access, Hca, Readiness};
+use strait_core::hca::{Hca, Readiness};
 use strait_core::progress::Channel;
-use strait_core::ring::{Card, Config, Lent};
+use strait_core::ring::{Card, Config};
 
 use super::door::{Call, Door, Guest, Hello};
 use super::{Network, NetworkError, State, peers, stride};
 use crate::boot::{Contact, Directory, KeyValueStore};
-use crate::segment::Mapping;
 use crate::{Nodes, Rank};
 
 /// Polls between two looks at the door.
@@ -61,8 +60,7 @@ enum Other {
 impl Others {
     /// None so far, for the process whose door it is.
     pub(crate) fn strangers(config: Config, door: Door, directory: Arc<Directory>) -> Self {
-        let known = directory.numbers().map(|_| Other::Unknown).collect();
-        Self::new(config, door, directory, known, true)
+        Self::new(config, door, directory, Vec::new(), true)
     }
 
     /// The ranks of the job on other nodes than `me`'s. All have said in `store` where their doors are ([`Others::publish`]).
@@ -79,7 +77,7 @@ impl Others {
         };
         let contacts = (0..nodes.ranks()).map(&mut contact).collect::<Result<_, _>>()?;
         let directory = Arc::new(Directory::of_job(door.own(), contacts));
-        let mut known: Vec<_> = directory.numbers().map(|_| Other::Gone).collect();
+        let mut known: Vec<_> = (0..nodes.ranks()).map(|_| Other::Gone).collect();
         peers(me, nodes).for_each(|peer| known[peer as usize] = Other::Named);
         Ok(Self::new(config, door, directory, known, false))
     }
@@ -119,7 +117,7 @@ impl Others {
     }
 
     fn get_mut(&mut self, rank: Rank) -> Option<&mut Other> {
-        let place = rank.checked_sub(self.directory.numbers().start)?;
+        let place = rank.checked_sub(self.directory.first())?;
         self.known.get_mut(place as usize)
     }
 
@@ -130,6 +128,12 @@ impl Others {
     }
 
     fn meet(&mut self, rank: Rank) {
+        if let Some(place) = rank.checked_sub(self.directory.first())
+            && self.open
+        {
+            let count = self.known.len().max(place as usize + 1);
+            self.known.resize_with(count, || Other::Unknown);
+        }
         if let Some(other @ Other::Unknown) = self.get_mut(rank) {
             *other = Other::Named;
             self.newcomers.push(rank);
@@ -167,7 +171,7 @@ impl<H: Hca> Network<H> {
 
     /// Those to whom nothing was said, and who said nothing.
     pub(crate) fn unmet(&self) -> Vec<Rank> {
-        let all = self.others.directory.numbers().zip(&self.others.known);
+        let all = (self.others.directory.first()..).zip(&self.others.known);
         let unmet = all.filter(|(_, other)| matches!(other, Other::Named));
         unmet.map(|(rank, _)| rank).collect()
     }
@@ -259,7 +263,7 @@ impl<H: Hca> Network<H> {
 
     /// Takes in the answer to a call, and says when we are connected. False: all is said.
     fn goes_on(&mut self, rank: Rank, call: &mut Call) -> bool {
-        if self.lines[rank as usize].is_none() {
+        if self.line_mut(rank).is_none() {
             return false;
         }
         match call.poll(&self.others.door) {
@@ -310,7 +314,7 @@ impl<H: Hca> Network<H> {
 
     /// Opens our end of a link, whose memory is its own: its card. `None`: there is none, and the next call says why.
     fn open_end(&mut self, rank: Rank) -> Option<Card> {
-        match self.make_end(rank) {
+        match self.open_line(rank) {
             Ok(card) => {
                 self.others.set(rank, Other::Linked(card));
                 Some(card)
@@ -326,22 +330,9 @@ impl<H: Hca> Network<H> {
         }
     }
 
-    fn make_end(&mut self, rank: Rank) -> Result<Card, NetworkError> {
-        let config = self.others.config;
-        let memory = Mapping::private(stride(&config)).map_err(NetworkError::Memory)?;
-        // SAFETY: the memory stays mapped until the device, which is dropped first, is gone. The link alone uses it.
-        let region = unsafe { self.device.register(memory.base, memory.length, Access::ALL) };
-        let region = region.map_err(NetworkError::Device)?;
-        let (local_key, remote_key) = (region.local_key, region.remote_key);
-        let lent = Lent { base: memory.base, local_key, remote_key };
-        self.memory.push(memory);
-        // SAFETY: the memory is page-aligned, zero, registered for everything, long enough, and this link's.
-        unsafe { self.open_line(rank, config, lent) }
-    }
-
     /// The peer's end has this card: ours begins to connect to it.
     fn show(&mut self, rank: Rank, card: Card) {
-        if let Some(line) = &mut self.lines[rank as usize]
+        if let Some(line) = self.lines.get_mut(rank as usize).and_then(Option::as_mut)
             && matches!(line.state, State::Opened)
         {
             line.state = State::Waiting(card);
@@ -353,13 +344,14 @@ impl<H: Hca> Network<H> {
 
     /// The peer's end is connected to ours, or waits for it.
     fn expect(&mut self, rank: Rank) {
-        if let Some(line) = &mut self.lines[rank as usize] {
+        if let Some(line) = self.lines.get_mut(rank as usize).and_then(Option::as_mut) {
             self.others.nearer |= !core::mem::replace(&mut line.expected, true);
         }
     }
 
     fn is_ready(&mut self, rank: Rank) -> bool {
-        let Some(line) = &mut self.lines[rank as usize] else { return false };
+        let line = self.lines.get_mut(rank as usize).and_then(Option::as_mut);
+        let Some(line) = line else { return false };
         matches!(line.connect(&mut self.device), Ok(Readiness::Ready))
     }
 

@@ -194,3 +194,37 @@ fn who_leaves_a_universe_says_so_elsewhere() {
     let outcome = until([&a, &a], || a.test(asked));
     assert_eq!(outcome, Err(Fault::PeerFinished { rank: to }));
 }
+
+/// Processes come, talk and leave, more than there are ranks in the universe; each gets what was meant for it.
+#[test]
+fn a_process_knows_any_number_of_others_one_after_the_other() {
+    let here = universe("many");
+    let a = here.port_with(false).unwrap();
+    for number in 0..40_u8 {
+        let there = universe(&format!("many-{number}"));
+        let b = there.port_with(false).unwrap();
+        let to = here.number(b.contact()).unwrap();
+        assert_eq!(to, a.world.size() + u32::from(number), "a number of its own");
+        a.meet(to).unwrap();
+        let (mut sent, mut got, mut back) = ([number; 9], [0; 9], [0; 9]);
+        let asked = receive(&b, ANY_SOURCE, &mut got);
+        let id = send(&a, to, &mut sent);
+        let source = until([&a, &b], || b.test(asked)).unwrap().source;
+        until([&a, &b], || a.test(id)).unwrap();
+        let asked = receive(&a, ANY_SOURCE, &mut back);
+        let id = send(&b, source, &mut got);
+        assert_eq!(until([&a, &b], || a.test(asked)).unwrap().source, to);
+        until([&a, &b], || b.test(id)).unwrap();
+        assert_eq!(back, [number; 9]);
+        if number.is_multiple_of(2) {
+            b.close().unwrap();
+        } else {
+            // It is gone without a word.
+            drop(b);
+        }
+        until([&a, &a], || a.gone(to));
+        until([&a, &a], || {
+            a.world.with_network(|network| network.is_without_links())?.then_some(())
+        });
+    }
+}

@@ -292,6 +292,14 @@ fn memfds_of(process: u32) -> impl Iterator<Item = (String, PathBuf)> {
     })
 }
 
+/// Whether `process` has an anonymous file of this name open. `None`: the kernel does not let us see.
+pub(crate) fn has_memfd(process: u32, name: &str) -> Option<bool> {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    let mut targets = files.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let (open, deleted) = (format!("/memfd:{name}"), format!("/memfd:{name} (deleted)"));
+    Some(targets.any(|target| target.as_os_str() == &*open || target.as_os_str() == &*deleted))
+}
+
 /// Backs a range of `file` with memory. A signal may interrupt a long reservation, which then starts again.
 pub(crate) fn reserve(file: &OwnedFd, offset: usize, length: usize) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| {

@@ -73,7 +73,7 @@ fn begin(
 ) -> Result<(JobDevice, Door), Error> {
     let device = means.open(rank, nodes, &config)?;
     let nonce = boot::nonce()?;
-    let own = Contact { nonce, rank, host: boot::host(), address: None };
+    let own = Contact { nonce, rank, host: boot::host(), address: None, key: [0; 16] };
     let door = Door::open(own, means.reach_further()).map_err(NetworkError::Door)?;
     Others::publish(&door.own(), store)?;
     Ok((device, door))
@@ -88,7 +88,7 @@ fn enter(
     store: &mut dyn KeyValueStore,
 ) -> Result<Way, Error> {
     let others = Others::of_job(config, door, (rank, nodes), store)?;
-    Ok(Some(Box::new(Network::new(device, nodes.ranks(), others))))
+    Ok(Some(Box::new(Network::new(device, others))))
 }
 
 /// How a rank sleeps that has such a way to other nodes.
@@ -124,8 +124,7 @@ impl World {
         let device = device.ok_or(NetworkError::None)?;
         let mut turn = self.turn();
         let motor = turn.motor();
-        motor.engine.expect_remotes(self.size)?;
-        let network = Network::new(device, self.size, others);
+        let network = Network::new(device, others);
         motor.gear.network = Some(Box::new(network));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The end of a stream: this rank leaves, or the peer is gone.
 
-use super::Channel;
+use super::{Channel, Stream};
 use crate::memory::Memory;
 use crate::progress::{Engine, Gone};
 
@@ -35,9 +35,10 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Ends a stream from which everything is taken, and every operation that needs it.
     pub(super) fn end_stream(&mut self, number: u32, channel: &mut impl Channel, how: Gone) {
+        let Some(&Stream { peer, .. }) = self.streams.get(number) else { return };
+        // Before any buffer goes back to its owner, and before the memory of the heads does.
+        channel.close(peer);
         let Some(stream) = self.streams.remove(number) else { return };
-        // Before any buffer goes back to its owner.
-        channel.close(stream.peer);
         self.hide_all(stream.peer, channel);
         let fault = how.fault(stream.peer);
         self.fail_readings_from(stream.peer, fault, channel);

@@ -75,7 +75,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(stream) = self.streams.get_mut(number) else { return Ok(0) };
         let incoming = &mut stream.incoming;
         let part = rest_of(NonNull::from(&mut incoming.head), incoming.left);
-        // SAFETY: the head lies in the slab, where it stays, and is read only when it is whole.
+        // SAFETY: the head lies in the pool, where it stays until the channel is closed, and is read only when it is whole.
         let taken = unsafe { channel.get(peer, &[part]) }?;
         incoming.left -= taken.bytes.min(incoming.left);
         incoming.holds = taken.holds;

@@ -30,7 +30,7 @@ pub(super) use reading::Reading;
 pub(super) use words::Word;
 pub(super) use writing::{There, Writing};
 
-use super::peer::Waiting;
+use super::peer::{Peer, Waiting};
 use super::request::Owned;
 use super::{Engine, Gone, Part, ProgressError, Sign};
 use crate::memory::{Memory, OutOfMemory};
@@ -38,7 +38,7 @@ use crate::wire::{Offer, StreamHead};
 use incoming::Incoming;
 use outgoing::Outgoing;
 
-/// Both streams with one peer. Its place in memory is fixed from the first call with a channel on.
+/// Both streams with one peer. Its place in memory is fixed: a device may work on its heads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     peer: u32,
@@ -105,23 +105,15 @@ impl From<OutOfMemory> for Halt {
 }
 
 impl<M: Memory + Clone> Engine<M> {
-    /// Makes room for `count` peers on other nodes, so that [`Engine::set_remote`] may be said of them when others have been talked
-    /// to. To be said before the first.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfMemory`].
-    pub fn expect_remotes(&mut self, count: u32) -> Result<(), OutOfMemory> {
-        self.streams.make_room(count)
-    }
-
     /// Says that `rank` is on another node, and reached through the channel that [`Engine::poll_network`] is given. To be said
-    /// before the first operation with it; and before [`Engine::poll_network`], but for those of [`Engine::expect_remotes`].
+    /// before the first operation with it. A rank beyond those of the segment gets a place of its own: the numbers of peers
+    /// elsewhere have no end.
     ///
     /// # Errors
     ///
     /// [`OutOfMemory`].
     pub fn set_remote(&mut self, rank: u32) -> Result<(), OutOfMemory> {
+        self.make_place(rank)?;
         let stream = Stream {
             peer: rank,
             outgoing: Outgoing::default(),
@@ -134,6 +126,20 @@ impl<M: Memory + Clone> Engine<M> {
         let number = self.streams.insert(stream)?;
         self.peers[rank as usize].set_remote(number);
         Ok(())
+    }
+
+    /// Extends the tables of peers, so that `rank` is in them.
+    fn make_place(&mut self, rank: u32) -> Result<(), OutOfMemory> {
+        let (count, needed) = (self.peers.len(), rank as usize + 1);
+        if needed <= count {
+            return Ok(());
+        }
+        let ranks = needed.max(count.saturating_mul(2));
+        for list in [&mut self.inboxes, &mut self.blocked, &mut self.wanted, &mut self.bells] {
+            list.extend(ranks)?;
+        }
+        let (segment, own) = (self.segment, self.rank);
+        self.peers.extend(ranks, |_| Peer::beyond(&segment, own))
     }
 
     /// True when a peer on another node can still be talked to: then [`Engine::poll_network`] is part of all progress.
@@ -210,22 +216,25 @@ impl<M: Memory + Clone> Engine<M> {
     /// True when `rank`, which is on another node, said that it holds too much of ours.
     #[must_use]
     pub fn is_told_to_keep_from_afar(&self, rank: u32) -> bool {
-        let number = self.peers[rank as usize].stream;
-        number
-            .and_then(|number| self.streams.get(number))
-            .is_some_and(|stream| stream.outgoing.told_to_keep)
+        self.stream(rank).is_some_and(|stream| stream.outgoing.told_to_keep)
     }
 
-    /// The stream to and from `rank`, if it is on another node and not gone.
+    /// The stream to and from `rank`, if it is on another node and not gone. A number that a stream
+    /// has left may be another peer's stream by now.
+    fn stream(&self, rank: u32) -> Option<&Stream> {
+        let number = self.peers[rank as usize].stream?;
+        self.streams.get(number).filter(|stream| stream.peer == rank)
+    }
+
+    /// The stream to and from `rank`, to change.
     pub(super) fn stream_mut(&mut self, rank: u32) -> Option<&mut Stream> {
         let number = self.peers[rank as usize].stream?;
-        self.streams.get_mut(number)
+        self.streams.get_mut(number).filter(|stream| stream.peer == rank)
     }
 
     /// Whether a device works on the message that arrives from `rank`: then the bytes stay where they go.
     pub(super) fn holds_arriving(&self, rank: u32) -> bool {
-        let number = self.peers[rank as usize].stream;
-        number.and_then(|number| self.streams.get(number)).is_some_and(|s| s.incoming.holds)
+        self.stream(rank).is_some_and(|stream| stream.incoming.holds)
     }
 
     /// The peer whose device works on the message of the send `id`, if one does.

@@ -323,7 +323,7 @@ impl Traffic {
         for lane in [Lane::Msg, Lane::Tagged] {
             let (port, queue) = (&self.port, &mut self.lanes[lane as usize]);
             let is_gone = |source| {
-                if source >= port.room() {
+                if source == ANY_SOURCE {
                     return false;
                 }
                 // Who has said nothing yet is called: else nobody would hear of its end.

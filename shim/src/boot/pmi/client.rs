@@ -3,8 +3,11 @@
 //! Our own values are bytes; PMI-1 carries words of limited length. So a value goes as hexadecimal digits, cut into pieces
 //! that the launcher takes: the first under the value's key, behind the number of pieces, the others under `key.1`, `key.2`…
 
+use core::time::Duration;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags};
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -16,6 +19,13 @@ use crate::env;
 
 /// Bytes that the number of pieces takes in front of the first.
 const COUNT: usize = 8;
+
+/// Time that a launcher may take to answer. It answers at once, unless it is stopped; only at a barrier other ranks are
+/// waited for, without an end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The question that is answered when all ranks have asked it.
+const BARRIER: &str = "barrier_in";
 
 /// What the environment says of a process that a PMI-1 launcher started.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -72,6 +82,7 @@ pub(crate) struct Client {
     /// Longest value, bytes.
     value_max: usize,
     shut: bool,
+    patience: Duration,
 }
 
 impl Client {
@@ -81,9 +92,13 @@ impl Client {
     ///
     /// [`StoreError`]: whoever is at the other end does not speak PMI-1.
     pub(crate) fn new(socket: OwnedFd) -> Result<Self, StoreError> {
+        Self::with_patience(socket, PATIENCE)
+    }
+
+    fn with_patience(socket: OwnedFd, patience: Duration) -> Result<Self, StoreError> {
         let (key_max, value_max, space) = (0, 0, String::new());
         let lines = Lines::default();
-        let mut client = Self { socket, lines, space, key_max, value_max, shut: false };
+        let mut client = Self { socket, lines, space, key_max, value_max, shut: false, patience };
         let init = client.ask("init", " pmi_version=1 pmi_subversion=1", "response_to_init")?;
         accepted("init", &init)?;
         let maxes = client.ask("get_maxes", "", "maxes")?;
@@ -116,14 +131,7 @@ impl Client {
     fn get_word(&mut self, key: &str) -> Result<Option<String>, StoreError> {
         let fields = format!(" kvsname={} key={key}", self.space);
         let answer = self.ask("get", &fields, "get_result")?;
-        if Line(&answer).number("rc").unwrap_or(0) != 0 {
-            return Ok(None);
-        }
-        // A value may have spaces, which our own never have; it is the last field wherever it does.
-        match answer.split_once("value=") {
-            Some((_, value)) if value.starts_with('(') => Ok(Some(value.trim_end().into())),
-            _ => Ok(Line(&answer).get("value").map(Into::into)),
-        }
+        Ok(value_in(&answer).map(Into::into))
     }
 
     /// One question and its answer, which must begin with `cmd=answer`.
@@ -137,11 +145,12 @@ impl Client {
             return Err(StoreError::Shut);
         }
         self.say(command, fields)?;
+        let deadline = (command != BARRIER).then(|| Instant::now() + self.patience);
         let line = loop {
             match self.lines.next() {
                 Some(line) if !line.is_empty() => break line,
                 Some(_) => {}
-                None => self.listen(command)?,
+                None => self.listen(command, deadline)?,
             }
         };
         match Line(&line).get("cmd") {
@@ -165,10 +174,19 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for bytes.
-    fn listen(&mut self, command: &'static str) -> Result<(), StoreError> {
+    /// Waits for bytes, until `deadline` if there is one.
+    fn listen(
+        &mut self,
+        command: &'static str,
+        deadline: Option<Instant>,
+    ) -> Result<(), StoreError> {
         if self.lines.is_overlong() {
             return Err(StoreError::Malformed { command, answer: "a line without an end".into() });
+        }
+        if !self.has_bytes(command, deadline)? {
+            // What comes now would be taken for the answer to another question.
+            self.shut = true;
+            return Err(StoreError::Silent { command, seconds: self.patience.as_secs() });
         }
         let mut bytes = [0; 1024];
         match rustix::net::recv(&self.socket, &mut bytes, RecvFlags::empty()) {
@@ -179,6 +197,23 @@ impl Client {
             }
             Err(Errno::INTR) => Ok(()),
             Err(error) => Err(StoreError::Socket { command, error }),
+        }
+    }
+
+    /// Whether bytes have come, or the launcher has closed the socket, before `deadline`.
+    fn has_bytes(
+        &self,
+        command: &'static str,
+        deadline: Option<Instant>,
+    ) -> Result<bool, StoreError> {
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = left.map(|left| Timespec::try_from(left).unwrap_or_default());
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], left.as_ref()) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(StoreError::Socket { command, error }),
+            }
         }
     }
 
@@ -211,8 +246,7 @@ impl KeyValueStore for Client {
         self.check(key, 1)?;
         let Some(word) = self.get_word(key)? else { return Ok(None) };
         let malformed = || StoreError::Malformed { command: "get", answer: word.clone() };
-        let (pieces, first) = word.split_once(':').ok_or_else(malformed)?;
-        let pieces = u32::from_str_radix(pieces, 16).map_err(|_| malformed())?;
+        let (pieces, first) = pieces_of(&word).ok_or_else(malformed)?;
         let mut digits = first.to_owned();
         for number in 1..pieces {
             digits += &self.get_word(&format!("{key}.{number}"))?.ok_or_else(malformed)?;
@@ -221,8 +255,8 @@ impl KeyValueStore for Client {
     }
 
     fn fence(&mut self) -> Result<(), StoreError> {
-        let answer = self.ask("barrier_in", "", "barrier_out")?;
-        accepted("barrier_in", &answer)
+        let answer = self.ask(BARRIER, "", "barrier_out")?;
+        accepted(BARRIER, &answer)
     }
 
     fn finalize(&mut self) -> Result<(), StoreError> {
@@ -239,7 +273,26 @@ impl KeyValueStore for Client {
     }
 }
 
-fn decode(digits: &str) -> Option<Vec<u8>> {
+/// The value in the launcher's answer; `None`: it has none.
+pub(crate) fn value_in(answer: &str) -> Option<&str> {
+    if Line(answer).number("rc").unwrap_or(0) != 0 {
+        return None;
+    }
+    // A value may have spaces, which our own never have; it is the last field wherever it does.
+    match answer.split_once("value=") {
+        Some((_, value)) if value.starts_with('(') => Some(value.trim_end()),
+        _ => Line(answer).get("value"),
+    }
+}
+
+/// How many pieces a value of ours has, and the first.
+pub(crate) fn pieces_of(word: &str) -> Option<(u32, &str)> {
+    let (pieces, first) = word.split_once(':')?;
+    Some((u32::from_str_radix(pieces, 16).ok()?, first))
+}
+
+/// The bytes that these hexadecimal digits stand for.
+pub(crate) fn decode(digits: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         digits.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
     let (pairs, rest) = digits.as_ref()?.as_chunks::<2>();

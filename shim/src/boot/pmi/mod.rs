@@ -53,6 +53,13 @@ impl Lines {
     }
 }
 
+/// The lines in these bytes.
+pub(crate) fn lines_of(bytes: &[u8]) -> Vec<String> {
+    let mut lines = Lines::default();
+    lines.push(bytes);
+    core::iter::from_fn(|| lines.next()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -67,17 +67,21 @@ impl Space {
 
     /// Takes in what `rank` has said, and answers.
     pub(crate) fn hear(&mut self, rank: u32) -> Said {
-        let desk = &mut self.desks[rank as usize];
-        let Some(socket) = &desk.socket else { return Said::Answered };
+        let Some(socket) = &self.desks[rank as usize].socket else { return Said::Answered };
         let mut bytes = [0; 4096];
         match rustix::net::recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
-            Err(Errno::INTR | Errno::AGAIN) => return Said::Answered,
-            Ok((_, received @ 1..)) => desk.lines.push(&bytes[..received]),
+            Err(Errno::INTR | Errno::AGAIN) => Said::Answered,
+            Ok((_, received @ 1..)) => self.take_in(rank, &bytes[..received]),
             Ok(_) | Err(_) => {
                 self.leave(rank);
-                return Said::Answered;
+                Said::Answered
             }
         }
+    }
+
+    /// Obeys the lines that are complete with these bytes from `rank`.
+    pub(crate) fn take_in(&mut self, rank: u32, bytes: &[u8]) -> Said {
+        self.desks[rank as usize].lines.push(bytes);
         let mut said = Said::Answered;
         while let Some(line) = self.desks[rank as usize].lines.next() {
             if let abort @ Said::Abort { .. } = self.obey(rank, Line(&line)) {

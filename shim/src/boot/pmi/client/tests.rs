@@ -161,3 +161,30 @@ fn to_finalize_twice_is_to_finalize_once() {
 fn an_abort_is_said_and_not_answered() {
     begun(&[("cmd=abort exitcode=7", "")], |client| client.abort(7));
 }
+
+#[test]
+fn a_launcher_that_says_nothing_is_an_error_and_no_hang() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let patience = Duration::from_millis(5);
+    let error = Client::with_patience(theirs.into(), patience).unwrap_err();
+    assert_eq!(error, StoreError::Silent { command: "init", seconds: 0 });
+    drop(ours);
+}
+
+/// Other ranks may take any time to come to a barrier.
+#[test]
+fn a_barrier_is_waited_for_without_an_end() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(move || {
+            let (space, lines) = (String::new(), Lines::default());
+            let (socket, patience) = (theirs.into(), Duration::ZERO);
+            let (key_max, value_max, shut) = (9, 9, false);
+            Client { socket, lines, space, key_max, value_max, shut, patience }.fence()
+        });
+        let mut line = String::new();
+        BufReader::new(&ours).read_line(&mut line).unwrap();
+        (&ours).write_all(b"cmd=barrier_out\n").unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+}

@@ -1,0 +1,41 @@
+//! What this module parses, as functions of bytes ([`crate::parsers`]).
+
+use super::message::{Hello, Reply};
+use super::pmi::{self, client, mapping, server};
+use super::registry::{Registry, is_key};
+use crate::Nodes;
+
+/// Ranks of the job whose launcher reads the bytes.
+const RANKS: u32 = 3;
+
+/// What ranks say to a launcher, what launchers answer, and what they say of nodes.
+pub(crate) fn pmi(bytes: &[u8]) {
+    let mut space = server::Space::new(&Nodes::one(RANKS));
+    for (number, piece) in (0..).zip(bytes.chunks(97)) {
+        let _ = space.take_in(number % RANKS, piece);
+    }
+    for line in pmi::lines_of(bytes) {
+        assert!(!line.contains('\n'));
+        if let Some(value) = client::value_in(&line) {
+            let first = client::pieces_of(value).map(|(_, first)| first);
+            let decoded = first.and_then(client::decode);
+            assert!(decoded.is_none_or(|bytes| bytes.len() * 2 <= line.len()));
+            if let Ok(nodes) = mapping::parse(value, RANKS) {
+                assert_eq!(nodes.ranks(), RANKS);
+            }
+        }
+    }
+}
+
+/// The registry of universes, and both messages of the boot exchange.
+pub(crate) fn join(bytes: &[u8]) {
+    let registry = Registry::parse(bytes);
+    assert!(registry.entries.iter().all(|entry| is_key(&entry.key) && entry.process > 0));
+    assert_eq!(Registry::parse(&registry.to_bytes()), registry);
+    if let Ok(hello) = Hello::parse(bytes) {
+        assert_eq!(Hello::parse(&hello.encode()), Ok(hello));
+    }
+    if let Ok(reply) = Reply::parse(bytes) {
+        assert_eq!(Reply::parse(&reply.encode()), Ok(reply));
+    }
+}
