@@ -2,6 +2,7 @@
 //! compared with.
 
 mod arena;
+pub mod chaos;
 pub mod cluster;
 pub mod conformance;
 mod engines;

@@ -10,11 +10,18 @@ pub fn of(id: u64, length: usize) -> Vec<u8> {
 /// The first place at which `bytes` are not the payload of message `id`, of which they may be the beginning.
 #[must_use]
 pub fn first_difference(id: u64, bytes: &[u8]) -> Option<usize> {
+    first_difference_from(id, bytes, 0)
+}
+
+/// Returns the first such place from `start` on, a multiple of 8.
+#[must_use]
+pub fn first_difference_from(id: u64, bytes: &[u8], start: usize) -> Option<usize> {
     bytes
         .chunks(8)
         .zip(0..)
-        .position(|(chunk, word)| *chunk != mix(id, word).to_le_bytes()[..chunk.len()])
-        .map(|word| word * 8)
+        .skip(start / 8)
+        .find(|(chunk, word)| *chunk != &mix(id, *word).to_le_bytes()[..chunk.len()])
+        .map(|(_, word)| word as usize * 8)
 }
 
 /// A number for each word of each message; a finaliser of SplitMix64.

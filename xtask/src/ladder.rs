@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::shell::Shell;
 use crate::stop::{Absence, Stop};
 use crate::{
-    bare, check, ffi, fuzz, icount, launchers, library, loom, miri, mpi, mutants, no_std, sanitize,
-    setup, unit, vm,
+    bare, chaos, check, ffi, fuzz, icount, launchers, library, loom, miri, mpi, mutants, no_std,
+    sanitize, setup, unit, vm,
 };
 
 /// One command that proves something.
@@ -17,7 +17,7 @@ struct Rung {
     run: fn(&Shell) -> Result<(), Stop>,
 }
 
-const RUNGS: [Rung; 15] = [
+const RUNGS: [Rung; 16] = [
     Rung { name: "check", proves: "formatting, lints, documentation, tidy", run: check::run },
     Rung { name: "unit", proves: "every native test", run: unit::run },
     Rung {
@@ -41,6 +41,11 @@ const RUNGS: [Rung; 15] = [
         name: "fuzz",
         proves: "no bytes of another process's do harm",
         run: |shell| fuzz::run(shell, fuzz::SECONDS),
+    },
+    Rung {
+        name: "chaos",
+        proves: "survivors of any death go on, with all their data",
+        run: |shell| chaos::run(shell, &chaos::LADDER),
     },
     Rung {
         name: "icount",

@@ -4,6 +4,7 @@
 //! passes, fails, or says loudly what this machine lacks for it. Nothing here is part of what ships.
 
 mod bare;
+mod chaos;
 mod check;
 mod ffi;
 mod fuzz;
@@ -107,6 +108,12 @@ enum Command {
         #[arg(long, default_value_t = fuzz::SECONDS)]
         seconds: u32,
     },
+    /// Random programs under random settings, whose ranks are killed and stopped at any moment.
+    Chaos {
+        /// Options of the driver: --seconds N, --seed S, --ranks N, --deaths N, --job SEED, and more that `--usage` lists.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Real libibverbs on the kernel's soft RDMA devices, in a virtual machine.
     Vm {
         /// Has the guest run this line of shell in place of the tests: 'strait bench overlap --nodes 2'.
@@ -147,6 +154,7 @@ fn main() -> ExitCode {
         Command::Miri => miri::run(&shell),
         Command::Sanitize => sanitize::run(&shell),
         Command::Fuzz { seconds } => fuzz::run(&shell, seconds),
+        Command::Chaos { options } => chaos::run(&shell, &options),
         Command::Vm { run: None, .. } => vm::run(&shell),
         Command::Vm { run: Some(line), device } => vm::run_line(&shell, &device, &line),
         Command::Icount { json } => icount::run(&shell, json),

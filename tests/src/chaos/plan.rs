@@ -1,0 +1,217 @@
+//! What the ranks of a job do together, and what is done to them: drawn from the seed, the same in every process.
+//!
+//! Ranks meet for collective operations and epochs. All meetings have one order, in which each rank takes part in those that it
+//! belongs to, and between them it does what it likes. Nothing that it does there waits for another rank's program, so no job gets
+//! stuck by its own fault.
+
+use strait::{Accumulates, LockDesign, Op, WindowDesign};
+
+use super::board::WINDOWS;
+use super::settings::Settings;
+
+/// Something that several ranks do together.
+#[derive(Clone, Debug)]
+pub(super) struct Meeting {
+    pub(super) number: u64,
+    pub(super) what: Together,
+}
+
+/// What is done at a meeting.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Together {
+    /// In group number `group`; all ranks without a group, where the number is of none.
+    Collective {
+        group: usize,
+        operation: Collective,
+    },
+    Create(usize),
+    /// Operations between two fences.
+    Fence(usize),
+    /// Operations between post, start, complete and wait.
+    Epochs(usize),
+    /// The window's end: its memory is judged.
+    Close(usize),
+}
+
+/// A collective operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Collective {
+    Barrier,
+    /// From a place, of so many bytes.
+    Broadcast(u32, usize),
+    /// To a place, of so many numbers.
+    Reduce(u32, usize, Op),
+    Allreduce(usize, Op),
+}
+
+/// Where the memory of a window comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Memory {
+    Allocated,
+    Private,
+    Segment,
+    Dynamic,
+}
+
+/// A window, before it is made.
+#[derive(Clone, Debug)]
+pub(super) struct WindowPlan {
+    pub(super) members: Vec<u32>,
+    pub(super) memory: Memory,
+    pub(super) design: Option<WindowDesign>,
+    pub(super) lock: Option<LockDesign>,
+    pub(super) accumulates: Accumulates,
+    /// Bytes that one origin may put to one target.
+    pub(super) region: usize,
+}
+
+/// What is done to a rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Blow {
+    Kill,
+    /// The rank stands still for so many milliseconds.
+    Stop(u64),
+    /// The rank dies when it next reaches a step; in builds without steps at once.
+    Step(usize),
+}
+
+/// When a rank is struck.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub(super) rank: u32,
+    /// Operations that the rank has begun by then.
+    pub(super) at: u64,
+    /// Microseconds after that.
+    pub(super) after_us: u64,
+    pub(super) blow: Blow,
+}
+
+/// Everything that the processes of a job agree on beside the settings.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) groups: Vec<Vec<u32>>,
+    pub(super) windows: Vec<WindowPlan>,
+    pub(super) meetings: Vec<Meeting>,
+    pub(super) events: Vec<Event>,
+    /// Ranks may be struck until they have ended, so the survivors do nothing together at the end.
+    pub(super) is_struck_late: bool,
+}
+
+impl Plan {
+    pub(super) fn draw(settings: &Settings) -> Self {
+        let random = &mut fastrand::Rng::with_seed(settings.seed ^ 0x9e37_79b9);
+        let groups: Vec<_> = (0..random.usize(1..=4)).map(|_| members(random, settings)).collect();
+        let count = if settings.windows { random.usize(0..=WINDOWS) } else { 0 };
+        let windows: Vec<_> = (0..count).map(|_| window(random, settings)).collect();
+        let meetings = meetings(random, settings, &groups, &windows);
+        let events = events(random, settings, meetings.len() as u64);
+        Self { groups, windows, meetings, events, is_struck_late: random.u8(..3) == 0 }
+    }
+
+    /// Members of a meeting.
+    pub(super) fn members(&self, what: Together, ranks: u32) -> Vec<u32> {
+        match what {
+            Together::Collective { group, .. } => {
+                self.groups.get(group).cloned().unwrap_or_else(|| (0..ranks).collect())
+            }
+            Together::Create(window)
+            | Together::Fence(window)
+            | Together::Epochs(window)
+            | Together::Close(window) => self.windows[window].members.clone(),
+        }
+    }
+}
+
+/// Two ranks or more, in any order.
+fn members(random: &mut fastrand::Rng, settings: &Settings) -> Vec<u32> {
+    let mut all: Vec<u32> = (0..settings.ranks).collect();
+    random.shuffle(&mut all);
+    if random.bool() {
+        all.truncate(random.usize(2..=settings.ranks as usize));
+    }
+    all
+}
+
+fn window(random: &mut fastrand::Rng, settings: &Settings) -> WindowPlan {
+    let memories = [Memory::Allocated, Memory::Private, Memory::Segment, Memory::Dynamic];
+    let design = settings.window_designs[random.usize(..settings.window_designs.len())];
+    let lock = settings.lock_designs[random.usize(..settings.lock_designs.len())];
+    // Where nothing is chosen, the variable of the environment is in force.
+    WindowPlan {
+        members: members(random, settings),
+        memory: memories[random.usize(..4)],
+        design: random.bool().then_some(design),
+        lock: random.bool().then_some(lock),
+        accumulates: if random.bool() { Accumulates::Single } else { Accumulates::Any },
+        region: [64, 1024, 10_000, 200_000][random.usize(..4)],
+    }
+}
+
+fn collective(random: &mut fastrand::Rng, settings: &Settings, members: u32) -> Collective {
+    let (root, op) = (random.u32(..members), [Op::Sum, Op::Max, Op::BitXor][random.usize(..3)]);
+    let length = settings.length(random, settings.longest.min(300_000));
+    match random.u8(..4) {
+        0 => Collective::Barrier,
+        1 => Collective::Broadcast(root, length),
+        2 => Collective::Reduce(root, length / 8, op),
+        _ => Collective::Allreduce(length / 8, op),
+    }
+}
+
+fn meetings(
+    random: &mut fastrand::Rng,
+    settings: &Settings,
+    groups: &[Vec<u32>],
+    windows: &[WindowPlan],
+) -> Vec<Meeting> {
+    let mut all: Vec<Together> = (0..random.usize(0..=12))
+        .map(|_| {
+            let group = random.usize(..=groups.len());
+            let members = groups.get(group).map_or(settings.ranks, |group| group.len() as u32);
+            Together::Collective { group, operation: collective(random, settings, members) }
+        })
+        .collect();
+    for window in 0..windows.len() {
+        let mut life = vec![Together::Create(window)];
+        for _ in 0..random.usize(0..=4) {
+            let fence = random.bool();
+            life.push(if fence { Together::Fence(window) } else { Together::Epochs(window) });
+        }
+        life.push(Together::Close(window));
+        // In among the others, in its own order.
+        let mut at = 0;
+        for meeting in life {
+            at = random.usize(at..=all.len());
+            all.insert(at, meeting);
+            at += 1;
+        }
+    }
+    all.into_iter().zip(0..).map(|(what, number)| Meeting { number, what }).collect()
+}
+
+fn events(random: &mut fastrand::Rng, settings: &Settings, meetings: u64) -> Vec<Event> {
+    // Its own operations, the meetings with a few operations in each, and some more for the end.
+    let last = settings.steps + 4 * meetings + 12;
+    let first = u64::from(!settings.early) * 2;
+    let mut all: Vec<u32> = (0..settings.ranks).collect();
+    random.shuffle(&mut all);
+    let deaths = random.usize(..settings.ranks as usize).min(random.usize(1..=4));
+    let mut events: Vec<_> = all[..deaths]
+        .iter()
+        .map(|rank| {
+            let blow =
+                if random.u8(..4) == 0 { Blow::Step(random.usize(..STEPS)) } else { Blow::Kill };
+            let at = random.u64(first..last);
+            Event { rank: *rank, at, after_us: random.u64(..1500), blow }
+        })
+        .collect();
+    for _ in 0..random.usize(0..=2) {
+        let rank = random.u32(..settings.ranks);
+        let blow = Blow::Stop(random.u64(1..=30));
+        events.push(Event { rank, at: random.u64(first..last), after_us: 0, blow });
+    }
+    events
+}
+
+/// Steps that a rank may be killed at: of messages, then of windows.
+pub(super) const STEPS: usize = 31 + 10;
