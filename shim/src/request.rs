@@ -1,5 +1,6 @@
 //! Operations that do not wait, and the scope that keeps their buffers.
 
+mod owned;
 mod several;
 
 use core::cell::Cell;
@@ -11,6 +12,7 @@ use strait_core::progress::{Cursor, Owner, Part, SendMode, Status};
 
 use crate::endpoint::{part_of, part_of_mut};
 use crate::{Endpoint, Error, Message, Rank, Tag, Unscoped, World};
+pub use owned::OwnedRequest;
 pub use several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
 
 /// Where operations that do not wait begin and end.
@@ -30,6 +32,10 @@ pub use several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
 /// })?;
 /// # Ok(()) }
 /// ```
+///
+/// The buffers are free again when the scope ends, and not before, even if their requests have been waited for. A program
+/// that uses buffers again while other operations go on gives them to [`Endpoint::isend_owned`] and
+/// [`Endpoint::irecv_owned`], whose requests give them back, or opens a scope for each round.
 ///
 /// Requests that are still unfinished when the scope ends, or are dropped before, are settled, the first three without waiting:
 ///

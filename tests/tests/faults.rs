@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use strait::boot::Config;
 use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, World};
-use strait_tests::{Ranks, die, payload, report, shape};
+use strait_core::matching::Pattern;
+use strait_core::progress::{Gone, Sign};
+use strait_tests::{Engines, Ranks, die, payload, report, shape};
 
 /// A length that no segment holds at once.
 const LONG: usize = 4 << 20;
@@ -315,4 +317,25 @@ fn a_long_message_to_a_rank_that_leaves_ends() {
         }
         world.finalize().unwrap();
     });
+}
+
+/// A large message, which its sender keeps until it is received, and a short one behind it. The sender dies.
+#[test]
+fn what_follows_a_lost_message_is_not_taken_for_it() {
+    let mut job = Engines::new(Config::new(3));
+    job.send(0, 1, 0, 8);
+    job.send(0, 1, 0, 100_000);
+    job.send(0, 1, 0, 8);
+    job.send(2, 1, 0, 8);
+    job.engines[1].progress().unwrap();
+    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(Sign::Ended)), Ok(true));
+    let sources: Vec<_> = core::iter::from_fn(|| {
+        let pattern = Pattern { context: 0, source: ANY_SOURCE, tag: 0 };
+        let found = job.engines[1].iprobe(pattern).unwrap()?;
+        let room = job.buffer(100_000);
+        assert!(job.receive_to(1, found.source, 0, room).is_none());
+        Some(found.source)
+    })
+    .collect();
+    assert_eq!(sources, [0, 2], "the first message of the dead rank, and that of the living one");
 }

@@ -234,3 +234,27 @@ fn without_a_baton_nobody_takes_a_message_for_the_batons() {
     assert_eq!(segment.baton(1, 0).peek(first), None);
     assert!(receiver.peek(first).is_some());
 }
+
+#[test]
+#[ignore = "a rank of `a_death_at_the_start_is_told_as_one`"]
+fn join_while_another_dies() {
+    if std::env::var("STRAIT_RANK").as_deref() == Ok("1") {
+        strait_tests::die();
+    }
+    let error = World::init().map(drop).unwrap_err().to_string();
+    assert!(error.contains("rank 1 has ended"), "{error}");
+    assert!(!error.contains("no network") && !error.contains("STRAIT_HCA"), "{error}");
+    // The launcher must not take this for the first failure.
+    std::process::exit(1);
+}
+
+#[test]
+fn a_death_at_the_start_is_told_as_one() {
+    let mut launch =
+        Launch { nodes: 3, keep_going: true, ..Launch::new(3, std::env::current_exe().unwrap()) };
+    launch.args = ["--exact", "join_while_another_dies", "--ignored"].map(Into::into).to_vec();
+    let outcome = launch.spawn().unwrap().wait().unwrap();
+    assert_eq!(outcome.first_failure().map(|first| first.rank), Some(1), "{outcome}");
+    let codes: Vec<_> = outcome.exits().iter().map(|exit| exit.code()).collect();
+    assert_eq!(codes, [1, 137, 1], "101: an assertion failed");
+}

@@ -32,7 +32,7 @@ pub(super) fn lock_words(criterion: &mut Criterion) {
             BenchmarkId::new("test-and-set", format!("{lock_type:?}")),
             |bencher| {
                 bencher.iter(|| {
-                    let mut attempt = Attempt::new(Coding::Signed, lock_type, 1);
+                    let mut attempt = Attempt::new(Coding::Signed, lock_type, 1, 2);
                     while attempt.handle(word.access(attempt.op())) != Outcome::Taken {}
                     word.access(Coding::Signed.release(lock_type, 1))
                 });
@@ -78,11 +78,11 @@ impl Queue {
     }
 
     fn acquire_and_release(&self) {
-        let mut mcs = Mcs::new(LockType::Exclusive, 0, true);
+        let mut mcs = Mcs::new(LockType::Exclusive, 0, 1, true);
         while let McsStep::Access(word, op) = mcs.step() {
             mcs.handle(self.word(word).access(op), |_| false);
         }
-        let mut release = McsRelease::new(LockType::Exclusive, 0);
+        let mut release = McsRelease::new(LockType::Exclusive, 0, 1, true);
         while let McsStep::Access(word, op) = release.step() {
             release.handle(self.word(word).access(op), |_| false);
         }

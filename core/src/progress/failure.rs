@@ -140,12 +140,23 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Drops news of messages that a rank that is gone had kept: their data went with it.
+    /// Drops the messages that a rank that is gone had kept, for their data went with it, and those that came after the
+    /// first of them: otherwise a receive would take a later message for the lost one.
     fn forget_kept_by(&mut self, rank: u32) {
-        let mut from = 0;
+        let (mut from, mut gap) = (0, u64::MAX);
         while let Some((number, message)) = self.messages.next_from(from) {
             from = number + 1;
             if matches!(message.body, Body::There(_)) && message.envelope.source == rank {
+                gap = gap.min(message.arrival);
+            }
+        }
+        let mut from = 0;
+        while let Some((number, message)) = self.messages.next_from(from) {
+            from = number + 1;
+            let is_kept = matches!(message.body, Body::There(_));
+            let is_queued = matches!(message.standing, Standing::Queued(_));
+            let is_behind = is_queued && message.arrival > gap;
+            if message.envelope.source == rank && (is_kept || is_behind) {
                 self.forget_message(number);
             }
         }

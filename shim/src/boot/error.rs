@@ -146,7 +146,7 @@ impl BootError {
                 | Self::Absent { .. }
                 | Self::LauncherGone
                 | Self::Silent { .. }
-                | Self::Store(StoreError::Closed { .. } | StoreError::Socket { .. })
+                | Self::Store(_)
         )
     }
 }

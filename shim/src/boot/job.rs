@@ -124,7 +124,13 @@ impl Job {
             }
             self.kill_when_overdue();
         }
-        let exits = self.ranks.iter().filter_map(Rank::exit).collect();
+        let exits: Vec<_> = self.ranks.iter().filter_map(Rank::exit).collect();
+        // The ranks that waited for it in vain may have ended before its own end was seen.
+        let broken_by = self.space.broken_by().filter(|_| self.aborted.is_none());
+        let failed = |rank: u32| exits.iter().any(|it| it.rank == rank && !it.status.success());
+        if let Some(rank) = broken_by.filter(|rank| failed(*rank)) {
+            self.first_failure = Some(rank);
+        }
         let others_ended = self.ending != Ending::No;
         let Self { first_failure, aborted, .. } = *self;
         Ok(Outcome { exits, first_failure, aborted, others_ended })

@@ -159,9 +159,10 @@ impl fmt::Display for StoreError {
             Self::Malformed { command, answer } => {
                 write!(f, "the launcher's answer to PMI {command} makes no sense: {answer:?}")
             }
-            Self::Refused { command, answer } => {
-                write!(f, "the launcher refused PMI {command}: {answer}")
-            }
+            Self::Refused { command, answer } => match reason(answer) {
+                Some(reason) => write!(f, "the launcher refused PMI {command}: {reason}"),
+                None => write!(f, "the launcher refused PMI {command}: {answer}"),
+            },
             Self::Key { key, max } => write!(
                 f,
                 "the key {key:?} of {} bytes cannot be stored: the launcher takes keys of at most {max} bytes, of \
@@ -175,6 +176,12 @@ impl fmt::Display for StoreError {
             Self::Shut => f.write_str("the key-value store is shut: this rank has left the job"),
         }
     }
+}
+
+/// The reason in a launcher's answer, where it gives one: a text without spaces.
+fn reason(answer: &str) -> Option<String> {
+    let reason = answer.split(' ').find_map(|field| field.strip_prefix("msg="))?;
+    Some(reason.replace('_', " "))
 }
 
 impl core::error::Error for StoreError {

@@ -56,10 +56,12 @@ pub enum NetworkError {
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Share(error) = self
-            && error.is_of_another_rank()
-        {
-            return write!(f, "the job did not start: {error}");
+        match self {
+            Self::Share(error) if error.is_of_another_rank() => {
+                return write!(f, "the job did not start: {error}");
+            }
+            Self::Store(error) => return write!(f, "the job did not start: {error}"),
+            _ => {}
         }
         if !matches!(self, Self::NoLink { .. }) {
             f.write_str("no network between the nodes of the job: ")?;

@@ -29,6 +29,8 @@ pub(crate) struct Space {
     desks: Vec<Desk>,
     /// The first rank that ended or finalized: it comes to no barrier any more. Later ones may have left because of it.
     lost: Option<u32>,
+    /// A rank has waited at the barrier in vain.
+    is_broken: bool,
 }
 
 /// One rank's connection.
@@ -52,7 +54,7 @@ impl Space {
     /// The space of a job whose ranks lie on `nodes`.
     pub(crate) fn new(nodes: &Nodes) -> Self {
         let values = [(mapping::KEY.to_owned(), mapping::format(nodes))].into();
-        Self { values, desks: Vec::new(), lost: None }
+        Self { values, desks: Vec::new(), lost: None, is_broken: false }
     }
 
     /// Opens the desk of the next rank.
@@ -63,6 +65,11 @@ impl Space {
     /// The socket of `rank`, as long as it is open.
     pub(crate) fn socket(&self, rank: u32) -> Option<&OwnedFd> {
         self.desks.get(rank as usize)?.socket.as_ref()
+    }
+
+    /// The rank whose end made others wait in vain, if there is one.
+    pub(crate) fn broken_by(&self) -> Option<u32> {
+        self.lost.filter(|_| self.is_broken)
     }
 
     /// Takes in what `rank` has said, and answers.
@@ -184,6 +191,7 @@ impl Space {
         );
         for rank in 0..self.desks.len() {
             if core::mem::take(&mut self.desks[rank].waits) {
+                self.is_broken |= self.lost.is_some();
                 self.say(rank as u32, &answer);
             }
         }
