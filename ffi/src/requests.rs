@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 use core::ffi::c_int;
 
-use shim::{Part, Unscoped, World};
+use shim::{Part, Unscoped, Wait, World};
 
 use crate::buffer::{answer, answer_if_wanted, need};
 use crate::entry::{Called, enter};
@@ -42,6 +42,11 @@ impl Pending {
     /// True when the operation is over. Makes no progress.
     pub(crate) fn look(&mut self, world: &World) -> bool {
         self.operation.look(world)
+    }
+
+    /// What the operation waits for.
+    pub(crate) fn wait_of(&self, world: &World) -> Wait {
+        self.operation.wait_of(world)
     }
 
     /// Ends its claim on its buffers.

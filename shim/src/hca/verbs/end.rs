@@ -73,7 +73,7 @@ pub(super) enum State {
     Accepted,
     /// It could not be connected.
     Failed(HcaError),
-    /// The other side has ended it, and what is under way is to be completed.
+    /// It is over, and what is under way is to be completed.
     Ended,
     /// Requests can be posted.
     Ready,
@@ -231,17 +231,18 @@ impl End {
     /// Something is done: the device may have what has waited for it.
     pub(super) fn go_on(&mut self) {
         let pair = self.pair();
-        let Some(order) = &mut self.order else { return };
+        let is_ready = self.readiness == State::Ready;
+        let Some(order) = self.order.as_mut().filter(|_| is_ready) else { return };
         // SAFETY: the pair is live; what waits has its memory until it completes.
         if order.go_on(|raw| unsafe { order::send(pair, raw) }) != 0 {
             self.readiness = State::Ended;
         }
     }
 
-    /// A request failed. What the device will not bring up again is still to be completed.
+    /// A request failed. On iWARP not every other one completes by itself: those that wait here do not, nor those that the
+    /// kernel's driver took after it knew of the failure. [`super::Verbs::finish_ended`] completes them.
     pub(super) fn break_down(&mut self) {
-        let is_left = self.order.as_ref().is_some_and(Order::keeps_any);
-        self.readiness = if is_left { State::Ended } else { State::Broken };
+        self.readiness = if self.order.is_some() { State::Ended } else { State::Broken };
     }
 
     /// Stops the pair: what is posted completes as flushed.

@@ -57,6 +57,7 @@ impl Order {
     }
 
     /// Whether something is kept here that the device will not bring up again.
+    #[cfg(test)]
     pub(super) fn keeps_any(&self) -> bool {
         !self.waiting.is_empty() || !self.early.is_empty()
     }
@@ -102,12 +103,12 @@ impl Order {
     /// The pieces of a request that goes inline can be read.
     pub(super) unsafe fn post(
         &mut self,
-        raw: ibv::ibv_send_wr,
+        mut raw: ibv::ibv_send_wr,
         pieces: Pieces,
         hand: impl FnMut(&mut ibv::ibv_send_wr) -> i32,
     ) -> i32 {
         if self.waiting.is_empty() && self.may_begin(&raw, &pieces) {
-            return self.begin(raw, pieces, hand);
+            return self.begin(&mut raw, pieces, hand);
         }
         let mut data = Vec::new();
         if raw.send_flags & flag::IBV_SEND_INLINE.0 != 0 {
@@ -123,13 +124,15 @@ impl Order {
         while let Some(Waiting { raw, pieces, .. }) = self.waiting.front()
             && !self.failed
             && self.may_begin(raw, pieces)
+            && let Some(mut first) = self.waiting.pop_front()
         {
-            let Some(Waiting { raw, mut pieces, data }) = self.waiting.pop_front() else { break };
-            if !data.is_empty() {
-                pieces.take_from(&data);
+            if !first.data.is_empty() {
+                first.pieces.take_from(&first.data);
             }
-            let code = self.begin(raw, pieces, &mut hand);
+            let code = self.begin(&mut first.raw, first.pieces, &mut hand);
             if code != 0 {
+                // It was posted, so it stays here until it is completed as flushed.
+                self.waiting.push_front(first);
                 return code;
             }
         }
@@ -145,20 +148,20 @@ impl Order {
 
     fn begin(
         &mut self,
-        mut raw: ibv::ibv_send_wr,
+        raw: &mut ibv::ibv_send_wr,
         mut pieces: Pieces,
         mut hand: impl FnMut(&mut ibv::ibv_send_wr) -> i32,
     ) -> i32 {
         raw.send_flags &= !flag::IBV_SEND_FENCE.0;
-        let reads = is_read(&raw);
+        let reads = is_read(raw);
         if reads {
             // Others are reported after it, so it has to say when it is done.
             raw.send_flags |= flag::IBV_SEND_SIGNALED.0;
         }
-        pieces.lend_to(&mut raw);
-        let mut rest = torn::halve(&mut raw);
+        pieces.lend_to(raw);
+        let mut rest = torn::halve(raw);
         raw.next = rest.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        let code = hand(&mut raw);
+        let code = hand(raw);
         if code == 0 && reads {
             self.reads.push_back((raw.wr_id as u32, pieces.count()));
         }
@@ -343,6 +346,27 @@ mod tests {
         wire.got.clear();
         wire.reported(first, DONE);
         assert_eq!(wire.got, [(first.wrapping_add(1), Some(7))]);
+    }
+
+    #[test]
+    fn a_request_that_the_driver_refuses_late_is_still_to_be_completed() {
+        let (mut wire, mut bytes) = (Wire::new(), [7; 8]);
+        let first = wire.next;
+        wire.post(&mut [0; 100], true, false, false);
+        wire.post(&mut bytes, false, true, true);
+        // SAFETY: integers, for which zero is a value.
+        let mut completion: ibv::ibv_wc = unsafe { core::mem::zeroed() };
+        (completion.wr_id, completion.status) = (first.into(), DONE);
+        wire.order.reported(completion);
+        assert!(wire.order.next().is_some());
+        let mut handed = 0;
+        let refuse = |_: &mut ibv::ibv_send_wr| {
+            handed += 1;
+            107
+        };
+        assert_eq!(wire.order.go_on(refuse), 107);
+        assert_eq!(handed, 1);
+        assert!(wire.order.keeps_any(), "nobody completes it");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use strait_core::hca::{Capabilities, Done, Operation, Piece, PostError, Remote, 
 pub(super) const PIECES: usize = 4;
 
 /// A request's pieces, as the library takes them.
+#[derive(Clone, Copy)]
 pub(super) struct Pieces {
     list: [MaybeUninit<ibv::ibv_sge>; PIECES],
     count: usize,
