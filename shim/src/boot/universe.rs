@@ -34,6 +34,7 @@ use super::directory::{Contact, Directory};
 use super::share::peer_process;
 use super::{BootError, pmi};
 use crate::env::{self, Variable};
+use crate::port::TABLE_BYTES;
 use crate::segment::{self, SegmentMap, open_memfd_of};
 use crate::{Nodes, Rank, liveness, topology};
 
@@ -212,7 +213,11 @@ fn begin(name: &str, room: u32) -> Result<SegmentMap, BootError> {
         let file = segment::named_memfd(&format!("{name}-{nonce:016x}"))?;
         // For as many processes elsewhere.
         let ranks = room.saturating_mul(2);
-        let config = Config { heap_bytes: 0, fastbox_lines: FASTBOX_LINES, ..Config::new(ranks) };
+        let config = Config {
+            heap_bytes: TABLE_BYTES as u64,
+            fastbox_lines: FASTBOX_LINES,
+            ..Config::new(ranks)
+        };
         SegmentMap::create_for(file, config, nonce, core::iter::empty())
     };
     make().map_err(BootError::Segment)
