@@ -151,13 +151,13 @@ impl Cma {
 
 /// Bytes that are contiguous in both processes.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// In this process.
-    pub local: NonNull<u8>,
+    pub(crate) local: NonNull<u8>,
     /// The address in the other one.
-    pub remote: u64,
+    pub(crate) remote: u64,
     /// Bytes.
-    pub length: usize,
+    pub(crate) length: usize,
 }
 
 /// The pieces of one system call.

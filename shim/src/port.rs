@@ -17,14 +17,19 @@ use strait_core::progress::{
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
 
+mod regions;
+
 pub use crate::boot::Contact;
-use crate::boot::{self, Universe};
-pub use crate::cma::Piece;
+use crate::boot::{self, BootError, Universe};
+use crate::cma::Piece;
 use crate::hca::Choice;
 use crate::network::{self, Door, Others};
 use crate::nodes::Nodes;
 use crate::world::World;
 use crate::{Error, NetworkError, Rank, env, liveness};
+use regions::Regions;
+pub(crate) use regions::TABLE_BYTES;
+pub use regions::{REGIONS_MAX, RegionError, RegionKey};
 
 /// Of all operations of a port.
 const OWNER: Owner = Owner::UNSCOPED;
@@ -34,6 +39,7 @@ const OWNER: Owner = Owner::UNSCOPED;
 pub struct Port {
     world: World,
     contact: Contact,
+    regions: Regions,
     /// Until there is a network.
     lobby: RefCell<Option<Others>>,
     looks: Cell<u32>,
@@ -60,6 +66,8 @@ impl Universe {
         let rank = self.claim()?;
         let map = Arc::clone(self.map());
         let nodes = Nodes::one(map.segment().ranks());
+        // Before the world, which lets peers see that the rank is there.
+        let regions = Regions::new(Arc::clone(&map), rank).map_err(BootError::Segment)?;
         let mut world = World::alone(map, rank, nodes, cpus, tuning)?;
         // Of those elsewhere nobody would wake it.
         world.set_idle(std::thread::yield_now);
@@ -69,7 +77,8 @@ impl Universe {
         let contact = door.own();
         let config = network::config(env::ring()?);
         let lobby = Others::strangers(config, door, Arc::clone(self.directory()));
-        Ok(Port { world, contact, lobby: RefCell::new(Some(lobby)), looks: Cell::new(0) })
+        let lobby = RefCell::new(Some(lobby));
+        Ok(Port { world, contact, regions, lobby, looks: Cell::new(0) })
     }
 }
 
@@ -315,11 +324,12 @@ impl Port {
             || self.is_elsewhere(destination) && engine.is_told_to_keep_from_afar(destination)
     }
 
-    /// Copies pieces between this process's memory and that of `peer`, all of them, by the kernel.
+    /// Copies pieces between this process's memory and a region of `peer`, all of them, by the kernel. The pieces' remote sides are
+    /// consecutive, from `address` on.
     ///
     /// # Errors
     ///
-    /// What the kernel says. Some of it may have been copied.
+    /// [`CopyError`]. If the kernel refuses, some of it may have been copied.
     ///
     /// # Safety
     ///
@@ -328,11 +338,46 @@ impl Port {
         &self,
         peer: Rank,
         direction: Direction,
-        pieces: impl IntoIterator<Item = Piece>,
-    ) -> io::Result<()> {
+        (key, address): (RegionKey, u64),
+        pieces: &[Part],
+    ) -> Result<(), CopyError> {
+        let length = pieces.iter().map(|piece| piece.length).sum();
+        let allows = |access: Access| match direction {
+            Direction::Read => access.remote_read,
+            Direction::Write => access.remote_write,
+        };
+        let claimed = self.regions.claim(peer, key, (address, length), allows);
+        let _claimed = claimed.map_err(CopyError::Region)?;
+        let mut remote = address;
+        let pieces = pieces.iter().map(|&Part { base, length }| {
+            let piece = Piece { local: base, remote, length };
+            remote += length as u64;
+            piece
+        });
         let segment = self.world.segment();
         // SAFETY: by the contract.
-        unsafe { self.world.turn().cma().copy(&segment, peer, direction, pieces) }
+        let copied = unsafe { self.world.turn().cma().copy(&segment, peer, direction, pieces) };
+        copied.map_err(CopyError::Refused)
+    }
+
+    /// Opens memory to peers on this host, under a key that no other open region of this port has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Boot`]: the table of regions has no room for a further one, or there is no memory for it.
+    pub fn open_region(
+        &self,
+        key: RegionKey,
+        access: Access,
+        (base, length): (usize, usize),
+    ) -> Result<(), Error> {
+        let opened = self.regions.open(key, access, (base as u64, length as u64));
+        opened.map_err(|error| BootError::Segment(error).into())
+    }
+
+    /// Closes a region to peers on this host. Waits until none of them reaches it any more.
+    pub fn close_region(&self, key: RegionKey) {
+        self.regions.close(key);
     }
 
     /// Registers memory with the device that reaches processes elsewhere. `None`: there is none, or the system does not let it.
@@ -383,6 +428,15 @@ impl Port {
     pub fn close(self) -> Result<(), Error> {
         self.world.finalize()
     }
+}
+
+/// Why a peer's memory was not copied.
+#[derive(Debug)]
+pub enum CopyError {
+    /// The access does not suit the region.
+    Region(RegionError),
+    /// The kernel does not do it.
+    Refused(io::Error),
 }
 
 #[cfg(test)]

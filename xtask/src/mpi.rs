@@ -4,6 +4,7 @@
 
 mod debian;
 mod nodes;
+mod one_sided;
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -61,6 +62,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         MPIS.iter().map(|mpi| (mpi.name, programs(shell, mpi, &provider))).collect();
     parts.push(("mpi4py", mpi4py(shell, &provider)));
     parts.push(("nodes", nodes::run(shell, &provider)));
+    parts.push(("one-sided", one_sided::run(shell, &provider)));
     parts.push(("Debian", debian::run(shell, &provider)));
     parts.push(("/dev/shm", nothing_is_left()));
     stop::all(parts)

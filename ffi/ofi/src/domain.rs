@@ -1,17 +1,18 @@
 //! A domain: this process in its universe.
 
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::ffi::c_void;
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use strait::boot::Universe;
+use strait::port::REGIONS_MAX;
 
 use crate::abi::{AtomicAttr, Fid, Info, OpsDomain, OpsMr, Status, absent, class, errno, flag};
 use crate::endpoint::Endpoint;
 use crate::info::THREAD_DOMAIN;
 use crate::numbers::{Form, element_bytes};
 use crate::object::{self, Object};
+use crate::regions::{Regions, Registered};
 use crate::traffic::ATOMIC_MAX;
 use crate::{av, cntr, cq, endpoint, mr};
 
@@ -22,9 +23,7 @@ pub(crate) struct Domain {
     ops: *const OpsDomain,
     mr: *const OpsMr,
     universe: Universe,
-    /// First byte and length of each memory region, by its key.
-    regions: RefCell<HashMap<u64, (usize, usize)>>,
-    next_key: Cell<u64>,
+    regions: RefCell<Regions>,
     endpoints: RefCell<Vec<*const Endpoint>>,
     /// Held in every call where the user does not see to it that one thread at a time is here.
     gate: Option<Mutex<()>>,
@@ -41,42 +40,63 @@ impl Domain {
     }
 
     /// Registers memory, under a key that no other has or had: others remember keys.
-    pub(crate) fn register(&self, base: usize, length: usize) -> u64 {
-        let key = self.next_key.replace(self.next_key.get() + 1);
-        self.regions.borrow_mut().insert(key, (base, length));
-        key
+    ///
+    /// # Errors
+    ///
+    /// One of libfabric's: there is no room for a further region.
+    pub(crate) fn register(&self, registered: Registered) -> Result<u64, Status> {
+        let added = self.regions.borrow_mut().add(registered);
+        let Some(key) = added else {
+            eprintln!(
+                "strait: this process has {REGIONS_MAX} memory regions, and can have no more"
+            );
+            return Err(-errno::ENOMEM);
+        };
+        let endpoints = self.endpoints.borrow();
+        for (opened, endpoint) in endpoints.iter().enumerate() {
+            // SAFETY: it is open, or it would have detached itself.
+            let error = unsafe { &**endpoint }.open_region(key, &registered).err();
+            let Some(error) = error else { continue };
+            for endpoint in &endpoints[..opened] {
+                // SAFETY: as above.
+                unsafe { &**endpoint }.close_region(key);
+            }
+            self.regions.borrow_mut().remove(key);
+            failed(&error);
+            return Err(-errno::ENOMEM);
+        }
+        Ok(key)
     }
 
     pub(crate) fn deregister(&self, key: u64) {
-        self.regions.borrow_mut().remove(&key);
         for endpoint in self.endpoints.borrow().iter() {
             // SAFETY: it is open, or it would have detached itself.
             unsafe { &**endpoint }.close_region(key);
         }
+        self.regions.borrow_mut().remove(key);
     }
 
-    /// First byte and length of the region of `key`.
-    pub(crate) fn region(&self, key: u64) -> Option<(usize, usize)> {
-        self.regions.borrow().get(&key).copied()
+    /// The region of `key`.
+    pub(crate) fn region(&self, key: u64) -> Option<Registered> {
+        self.regions.borrow().get(key)
     }
 
-    /// Takes in an endpoint, which hears of regions that are closed.
-    pub(crate) fn attach(&self, endpoint: *const Endpoint) {
+    /// Takes in an endpoint, through which peers reach all regions, and which hears of those that are opened and closed later.
+    ///
+    /// # Errors
+    ///
+    /// One of libfabric's: there is no memory to tell the peers of all regions.
+    pub(crate) fn attach(&self, endpoint: &Endpoint) -> Result<(), Status> {
+        for (key, registered) in self.regions.borrow().iter() {
+            endpoint.open_region(key, registered).map_err(|error| failed(&error))?;
+        }
         self.endpoints.borrow_mut().push(endpoint);
+        Ok(())
     }
 
     /// Forgets an endpoint, which is about to go.
     pub(crate) fn detach(&self, endpoint: *const Endpoint) {
         self.endpoints.borrow_mut().retain(|open| *open != endpoint);
-    }
-
-    /// Whether all of the memory is in the region of `key`.
-    pub(crate) fn has_registered(&self, key: u64, base: usize, length: usize) -> bool {
-        self.region(key).is_some_and(|(first, whole)| {
-            base.checked_sub(first).is_some_and(|before| {
-                before.checked_add(length).is_some_and(|needed| needed <= whole)
-            })
-        })
     }
 
     /// Whether [`Domain::enter`] has nothing to do.
@@ -133,7 +153,6 @@ pub(crate) unsafe extern "C" fn open(
         mr: mr::ops(),
         universe,
         regions: RefCell::default(),
-        next_key: Cell::new(1),
         endpoints: RefCell::default(),
         gate: (threading != THREAD_DOMAIN).then(Mutex::default),
     };

@@ -18,6 +18,7 @@ mod matching;
 mod mr;
 mod numbers;
 mod object;
+mod regions;
 mod traffic;
 mod wire;
 

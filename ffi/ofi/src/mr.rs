@@ -1,12 +1,14 @@
-//! Memory regions. To be read and written on this host, memory need not be registered: the kernel reaches all of a process's. But atomic
-//! operations on it are carried out by its owner, who must not believe any address, and processes elsewhere reach it by devices; so
-//! regions are remembered by their keys. A device hears of one when somebody first asks for it.
+//! Memory regions. Peers on this host look a region up before the kernel copies from it or to it, the owner checks atomic operations
+//! against it, and a device hears of it when a peer elsewhere first asks for it.
 
 use core::ffi::c_void;
 
-use crate::abi::{Fid, IoVec, MrAttr, OpsMr, Status, class, errno};
+use strait_core::hca::Access;
+
+use crate::abi::{Fid, IoVec, MrAttr, OpsMr, Status, class, errno, flag};
 use crate::domain::Domain;
 use crate::object::{self, Object};
+use crate::regions::Registered;
 
 /// A memory region. `struct fid_mr`.
 #[repr(C)]
@@ -43,12 +45,24 @@ impl Drop for Region {
     }
 }
 
+/// What peers may do with memory that is registered with libfabric's flags.
+const fn rights(access: u64) -> Access {
+    let remote_write = access & flag::REMOTE_WRITE != 0;
+    Access {
+        local_write: true,
+        remote_read: access & flag::REMOTE_READ != 0,
+        remote_write,
+        remote_atomic: remote_write,
+    }
+}
+
 /// # Safety
 ///
 /// `domain` is one, and `mr` may be written.
 unsafe fn register(
     domain: *mut Fid,
     (base, length): (*const c_void, usize),
+    access: u64,
     mr: *mut *mut Fid,
     context: *mut c_void,
 ) -> Status {
@@ -56,7 +70,15 @@ unsafe fn register(
     let domain = unsafe { Domain::of(domain) };
     let key = {
         let _turn = domain.enter();
-        domain.register(base.expose_provenance(), length)
+        domain.register(Registered {
+            base: base.expose_provenance(),
+            length,
+            access: rights(access),
+        })
+    };
+    let key = match key {
+        Ok(key) => key,
+        Err(error) => return error,
     };
     let fid = object::fid::<Region>(context);
     let made = Region { fid, mem_desc: core::ptr::null_mut(), key, domain };
@@ -70,6 +92,7 @@ unsafe fn register(
 unsafe fn register_list(
     domain: *mut Fid,
     (list, count): (*const IoVec, usize),
+    access: u64,
     mr: *mut *mut Fid,
     context: *mut c_void,
 ) -> Status {
@@ -80,7 +103,7 @@ unsafe fn register_list(
     // SAFETY: by the contract.
     unsafe {
         let only = &*list;
-        register(domain, (only.iov_base, only.iov_len), mr, context)
+        register(domain, (only.iov_base, only.iov_len), access, mr, context)
     }
 }
 
@@ -88,7 +111,7 @@ unsafe extern "C" fn reg(
     domain: *mut Fid,
     base: *const c_void,
     length: usize,
-    _access: u64,
+    access: u64,
     _offset: u64,
     _key: u64,
     _flags: u64,
@@ -96,14 +119,14 @@ unsafe extern "C" fn reg(
     context: *mut c_void,
 ) -> Status {
     // SAFETY: by libfabric's contract.
-    unsafe { register(domain, (base, length), mr, context) }
+    unsafe { register(domain, (base, length), access, mr, context) }
 }
 
 unsafe extern "C" fn regv(
     domain: *mut Fid,
     list: *const IoVec,
     count: usize,
-    _access: u64,
+    access: u64,
     _offset: u64,
     _key: u64,
     _flags: u64,
@@ -111,7 +134,7 @@ unsafe extern "C" fn regv(
     context: *mut c_void,
 ) -> Status {
     // SAFETY: by libfabric's contract.
-    unsafe { register_list(domain, (list, count), mr, context) }
+    unsafe { register_list(domain, (list, count), access, mr, context) }
 }
 
 unsafe extern "C" fn regattr(
@@ -129,6 +152,6 @@ unsafe extern "C" fn regattr(
     // SAFETY: by libfabric's contract.
     unsafe {
         let list = (attr.mr_iov, attr.iov_count);
-        register_list(domain, list, mr, attr.context)
+        register_list(domain, list, attr.access, mr, attr.context)
     }
 }

@@ -8,6 +8,10 @@ use strait::port::Contact;
 use strait_core::matching::TAG_MAX;
 use strait_core::wire::Key;
 
+use crate::abi::errno;
+use crate::regions::Registered;
+use crate::traffic::Op;
+
 /// The context of heads.
 pub(crate) const HEADS: u32 = 0;
 
@@ -51,6 +55,10 @@ pub(crate) enum Kind {
     Prove = 10,
     /// It is: the same number.
     Proved = 11,
+    /// The owner of the region whose key stands in place of the tag needs the device's room for another.
+    Recall = 12,
+    /// No transfer names that region any more: the same key.
+    Returned = 13,
 }
 
 /// The head has data for its receiver's completion.
@@ -85,6 +93,8 @@ impl Kind {
             9 => Self::Open,
             10 => Self::Prove,
             11 => Self::Proved,
+            12 => Self::Recall,
+            13 => Self::Returned,
             _ => return None,
         })
     }
@@ -172,23 +182,45 @@ impl Away {
     }
 }
 
-/// A region as the devices of others reach it. One that is none has no length.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// A region as the devices of others reach it, or why they do not.
+///
+/// | offset | size | field     | meaning                                          |
+/// |-------:|-----:|-----------|--------------------------------------------------|
+/// |      0 |    8 | `base`    | address of the first byte                        |
+/// |      8 |    8 | `length`  | bytes                                            |
+/// |     16 |    4 | `key`     | the device's remote key                          |
+/// |     20 |    1 | `rights`  | bit 0: it may be read; bit 1: it may be written  |
+/// |     21 |    1 | `refusal` | an error number; zero: the region is open        |
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Opened {
-    pub(crate) base: u64,
-    pub(crate) length: u64,
-    /// The device's remote key.
+    base: u64,
+    length: u64,
     pub(crate) key: u32,
+    rights: u8,
+    pub(crate) refusal: u8,
 }
 
 impl Opened {
     pub(crate) const BYTES: usize = 24;
+
+    /// A region that is open to devices under `key`.
+    pub(crate) fn new(registered: &Registered, key: u32) -> Self {
+        let Registered { base, length, access } = *registered;
+        let rights = u8::from(access.remote_read) | u8::from(access.remote_write) << 1;
+        Self { base: base as u64, length: length as u64, key, rights, refusal: 0 }
+    }
+
+    /// A region that is not open, and the error number that says why.
+    pub(crate) const fn refused(error: i32) -> Self {
+        Self { base: 0, length: 0, key: 0, rights: 0, refusal: error as u8 }
+    }
 
     pub(crate) fn bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.base.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.key.to_le_bytes());
+        bytes[20..22].copy_from_slice(&[self.rights, self.refusal]);
         bytes
     }
 
@@ -196,15 +228,26 @@ impl Opened {
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (base, rest) = bytes.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
-        let key = u32::from_le_bytes(*rest.first_chunk()?);
-        Some(Self { base: u64::from_le_bytes(*base), length: u64::from_le_bytes(*length), key })
+        let (key, rest) = rest.split_first_chunk()?;
+        let [rights, refusal] = *rest.first_chunk()?;
+        let (base, length) = (u64::from_le_bytes(*base), u64::from_le_bytes(*length));
+        Some(Self { base, length, key: u32::from_le_bytes(*key), rights, refusal })
     }
 
-    /// Whether all of these bytes are in it.
-    pub(crate) fn holds(&self, address: u64, length: usize) -> bool {
+    /// Whether `length` bytes at `address` may be read or written.
+    ///
+    /// # Errors
+    ///
+    /// The error number with which the operation ends.
+    pub(crate) fn allows(&self, op: Op, address: u64, length: usize) -> Result<(), i32> {
+        if self.refusal != 0 {
+            return Err(self.refusal.into());
+        }
+        let right = if op == Op::Read { 1 } else { 2 };
         let before = address.checked_sub(self.base);
         let needed = before.and_then(|before| before.checked_add(length as u64));
-        needed.is_some_and(|needed| needed <= self.length)
+        let holds = needed.is_some_and(|needed| needed <= self.length);
+        if holds && self.rights & right != 0 { Ok(()) } else { Err(errno::EACCES) }
     }
 }
 
@@ -245,6 +288,8 @@ impl Name {
 
 #[cfg(test)]
 mod tests {
+    use strait_core::hca::Access;
+
     use super::*;
 
     #[test]
@@ -260,7 +305,8 @@ mod tests {
         assert_eq!((read, Numbered::number(rest)), (head, Some((9, &[7_u8; 3][..]))));
         let away = Away { length: 1 << 40, number: TAG_MAX };
         assert_eq!(Away::parse(&away.bytes()), Some(away));
-        let opened = Opened { base: 1 << 40, length: 64, key: 9 };
+        let access = Access::ALL;
+        let opened = Opened::new(&Registered { base: 1 << 40, length: 64, access }, 9);
         assert_eq!(Opened::parse(&opened.bytes()), Some(opened));
         let contact = Contact { nonce: 1 << 60, rank: 3, host: 9, address: None, key: [0; 16] };
         let name = Name { pid: 77, contact };
@@ -279,11 +325,13 @@ mod tests {
 
     #[test]
     fn an_access_is_in_its_region_or_refused() {
-        let opened = Opened { base: 100, length: 10, key: 1 };
-        let held = [(100, 10), (105, 5), (110, 0), (99, 2), (105, 6), (u64::MAX, 2)]
-            .map(|(address, length)| opened.holds(address, length));
+        let access = Access { remote_write: false, ..Access::ALL };
+        let opened = Opened::new(&Registered { base: 100, length: 10, access }, 1);
+        let is_held = |(address, length)| opened.allows(Op::Read, address, length).is_ok();
+        let held = [(100, 10), (105, 5), (110, 0), (99, 2), (105, 6), (u64::MAX, 2)].map(is_held);
         assert_eq!(held, [true, true, true, false, false, false]);
-        assert!(!Opened::default().holds(100, 1));
+        assert_eq!(opened.allows(Op::Write, 100, 1), Err(errno::EACCES));
+        assert_eq!(Opened::refused(errno::ENOMEM).allows(Op::Read, 0, 0), Err(errno::ENOMEM));
     }
 
     #[test]

@@ -34,6 +34,7 @@ use super::registry::{Entry, is_key};
 use super::rendezvous::{PATIENCE, Rendezvous};
 use super::{BootError, pmi};
 use crate::env::{self, Variable};
+use crate::port::TABLE_BYTES;
 use crate::segment::{self, SegmentMap, open_memfd_of};
 use crate::{Nodes, Rank, liveness, topology};
 
@@ -242,7 +243,11 @@ impl Drop for Lock<'_> {
 /// A new segment, with all of its address space and memory for no rank yet.
 fn begin(name: &str, nonce: u64, room: u32) -> Result<SegmentMap, segment::SegmentError> {
     let file = segment::named_memfd(name)?;
-    let config = Config { heap_bytes: 0, fastbox_lines: FASTBOX_LINES, ..Config::new(room) };
+    let config = Config {
+        heap_bytes: TABLE_BYTES as u64,
+        fastbox_lines: FASTBOX_LINES,
+        ..Config::new(room)
+    };
     SegmentMap::create_for(file, config, nonce, core::iter::empty())
 }
 

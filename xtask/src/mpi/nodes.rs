@@ -11,7 +11,7 @@ use crate::stop::{self, Stop};
 const TWO_NODES: (&str, &str) = ("STRAIT_NODES", "2");
 
 /// The software devices.
-const DEVICES: [&str; 3] = ["soft-inline", "soft-engine", "soft-iwarp"];
+pub(super) const DEVICES: [&str; 3] = ["soft-inline", "soft-engine", "soft-iwarp"];
 
 /// Of mpi4py's own tests those that take little time.
 const PYTHON_TESTS: [&str; 3] = ["-itest_p2p_obj", "-itest_p2p_buf_matched", "-itest_rma_nb"];
@@ -39,7 +39,7 @@ pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
 }
 
 /// On two nodes.
-fn far(job: Step<'_>) -> Step<'_> {
+pub(super) fn far(job: Step<'_>) -> Step<'_> {
     job.env(TWO_NODES.0, TWO_NODES.1)
 }
 

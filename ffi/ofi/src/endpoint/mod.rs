@@ -10,6 +10,8 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use std::sync::MutexGuard;
 
+use strait::Error;
+
 use crate::abi::{
     ADDR_UNSPEC, FiAddr, Fid, Info, OpsAtomic, OpsCm, OpsEp, OpsMsg, OpsRma, OpsTagged, Ssize,
     Status, absent, class, command, errno, flag,
@@ -20,6 +22,7 @@ use crate::cq::Cq;
 use crate::domain::{self, Domain};
 use crate::matching::ANY_SOURCE;
 use crate::object::{self, Object};
+use crate::regions::{self, Registered};
 use crate::traffic::{OPS as KINDS, Traffic};
 use crate::wire::Name;
 
@@ -88,9 +91,21 @@ impl Endpoint {
         met.map_err(|error| domain::failed(&error))
     }
 
-    /// The region of this key is closed.
+    /// Opens a region to peers.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for it.
+    pub(crate) fn open_region(&self, key: u64, registered: &Registered) -> Result<(), Error> {
+        let Registered { base, length, access } = *registered;
+        self.traffic.borrow().port().open_region(regions::place(key), access, (base, length))
+    }
+
+    /// Closes the region of this key to peers.
     pub(crate) fn close_region(&self, key: u64) {
-        self.traffic.borrow_mut().close_region(key);
+        let mut traffic = self.traffic.borrow_mut();
+        traffic.port().close_region(regions::place(key));
+        traffic.close_region(key);
     }
 
     /// The address of `rank` in this endpoint's address vector.
@@ -229,7 +244,18 @@ pub(crate) unsafe extern "C" fn open(
         traffic: RefCell::new(traffic),
     };
     // SAFETY: by the contract.
-    unsafe { object::hand_out(made, endpoint) }
+    let status = unsafe { object::hand_out(made, endpoint) };
+    if status != 0 {
+        return status;
+    }
+    // SAFETY: as was just seen.
+    let this = unsafe { Endpoint::of(*endpoint) };
+    let attached = domain.attach(this);
+    if attached.is_err() {
+        // SAFETY: the user has not seen it.
+        drop(unsafe { Box::from_raw((*endpoint).cast::<Endpoint>()) });
+    }
+    attached.err().unwrap_or(0)
 }
 
 unsafe extern "C" fn bind(endpoint: *mut Fid, other: *mut Fid, flags: u64) -> Status {
@@ -265,8 +291,6 @@ unsafe extern "C" fn bind(endpoint: *mut Fid, other: *mut Fid, flags: u64) -> St
     if let Some(av) = unsafe { object::as_class::<Av>(other) } {
         this.av.set(av);
         drop(traffic);
-        // SAFETY: a domain outlives what was made in it.
-        unsafe { &*this.domain }.attach(this);
         return av.attach(this).err().unwrap_or(0);
     }
     // What remains are event queues, in which nothing happens.

@@ -62,6 +62,8 @@ impl Traffic {
             Kind::AtomicDone => self.finish_atomic(head, body),
             Kind::Ask => self.serve_ask(source, head.tag),
             Kind::Open => self.take_open(source, head.tag, body),
+            Kind::Recall => self.take_recall(source, head.tag),
+            Kind::Returned => self.take_returned(source, head.tag),
             Kind::Prove => self.serve_prove(source, head),
             Kind::Proved => self.take_proved(source, head.tag),
             Kind::Msg | Kind::Tagged => {}

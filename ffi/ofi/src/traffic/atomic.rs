@@ -120,20 +120,22 @@ impl Traffic {
         self.atomics.iter().any(|waiting| waiting.atomic.rank == rank)
     }
 
-    /// A peer wants an operation on our memory. One that no provider asks for is not answered.
+    /// A peer wants an operation on our memory. The answer says whether it was carried out.
     pub(super) fn serve_atomic(&mut self, source: u32, head: Head, body: &[u8]) {
         let mut answer = core::mem::take(&mut self.answer);
-        if let Some(bytes) = self.carry_out(head, body, &mut answer[Head::BYTES..]) {
-            if let Some(to) = answer.first_chunk_mut() {
-                Head { tag: head.tag, data: 0 }.write(to);
-            }
-            // Whoever is gone waits for no answer.
-            let _ = self.send_bytes(source, Kind::AtomicDone, &mut answer[..Head::BYTES + bytes]);
+        let done = self.carry_out(head, body, &mut answer[Head::BYTES..]);
+        let refused = if done.is_some() { 0 } else { errno::EACCES as u64 };
+        if let Some(to) = answer.first_chunk_mut() {
+            Head { tag: head.tag, data: refused }.write(to);
         }
+        let length = Head::BYTES + done.unwrap_or(0);
+        // Whoever is gone waits for no answer.
+        let _ = self.send_bytes(source, Kind::AtomicDone, &mut answer[..length]);
         self.answer = answer;
     }
 
-    /// Does what a request says, and puts the old values into `old`. How many bytes there are.
+    /// Does what a request says, and puts the old values into `old`. Returns how many bytes they have; `None` for a request that does
+    /// not suit the region of its key, or that no provider makes.
     fn carry_out(&self, head: Head, body: &[u8], old: &mut [u8]) -> Option<usize> {
         let (&[datatype, operator, form, _], body) = body.split_first_chunk()?;
         let (count, body) = body.split_first_chunk()?;
@@ -146,8 +148,11 @@ impl Traffic {
         let suits = bytes <= ATOMIC_MAX && operands.len() == expected;
         let address = usize::try_from(head.data).ok().filter(|_| suits)?;
         // SAFETY: a domain outlives what was made in it.
-        let domain = unsafe { &*self.domain };
-        if !domain.has_registered(u64::from_le_bytes(*key), address, bytes) {
+        let found = unsafe { &*self.domain }.region(u64::from_le_bytes(*key))?;
+        let reads = form != Form::Write;
+        let writes = operator != numbers::READ;
+        let may = (found.access.remote_read || !reads) && (found.access.remote_atomic || !writes);
+        if !may || !found.holds(head.data, bytes) {
             return None;
         }
         let (operands, compare) = operands.split_at(bytes);
@@ -164,6 +169,10 @@ impl Traffic {
         let is_it = |waiting: &Waiting| waiting.number == head.tag;
         let Some(place) = self.atomics.iter().position(is_it) else { return };
         let Some(Waiting { atomic, result, .. }) = self.atomics.remove(place) else { return };
+        if head.data != 0 {
+            self.out.fail(atomic.op(), entry(&atomic, 0), 0, errno::EACCES);
+            return;
+        }
         // SAFETY: by the contract of `begin_atomic`; what does not fit is left out.
         unsafe { Cursor::parts(&result).scatter(NonNull::from(old).cast(), old.len()) };
         self.out.complete(atomic.op(), entry(&atomic, old.len()), atomic.quiet, atomic.rank);

@@ -7,14 +7,23 @@
 //!  |     OPEN, that key, the device's, the region     |
 //!  |<-------------------------------------------------|
 //!  | from then on: RDMA, beside the stream            |
+//!  |     RECALL: the device has no room for another   |
+//!  |<-------------------------------------------------|
+//!  | RETURNED: no transfer names the region any more  |
+//!  |------------------------------------------------->|
 //! ```
 //!
-//! What one process asks of another is begun in order, and a write after the reads before it are done. Where a device does not
-//! say that a write is at the peer, the owner says so of a message behind it.
+//! What one process asks of another is begun in order, and a write after the reads before it are done. An access waits while the
+//! device, its registrations or the [slots](landing) are all in use: whatever is in use is given back by transfers that are under
+//! way. Where a device does not say that a write is at the peer, the owner says so of a message behind it.
+
+mod landing;
+mod owner;
 
 use core::ptr::NonNull;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use strait::port::Port;
 use strait_core::hca::{Access as Rights, Region, Remote};
 use strait_core::progress::{Begun, Direct, Part, Way};
 
@@ -23,16 +32,46 @@ use super::{Op, Traffic};
 use crate::abi::{Ssize, errno};
 use crate::buffer::Buffer;
 use crate::wire::{Head, Kind, Opened};
+use landing::{Landing, SLOT_BYTES, Slot};
+
+/// Number of users' buffers that are registered at a time before the next access waits. The rest of a device's room is for what
+/// peers reach.
+const REGISTERED_MAX: usize = 64;
+
+/// Number of accesses whose regions are asked for together.
+const ASKED_AHEAD: usize = 32;
+
+/// Number of regions of others to remember. When there are more, all are asked for anew.
+const KNOWN_MAX: usize = 4096;
 
 /// Accesses to memory elsewhere, and what devices know of memory.
 #[derive(Debug, Default)]
 pub(super) struct Far {
     /// Regions of others, by owner and libfabric's key. `None`: asked for.
     known: HashMap<(u32, u64), Option<Opened>>,
-    /// Own regions that devices of others may reach, by libfabric's key.
-    opened: HashMap<u64, Region>,
-    /// Under way, oldest first.
-    running: VecDeque<Running>,
+    /// Accesses that are not over, by the owner of the memory.
+    flows: BTreeMap<u32, Flow>,
+    landing: Option<Landing>,
+    /// Users' buffers that are registered.
+    registered: usize,
+    /// Regions that their owners have called back while transfers name them.
+    recalled: Vec<(u32, u64)>,
+    lent: owner::Lent,
+}
+
+/// Accesses to the memory of one process, oldest first.
+#[derive(Debug, Default)]
+struct Flow {
+    /// Those of which some bytes are in no transfer yet. Only of the first, some may be.
+    waiting: VecDeque<Running>,
+    /// Those of which all bytes are in transfers.
+    flying: VecDeque<Running>,
+    /// Reads among the flying.
+    reads: usize,
+    /// The owner was asked by this number whether it has what the first so many of the flying wrote.
+    proving: Option<(u32, usize)>,
+    /// Number of the flying, from the first on, of which the owner has said so.
+    proven: usize,
 }
 
 /// An access that is under way.
@@ -40,37 +79,44 @@ pub(super) struct Far {
 struct Running {
     access: Access,
     length: usize,
-    /// What no transfer has begun of: of its parts the first is next.
-    rest: VecDeque<(Part, Region)>,
+    /// The user's memory, or the copy of it.
+    parts: Box<[Part]>,
+    /// Bytes that are in transfers.
     begun: usize,
-    /// All that were registered for it.
-    regions: Vec<Region>,
+    /// Bytes that are prepared for transfers and not in them: what the device is to read or write next, and its key of it.
+    next: Option<(Part, u32)>,
+    /// What transfers name.
+    held: VecDeque<Held>,
     /// The last transfer.
     last: u64,
-    proof: Proof,
-    /// Of what the user has back already.
+    /// The device's word is not enough: the owner has to say that it has what was written.
+    wants_proof: bool,
+    /// Of a buffer that the user has back already.
     _copy: Option<Box<[u8]>>,
 }
 
-/// How it is known that an access is over when the device says so.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Proof {
-    /// The device's word is enough, or the owner's is here.
-    Given,
-    /// The owner has to be asked.
-    Wanted,
-    /// It was asked, by this number.
-    Asked(u32),
+/// Registered memory of an access.
+#[derive(Debug)]
+enum Held {
+    Region(Region),
+    /// A slot for `length` bytes of the access, from `offset` on, and the last transfer that names it.
+    Slot {
+        slot: Slot,
+        offset: usize,
+        length: usize,
+        last: u64,
+    },
 }
 
-/// What becomes of an access.
+/// What becomes of the first access that waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Step {
     /// It goes on later.
     Later,
-    /// The owner is to be asked whether it is over.
+    /// The owner is to be asked for the device's key.
     Ask,
-    Done,
+    /// All of it is in transfers.
+    Begun,
     Failed(i32),
 }
 
@@ -86,121 +132,179 @@ impl Traffic {
         }
         let length = buffer.length();
         let mut copy = access.inject.then(|| vec![0; length].into_boxed_slice());
-        let whole = copy.as_mut().map(|copy| {
-            // SAFETY: by the contract; the copy has room.
-            unsafe { buffer.copy_to(copy.as_mut_ptr()) };
-            [Part { base: NonNull::from(&mut **copy).cast(), length }]
-        });
-        let parts = whole.as_ref().map_or(buffer.parts(), |whole| whole);
-        let rights = if access.op == Op::Read { Rights::LOCAL } else { Rights::LOCAL_READ };
-        let (mut rest, mut regions) = (VecDeque::new(), Vec::new());
-        for &part in parts.iter().filter(|part| part.length > 0) {
-            // SAFETY: by the contract; the copy is kept as long.
-            let Some(region) = (unsafe { self.port.register(part, rights) }) else {
-                regions.into_iter().for_each(|region| self.port.release(region));
-                self.progress();
-                return -(errno::EAGAIN as Ssize);
-            };
-            rest.push_back((part, region));
-            regions.push(region);
-        }
-        if !self.far.known.contains_key(&(access.rank, access.key)) {
-            let head = Head { tag: access.key, data: 0 };
-            let asked = self.tell(access.rank, Kind::Ask.key(0), head, &[]);
-            if asked < 0 {
-                regions.into_iter().for_each(|region| self.port.release(region));
-                return asked;
+        let parts = match &mut copy {
+            None => buffer.parts().into(),
+            Some(copy) => {
+                // SAFETY: by the contract; the copy has room.
+                unsafe { buffer.copy_to(copy.as_mut_ptr()) };
+                [Part { base: NonNull::from(&mut **copy).cast(), length }].into()
             }
-            self.far.known.insert((access.rank, access.key), None);
-        }
+        };
         let is_told = access.op == Op::Read || length == 0 || self.port.acknowledges();
-        let proof = if is_told { Proof::Given } else { Proof::Wanted };
-        let running =
-            Running { access, length, rest, begun: 0, regions, last: 0, proof, _copy: copy };
-        self.far.running.push_back(running);
-        self.push_far();
+        let running = Running {
+            access,
+            length,
+            parts,
+            begun: 0,
+            next: None,
+            held: VecDeque::new(),
+            last: 0,
+            wants_proof: !is_told,
+            _copy: copy,
+        };
+        self.far.flows.entry(access.rank).or_default().waiting.push_back(running);
+        self.push_flow(access.rank);
         0
     }
 
     /// Whether accesses to memory of `rank` are under way.
     pub(super) fn has_far(&self, rank: u32) -> bool {
-        self.far.running.iter().any(|running| running.access.rank == rank)
+        !self.far.flows.is_empty() && self.far.flows.contains_key(&rank)
     }
 
-    /// Goes on with all accesses.
+    /// Goes on with all accesses, and with the questions of peers.
     pub(super) fn push_far(&mut self) {
-        let mut place = 0;
-        while let Some(running) = self.far.running.get(place) {
-            let rank = running.access.rank;
-            let before = self.far.running.range(..place).filter(|it| it.access.rank == rank);
-            let (mut is_next, mut reads) = (true, false);
-            for earlier in before {
-                is_next &= earlier.rest.is_empty();
-                reads |= earlier.access.op == Op::Read;
-            }
-            let may_begin = is_next && (running.access.op == Op::Read || !reads);
-            match self.step(place, may_begin) {
-                Step::Later => place += 1,
-                Step::Ask => {
-                    self.ask_for_proof(place);
-                    place += 1;
-                }
-                Step::Done => self.end_far(place, 0),
-                Step::Failed(error) => self.end_far(place, error),
-            }
+        let mut next = self.far.flows.first_key_value().map(|(rank, _)| *rank);
+        while let Some(rank) = next {
+            self.push_flow(rank);
+            next = self.far.flows.range(rank + 1..).next().map(|(rank, _)| *rank);
+        }
+        if !self.far.lent.is_idle() {
+            self.serve_asked();
         }
     }
 
-    fn step(&mut self, place: usize, may_begin: bool) -> Step {
+    /// Goes on with the accesses to memory of one process.
+    fn push_flow(&mut self, rank: u32) {
+        if self.port.gone(rank).is_some() {
+            return self.fail_flow(rank);
+        }
+        loop {
+            // First, for what is over gives its registrations and slots back.
+            self.end_flown(rank);
+            match self.step(rank) {
+                Step::Begun => {}
+                Step::Failed(error) => self.end_waiting(rank, error),
+                Step::Later => break,
+                Step::Ask if self.ask(rank) => {}
+                Step::Ask => break,
+            }
+        }
+        self.return_recalled(rank);
+        if self.far.flows.get(&rank).is_some_and(Flow::is_empty) {
+            self.far.flows.remove(&rank);
+        }
+    }
+
+    /// Begins as much of the first access that waits as the device takes.
+    fn step(&mut self, rank: u32) -> Step {
         let Self { port, far, .. } = self;
-        let Some(running) = far.running.get_mut(place) else { return Step::Later };
-        let Access { op, rank, address, key, .. } = running.access;
-        if port.gone(rank).is_some() {
-            return Step::Failed(errno::ECONNRESET);
+        let Far { known, flows, landing, registered, .. } = far;
+        let Some(flow) = flows.get_mut(&rank) else { return Step::Later };
+        let Some(running) = flow.waiting.front_mut() else { return Step::Later };
+        let Access { op, address, key, .. } = running.access;
+        let opened = match known.get(&(rank, key)) {
+            None => return Step::Ask,
+            Some(None) => return Step::Later,
+            Some(Some(opened)) => opened,
+        };
+        if let Err(error) = opened.allows(op, address, running.length) {
+            return Step::Failed(error);
         }
-        let Some(Some(opened)) = far.known.get(&(rank, key)) else { return Step::Later };
-        if !opened.holds(address, running.length) {
-            return Step::Failed(errno::EACCES);
+        if op == Op::Write && flow.reads > 0 {
+            return Step::Later;
         }
+        running.take_landed(port, landing, rank);
         let way = if op == Op::Read { Way::Read } else { Way::Write };
-        while may_begin && let Some((near, region)) = running.rest.front_mut() {
+        while running.begun < running.length {
+            if running.next.is_none() {
+                match running.prepare(port, landing, registered) {
+                    Ok(true) => {}
+                    Ok(false) => return Step::Later,
+                    Err(error) => return Step::Failed(error),
+                }
+            }
+            let Some((near, local_key)) = &mut running.next else { return Step::Later };
             let there = address.wrapping_add(running.begun as u64);
             let remote = Remote { address: there, key: opened.key };
-            let direct = Direct { way, near: *near, key: region.local_key, far: remote };
+            let direct = Direct { way, near: *near, key: *local_key, far: remote };
             // SAFETY: by the contract of `access_far`: the memory is the operation's until its completion, which comes when the last
-            // transfer is done or the peer is gone, whose link is closed then.
+            // transfer is done or the peer is gone, whose link is closed then. A slot is as long.
             let Some(Begun { number, bytes }) = (unsafe { port.transfer(rank, &direct) }) else {
                 return Step::Later;
             };
-            running.last = number;
-            running.begun += bytes;
             // SAFETY: no more is moved than there is.
             near.base = unsafe { near.base.add(bytes) };
             near.length -= bytes;
             if near.length == 0 {
-                running.rest.pop_front();
+                running.next = None;
+            }
+            running.begun += bytes;
+            running.last = number;
+            if let Some(Held::Slot { last, .. }) = running.held.back_mut() {
+                *last = number;
             }
         }
-        let is_over = running.rest.is_empty()
-            && (running.length == 0 || port.is_transferred(rank, running.last));
-        match running.proof {
-            _ if !is_over => Step::Later,
-            Proof::Given => Step::Done,
-            Proof::Wanted => Step::Ask,
-            Proof::Asked(_) => Step::Later,
+        flow.reads += usize::from(op == Op::Read);
+        flow.flying.extend(flow.waiting.pop_front());
+        Step::Begun
+    }
+
+    /// Asks the owner of the memory for the device's keys of the regions that the first accesses need. False: later.
+    fn ask(&mut self, rank: u32) -> bool {
+        if self.far.known.len() >= KNOWN_MAX {
+            self.far.known.retain(|_, known| known.is_none());
+        }
+        let Some(flow) = self.far.flows.get(&rank) else { return false };
+        let first = flow.waiting.iter().take(ASKED_AHEAD);
+        let keys: Vec<_> = first.map(|running| running.access.key).collect();
+        for key in keys {
+            if self.far.known.contains_key(&(rank, key)) {
+                continue;
+            }
+            let head = Head { tag: key, data: 0 };
+            // A peer that is gone is found to be, and for want of memory it is asked again.
+            if self.tell(rank, Kind::Ask.key(0), head, &[]) != 0 {
+                return false;
+            }
+            self.far.known.insert((rank, key), None);
+        }
+        true
+    }
+
+    /// Ends the accesses that are over, and asks the owner of written memory where that is needed.
+    fn end_flown(&mut self, rank: u32) {
+        loop {
+            let Some(flow) = self.far.flows.get_mut(&rank) else { return };
+            let port = &self.port;
+            let is_over = |it: &Running| it.length == 0 || port.is_transferred(rank, it.last);
+            let Some(first) = flow.flying.front().filter(|first| is_over(first)) else { return };
+            if first.wants_proof && flow.proven == 0 {
+                if flow.proving.is_some() {
+                    return;
+                }
+                let count = flow.flying.iter().take_while(|it| is_over(it)).count();
+                return self.ask_for_proof(rank, count);
+            }
+            flow.proven = flow.proven.saturating_sub(1);
+            if let Some((_, count)) = &mut flow.proving {
+                *count = count.saturating_sub(1);
+            }
+            let Some(running) = flow.flying.pop_front() else { return };
+            flow.reads -= usize::from(running.access.op == Op::Read);
+            self.end_far(running, 0);
         }
     }
 
     /// Asks the owner of written memory to say when it has heard of it: what comes behind a write is heard after it.
-    fn ask_for_proof(&mut self, place: usize) {
+    fn ask_for_proof(&mut self, rank: u32, count: usize) {
         let number = self.next_number();
-        let Some(rank) = self.far.running.get(place).map(|it| it.access.rank) else { return };
         let head = Head { tag: number.into(), data: 0 };
-        // Whoever is gone is found so, and for want of memory it is asked again.
+        // A peer that is gone is found to be, and for want of memory it is asked again.
         if self.tell(rank, Kind::Prove.key(0), head, &[]) == 0
-            && let Some(running) = self.far.running.get_mut(place)
+            && let Some(flow) = self.far.flows.get_mut(&rank)
         {
-            running.proof = Proof::Asked(number);
+            flow.proving = Some((number, count));
         }
     }
 
@@ -211,66 +315,217 @@ impl Traffic {
 
     /// A peer has what was written.
     pub(super) fn take_proved(&mut self, source: u32, number: u64) {
-        for running in &mut self.far.running {
-            let is_asked =
-                matches!(running.proof, Proof::Asked(asked) if u64::from(asked) == number);
-            if is_asked && running.access.rank == source {
-                running.proof = Proof::Given;
+        let Some(flow) = self.far.flows.get_mut(&source) else { return };
+        if let Some((_, count)) = flow.proving.take_if(|(asked, _)| u64::from(*asked) == number) {
+            flow.proven = count;
+        }
+        self.push_flow(source);
+    }
+
+    /// A peer says which memory its device opens to us, or that there is none.
+    pub(super) fn take_open(&mut self, source: u32, key: u64, body: &[u8]) {
+        let Some(known) = self.far.known.get_mut(&(source, key)) else { return };
+        let opened = Opened::parse(body).unwrap_or(Opened::refused(errno::EACCES));
+        *known = Some(opened);
+        self.push_flow(source);
+        if opened.refusal != 0 {
+            // Whoever needs it again asks again.
+            self.far.known.remove(&(source, key));
+        }
+    }
+
+    /// The owner of a region wants it back.
+    pub(super) fn take_recall(&mut self, source: u32, key: u64) {
+        // A question about it is answered when it has been returned.
+        if matches!(self.far.known.get(&(source, key)), Some(Some(_))) {
+            self.far.known.remove(&(source, key));
+        }
+        self.far.recalled.push((source, key));
+        self.push_flow(source);
+    }
+
+    /// Returns the regions that were called back and that no transfer names any more.
+    fn return_recalled(&mut self, rank: u32) {
+        let mut place = 0;
+        while let Some(&(owner, key)) = self.far.recalled.get(place) {
+            let flow = self.far.flows.get(&rank);
+            let names = |it: &Running| {
+                let is_over = it.begun == 0 || self.port.is_transferred(rank, it.last);
+                it.access.key == key && !is_over
+            };
+            let is_named =
+                flow.is_some_and(|flow| flow.waiting.iter().take(1).chain(&flow.flying).any(names));
+            if owner != rank || is_named {
+                place += 1;
+                continue;
+            }
+            self.far.recalled.swap_remove(place);
+            let head = Head { tag: key, data: 0 };
+            // A peer that is gone misses nothing.
+            let _ = self.tell(rank, Kind::Returned.key(0), head, &[]);
+        }
+    }
+
+    /// The first access that waits fails.
+    fn end_waiting(&mut self, rank: u32, error: i32) {
+        let flow = self.far.flows.get_mut(&rank);
+        if let Some(running) = flow.and_then(|flow| flow.waiting.pop_front()) {
+            self.end_far(running, error);
+        }
+    }
+
+    /// All accesses to the memory of a process that is gone fail.
+    fn fail_flow(&mut self, rank: u32) {
+        self.far.recalled.retain(|(owner, _)| *owner != rank);
+        self.far.known.retain(|(owner, _), _| *owner != rank);
+        let Some(flow) = self.far.flows.remove(&rank) else { return };
+        for running in flow.flying.into_iter().chain(flow.waiting) {
+            self.end_far(running, errno::ECONNRESET);
+        }
+    }
+
+    /// An access is over: nothing of it is in a transfer.
+    fn end_far(&mut self, mut running: Running, error: i32) {
+        let Self { port, far, .. } = self;
+        for held in core::mem::take(&mut running.held) {
+            match held {
+                Held::Region(region) => {
+                    port.release(region);
+                    far.registered -= 1;
+                }
+                Held::Slot { slot, offset, length, .. } => {
+                    let Some(landing) = &mut far.landing else { continue };
+                    if error == 0 {
+                        running.take_out(landing, &slot, offset, length);
+                    }
+                    landing.give_back(slot);
+                }
             }
         }
-        self.push_far();
-    }
-
-    fn end_far(&mut self, place: usize, error: i32) {
-        let Some(running) = self.far.running.remove(place) else { return };
-        running.regions.into_iter().for_each(|region| self.port.release(region));
         self.accessed(&running.access, running.length, error);
-    }
-
-    /// A peer wants to reach our memory by its device.
-    pub(super) fn serve_ask(&mut self, source: u32, key: u64) {
-        // SAFETY: a domain outlives what was made in it.
-        let found = unsafe { &*self.domain }.region(key).and_then(|(base, length)| {
-            let region = match self.far.opened.get(&key) {
-                Some(region) => *region,
-                None => {
-                    let base = core::ptr::with_exposed_provenance_mut(base);
-                    let part = Part { base: NonNull::new(base)?, length };
-                    // SAFETY: the user registered it for that, and says when that ends.
-                    let region = unsafe { self.port.register(part, Rights::ALL) }?;
-                    self.far.opened.insert(key, region);
-                    region
-                }
-            };
-            Some(Opened { key: region.remote_key, base: base as u64, length: length as u64 })
-        });
-        let head = Head { tag: key, data: 0 };
-        // Whoever is gone need not know. What is not there has no length.
-        let opened = found.unwrap_or_default();
-        let _ = self.tell(source, Kind::Open.key(0), head, &opened.bytes());
-    }
-
-    /// A peer says which memory its device opens to us.
-    pub(super) fn take_open(&mut self, source: u32, key: u64, body: &[u8]) {
-        if let Some(known) = self.far.known.get_mut(&(source, key)) {
-            *known = Some(Opened::parse(body).unwrap_or_default());
-            self.push_far();
-        }
-    }
-
-    /// The region of this key is the user's alone again.
-    pub(crate) fn close_region(&mut self, key: u64) {
-        if let Some(region) = self.far.opened.remove(&key) {
-            self.port.release(region);
-        }
     }
 
     /// Waits until no device is at work for this process.
     pub(super) fn finish_far(&mut self) {
-        while !self.far.running.is_empty() && self.port.poll().is_ok() {
+        while !self.far.flows.is_empty() && self.port.poll().is_ok() {
             self.drain();
             self.push_far();
             std::thread::yield_now();
+        }
+        if let Some(landing) = self.far.landing.take() {
+            landing.close(&self.port);
+        }
+    }
+}
+
+impl Flow {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.flying.is_empty()
+    }
+}
+
+impl Running {
+    /// Prepares the bytes behind those that are in transfers: registers the user's memory, or takes a slot. False: all of that is
+    /// in use.
+    fn prepare(
+        &mut self,
+        port: &Port,
+        landing: &mut Option<Landing>,
+        registered: &mut usize,
+    ) -> Result<bool, i32> {
+        let offset = self.begun;
+        if self.length > SLOT_BYTES {
+            // An access that has begun goes on, or each could wait for the others.
+            if *registered >= REGISTERED_MAX && self.held.is_empty() {
+                return Ok(false);
+            }
+            let is_read = self.access.op == Op::Read;
+            let rights = if is_read { Rights::LOCAL } else { Rights::LOCAL_READ };
+            let part = self.rest_of_part(offset);
+            // SAFETY: by the contract of `access_far`; it is released when the access is over.
+            if let Some(region) = unsafe { port.register(part, rights) } {
+                *registered += 1;
+                self.next = Some((part, region.local_key));
+                self.held.push_back(Held::Region(region));
+                return Ok(true);
+            }
+        }
+        if landing.is_none() {
+            *landing = Landing::new(port);
+        }
+        let landing = landing.as_mut().ok_or(errno::ENOMEM)?;
+        let Some(slot) = landing.take() else { return Ok(false) };
+        let length = (self.length - offset).min(SLOT_BYTES);
+        if self.access.op == Op::Write {
+            let mut to = &mut landing.bytes(&slot)[..length];
+            self.pieces(offset, length, |piece| {
+                let (front, rest) = core::mem::take(&mut to).split_at_mut(piece.length);
+                // SAFETY: by the contract of `access_far`; a user's buffer does not overlap ours.
+                unsafe {
+                    let from = piece.base.as_ptr();
+                    front.as_mut_ptr().copy_from_nonoverlapping(from, piece.length);
+                }
+                to = rest;
+            });
+        }
+        self.next = Some(landing.part(&slot, length));
+        self.held.push_back(Held::Slot { slot, offset, length, last: 0 });
+        Ok(true)
+    }
+
+    /// Gives back the slots whose bytes have been moved, so that an access of any length gets through few.
+    fn take_landed(&mut self, port: &Port, landing: &mut Option<Landing>, rank: u32) {
+        let Some(landing) = landing else { return };
+        let mut place = 0;
+        while let Some(held) = self.held.get(place) {
+            let has_landed = matches!(held, Held::Slot { offset, length, last, .. }
+                if offset + length <= self.begun && port.is_transferred(rank, *last));
+            if !has_landed {
+                place += 1;
+            } else if let Some(Held::Slot { slot, offset, length, .. }) = self.held.remove(place) {
+                self.take_out(landing, &slot, offset, length);
+                landing.give_back(slot);
+            }
+        }
+    }
+
+    /// Copies what was read into a slot to the user's memory.
+    fn take_out(&self, landing: &mut Landing, slot: &Slot, offset: usize, length: usize) {
+        if self.access.op != Op::Read {
+            return;
+        }
+        let mut from = &landing.bytes(slot)[..length];
+        self.pieces(offset, length, |piece| {
+            let (front, rest) = from.split_at(piece.length);
+            // SAFETY: by the contract of `access_far`; a user's buffer does not overlap ours.
+            unsafe { piece.base.as_ptr().copy_from_nonoverlapping(front.as_ptr(), front.len()) };
+            from = rest;
+        });
+    }
+
+    /// What is left of the part of the user's memory in which byte `offset` of the access lies.
+    fn rest_of_part(&self, offset: usize) -> Part {
+        let mut rest = Part { base: NonNull::dangling(), length: 0 };
+        self.pieces(offset, self.length - offset, |piece| {
+            if rest.length == 0 {
+                rest = piece;
+            }
+        });
+        rest
+    }
+
+    /// The pieces of the user's memory in which `length` bytes of the access lie, from `offset` on.
+    fn pieces(&self, offset: usize, length: usize, mut act: impl FnMut(Part)) {
+        let (mut skip, mut left) = (offset, length);
+        for part in &self.parts {
+            let before = skip.min(part.length);
+            skip -= before;
+            let length = (part.length - before).min(left);
+            left -= length;
+            if length > 0 {
+                // SAFETY: within the part.
+                act(Part { base: unsafe { part.base.add(before) }, length });
+            }
         }
     }
 }

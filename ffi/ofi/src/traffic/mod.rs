@@ -4,6 +4,7 @@
 //! a message's data is posted before the data are looked at, and they go straight where they belong. Where Strait's short ways do
 //! not serve, it puts heads into its own queue of unexpected messages, which is emptied at once ([`Traffic::drain`]).
 
+mod arrivals;
 mod arrive;
 mod atomic;
 mod far;
@@ -79,6 +80,8 @@ pub(crate) struct Traffic {
     lanes: [Queue<Receive, Kept>; 2],
     /// Messages that were found and claimed, by the context of the operation that did.
     claimed: Vec<(*mut c_void, u32, u64, Kept)>,
+    /// Messages in buffers for many that are told of in their order.
+    arrivals: arrivals::Arrivals,
     /// Where a head lands that does not stand in one line.
     bounce: Box<[u8]>,
     /// Strait's receive of a head into `bounce`, when it takes time.
@@ -149,6 +152,7 @@ impl Traffic {
             out: Outlets::default(),
             lanes: [Queue::default(), Queue::default()],
             claimed: Vec::new(),
+            arrivals: arrivals::Arrivals::default(),
             bounce: vec![0; Head::BYTES + INLINE_MAX].into(),
             draining: None,
             pending: Vec::new(),

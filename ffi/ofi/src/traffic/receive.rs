@@ -50,6 +50,8 @@ pub(super) struct Receipt {
     length: usize,
     /// The number by which the sender is told of the delivery.
     number: u32,
+    /// Its place among messages in buffers for many, if its data are on their way.
+    ticket: Option<u64>,
 }
 
 /// What a look at the messages that wait is for.
@@ -169,7 +171,8 @@ impl Traffic {
         met: (u32, u32, Head),
         Away { length, number }: Away,
     ) {
-        let (receipt, buffer) = self.part(lane, seat, receive, met, length, number);
+        let (mut receipt, buffer) = self.part(lane, seat, receive, met, length, number);
+        receipt.ticket = receipt.multi.is_some().then(|| self.arrivals.expect(met.0));
         // SAFETY: the user's memory by the contract of `receive`; a list of parts is kept with the buffer.
         let received = unsafe { self.fetch_into(met.0, number, buffer.cursor()) };
         match received {
@@ -238,12 +241,24 @@ impl Traffic {
             flags,
             length,
             number,
+            ticket: None,
         };
         (receipt, buffer)
     }
 
-    /// A receive is over.
+    /// A receive is over. One of a buffer for many is told of when those before it are.
     pub(super) fn received(&mut self, receipt: Receipt, fault: Option<Fault>) {
+        if receipt.multi.is_none() || self.arrivals.is_empty() {
+            return self.tell_received(receipt, fault);
+        }
+        let (source, ticket) = (receipt.source, receipt.ticket);
+        self.arrivals.end(source, ticket, (receipt, fault));
+        while let Some((receipt, fault)) = self.arrivals.next(source) {
+            self.tell_received(receipt, fault);
+        }
+    }
+
+    fn tell_received(&mut self, receipt: Receipt, fault: Option<Fault>) {
         let Receipt { lane, source, tag, data, flags, length, capacity, .. } = receipt;
         let mut entry = CqEntry {
             op_context: receipt.context,

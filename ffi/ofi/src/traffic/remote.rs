@@ -1,15 +1,16 @@
-//! Reading and writing the memory of others, which takes no part of theirs: the kernel copies. For memory elsewhere see
-//! [`far`](super::far).
+//! Reading and writing the memory of others, which takes no part of theirs: the kernel copies, when the access has been checked
+//! against the region of its key. For memory elsewhere see [`far`](super::far).
 
 use core::ffi::c_void;
-use std::io;
 
-use strait::port::Piece;
+use strait::port::CopyError;
+use strait_core::hca::Access as Rights;
 use strait_core::lmt::Direction;
 
 use super::{Op, Traffic};
 use crate::abi::{CqEntry, Ssize, errno, flag};
 use crate::buffer::Buffer;
+use crate::regions::{self, Registered};
 use crate::wire::{HAS_DATA, Head, Kind};
 
 /// A read or write of remote memory.
@@ -49,11 +50,7 @@ impl Traffic {
         }
         // SAFETY: by the contract.
         let done = unsafe { self.copy(access, buffer) };
-        let error = done.err().map_or(0, |error| {
-            let gone = error.raw_os_error() == Some(libc::ESRCH);
-            if gone { errno::ECONNRESET } else { errno::EFAULT }
-        });
-        self.accessed(&access, buffer.length(), error);
+        self.accessed(&access, buffer.length(), done.err().unwrap_or(0));
         0
     }
 
@@ -80,33 +77,68 @@ impl Traffic {
         self.out.complete(access.op, entry, access.quiet, access.rank);
     }
 
+    /// Copies, if the access suits the region of its key.
+    ///
+    /// # Errors
+    ///
+    /// One of libfabric's.
+    ///
     /// # Safety
     ///
     /// As for [`Traffic::access`].
-    unsafe fn copy(&self, access: Access, buffer: &Buffer) -> io::Result<()> {
-        let mut remote = access.address;
-        let pieces = buffer.parts().iter().map(|part| {
-            let piece = Piece { local: part.base, remote, length: part.length };
-            remote = remote.wrapping_add(part.length as u64);
-            piece
-        });
-        let reads = access.op == Op::Read;
-        if access.rank == self.port.rank() {
-            for Piece { local, remote, length } in pieces {
-                let there = core::ptr::with_exposed_provenance_mut::<u8>(remote as usize);
-                // SAFETY: by the contract. The two may overlap.
-                unsafe {
-                    if reads {
-                        local.as_ptr().copy_from(there, length);
-                    } else {
-                        there.copy_from(local.as_ptr(), length);
-                    }
-                }
-            }
+    unsafe fn copy(&self, access: Access, buffer: &Buffer) -> Result<(), i32> {
+        let Access { op, rank, address, key, .. } = access;
+        if rank == self.port.rank() {
+            // SAFETY: a domain outlives what was made in it.
+            let found = unsafe { &*self.domain }.region(key);
+            let suits = |it: &Registered| it.holds(address, buffer.length()) && op.may(it.access);
+            found.filter(suits).ok_or(errno::EACCES)?;
+            // SAFETY: by the contract, and registered.
+            unsafe { copy_own(op, address, buffer) };
             return Ok(());
         }
-        let direction = if reads { Direction::Read } else { Direction::Write };
+        let direction = if op == Op::Read { Direction::Read } else { Direction::Write };
         // SAFETY: by the contract.
-        unsafe { self.port.copy(access.rank, direction, pieces) }
+        let copied = unsafe {
+            self.port.copy(rank, direction, (regions::place(key), address), buffer.parts())
+        };
+        copied.map_err(|error| match error {
+            CopyError::Region(_) if self.port.gone(rank).is_some() => errno::ECONNRESET,
+            CopyError::Region(_) => errno::EACCES,
+            CopyError::Refused(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                errno::ECONNRESET
+            }
+            CopyError::Refused(_) => errno::EFAULT,
+        })
+    }
+}
+
+impl Op {
+    /// Whether these rights allow it.
+    pub(super) const fn may(self, rights: Rights) -> bool {
+        match self {
+            Self::Read => rights.remote_read,
+            _ => rights.remote_write,
+        }
+    }
+}
+
+/// Copies between a buffer and memory of this process from `address` on. The two may overlap.
+///
+/// # Safety
+///
+/// Both are valid for it.
+unsafe fn copy_own(op: Op, address: u64, buffer: &Buffer) {
+    let mut there = core::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+    for part in buffer.parts() {
+        // SAFETY: by the contract.
+        unsafe {
+            if op == Op::Read {
+                part.base.as_ptr().copy_from(there, part.length);
+            } else {
+                there.copy_from(part.base.as_ptr(), part.length);
+            }
+            there = there.add(part.length);
+        }
     }
 }

@@ -1,0 +1,68 @@
+/* More gets, puts and accumulates at a time than a device registers buffers: two ranks that reach each other's windows. Says "all
+ * well" once. The windows are many, too. */
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+
+enum { COUNT = 3000, WINDOWS = 40, LONG = 20000 };
+
+int main(int count, char **arguments)
+{
+    static int mine[COUNT], got[COUNT], put[COUNT], sums[COUNT];
+    MPI_Win win, wins[WINDOWS];
+    MPI_Init(&count, &arguments);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int other = (rank + 1) % size, before = (rank + size - 1) % size;
+    for (int i = 0; i < COUNT; i++) {
+        mine[i] = 10000 * rank + i;
+        put[i] = mine[i] + 7;
+    }
+    MPI_Win_create(mine, sizeof mine, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_fence(0, win);
+    for (int i = 0; i < COUNT; i++)
+        MPI_Get(&got[i], 1, MPI_INT, other, i, 1, MPI_INT, win);
+    MPI_Win_fence(0, win);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(got[i] == 10000 * other + i);
+    for (int i = 0; i < COUNT; i++)
+        MPI_Put(&put[i], 1, MPI_INT, other, i, 1, MPI_INT, win);
+    MPI_Win_fence(0, win);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(mine[i] == 10000 * before + i + 7);
+        sums[i] = 1;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT; i++)
+        MPI_Accumulate(&sums[i], 1, MPI_INT, other, i, 1, MPI_INT, MPI_SUM, win);
+    MPI_Win_fence(0, win);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(mine[i] == 10000 * before + i + 8);
+    MPI_Win_free(&win);
+
+    /* Long buffers, each of which is registered, in many windows. */
+    int *all = malloc(WINDOWS * LONG * sizeof *all), *back = calloc(WINDOWS * LONG, sizeof *back);
+    for (int i = 0; i < WINDOWS * LONG; i++)
+        all[i] = i ^ rank;
+    for (int i = 0; i < WINDOWS; i++) {
+        MPI_Win_create(all + i * LONG, LONG * sizeof *all, sizeof *all, MPI_INFO_NULL, MPI_COMM_WORLD, &wins[i]);
+        MPI_Win_lock_all(0, wins[i]);
+    }
+    for (int part = 0; part < 4; part++)
+        for (int i = 0; i < WINDOWS; i++)
+            MPI_Get(back + i * LONG + part * LONG / 4, LONG / 4, MPI_INT, other, part * LONG / 4, LONG / 4, MPI_INT, wins[i]);
+    for (int i = 0; i < WINDOWS; i++)
+        MPI_Win_unlock_all(wins[i]);
+    for (int i = 0; i < WINDOWS * LONG; i++)
+        CHECK(back[i] == (i ^ other));
+    for (int i = 0; i < WINDOWS; i++)
+        MPI_Win_free(&wins[i]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("all well\n");
+    MPI_Finalize();
+    return 0;
+}
