@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
 
-use strait_core::layout::{Config, Corrupt};
+use strait_core::layout::{Call, Config, Corrupt, Wait};
 use strait_core::lock::{LockType, McsWord, Op, RemoteWord, Request, Words};
 
 use super::message::{Answer, Message, Word};
@@ -152,7 +152,9 @@ fn a_member_that_says_something_impossible_to_a_manager_is_told() {
                         let word = Word::Request(Request::Unlock);
                         let message = Message { word, desk: 999, place };
                         world.with_desks(|desks| desks.say(0, message));
-                        let answer = world.wait_until(|| window.answer_of(0)).unwrap();
+                        let answer = world
+                            .wait_until(|| Wait::new(Call::WindowLock), || window.answer_of(0))
+                            .unwrap();
                         assert_eq!(answer, Answer::Corrupt, "{design} {nodes}");
                         endpoint.send(&[0_u8], 0, 0).unwrap();
                     }
