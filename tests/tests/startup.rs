@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, test_kill_process};
 use strait::World;
-use strait::boot::{Config, Launch};
+use strait::boot::{Config, Launch, RankExit};
 use strait_core::layout::{AttachError, LAYOUT_VERSION, Segment};
 use strait_core::shm::{FastboxReceiver, FastboxSender};
 use strait_core::wire::{Key, Kind, Sequence};
@@ -255,6 +255,6 @@ fn a_death_at_the_start_is_told_as_one() {
     launch.args = ["--exact", "join_while_another_dies", "--ignored"].map(Into::into).to_vec();
     let outcome = launch.spawn().unwrap().wait().unwrap();
     assert_eq!(outcome.first_failure().map(|first| first.rank), Some(1), "{outcome}");
-    let codes: Vec<_> = outcome.exits().iter().map(|exit| exit.code()).collect();
+    let codes: Vec<_> = outcome.exits().iter().map(RankExit::code).collect();
     assert_eq!(codes, [1, 137, 1], "101: an assertion failed");
 }

@@ -51,6 +51,9 @@ const C: Language =
 const CPP: Language =
     Language { name: "cpp", compiler: "c++", arguments: "-std=c++17 -x c++ -pthread" };
 
+/// The page whose first lines of shell say how a program is built and run.
+const GUIDE: &str = "docs/embedding.md";
+
 const STRICT: &str = "-O1 -g -Wall -Wextra -Werror -Iffi/tests/c -Iffi/examples/netpipe";
 
 /// What a program runs in; each ends by itself, and is ended when it does not.
@@ -78,6 +81,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     // It fails unless it finds the provider.
     shell.step(place.prefix.join("bin/strait"), "mpi-env mpich").output()?;
     stop::all(vec![
+        ("the guide", place.follow_guide()),
         ("C99", place.climb(&C, "", "")),
         ("C++", place.climb(&CPP, "", "")),
         ("the archive", place.static_ones()),
@@ -94,6 +98,21 @@ impl Place<'_> {
             self.run(program, &file, under)?;
         }
         Ok(())
+    }
+
+    /// Builds and runs a program by the lines of the guide, with nothing else in the environment.
+    fn follow_guide(&self) -> Result<(), Stop> {
+        let guide = self.shell.root().join(GUIDE);
+        let text = fs::read_to_string(&guide).map_err(|error| Stop::io(&guide, &error))?;
+        let folder = self.programs.join("guide");
+        fs::create_dir_all(&folder).map_err(|error| Stop::io(&folder, &error))?;
+        let (source, program) = ("ffi/examples/pingpong.c", folder.join("program.c"));
+        fs::copy(self.shell.root().join(source), &program)
+            .map_err(|error| Stop::io(&program, &error))?;
+        let lines = text.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+        let lines = lines.unwrap_or("false").replace("DIR", &self.prefix.display().to_string());
+        let script = format!("set -e; unset LD_LIBRARY_PATH; cd {}; {lines}", folder.display());
+        self.shell.step("sh", "-c").arg(script).output().map(drop)
     }
 
     /// Those that name no shared library, with nothing shared in them.
