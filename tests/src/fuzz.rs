@@ -2,6 +2,8 @@
 //!
 //! The folder `fuzz/` makes programs of them for libFuzzer; the tests run them on a fixed corpus and on random bytes.
 
+mod records;
+
 use arbitrary::{Result, Unstructured};
 use strait_core::layout::{CellIndex, Config, DESCRIPTORS_PER_RANK, Header, Plan, Segment};
 use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
@@ -14,11 +16,14 @@ use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
 
+pub use records::records;
+
 /// What a fuzzer drives: any bytes.
 pub type Target = fn(&[u8]);
 
 /// The targets, by the names of their corpora.
-pub const TARGETS: [(&str, Target); 2] = [("packets", packets), ("engines", engines)];
+pub const TARGETS: [(&str, Target); 3] =
+    [("packets", packets), ("engines", engines), ("records", records)];
 
 /// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.
 pub fn packets(input: &[u8]) {

@@ -12,7 +12,7 @@ use crate::shell::{self, Shell};
 use crate::stop::{self, Stop};
 
 /// The programs of `fuzz/`.
-const TARGETS: [&str; 2] = ["packets", "engines"];
+const TARGETS: [&str; 3] = ["packets", "engines", "records"];
 
 /// Time for each target in the ladder, seconds.
 pub(crate) const SECONDS: u32 = 25;
