@@ -3,6 +3,7 @@
 //! The folder `fuzz/` makes programs of them for libFuzzer; the tests run them on a fixed corpus and on random bytes.
 
 mod locks;
+mod records;
 
 use arbitrary::{Result, Unstructured};
 use strait_core::layout::{CellIndex, Config, DESCRIPTORS_PER_RANK, Header, Plan, Segment};
@@ -18,17 +19,20 @@ pub use locks::locks;
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
 
+pub use records::records;
+
 /// What a fuzzer drives: any bytes.
 pub type Target = fn(&[u8]);
 
 /// The targets, by the names of their corpora.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("packets", packets),
     ("engines", engines),
     ("pmi", strait::parsers::pmi),
     ("greeting", strait::parsers::greeting),
     ("join", strait::parsers::join),
     ("locks", locks),
+    ("records", records),
 ];
 
 /// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.

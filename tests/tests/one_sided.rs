@@ -84,6 +84,7 @@ fn between_nodes_by_a_thread() {
     between_nodes("between_nodes_by_a_thread", false, "soft-engine", (180_000, 2));
 }
 
+/// With blocks that go packed, and the last of them so long that its data go apart.
 #[test]
 fn between_nodes_with_blocks_packed() {
     let name = "between_nodes_with_blocks_packed";
@@ -91,7 +92,7 @@ fn between_nodes_with_blocks_packed() {
     let job = Ranks::new(4, name).within(limit).on_nodes(2).with("STRAIT_PACK_MAX", usize::MAX);
     job.run(|world| {
         for seed in traffic::seeds(220_000, 4) {
-            one_sided::run(&world, false, seed, 8, 20_000);
+            one_sided::run(&world, false, seed, 8, 100_000);
         }
         world.finalize().unwrap();
     });
@@ -110,7 +111,10 @@ fn between_threads_as_if_on_nodes() {
 /// Windows by messages, the paper's baseline.
 fn by_messages(name: &'static str, ranks: u32, nodes: u32, private: bool, seeds: (u64, u64)) {
     let limit = Duration::from_secs(60) * traffic::times();
-    let job = Ranks::new(ranks, name).within(limit).on_nodes(nodes);
+    play_by_messages(Ranks::new(ranks, name).within(limit).on_nodes(nodes), private, seeds);
+}
+
+fn play_by_messages(job: Ranks, private: bool, seeds: (u64, u64)) {
     job.with("STRAIT_WINDOW", "send_recv").run(move |world| {
         for seed in traffic::seeds(seeds.0, seeds.1) {
             one_sided::run(&world, private, seed, 8, 100_000);
@@ -127,4 +131,53 @@ fn by_messages_on_a_node() {
 #[test]
 fn by_messages_between_nodes() {
     by_messages("by_messages_between_nodes", 4, 2, true, (210_000, 4));
+}
+
+/// Nearly all messages are offered and called for, or ask and are asked.
+#[test]
+fn by_messages_with_little_room() {
+    let limit = Duration::from_secs(60) * traffic::times();
+    let job = Ranks::new(3, "by_messages_with_little_room").within(limit);
+    let job = job.with("STRAIT_UNEXPECTED_MAX", 4096).with("STRAIT_FASTBOX_MAX", 0);
+    play_by_messages(job.with("STRAIT_RENDEZVOUS", "adaptive"), false, (250_000, 6));
+}
+
+/// Ranks that do the same to each other, and one is ahead of the other: what one numbers and what the other numbers coincide.
+fn mirrored(name: &'static str, ranks: u32, nodes: u32, variable: (&'static str, &str)) {
+    let limit = Duration::from_secs(60) * traffic::times();
+    let job = Ranks::new(ranks, name).within(limit).on_nodes(nodes).with(variable.0, variable.1);
+    job.run(move |world| {
+        for seed in traffic::seeds(300_000, 4) {
+            one_sided::run_mirrored(&world, seed % 2 == 0, seed, 5, 600_000);
+        }
+        world.finalize().unwrap();
+    });
+}
+
+const SEND_RECV: (&str, &str) = ("STRAIT_WINDOW", "send_recv");
+const PACKED: (&str, &str) = ("STRAIT_PACK_MAX", "1000000000");
+
+#[test]
+fn mirrored_by_messages() {
+    mirrored("mirrored_by_messages", 2, 1, SEND_RECV);
+}
+
+#[test]
+fn mirrored_by_messages_between_nodes() {
+    mirrored("mirrored_by_messages_between_nodes", 2, 2, SEND_RECV);
+}
+
+#[test]
+fn mirrored_by_messages_of_three() {
+    mirrored("mirrored_by_messages_of_three", 3, 2, SEND_RECV);
+}
+
+#[test]
+fn mirrored_with_blocks_packed() {
+    mirrored("mirrored_with_blocks_packed", 2, 2, PACKED);
+}
+
+#[test]
+fn mirrored_on_a_node() {
+    mirrored("mirrored_on_a_node", 3, 1, ("STRAIT_WINDOW", "rdma"));
 }

@@ -13,7 +13,7 @@ use crate::shell::{self, Shell};
 use crate::stop::{self, Stop};
 
 /// The programs of `fuzz/`.
-const TARGETS: [&str; 6] = ["packets", "engines", "pmi", "greeting", "join", "locks"];
+const TARGETS: [&str; 7] = ["packets", "engines", "pmi", "greeting", "join", "locks", "records"];
 
 /// Time for each target in the ladder, seconds.
 pub(crate) const SECONDS: u32 = 25;

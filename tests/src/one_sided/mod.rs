@@ -10,4 +10,4 @@ mod play;
 pub mod simulated;
 
 pub use model::{Did, is_possible};
-pub use play::run;
+pub use play::{run, run_mirrored};

@@ -1,10 +1,13 @@
 //! One phase of a random program: the same for all who draw it from the same seed.
 
 use fastrand::Rng;
-use strait::Op;
+use strait::{Op, Run, Shape};
 
 /// Numbers in a part that are reached one by one.
 pub(super) const NUMBERS: usize = 6;
+
+/// Looks by which a rank is ahead of another in a mirrored phase, at most.
+const SHIFT: usize = 3;
 
 /// How a phase begins and ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,10 +66,65 @@ pub(super) struct Load {
     pub(super) origin: u32,
     pub(super) target: u32,
     pub(super) offset: usize,
-    pub(super) length: usize,
-    /// In blocks of so many bytes with as many between them; 0 in one piece.
-    pub(super) block: usize,
+    pub(super) cut: Cut,
     pub(super) id: u64,
+}
+
+/// A get of bytes of the target that no rank ever changes. It puts its origin out of step with the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) origin: u32,
+    pub(super) target: u32,
+    pub(super) cut: Cut,
+    /// So many loads of its origin go before it.
+    pub(super) after: usize,
+}
+
+/// How many bytes of a part are reached, and in which pieces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) length: usize,
+    /// Bytes of a block, with as many bytes between two; 0: all is in one piece.
+    block: usize,
+    /// Bytes of a last piece that is longer than a block; 0: there is none.
+    tail: usize,
+}
+
+impl Cut {
+    fn draw(rng: &mut Rng, longest: usize) -> Self {
+        let scale = rng.u32(..8);
+        // Now and then as long as it may be.
+        let length = if scale == 0 { longest } else { rng.usize(..=longest >> (scale - 1)) };
+        let block = if rng.u32(..3) == 0 { rng.usize(1..40) } else { 0 };
+        let tail = if block > 0 && rng.bool() { rng.usize(..=length) } else { 0 };
+        Self { length, block, tail }
+    }
+
+    /// As [`Cut::draw`]; half of them are short blocks and a long tail.
+    fn draw_mixed(rng: &mut Rng, longest: usize) -> Self {
+        if rng.bool() {
+            return Self::draw(rng, longest);
+        }
+        let length = rng.usize(longest / 2..=longest);
+        let tail = length.saturating_sub(rng.usize(400..2000)).max(1);
+        Self { length, block: rng.usize(16..40), tail }
+    }
+
+    /// Calls `with` with the shape. It reaches over no more than twice the length.
+    pub(super) fn with<R>(&self, with: impl FnOnce(Shape<'_>) -> R) -> R {
+        let Self { length, block, tail } = *self;
+        if tail > 0 {
+            let blocks = (length - tail) / block;
+            let run = |at: usize| Run { offset: 2 * at * block, length: block };
+            let last = Run { offset: 2 * blocks * block, length: length - blocks * block };
+            let runs: Vec<_> = (0..blocks).map(run).chain([last]).collect();
+            return with(Shape::Runs(&runs));
+        }
+        if block == 0 || !length.is_multiple_of(block) {
+            return with(Shape::Contiguous { length });
+        }
+        with(Shape::Strided { count: length / block, block, stride: 2 * block })
+    }
 }
 
 /// What all ranks do between two points at which everybody knows that all is done.
@@ -76,33 +134,89 @@ pub(super) struct Phase {
     /// In the order of each origin's program.
     pub(super) accesses: Vec<Access>,
     pub(super) loads: Vec<Load>,
+    /// Likewise.
+    pub(super) looks: Vec<Look>,
 }
 
 impl Phase {
     /// Draws the phase `number` of `seed`, for loads of up to `longest` bytes.
     pub(super) fn draw(seed: u64, number: u32, ranks: u32, longest: usize) -> Self {
+        let (mut phase, mut rng) = Self::begin(seed, number);
+        for target in 0..ranks {
+            for number in 0..NUMBERS {
+                phase.draw_accesses(&mut rng, ranks, target, number);
+            }
+            for origin in (0..ranks).filter(|_| rng.u32(..3) == 0).collect::<Vec<_>>() {
+                // In several loads, each in room of its own.
+                let count = if rng.bool() { 1 } else { rng.usize(2..6) };
+                let (longest, first) = (longest / count, rng.usize(..64));
+                for number in 0..count {
+                    let (offset, cut) =
+                        (first + 2 * number * longest, Cut::draw(&mut rng, longest));
+                    phase.loads.push(Load { origin, target, offset, cut, id: rng.u64(..) });
+                }
+            }
+        }
+        rng.shuffle(&mut phase.accesses);
+        rng.shuffle(&mut phase.loads);
+        for origin in 0..ranks {
+            phase.draw_looks(&mut rng, ranks, origin, longest);
+        }
+        phase
+    }
+
+    /// As [`Phase::draw`], a phase in which every rank does the same to another: a load and a look by turns. Each rank does up to
+    /// [`SHIFT`] looks before, and the rest of them behind. So what the ranks number by themselves stays near to what the others
+    /// number, is never the same for long, and goes both ways at once.
+    pub(super) fn draw_mirrored(seed: u64, number: u32, ranks: u32, longest: usize) -> Self {
+        let (mut phase, mut rng) = Self::begin(seed, number);
+        let steps = rng.usize(4..10);
+        let longest = longest / steps;
+        let first = rng.usize(..64);
+        for step in 0..steps {
+            let away = (rng.u32(1..ranks), rng.u32(1..ranks));
+            let (load, look) =
+                (Cut::draw_mixed(&mut rng, longest), Cut::draw_mixed(&mut rng, longest));
+            for origin in 0..ranks {
+                let (offset, id) = (first + 2 * step * longest, rng.u64(..));
+                let target = (origin + away.0) % ranks;
+                phase.loads.push(Load { origin, target, offset, cut: load, id });
+                let target = (origin + away.1) % ranks;
+                phase.looks.push(Look { origin, target, cut: look, after: step + 1 });
+            }
+        }
+        // In so many blocks that windows which pack blocks count them, too.
+        let cut = Cut { length: 160, block: 8, tail: 0 };
+        for origin in 0..ranks {
+            let (target, before) = ((origin + 1) % ranks, rng.usize(..=SHIFT));
+            for number in 0..SHIFT {
+                let after = if number < before { 0 } else { steps };
+                phase.looks.push(Look { origin, target, cut, after });
+            }
+        }
+        phase
+    }
+
+    /// A phase with nothing in it, and what draws the rest.
+    fn begin(seed: u64, number: u32) -> (Self, Rng) {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1 << 20).wrapping_add(number.into()));
         let ends = match rng.u32(..4) {
             0 => Ends::Fence,
             1 => Ends::Flush,
             _ => Ends::Epochs { test: rng.bool() },
         };
-        let mut phase = Self { ends, accesses: Vec::new(), loads: Vec::new() };
-        for target in 0..ranks {
-            for number in 0..NUMBERS {
-                phase.draw_accesses(&mut rng, ranks, target, number);
-            }
-            for origin in (0..ranks).filter(|_| rng.u32(..3) == 0).collect::<Vec<_>>() {
-                let scale = rng.u32(..8);
-                let length = rng.usize(..=longest >> scale);
-                let block = if rng.u32(..3) == 0 { rng.usize(1..40) } else { 0 };
-                let offset = rng.usize(..64);
-                let id = rng.u64(..);
-                phase.loads.push(Load { origin, target, offset, length, block, id });
-            }
+        (Self { ends, accesses: Vec::new(), loads: Vec::new(), looks: Vec::new() }, rng)
+    }
+
+    /// Where an origin looks: so often before anything else, and between its loads.
+    fn draw_looks(&mut self, rng: &mut Rng, ranks: u32, origin: u32, longest: usize) {
+        let loads = self.loads.iter().filter(|load| load.origin == origin).count();
+        let first = if rng.bool() { rng.usize(..4) } else { 0 };
+        let between = (0..loads).filter(|_| rng.bool()).map(|load| load + 1).collect::<Vec<_>>();
+        for after in core::iter::repeat_n(0, first).chain(between) {
+            let (target, cut) = (rng.u32(..ranks), Cut::draw(rng, longest));
+            self.looks.push(Look { origin, target, cut, after });
         }
-        rng.shuffle(&mut phase.accesses);
-        phase
     }
 
     /// What becomes of one number: nothing, one put, gets, or accumulates of all.
@@ -125,7 +239,9 @@ impl Phase {
     /// The members to which `rank` does something, or by which something is done to it.
     pub(super) fn partners(&self, rank: u32, of_origin: bool) -> Vec<u32> {
         let accesses = self.accesses.iter().map(|access| (access.origin, access.target));
-        let pairs = accesses.chain(self.loads.iter().map(|load| (load.origin, load.target)));
+        let looks = self.looks.iter().map(|look| (look.origin, look.target));
+        let loads = self.loads.iter().map(|load| (load.origin, load.target));
+        let pairs = accesses.chain(loads).chain(looks);
         let mut partners: Vec<_> = pairs
             .filter_map(|(origin, target)| match of_origin {
                 true => (origin == rank).then_some(target),

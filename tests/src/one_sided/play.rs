@@ -1,11 +1,11 @@
 //! One rank's part of a program, and the judgement of what came of it.
 
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 
 use strait::{Accumulates, Assert, Error, Shape, Window, World};
 
 use super::model::{Did, is_possible};
-use super::phase::{Access, Call, Ends, Load, NUMBERS, Phase};
+use super::phase::{Access, Call, Ends, Look, NUMBERS, Phase};
 use crate::payload;
 
 /// The context and tag of what ranks tell the judge.
@@ -18,15 +18,34 @@ const TAG: u32 = 1;
 ///
 /// When something came of it that cannot; the panic names seed, phase and number.
 pub fn run(world: &World, private: bool, seed: u64, phases: u32, longest: usize) {
+    run_drawn(world, private, seed, (phases, longest), Phase::draw);
+}
+
+/// As [`run`], a program in which all ranks do the same to each other, out of step.
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn run_mirrored(world: &World, private: bool, seed: u64, phases: u32, longest: usize) {
+    run_drawn(world, private, seed, (phases, longest), Phase::draw_mirrored);
+}
+
+/// Draws a phase of a program, for so many ranks and loads of up to so many bytes.
+type Draw = fn(seed: u64, number: u32, ranks: u32, longest: usize) -> Phase;
+
+fn run_drawn(world: &World, private: bool, seed: u64, (phases, longest): (u32, usize), draw: Draw) {
     let (rank, ranks) = (world.rank(), world.size());
     // Room for each origin's load, with the gaps between its blocks.
     let room = 64 + 2 * longest;
-    let bytes = 8 * NUMBERS + ranks as usize * room;
-    let window = window(world, private, seed, bytes);
+    let still = 8 * NUMBERS + ranks as usize * room;
+    let window = window(world, private, seed, still + 2 * longest);
+    let bytes = payload::of(still_id(rank), 2 * longest);
+    window.local().write(still, &bytes).expect("it lies in the part");
+    world.endpoint().barrier().expect("no rank dies");
     // The judge's knowledge: the numbers of all parts.
     let mut numbers = vec![0_u64; ranks as usize * NUMBERS];
     for number in 0..phases {
-        let phase = Phase::draw(seed, number, ranks, longest);
+        let phase = draw(seed, number, ranks, longest);
         let got = play(world, &window, &phase, room).expect("no rank dies");
         check_loads(&window, &phase, rank, room);
         let part = window.local();
@@ -42,6 +61,11 @@ pub fn run(world: &World, private: bool, seed: u64, phases: u32, longest: usize)
         world.endpoint().barrier().unwrap();
     }
     window.free().expect("no rank dies");
+}
+
+/// Names the bytes of a part that no rank changes.
+fn still_id(rank: u32) -> u64 {
+    u64::MAX - u64::from(rank)
 }
 
 /// A window of all ranks. By the seed they promise that most accumulates are of single numbers.
@@ -113,12 +137,21 @@ fn play(world: &World, window: &Window<'_>, phase: &Phase, room: usize) -> Resul
 }
 
 fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result<Vec<u64>, Error> {
-    for load in phase.loads.iter().filter(|load| load.origin == rank) {
-        let data = payload::of(load.id, load.length);
-        let cut = load.length / 3;
+    let look = |after: usize| {
+        let mut looks = phase.looks.iter().filter(|look| look.origin == rank);
+        looks.try_for_each(|one| if one.after == after { look(window, one, room) } else { Ok(()) })
+    };
+    look(0)?;
+    for (number, load) in (1..).zip(phase.loads.iter().filter(|load| load.origin == rank)) {
+        let data = payload::of(load.id, load.cut.length);
+        let cut = load.cut.length / 3;
         let parts = [IoSlice::new(&data[..cut]), IoSlice::new(&data[cut..])];
         let place = 8 * NUMBERS + rank as usize * room + load.offset;
-        with_shape(load, |shape| window.put_vectored(&parts, load.target, place, shape))?;
+        load.cut.with(|shape| match shape {
+            Shape::Contiguous { .. } if load.id % 2 == 0 => window.put(&data, load.target, place),
+            shape => window.put_vectored(&parts, load.target, place, shape),
+        })?;
+        look(number)?;
     }
     let mut got = Vec::new();
     for access in phase.accesses.iter().filter(|access| access.origin == rank) {
@@ -149,20 +182,33 @@ fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result
     Ok(got)
 }
 
-/// Calls `with` with the shape of the load.
-pub(super) fn with_shape<R>(load: &Load, with: impl FnOnce(Shape<'_>) -> R) -> R {
-    let Load { length, block, .. } = *load;
-    if block == 0 || !length.is_multiple_of(block) {
-        return with(Shape::Contiguous { length });
-    }
-    with(Shape::Strided { count: length / block, block, stride: 2 * block })
+/// Gets bytes that no rank changes, and compares them with what they are.
+fn look(window: &Window<'_>, look: &Look, room: usize) -> Result<(), Error> {
+    let Look { target, cut, .. } = *look;
+    let still = 8 * NUMBERS + window.group().ranks().len() * room;
+    let expected = payload::of(still_id(target), 2 * cut.length);
+    let mut found = vec![0_u8; cut.length];
+    cut.with(|shape| {
+        let runs: Vec<_> = shape.runs().collect();
+        match shape {
+            Shape::Contiguous { .. } => window.get(&mut found, target, still)?,
+            shape => {
+                let (first, second) = found.split_at_mut(cut.length / 3);
+                let mut parts = [IoSliceMut::new(first), IoSliceMut::new(second)];
+                window.get_vectored(&mut parts, target, still, shape)?;
+            }
+        }
+        let expected = runs.iter().flat_map(|run| &expected[run.offset..run.offset + run.length]);
+        assert!(expected.eq(&found), "bytes that no rank changes are others: {look:?}");
+        Ok(())
+    })
 }
 
 /// Every load has arrived in this rank's part.
 fn check_loads(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) {
     for load in phase.loads.iter().filter(|load| load.target == rank) {
         let place = 8 * NUMBERS + load.origin as usize * room + load.offset;
-        let runs: Vec<_> = with_shape(load, |shape| shape.runs().collect());
+        let runs: Vec<_> = load.cut.with(|shape| shape.runs().collect());
         let mut found = Vec::new();
         for run in runs {
             let mut piece = vec![0_u8; run.length];

@@ -16,7 +16,7 @@ use strait_core::reduce::Op;
 use strait_core::rma::{Block, LaneError, SLOT, TRAY};
 
 use super::phase::{Call, Ends, Load, NUMBERS, Phase};
-use super::play::{judge, with_shape};
+use super::play::judge;
 use crate::payload;
 use crate::sim::{Fabric, Model};
 use change::{Act, Change};
@@ -192,9 +192,9 @@ fn draw_sums(rng: &mut Rng, sums: &mut [[u64; SUMS]]) -> Vec<(u32, u32, usize)> 
 fn works(phase: &Phase, added: &[(u32, u32, usize)], place: u32, ranks: u32) -> Vec<Work> {
     let mut works = Vec::new();
     for load in phase.loads.iter().filter(|load| load.origin == place) {
-        let data = payload::of(load.id, load.length);
+        let data = payload::of(load.id, load.cut.length);
         let mut done = 0;
-        for run in with_shape(load, |shape| shape.runs().collect::<Vec<_>>()) {
+        for run in load.cut.with(|shape| shape.runs().collect::<Vec<_>>()) {
             let data = data[done..done + run.length].to_vec();
             done += run.length;
             let offset = load_offset(load) + run.offset;
@@ -252,7 +252,7 @@ fn load_offset(load: &Load) -> usize {
 /// A load has arrived in the part.
 fn check(part: &[u8], load: &Load) {
     let mut found = Vec::new();
-    for run in with_shape(load, |shape| shape.runs().collect::<Vec<_>>()) {
+    for run in load.cut.with(|shape| shape.runs().collect::<Vec<_>>()) {
         let at = load_offset(load) + run.offset;
         found.extend_from_slice(&part[at..at + run.length]);
     }

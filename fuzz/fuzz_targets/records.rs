@@ -1,0 +1,5 @@
+//! See `strait_tests::fuzz::records`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| strait_tests::fuzz::records(input));
