@@ -196,7 +196,7 @@ impl Glance {
         Self { calls_left: CALLS_PER_GLANCE, checked: None }
     }
 
-    /// One call more that found nothing. True: look who still lives.
+    /// Counts a call. True: look who still lives.
     pub(crate) fn is_due(&mut self) -> bool {
         self.calls_left -= 1;
         if self.calls_left > 0 {

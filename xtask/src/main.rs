@@ -117,11 +117,13 @@ enum Command {
     /// Real libibverbs on the kernel's soft RDMA devices, in a virtual machine.
     Vm {
         /// Has the guest run this line of shell in place of the tests: 'strait bench overlap --nodes 2'.
-        #[arg(long, value_name = "LINE")]
+        #[arg(long, value_name = "LINE", group = "own")]
         run: Option<String>,
         /// The kind of the guest's devices then.
-        #[arg(long, default_value = vm::KINDS[0], value_parser = vm::KINDS, requires = "run")]
+        #[arg(long, default_value = vm::KINDS[0], value_parser = vm::KINDS, requires = "own")]
         device: String,
+        #[command(flatten)]
+        repeat: vm::Repeat,
     },
     /// Instructions per operation, held to the limits in `benches/icount.toml`.
     Icount {
@@ -155,8 +157,11 @@ fn main() -> ExitCode {
         Command::Sanitize => sanitize::run(&shell),
         Command::Fuzz { seconds } => fuzz::run(&shell, seconds),
         Command::Chaos { options } => chaos::run(&shell, &options),
-        Command::Vm { run: None, .. } => vm::run(&shell),
-        Command::Vm { run: Some(line), device } => vm::run_line(&shell, &device, &line),
+        Command::Vm { run: Some(line), device, .. } => vm::run_line(&shell, &device, &line),
+        Command::Vm { device, repeat, .. } if repeat.is_wanted() => {
+            vm::repeat(&shell, &device, &repeat)
+        }
+        Command::Vm { .. } => vm::run(&shell),
         Command::Icount { json } => icount::run(&shell, json),
     };
     match result {

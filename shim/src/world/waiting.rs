@@ -38,9 +38,9 @@ impl World {
     /// [`World::poll`] in a loop that waits for `what`.
     pub(crate) fn poll_for(&self, what: impl Fn() -> Wait) -> Result<(), Error> {
         self.with_baselines(Baselines::hurry);
-        let moved = self.progress()?;
+        self.progress()?;
         let mut glance = self.glance.get();
-        let due = !moved && glance.is_due();
+        let due = glance.is_due();
         self.glance.set(glance);
         if due {
             record::write_once(&self.map.segment().rank_block(self.rank).waiting, what());

@@ -9,7 +9,7 @@ use crate::qemu::{self, Ended};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// A guest that hangs is ended after so long.
+/// A guest that hangs is ended after so long, unless its task says otherwise.
 const WATCHDOG: Duration = Duration::from_secs(450);
 /// How the guest announces its status; `init` says it.
 const STATUS: &str = "STRAIT-VM-EXIT:";
@@ -24,6 +24,19 @@ pub(super) struct Task<'a> {
     pub(super) script: &'a str,
     /// Programs, and their names in `/user`.
     pub(super) programs: &'a [(&'a str, PathBuf)],
+    /// When the guest is ended if it has not ended by itself.
+    pub(super) limit: Duration,
+}
+
+impl<'a> Task<'a> {
+    /// A task that takes no longer than a part of the rung.
+    pub(super) const fn new(
+        device: &'a str,
+        script: &'a str,
+        programs: &'a [(&'a str, PathBuf)],
+    ) -> Self {
+        Self { device, script, programs, limit: WATCHDOG }
+    }
 }
 
 /// Boots, runs the task and gives what the guest said before its status, if it ended well.
@@ -42,12 +55,12 @@ pub(super) fn boot(
     let machine = qemu::machine(shell).arg("-m").arg("1024").arg("-append").arg(words);
     let machine = machine.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&initrd);
     let log = folder.join(format!("{}.log", task.device));
-    let Ended { status: ended, said } = qemu::run(machine, &log, WATCHDOG)?;
+    let Ended { status: ended, said } = qemu::run(machine, &log, task.limit)?;
     let why = match (ended, status(&said)) {
         (Some(_), Some((told, 0))) => return Ok(told.to_owned()),
         (Some(_), Some((_, status))) => format!("ended with status {status}"),
         (Some(ended), None) => format!("ended without a status ({ended})"),
-        (None, _) => format!("was ended after {} seconds", WATCHDOG.as_secs()),
+        (None, _) => format!("was ended after {} seconds", task.limit.as_secs()),
     };
     let device = task.device;
     Err(Stop::Failed(format!("the guest with {device} {why}; it said:\n{said}")))
@@ -62,7 +75,8 @@ fn status(said: &str) -> Option<(&str, i32)> {
 
 /// The base image with the task's own files behind it: the kernel unpacks one archive after the other.
 fn initrd(shell: &Shell, folder: &Path, image: &Image, task: &Task<'_>) -> Result<PathBuf, Stop> {
-    let own = folder.join("own");
+    // Named after the device, so that one guest may be made while another runs.
+    let own = folder.join(format!("{}.own", task.device));
     let _ = fs::remove_dir_all(&own);
     let user = own.join("user");
     fs::create_dir_all(&user).map_err(|error| Stop::io(&user, &error))?;
@@ -75,10 +89,10 @@ fn initrd(shell: &Shell, folder: &Path, image: &Image, task: &Task<'_>) -> Resul
     let init = own.join("init");
     fs::write(&init, INIT).map_err(|error| Stop::io(&init, &error))?;
     executable(&init)?;
-    let archive = folder.join("own.cpio");
+    let archive = folder.join(format!("{}.cpio", task.device));
     image::pack(shell, &image::root(folder), &own, &archive)?;
 
-    let whole = folder.join("initrd");
+    let whole = folder.join(format!("{}.initrd", task.device));
     image::copy(&image.base, &whole)?;
     let append = || {
         let mut whole = File::options().append(true).open(&whole)?;

@@ -7,12 +7,14 @@ mod hosts;
 mod image;
 mod machine;
 mod packages;
+mod repeat;
 mod siw;
 
 use std::path::PathBuf;
 
 use image::Image;
 use machine::Task;
+pub(crate) use repeat::{Repeat, run as repeat};
 
 use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
@@ -87,7 +89,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         script += hosts::SCRIPT;
     });
     let boot = |device| {
-        let task = Task { device, script: &script, programs: &programs };
+        let task = Task::new(device, &script, &programs);
         let said = machine::boot(shell, &folder, &image, &task)?;
         match passed(&said) {
             0 => Err(Stop::Failed(format!("no test ran; the guest said:\n{said}"))),
@@ -111,7 +113,7 @@ pub(crate) fn run_line(shell: &Shell, device: &str, line: &str) -> Result<(), St
     }
     let programs = [("strait", program(shell, "build --release -p strait --bin strait")?)];
     let script = format!("{BEFORE_LINE}\n{line}");
-    let task = Task { device, script: &script, programs: &programs };
+    let task = Task::new(device, &script, &programs);
     machine::boot(shell, &folder, &image, &task).map(|said| print!("{said}"))
 }
 

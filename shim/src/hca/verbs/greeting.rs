@@ -4,7 +4,8 @@
 //! ready for it: the connection would break. Cards that know the extension of RFC 6581 see to that themselves, and the kernel's
 //! soft iWARP does not. So whoever has asked writes a word to the other, who answers with the same; then both are ready.
 //!
-//! Soft iWARP may overlook what comes in the moment of its accepting until something else comes. So the first word is said again.
+//! Soft iWARP may overlook what comes in the moment of its accepting until something else comes. That moment lasts as long as the
+//! process that accepts is kept from a processor. So the first word is said again until it is answered, however long that takes.
 
 use core::mem;
 use core::ptr::NonNull;
@@ -32,8 +33,10 @@ pub(super) struct Greetings {
 
 /// What is written.
 const HELLO: u64 = 1;
-/// How often at most.
-pub(super) const REPEATS: u32 = 15;
+/// Room for words in the queues of an end. One that finds no room is refused, and said again later.
+pub(super) const ROOM: u32 = 15;
+/// Looks for an answer between two words, once the first few were said.
+const LOOKS_PER_WORD: u32 = 1024;
 /// The number of the request: that of a connection that does not exist, so that nobody hears if it is flushed.
 const NUMBER: u64 = 1 << 62;
 
@@ -103,8 +106,8 @@ impl Greetings {
         match (end.readiness, self.has_come(end.greeting)) {
             (State::Greeting, true) => true,
             (State::Greeting, false) => {
-                end.looks += 1;
-                if end.looks.is_power_of_two() && end.looks < 1 << REPEATS {
+                end.looks = end.looks.wrapping_add(1);
+                if is_time_to_say(end.looks) {
                     self.say(end, to);
                 }
                 false
@@ -132,5 +135,26 @@ impl Greetings {
         let mut refused = core::ptr::null_mut();
         // SAFETY: the pair is live, and the request read before the call returns; its source stays as long as the region.
         let _ = unsafe { ibv::ibv_post_send(end.pair(), &raw mut raw, &raw mut refused) };
+    }
+}
+
+/// Whether the first word is said again after so many looks for its answer: soon at first, and then in equal steps for ever.
+const fn is_time_to_say(looks: u32) -> bool {
+    looks.is_power_of_two() || looks.is_multiple_of(LOOKS_PER_WORD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_is_said_until_it_is_answered() {
+        let words =
+            |looks: core::ops::Range<u32>| looks.filter(|&looks| is_time_to_say(looks)).count();
+        assert!(words(1..LOOKS_PER_WORD) < ROOM as usize);
+        // A peer that is kept from its processor may overlook all that were said by then.
+        for looks in [1_u32 << 14, 1 << 15, 1 << 20, 1 << 31] {
+            assert_eq!(words(looks + 1..looks + 1 + 4 * LOOKS_PER_WORD), 4, "after {looks} looks");
+        }
     }
 }

@@ -44,7 +44,7 @@ use strait_core::sync::dma;
 use address::{Door, EndName};
 use device::Device;
 use end::{End, Limits, Shared, State};
-use greeting::{Greetings, REPEATS};
+use greeting::{Greetings, ROOM};
 use order::Order;
 use owned::Owned;
 use request::{PIECES, Pieces};
@@ -117,7 +117,7 @@ impl Verbs {
         let receives = at_most(config.receives, attributes.max_srq_wr);
         let is_iwarp = device.manager.is_some();
         // On iWARP the ends greet, and a read may be two.
-        let (each, more) = if is_iwarp { (2, REPEATS) } else { (1, 0) };
+        let (each, more) = if is_iwarp { (2, ROOM) } else { (1, 0) };
         let depth = at_most(config.depth, (attributes.max_qp_wr - more.cast_signed()) / each);
         let requests = depth * each.cast_unsigned() + more;
         // Every request and receive has room for its completion: a queue that overflows is lost.

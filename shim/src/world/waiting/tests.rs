@@ -1,10 +1,11 @@
 //! Ranks on several nodes that sleep until they are woken: here a sleep that nobody ends lasts an hour.
 
+use core::cell::Cell;
 use core::time::Duration;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use strait_core::layout::Config;
+use strait_core::layout::{Call, Config, Wait};
 use strait_core::ring::Design;
 
 use crate::hca::Choice;
@@ -91,5 +92,39 @@ fn ranks_on_nodes_are_woken() {
 fn ranks_on_nodes_are_woken_for_room() {
     for mode in Mode::ALL {
         Design::ALL.into_iter().for_each(|design| sleepers(mode, design, flood));
+    }
+}
+
+/// Rank 0 of two, the other of which is dead, and something that moves in each progress call: a message to itself.
+fn busy_beside_the_dead() -> (World, impl Fn(&World) -> bool) {
+    const LOOKS: u32 = 2_000_000;
+    let mut worlds = World::in_process(2).unwrap();
+    drop(worlds.pop());
+    let world = worlds.pop().unwrap();
+    let looks = Cell::new(0);
+    let knows = move |world: &World| {
+        looks.set(looks.get() + 1);
+        assert!(looks.get() < LOOKS, "the dead are not looked for while something moves");
+        let endpoint = world.endpoint();
+        if looks.get() > 1 {
+            endpoint.recv(&mut [0_u8; 8], 0, 1).unwrap();
+        }
+        endpoint.send(&[1_u8; 8], 0, 1).unwrap();
+        world.turn().gone(1).is_some()
+    };
+    (world, knows)
+}
+
+#[test]
+fn a_wait_in_which_something_always_moves_learns_of_an_end() {
+    let (world, knows) = busy_beside_the_dead();
+    world.wait_until(|| Wait::new(Call::Request), || knows(&world).then_some(())).unwrap();
+}
+
+#[test]
+fn calls_that_do_not_wait_and_always_move_something_learn_of_an_end() {
+    let (world, knows) = busy_beside_the_dead();
+    while !knows(&world) {
+        world.poll().unwrap();
     }
 }
