@@ -11,6 +11,8 @@ use strait_core::rndv::Rendezvous;
 use strait_core::shm::{CellArena as _, RUN_MAX};
 use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
 
+pub use strait::parsers::{greeting, join, pmi};
+
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
 
@@ -21,9 +23,9 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: [(&str, Target); 5] = [
     ("packets", packets),
     ("engines", engines),
-    ("pmi", strait::parsers::pmi),
-    ("greeting", strait::parsers::greeting),
-    ("join", strait::parsers::join),
+    ("pmi", pmi),
+    ("greeting", greeting),
+    ("join", join),
 ];
 
 /// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.
