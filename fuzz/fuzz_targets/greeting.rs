@@ -1,5 +1,5 @@
-//! See `strait::parsers::greeting`.
+//! See `strait_tests::fuzz::greeting`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| strait::parsers::greeting(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| strait_tests::fuzz::greeting(input));

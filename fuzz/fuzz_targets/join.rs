@@ -1,5 +1,5 @@
-//! See `strait::parsers::join`.
+//! See `strait_tests::fuzz::join`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| strait::parsers::join(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| strait_tests::fuzz::join(input));

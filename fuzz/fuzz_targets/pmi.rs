@@ -1,5 +1,5 @@
-//! See `strait::parsers::pmi`.
+//! See `strait_tests::fuzz::pmi`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| strait::parsers::pmi(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| strait_tests::fuzz::pmi(input));

@@ -15,6 +15,7 @@ use strait_core::shm::{CellArena as _, RUN_MAX};
 use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
 
 pub use locks::locks;
+pub use strait::parsers::{greeting, join, pmi};
 
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
@@ -28,9 +29,9 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: [(&str, Target); 7] = [
     ("packets", packets),
     ("engines", engines),
-    ("pmi", strait::parsers::pmi),
-    ("greeting", strait::parsers::greeting),
-    ("join", strait::parsers::join),
+    ("pmi", pmi),
+    ("greeting", greeting),
+    ("join", join),
     ("locks", locks),
     ("records", records),
 ];

@@ -61,6 +61,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let mut parts: Vec<_> =
         MPIS.iter().map(|mpi| (mpi.name, programs(shell, mpi, &provider))).collect();
     parts.push(("mpi4py", mpi4py(shell, &provider)));
+    parts.push(("spawn", spawn(shell, &provider)));
     parts.push(("nodes", nodes::run(shell, &provider)));
     parts.push(("one-sided", one_sided::run(shell, &provider)));
     parts.push(("Debian", debian::run(shell, &provider)));
@@ -97,6 +98,13 @@ fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
     let program = compile(shell, mpi, &home, "messages")?;
     nodes::all_well(launch(shell, mpi, (&home, provider), "-n 3")?.arg(&program), 1)?;
     death(shell, mpi, (&home, provider), &[])
+}
+
+/// A process of MPICH's spawns others one after the other, more than one process could know if its
+/// numbers of them had a limit.
+fn spawn(shell: &Shell, provider: &Path) -> Result<(), Stop> {
+    let (home, program) = mpich(shell, "spawn")?;
+    launch(shell, &MPICH, (&home, provider), "-n 1")?.arg(program).arg("200").output().map(drop)
 }
 
 /// MPICH's environment, and a program of ours that is compiled with it.

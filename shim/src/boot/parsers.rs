@@ -11,6 +11,7 @@ const RANKS: u32 = 3;
 /// What ranks say to a launcher, what launchers answer, and what they say of nodes.
 pub(crate) fn pmi(bytes: &[u8]) {
     let mut space = server::Space::new(&Nodes::one(RANKS));
+    (0..RANKS).for_each(|_| space.add(None));
     for (number, piece) in (0..).zip(bytes.chunks(97)) {
         let _ = space.take_in(number % RANKS, piece);
     }

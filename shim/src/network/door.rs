@@ -88,7 +88,7 @@ enum CallerStage {
     /// It has asked nothing.
     Let(Reader<OPENING>),
     /// It was asked, and has not answered.
-    Asked(Greeting, Reader<HELLO>),
+    Asked(Greeting, Box<Reader<HELLO>>),
 }
 
 /// A process that wants to be connected.
@@ -234,7 +234,7 @@ impl CallerStage {
                 if sent != Ok(COUNTER) {
                     return Err(NoAnswer);
                 }
-                (greeting, Reader::new(reader.socket))
+                (greeting, Box::new(Reader::new(reader.socket)))
             }
             Self::Asked(greeting, reader) => (greeting, reader),
         };

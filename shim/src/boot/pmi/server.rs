@@ -57,9 +57,10 @@ impl Space {
         Self { values, desks: Vec::new(), lost: None, is_broken: false }
     }
 
-    /// Opens the desk of the next rank.
-    pub(crate) fn add(&mut self, socket: OwnedFd) {
-        self.desks.push(Desk { socket: Some(socket), lines: Lines::default(), waits: false });
+    /// Opens the desk of the next rank. Without a socket its answers are dropped.
+    pub(crate) fn add(&mut self, socket: impl Into<Option<OwnedFd>>) {
+        let socket = socket.into();
+        self.desks.push(Desk { socket, lines: Lines::default(), waits: false });
     }
 
     /// The socket of `rank`, as long as it is open.
