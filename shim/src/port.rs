@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use strait_core::hca::{Access, Region};
+use strait_core::layout::Life;
 use strait_core::lmt::Direction;
 use strait_core::matching::Pattern;
 use strait_core::progress::{
@@ -26,7 +27,7 @@ use crate::hca::Choice;
 use crate::network::{self, Door, Others};
 use crate::nodes::Nodes;
 use crate::world::World;
-use crate::{Error, NetworkError, Rank, env, liveness};
+use crate::{Error, NetworkError, Rank, env, liveness, topology};
 use regions::Regions;
 pub(crate) use regions::TABLE_BYTES;
 pub use regions::{REGIONS_MAX, RegionError, RegionKey};
@@ -40,6 +41,8 @@ pub struct Port {
     world: World,
     contact: Contact,
     regions: Regions,
+    /// Processors that this process may use.
+    cpus: usize,
     /// Until there is a network.
     lobby: RefCell<Option<Others>>,
     looks: Cell<u32>,
@@ -78,7 +81,7 @@ impl Universe {
         let config = network::config(env::ring()?);
         let lobby = Others::strangers(config, door, Arc::clone(self.directory()));
         let lobby = RefCell::new(Some(lobby));
-        Ok(Port { world, contact, regions, lobby, looks: Cell::new(0) })
+        Ok(Port { world, contact, regions, cpus, lobby, looks: Cell::new(0) })
     }
 }
 
@@ -94,6 +97,19 @@ impl Port {
     #[must_use]
     pub const fn contact(&self) -> Contact {
         self.contact
+    }
+
+    /// Whether more processes of the universe are alive on this host than there are processors for them.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        let segment = self.world.segment();
+        let living = || {
+            let blocks = (0..segment.ranks()).map(|rank| &segment.rank_block(rank).liveness);
+            blocks.filter(|liveness| liveness.state() == Life::Alive)
+        };
+        let count = living().count();
+        count > self.cpus
+            && count > topology::allowed_together(living().map(|liveness| liveness.process().0))
     }
 
     /// Whether `rank` has been claimed, by whoever.

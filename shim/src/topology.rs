@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use rustix::process::getppid;
+use rustix::process::{Pid, getppid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The processors that the calling thread may run on, in ascending order of their numbers.
@@ -25,6 +25,18 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 #[must_use]
 pub fn allowed_cpu_count() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
+}
+
+/// Number of processors that the calling thread or any of these processes may run on: where each rank is bound to a processor of its
+/// own, no rank has to give way to another. A process that has ended counts for nothing.
+pub(crate) fn allowed_together(processes: impl Iterator<Item = u32>) -> usize {
+    let Ok(mut all) = sched_getaffinity(None) else { return 1 };
+    for process in processes {
+        let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+        let Some(theirs) = pid.and_then(|pid| sched_getaffinity(Some(pid)).ok()) else { continue };
+        (0..CpuSet::MAX_CPU).filter(|&cpu| theirs.is_set(cpu)).for_each(|cpu| all.set(cpu));
+    }
+    all.count().max(1) as usize
 }
 
 /// How many processors the machine has, whoever may use them; 1 when the system does not say.
@@ -73,6 +85,13 @@ pub(crate) fn unbind() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_adds_its_processors_and_one_that_ended_adds_none() {
+        let own = allowed_cpu_count();
+        let ended = 0x3fff_ffff;
+        assert_eq!(allowed_together([std::process::id(), ended].into_iter()), own);
+    }
 
     /// On a thread of its own: the binding must not follow the test runner.
     #[test]

@@ -1,5 +1,5 @@
 /* More gets, puts and accumulates at a time than a device registers buffers: two ranks that reach each other's windows. Says "all
- * well" once. The windows are many, too. */
+ * well" once. The windows are many, too. With an argument it also sends more long messages than a device registers. */
 
 #include <mpi.h>
 #include <stdio.h>
@@ -9,10 +9,43 @@
 
 enum { COUNT = 3000, WINDOWS = 40, LONG = 20000 };
 
+/* More long messages on their way than a device registers, while their receiver first reads the sender's memory. */
+static void messages(void)
+{
+    enum { MESSAGES = 1100, BYTES = 13000 };
+    MPI_Request *requests = malloc(MESSAGES * sizeof *requests);
+    char *bytes = malloc(MESSAGES * BYTES);
+    int number = 17 + rank, got = 0;
+    MPI_Win win;
+    MPI_Win_create(&number, sizeof number, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    for (int i = 0; i < MESSAGES; i++) {
+        bytes[i * BYTES + BYTES - 1] = (char)(rank ? 0 : i);
+        if (rank == 0)
+            MPI_Isend(bytes + i * BYTES, BYTES, MPI_CHAR, 1, i, MPI_COMM_WORLD, &requests[i]);
+    }
+    if (rank == 1) {
+        MPI_Probe(0, MESSAGES - 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+        MPI_Get(&got, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+        MPI_Win_unlock(0, win);
+        CHECK(got == 17);
+        for (int i = 0; i < MESSAGES; i++)
+            MPI_Irecv(bytes + i * BYTES, BYTES, MPI_CHAR, 0, i, MPI_COMM_WORLD, &requests[i]);
+    }
+    if (rank < 2)
+        MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < MESSAGES && rank < 2; i++)
+        CHECK(bytes[i * BYTES + BYTES - 1] == (char)i);
+    MPI_Win_free(&win);
+    free(bytes);
+    free(requests);
+}
+
 int main(int count, char **arguments)
 {
     static int mine[COUNT], got[COUNT], put[COUNT], sums[COUNT];
     MPI_Win win, wins[WINDOWS];
+    int with_messages = count > 1;
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -60,6 +93,8 @@ int main(int count, char **arguments)
         CHECK(back[i] == (i ^ other));
     for (int i = 0; i < WINDOWS; i++)
         MPI_Win_free(&wins[i]);
+    if (with_messages)
+        messages();
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         printf("all well\n");

@@ -228,3 +228,64 @@ fn a_process_knows_any_number_of_others_one_after_the_other() {
         });
     }
 }
+
+fn part(bytes: &mut [u8]) -> [Part; 1] {
+    [Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() }]
+}
+
+/// How a peer's read or write of `length` bytes at `address` ends.
+fn copied(port: &Port, way: Direction, key: RegionKey, address: u64, bytes: &mut [u8]) -> String {
+    // SAFETY: the bytes are the caller's for the call.
+    let copied = unsafe { port.copy(0, way, (key, address), &part(bytes)) };
+    copied.map_or_else(|error| format!("{error:?}"), |()| "done".to_owned())
+}
+
+#[test]
+fn a_peer_reaches_what_lies_in_a_region_and_nothing_else() {
+    use Direction::{Read, Write};
+    let universe = universe("regions");
+    let (owner, peer) = (universe.port().unwrap(), universe.port().unwrap());
+    let mut memory = vec![7_u8; 64];
+    let base = memory.as_mut_ptr().expose_provenance();
+    let at = |offset: usize| (base + offset) as u64;
+    let key = RegionKey { index: 0, tag: 9 };
+    let readable = Access { remote_write: false, remote_atomic: false, ..Access::ALL };
+    owner.open_region(key, readable, (base, 32)).unwrap();
+    let mut bytes = [0; 16];
+    assert_eq!(copied(&peer, Read, key, at(16), &mut bytes), "done");
+    assert_eq!(bytes, [7; 16]);
+    assert_eq!(copied(&peer, Write, key, at(16), &mut bytes), "Region(Access)");
+    for address in [at(17), at(32), at(0) - 1, 0x111, u64::MAX - 3] {
+        assert_eq!(copied(&peer, Read, key, address, &mut bytes), "Region(Bounds)", "{address:#x}");
+    }
+    for other in
+        [(0, 8), (1, 9), (u32::MAX, 9), (0, 0)].map(|(index, tag)| RegionKey { index, tag })
+    {
+        assert_eq!(
+            copied(&peer, Read, other, at(0), &mut bytes),
+            "Region(UnknownKey)",
+            "{other:?}"
+        );
+    }
+    owner.close_region(key);
+    assert_eq!(copied(&peer, Read, key, at(0), &mut bytes), "Region(UnknownKey)");
+    assert_eq!(memory, [7; 64]);
+}
+
+#[test]
+fn the_table_of_regions_grows() {
+    let universe = universe("table");
+    let (owner, peer) = (universe.port().unwrap(), universe.port().unwrap());
+    let mut memory = vec![1_u8; 8];
+    let base = memory.as_mut_ptr().expose_provenance();
+    let mut bytes = [0; 8];
+    for index in 0..3000 {
+        owner.open_region(RegionKey { index, tag: index + 1 }, Access::ALL, (base, 8)).unwrap();
+    }
+    for index in [0, 509, 510, 511, 2999] {
+        let key = RegionKey { index, tag: index + 1 };
+        assert_eq!(copied(&peer, Direction::Read, key, base as u64, &mut bytes), "done");
+    }
+    let last = RegionKey { index: REGIONS_MAX as u32, tag: 1 };
+    assert!(owner.open_region(last, Access::ALL, (base, 8)).is_err());
+}

@@ -18,6 +18,10 @@ use crate::progress::{Engine, Part, Status, StillClaimed};
 use crate::rndv::Start;
 use crate::wire::{Name, StreamHead};
 
+/// Number of messages that are registered for their receivers at a time. Further ones are offered without. Some of a device's room
+/// for regions is always left, or a receiver that reads this rank's memory before it receives would wait for ever.
+const EXPOSED_MAX: u32 = 512;
+
 /// A message that its receiver may read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::progress) struct Announced {
@@ -78,6 +82,9 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Lets peers read `part`, and makes room for whatever becomes of it.
     fn expose(&mut self, part: Part, channel: &mut impl Channel) -> Option<Region> {
+        if self.announced.len() >= EXPOSED_MAX {
+            return None;
+        }
         self.announced.reserve().ok()?;
         self.writings.reserve().ok()?;
         self.words.reserve().ok()?;

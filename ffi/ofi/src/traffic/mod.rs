@@ -15,6 +15,7 @@ mod send;
 mod untaken;
 
 use core::ffi::c_void;
+use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
@@ -56,6 +57,13 @@ const BUSY: u32 = 8;
 
 /// Looks in vain after which another process may have the processor: a multiple of [`IDLE`].
 const YIELD: u32 = 1024;
+
+/// Looks in vain after which a process sleeps where there are fewer processors than processes: a multiple of [`IDLE`]. To yield does
+/// not help there: the scheduler soon gives the processor back to the process that waits.
+const CROWDED_LOOKS: u32 = 64;
+
+/// How long such a process sleeps.
+const NAP: Duration = Duration::from_micros(50);
 
 /// Calls of Strait's progress between two searches for what waits for peers that are gone.
 const REAP: u32 = 128;
@@ -104,6 +112,8 @@ pub(crate) struct Traffic {
     /// Looks in vain so far, and calls of Strait's progress.
     idle: u32,
     works: u32,
+    /// There are fewer processors than processes on this host.
+    crowded: bool,
     /// Smallest room that a buffer for many messages goes on with, bytes.
     pub(crate) min_multi: usize,
 }
@@ -146,6 +156,7 @@ impl Traffic {
     pub(crate) fn new(port: Port, domain: *const Domain) -> Result<Self, Error> {
         // The head of a message says that it comes before its receive is posted to Strait.
         port.choose_rendezvous(DATA, Rendezvous::Plain)?;
+        let port_is_crowded = port.is_crowded();
         Ok(Self {
             port,
             domain,
@@ -167,6 +178,7 @@ impl Traffic {
             busy: 0,
             idle: 0,
             works: 0,
+            crowded: port_is_crowded,
             min_multi: 64,
         })
     }
@@ -190,6 +202,10 @@ impl Traffic {
         // While messages come the rest is looked at now and then, so that it goes on, too.
         self.busy = if took { self.busy.wrapping_add(1) } else { 0 };
         let mute = !stuck && self.pending.is_empty();
+        if took {
+            // What is awaited next may come soon.
+            self.idle &= !(CROWDED_LOOKS - 1);
+        }
         if mute && !self.busy.is_multiple_of(BUSY) {
             return;
         }
@@ -263,7 +279,10 @@ impl Traffic {
         if self.idle.is_multiple_of(IDLE) {
             self.work();
             if self.idle.is_multiple_of(YIELD) {
+                self.crowded = self.port.is_crowded();
                 std::thread::yield_now();
+            } else if self.crowded && self.idle.is_multiple_of(CROWDED_LOOKS) {
+                std::thread::sleep(NAP);
             }
         }
     }
