@@ -11,6 +11,8 @@
 mod buffer;
 mod entry;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handle;
 mod instance;
 mod knowledge;

@@ -72,7 +72,8 @@ impl Cma {
         if let Err(error) = moved {
             self.peers[job.peer as usize] = Peer::Refused;
             // What a dying peer cannot give is no fault of the kernel's, and its end is told elsewhere.
-            if !liveness::has_ended(&segment.rank_block(job.peer).liveness) {
+            let errno = error.raw_os_error().unwrap_or(0);
+            if !liveness::is_ending(&segment.rank_block(job.peer).liveness, errno) {
                 let text = refusal(self.rank, job, pid, &error);
                 // There may be nobody to read it, which is no reason to fail.
                 let _ = writeln!(std::io::stderr(), "{text}");

@@ -160,6 +160,12 @@ pub(crate) fn has_ended(liveness: &Liveness) -> bool {
     }
 }
 
+/// Whether the process behind `liveness` is gone or about to be, where the kernel refused a look at its memory with `errno`.
+/// A process gives up its memory before its end can be seen.
+pub(crate) fn is_ending(liveness: &Liveness, errno: i32) -> bool {
+    errno == libc::ESRCH || has_ended(liveness)
+}
+
 /// Marks a rank whose process is known to be gone as dead, unless it left in good order.
 pub(crate) fn mark_dead(liveness: &Liveness) {
     if liveness.state() != Life::Finished {
@@ -270,6 +276,21 @@ mod tests {
         assert_eq!(found, [1], "a number from elsewhere says nothing");
         assert_eq!(segment.rank_block(1).liveness.state(), Life::Dead);
         assert_eq!(segment.rank_block(2).liveness.state(), Life::Alive);
+    }
+
+    /// Its memory is gone before its end can be seen: a kernel that finds no process tells of an end, not of a refusal.
+    #[test]
+    fn a_process_without_memory_is_ending() {
+        let map = map(2);
+        let segment = map.segment();
+        let mut peer = process();
+        attach(&segment, 1, &peer);
+        let liveness = &segment.rank_block(1).liveness;
+        assert!(is_ending(liveness, libc::ESRCH));
+        assert!(!is_ending(liveness, libc::EPERM), "it lives");
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        assert!(is_ending(liveness, libc::EPERM));
     }
 
     #[test]

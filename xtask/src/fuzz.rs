@@ -12,8 +12,11 @@ use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{self, Stop};
 
-/// The programs of `fuzz/`.
-const TARGETS: [&str; 7] = ["packets", "engines", "pmi", "greeting", "join", "locks", "records"];
+/// The programs of `fuzz/` whose targets are functions of the crate `strait-tests`.
+const OF_TESTS: [&str; 7] = ["packets", "engines", "pmi", "greeting", "join", "locks", "records"];
+
+/// The program whose target is a function of the crate `strait-ffi`.
+const OF_FFI: [&str; 1] = ["c_interface"];
 
 /// Time for each target in the ladder, seconds.
 pub(crate) const SECONDS: u32 = 25;
@@ -28,7 +31,8 @@ pub(crate) fn run(shell: &Shell, seconds: u32) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
     setup::need(shell, Tool::Cpp)?;
     let programs = build(shell)?;
-    let fuzzed = parallel::each(&TARGETS, |&target| {
+    let targets: Vec<&str> = OF_TESTS.into_iter().chain(OF_FFI).collect();
+    let fuzzed = parallel::each(&targets, |&target| {
         let program = programs.iter().find(|(name, _)| name == target);
         let program = program.ok_or_else(|| Stop::Failed(format!("fuzz/ makes no {target}")));
         (target, program.and_then(|(_, program)| fuzz(shell, target, program, seconds)))
@@ -110,10 +114,13 @@ mod tests {
     fn every_target_of_the_tests_is_a_program() {
         let manifest = Shell::new(false).read("fuzz/Cargo.toml").expect("a manifest");
         let library = Shell::new(false).read("tests/src/fuzz.rs").expect("the targets");
-        for target in TARGETS {
+        for target in OF_FFI {
+            assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
+        }
+        for target in OF_TESTS {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
             assert!(library.contains(&format!("(\"{target}\", {target})")), "{target}");
         }
-        assert!(library.contains(&format!("[(&str, Target); {}]", TARGETS.len())));
+        assert!(library.contains(&format!("[(&str, Target); {}]", OF_TESTS.len())));
     }
 }

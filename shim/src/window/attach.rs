@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 
 use strait_core::hca::{Access, Region, Remote};
 use strait_core::layout::Corrupt;
-use strait_core::progress::{Channel, Part as Buffer};
+use strait_core::progress::{Channel, Fault, Part as Buffer, Sign};
 use strait_core::rma::{ATTACHMENTS, Attachment, Block, Lane, SLOT, Table, Tag, Words, find};
 
 use super::card::DYNAMIC;
@@ -19,7 +19,7 @@ use super::expose::Exposable;
 use super::far::Far;
 use super::part::{Part, Reach};
 use super::{Accumulates, Local, Window, WindowError, WindowOptions};
-use crate::{Error, Group, World};
+use crate::{Error, Group, World, liveness};
 
 /// Memory of this member's that is attached to a dynamic window: [`Window::attach`].
 ///
@@ -264,10 +264,14 @@ impl Window<'_> {
 
     fn reach_into(&self, part: &Part, address: u64) -> Result<Reach, Error> {
         let (rank, target) = (self.world.rank(), part.rank);
-        match self.world.turn().cma().reaches(&self.world.segment(), target) {
-            true => Ok(Reach::Process(address)),
-            false => Err(WindowError::Barred { rank, target }.into()),
+        let segment = self.world.segment();
+        if self.world.turn().cma().reaches(&segment, target) {
+            return Ok(Reach::Process(address));
         }
+        if liveness::has_ended(&segment.rank_block(target).liveness) {
+            return Err(Fault::PeerFailed { rank: target, sign: Sign::Ended }.into());
+        }
+        Err(WindowError::Barred { rank, target }.into())
     }
 
     /// Where an attachment of this member's begins.

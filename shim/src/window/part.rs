@@ -265,10 +265,7 @@ impl Window<'_> {
     #[cold]
     fn refusal(&self, rank: Rank, error: &io::Error) -> Error {
         let errno = error.raw_os_error().unwrap_or(0);
-        // A process that is about to end has no memory any more, and may not be known to have ended.
-        let is_gone = errno == libc::ESRCH
-            || liveness::has_ended(&self.world.segment().rank_block(rank).liveness);
-        if is_gone {
+        if liveness::is_ending(&self.world.segment().rank_block(rank).liveness, errno) {
             Fault::PeerFailed { rank, sign: Sign::Ended }.into()
         } else {
             WindowError::Refused { rank, errno }.into()

@@ -90,6 +90,7 @@ impl Rank<'_> {
         }
         let (mut may_put, mut may_pair) = (true, epoch != Epoch::Open);
         for _ in 0..self.random.usize(1..=4) {
+            let known = open.unconfirmed[place as usize].len();
             let done = match self.random.u8(..6) {
                 0 | 1 => self.add(number, open, place),
                 2 => self.fetch(number, open, place),
@@ -107,6 +108,8 @@ impl Rank<'_> {
                 _ => Ok(()),
             };
             if self.explained(number, done, "a window operation").is_none() {
+                // It may have happened or not, and no flush tells which.
+                open.unconfirmed[place as usize].truncate(known);
                 return;
             }
         }

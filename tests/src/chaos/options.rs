@@ -79,6 +79,8 @@ impl Options {
                 _ => return Err(format!("no option {name}")),
             }
         }
+        options.excluded.sort();
+        options.excluded.dedup();
         if options.time.is_none() && options.deaths.is_none() && options.jobs.is_none() {
             options.time = Some(Duration::from_secs(60));
         }

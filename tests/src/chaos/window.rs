@@ -77,6 +77,7 @@ impl Rank<'_> {
         self.board.displacement(number, self.me).store(displacement + 1, SeqCst);
         let members = plan.members.clone();
         let unconfirmed = members.iter().map(|_| Vec::new()).collect();
+        self.lock_designs[number] = Some(window.lock_design());
         self.windows[number] = Some(Open { window, attached, members, unconfirmed });
     }
 
@@ -92,8 +93,7 @@ impl Rank<'_> {
             Error::Window(WindowError::Barred { target, .. }) => doomed(target),
             Error::Window(WindowError::Member { .. }) => members.iter().any(doomed),
             Error::Window(WindowError::LockBroken { .. }) => {
-                let design = self.windows[number].as_ref().map(|open| open.window.lock_design());
-                design == Some(LockDesign::Mcs) && members.iter().any(doomed)
+                self.lock_designs[number] == Some(LockDesign::Mcs) && members.iter().any(doomed)
             }
             error => return self.excuse_among(error, members, about),
         };
