@@ -293,37 +293,49 @@ fn is_as_documented(design: LockDesign, held: LockType, became: &Result<(), Erro
     }
 }
 
+fn rank_3_dies_with_a_lock(world: World) {
+    let held = match std::env::var("TEST_HELD").as_deref() {
+        Ok("shared") => Shared,
+        _ => Exclusive,
+    };
+    let window = window_of_environment(&world);
+    let design = window.lock_design();
+    if world.rank() == 0 {
+        world.endpoint().recv(&mut [0_u8], 3, 0).unwrap();
+        survivors(&world).barrier().unwrap();
+        world.endpoint().send(&[1_u8], 3, 0).unwrap();
+    } else {
+        let became = inherit(&world, &window, held);
+        assert!(is_as_documented(design, held, &became), "{design}: {became:?}");
+    }
+    survivors(&world).barrier().unwrap();
+    if world.rank() == 0 && is_as_documented(design, held, &Ok(())) {
+        assert_eq!(window.local().load::<u64>(0), Ok(2));
+    }
+    report("knows");
+    drop(window);
+}
+
 #[test]
 fn the_lock_of_the_dead_is_revoked() {
     let name = "the_lock_of_the_dead_is_revoked";
-    for (nodes, held) in [(1, Exclusive), (1, Shared), (2, Exclusive), (2, Shared)] {
+    for (nodes, held) in [(1, "alone"), (1, "shared"), (2, "alone"), (2, "shared")] {
         for design in LockDesign::ALL {
             let job = Ranks::new(4, name).on_nodes(nodes).with_deaths(&[3]);
-            let held_name = if held == Shared { "shared" } else { "alone" };
-            let job = job.with("STRAIT_WINDOW_LOCK", design).with("TEST_HELD", held_name);
-            job.run(|world| {
-                let held = match std::env::var("TEST_HELD").as_deref() {
-                    Ok("shared") => Shared,
-                    _ => Exclusive,
-                };
-                let window = window_of_environment(&world);
-                let design = window.lock_design();
-                if world.rank() == 0 {
-                    world.endpoint().recv(&mut [0_u8], 3, 0).unwrap();
-                    survivors(&world).barrier().unwrap();
-                    world.endpoint().send(&[1_u8], 3, 0).unwrap();
-                } else {
-                    let became = inherit(&world, &window, held);
-                    assert!(is_as_documented(design, held, &became), "{design}: {became:?}");
-                }
-                survivors(&world).barrier().unwrap();
-                if world.rank() == 0 && is_as_documented(design, held, &Ok(())) {
-                    assert_eq!(window.local().load::<u64>(0), Ok(2));
-                }
-                report("knows");
-                drop(window);
-            });
+            let job = job.with("STRAIT_WINDOW_LOCK", design).with("TEST_HELD", held);
+            job.run(rank_3_dies_with_a_lock);
         }
+    }
+}
+
+/// The manager learns of the death from its link.
+#[test]
+fn a_manager_revokes_the_lock_of_the_dead_although_no_launcher_tells_of_it() {
+    let name = "a_manager_revokes_the_lock_of_the_dead_although_no_launcher_tells_of_it";
+    for (design, held) in [(LockDesign::TwoSided, "alone"), (LockDesign::TwoSided, "shared")] {
+        let job = Ranks::new(4, name).on_nodes(2).with_deaths(&[3]).by_pmi();
+        let job = job.with("STRAIT_WINDOW_LOCK", design).with("TEST_HELD", held);
+        job.run(rank_3_dies_with_a_lock);
     }
 }
 

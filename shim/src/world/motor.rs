@@ -184,7 +184,13 @@ impl Motor<'_> {
         let mut settled = true;
         for rank in (0..self.place.size).filter(|rank| *rank != own) {
             let how = match segment.rank_block(rank).liveness.state() {
-                Life::Unborn | Life::Alive => continue,
+                Life::Unborn | Life::Alive => {
+                    // Where no launcher tells of it, the end of a rank on another node is known from its link alone.
+                    if self.engine.gone(rank).is_some() {
+                        self.gear.desks.revoke(rank);
+                    }
+                    continue;
+                }
                 Life::Finished => Gone::Finished,
                 Life::Dead => Gone::Failed(Sign::Ended),
             };

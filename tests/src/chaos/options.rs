@@ -74,7 +74,7 @@ impl Options {
                     options.excluded.retain(|name| *name != known);
                 }
                 "--plant" => {
-                    options.plant = Some(Plant::parse(&value).ok_or(format!("no fault {value}"))?)
+                    options.plant = Some(Plant::parse(&value).ok_or(format!("no fault {value}"))?);
                 }
                 _ => return Err(format!("no option {name}")),
             }

@@ -7,14 +7,15 @@ use toml::{Table, Value};
 use super::{Finding, Repository};
 
 /// Every package of the repository, and those that it may depend on.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("strait-core", &[]),
     ("strait-bare", &["strait-core"]),
     ("strait", &["strait-core"]),
     ("strait-ffi", &["strait"]),
     ("strait-ofi", &["strait", "strait-core"]),
     ("strait-tests", &["strait", "strait-core"]),
-    ("strait-fuzz", &["strait-tests"]),
+    ("strait-ffi-fuzzed", &["strait"]),
+    ("strait-fuzz", &["strait-ffi-fuzzed", "strait-tests"]),
     ("strait-loom-tests", &["strait-core"]),
     ("strait-benches", &["strait", "strait-core"]),
     ("xtask", &[]),
