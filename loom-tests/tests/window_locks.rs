@@ -273,12 +273,17 @@ impl TwoModes {
 
     /// The lock manager moves the lock to place 2, which then has it. False: it found no moment to.
     fn migrate(&self, time: u64) -> bool {
+        matches!(self.try_to_migrate(time), MigrationStep::Granted(_))
+    }
+
+    /// Lets the lock manager move the lock to place 2. Returns the step at which it stopped.
+    fn try_to_migrate(&self, time: u64) -> MigrationStep {
         let mut migration = Migration::new(2, Exclusive, 0, SIZE, Some(time));
         let mut looks = 0;
         loop {
             match migration.step() {
                 MigrationStep::Access(word, op) => migration.handle(self.access(word, op, 0)),
-                MigrationStep::Blocked(_) if looks == 2 => return false,
+                MigrationStep::Blocked(_) if looks == 2 => return migration.step(),
                 MigrationStep::Blocked(_) => {
                     looks += 1;
                     thread::yield_now();
@@ -286,12 +291,21 @@ impl TwoModes {
                 }
                 MigrationStep::Granted(Mode::Network) => {
                     self.reach(2, Mode::Network);
-                    return true;
+                    return migration.step();
                 }
                 MigrationStep::Granted(Mode::Cpu) => panic!("it was to move"),
-                MigrationStep::Elsewhere => return false,
+                MigrationStep::Elsewhere => return migration.step(),
                 MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
             }
+        }
+    }
+
+    /// Place 0 moves the lock to CPU mode, and dies before it takes the CPU word.
+    fn move_and_die(&self) {
+        let mut hybrid = Hybrid::new(Exclusive, 0, SIZE, true);
+        while !hybrid.has_moved() {
+            let HybridStep::Access(word, op) = hybrid.step() else { panic!("it moves the lock") };
+            hybrid.handle(self.access(word, op, 0), &mut Follow);
         }
     }
 
@@ -354,6 +368,25 @@ fn the_lock_migrates_there_and_back() {
         let mut times = had(lock.want(0, true));
         times += u32::from(lock.migrate(1));
         times += neighbour.join().unwrap();
+        lock.judge(times);
+    });
+}
+
+/// A rank of the node and the manager, for a rank of another node, both find a lock between its
+/// modes. The manager does not send its rank away: no other rank may ever come to take the lock.
+#[test]
+fn a_lock_between_its_modes_is_taken_by_the_manager() {
+    model(|| {
+        let lock = Arc::new(TwoModes::new(Mode::Network));
+        lock.move_and_die();
+        let neighbour = {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || had(lock.want(1, true)))
+        };
+        let step = lock.try_to_migrate(1);
+        assert_ne!(step, MigrationStep::Elsewhere);
+        let moved = u32::from(matches!(step, MigrationStep::Granted(_)));
+        let times = moved + neighbour.join().unwrap();
         lock.judge(times);
     });
 }

@@ -59,6 +59,8 @@ impl Model for Wanted {
 fn holds(name: &str, design: Design, programs: &[&[LockType]], on_node: u32, deaths: u32) {
     let sharers = programs.iter().filter(|program| program.contains(&Shared)).count();
     let begin = Play::new(design, programs, on_node, deaths);
+    let standstill = begin.standstill();
+    assert_eq!(standstill, None, "{name}, {design:?}: these steps lead to no end");
     let model = Wanted { begin, sharing: sharers > 1 };
     let checker = model.checker().threads(THREADS).finish_when(HasDiscoveries::AnyFailures);
     let checker = checker.spawn_dfs().join();

@@ -7,7 +7,8 @@
 //! To network mode the lock goes by the target's lock manager ([`super::Migration`]), which takes both words. To CPU mode it goes by
 //! whoever on the node finds it in network mode and takes both: no manager has to be asked, because every rank of the node reaches
 //! both. It takes the network word, then says there that the lock is in CPU mode. Now neither word has a holder, and whoever of
-//! the node comes first takes the CPU word. That names how often the lock has left it, so a member that comes late takes nothing.
+//! the node comes first takes the CPU word: a member, or the manager for a member on another node.
+//! The CPU word says how often the lock has left it, so a member that comes late takes nothing.
 
 use super::{Attempt, Coding, LockType, Mode, Op, Outcome, Policy, State};
 

@@ -2,6 +2,11 @@
 //!
 //! It takes the CPU word on the member's behalf; or it takes both words, gives the member the network word, and says in the CPU word
 //! that the lock is in network mode: in this order, so that at no moment a third finds either of them free.
+//!
+//! Both words say *elsewhere* after a rank of the node has moved the lock to CPU mode, until a rank
+//! of the node takes the CPU word. The rank that moved the lock may have died, and no other rank of
+//! the node may want the lock. So a manager that finds *elsewhere* in the CPU word looks at the
+//! network word. If that says CPU mode, the manager takes the CPU word, as any rank of the node may.
 
 use super::{Attempt, Coding, HybridWord, LockType, Mode, Op, Outcome, State};
 
@@ -33,12 +38,16 @@ pub struct Migration {
     theirs: u64,
     ours: u64,
     left: u64,
+    /// Whether the member has died.
+    abandoned: bool,
     step: At,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum At {
     TakingCpu,
+    /// The CPU word says this, and the network word is read.
+    ReadingNetwork(State),
     TakingNetwork,
     Marking,
     GivingBack,
@@ -82,6 +91,7 @@ impl Migration {
             theirs: network.word(theirs),
             ours: Coding::Signed.word(State::One(home)),
             left: Coding::Signed.word(State::Elsewhere(time)),
+            abandoned: false,
             step: At::TakingCpu,
         }
     }
@@ -91,6 +101,11 @@ impl Migration {
     pub const fn step(&self) -> MigrationStep {
         match self.step {
             At::TakingCpu => MigrationStep::Access(HybridWord::Cpu, self.cpu.op()),
+            // A device reads by a compare-and-swap that changes nothing.
+            At::ReadingNetwork(_) => {
+                let (expected, desired) = (self.cpu_mode, self.cpu_mode);
+                MigrationStep::Access(HybridWord::Network, Op::CompareAndSwap { expected, desired })
+            }
             At::TakingNetwork => {
                 let (expected, desired) = (self.cpu_mode, self.theirs);
                 MigrationStep::Access(HybridWord::Network, Op::CompareAndSwap { expected, desired })
@@ -110,10 +125,21 @@ impl Migration {
         }
     }
 
-    /// Whether the manager has the CPU word, and is not done: then the rest has to be done, too, though the member has died.
+    /// Notes that the member has died. Returns whether the manager goes on all the same: it has the
+    /// CPU word, or the device accesses the network word. Otherwise the request is dropped.
     #[must_use]
-    pub const fn is_half_done(&self) -> bool {
-        matches!(self.step, At::TakingNetwork | At::Marking | At::GivingBack)
+    pub const fn abandon(&mut self) -> bool {
+        self.abandoned = true;
+        matches!(
+            self.step,
+            At::ReadingNetwork(_) | At::TakingNetwork | At::Marking | At::GivingBack
+        )
+    }
+
+    /// Whether the member has died since the request was begun.
+    #[must_use]
+    pub const fn is_abandoned(&self) -> bool {
+        self.abandoned
     }
 
     /// Takes in what the access found.
@@ -123,7 +149,7 @@ impl Migration {
                 Outcome::Taken if self.moves => At::TakingNetwork,
                 Outcome::Taken => At::Granted(Mode::Cpu),
                 Outcome::Again => At::TakingCpu,
-                Outcome::Held(State::Elsewhere(_)) => At::Elsewhere,
+                Outcome::Held(state @ State::Elsewhere(_)) => At::ReadingNetwork(state),
                 // Others share the lock, and so does the member: they may be waiting for it before they give theirs back.
                 Outcome::Held(State::Sharers(_))
                     if self.moves && self.lock_type == LockType::Shared =>
@@ -137,6 +163,11 @@ impl Migration {
                 Outcome::Held(state) => At::Blocked(state),
                 Outcome::Corrupt(found) => At::Corrupt(found),
             },
+            At::ReadingNetwork(state) if found == self.cpu_mode && !self.abandoned => {
+                self.cpu.take_over(state);
+                At::TakingCpu
+            }
+            At::ReadingNetwork(_) => At::Elsewhere,
             At::TakingNetwork if found == self.cpu_mode => At::Marking,
             // Nobody writes the network word in CPU mode; whoever did has the lock.
             At::TakingNetwork => At::GivingBack,

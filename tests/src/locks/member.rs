@@ -292,7 +292,8 @@ impl Member {
             }
         }
         match release.step() {
-            McsStep::Done => self.over(place, target),
+            // A broken lock counts as given back.
+            McsStep::Done | McsStep::Broken => self.over(place, target),
             _ => Doing::Leaving { release, wait },
         }
     }

@@ -5,6 +5,7 @@
 //! has changed, so where nobody can step although somebody waits, a wake-up was lost.
 
 mod member;
+mod standstill;
 mod target;
 
 use strait_core::lock::{Follow, Hysteresis, LockType, Mode, Pinned, Policy};

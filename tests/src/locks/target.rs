@@ -192,11 +192,10 @@ impl Target {
         self.learnt[place as usize] = true;
         let held = self.manager.revoke(place);
         self.give_back(place, held);
-        let is_its = |(origin, _, migration): (u32, _, Migration)| {
-            origin == place && !migration.is_half_done()
-        };
-        if self.current.is_some_and(is_its) {
-            (self.current, self.blocked) = (None, None);
+        let dropped =
+            self.current.take_if(|(origin, _, migration)| *origin == place && !migration.abandon());
+        if dropped.is_some() {
+            self.blocked = None;
         }
     }
 

@@ -51,8 +51,6 @@ struct Current {
     migration: Migration,
     /// The request to the device that is under way.
     posted: Option<u64>,
-    /// Its origin has died.
-    orphaned: bool,
 }
 
 impl TwoWords {
@@ -156,13 +154,7 @@ impl Desk {
         if let Some(lock_type) = held {
             words.give_back(place, lock_type);
         }
-        match &mut words.current {
-            Some(current) if current.origin == place && current.migration.is_half_done() => {
-                current.orphaned = true;
-            }
-            Some(current) if current.origin == place => words.current = None,
-            _ => {}
-        }
+        words.current.take_if(|it| it.origin == place && !it.migration.abandon());
     }
 
     /// Grants what can be granted.
@@ -205,8 +197,7 @@ impl Desk {
             // The number tells this migration from all others of the lock.
             let moves = words.policy.migrates(Mode::Cpu).then_some(self.moved + 1);
             let migration = Migration::new(origin, lock_type, place, size, moves);
-            let (posted, orphaned) = (None, false);
-            words.current = Some(Current { origin, lock_type, migration, posted, orphaned });
+            words.current = Some(Current { origin, lock_type, migration, posted: None });
         }
         let mut current = words.current.take()?;
         loop {
@@ -251,8 +242,8 @@ impl Desk {
                 MigrationStep::Elsewhere => Answer::Elsewhere,
                 MigrationStep::Corrupt(_) => Answer::Corrupt,
             };
-            let Current { origin, lock_type, orphaned, .. } = current;
-            if !orphaned {
+            let Current { origin, lock_type, migration, .. } = current;
+            if !migration.is_abandoned() {
                 return Some((origin, Some(answer)));
             }
             self.moved += u64::from(answer == Answer::Granted(Mode::Network));

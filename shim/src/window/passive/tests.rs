@@ -1,11 +1,12 @@
-//! Destroyed words of locks: each member that waits gets an error, in each design.
+//! Words of locks that are destroyed, or that a dead member left between two modes: each member
+//! that waits gets an error, or the lock.
 
 use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
 
 use strait_core::layout::{Call, Config, Corrupt, Wait};
-use strait_core::lock::{LockType, McsWord, Op, RemoteWord, Request, Words};
+use strait_core::lock::{Coding, LockType, McsWord, Op, RemoteWord, Request, State, Words};
 
 use super::message::{Answer, Message, Word};
 use crate::window::{Assert, LockDesign, Window};
@@ -162,5 +163,30 @@ fn a_member_that_says_something_impossible_to_a_manager_is_told() {
                 }
             });
         }
+    }
+}
+
+/// A member of the target's node leaves both words so when it moves the lock to CPU mode and dies
+/// before it takes the CPU word.
+#[test]
+fn a_lock_between_two_modes_is_had_from_another_node() {
+    use LockType::{Exclusive, Shared};
+    for lock_type in [Exclusive, Shared] {
+        each_rank(3, LockDesign::Hybrid, move |window| {
+            let endpoint = window.world.endpoint();
+            if window.group.place() == 0 {
+                // The network word says CPU mode from the beginning.
+                let moved_away = Coding::Signed.word(State::Elsewhere(0));
+                window.block.locks().at(Words::CPU).preset(moved_away);
+                endpoint.barrier().unwrap();
+                // The manager works in these calls.
+                endpoint.recv(&mut [0_u8], 1, 0).unwrap();
+                endpoint.recv(&mut [0_u8], 2, 0).unwrap();
+                return;
+            }
+            endpoint.barrier().unwrap();
+            lock_and_unlock(window, lock_type).unwrap();
+            endpoint.send(&[0_u8], 0, 0).unwrap();
+        });
     }
 }
