@@ -137,6 +137,10 @@ const PLACES: u32 = 32;
 /// Less than any place can make it.
 const NETWORK: i64 = i64::MIN;
 
+/// The highest number of moves to network mode that a word names: nine years of one each microsecond. A word above it
+/// is thus known to be destroyed, while a number of all bits that are left would pass for a mode.
+const TIMES_MAX: u64 = (1 << 48) - 1;
+
 impl Coding {
     /// The word that says so.
     #[must_use]
@@ -146,7 +150,7 @@ impl Coding {
             (Self::Signed, State::One(place)) => (-1 - place as i64).cast_unsigned(),
             (Self::Signed, State::Sharers(count)) => count as u64,
             (Self::Signed, State::Elsewhere(time)) => {
-                (NETWORK + (time & (i64::MAX as u64 >> 1)).cast_signed()).cast_unsigned()
+                (NETWORK + (time & TIMES_MAX).cast_signed()).cast_unsigned()
             }
             (Self::Ranks { size }, State::Free) => size as u64,
             (Self::Ranks { .. }, State::One(place)) => place as u64,
@@ -234,9 +238,11 @@ mod tests {
                 assert_eq!(coding.parse(coding.word(state), 4), None, "{coding:?} {state:?}");
             }
         }
-        let elsewhere = State::Elsewhere(9);
-        assert_eq!(Coding::Signed.parse(Coding::Signed.word(elsewhere), 4), Some(elsewhere));
-        for word in [u64::MAX >> 1, u64::MAX / 3 * 2, 1 << 32] {
+        for elsewhere in [State::Elsewhere(9), State::Elsewhere(TIMES_MAX)] {
+            assert_eq!(Coding::Signed.parse(Coding::Signed.word(elsewhere), 4), Some(elsewhere));
+        }
+        let one_more_time = Coding::Signed.word(State::Elsewhere(TIMES_MAX)) + 1;
+        for word in [u64::MAX >> 1, u64::MAX / 3 * 2, 1 << 32, one_more_time] {
             assert_eq!(Coding::Signed.parse(word, 4), None, "{word:#x}");
         }
         for word in [u64::MAX, 1 << 32 | 3, 6] {
