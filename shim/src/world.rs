@@ -322,7 +322,10 @@ impl World {
             return Ok(());
         }
         let what = || Wait::new(Call::Finalize);
-        let flushed = self.wait_until(what, || self.turn().is_flushed().then_some(()));
+        self.with_baselines(Baselines::press_all);
+        let is_flushed =
+            || self.with_baselines(|all| all.is_handed_over()) && self.turn().is_flushed();
+        let flushed = self.wait_until(what, || is_flushed().then_some(()));
         let told_far = self.leave_network();
         for (_, mut meeting) in self.meetings.take() {
             meeting.leave(self);

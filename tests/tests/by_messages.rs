@@ -2,8 +2,8 @@
 
 use strait::boot::Config;
 use strait::{
-    Assert, AtomicityDomain, Error, LockDesign, LockType, Nodes, Op, Operation, Shape, Window,
-    WindowDesign, WindowError, World, wait_all,
+    ANY_SOURCE, ANY_TAG, Assert, AtomicityDomain, Error, LockDesign, LockType, Nodes, Op,
+    Operation, Shape, Window, WindowDesign, WindowError, World, wait_all,
 };
 use strait_tests::{payload, threads, threads_on};
 
@@ -16,7 +16,7 @@ fn window(world: &World, bytes: usize) -> Window<'_> {
 }
 
 /// On one node, and on as many as there are ranks.
-fn run(ranks: u32, check: fn(World)) {
+fn run(ranks: u32, check: impl Fn(World) + Copy + Send + Sync + 'static) {
     threads(Config::new(ranks), check);
     threads_on(Config::new(ranks), &Nodes::named(0..ranks), check);
 }
@@ -268,4 +268,57 @@ fn packed_blocks_are_there_after_each_synchronisation() {
         window.free().unwrap();
         world.finalize().unwrap();
     });
+}
+
+/// Sends a byte to the other of two ranks, and receives its byte.
+fn meet(world: &World) {
+    let (endpoint, other) = (world.endpoint(), 1 - world.rank());
+    endpoint.send(&[1_u8], other, 0).unwrap();
+    endpoint.recv(&mut [0_u8], other, 0).unwrap();
+}
+
+/// Puts and an accumulate, longer and shorter than what a message takes along.
+fn operate(window: &Window<'_>, target: u32) {
+    window.put(&vec![1_u8; 300_000], target, 0).unwrap();
+    window.put(&[2_u8; 8], target, 0).unwrap();
+    window.accumulate(&vec![3_u8; 100_000], target, 300_000, Op::Sum).unwrap();
+}
+
+/// What rank 1 does with a window that rank 0 drops with operations under way.
+const ENDS: [fn(&World, Window<'_>); 4] = [
+    |world, _window| meet(world),
+    |world, window| {
+        operate(&window, 0);
+        meet(world);
+    },
+    // Rank 0 leaves only when this rank has carried out its operations.
+    |world, window| {
+        meet(world);
+        while !window.local().load::<u8>(399_999).is_ok_and(|found| found == 3) {
+            world.endpoint().iprobe(ANY_SOURCE, ANY_TAG).unwrap();
+        }
+    },
+    // Rank 0 never frees the window, so this rank cannot.
+    |world, window| {
+        meet(world);
+        assert_eq!(window.free().unwrap_err().gone_peer(), Some(0));
+    },
+];
+
+/// A program that drops a window is wrong, and ends nevertheless: leaving sends the records that name the long data.
+#[test]
+fn a_rank_leaves_with_operations_that_it_has_not_flushed() {
+    for end in ENDS {
+        run(2, move |world| {
+            let window = window(&world, 400_000);
+            if world.rank() == 0 {
+                operate(&window, 1);
+                meet(&world);
+                drop(window);
+            } else {
+                end(&world, window);
+            }
+            world.finalize().unwrap();
+        });
+    }
 }

@@ -110,6 +110,9 @@ pub enum Operation {
 /// window.
 ///
 /// A window that is dropped and not freed ([`Window::free`]) keeps its memory until the process ends: peers may still reach it.
+/// The program is wrong, since MPI frees windows collectively, but it ends. In a window by messages, a rank that leaves
+/// ([`World::finalize`]) first hands over the operations that it has not flushed; targets that have left or died discard them.
+/// Members that call [`Window::free`] meanwhile get an [`Error::Fault`].
 ///
 /// ```
 /// # fn main() -> Result<(), strait::Error> {

@@ -224,6 +224,20 @@ impl Baselines {
         }
     }
 
+    /// Sends all records before this rank leaves. Dropped windows have records too, and targets take long data only for a record.
+    pub(crate) fn press_all(&mut self) {
+        for open in &mut self.all {
+            (0..open.peers.len() as u32).for_each(|place| open.press(place));
+        }
+    }
+
+    /// Whether the peers have everything that this rank has for them, or are gone.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        let mut peers = self.all.iter().flat_map(|open| &open.peers);
+        let is_sent = peers.all(|peer| peer.batch.is_empty()) && self.outbox.0.is_empty();
+        !self.is_open() || is_sent && self.leaving.is_empty()
+    }
+
     /// Asks the member in `place` to say when all is done that was asked of it, and says whether it has said so.
     pub(super) fn is_flushed(&mut self, window: WindowNumber, place: u32) -> bool {
         let Some(open) = self.window(window) else { return true };
