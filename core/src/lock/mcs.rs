@@ -14,8 +14,12 @@
 //!
 //! A member that breaks or spoils the lock marks the lock's word, so that later members learn of it, and then the flags
 //! of all members, so that the waiting ones do. A member empties its flag before it joins the queue. So each member that
-//! joined before the mark keeps its marked flag, and each later one finds the mark in the word and marks all again, for
-//! those that stand behind it.
+//! joined before the mark keeps its marked flag, and each later one finds the mark in the word.
+//!
+//! The mark in the lock's word must not be lost. A member that joins by compare-and-swap does not
+//! replace it. A member that joins by a swap does, and may die before it marks the word again. So
+//! where the word can be swapped, each member that learns of the mark marks the word and all flags
+//! again before it leaves: each member behind it has joined before that, and keeps its marked flag.
 
 use super::{LockType, Op};
 
@@ -201,6 +205,10 @@ impl Mcs {
         self.at = match self.at {
             At::EmptyingFlag => At::EmptyingNext,
             At::EmptyingNext => At::Joining,
+            // The mark stays, and no member stands behind this one.
+            At::Joining if !self.swap.native && matches!(found, BROKEN | SPOILT) => {
+                self.closed(found)
+            }
             At::Joining if !self.swap.handle(found) => At::Joining,
             At::Joining => match found {
                 EMPTY => self.first(),
@@ -212,10 +220,9 @@ impl Mcs {
             At::Linking(before) => At::LookingAtFlag(before),
             At::LookingAtFlag(before) if found == EMPTY => At::WaitingForFlag(before),
             At::LookingAtFlag(_) if found == GO => self.first(),
-            // The member that marked the flag marks all others, too.
             At::LookingAtFlag(_) if matches!(found, BROKEN | SPOILT) => self.closed(found),
             At::LookingAtFlag(_) => self.close(found),
-            At::LookingWhetherBroken(_) if found == BROKEN => self.closed(found),
+            At::LookingWhetherBroken(_) if matches!(found, BROKEN | SPOILT) => self.closed(found),
             At::LookingWhetherBroken(before) => At::LookingAtFlag(before),
             At::LookingAtSharers if found >= self.members as u64 => self.close(found),
             At::LookingAtSharers if found > 0 => At::WaitingForSharers,
@@ -253,8 +260,13 @@ impl Mcs {
         At::Closing(Closing::because_of(found, self.swap.native))
     }
 
+    /// This member has learnt from a mark that the lock is closed. A swap may have replaced the mark
+    /// in the lock's word meanwhile.
     const fn closed(&self, found: u64) -> At {
-        At::Closed(Closing::because_of(found, self.swap.native))
+        match self.swap.native {
+            true => self.close(found),
+            false => At::Closed(Closing::because_of(found, false)),
+        }
     }
 
     const fn leaving_queue(&self) -> McsRelease {
@@ -354,17 +366,16 @@ impl McsRelease {
                 None => self.close(found),
             },
             // The member that was about to join may have closed the lock instead.
-            Release::LookingAtOwnFlag if matches!(found, BROKEN | SPOILT) => {
-                Release::Closed(Closing::because_of(found, self.native_swap))
-            }
+            Release::LookingAtOwnFlag if matches!(found, BROKEN | SPOILT) => self.closed(found),
             Release::LookingAtOwnFlag => Release::LookingForLink,
             Release::Clearing if found == name(self.place) => Release::Done,
             Release::Clearing if self.other(found).is_none() => self.close(found),
-            Release::Breaking(last) if found == last => Release::Done,
+            Release::Breaking(last) if found == last => self.closed(BROKEN),
             // Who has joined says so soon.
             Release::Clearing | Release::Breaking(_) => Release::LookingForLink,
             Release::LookingWhoIsLast => match (found, self.other(found)) {
-                (EMPTY | BROKEN, _) => Release::Done,
+                (EMPTY, _) => Release::Done,
+                (BROKEN | SPOILT, _) => self.closed(found),
                 // Who is next may have died, or be before this one and about to say so.
                 (last, Some(place)) if is_gone(place) => Release::Breaking(last),
                 (_, Some(_)) => Release::LookingForLink,
@@ -386,6 +397,14 @@ impl McsRelease {
 
     const fn close(&self, found: u64) -> Release {
         Release::Closing(Closing::because_of(found, self.native_swap))
+    }
+
+    /// This member has learnt from a mark that the lock is closed, as in [`Mcs::closed`].
+    const fn closed(&self, found: u64) -> Release {
+        match self.native_swap {
+            true => self.close(found),
+            false => Release::Closed(Closing::because_of(found, false)),
+        }
     }
 
     /// Goes on after a wait. `lost`: whether any member has died.
