@@ -284,8 +284,8 @@ mod tests {
         let map = map(2);
         let segment = map.segment();
         let mut peer = process();
-        attach(&segment, 1, &peer);
         let liveness = &segment.rank_block(1).liveness;
+        attach_other(liveness, peer.id());
         assert!(is_ending(liveness, libc::ESRCH));
         assert!(!is_ending(liveness, libc::EPERM), "it lives");
         peer.kill().unwrap();
