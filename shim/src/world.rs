@@ -14,7 +14,7 @@ use strait_core::wire::Key;
 
 use crate::boot::{self, BootError, InProcess, KeyValueStore};
 use crate::cma::Cma;
-use crate::collective::Meeting;
+use crate::collective::{Meeting, Registry};
 use crate::liveness::{self, Watch};
 use crate::memory::SystemMemory;
 use crate::nodes::Nodes;
@@ -67,12 +67,14 @@ pub struct World {
     idle: Option<Box<dyn Fn() + Send>>,
     /// Where all ranks meet in each context ([`Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, Meeting)>>,
+    groups: RefCell<Registry>,
     pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
 
 // SAFETY: a world owns its engine, whose pointers lead into the segment, which it keeps mapped, and into buffers that
-// scopes keep borrowed: a scope borrows the world, so none is open while the world moves.
+// scopes keep borrowed: a scope borrows the world, so none is open while the world moves. The groups, which share their members
+// with the registry by `Rc`, borrow the world, too.
 unsafe impl Send for World {}
 
 impl fmt::Debug for World {
@@ -257,6 +259,7 @@ impl World {
             glance: Cell::new(Glance::new()),
             idle: None,
             meetings: RefCell::default(),
+            groups: RefCell::default(),
             heap,
             store: RefCell::new(store),
             nodes,

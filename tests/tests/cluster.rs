@@ -6,7 +6,8 @@ use std::panic::{catch_unwind, resume_unwind};
 
 use strait_core::progress::Rtrs;
 use strait_core::ring::Design;
-use strait_tests::cluster::{Cluster, Plan, overtake, play, write};
+use strait_core::rma::Name;
+use strait_tests::cluster::{Cluster, Plan, overtake, play, play_windows, write};
 use strait_tests::traffic;
 
 /// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_TEST_SEED`.
@@ -78,4 +79,29 @@ fn short_messages_do_not_wait_for_a_large_one() {
 #[test]
 fn a_message_is_written_while_its_receiver_computes() {
     Design::ALL.into_iter().for_each(write);
+}
+
+#[test]
+fn no_two_messages_of_windows_have_one_name() {
+    let mirrored = Cell::new(0);
+    for_each_seed(10, |seed, design| {
+        let ranks = 2 + seed as u32 % 3;
+        let cluster = Cluster::drawn(seed, ranks, design);
+        mirrored.set(mirrored.get() + play_windows(cluster, seed, 20, Name::context));
+    });
+    assert!(mirrored.get() > 0, "no two numbers coincided");
+}
+
+/// The number alone is no name: an origin's data and the answer to the other origin have the same.
+#[test]
+#[should_panic(expected = "shares its name")]
+fn a_name_that_is_a_number_alone_is_found_out() {
+    let number_alone = |name| match name {
+        Name::Records(number) => number.word() << 1,
+        Name::Data(number) => number.word() << 1 | 1,
+        Name::Answer(number) => number.word() << 1 | 1,
+    };
+    for_each_seed(40, |seed, design| {
+        play_windows(Cluster::drawn(seed, 2, design), seed, 30, number_alone);
+    });
 }

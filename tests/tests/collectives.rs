@@ -276,6 +276,26 @@ fn collectives_give_what_one_process_would() {
     }
 }
 
+/// The lists have the same hash. Their common members find out before their messages mix.
+#[test]
+fn groups_that_would_mix_are_refused() {
+    const FIRST: [u32; 8] = [0, 8, 6, 7, 3, 5, 4, 2];
+    const SECOND: [u32; 8] = [0, 1, 6, 2, 4, 8, 7, 3];
+    threads(Config::new(9), |world| {
+        let (me, endpoint) = (world.rank(), world.endpoint());
+        let first = FIRST.contains(&me).then(|| endpoint.group(&FIRST).unwrap());
+        if SECOND.contains(&me) {
+            let second = endpoint.group(&SECOND);
+            let is_refused = matches!(second, Err(CollectiveError::SameTag { context: 0, .. }));
+            assert_eq!(is_refused, first.is_some());
+            let second = endpoint.with_context(1).group(&SECOND).unwrap();
+            second.barrier().unwrap();
+        }
+        first.into_iter().for_each(|first| first.barrier().unwrap());
+        world.finalize().unwrap();
+    });
+}
+
 #[test]
 fn wrong_arguments_are_named() {
     threads(Config::new(2), |world| {

@@ -27,6 +27,13 @@ pub enum CollectiveError {
         /// This rank.
         rank: Rank,
     },
+    /// The messages of another group of this rank have the same names. Only members of both groups get this error.
+    SameTag {
+        /// Context of both groups.
+        context: u32,
+        /// Tag of the messages of both groups.
+        tag: u32,
+    },
     /// The root has no place in the group.
     Root {
         /// The place given.
@@ -62,6 +69,11 @@ impl fmt::Display for CollectiveError {
             Self::NotAMember { rank } => write!(
                 f,
                 "rank {rank} makes a group of which it is no member: only members make a group"
+            ),
+            Self::SameTag { context, tag } => write!(
+                f,
+                "in context {context}, another group of this rank has messages of tag {tag}, too, and both groups' messages \
+                 would mix: make one of the groups in another context, at all of its members"
             ),
             Self::Root { root, members } => write!(
                 f,

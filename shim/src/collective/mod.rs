@@ -17,9 +17,11 @@ mod error;
 mod levels;
 mod meeting;
 mod operation;
+mod registry;
 mod team;
 
 use core::cell::RefCell;
+use std::rc::Rc;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::reduce::Op;
@@ -30,6 +32,7 @@ pub use error::CollectiveError;
 pub(crate) use meeting::Meeting;
 use operation::Combine;
 pub use operation::Number;
+pub(crate) use registry::Registry;
 pub(crate) use team::INTERNAL;
 use team::{Members, Team, bytes_mut};
 
@@ -112,7 +115,8 @@ impl<'world> Endpoint<'world> {
     ///
     /// # Errors
     ///
-    /// [`CollectiveError`]: a rank does not exist or is named twice, or this rank is not named.
+    /// [`CollectiveError`]: a rank does not exist or is named twice, or this rank is not named; or the messages of the group would
+    /// have the names of another group's messages.
     ///
     /// # Source
     ///
@@ -130,8 +134,8 @@ impl<'world> Endpoint<'world> {
         }
         let place = ranks.iter().position(|rank| *rank == own);
         let place = place.ok_or(CollectiveError::NotAMember { rank: own })? as u32;
-        let tag = team::tag(ranks);
-        Ok(Group { endpoint: *self, ranks: ranks.into(), tag, place, meeting: RefCell::default() })
+        let (ranks, tag) = self.world().groups().add(self.context(), ranks)?;
+        Ok(Group { endpoint: *self, ranks, tag, place, meeting: RefCell::default() })
     }
 
     fn team(&self) -> Team<'world> {
@@ -147,7 +151,7 @@ impl<'world> Endpoint<'world> {
 #[derive(Debug)]
 pub struct Group<'world> {
     endpoint: Endpoint<'world>,
-    ranks: Box<[Rank]>,
+    ranks: Rc<[Rank]>,
     /// Of its messages.
     tag: u32,
     place: u32,
@@ -163,7 +167,7 @@ impl<'world> Group<'world> {
     /// The same members in the same places, with a meeting of their own. All of them do so.
     pub(crate) fn again(&self) -> Self {
         let Self { endpoint, ref ranks, tag, place, .. } = *self;
-        Self { endpoint, ranks: ranks.clone(), tag, place, meeting: RefCell::default() }
+        Self { endpoint, ranks: Rc::clone(ranks), tag, place, meeting: RefCell::default() }
     }
 
     /// The rank in each place.

@@ -2,7 +2,7 @@
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::layout::{Call, Wait};
-use strait_core::matching::{Pattern, TAG_MAX};
+use strait_core::matching::Pattern;
 use strait_core::progress::{
     Bypass, Cursor, Fault, Gone, Owner, Received, RequestId, SendMode, Sent, Want,
 };
@@ -44,14 +44,6 @@ impl Members<'_> {
             Self::List(ranks) => ranks[place as usize],
         }
     }
-}
-
-/// Tells the groups of one context apart: as a tag, so that their messages do not mix either. Less than the highest, which
-/// lock managers have. That of all ranks is 0.
-pub(super) fn tag(ranks: &[Rank]) -> u32 {
-    // FNV-1a.
-    let mix = |hash: u32, rank: &Rank| (hash ^ rank).wrapping_mul(0x0100_0193);
-    ranks.iter().fold(0x811c_9dc5, mix) % TAG_MAX
 }
 
 /// A group, seen by one of its members. Everything that waits ends with [`Fault::PeerFailed`] when any member dies, since

@@ -1,5 +1,6 @@
 //! What a world knows of its job, and asks of it, besides messages.
 
+use core::cell::RefMut;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -7,6 +8,7 @@ use strait_core::layout::Life;
 use strait_core::progress::Tuning;
 
 use super::World;
+use crate::collective::Registry;
 use crate::nodes::Nodes;
 use crate::{Error, Rank, boot};
 
@@ -22,6 +24,11 @@ impl World {
     #[must_use]
     pub fn node_of(&self, rank: Rank) -> Option<u32> {
         self.nodes.node_of(rank)
+    }
+
+    /// The groups of this rank that live.
+    pub(crate) fn groups(&self) -> RefMut<'_, Registry> {
+        self.groups.borrow_mut()
     }
 
     /// Longest message to `rank` that leaves before its receive is there, bytes.

@@ -4,10 +4,12 @@
 mod plan;
 mod play;
 mod scripted;
+mod windows;
 
 pub use plan::Plan;
 pub use play::play;
 pub use scripted::{overtake, write};
+pub use windows::{Contexts, play_windows};
 
 use core::ops::Range;
 
