@@ -4,8 +4,9 @@
 //! A checker that looks for states without a next step misses members that send each other back
 //! and forth for ever. This search finds both.
 
+use core::hash::{Hash, Hasher};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::DefaultHasher;
 
 use super::{Action, Play};
 
@@ -64,7 +65,7 @@ impl Graph {
         let mut leads_to_end = vec![false; self.before.len()];
         let mut unvisited = self.ends.clone();
         while let Some(number) = unvisited.pop() {
-            if !std::mem::replace(&mut leads_to_end[number], true) {
+            if !core::mem::replace(&mut leads_to_end[number], true) {
                 unvisited.extend(&self.before[number]);
             }
         }
