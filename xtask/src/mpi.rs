@@ -100,11 +100,15 @@ fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
     death(shell, mpi, (&home, provider), &[])
 }
 
-/// A process of MPICH's spawns others one after the other, more than one process could know if its
-/// numbers of them had a limit.
+/// Processes that a process of MPICH spawns in turn: more than the 64 ranks that its universe has
+/// room for. Each takes a tenth of a second, so there are few more.
+const SPAWNED: u32 = 80;
+
+/// A process of MPICH's spawns others one after the other, more than its universe has ranks.
 fn spawn(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     let (home, program) = mpich(shell, "spawn")?;
-    launch(shell, &MPICH, (&home, provider), "-n 1")?.arg(program).arg("200").output().map(drop)
+    let job = launch(shell, &MPICH, (&home, provider), "-n 1")?.arg(program);
+    job.arg(SPAWNED.to_string()).output().map(drop)
 }
 
 /// MPICH's environment, and a program of ours that is compiled with it.
