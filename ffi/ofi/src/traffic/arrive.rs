@@ -59,7 +59,7 @@ impl Traffic {
             }
             Kind::Written => self.written(source, flags, head),
             Kind::Atomic => self.serve_atomic(source, head, body),
-            Kind::AtomicDone => self.finish_atomic(head, body),
+            Kind::AtomicDone => self.finish_atomic(source, head, body),
             Kind::Ask => self.serve_ask(source, head.tag),
             Kind::Open => self.take_open(source, head.tag, body),
             Kind::Recall => self.take_recall(source, head.tag),

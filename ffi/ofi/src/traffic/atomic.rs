@@ -165,8 +165,8 @@ impl Traffic {
     }
 
     /// The answer to an operation has come.
-    pub(super) fn finish_atomic(&mut self, head: Head, old: &[u8]) {
-        let is_it = |waiting: &Waiting| waiting.number == head.tag;
+    pub(super) fn finish_atomic(&mut self, source: u32, head: Head, old: &[u8]) {
+        let is_it = |it: &Waiting| (it.atomic.rank, it.number) == (source, head.tag);
         let Some(place) = self.atomics.iter().position(is_it) else { return };
         let Some(Waiting { atomic, result, .. }) = self.atomics.remove(place) else { return };
         if head.data != 0 {
