@@ -128,8 +128,11 @@ impl World {
     fn begin(join: impl FnOnce() -> Result<boot::Membership, BootError>) -> Result<Self, Error> {
         crate::env::check()?;
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let boot::Membership { rank, nodes, map, mut store } = join()?;
-        let network = network::of_process(rank, &nodes, store.as_mut())?;
+        let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
+        let mut network = network::of_process(rank, &nodes, store.as_mut())?;
+        if let Some(network) = network.as_deref_mut() {
+            network.set_deaths_are_told(deaths_are_told);
+        }
         let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         if crate::env::progress_thread()? {
             world.start_progress_thread()?;

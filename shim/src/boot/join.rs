@@ -35,6 +35,8 @@ pub(crate) struct Membership {
     pub(crate) map: SegmentMap,
     /// What the ranks say to each other before they can send messages.
     pub(crate) store: Box<dyn KeyValueStore>,
+    /// The launcher tells every node of every death.
+    pub(crate) deaths_are_told: bool,
 }
 
 /// Joins the job that this process was started for. Once per process.
@@ -67,7 +69,7 @@ pub(crate) fn join() -> Result<Membership, BootError> {
     // SAFETY: as above.
     let (store, nodes) = connect(unsafe { pmi.take() }?, place.rank, place.size)?;
     let map = join_over(&socket, place.rank, place.size, PATIENCE)?;
-    Ok(Membership { rank: place.rank, nodes, map, store })
+    Ok(Membership { rank: place.rank, nodes, map, store, deaths_are_told: true })
 }
 
 /// Joins the job whose ranks find each other by `store`; each says which host it is on where the embedder does not. All of them come.
@@ -82,7 +84,7 @@ pub(crate) fn join_with(
         None => by_host(store.as_mut(), rank, size)?,
     };
     let map = meet(store.as_mut(), rank, &nodes)?;
-    Ok(Membership { rank, nodes, map, store })
+    Ok(Membership { rank, nodes, map, store, deaths_are_told: false })
 }
 
 /// Lets one caller take the launcher's sockets, ever.

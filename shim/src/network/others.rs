@@ -40,6 +40,8 @@ pub(crate) struct Others {
     nearer: bool,
     /// A link that could not be made, until somebody hears of it.
     refusal: Option<NetworkError>,
+    /// The launcher tells this rank of every death.
+    deaths_are_told: bool,
 }
 
 /// How far it is with one.
@@ -101,6 +103,7 @@ impl Others {
             newcomers: Vec::new(),
             nearer: false,
             refusal: None,
+            deaths_are_told: false,
         }
     }
 
@@ -204,6 +207,20 @@ impl<H: Hca> Network<H> {
     pub(crate) fn call(&mut self, rank: Rank) {
         if self.others.is_named(rank) {
             self.place_call(rank);
+        }
+    }
+
+    /// Says whether the launcher tells this rank of every death.
+    pub(crate) const fn set_deaths_are_told(&mut self, are_told: bool) {
+        self.others.deaths_are_told = are_told;
+    }
+
+    /// Connects to `rank`, so that its death breaks a link. Does nothing where the launcher tells of deaths.
+    ///
+    /// A rank calls this for each rank that it waits for without a message: otherwise the two may never have had a link.
+    pub(crate) fn watch_over(&mut self, rank: Rank) {
+        if !self.others.deaths_are_told {
+            self.call(rank);
         }
     }
 

@@ -125,7 +125,10 @@ impl Window<'_> {
         // The word was 0 when it was found, and is free.
         let Some(name) = found.checked_sub(1) else { return Ok(true) };
         match u32::try_from(name) {
-            Ok(rank) if rank < self.world.size() => Ok(self.world.turn().gone(rank).is_some()),
+            Ok(rank) if rank < self.world.size() => {
+                self.world.watch_over(rank);
+                Ok(self.world.turn().gone(rank).is_some())
+            }
             _ => Err(Corrupt::Holder { found: u32::try_from(name).unwrap_or(u32::MAX) }.into()),
         }
     }

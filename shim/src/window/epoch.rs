@@ -295,7 +295,7 @@ impl Window<'_> {
         if self.look_for_completions()? {
             return Ok(true);
         }
-        self.world.poll()?;
+        self.world.poll_for(|| self.exposure_wait())?;
         if self.look_for_completions()? {
             return Ok(true);
         }

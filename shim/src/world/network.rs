@@ -144,6 +144,11 @@ impl World {
         self.with_network(|network| network.call(rank));
     }
 
+    /// Makes sure that this rank learns of the death of `rank`, on whatever node that is.
+    pub(crate) fn watch_over(&self, rank: Rank) {
+        self.with_network(|network| network.watch_over(rank));
+    }
+
     /// Whether there are windows that span nodes: their signals are written by devices, and ring nothing.
     pub(super) fn has_far_windows(&self) -> bool {
         self.with_network(|network| network.has_lanes()).unwrap_or(false)

@@ -43,10 +43,19 @@ impl World {
         let due = glance.is_due();
         self.glance.set(glance);
         if due {
-            record::write_once(&self.map.segment().rank_block(self.rank).waiting, what());
+            let wait = what();
+            record::write_once(&self.map.segment().rank_block(self.rank).waiting, wait);
+            self.watch_over_peer_of(wait);
             self.look_for_the_gone()?;
         }
         Ok(())
+    }
+
+    /// Makes sure that this rank learns of the death of the rank that `wait` names.
+    fn watch_over_peer_of(&self, wait: Wait) {
+        if let Some(peer) = wait.peer {
+            self.watch_over(peer);
+        }
     }
 
     /// Makes progress until `look` finds what it looks for. What that is comes by progress, by the end of a peer, or with
@@ -82,7 +91,9 @@ impl World {
             match pass {
                 Pass::Again => {}
                 Pass::LookForTheGone => {
-                    record.renew(what(), patience.turns());
+                    let wait = what();
+                    record.renew(wait, patience.turns());
+                    self.watch_over_peer_of(wait);
                     if !self.look_for_the_gone()? {
                         patience.wonder();
                         std::thread::yield_now();

@@ -20,7 +20,7 @@ pub(super) const EXCLUSIONS: [(&str, &str); 7] = [
 ];
 
 /// Exclusions that hold unless the caller says `--with NAME`: faults that are known.
-pub(super) const KNOWN: [&str; 2] = ["foreign", "send_recv"];
+pub(super) const KNOWN: [&str; 0] = [];
 
 /// Everything about a job but its programs.
 #[derive(Clone, Debug)]

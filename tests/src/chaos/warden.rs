@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use strait::boot;
+use strait::{boot, observe};
 
 use super::board::{Board, Fate, Phase};
 use super::plan::{Blow, Event, Plan};
@@ -207,8 +207,16 @@ impl<'a> Warden<'a> {
         }
         let is_late = self.begin.elapsed() > limit;
         is_late.then(|| {
-            format!("the job is stuck: it took more than {} s\n{}", limit.as_secs(), self.stacks())
+            let (limit, waits, stacks) = (limit.as_secs(), self.waits(), self.stacks());
+            format!("the job is stuck: it took more than {limit} s\n{waits}{stacks}")
         })
+    }
+
+    /// Describes what each rank waits for, as its record in the segment has it.
+    fn waits(&self) -> String {
+        let alive = (0..).zip(&self.processes).filter(|(_, process)| !process.has_ended);
+        let pids: Vec<_> = alive.map(|(rank, process)| (rank, process.pid)).collect();
+        observe::ranks(&pids).iter().map(|rank| format!("{rank}\n")).collect()
     }
 
     /// Where the ranks are, as far as there is a debugger.

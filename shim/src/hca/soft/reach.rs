@@ -1,6 +1,7 @@
 //! Carrying out one request: into the peer's memory, without the peer.
 
 use core::ops::Deref;
+use core::time::Duration;
 
 use strait_core::hca::fabric::{Arrival, Lent};
 use strait_core::hca::{Access, Remote, WorkError};
@@ -22,6 +23,12 @@ pub(super) const ORDERED: bool = cfg!(target_arch = "x86_64");
 
 /// The word that lands whole, bytes.
 const WORD: usize = 8;
+
+/// Looks at a process that has given up its memory, until it counts as one that lives on without its first thread.
+const LOOKS_FOR_END: u32 = 1000;
+
+/// Time between two such looks.
+const PAUSE_FOR_END: Duration = Duration::from_millis(1);
 
 /// The other end of a connection, found and proven.
 #[derive(Clone, Copy, Debug)]
@@ -245,13 +252,30 @@ impl<'a> Reach<'a> {
         match error {
             libc::EFAULT => WorkError::RemoteAccess,
             libc::ESRCH => {
-                // Said to all, since its number may be another's soon.
-                mark_dead(&self.block.liveness);
+                if self.await_end() {
+                    // Said to all, since its number may be another's soon.
+                    mark_dead(&self.block.liveness);
+                }
                 WorkError::Unreachable
             }
             libc::EPERM => WorkError::Unreachable,
             other => WorkError::Device { code: other.unsigned_abs() },
         }
+    }
+
+    /// Waits until all threads of the peer's process have ended, and says whether they have.
+    ///
+    /// The first thread of a killed process gives up its memory while another may still be inside a write to a third
+    /// process. A lock of the dead that is taken over before that write ends protects nothing: the write lands on top of
+    /// what the next holder wrote. The wait has an end, since a program may let its first thread end and go on.
+    fn await_end(self) -> bool {
+        (0..LOOKS_FOR_END).any(|_| {
+            let Ok(has_ended) = self.shared.fabric.has_ended(self.far.end.rank);
+            if !has_ended {
+                std::thread::sleep(PAUSE_FOR_END);
+            }
+            has_ended
+        })
     }
 
     /// Takes the receive that the peer posted first.

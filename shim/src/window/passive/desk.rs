@@ -233,7 +233,8 @@ impl Desk {
                 {
                     Answer::Denied
                 }
-                MigrationStep::Blocked(_) => {
+                MigrationStep::Blocked(state) => {
+                    watch_over_holders(network, words, &self.ranks, state);
                     current.migration.again();
                     words.current = Some(current);
                     return None;
@@ -253,6 +254,20 @@ impl Desk {
                 let _ = ask(network, words, &mut None, op);
             }
             return Some((origin, None));
+        }
+    }
+}
+
+/// Makes sure that this rank learns of the deaths of those that hold the lock: devices may have given it to them.
+fn watch_over_holders(network: &mut JobNetwork, words: &TwoWords, ranks: &[Rank], state: State) {
+    for (place, rank) in (0..).zip(ranks) {
+        let holds = match state {
+            State::One(holder) => holder == place,
+            State::Sharers(_) => words.is_sharer(place),
+            _ => false,
+        };
+        if holds {
+            network.watch_over(*rank);
         }
     }
 }

@@ -229,7 +229,8 @@ impl Window<'_> {
                     (0..looks.min(self.world.spin().looks())).for_each(|_| spin_hint());
                     if pauses % PAUSES_PER_POLL == 0 {
                         std::thread::yield_now();
-                        self.world.poll_for(|| self.lock_wait(target))?;
+                        self.watch_over_holders(blame);
+                        self.world.poll_for(|| self.lock_wait(target, blame))?;
                         lost = self.is_any_lost();
                         self.look_for_the_lost(target, blame)?;
                     }
@@ -239,9 +240,26 @@ impl Window<'_> {
         }
     }
 
-    /// What this member waits for while another has the lock of `target`.
-    fn lock_wait(&self, target: u32) -> Wait {
-        Wait::on(Call::WindowLock, self.group.ranks()[target as usize])
+    /// Describes the wait for the lock of `target`: it is for the holder where the word names one, otherwise for the target.
+    fn lock_wait(&self, target: u32, blame: Blame) -> Wait {
+        let place = match blame {
+            Blame::Word(State::One(place)) | Blame::Queue(Some(place)) => place,
+            _ => target,
+        };
+        let rank = self.group.ranks().get(place as usize).copied();
+        Wait { peer: rank, ..Wait::new(Call::WindowLock) }
+    }
+
+    /// Makes sure that this member learns of the death of any holder where no word names the holders.
+    fn watch_over_holders(&self, blame: Blame) {
+        if let Blame::Word(State::Sharers(_)) | Blame::Queue(None) = blame {
+            self.watch_over_members();
+        }
+    }
+
+    /// Makes sure that this member learns of the death of each other member.
+    pub(super) fn watch_over_members(&self) {
+        self.group.ranks().iter().for_each(|rank| self.world.watch_over(*rank));
     }
 
     /// Follows the pursuit, until it is over or has to wait; `wait`: for who has the lock alone.
@@ -355,7 +373,7 @@ impl Window<'_> {
         }
         let answer = || self.answer_of(target);
         let answered = if wait {
-            let what = || self.lock_wait(target);
+            let what = || Wait::on(Call::WindowLock, self.group.ranks()[target as usize]);
             let answered = self.world.wait_until(what, || {
                 // In this order: an answer that was given before the end counts.
                 let loss = self.loss_of(target);

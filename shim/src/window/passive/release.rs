@@ -12,6 +12,9 @@ use super::{Standing, Way, count};
 use crate::window::{Window, WindowError};
 use crate::{Error, World};
 
+/// Turns of a wait for the next member of the queue between two checks that links to all members exist.
+const WAITS_PER_WATCH: u32 = 16;
+
 impl Window<'_> {
     /// Completes the operations to the target, and gives its lock back.
     #[inline(never)]
@@ -79,6 +82,7 @@ impl Window<'_> {
         let size = self.parts.len() as u32;
         let native_swap = self.passive.way == Way::Queue(Mode::Cpu);
         let mut release = McsRelease::new(lock_type, self.group.place(), size, native_swap);
+        let mut waits = 0_u32;
         loop {
             match release.step() {
                 McsStep::Access(word, op) => {
@@ -95,6 +99,10 @@ impl Window<'_> {
                 }
                 McsStep::Wait(_) => {
                     std::thread::yield_now();
+                    waits = waits.wrapping_add(1);
+                    if waits.is_multiple_of(WAITS_PER_WATCH) {
+                        self.watch_over_members();
+                    }
                     self.world.poll()?;
                     release.again(self.is_any_lost());
                 }
