@@ -100,9 +100,9 @@ fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
     death(shell, mpi, (&home, provider), &[])
 }
 
-/// Processes that a process of MPICH spawns in turn: more than the 64 ranks that its universe has
-/// room for. Each takes a tenth of a second, so there are few more.
-const SPAWNED: u32 = 80;
+/// Processes that a process of MPICH spawns in turn: more than twice the 64 ranks that its universe
+/// has room for. Each takes a tenth of a second of processor time, so there are few more.
+const SPAWNED: u32 = 140;
 
 /// A process of MPICH's spawns others one after the other, more than its universe has ranks.
 fn spawn(shell: &Shell, provider: &Path) -> Result<(), Stop> {

@@ -141,14 +141,16 @@ fn a_member_that_says_something_impossible_to_a_manager_is_told() {
                 let endpoint = world.endpoint();
                 endpoint.barrier().unwrap();
                 match place {
-                    // The manager learns of it, too, in some call.
                     0 => {
-                        // Its own calls report the message, too.
+                        // The manager's own calls report the message, too, and this send may: so the
+                        // message must not come before the manager has left the barrier.
+                        let _ = endpoint.send(&[0_u8], 1, 0);
                         while !matches!(endpoint.iprobe(1, 0), Ok(Some(_))) {
                             thread::yield_now();
                         }
                     }
                     1 => {
+                        endpoint.recv(&mut [0_u8], 0, 0).unwrap();
                         // The request for a lock arrives as something else.
                         let word = Word::Request(Request::Unlock);
                         let message = Message { word, desk: 999, place };
