@@ -301,6 +301,11 @@ impl Board {
         self.member(window, rank, 0)
     }
 
+    /// What became of the member's call that creates the window: 0 until it returns, 1 for a window, 2 for an error.
+    pub(super) fn creation(&self, window: usize, rank: u32) -> &AtomicU64 {
+        self.member(window, rank, 1)
+    }
+
     /// One more than the displacement of the member's part; 0 until the others may reach it.
     pub(super) fn displacement(&self, window: usize, rank: u32) -> &AtomicU64 {
         self.member(window, rank, 2)

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use strait::{Assert, Attached, Error, LockDesign, LockType, Window, WindowError, WindowOptions};
 
-use super::board::Count;
+use super::board::{Board, Count};
 use super::plan::Memory;
 use super::rank::Rank;
 use super::together::WINDOWS;
@@ -64,10 +64,21 @@ impl Rank<'_> {
             },
             Memory::Dynamic => group.dynamic_window_for(options),
         };
+        let outcome = if made.is_ok() { 1 } else { 2 };
+        self.board.creation(number, self.me).store(outcome, SeqCst);
         let window = match made {
             Ok(window) => window,
             Err(error) => return self.excuse_window(number, &error, "a window is not made"),
         };
+        // A death in the middle may leave a window to some members and an error to others. Calls that need all members
+        // would wait for ever for the latter.
+        let creation = |board: &Board, rank: u32| board.creation(number, rank).load(SeqCst);
+        let has_returned =
+            |board: &Board, rank: u32| creation(board, rank) > 0 || board.is_gone(rank);
+        self.await_board(|board| plan.members.iter().all(|rank| has_returned(board, *rank)));
+        if plan.members.iter().any(|rank| creation(self.board, *rank) == 2) {
+            return;
+        }
         let most = [0, 8, 64, usize::MAX][self.random.usize(..4)];
         window.hand_over_above(most);
         window.pack_up_to([0, 64, 4096][self.random.usize(..3)]);
