@@ -129,10 +129,7 @@ impl World {
         crate::env::check()?;
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
-        let mut network = network::of_process(rank, &nodes, store.as_mut())?;
-        if let Some(network) = network.as_deref_mut() {
-            network.set_deaths_are_told(deaths_are_told);
-        }
+        let network = network::of_process(rank, &nodes, store.as_mut(), deaths_are_told)?;
         let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         if crate::env::progress_thread()? {
             world.start_progress_thread()?;

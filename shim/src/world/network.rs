@@ -46,11 +46,13 @@ pub(super) fn in_process(
     networks.collect()
 }
 
-/// The network of one process. Every rank of the job calls it.
+/// The network of one process. Every rank of the job calls it. `deaths_are_told`: the launcher
+/// tells each node of every death.
 pub(super) fn of_process(
     rank: Rank,
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
+    deaths_are_told: bool,
 ) -> Result<Way, Error> {
     let (choice, design) = (env::hca()?, env::ring()?);
     if nodes.count() <= 1 {
@@ -60,7 +62,11 @@ pub(super) fn of_process(
     let config = network::config(design);
     let begun = begin(&means, rank, nodes, config, store)?;
     store.fence().map_err(NetworkError::Store)?;
-    enter(begun, rank, nodes, config, store)
+    let mut way = enter(begun, rank, nodes, config, store)?;
+    if let Some(network) = &mut way {
+        network.set_deaths_are_told(deaths_are_told);
+    }
+    Ok(way)
 }
 
 /// Opens device and door of a rank, and says in the job's store where that is.

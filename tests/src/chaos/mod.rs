@@ -1,8 +1,8 @@
 //! The chaos driver: jobs of random programs under random settings, whose ranks are killed and stopped at any moment.
 //!
 //! Every rank draws its own program from the seed of its job and goes through it at its own pace: nothing but the order of meetings is
-//! agreed on ([`plan`]). Messages say which message they are ([`stream`]). What is done to windows is recorded on a scoreboard
-//! beside Strait ([`board`]), on which each rank judges what it finds. The driver ([`driver`]) starts one job after the other, strikes
+//! agreed on (`plan`). Messages say which message they are (`stream`). What is done to windows is recorded on a scoreboard
+//! beside Strait (`board`), on which each rank judges what it finds. The driver (`driver`) starts one job after the other, strikes
 //! their ranks, and ends when its time is up, enough ranks have died, or something is wrong.
 
 mod blocking;
