@@ -261,3 +261,35 @@ fn chains_of_three_dead_ranks_are_put_in_order() {
         });
     }
 }
+
+/// The consumer is dead. A rank takes its cell out of that queue and puts it into another one, while a living rank goes on
+/// appending. No link turns up in the cell later, and nothing keeps the cell once the living rank's hand is empty.
+#[test]
+fn a_cell_without_a_link_comes_back_from_a_dead_queue() {
+    model(|| {
+        let shared = Shared::new(2, 2);
+        let pool = &shared.pool;
+        let cell = Owner::new(pool, 0).take(pool).unwrap();
+        pool.write(cell, 0, 0);
+        shared.queue.enqueue(pool, cell).unwrap();
+
+        let producer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.send(&mut Owner::new(&shared.pool, 1), 1, 2))
+        };
+        let regain = || {
+            let senders = Senders { shared: &shared, expected: &[0, 0], dead: vec![false; 2] };
+            recovery::regain(&shared.queue, pool, &senders, cell).unwrap()
+        };
+        let regained = regain();
+        if regained {
+            RecvQueue::empty().enqueue(pool, cell).unwrap();
+        }
+        producer.join().unwrap();
+        if regained {
+            assert!(!RecvQueue::is_linked(pool, cell), "a late link");
+        } else {
+            assert!(regain());
+        }
+    });
+}

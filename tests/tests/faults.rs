@@ -6,6 +6,7 @@ use strait::boot::Config;
 use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, World};
 use strait_core::matching::Pattern;
 use strait_core::progress::{Gone, Sign};
+use strait_core::shm::CellArena;
 use strait_tests::{Engines, Ranks, die, payload, report, shape};
 
 /// A length that no segment holds at once.
@@ -338,4 +339,48 @@ fn what_follows_a_lost_message_is_not_taken_for_it() {
     })
     .collect();
     assert_eq!(sources, [0, 2], "the first message of the dead rank, and that of the living one");
+}
+
+/// A job in which rank 1 has two cells: the one is the last in the queue of rank 0, the other in that of rank 3. Both ranks
+/// have died since, rank 3 after it had taken the cell.
+fn both_cells_with_the_dead() -> Engines {
+    let mut job = Engines::new(Config { cells_per_rank: 2, ..Config::new(5) });
+    assert_eq!(job.send(1, 0, 0, 8), None, "in a cell");
+    assert_eq!(job.send(1, 3, 0, 8), None, "in a cell");
+    let segment = job.arena.segment();
+    segment.rank_block(3).recv_queue.dequeue(&segment).unwrap().expect("the cell");
+    job
+}
+
+/// Rank 1 has both of its cells again: one for each living rank.
+fn assert_sends(job: &mut Engines) {
+    assert_eq!(job.send(1, 2, 0, 8), None, "the first cell");
+    assert_eq!(job.send(1, 4, 0, 8), None, "the second cell");
+}
+
+#[test]
+fn the_last_cells_of_dead_queues_come_back() {
+    let mut job = both_cells_with_the_dead();
+    for dead in [0, 3] {
+        assert_eq!(job.engines[1].peer_gone(dead, Gone::Failed(Sign::Ended)), Ok(true));
+    }
+    assert_sends(&mut job);
+}
+
+/// A living rank is about to link its own cell behind that of rank 1.
+#[test]
+fn a_cell_of_a_dead_queue_comes_back_when_nothing_is_about_to_be_linked() {
+    let mut job = both_cells_with_the_dead();
+    let segment = job.arena.segment();
+    let (block, behind) = (segment.rank_block(2), segment.parse(2 * 2 + 1).unwrap().unwrap());
+    block.liveness.hand.hold(&segment, 0, behind);
+    let queue = &segment.rank_block(0).recv_queue;
+    let before = queue.swap(&segment, behind).unwrap();
+    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(Sign::Ended)), Ok(false));
+    assert_eq!(job.engines[1].gone(0), None);
+    queue.link(&segment, before, behind);
+    for dead in [0, 3] {
+        assert_eq!(job.engines[1].peer_gone(dead, Gone::Failed(Sign::Ended)), Ok(true));
+    }
+    assert_sends(&mut job);
 }

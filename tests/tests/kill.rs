@@ -190,8 +190,7 @@ fn settle(world: &World, mut beside: Beside<'_>) {
     let left = world.in_use().unwrap();
     report(format_args!("{left:?}"));
     assert_eq!((left.requests, left.transfers, left.descriptors), (0, 0, 0), "{left:?}");
-    // One cell, or two, may have been the last of the chain that the victim had begun (`CellPool::reclaim`).
-    assert!(left.cells <= 2, "{left:?}");
+    assert_eq!(left.cells, 0, "{left:?}");
 }
 
 fn killed_at(name: &'static str, config: Config, step: usize) {

@@ -2,7 +2,8 @@
 
 use crate::layout::{CellIndex, Corrupt, Segment};
 use crate::memory::{Memory, OutOfMemory, Table};
-use crate::shm::{CellArena, FreeQueue, RecvQueue};
+use crate::shm::recovery::{self, Producers};
+use crate::shm::{CellArena, FreeQueue};
 
 /// Whereabouts of a cell that is in its owner's hands.
 const HOME: u32 = u32::MAX;
@@ -87,23 +88,30 @@ impl<M: Memory + Clone> CellPool<M> {
         self.whereabouts.iter().filter(|with| **with != HOME).count()
     }
 
-    /// Takes back the cells that are with a dead rank, as far as nobody can still write to them.
-    ///
-    /// A producer that swapped the dead rank's tail from one of our cells and has not linked yet will still write
-    /// that cell's link. So only a cell that has been linked comes back; the last one of a chain, at most one or two
-    /// per dead rank, stays lost until its link arrives.
-    pub(super) fn reclaim(&mut self, segment: &Segment, dead: u32) -> Result<(), Corrupt> {
+    /// Takes back the cells that are with a dead rank, whose `producers` are asked. False: a living rank may still write
+    /// the link of one of them. Call again: a cell that stays out is lost, and a rank that has lost all of its cells sends
+    /// nothing any more.
+    pub(super) fn reclaim(
+        &mut self,
+        segment: &Segment,
+        dead: u32,
+        producers: &impl Producers,
+    ) -> Result<bool, Corrupt> {
         self.collect(segment)?;
+        let queue = &segment.rank_block(dead).recv_queue;
+        let mut all = true;
         for number in 0..self.whereabouts.len() {
             if self.whereabouts[number] != dead {
                 continue;
             }
             let Some(cell) = segment.parse(self.first + number as u32)? else { continue };
-            if RecvQueue::is_linked(segment, cell) {
+            if recovery::regain(queue, segment, producers, cell)? {
                 self.book_home(cell);
+            } else {
+                all = false;
             }
         }
-        Ok(())
+        Ok(all)
     }
 
     fn book_home(&mut self, cell: CellIndex) {

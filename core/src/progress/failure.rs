@@ -15,8 +15,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// it alone, a message that was arriving. A receive from any source stays: another rank may match it. Later operations
     /// with the rank fail to start. Others are not affected. Saying it twice changes nothing.
     ///
-    /// False: another rank is in the middle of handing something over, and what the gone one left may be behind that; or the rank is
-    /// on another node, and [`Engine::poll_network`] has yet to read its stream to the end, which may say better how it went.
+    /// False: another rank is in the middle of handing something over, to us or to the gone one; what the gone one left may be
+    /// behind that, or a cell of ours before it. Or the rank is on another node, and [`Engine::poll_network`] has yet to read its stream to the end, which may say better how it went.
     /// Nothing was decided; call again, and for the other rank too if it is gone as well.
     ///
     /// # Errors
@@ -34,8 +34,12 @@ impl<M: Memory + Clone> Engine<M> {
         if !self.drain(rank)? {
             return Ok(false);
         }
+        // Before the operations end: from then on no send puts a cell into that queue.
+        let senders = Senders { segment: &self.segment, peers: &self.peers, consumer: rank };
+        if !self.cells.reclaim(&self.segment, rank, &senders)? {
+            return Ok(false);
+        }
         self.end_operations(rank, how);
-        self.cells.reclaim(&self.segment, rank)?;
         Ok(true)
     }
 
@@ -107,7 +111,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     fn queue_and_senders(&self) -> (&RecvQueue, Senders<'_>) {
         let queue = &self.segment.rank_block(self.rank).recv_queue;
-        (queue, Senders { segment: &self.segment, peers: &self.peers, rank: self.rank })
+        (queue, Senders { segment: &self.segment, peers: &self.peers, consumer: self.rank })
     }
 
     fn fail_posted_for(&mut self, rank: u32, fault: Fault) {
@@ -163,11 +167,11 @@ impl<M: Memory + Clone> Engine<M> {
     }
 }
 
-/// The ranks that send to us, as the repair of our queue sees them.
+/// The ranks that send to `consumer`: this rank, or one that is dead.
 struct Senders<'a> {
     segment: &'a Segment,
     peers: &'a [Peer],
-    rank: u32,
+    consumer: u32,
 }
 
 impl Producers for Senders<'_> {
@@ -184,7 +188,8 @@ impl Producers for Senders<'_> {
     }
 
     fn in_hand(&self, rank: u32) -> Option<CellIndex> {
-        let cell = self.segment.rank_block(rank).liveness.hand.holds_for(self.segment, self.rank);
+        let cell =
+            self.segment.rank_block(rank).liveness.hand.holds_for(self.segment, self.consumer);
         cell.filter(|cell| self.segment.owner(*cell) == rank)
     }
 

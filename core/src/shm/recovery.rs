@@ -23,6 +23,9 @@
 //! | likewise, and so was the producer behind it | not the tail, no link          | not delivered: it looks as in the first row, and only its own message is in it |
 //! | after the link             | in a chain, or its message is taken             | nothing                       |
 //!
+//! The hands also tell the owner of a cell that it sent to a rank that died when no rank touches the cell any more
+//! ([`regain`]).
+//!
 //! Consumer: the owner of the queue, one thread, between two calls of `dequeue`. Absent on purpose: memory of its own, a
 //! time-out, any cost for who receives.
 
@@ -140,8 +143,7 @@ pub fn repair(
 ) -> Result<Repair, Corrupt> {
     let Some(tail) = queue.tail(arena)? else { return Ok(Repair::Whole) };
     // After the tail: each swap that led to it was preceded by its producer's `hold`.
-    let mut ranks = 0..producers.ranks();
-    if ranks.any(|rank| producers.in_hand(rank).is_some() && !producers.is_dead(rank)) {
+    if is_in_living_hands(producers) {
         return Ok(Repair::Later);
     }
     let chains = Chains { arena, producers, tail };
@@ -154,6 +156,34 @@ pub fn repair(
         let Some(next) = chains.next(first)? else { return Ok(Repair::Later) };
         queue.mend(arena, end, next);
     }
+}
+
+/// True when a living rank is between its `hold` and its link.
+fn is_in_living_hands(producers: &impl Producers) -> bool {
+    let mut ranks = 0..producers.ranks();
+    ranks.any(|rank| producers.in_hand(rank).is_some() && !producers.is_dead(rank))
+}
+
+/// Takes `cell` back, which its owner, the caller, sent to `queue` and which has not come back. The queue's consumer is
+/// dead, and so are the ranks that `producers` calls dead. True: no rank touches the cell any more. False: a living rank
+/// may be about to link its own cell behind it. Look again.
+///
+/// A producer that swapped the tail from `cell` stores its link, or died before that. A cell without a link is the last of
+/// the queue, and leaves it here; or such a producer is on its way, which its hand says; or the consumer took the cell and
+/// died before it gave it back.
+///
+/// # Errors
+///
+/// As [`repair`].
+pub fn regain(
+    queue: &RecvQueue,
+    arena: &impl CellArena,
+    producers: &impl Producers,
+    cell: CellIndex,
+) -> Result<bool, Corrupt> {
+    Ok(RecvQueue::is_linked(arena, cell)
+        || queue.withdraw(arena, cell)?
+        || !is_in_living_hands(producers))
 }
 
 /// True when the queue holds a message of `source` that its consumer has not taken, as far as it is in one chain.

@@ -131,6 +131,31 @@ impl RecvQueue {
         }
     }
 
+    /// Takes `cell`, which the caller owns, out of the queue if it is the last there; the cells before it go with it.
+    /// For a queue whose owner is dead: no rank takes anything from it any more. True: no producer links a cell to
+    /// `cell`. False: `cell` is not the last, and what the producers before the tail hold can be seen.
+    pub(super) fn withdraw(
+        &self,
+        arena: &impl CellArena,
+        cell: CellIndex,
+    ) -> Result<bool, Corrupt> {
+        // A second turn finds another tail: the caller does not send to the dead rank meanwhile.
+        while self.tail(arena)? == Some(cell) {
+            // ORDER queue/15: Relaxed. The tail's own order decides: a later swap does not give `cell`. A failure
+            //   leads to queue/12.
+            let withdrawn = self.tail.compare_exchange(
+                cell.raw(),
+                CellIndex::NIL,
+                order("queue/15", Relaxed),
+                Relaxed,
+            );
+            if withdrawn.is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// True when a look into the queue may find something. One load when the queue has been drained.
     #[inline(always)]
     #[must_use]
