@@ -24,9 +24,9 @@ use std::process::ExitCode;
 use std::{env, path};
 
 /// Names the job to its ranks.
-const JOB: &str = "STRAIT_CHAOS_JOB";
+const JOB: &str = "STRAIT_TEST_CHAOS_JOB";
 /// Names the scoreboard to them.
-const BOARD: &str = "STRAIT_CHAOS_BOARD";
+const BOARD: &str = "STRAIT_TEST_CHAOS_BOARD";
 
 /// Runs the driver, or in a process that the driver started, a rank.
 ///
