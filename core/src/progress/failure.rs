@@ -15,8 +15,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// it alone, a message that was arriving. A receive from any source stays: another rank may match it. Later operations
     /// with the rank fail to start. Others are not affected. Saying it twice changes nothing.
     ///
-    /// False: another rank is in the middle of handing something over, to us or to the gone one; what the gone one left may be
-    /// behind that, or a cell of ours before it. Or the rank is on another node, and [`Engine::poll_network`] has yet to read its stream to the end, which may say better how it went.
+    /// False: another rank is in the middle of handing something over, to this rank or to the gone one.
+    /// What the gone one left may be behind that, or a cell of this rank before it. Or the rank is on
+    /// another node, and [`Engine::poll_network`] has yet to read its stream to the end, which may say
+    /// better how it went.
     /// Nothing was decided; call again, and for the other rank too if it is gone as well.
     ///
     /// # Errors
