@@ -1,10 +1,12 @@
 /*
- * What the fast path of libstrait.so is for, over and over, between two ranks of this process.
+ * Runs the fast path of libstrait.so repeatedly, between two ranks of this process.
  *
- *   hot pairs LIBRARY BYTES    send and receive, for callgrind (cargo xtask library): `measured` is to be counted
- *   hot calls LIBRARY BYTES    the same with all calls that carry a message, for the same
- *   hot time LIBRARY LIBRARY   how long either takes to be loaded, and for a send and receive of 8 bytes: warm, and after the
- *                              application has used all of the instruction cache
+ *   hot pairs LIBRARY BYTES    sends and receives, for callgrind (cargo xtask library), which counts
+ *                              `measured`
+ *   hot calls LIBRARY BYTES    runs all calls that carry a message, also for callgrind
+ *   hot time LIBRARY LIBRARY   prints the load time of each library, and the time of a send and
+ *                              receive of 8 bytes: warm, and after the application has used all of
+ *                              the instruction cache
  */
 #define _GNU_SOURCE
 
@@ -54,7 +56,7 @@ static void join(struct strait *s, void *library) {
     check(s, s->init_in_process(STRAIT_ABI, 2, s->world));
 }
 
-/* A message there and one back. */
+/* Sends a message in each direction. */
 static void pair(const struct strait *s, size_t bytes) {
     for (uint32_t rank = 0; rank < 2; rank++) {
         check(s, s->send(s->world[rank], 0, out, bytes, !rank, 7));
@@ -62,7 +64,7 @@ static void pair(const struct strait *s, size_t bytes) {
     }
 }
 
-/* The same by calls that do not wait: the receive first, and the send first. */
+/* Sends messages in each direction by nonblocking calls: with the receive or the send first. */
 static void pair_by_requests(const struct strait *s, size_t bytes) {
     for (uint32_t rank = 0; rank < 2; rank++) {
         for (int sends_first = 0; sends_first < 2; sends_first++) {
@@ -98,7 +100,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Code as an application runs between two messages: a return on every line of 2 MiB. */
+/* Size of the application's code between two messages: a return on every line of 2 MiB. */
 enum { LINE = 64, APPLICATION = 2 << 20 };
 
 static void run_application(const char *code) {
@@ -110,7 +112,7 @@ static void run_application(const char *code) {
     }
 }
 
-/* The mean of the middle half: the clock's steps are longer than what the two may differ by. */
+/* Returns the mean of the middle half, because the clock is coarser than the measured difference. */
 static double middle(uint64_t *took, size_t count) {
     uint64_t sum = 0;
     qsort(took, count, sizeof *took, by_size);
@@ -118,7 +120,7 @@ static double middle(uint64_t *took, size_t count) {
     return (double)sum / (double)(count * 3 / 4 - count / 4);
 }
 
-/* Says what this process finds of a library. */
+/* Measures a library and prints the result. */
 static void measure(const char *path) {
     enum { TIMES = 100, WARM = 100 };
     static uint64_t warm[TIMES], cold[TIMES];
@@ -126,7 +128,7 @@ static void measure(const char *path) {
     char *application = mmap(NULL, APPLICATION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (application == MAP_FAILED) fail("no memory");
     memset(application, 0xc3, APPLICATION);
-    if (mprotect(application, APPLICATION, PROT_READ | PROT_EXEC)) fail("memory cannot be made code");
+    if (mprotect(application, APPLICATION, PROT_READ | PROT_EXEC)) fail("cannot make memory executable");
     uint64_t from = now();
     void *library = load(path);
     double start = (double)(now() - from);
@@ -144,7 +146,8 @@ static void measure(const char *path) {
     printf("%f %f %f\n", start, middle(warm, TIMES) / (2 * WARM), middle(cold, TIMES) / 2);
 }
 
-/* By many processes in turn: where a library and its data come to lie in one matters more than what is to be seen. */
+/* Compares two libraries in many alternating processes, because the placement of a library and its
+ * data in one process matters more than the difference to be measured. */
 static void compare(const char *program, char **paths) {
     enum { PROCESSES = 60, FIGURES = 3 };
     static uint64_t found[2][FIGURES][PROCESSES];
@@ -180,7 +183,7 @@ int main(int count, char **words) {
     size_t bytes = strtoul(words[3], NULL, 10);
     if (bytes > LONGEST) fail("at most 1024 bytes");
     join(&s, load(words[2]));
-    /* Twice: what happens on first use is not what is to be seen in most rounds. */
+    /* The first run excludes the effects of first use from most rounds. */
     for (int time = 0; time < 2; time++) measured(&s, bytes, !strcmp(words[1], "calls"));
     for (int rank = 0; rank < 2; rank++) check(&s, s.finalize(s.world[rank]));
     return 0;

@@ -1,6 +1,8 @@
-//! The core's structures one by one, in one thread: what an operation costs before any cache line moves.
+//! The core's structures one by one, in one thread: the cost of an operation before any cache line
+//! moves.
 //!
-//! `cargo bench -p strait-benches --bench structures`. For what moves between processors see `strait bench`.
+//! Run `cargo bench -p strait-benches --bench structures`. `strait bench` measures traffic between
+//! processors.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -8,34 +10,35 @@ use core::ptr::NonNull;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use strait::World;
-use strait_core::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, Posted, Unexpected};
+use strait_core::buffer::copy::copy_short;
+use strait_core::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, PostedQueue, UnexpectedQueue};
 use strait_core::memory::Memory;
-use strait_core::shm::copy_short;
 
 /// The system allocator, lent to the core.
 #[derive(Clone, Copy)]
 struct System;
 
-// SAFETY: the global allocator gives what the trait demands.
+// SAFETY: the global allocator guarantees what the trait demands.
 unsafe impl Memory for System {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        // SAFETY: the trait's callers ask for no zero-sized layout.
+        // SAFETY: the trait's callers request no zero-sized layout.
         NonNull::new(unsafe { std::alloc::alloc(layout) })
     }
 
     unsafe fn release(&self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: by the trait's contract the memory came from `allocate` with this layout.
+        // SAFETY: the caller guarantees that the memory came from `allocate` with this layout
+        // (contract of `Memory::release`).
         unsafe { std::alloc::dealloc(memory.as_ptr(), layout) };
     }
 }
 
 const DEPTHS: [u32; 3] = [1, 100, 10_000];
 
-/// One receive posted and matched while `depth` others wait, a wildcard among them.
+/// Posts one receive and matches it while `depth` others wait, a wildcard among them.
 fn posted(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("posted: post + take");
     for depth in DEPTHS {
-        let mut queue = Posted::new(System);
+        let mut queue = PostedQueue::new(System);
         for tag in 0..depth {
             queue.post(Pattern { context: 1, source: 0, tag: tag + 1 }, tag).expect("memory");
         }
@@ -51,11 +54,11 @@ fn posted(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One message kept, found by a wildcard and removed while `depth` others wait.
+/// Stores one message, finds it by a wildcard and removes it while `depth` others wait.
 fn unexpected(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("unexpected: insert + find + remove");
     for depth in DEPTHS {
-        let mut queue = Unexpected::new(System);
+        let mut queue = UnexpectedQueue::new(System);
         for tag in 0..depth {
             queue.insert(Envelope { context: 1, source: 0, tag }, tag).expect("memory");
         }
@@ -63,7 +66,7 @@ fn unexpected(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(depth), |bencher| {
             bencher.iter(|| {
                 queue.insert(Envelope { context: 1, source: 1, tag: 5 }, 7).expect("memory");
-                let found = queue.find(black_box(&pattern)).expect("it was just kept");
+                let found = queue.find(black_box(&pattern)).expect("the message was just stored");
                 queue.remove(found.handle)
             });
         });
@@ -71,7 +74,7 @@ fn unexpected(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The copy of a short payload.
+/// Copies a short payload.
 fn copies(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("copy_short");
     let (from, mut to) = ([1_u8; 48], [0_u8; 48]);
@@ -87,7 +90,7 @@ fn copies(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A message there and back between two ranks of one thread.
+/// Sends a message in each direction between two ranks of one thread.
 fn messages(criterion: &mut Criterion) {
     let worlds = World::in_process(2).expect("shared memory");
     let [zero, one] = [worlds[0].endpoint(), worlds[1].endpoint()];

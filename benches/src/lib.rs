@@ -1,1 +1,1 @@
-//! Instruction counts and micro-benches.
+//! Instruction counts and micro-benchmarks.

@@ -1,6 +1,6 @@
-//! What reductions and accumulates do with two numbers (MPI-4.1 §6.9.2, §12.3.4).
+//! The operations of reductions and accumulates on two numbers (MPI-4.1 §6.9.2, §12.3.4).
 
-/// The operation of a reduction or an accumulate. Integers wrap.
+/// The operation of a reduction or an accumulate. Integer operations wrap.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Op {
@@ -8,30 +8,30 @@ pub enum Op {
     Sum,
     /// `MPI_PROD`.
     Prod,
-    /// `MPI_MIN`. A number that is not a number loses against one that is.
+    /// `MPI_MIN`. If one operand is NaN, the result is the other.
     Min,
-    /// `MPI_MAX`, likewise.
+    /// `MPI_MAX`. If one operand is NaN, the result is the other.
     Max,
-    /// `MPI_LAND`, of integers: 1 when both are not 0.
+    /// `MPI_LAND`, for integers: 1 if both operands are nonzero.
     And,
-    /// `MPI_LOR`, of integers: 1 when one is not 0.
+    /// `MPI_LOR`, for integers: 1 if at least one operand is nonzero.
     Or,
-    /// `MPI_LXOR`, of integers: 1 when exactly one is not 0.
+    /// `MPI_LXOR`, for integers: 1 if exactly one operand is nonzero.
     Xor,
-    /// `MPI_BAND`, of integers.
+    /// `MPI_BAND`, for integers.
     BitAnd,
-    /// `MPI_BOR`, of integers.
+    /// `MPI_BOR`, for integers.
     BitOr,
-    /// `MPI_BXOR`, of integers.
+    /// `MPI_BXOR`, for integers.
     BitXor,
-    /// `MPI_REPLACE`, of accumulates: the new number.
+    /// `MPI_REPLACE`, for accumulates: the new number.
     Replace,
-    /// `MPI_NO_OP`, of accumulates: the old number.
+    /// `MPI_NO_OP`, for accumulates: the old number.
     NoOp,
 }
 
 impl Op {
-    /// Every operation.
+    /// All operations.
     pub const ALL: [Self; 12] = [
         Self::Sum,
         Self::Prod,
@@ -47,46 +47,48 @@ impl Op {
         Self::NoOp,
     ];
 
-    /// A number for it, for who tells another process.
+    /// Returns the number that stands for the operation in messages to other processes.
     #[must_use]
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The operation of a number.
+    /// Returns the operation with this number.
     #[must_use]
     pub(crate) fn of_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|op| op.code() == code)
     }
 
-    /// True for the operations that accumulates have and reductions have not.
+    /// Returns true for the operations that accumulates have and reductions do not.
     #[must_use]
     pub const fn is_of_accumulates(self) -> bool {
         matches!(self, Self::Replace | Self::NoOp)
     }
 }
 
-/// A number that can be reduced and accumulated: an integer of 8 to 64 bits, `f32`, `f64`.
-pub trait Number: sealed::Bits + Copy + 'static {
-    /// The type's name.
+/// A number that can be reduced and accumulated: an integer of 8 to 64 bits, `f32` or `f64`.
+pub trait Reducible: sealed::Bits + Copy + 'static {
+    /// Name of the type.
     const NAME: &'static str;
 
-    /// What `op` does with what is there (left) and what comes (right); `None` where it has no meaning.
+    /// Returns the function of `op`, from the number at the target (left) and the new one (right).
+    ///
+    /// Returns `None` if the operation is not defined for the type.
     fn function(op: Op) -> Option<fn(Self, Self) -> Self>;
 }
 
-/// A number that can be compared and swapped.
-pub trait Integer: Number {}
+/// A number that supports compare-and-swap.
+pub trait Integer: Reducible {}
 
 pub(crate) mod sealed {
-    /// A number as the word that holds it.
+    /// The conversion between a number and the word that holds it.
     pub trait Bits: Sized {
-        type Word: crate::rma::Word;
+        type Word: crate::sync::AtomicWord;
 
-        /// A number for the type, for who tells another process.
+        /// Number that stands for the type in messages to other processes.
         const KIND: u8;
 
-        /// True when the sum of two numbers is that of their words, overflow left out.
+        /// True if the sum of two numbers is the wrapping sum of their words.
         const ADDS_AS_WORD: bool;
 
         fn to_bits(self) -> Self::Word;
@@ -99,7 +101,7 @@ macro_rules! integers {
     ($($number:ident in $word:ident is $kind:literal,)*) => {$(
         impl Integer for $number {}
 
-        impl Number for $number {
+        impl Reducible for $number {
             const NAME: &'static str = stringify!($number);
 
             fn function(op: Op) -> Option<fn(Self, Self) -> Self> {
@@ -142,7 +144,7 @@ macro_rules! integers {
 
 macro_rules! floats {
     ($($number:ident in $word:ident is $kind:literal,)*) => {$(
-        impl Number for $number {
+        impl Reducible for $number {
             const NAME: &'static str = stringify!($number);
 
             fn function(op: Op) -> Option<fn(Self, Self) -> Self> {
@@ -185,10 +187,13 @@ integers! {
 }
 floats! { f32 in u32 is 8, f64 in u64 is 9, }
 
-/// What `$work` gives for the type `$number` of a kind ([`sealed::Bits::KIND`]); `None`: there is no such kind.
+/// Evaluates `$work` with `$number` as the type of a kind ([`sealed::Bits::KIND`]). Returns `None`
+/// if there is no such kind.
 macro_rules! with_number_of {
     ($kind:expr, $number:ident => $work:expr) => {
-        $crate::reduce::with_number_of!($kind, $number => $work; i8 i16 i32 i64 u8 u16 u32 u64 f32 f64)
+        $crate::reduce::with_number_of!(
+            $kind, $number => $work; i8 i16 i32 i64 u8 u16 u32 u64 f32 f64
+        )
     };
     ($kind:expr, $number:ident => $work:expr; $($type:ident)*) => {
         match $kind {
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_have_no_bits_and_no_truth() {
+    fn floats_have_no_bitwise_and_no_logical_operations() {
         for op in Op::ALL {
             let is_of_integers =
                 !matches!(op, Op::Sum | Op::Prod | Op::Min | Op::Max | Op::Replace | Op::NoOp);

@@ -1,4 +1,4 @@
-//! See `ffi/src/fuzz.rs`.
+//! Fuzzes the C interface; see `ffi/c/src/fuzz.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `strait_tests::fuzz::engines`.
+//! Runs `strait_tests::fuzz::engines` on fuzzed input.
 
 #![no_main]
 

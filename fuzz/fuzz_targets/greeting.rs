@@ -1,4 +1,4 @@
-//! See `strait_tests::fuzz::greeting`.
+//! Runs `strait_tests::fuzz::greeting` on fuzzed input.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `strait_tests::fuzz::join`.
+//! Runs `strait_tests::fuzz::join` on fuzzed input.
 
 #![no_main]
 

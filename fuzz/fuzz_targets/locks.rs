@@ -1,4 +1,4 @@
-//! See `strait_tests::fuzz::locks`.
+//! Runs `strait_tests::fuzz::locks` on fuzzed input.
 
 #![no_main]
 

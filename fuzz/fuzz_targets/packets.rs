@@ -1,4 +1,4 @@
-//! See `strait_tests::fuzz::packets`.
+//! Runs `strait_tests::fuzz::packets` on fuzzed input.
 
 #![no_main]
 

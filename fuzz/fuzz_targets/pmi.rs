@@ -1,4 +1,4 @@
-//! See `strait_tests::fuzz::pmi`.
+//! Runs `strait_tests::fuzz::pmi` on fuzzed input.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `strait_tests::fuzz::records`.
+//! Runs `strait_tests::fuzz::records` on fuzzed input.
 
 #![no_main]
 

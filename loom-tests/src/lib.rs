@@ -1,11 +1,12 @@
-//! What the models share: the memory that they work on, and the two ways to run a scenario.
+//! Shared parts of the models: the memory they work on, and the two ways to run a scenario.
 //!
-//! Built with `--cfg strait_loom`, [`model`] explores every interleaving of a scenario, and every value that a load
-//! may return, up to a bound. Otherwise it repeats the scenario on threads of `std`: natively, under Miri, under the
-//! thread sanitizer.
+//! With `--cfg strait_loom`, [`model`] explores every interleaving of a scenario and every value
+//! that a load may return, up to a bound. Otherwise it repeats the scenario on threads of `std`:
+//! natively, under Miri, or under the thread sanitizer.
 //!
-//! A scenario never waits. Its threads look a bounded number of times, are joined, and what is not there after the
-//! join is lost: so a lost message is a failed assertion and not an execution without end.
+//! A scenario never waits. Its threads poll a bounded number of times and are joined. Whatever has
+//! not arrived after the join is lost. A lost message is therefore a failed assertion and not an
+//! endless execution.
 
 mod lines;
 mod pool;
@@ -18,7 +19,7 @@ pub use loom::{sync::Arc, thread};
 #[cfg(not(strait_loom))]
 pub use std::{sync::Arc, thread};
 
-/// Explores `scenario` at two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
+/// Explores `scenario` with two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 #[cfg(strait_loom)]
 #[track_caller]
 pub fn model(scenario: impl Fn() + Send + Sync + 'static) {
@@ -27,7 +28,8 @@ pub fn model(scenario: impl Fn() + Send + Sync + 'static) {
     explore(builder, scenario);
 }
 
-/// Explores every interleaving of `scenario`, however many preemptions it takes: for two threads that do little.
+/// Explores every interleaving of `scenario`, with any number of preemptions. Suits two threads
+/// that do little.
 #[cfg(strait_loom)]
 #[track_caller]
 pub fn model_in_full(scenario: impl Fn() + Send + Sync + 'static) {
@@ -36,7 +38,8 @@ pub fn model_in_full(scenario: impl Fn() + Send + Sync + 'static) {
     explore(builder, scenario);
 }
 
-/// Explores `scenario` up to so many preemptions, whatever `LOOM_MAX_PREEMPTIONS` says: for two threads that do much.
+/// Explores `scenario` with at most this many preemptions, whatever `LOOM_MAX_PREEMPTIONS` says.
+/// Suits two threads that do much.
 #[cfg(strait_loom)]
 #[track_caller]
 pub fn model_within(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
@@ -45,7 +48,7 @@ pub fn model_within(preemptions: usize, scenario: impl Fn() + Send + Sync + 'sta
     explore(builder, scenario);
 }
 
-/// Runs the model and says how much it explored: one that explores little proves little.
+/// Runs the model and prints how much it explored: a model that explores little proves little.
 #[cfg(strait_loom)]
 #[track_caller]
 fn explore(mut builder: loom::model::Builder, scenario: impl Fn() + Send + Sync + 'static) {
@@ -76,7 +79,7 @@ pub fn model(scenario: impl Fn() + Send + Sync + 'static) {
 #[cfg(not(strait_loom))]
 pub use model as model_in_full;
 
-/// As [`model`].
+/// Runs [`model`], which has no preemption bound on real threads.
 #[cfg(not(strait_loom))]
 pub fn model_within(_preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
     model(scenario);

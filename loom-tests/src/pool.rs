@@ -1,10 +1,10 @@
-//! Cells, and their way home.
+//! Cells, and the queues through which they return to their owners.
 
 use strait_core::layout::{CellIndex, Corrupt};
 use strait_core::shm::{Cell, CellArena, CellHead, FreeQueue};
 use strait_core::sync::AtomicU32;
 
-/// The cells of several owners, and the free queues through which they come home.
+/// The cells of several owners, and the free queues through which they return.
 #[derive(Debug)]
 pub struct Pool {
     cells: Vec<Cell>,
@@ -23,7 +23,7 @@ impl CellArena for Pool {
 }
 
 impl Pool {
-    /// `per_owner` zeroed cells for each of `owners`.
+    /// Creates `per_owner` zeroed cells for each of `owners`.
     #[must_use]
     pub fn new(owners: u32, per_owner: u32) -> Self {
         Self {
@@ -36,20 +36,21 @@ impl Pool {
     /// Describes a message in `cell`, as its owner does before it enqueues the cell.
     pub fn write(&self, cell: CellIndex, source: u32, sequence: u64) {
         let head = CellHead { source, sequence, ..CellHead::default() };
-        // SAFETY: the cell lives as long as the pool. That it is in the caller's hands is what the model is there to
-        // find out: loom, Miri and the thread sanitizer each report an access that is not ordered.
+        // SAFETY: the cell lives as long as the pool. The model checks that only the caller
+        // accesses the cell: loom, Miri and the thread sanitizer each report an unordered access.
         unsafe { Cell::write_head(self.cell(cell).into(), head) }
     }
 
-    /// Source and sequence number of the message in `cell`.
+    /// Returns source and sequence number of the message in `cell`.
     #[must_use]
     pub fn read(&self, cell: CellIndex) -> (u32, u64) {
-        // SAFETY: as in `write`.
+        // SAFETY: the cell lives as long as the pool; the model checks that only the caller
+        // accesses it.
         let head = unsafe { Cell::read_head(self.cell(cell).into()) };
         (head.source, head.sequence)
     }
 
-    /// Returns `cell` to its owner, as a receiver does that is done with it.
+    /// Returns `cell` to its owner, as a receiver does after it has read the message.
     pub fn give_back(&self, cell: CellIndex) {
         self.free[((cell.raw() - 1) / self.per_owner) as usize].push(self, cell);
     }
@@ -59,7 +60,7 @@ impl Pool {
     }
 }
 
-/// An owner's view of its cells: those at home, and the chain that came back and is not walked yet.
+/// An owner's view of its cells: the free ones, and the returned chain that is not walked yet.
 #[derive(Debug)]
 pub struct Owner {
     rank: u32,
@@ -68,7 +69,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner `rank` before it has sent anything.
+    /// Creates the owner `rank`, which has sent nothing yet.
     #[must_use]
     pub fn new(pool: &Pool, rank: u32) -> Self {
         let first = rank * pool.per_owner + 1;
@@ -77,16 +78,16 @@ impl Owner {
         Self { rank, home, returned: None }
     }
 
-    /// A free cell: one at home, else one that has come back by now.
+    /// Returns a free cell, or else a cell that has been returned by now.
     pub fn take(&mut self, pool: &Pool) -> Option<CellIndex> {
         self.home.pop().or_else(|| self.pop_returned(pool))
     }
 
-    /// Takes in everything that has come back. The number of cells at home then.
+    /// Collects all returned cells. Returns the number of free cells.
     ///
     /// # Panics
     ///
-    /// When a cell comes back that is at home.
+    /// If a returned cell is already free.
     pub fn collect(&mut self, pool: &Pool) -> usize {
         while let Some(cell) = self.pop_returned(pool) {
             assert!(!self.home.contains(&cell), "cell {} came back twice", cell.raw());

@@ -1,16 +1,18 @@
-//! The barrier: who has left it knows all that was done before it, and slots go from group to group.
+//! The barrier: a member that has left it sees everything done before it. Slots pass from group to
+//! group.
 
-use strait_core::shm::{Barrier, BarrierSlot, Ranks, Seats, Way};
+use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot, Ranks, Seats};
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model, model_in_full, model_within, thread};
 
-/// A slot, and for each member of the group a number that it alone writes, and only between two barriers.
+/// A slot, and a number for each member of the group. Only the member writes its number, and only
+/// between two barriers.
 struct Shared {
     slot: BarrierSlot,
     numbers: Vec<UnsafeCell<u64>>,
 }
 
-// SAFETY: that the numbers are reached by one thread at a time is what the models are there to find out.
+// SAFETY: the models check that one thread at a time accesses a number.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -20,18 +22,18 @@ impl Shared {
     }
 
     fn write(&self, member: u32, number: u64) {
-        // SAFETY: see `Shared`.
+        // SAFETY: the models check that one thread at a time accesses a number (see `Sync`).
         self.numbers[member as usize].with_mut(|place| unsafe { *place = number });
     }
 
     fn read(&self, member: u32) -> u64 {
-        // SAFETY: see `Shared`.
+        // SAFETY: the models check that one thread at a time accesses a number (see `Sync`).
         self.numbers[member as usize].with(|place| unsafe { *place })
     }
 }
 
-/// A member of the group. It looks a bounded number of times for the end of a barrier, and goes no further when it does
-/// not see it.
+/// A member of the group. It polls a bounded number of times for the end of a barrier, and stops if
+/// it does not see the end.
 struct Member {
     shared: Arc<Shared>,
     barrier: Barrier,
@@ -40,7 +42,7 @@ struct Member {
 }
 
 impl Member {
-    fn all(way: Way, members: u32) -> Vec<Self> {
+    fn all(way: BarrierAlgorithm, members: u32) -> Vec<Self> {
         let shared = Shared::new(members);
         let member = |place| Self {
             shared: Arc::clone(&shared),
@@ -51,8 +53,9 @@ impl Member {
         (0..members).map(member).collect()
     }
 
-    /// Enters barrier `number` with something done before it, and checks what the others did when it is over. Two barriers
-    /// later the same places are written again, so that who is still in the first would be caught.
+    /// Writes a number, enters barrier `number`, and checks the other members' numbers after the
+    /// barrier. The same numbers are written again two barriers later, so a member that is still in
+    /// the first barrier is detected.
     fn meet(&mut self, number: u64) -> bool {
         self.shared.write(self.place, number);
         let _ = self.barrier.enter(&self.shared.slot);
@@ -60,12 +63,12 @@ impl Member {
             return false;
         }
         self.check(number);
-        // Nobody writes before all have read.
+        // No member writes before all have read.
         let _ = self.barrier.enter(&self.shared.slot);
         self.sees_the_end()
     }
 
-    /// Two looks; of three members one each, which are enough to keep loom busy.
+    /// Polls twice. With three members, polls once, which is enough work for loom.
     fn sees_the_end(&mut self) -> bool {
         self.look()
             || self.members == 2 && {
@@ -80,18 +83,18 @@ impl Member {
 
     fn check(&self, number: u64) {
         for other in 0..self.members {
-            assert_eq!(self.shared.read(other), number, "left before {other} had entered");
+            assert_eq!(self.shared.read(other), number, "left before member {other} entered");
         }
     }
 
-    /// So many rounds of two barriers, as far as it gets.
+    /// Runs at most this many rounds of two barriers.
     fn go(mut self, rounds: u64) -> Self {
         let _ = (1..=rounds).all(|number| self.meet(number));
         self
     }
 }
 
-fn meetings(way: Way, members: u32, rounds: u64) {
+fn meetings(way: BarrierAlgorithm, members: u32, rounds: u64) {
     let mut all = Member::all(way, members);
     let last = all.pop().unwrap();
     let threads: Vec<_> =
@@ -102,36 +105,36 @@ fn meetings(way: Way, members: u32, rounds: u64) {
 
 #[test]
 fn two_meet_at_a_word() {
-    model_within(4, || meetings(Way::Word, 2, 2));
+    model_within(4, || meetings(BarrierAlgorithm::Word, 2, 2));
 }
 
 #[test]
 fn two_meet_by_flags() {
-    model(|| meetings(Way::Flags, 2, 2));
+    model(|| meetings(BarrierAlgorithm::Flags, 2, 2));
 }
 
 #[test]
 fn two_meet_by_count_and_signal() {
-    model_within(4, || meetings(Way::Signal, 2, 2));
+    model_within(4, || meetings(BarrierAlgorithm::Signal, 2, 2));
 }
 
 #[test]
 fn three_meet_at_a_word() {
-    model(|| meetings(Way::Word, 3, 1));
+    model(|| meetings(BarrierAlgorithm::Word, 3, 1));
 }
 
 #[test]
 fn three_meet_by_flags() {
-    model(|| meetings(Way::Flags, 3, 1));
+    model(|| meetings(BarrierAlgorithm::Flags, 3, 1));
 }
 
 #[test]
 fn three_meet_by_count_and_signal() {
-    model(|| meetings(Way::Signal, 3, 1));
+    model(|| meetings(BarrierAlgorithm::Signal, 3, 1));
 }
 
-/// Everybody has entered when all are joined: then everybody must see it.
-fn seen_after_the_join(way: Way) {
+/// All members have entered when all threads are joined, so each member must see the end.
+fn seen_after_the_join(way: BarrierAlgorithm) {
     let mut all = Member::all(way, 3);
     let enter = |mut member: Member| {
         member.shared.write(member.place, 1);
@@ -144,22 +147,22 @@ fn seen_after_the_join(way: Way) {
     let mut ended = vec![enter(last)];
     ended.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
     for member in &mut ended {
-        assert!(member.look(), "a member is missing in the barrier");
+        assert!(member.look(), "a member does not see the end of the barrier");
         member.check(1);
     }
 }
 
 #[test]
 fn nobody_is_missing() {
-    model(|| seen_after_the_join(Way::Word));
-    model(|| seen_after_the_join(Way::Flags));
-    model(|| seen_after_the_join(Way::Signal));
+    model(|| seen_after_the_join(BarrierAlgorithm::Word));
+    model(|| seen_after_the_join(BarrierAlgorithm::Flags));
+    model(|| seen_after_the_join(BarrierAlgorithm::Signal));
 }
 
 /// The number of the slot.
 const SLOT: u32 = 3;
 
-/// One slot and the seats of up to three ranks, who all live.
+/// One slot and the seats of up to three ranks, all alive.
 struct Place {
     shared: Arc<Shared>,
     seats: Vec<Seats>,
@@ -209,10 +212,11 @@ impl Ranks for View<'_> {
     }
 }
 
-/// Both members of a group use its slot once more and leave. The leader of another group wants the slot meanwhile.
-fn handed_on(way: Way) {
+/// Both members of a group use its slot once more and leave. Meanwhile the leader of another group
+/// wants the slot.
+fn handed_on(way: BarrierAlgorithm) {
     let place = Place::new(3);
-    let number = place.claim(0).expect("it is free");
+    let number = place.claim(0).expect("the slot is free");
     assert!(place.join(1, number));
     let members: Vec<_> = (0..2)
         .map(|rank| {
@@ -225,7 +229,7 @@ fn handed_on(way: Way) {
         .collect();
     let mut claimed = false;
     for _ in 0..2 {
-        // So that loom lets them leave before the look, and not only behind it.
+        // The yield lets loom explore a departure before the poll, too.
         thread::yield_now();
         claimed = place.claim(2).is_some();
         if claimed {
@@ -237,26 +241,27 @@ fn handed_on(way: Way) {
         member.join().unwrap();
     }
     if !claimed {
-        assert!(place.claim(2).is_some(), "a slot that all have left is not free");
+        assert!(place.claim(2).is_some(), "a slot that all members have left is not free");
         found_clean(way, place.slot());
     }
-    assert_eq!(place.claim(1), None, "it is taken");
+    assert_eq!(place.claim(1), None, "the slot is in use");
 }
 
-/// Nothing of the old group's stands in the slot: one of two members does not meet anybody, and both do.
-fn found_clean(way: Way, slot: &BarrierSlot) {
+/// Checks that the slot has no state of the previous group: one of two members does not pass a
+/// barrier, and both do.
+fn found_clean(way: BarrierAlgorithm, slot: &BarrierSlot) {
     let [mut first, mut second] = [0, 1].map(|place| Barrier::new(way, place, 2));
     let _ = first.enter(slot);
-    assert!(!first.is_over(slot), "met a member of the group before");
+    assert!(!first.is_over(slot), "met a member of the previous group");
     let _ = second.enter(slot);
-    assert!(first.is_over(slot) && second.is_over(slot), "the group before is in the way");
+    assert!(first.is_over(slot) && second.is_over(slot), "state of the previous group is left");
 }
 
 #[test]
 fn a_slot_is_handed_on_clean() {
-    model_in_full(|| handed_on(Way::Word));
-    model_in_full(|| handed_on(Way::Flags));
-    model_in_full(|| handed_on(Way::Signal));
+    model_in_full(|| handed_on(BarrierAlgorithm::Word));
+    model_in_full(|| handed_on(BarrierAlgorithm::Flags));
+    model_in_full(|| handed_on(BarrierAlgorithm::Signal));
 }
 
 #[test]
@@ -269,17 +274,17 @@ fn one_of_two_groups_gets_the_slot() {
         };
         let ours = place.claim(0).is_some();
         let theirs = other.join().unwrap();
-        assert_ne!(ours, theirs, "both or none got it");
-        assert_eq!(place.claim(0), None, "it is taken");
+        assert_ne!(ours, theirs, "both groups or neither got the slot");
+        assert_eq!(place.claim(0), None, "the slot is in use");
     });
 }
 
-/// The leader has left before a member of its group came to join, and another leader wants the slot.
+/// The leader has left before a member of its group joins, and another leader wants the slot.
 #[test]
 fn who_joins_late_is_seen_or_told() {
     model_in_full(|| {
         let place = Place::new(3);
-        let number = place.claim(0).expect("it is free");
+        let number = place.claim(0).expect("the slot is free");
         place.seats[0].leave(SLOT);
         let late = {
             let place = Arc::clone(&place);
@@ -287,6 +292,6 @@ fn who_joins_late_is_seen_or_told() {
         };
         let claimed = place.claim(2).is_some();
         let joined = late.join().unwrap();
-        assert!(!(claimed && joined), "two groups are in one slot");
+        assert!(!(claimed && joined), "two groups use one slot");
     });
 }

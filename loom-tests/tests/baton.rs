@@ -1,9 +1,9 @@
-//! The baton: lines that two ranks write in turn.
+//! The baton: lines that two ranks write alternately.
 
 use core::ptr::NonNull;
 
 use strait_core::shm::{Baton, Line, SHORT_MAX};
-use strait_core::wire::{Kind, Sequence};
+use strait_core::wire::{PacketKind, Sequence};
 use strait_loom_tests::{Arc, contents, key, model_within, read, thread, writer};
 
 /// One rank's end, with the numbers of the next packets.
@@ -16,8 +16,8 @@ struct End {
 }
 
 impl End {
-    /// Both ends of a baton of `count` lines, the one that holds it first. The message with number `n` has the `n`-th
-    /// length, in either direction.
+    /// Creates both ends of a baton of `count` lines, the current holder first. In either
+    /// direction, message `n` has the `n`-th length.
     fn pair(count: usize, lengths: &'static [usize]) -> (Self, Self) {
         let lines: Arc<Vec<_>> = Arc::new((0..count).map(|_| Line::empty()).collect());
         let end = |higher| {
@@ -37,23 +37,23 @@ impl End {
         self.lengths[sequence.number() as usize % self.lengths.len()]
     }
 
-    /// Sends the next message if the baton is here.
+    /// Sends the next message if this end holds the baton.
     fn send(&mut self) -> bool {
         let (sequence, length) = (self.next_out, self.length(self.next_out));
         let (key, payload) = (key(sequence.number()), contents(sequence.number(), length));
         let sent = if length <= SHORT_MAX {
             self.baton.send_short(sequence, key, &payload)
         } else {
-            self.baton.send(sequence, Kind::Eager, key, length, writer(&payload))
+            self.baton.send(sequence, PacketKind::Eager, key, length, writer(&payload))
         };
         self.next_out += u64::from(sent);
         sent
     }
 
-    /// Takes the next message if it is there, and checks it.
+    /// Takes the next message if it has arrived, and checks it.
     fn look(&mut self) -> bool {
         let Some(found) = self.baton.peek(self.next_in) else { return false };
-        assert_eq!(found.kind(), Ok(Kind::Eager));
+        assert_eq!(found.kind(), Ok(PacketKind::Eager));
         let (number, length) = (self.next_in.number(), self.length(self.next_in));
         assert_eq!(found.length(), length, "a header of another message");
         let message = self.baton.message();
@@ -64,7 +64,7 @@ impl End {
         true
     }
 
-    /// Looks and answers, `times` times.
+    /// Polls and answers, `times` times.
     fn answer(mut self, times: u32) -> Self {
         for _ in 0..times {
             if !self.look() {
@@ -85,7 +85,7 @@ fn exchange(lines: usize, lengths: &'static [usize], times: u32) {
     higher.look();
     assert_eq!(lower.next_out, higher.next_in, "messages to the higher rank lost");
     assert_eq!(higher.next_out, lower.next_in, "messages to the lower rank lost");
-    assert_ne!(lower.send(), higher.send(), "one of the two holds the baton");
+    assert_ne!(lower.send(), higher.send(), "exactly one end holds the baton");
 }
 
 #[test]

@@ -1,31 +1,32 @@
-//! The chunks of a large message, and the descriptor in which its two sides meet.
+//! The chunks of a large message, and the descriptor that its two sides share.
 
-use strait_core::shm::{Chunks, Claim, Descriptor, Grains, Grant, ReceiveCookie};
+use strait_core::shm::{ChunkRequest, Chunks, Descriptor, Grains, Grant, ReceiveCookie};
 use strait_core::sync::{CacheLine, UnsafeCell};
 use strait_loom_tests::{Arc, model_in_full, thread};
 
 const GRAINS: u32 = 2;
 
-/// A message on its way: the sender's memory, the receiver's, and what they share.
+/// A message in transfer: the sender's memory, the receiver's memory, and the shared descriptor.
 struct Shared {
     descriptor: Descriptor,
     from: Vec<UnsafeCell<u32>>,
     to: Vec<UnsafeCell<u32>>,
 }
 
-// SAFETY: whether each cell is touched by one side at a time is what the models are there to find out: loom, Miri and the
-// thread sanitizer each report an access that is not ordered.
+// SAFETY: the models check that one side at a time accesses each cell: loom, Miri and the thread
+// sanitizer each report an unordered access.
 unsafe impl Sync for Shared {}
-// SAFETY: as above.
+// SAFETY: see the preceding `Sync`.
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// A message whose first transfer is announced, by the start of the receiver's thread.
+    /// Creates a message with a first transfer that is already announced when the receiver's thread
+    /// starts.
     fn announced() -> Arc<Self> {
         Self::begun(|chunks| chunks.begin(1))
     }
 
-    /// One whose receiver has sent an RTR, by the start of the sender's thread.
+    /// Creates a message with an RTR that is already sent when the sender's thread starts.
     fn asked() -> Arc<Self> {
         let shared = Self::begun(|chunks| chunks.ask(1));
         shared.use_buffer();
@@ -44,7 +45,7 @@ impl Shared {
 
     /// Claims one grain for a side and moves it.
     fn move_one(&self, sender: bool) -> bool {
-        let claim = Claim { generation: 1, grains: GRAINS, least: 1, most: 1, sender };
+        let claim = ChunkRequest { generation: 1, grains: GRAINS, least: 1, most: 1, sender };
         let Some(Grains { first, count: 1 }) = self.descriptor.chunks.claim(claim) else {
             return false;
         };
@@ -54,9 +55,9 @@ impl Shared {
     }
 
     fn carry(&self, grain: u32) {
-        // SAFETY: see `Sync`.
+        // SAFETY: the models check that one side at a time accesses the cell (see `Sync`).
         let value = self.from[grain as usize].with(|from| unsafe { *from });
-        // SAFETY: see `Sync`.
+        // SAFETY: the models check that one side at a time accesses the cell (see `Sync`).
         self.to[grain as usize].with_mut(|to| unsafe { *to = value });
     }
 
@@ -64,21 +65,21 @@ impl Shared {
         self.descriptor.chunks.done(1, GRAINS).unwrap() == GRAINS
     }
 
-    /// The receiver's user writes to its buffer, before or after the transfer.
+    /// Writes to the buffer as the receiver's user does before or after the transfer.
     fn use_buffer(&self) {
-        // SAFETY: see `Sync`.
+        // SAFETY: the models check that one side at a time accesses the cell (see `Sync`).
         self.to.iter().for_each(|to| to.with_mut(|to| unsafe { *to = 0 }));
     }
 
-    /// The sender's user writes to its data after the transfer.
+    /// Writes to the data as the sender's user does after the transfer.
     fn use_data(&self) {
-        // SAFETY: see `Sync`.
+        // SAFETY: the models check that one side at a time accesses the cell (see `Sync`).
         self.from.iter().for_each(|from| from.with_mut(|from| unsafe { *from = 7 }));
     }
 
     fn assert_whole(&self) {
         for (grain, to) in (0..).zip(&self.to) {
-            // SAFETY: see `Sync`.
+            // SAFETY: the models check that one side at a time accesses the cell (see `Sync`).
             assert_eq!(to.with(|to| unsafe { *to }), 100 + grain, "a grain was not moved");
         }
     }
@@ -89,7 +90,7 @@ impl Shared {
         self.descriptor.grant.open(1, cookie);
     }
 
-    /// Looks for the receiver's answer.
+    /// Polls for the receiver's answer.
     fn is_open(&self) -> bool {
         let Some(answer) = self.descriptor.grant.answer(1) else { return false };
         let ReceiveCookie { handle, address, lies, length, moves } = answer;
@@ -113,7 +114,8 @@ fn both_sides_move_and_each_has_its_memory_back() {
                 let over = shared.is_open() && shared.is_complete();
                 if over {
                     shared.use_data();
-                    // The descriptor's next use: the receiver may yet have to see the end of this one.
+                    // The descriptor's next use: the receiver may not have seen the end of this one
+                    // yet.
                     shared.descriptor.chunks.begin(2);
                 }
                 over
@@ -128,7 +130,7 @@ fn both_sides_move_and_each_has_its_memory_back() {
         let sender_over = sender.join().unwrap();
         while !over && shared.move_one(false) {}
         over |= shared.is_complete();
-        assert!(over, "grains are claimed and not done");
+        assert!(over, "grains are claimed but not done");
         shared.assert_whole();
         assert!(sender_over || shared.is_complete());
     });
@@ -190,7 +192,8 @@ fn what_the_receiver_cannot_move_the_sender_moves() {
                 false
             })
         };
-        let claim = Claim { generation: 1, grains: GRAINS, least: 1, most: 1, sender: false };
+        let claim =
+            ChunkRequest { generation: 1, grains: GRAINS, least: 1, most: 1, sender: false };
         let grains = shared.descriptor.chunks.claim(claim).unwrap();
         // An attempt that fails half-way.
         shared.carry(grains.first);
@@ -216,9 +219,9 @@ fn an_rtr_is_used_or_retracted() {
         };
         let moved = shared.move_one(false);
         let retracted = shared.descriptor.chunks.retract(1);
-        assert!(!(moved && retracted), "nobody has said what comes");
+        assert!(!(moved && retracted), "the message is not known yet");
         if retracted {
-            // The buffer is the user's, the descriptor another receive's.
+            // The buffer belongs to the user, and the descriptor to another receive.
             shared.use_buffer();
             shared.descriptor.chunks.ask(2);
         } else if shared.is_complete() {
@@ -244,7 +247,8 @@ fn a_sender_that_used_an_rtr_has_its_data_back() {
                 let over = shared.is_complete();
                 if over {
                     shared.assert_whole();
-                    // The descriptor's next use: the sender may yet have to see the end of this one.
+                    // The descriptor's next use: the sender may not have seen the end of this one
+                    // yet.
                     shared.descriptor.chunks.ask(2);
                 }
                 over

@@ -1,4 +1,4 @@
-//! The copy ring: chunks that stream through granules which are used again.
+//! The copy ring: chunks that stream through reused granules.
 
 use core::ptr::NonNull;
 
@@ -8,17 +8,17 @@ use strait_core::shm::{
 use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
 use strait_loom_tests::{Arc, model_in_full, thread};
 
-/// The memory of one ring; a granule's bytes are one number.
+/// The memory of one ring. One number stands for the bytes of a granule.
 struct Ring {
     emptied: CacheLine<AtomicU64>,
     heads: Vec<GranuleHead>,
     bytes: Vec<UnsafeCell<u64>>,
 }
 
-// SAFETY: whether each granule is touched by one end at a time is what the models are there to find out: loom, Miri and the
-// thread sanitizer see every access.
+// SAFETY: the models check that one end at a time accesses each granule: loom, Miri and the thread
+// sanitizer see every access.
 unsafe impl Sync for Ring {}
-// SAFETY: as above.
+// SAFETY: see the preceding `Sync`.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -38,14 +38,14 @@ impl Ring {
 
     fn write(&self, granules: Granules, value: u64) {
         for number in granules.first..granules.first + granules.count {
-            // SAFETY: see `Sync`.
+            // SAFETY: the models check that one end at a time accesses the granule (see `Sync`).
             self.bytes[number as usize].with_mut(|bytes| unsafe { *bytes = value });
         }
     }
 
     fn assert_holds(&self, granules: Granules, value: u64) {
         for number in granules.first..granules.first + granules.count {
-            // SAFETY: see `Sync`.
+            // SAFETY: the models check that one end at a time accesses the granule (see `Sync`).
             let found = self.bytes[number as usize].with(|bytes| unsafe { *bytes });
             assert_eq!(found, value, "a granule of another chunk");
         }
@@ -75,7 +75,8 @@ const fn chunk(number: u64) -> RingChunk {
 }
 
 impl Sender {
-    /// Copies a chunk of up to `wanted` granules in, behind `ahead` others that are not published.
+    /// Copies in a chunk of up to `wanted` granules, behind `ahead` granules that are not
+    /// published.
     fn copy_in(&mut self, ahead: u32, wanted: u32) -> Option<Granules> {
         let room = self.end.room(ahead, wanted).unwrap()?;
         self.ring.write(room, self.sent + u64::from(ahead));
@@ -89,7 +90,7 @@ impl Sender {
         true
     }
 
-    /// Sends up to `chunks`; fewer when the ring stays full.
+    /// Sends up to `chunks` chunks; fewer if the ring stays full.
     fn send_up_to(mut self, chunks: u64, wanted: u32) -> Self {
         for _ in 0..chunks {
             if !self.send(wanted) {
@@ -104,7 +105,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Takes the next chunk if it is there, and checks it.
+    /// Takes the next chunk if it has arrived, and checks it.
     fn look(&mut self) -> bool {
         let Some((granules, found)) = self.end.peek().unwrap() else { return false };
         assert_eq!(found, chunk(self.taken), "a head of another chunk");
@@ -122,7 +123,8 @@ fn ends(granules: usize) -> (Sender, Receiver) {
     (sender, Receiver { end: CopyRingReceiver::new(ring.place()), ring, taken: 0 })
 }
 
-/// Sends `chunks` of up to `wanted` granules through a ring of `granules`; the receiver looks `looks` times meanwhile.
+/// Sends `chunks` chunks of up to `wanted` granules through a ring of `granules`. Meanwhile the
+/// receiver polls `looks` times.
 fn pass(granules: usize, chunks: u64, wanted: u32, looks: u32) {
     let (sender, mut receiver) = ends(granules);
     let sending = thread::spawn(move || sender.send_up_to(chunks, wanted));
@@ -158,10 +160,10 @@ fn what_is_copied_in_too_early_is_seen_by_nobody() {
     model_in_full(|| {
         let (mut sender, mut receiver) = ends(3);
         let sending = thread::spawn(move || {
-            // Copied in for a message whose receive never comes, then written over.
+            // This chunk is copied in for a message without a receive, and then overwritten.
             sender.ring.write(sender.end.room(0, 1).unwrap().unwrap(), 77);
             assert!(sender.send(1));
-            // Copied in for one whose receive comes.
+            // This chunk is copied in for a message with a receive.
             let early = sender.copy_in(1, 1).unwrap();
             assert!(sender.send(1));
             sender.end.publish(early.count, chunk(sender.sent));

@@ -1,6 +1,8 @@
-//! The doorbell: publishing and then looking at the bell, against lying down and then looking at the queue.
+//! The doorbell: a sender publishes and then polls the bell, while the owner lies down and then
+//! polls the queue.
 //!
-//! Under loom alone: natively the sleeper's barrier is a system call that reaches the other threads.
+//! It runs only under loom: natively, the sleeper's barrier is a system call that reaches the other
+//! threads.
 #![cfg(strait_loom)]
 
 use strait_core::shm::{Doorbell, RecvQueue, Slumber};
@@ -14,7 +16,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// Sends one message, and rings if the owner of the queue sleeps. Says whether the owner is to be woken.
+    /// Sends one message, and rings if the owner of the queue sleeps. Returns true if the owner
+    /// must be woken.
     fn send(&self, source: u32) -> bool {
         let cell = Owner::new(&self.pool, source).take(&self.pool).unwrap();
         self.pool.write(cell, source, 0);
@@ -22,9 +25,9 @@ impl Shared {
         self.bell.is_wanted() && self.bell.ring().is_some()
     }
 
-    /// Looks a last time before it sleeps. Says whether it sleeps.
+    /// Polls a last time before sleeping. Returns true if the owner sleeps.
     fn lie_down(&self) -> bool {
-        self.bell.lie_down(Slumber::Word, || fence(SeqCst));
+        self.bell.prepare_to_sleep(Slumber::Word, || fence(SeqCst));
         let sleeps = self.queue.dequeue(&self.pool).unwrap().is_none();
         if !sleeps {
             self.bell.rise();
@@ -33,7 +36,7 @@ impl Shared {
     }
 }
 
-/// `senders` send one message each while the owner lies down.
+/// Lets `senders` threads send one message each while the owner lies down.
 fn send_to_a_sleeper(senders: u32) {
     let shared = Arc::new(Shared {
         bell: Doorbell::awake(),
@@ -49,7 +52,7 @@ fn send_to_a_sleeper(senders: u32) {
     let sleeps = shared.lie_down();
     let woken =
         threads.into_iter().filter_map(|thread| thread.join().unwrap().then_some(())).count();
-    assert!(woken > 0 || !sleeps, "asleep beside a message");
+    assert!(woken > 0 || !sleeps, "asleep although a message has arrived");
     assert!(woken <= 1, "woken more than once");
 }
 

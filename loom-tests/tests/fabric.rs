@@ -1,42 +1,42 @@
-//! What the software devices of a host share: regions that are taken back.
+//! The shared state of a host's software devices: regions that their owner takes back.
 
 use strait_core::hca::Access;
-use strait_core::hca::fabric::{Claim, RegionEntry};
+use strait_core::hca::fabric::{RegionClaim, RegionEntry};
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model_in_full, thread};
 
 const OWNER: u32 = 0;
 const KEY: u32 = 7;
 
-/// An owner's region, and the claim of the device that reaches into it.
+/// An owner's region, and the claim of the device that accesses it.
 struct Region {
     entry: RegionEntry,
-    claim: Claim,
+    claim: RegionClaim,
     memory: UnsafeCell<u32>,
 }
 
-// SAFETY: who may reach the memory is what the models are there to find out; loom sees each access.
+// SAFETY: the models check which thread may access the memory; loom sees each access.
 unsafe impl Sync for Region {}
 
 impl Region {
     fn new() -> Arc<Self> {
-        let (entry, claim) = (RegionEntry::none(), Claim::none());
+        let (entry, claim) = (RegionEntry::none(), RegionClaim::none());
         Arc::new(Self { entry, claim, memory: UnsafeCell::new(0) })
     }
 
-    /// Writes into the region as a device does, if its key is good. What the key opened.
+    /// Writes into the region as a device does, if its key is valid. Returns what the key opened.
     fn reach(&self) -> Option<(Access, u64, u64)> {
         self.claim.set(OWNER, KEY);
         let opened = self.entry.get(KEY);
         if opened.is_some() {
-            // SAFETY: under a claim, and the key was good after it.
+            // SAFETY: the device has a claim, and the key was valid after the claim.
             self.memory.with_mut(|memory| unsafe { *memory += 1 });
         }
         self.claim.clear();
         opened
     }
 
-    /// Uses the memory as its owner, who has it back.
+    /// Uses the memory as its owner does after taking it back.
     fn take_back(&self) {
         // SAFETY: the key is revoked, and no claim is on it.
         self.memory.with_mut(|memory| unsafe { *memory += 1 });
@@ -58,7 +58,8 @@ fn who_finds_a_key_finds_what_it_opens() {
     });
 }
 
-/// The owner takes its memory back, and uses the entry again for another region, while a device reaches in.
+/// The owner takes its memory back and reuses the entry for another region, while a device accesses
+/// it.
 #[test]
 fn nobody_is_in_a_region_that_was_taken_back() {
     model_in_full(|| {

@@ -1,10 +1,10 @@
-//! The fastbox: rings that messages wrap around, credits, and headers of earlier laps.
+//! The fastbox: messages that wrap around the ring, credits, and headers of earlier laps.
 
 use core::ptr::NonNull;
 
 use strait_core::shm::{FastboxPtr, FastboxReceiver, FastboxSender, Line, SHORT_MAX};
 use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
-use strait_core::wire::{Kind, Sequence};
+use strait_core::wire::{PacketKind, Sequence};
 use strait_loom_tests::{Arc, contents, key, model_in_full, read, thread, writer};
 
 /// The memory of one fastbox.
@@ -16,9 +16,9 @@ struct Ring {
 /// The messages of one stream.
 #[derive(Clone, Copy)]
 struct Stream {
-    /// Sequence number of the first one.
+    /// Sequence number of the first message.
     first: u64,
-    /// Lengths, bytes: each in turn, then from the start.
+    /// Lengths in bytes: one after the other, repeatedly.
     lengths: &'static [usize],
 }
 
@@ -62,17 +62,22 @@ impl Sender {
         Self { stream, ring: Arc::clone(ring), end, next: stream.first }
     }
 
-    /// Sends the next message if the ring has room: by the short path, or by the other, which reads the credit.
+    /// Sends the next message if the ring has room, by the short path or by the path that reads the
+    /// credit.
     fn send(&mut self) -> bool {
         let (sequence, length) = (self.next, self.stream.length(self.next));
         let (key, payload) = (key(sequence), contents(sequence, length));
         let sent = length <= SHORT_MAX && self.end.send_short(place(sequence), key, &payload)
-            || self.end.send(place(sequence), Kind::Eager, key, length, writer(&payload)).unwrap();
+            || self
+                .end
+                .send(place(sequence), PacketKind::Eager, key, length, writer(&payload))
+                .unwrap();
         self.next += u64::from(sent);
         sent
     }
 
-    /// Sends up to `messages`; fewer when the ring stays full. Says so by what comes next.
+    /// Sends up to `messages` messages; fewer if the ring stays full. `next` of the result tells
+    /// how many.
     fn send_up_to(mut self, messages: u64) -> Self {
         for _ in 0..messages {
             if !self.send() {
@@ -92,10 +97,10 @@ impl Receiver {
         Self { stream, ring: Arc::clone(ring), end, next: stream.first }
     }
 
-    /// Takes the next message if it is there, and checks it.
+    /// Takes the next message if it has arrived, and checks it.
     fn look(&mut self) -> bool {
         let Some(found) = self.end.peek(place(self.next)) else { return false };
-        assert_eq!(found.kind(), Ok(Kind::Eager));
+        assert_eq!(found.kind(), Ok(PacketKind::Eager));
         assert_eq!(found.length(), self.stream.length(self.next), "a header of another message");
         assert!(self.end.holds(found.length()));
         let message = self.end.message();
@@ -110,14 +115,14 @@ impl Receiver {
     }
 }
 
-/// The place of message `number` in its order.
+/// Returns the sequence number of message `number`.
 fn place(number: u64) -> Sequence {
     let mut sequence = Sequence::first(0, 1);
     sequence += number.wrapping_sub(1);
     sequence
 }
 
-/// Sends `messages` through a ring of `lines`; the receiver looks `looks` times meanwhile.
+/// Sends `messages` messages through a ring of `lines`. Meanwhile the receiver polls `looks` times.
 fn pass(lines: usize, stream: Stream, messages: u64, looks: u32) {
     let ring = Ring::new(lines);
     let (sender, mut receiver) = (Sender::new(&ring, stream), Receiver::new(&ring, stream));
@@ -131,7 +136,7 @@ fn pass(lines: usize, stream: Stream, messages: u64, looks: u32) {
     while receiver.look() {}
     assert_eq!(receiver.next, sender.next, "messages lost");
 
-    // All lines are free again, but for those whose credit is not due: one message must fit.
+    // All lines are free again, except those without a due credit: one message must fit.
     assert!(sender.send(), "credits lost");
     assert!(receiver.look());
     assert!(!receiver.look());
@@ -163,16 +168,17 @@ fn sequence_numbers_pass_48_bits_in_a_ring_that_was_filled_before() {
     model_in_full(|| pass(2, Stream { first: (1 << 48) - 3, lengths: &[0, 1, 0, 0, 60] }, 5, 4));
 }
 
-/// Where the receiver puts what it has taken, and the sender looks when it has been told so.
+/// A word that the receiver writes after it has taken a message, and that the sender reads once it
+/// has the credit.
 struct Place(UnsafeCell<u64>);
 
-// SAFETY: the sender looks only when it has been told, which the model explores.
+// SAFETY: the sender reads only after it has the credit; the model explores that.
 unsafe impl Sync for Place {}
 
 #[test]
 fn what_is_told_to_be_taken_has_been() {
     model_in_full(|| {
-        // Credit is due after two lines of eight.
+        // A credit is due after two lines of eight.
         let (ring, stream) = (Ring::new(8), Stream { first: 1, lengths: &[8] });
         let place = Arc::new(Place(UnsafeCell::new(0)));
         let (mut sender, mut receiver) = (Sender::new(&ring, stream), Receiver::new(&ring, stream));
@@ -182,14 +188,14 @@ fn what_is_told_to_be_taken_has_been() {
             let place = Arc::clone(&place);
             thread::spawn(move || {
                 assert!(receiver.look());
-                // SAFETY: the sender has not been told yet.
+                // SAFETY: the sender does not have the credit yet.
                 place.0.with_mut(|place| unsafe { place.write(7) });
                 receiver.end.tell();
             })
         };
         let is_taken = |sender: &mut Sender| {
             let taken = sender.end.consumed().unwrap() >= mark;
-            // SAFETY: the receiver has been there, and said so.
+            // SAFETY: the receiver has written the word and given the credit.
             assert!(!taken || place.0.with(|place| unsafe { place.read() }) == 7);
             taken
         };

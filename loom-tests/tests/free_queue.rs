@@ -1,15 +1,15 @@
-//! The free queue: cells come back while their owner rewrites those that came before.
+//! The free queue: cells return while their owner rewrites those that returned before.
 
 use strait_core::layout::CellIndex;
 use strait_loom_tests::{Arc, Owner, Pool, model, thread};
 
-/// What returners read and the owner overwrites.
+/// The values that returners read and that the owner writes over them.
 const OLD: u64 = 1;
 const NEW: u64 = 2;
 
-/// `returners` ranks return `each` cells of one owner, who looks `looks` times meanwhile and writes over the cell that
-/// it finds.
-fn come_home(returners: u32, each: u32, looks: u32) {
+/// Lets `returners` ranks return `each` cells of one owner. Meanwhile the owner polls `looks` times
+/// and overwrites the cells that it finds.
+fn return_cells(returners: u32, each: u32, looks: u32) {
     let count = (returners * each) as usize;
     let pool = Arc::new(Pool::new(1, returners * each));
     let mut owner = Owner::new(&pool, 0);
@@ -23,7 +23,7 @@ fn come_home(returners: u32, each: u32, looks: u32) {
             let (pool, share) = (Arc::clone(&pool), share.to_vec());
             thread::spawn(move || {
                 for cell in share {
-                    assert_eq!(pool.read(cell), (0, OLD), "written over before it was returned");
+                    assert_eq!(pool.read(cell), (0, OLD), "overwritten before it was returned");
                     pool.give_back(cell);
                 }
             })
@@ -51,10 +51,10 @@ fn come_home(returners: u32, each: u32, looks: u32) {
 
 #[test]
 fn two_returners_lose_no_cell() {
-    model(|| come_home(2, 2, 2));
+    model(|| return_cells(2, 2, 2));
 }
 
 #[test]
 fn three_returners_meet_at_the_top() {
-    model(|| come_home(3, 1, 1));
+    model(|| return_cells(3, 1, 1));
 }

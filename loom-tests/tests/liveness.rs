@@ -1,4 +1,4 @@
-//! The liveness word: what is known of a rank once its stage is known.
+//! The liveness word: what a peer knows of a rank once it knows the rank's stage.
 
 use strait_core::layout::{Life, Liveness};
 use strait_core::shm::RecvQueue;
@@ -33,7 +33,7 @@ fn who_lives_is_known() {
             match liveness.state() {
                 Life::Unborn => {}
                 Life::Alive => assert_eq!(liveness.process(), (17, 42)),
-                ended => panic!("it never ended, and is {ended:?}"),
+                ended => panic!("the rank never ended, and is {ended:?}"),
             }
         }
         rank.join().unwrap();
@@ -63,7 +63,10 @@ fn who_sees_the_end_finds_all_that_was_sent() {
         for _ in 0..2 {
             if liveness.state() == Life::Finished {
                 for sequence in 0..2 {
-                    let cell = queue.dequeue(pool).unwrap().expect("sent before the end, and lost");
+                    let cell = queue
+                        .dequeue(pool)
+                        .unwrap()
+                        .expect("a message sent before the end is lost");
                     assert_eq!(pool.read(cell), (0, sequence));
                 }
                 break;

@@ -1,26 +1,26 @@
-//! The lock that outlives its holder.
+//! The lock that survives its holder.
 
-use strait_core::lock::Lock;
+use strait_core::lock::RevocableLock;
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model, model_in_full, thread};
 
 /// A word under a lock.
 struct Locked {
-    lock: Lock,
+    lock: RevocableLock,
     word: UnsafeCell<u32>,
 }
 
-// SAFETY: the word is reached under the lock alone.
+// SAFETY: the word is accessed only under the lock.
 unsafe impl Sync for Locked {}
 
 impl Locked {
     fn new() -> Arc<Self> {
-        Arc::new(Self { lock: Lock::free(), word: UnsafeCell::new(0) })
+        Arc::new(Self { lock: RevocableLock::free(), word: UnsafeCell::new(0) })
     }
 
-    /// What a device atomic does.
+    /// Does what a device atomic does.
     fn add(&self) {
-        // SAFETY: the lock is held.
+        // SAFETY: the caller holds the lock.
         self.word.with_mut(|word| unsafe { *word += 1 });
     }
 
@@ -30,7 +30,7 @@ impl Locked {
     }
 }
 
-/// Adds once as `rank`, if the lock is there within two looks.
+/// Adds once as `rank`, if it gets the lock within two polls.
 fn add_as(locked: &Locked, rank: u32) -> bool {
     for _ in 0..2 {
         if locked.lock.try_acquire(rank).is_ok() {
@@ -58,7 +58,7 @@ fn one_holds_the_lock_at_a_time() {
     });
 }
 
-/// Rank 1 adds, rank 2 dies with the lock in its hand, and rank 0 goes on where rank 1 left off.
+/// Rank 1 adds, rank 2 dies while it holds the lock, and rank 0 continues after rank 1.
 #[test]
 fn the_lock_of_the_dead_goes_on() {
     model(|| {
@@ -73,7 +73,8 @@ fn the_lock_of_the_dead_goes_on() {
         };
         let mut added = 0;
         for _ in 0..2 {
-            // Only the dead are taken from: how the kernel tells is another matter, and orders nothing here.
+            // The lock is taken only from the dead rank. The kernel's report of the death orders
+            // nothing here.
             let ours = match locked.lock.try_acquire(0) {
                 Ok(()) => true,
                 Err(2) => locked.lock.take_over(2, 0),
@@ -92,7 +93,7 @@ fn the_lock_of_the_dead_goes_on() {
     });
 }
 
-/// Two find the holder dead, and one of them gets the lock.
+/// Two ranks find the holder dead, and one of them gets the lock.
 #[test]
 fn one_of_two_heirs_gets_the_lock() {
     model_in_full(|| {
@@ -104,7 +105,7 @@ fn one_of_two_heirs_gets_the_lock() {
         });
         let inherited = heirs.map(|heir| heir.join().unwrap());
         assert_ne!(inherited[0], inherited[1]);
-        // One that was taken for dead, and lives, does not give away what is not its own.
+        // A rank that was mistaken for dead does not release a lock that it no longer holds.
         locked.lock.release(2);
         assert_eq!(locked.lock.try_acquire(3), Err(u32::from(inherited[1])));
     });

@@ -1,32 +1,36 @@
-//! Parcels: buffers that change hands by the lines that name them, filled before or piece by piece afterwards.
+//! Parcels: buffers that change owners with the lines that name them, filled before or piece by
+//! piece afterwards.
 
 use core::ptr::NonNull;
 
 use strait_core::shm::{
-    FastboxPtr, FastboxReceiver, FastboxSender, Line, Mark, PARCEL, PIECES_MAX, Parcels, Run,
+    FastboxPtr, FastboxReceiver, FastboxSender, Line, PARCEL, PIECES_MAX, ParcelRun, Parcels,
+    PieceMark,
 };
 use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
-use strait_core::wire::{Kind, ParcelHead, Sequence};
+use strait_core::wire::{PacketKind, ParcelHead, Sequence};
 use strait_loom_tests::{Arc, key, model_in_full, read, thread, writer};
 
-/// Where the parcels are. Nobody touches them: what is in them is in cells that loom watches.
+/// The address of the parcels. No thread accesses it: loom watches cells that stand for the
+/// contents.
 static MEMORY: [u8; 4 * PARCEL] = [0; 4 * PARCEL];
 
-/// Pieces of a message, and bytes of each as its head has them.
+/// Number of pieces in a message, and size of each in bytes as its head says.
 const PIECES: usize = 2;
 const PIECE: usize = 64;
 
-/// The memory of a pair: a fastbox each way, marks, and what stands for the pieces in the parcels.
+/// The memory of a pair: a fastbox each way, marks, and cells that stand for the pieces in the
+/// parcels.
 struct Pair {
     credits: [CacheLine<AtomicU64>; 2],
     lines: [Vec<Line>; 2],
-    marks: Vec<Mark>,
+    marks: Vec<PieceMark>,
     parcels: Vec<[UnsafeCell<u64>; PIECES]>,
 }
 
-// SAFETY: a parcel is reached by whoever has it in hand, which is what these models find out.
+// SAFETY: only the owner of a parcel accesses it, which these models check.
 unsafe impl Sync for Pair {}
-// SAFETY: as above.
+// SAFETY: see the preceding `Sync`.
 unsafe impl Send for Pair {}
 
 /// One rank's end.
@@ -37,12 +41,12 @@ struct End {
     parcels: Parcels,
     next_out: Sequence,
     next_in: Sequence,
-    /// Bytes that were taken of the next message.
+    /// Number of bytes taken of the next message.
     taken: usize,
 }
 
 impl Pair {
-    /// Both ends of `parcels` parcels, at most 4, and of fastboxes of `lines` lines.
+    /// Creates both ends of `parcels` parcels, at most 4, and of fastboxes of `lines` lines.
     fn ends(parcels: u32, lines: u32) -> [End; 2] {
         let pair = Arc::new(Self {
             credits: [0; 2].map(|credit| CacheLine(AtomicU64::new(credit))),
@@ -58,7 +62,8 @@ impl Pair {
                 // SAFETY: both ends keep the pair alive, and there is one of each.
                 unsafe { FastboxPtr::new(credit, place, lines.len() as u32) }
             };
-            // SAFETY: the memory is there for ever, has room for as many parcels, and each rank has one view.
+            // SAFETY: the memory is valid for ever, has room for that many parcels, and each rank
+            // has one view.
             let mut view = unsafe {
                 let marks = NonNull::from(pair.marks.as_slice()).cast();
                 Parcels::new(marks, NonNull::from(&MEMORY).cast(), parcels, rank == 1)
@@ -78,13 +83,14 @@ impl Pair {
 }
 
 impl End {
-    /// Sends the next message in a parcel, if one is here and there is a line: filled before, or behind the packet.
+    /// Sends the next message in a parcel, if this end owns one and a line is free. The parcel is
+    /// filled before the packet, or `behind` it.
     fn send(&mut self, behind: bool) -> bool {
         let Some((run, _)) = self.parcels.next(PIECES * PIECE) else { return false };
         let number = run.number;
         let (sequence, message) = (self.next_out, self.next_out.number());
         let pair = &self.pair;
-        // SAFETY: the parcel is in our hands.
+        // SAFETY: this end owns the parcel.
         let fill =
             |piece: &UnsafeCell<u64>| piece.with_mut(|piece| unsafe { piece.write(message) });
         let pieces = if behind { PIECES as u16 } else { 0 };
@@ -95,7 +101,8 @@ impl End {
         let total = u64::from(length);
         let head = ParcelHead { total, offset: 0, length, number: number as u16, pieces }.pack();
         let write = writer(&head);
-        let sent = self.out.send(sequence, Kind::Parcel, key(message), head.len(), write).unwrap();
+        let sent =
+            self.out.send(sequence, PacketKind::Parcel, key(message), head.len(), write).unwrap();
         if sent {
             self.parcels.hand_over(run);
             self.next_out += 1;
@@ -107,7 +114,8 @@ impl End {
         sent
     }
 
-    /// Takes what there is of the next message, and checks it. True: something was new.
+    /// Takes what has arrived of the next message, and checks it. Returns true if something was
+    /// new.
     fn look(&mut self) -> bool {
         let Some(found) = self.inbox.peek(self.next_in) else { return false };
         let head = read(&self.inbox.message(), found.length());
@@ -117,7 +125,7 @@ impl End {
         let filled = self.parcels.filled(&head, self.next_in, self.taken);
         for piece in self.taken / PIECE..filled / PIECE {
             let piece = &self.pair.parcels[number as usize][piece];
-            // SAFETY: the packet, or the mark, hands it to us.
+            // SAFETY: the packet or the mark passes the piece to this end.
             let message = piece.with(|piece| unsafe { piece.read() });
             assert_eq!(message, self.next_in.number(), "a piece of another message");
         }
@@ -132,7 +140,7 @@ impl End {
         moved
     }
 
-    /// Looks and sends, `times` times.
+    /// Polls and sends, `times` times.
     fn talk(mut self, times: u32, behind: bool) -> Self {
         for _ in 0..times {
             if !self.look() {
@@ -154,8 +162,9 @@ fn talk(parcels: u32, lines: u32, times: u32, behind: bool) {
     assert_eq!(low.next_out.number(), high.next_in.number(), "messages to the higher rank lost");
     assert_eq!(high.next_out.number(), low.next_in.number(), "messages to the lower rank lost");
     for number in 0..parcels {
-        let held = [&low, &high].map(|end| end.parcels.find(Run { number, length: 1 }).is_err());
-        assert!(held[0] != held[1], "parcel {number} is in one hand");
+        let held =
+            [&low, &high].map(|end| end.parcels.find(ParcelRun { number, length: 1 }).is_err());
+        assert!(held[0] != held[1], "parcel {number} has exactly one owner");
     }
 }
 

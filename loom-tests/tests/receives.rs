@@ -1,20 +1,20 @@
-//! The receives that a rank has posted at its software device, and those who send to it.
+//! The receives that a rank has posted at its software device, and the ranks that send to it.
 
-use strait_core::hca::fabric::{Arrival, Lent, Receives, Slot, Use};
+use strait_core::hca::fabric::{ReceiveBuffer, ReceiveResult, ReceiveSlot, Receives, Use};
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model, model_in_full, thread};
 
-/// One rank's receives. What a slot lends is named by its base: a place of `memory`.
+/// One rank's receives. The base that a slot lends is an index into `memory`.
 struct Shared {
     receives: Receives,
-    slots: [Slot; 2],
+    slots: [ReceiveSlot; 2],
     memory: [UnsafeCell<u32>; 3],
 }
 
-// SAFETY: whose a place of the memory is, the models are there to find out; loom sees each access.
+// SAFETY: the models check which thread owns a place of the memory; loom sees each access.
 unsafe impl Sync for Shared {}
 
-/// What sender `rank` writes.
+/// Returns what sender `rank` writes.
 const fn message(rank: u32) -> u32 {
     100 + rank
 }
@@ -23,17 +23,21 @@ impl Shared {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             receives: Receives::none(),
-            slots: [Slot::free(), Slot::free()],
+            slots: [ReceiveSlot::free(), ReceiveSlot::free()],
             memory: [UnsafeCell::new(0), UnsafeCell::new(0), UnsafeCell::new(0)],
         })
     }
 
     /// Posts receive `number`, which lends the place of that number.
     fn post(&self, number: u32) {
-        self.receives.post(&self.slots, number, Lent { base: number.into(), length: 4, key: 1 });
+        self.receives.post(
+            &self.slots,
+            number,
+            ReceiveBuffer { base: number.into(), length: 4, key: 1 },
+        );
     }
 
-    /// Sends one message if there is a receive, and the lock is free, within two looks.
+    /// Sends one message if there is a receive and the lock is free within two polls.
     fn send(&self, rank: u32) -> bool {
         for _ in 0..2 {
             if self.receives.lock().try_acquire(rank).is_ok() {
@@ -41,10 +45,10 @@ impl Shared {
                 self.receives.lock().release(rank);
                 if let Some((at, lent)) = taken {
                     assert_eq!((lent.length, lent.key), (4, 1), "what an earlier receive lent");
-                    // SAFETY: the slot was taken.
+                    // SAFETY: this sender took the slot.
                     self.memory[lent.base as usize]
                         .with_mut(|place| unsafe { *place = message(rank) });
-                    self.slots[at].complete(Arrival::Message, 4, 0);
+                    self.slots[at].complete(ReceiveResult::Message, 4, 0);
                     return true;
                 }
             }
@@ -53,15 +57,15 @@ impl Shared {
         false
     }
 
-    /// Takes what has come by receive `number`: whose message it is.
+    /// Takes the message of receive `number`, if it has arrived, and returns its sender.
     fn look(&self, number: u32) -> Option<u32> {
         let slot = &self.slots[number as usize % self.slots.len()];
         if slot.state() != Use::Done {
             return None;
         }
-        assert_eq!(slot.outcome(), Some((Arrival::Message, 4, 0)));
+        assert_eq!(slot.outcome(), Some((ReceiveResult::Message, 4, 0)));
         let rank = slot.connection() - 10;
-        // SAFETY: the receive is over.
+        // SAFETY: the receive is complete.
         self.memory[number as usize].with(|place| assert_eq!(unsafe { *place }, message(rank)));
         slot.take_back();
         Some(rank)
@@ -88,7 +92,7 @@ fn a_message_is_there_when_it_is_said_to_be() {
     });
 }
 
-/// Three receives in two slots: the first slot is lent again while messages come.
+/// Three receives in two slots: the first slot is lent again while messages arrive.
 #[test]
 fn a_slot_is_lent_again() {
     model_in_full(|| {

@@ -1,11 +1,11 @@
-//! Repair of a receive queue after producers were killed between their swap and their link.
+//! The repair of a receive queue after producers were killed between their swap and their link.
 
 use strait_core::layout::{CellIndex, Life, Liveness};
 use strait_core::shm::RecvQueue;
 use strait_core::shm::recovery::{self, Producers, Repair};
 use strait_loom_tests::{Arc, Owner, Pool, model, model_in_full, thread};
 
-/// The rank whose queue it is, as the hands name it. It sends nothing.
+/// The rank that owns the queue, as the in-flight markers name it. It sends nothing.
 const CONSUMER: u32 = 9;
 
 /// Where a producer is killed.
@@ -13,7 +13,7 @@ const CONSUMER: u32 = 9;
 enum Killed {
     BeforeSwap,
     AfterSwap,
-    /// With its hand still full.
+    /// After the link, with its in-flight marker still set.
     AfterLink,
 }
 
@@ -23,12 +23,12 @@ struct Shared {
     ranks: Vec<Liveness>,
 }
 
-/// What the consumer knows of those who send to it.
+/// What the consumer knows about the senders.
 struct Senders<'a> {
     shared: &'a Shared,
-    /// Number of the next message of each.
+    /// Number of the next message of each sender.
     expected: &'a [u64],
-    /// Who was known to be dead before the repair began.
+    /// The senders that were known to be dead before the repair started.
     dead: Vec<bool>,
 }
 
@@ -38,7 +38,7 @@ impl Producers for Senders<'_> {
     }
 
     fn cells(&self) -> u32 {
-        // More than there are: only a ring of cells would reach it.
+        // More than there are: only a cycle of cells would reach it.
         64
     }
 
@@ -46,8 +46,8 @@ impl Producers for Senders<'_> {
         self.dead[rank as usize]
     }
 
-    fn in_hand(&self, rank: u32) -> Option<CellIndex> {
-        self.shared.ranks[rank as usize].hand.holds_for(&self.shared.pool, CONSUMER)
+    fn in_flight(&self, rank: u32) -> Option<CellIndex> {
+        self.shared.ranks[rank as usize].in_flight.holds_for(&self.shared.pool, CONSUMER)
     }
 
     fn place(&self, cell: CellIndex) -> (u32, u64) {
@@ -68,27 +68,28 @@ impl Shared {
         })
     }
 
-    /// Sends up to `messages`, fewer when no cell is back in time. Says how many.
+    /// Sends up to `messages` messages; fewer if no cell returns in time. Returns the number.
     fn send(&self, owner: &mut Owner, rank: u32, messages: u64) -> u64 {
         let mut sent = 0;
         while sent < messages
             && let Some(cell) = owner.take(&self.pool)
         {
             self.pool.write(cell, rank, sent);
-            let hand = &self.ranks[rank as usize].hand;
+            let hand = &self.ranks[rank as usize].in_flight;
             hand.enqueue(&self.queue, &self.pool, CONSUMER, cell).unwrap();
             sent += 1;
         }
         sent
     }
 
-    /// Sends `before` messages, and is killed at another. Says how many were sent whole.
+    /// Sends `before` messages, and is killed at the next one. Returns the number of complete
+    /// messages.
     fn die(&self, rank: u32, before: u64, killed: Killed) -> u64 {
         let mut owner = Owner::new(&self.pool, rank);
         let sent = self.send(&mut owner, rank, before);
         if let Some(cell) = owner.take(&self.pool) {
             self.pool.write(cell, rank, sent);
-            self.ranks[rank as usize].hand.hold(&self.pool, CONSUMER, cell);
+            self.ranks[rank as usize].in_flight.hold(&self.pool, CONSUMER, cell);
             if killed != Killed::BeforeSwap {
                 let last = self.queue.swap(&self.pool, cell).unwrap();
                 if killed == Killed::AfterLink {
@@ -101,7 +102,7 @@ impl Shared {
     }
 }
 
-/// The consumer: checks that each source's messages come whole and in order.
+/// The consumer, which checks that each source's messages arrive completely and in order.
 struct Consumer {
     shared: Arc<Shared>,
     expected: Vec<u64>,
@@ -112,13 +113,13 @@ impl Consumer {
         Self { shared: Arc::clone(shared), expected: vec![0; shared.ranks.len()] }
     }
 
-    /// Takes a message if `dequeue` finds one, and gives its cell back.
+    /// Takes a message if `dequeue` finds one, and returns its cell.
     fn look(&mut self) -> bool {
         let Shared { queue, pool, .. } = &*self.shared;
         let Some(cell) = queue.dequeue(pool).unwrap() else { return false };
         let (source, sequence) = pool.read(cell);
         let expected = &mut self.expected[source as usize];
-        assert_eq!(sequence, *expected, "source {source}: out of order, or not what was sent");
+        assert_eq!(sequence, *expected, "source {source}: out of order or corrupted");
         *expected += 1;
         pool.give_back(cell);
         true
@@ -131,7 +132,8 @@ impl Consumer {
         recovery::repair(queue, pool, &senders).unwrap()
     }
 
-    /// As the engine does when it learns of a death: once all is in one chain, takes all.
+    /// Acts as the engine does when it learns of a death: once all cells are in one chain, takes
+    /// all.
     fn look_for_the_dead(&mut self) {
         if self.shared.ranks.iter().any(|rank| rank.state() == Life::Dead)
             && self.repair() == Repair::Whole
@@ -140,19 +142,19 @@ impl Consumer {
         }
     }
 
-    /// Takes all that is there, when nobody sends any more.
+    /// Takes all messages, when no rank sends any more.
     fn drain(&mut self) {
         while self.look() {}
-        assert_eq!(self.repair(), Repair::Whole, "nobody lives who could link");
+        assert_eq!(self.repair(), Repair::Whole, "no living rank is about to link");
         while self.look() {}
-        assert!(!self.shared.queue.awaits_link(), "the queue is broken still");
+        assert!(!self.shared.queue.awaits_link(), "the queue is still broken");
         assert_eq!(self.repair(), Repair::Whole);
-        assert!(!self.look(), "found again");
+        assert!(!self.look(), "a message was found twice");
     }
 }
 
-/// The ranks of `deaths` send some messages and are killed at another; one more rank sends `survivor` messages and lives.
-/// The consumer looks and repairs meanwhile.
+/// Lets the ranks of `deaths` send some messages and be killed at the next one. One more rank sends
+/// `survivor` messages and lives. The consumer polls and repairs meanwhile.
 fn exchange(deaths: &'static [(u64, Killed)], survivor: u64) {
     let dead = deaths.len() as u32;
     let shared = Shared::new(dead + 1, 2);
@@ -214,8 +216,8 @@ fn one_killed_before_and_one_after_the_swap() {
     model(|| exchange(&[(0, Killed::BeforeSwap), (0, Killed::AfterSwap)], 2));
 }
 
-/// Two breaks, with a message of rank 2 between them, and rank 3 sends behind them while they are mended. What can be told
-/// of the order of the two chains is that one of them goes on to the tail.
+/// Two breaks with a message of rank 2 between them. Rank 3 sends behind them during the repair.
+/// The order of the two chains follows only from the fact that one of them continues to the tail.
 #[test]
 fn a_survivor_sends_while_two_chains_are_put_in_order() {
     model_in_full(|| {
@@ -236,8 +238,8 @@ fn a_survivor_sends_while_two_chains_are_put_in_order() {
     });
 }
 
-/// The chains of several dead ranks, with survivors' messages between them that must not overtake each other, in every
-/// order of the dead ranks' numbers. One thread: what is to be found out is the order alone.
+/// The chains of several dead ranks in every order of their numbers. Survivors' messages between
+/// them must not overtake each other. One thread is enough, because the test checks only the order.
 #[test]
 fn chains_of_three_dead_ranks_are_put_in_order() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -247,7 +249,7 @@ fn chains_of_three_dead_ranks_are_put_in_order() {
             let send = |owner: &mut Owner, sequence| {
                 let cell = owner.take(&shared.pool).unwrap();
                 shared.pool.write(cell, 3, sequence);
-                let hand = &shared.ranks[3].hand;
+                let hand = &shared.ranks[3].in_flight;
                 hand.enqueue(&shared.queue, &shared.pool, CONSUMER, cell).unwrap();
             };
             send(&mut survivor, 0);
@@ -262,8 +264,9 @@ fn chains_of_three_dead_ranks_are_put_in_order() {
     }
 }
 
-/// The consumer is dead. A rank takes its cell out of that queue and puts it into another one, while a living rank goes on
-/// appending. No link turns up in the cell later, and nothing keeps the cell once the living rank's hand is empty.
+/// The consumer is dead. A rank takes its cell out of that queue and puts it into another one,
+/// while a living rank continues to append. The cell gets no late link, and is free once the living
+/// rank's in-flight marker is empty.
 #[test]
 fn a_cell_without_a_link_comes_back_from_a_dead_queue() {
     model(|| {

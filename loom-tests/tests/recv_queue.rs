@@ -1,16 +1,16 @@
-//! The receive queue, its cells recycled through free queues as in production.
+//! The receive queue, with cells recycled through free queues as in production.
 
 use strait_core::layout::CellIndex;
 use strait_core::shm::RecvQueue;
 use strait_loom_tests::{Arc, Owner, Pool, model, model_in_full, thread};
 
-/// One consumer's queue, and the cells of those who send to it.
+/// One consumer's queue, and the cells of its senders.
 struct Shared {
     queue: RecvQueue,
     pool: Pool,
 }
 
-/// The consumer: checks that each source's messages come whole and in order.
+/// The consumer, which checks that each source's messages arrive completely and in order.
 struct Consumer {
     shared: Arc<Shared>,
     received: Vec<u64>,
@@ -26,7 +26,7 @@ impl Shared {
         self.queue.enqueue(&self.pool, cell).unwrap();
     }
 
-    /// Sends up to `messages`, fewer when no cell is back in time. Says how many.
+    /// Sends up to `messages` messages; fewer if no cell returns in time. Returns the number.
     fn produce(&self, owner: &mut Owner, source: u32, messages: u64) -> u64 {
         let mut sent = 0;
         while sent < messages
@@ -44,29 +44,30 @@ impl Consumer {
         Self { shared: Arc::clone(shared), received: vec![0; sources as usize] }
     }
 
-    /// Takes a message if `dequeue` finds one, and gives its cell back.
+    /// Takes a message if `dequeue` finds one, and returns its cell.
     fn look(&mut self) -> bool {
         let Shared { queue, pool } = &*self.shared;
         let Some(cell) = queue.dequeue(pool).unwrap() else { return false };
         let (source, sequence) = pool.read(cell);
         let expected = &mut self.received[source as usize];
-        assert_eq!(sequence, *expected, "source {source}: out of order, or not what was sent");
+        assert_eq!(sequence, *expected, "source {source}: out of order or corrupted");
         *expected += 1;
         pool.give_back(cell);
         true
     }
 
-    /// Takes all that is there, when nobody sends any more.
+    /// Takes all messages, when no rank sends any more.
     fn drain(&mut self) {
         while self.shared.queue.has_news() {
-            assert!(self.look(), "the queue has news, and nothing is found");
+            assert!(self.look(), "the queue has news, but no message is found");
         }
-        assert!(!self.look(), "the queue has no news, and something is found");
+        assert!(!self.look(), "the queue has no news, but a message is found");
         assert!(!self.shared.queue.awaits_link());
     }
 }
 
-/// `producers` send up to `messages` each, from `cells` cells each; the consumer looks `looks` times meanwhile.
+/// Lets `producers` threads send up to `messages` messages each, from `cells` cells each. Meanwhile
+/// the consumer polls `looks` times.
 fn exchange(producers: u32, cells: u32, messages: u64, looks: u32) {
     let shared = Shared::new(producers, cells);
     let mut consumer = Consumer::new(&shared, producers);
@@ -110,8 +111,9 @@ fn three_producers_meet_in_an_empty_queue() {
     model(|| exchange(3, 1, 1, 3));
 }
 
-/// The consumer of a queue is gone. A rank has a cell in it, which it uses for a message to somebody else as soon as
-/// another producer has linked its own cell behind. That link must not turn up in the other queue.
+/// The consumer of a queue has died. A rank has a cell in that queue. It reuses the cell for a
+/// message to another rank as soon as another producer has linked its own cell behind. That link
+/// must not appear in the other queue.
 #[test]
 fn a_linked_cell_of_a_dead_queue_is_used_again() {
     model(|| {

@@ -1,12 +1,12 @@
-//! The RDMA channel's memory: places that a device writes while a processor polls them. A thread plays the device of the
-//! peer, which writes what a message is made of before what announces it.
+//! The RDMA channel's memory: places that a device writes while a processor polls them. A thread
+//! plays the peer's device, which writes a message before the flag that announces it.
 
-use strait_core::ring::{Counter, Head, Landing};
+use strait_core::ring::{Counter, Landing, LandingHead};
 use strait_core::sync::Ordering::Release;
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model_in_full, thread};
 
-/// One direction of a link with slots: messages land here, credits go back.
+/// One direction of a link with slots: messages arrive here, credits go back.
 struct Slots {
     landings: Vec<Landing>,
     credit: Counter,
@@ -22,7 +22,8 @@ impl Slots {
         &self.landings[(number - 1) as usize % self.landings.len()]
     }
 
-    /// The sender and its device, up to message `last`; fewer while no credit comes. The number of messages written.
+    /// Sends messages up to `last`, as the sender and its device do; fewer if no credit arrives.
+    /// Returns the number of messages written.
     fn send(&self, last: u64) -> u64 {
         for number in 1..=last {
             let mut looks = 0;
@@ -33,21 +34,21 @@ impl Slots {
                 }
                 thread::yield_now();
             }
-            let head = Head { length: number as u32, ..Head::default() };
-            // SAFETY: whether the credit makes this place ours is what the model is there to find out.
+            let head = LandingHead { length: number as u32, ..LandingHead::default() };
+            // SAFETY: the model checks that the credit gives this place to the sender.
             self.at(number).cell().with_mut(|to| unsafe { *to = head });
             self.at(number).flag().store(number, Release);
         }
         last
     }
 
-    /// Takes message `number` if it is there, and has the receiver's device give its credit.
+    /// Takes message `number` if it has arrived, and lets the receiver's device give its credit.
     fn take(&self, number: u64) -> bool {
         let landing = self.at(number);
         if !landing.holds(number) {
             return false;
         }
-        // SAFETY: it has landed.
+        // SAFETY: the message has arrived.
         let head = unsafe { landing.head() };
         assert_eq!(u64::from(head.length), number, "the head of another message");
         self.credit.word().store(number, Release);
@@ -55,7 +56,7 @@ impl Slots {
     }
 }
 
-/// Sends `last` messages through `slots` slots; the receiver looks `looks` times meanwhile.
+/// Sends `last` messages through `slots` slots. Meanwhile the receiver polls `looks` times.
 fn pass(slots: usize, last: u64, looks: u32) {
     let slots = Slots::new(slots);
     let sending = thread::spawn({
@@ -74,7 +75,7 @@ fn pass(slots: usize, last: u64, looks: u32) {
     while slots.take(next) {
         next += 1;
     }
-    assert_eq!(next, sent + 1, "a message was lost, or one too many was found");
+    assert_eq!(next, sent + 1, "a message was lost or found twice");
 }
 
 #[test]
@@ -94,9 +95,9 @@ struct Ring {
     tail: Counter,
 }
 
-// SAFETY: whether the word is touched by one side at a time is what the model is there to find out.
+// SAFETY: the model checks that one side at a time accesses the word.
 unsafe impl Sync for Ring {}
-// SAFETY: as above.
+// SAFETY: see the preceding `Sync`.
 unsafe impl Send for Ring {}
 
 #[test]
@@ -114,7 +115,8 @@ fn a_word_changes_hands_with_head_and_tail() {
                 let mut head = 0;
                 for _ in 0..4 {
                     if head < LAST && head == ring.tail.read() {
-                        // SAFETY: see `Sync`.
+                        // SAFETY: the model checks that one side at a time accesses the word (see
+                        // `Sync`).
                         ring.word.with_mut(|to| unsafe { *to = head });
                         head += 1;
                         ring.head.word().store(head, Release);
@@ -129,7 +131,7 @@ fn a_word_changes_hands_with_head_and_tail() {
         let mut get = || {
             let head = ring.head.read();
             while tail < head {
-                // SAFETY: see `Sync`.
+                // SAFETY: the model checks that one side at a time accesses the word (see `Sync`).
                 let found = ring.word.with(|from| unsafe { *from });
                 assert_eq!(found, tail, "a word of another lap");
                 tail += 1;

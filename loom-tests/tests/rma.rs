@@ -1,23 +1,24 @@
-//! One-sided communication: epochs that hand a part over and back, and flushes.
+//! One-sided communication: flushes, and epochs that pass a part from its owner to an origin and
+//! back.
 
-use strait_core::rma::{Attachment, Pair, Signal, Table, find, flush};
+use strait_core::rma::{Attachment, AttachmentTable, Pair, Signal, find, flush};
 use strait_core::sync::Ordering::Relaxed;
 use strait_core::sync::{AtomicU64, UnsafeCell};
 use strait_loom_tests::{Arc, model, model_in_full, thread};
 
-/// Epochs of the models.
+/// Number of epochs in the models.
 const EPOCHS: u64 = 2;
 
-/// A part, which its owner and one origin touch in turn, and the signals by which they take turns.
+/// A part that its owner and one origin access alternately, and the signals between them.
 struct Exposed {
-    /// At the origin.
+    /// Signals at the origin.
     posts: Signal,
-    /// At the target.
+    /// Signals at the target.
     completions: Signal,
     part: UnsafeCell<u64>,
 }
 
-// SAFETY: who may touch the part is what the models are there to find out; loom sees each access.
+// SAFETY: the models check which thread may access the part; loom sees each access.
 unsafe impl Sync for Exposed {}
 
 impl Exposed {
@@ -26,7 +27,7 @@ impl Exposed {
     }
 
     fn add(&self) -> u64 {
-        // SAFETY: within the epoch of whoever adds.
+        // SAFETY: the calling thread is within its epoch.
         self.part.with_mut(|part| unsafe {
             *part += 1;
             *part
@@ -34,7 +35,7 @@ impl Exposed {
     }
 }
 
-/// Looks at a signal a few times.
+/// Polls a signal a few times.
 fn look(mut is_there: impl FnMut() -> bool) -> bool {
     (0..2).any(|_| {
         let found = is_there();
@@ -45,7 +46,7 @@ fn look(mut is_there: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// The origin's epochs, as far as the target posts in time. How many it saw.
+/// Runs the origin's epochs, as far as the target posts in time. Returns the number of epochs.
 fn access(exposed: &Exposed) -> u64 {
     let mut pair = Pair::default();
     for epoch in 0..EPOCHS {
@@ -59,7 +60,8 @@ fn access(exposed: &Exposed) -> u64 {
     EPOCHS
 }
 
-/// The target's epochs: it adds before each, and says what it found in the end if all were completed.
+/// Runs the target's epochs, and adds before each. Returns the final number if all epochs were
+/// completed.
 fn expose(exposed: &Exposed) -> Option<u64> {
     let mut pair = Pair::default();
     let mut found = 0;
@@ -101,7 +103,7 @@ fn two_origins_have_their_turns_in_parts_of_their_own() {
                 if posted {
                     parts[origin].add();
                 }
-                // An empty epoch is completed without a look.
+                // An empty epoch is completed without a poll.
                 parts[origin].completions.raise(pair.complete());
                 posted
             })
@@ -137,7 +139,7 @@ fn one_of_two_that_flush_sees_the_other() {
             thread::spawn(move || put_and_get(&words, 1))
         };
         let found = put_and_get(&words, 0) + other.join().unwrap();
-        assert!(found > 0, "both read what was there before");
+        assert!(found > 0, "both read the old value");
     });
 }
 
@@ -161,12 +163,12 @@ fn who_sees_an_operation_after_a_flush_sees_those_before_it() {
     });
 }
 
-/// Who finds an attachment finds all of it.
+/// A process that finds an attachment finds all of its fields.
 #[test]
 fn an_attachment_is_found_whole_or_not_at_all() {
     model(|| {
         let at = |address| Attachment { address, length: 16, place: address / 2, key: 3 };
-        let table = Arc::new(Table::default());
+        let table = Arc::new(AttachmentTable::default());
         let first = table.fill(at(64));
         let owner = {
             let table = Arc::clone(&table);

@@ -3,7 +3,7 @@
 use strait_core::layout::{Call, Wait, WaitRecord, Waited};
 use strait_loom_tests::{Arc, model, thread};
 
-/// A record in which all fields follow from one number.
+/// Returns a record in which all fields follow from one number.
 fn waited(number: u32) -> Waited {
     let wait = Wait { tag: Some(number), ..Wait::on(Call::Recv, number) };
     let time = u64::from(number);
@@ -18,7 +18,7 @@ fn no_torn_record_is_read() {
             let record = Arc::clone(&record);
             thread::spawn(move || record.write(&waited(1)))
         };
-        // A record that is always being written when it is looked at says nothing.
+        // A record that is being written at every poll is unreadable.
         if let Ok(Some(read)) = record.read_once() {
             assert_eq!(read, waited(1));
         }

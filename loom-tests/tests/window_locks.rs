@@ -1,18 +1,20 @@
-//! The locks of windows: test-and-set, the queue, and the lock of two modes with a device beside the processors.
+//! The locks of windows: test-and-set, the MCS queue, and the lock of two modes with a device
+//! beside the processors.
 
 use strait_core::lock::{
-    Attempt, Coding, Follow, Hybrid, HybridStep, HybridWord, LockType, LockWord, Mcs, McsRelease,
-    McsStep, McsWord, Migration, MigrationStep, Mode, Op, Outcome, Pinned, Policy, State,
+    Attempt, AttemptOutcome, Coding, FixedMode, Follow, Hybrid, HybridStep, HybridWord, LockMode,
+    LockState, LockType, LockWord, Mcs, McsRelease, McsStep, McsWord, Migration, MigrationStep,
+    Policy, WordAccess,
 };
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model, model_in_full, thread};
 
 use LockType::{Exclusive, Shared};
 
-/// What a lock guards: who shares it reads, who has it alone adds.
+/// The data under a lock: a shared holder reads, an exclusive holder adds.
 struct Guarded(UnsafeCell<u32>);
 
-// SAFETY: what the models are there to find out; loom sees each access.
+// SAFETY: the models check the exclusion; loom sees each access.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
@@ -22,10 +24,10 @@ impl Guarded {
 
     fn reach(&self, lock_type: LockType) {
         match lock_type {
-            // SAFETY: the lock is held, here and below.
+            // SAFETY: the caller holds the lock.
             Exclusive => self.0.with_mut(|number| unsafe { *number += 1 }),
             Shared => {
-                // SAFETY: the lock is held.
+                // SAFETY: the caller holds the lock.
                 self.0.with(|number| core::hint::black_box(unsafe { *number }));
             }
         }
@@ -38,11 +40,12 @@ struct TestAndSet {
 }
 
 impl TestAndSet {
-    /// Takes the lock within a few looks, and gives it back. Whether that was for it alone.
+    /// Takes the lock within a few polls and releases it. Returns 1 if it held the lock
+    /// exclusively.
     fn play(&self, lock_type: LockType, place: u32) -> u32 {
         let mut attempt = Attempt::new(Coding::Signed, lock_type, place, MEMBERS as u32);
         for _ in 0..3 {
-            if attempt.handle(self.word.access(attempt.op())) == Outcome::Taken {
+            if attempt.handle(self.word.access(attempt.op())) == AttemptOutcome::Taken {
                 self.guarded.reach(lock_type);
                 self.word.access(Coding::Signed.release(lock_type, place));
                 return u32::from(lock_type == Exclusive);
@@ -61,8 +64,8 @@ fn test_and_set(types: [LockType; 2]) {
     });
     let mut alone = lock.play(Exclusive, 0);
     alone += others.into_iter().map(|other| other.join().unwrap()).sum::<u32>();
-    assert_eq!(lock.word.access(Op::Read), 0, "free");
-    // SAFETY: the others have been joined.
+    assert_eq!(lock.word.access(WordAccess::Read), 0, "free");
+    // SAFETY: the other threads have been joined.
     assert_eq!(lock.guarded.0.with(|number| unsafe { *number }), alone);
 }
 
@@ -94,7 +97,7 @@ impl Queue {
         Self { lock, sharers, flags: words(), nexts: words(), guarded: Guarded::new() }
     }
 
-    fn access(&self, word: McsWord, op: Op) -> u64 {
+    fn access(&self, word: McsWord, op: WordAccess) -> u64 {
         match word {
             McsWord::Lock => &self.lock,
             McsWord::Sharers => &self.sharers,
@@ -104,7 +107,7 @@ impl Queue {
         .access(op)
     }
 
-    /// Takes the lock and gives it back, as often as said. Everybody does, so every wait ends.
+    /// Takes the lock and releases it, `rounds` times. Every thread releases, so every wait ends.
     fn play(&self, lock_type: LockType, place: u32, rounds: usize, native_swap: bool) {
         for _ in 0..rounds {
             let mut mcs = Mcs::new(lock_type, place, MEMBERS as u32, native_swap);
@@ -145,11 +148,11 @@ fn queue(types: &[LockType], rounds: usize, native_swap: bool) {
     let others: Vec<_> = others.collect();
     queue.play(types[0], 0, rounds, native_swap);
     others.into_iter().for_each(|other| other.join().unwrap());
-    assert_eq!(queue.lock.access(Op::Read), 0, "nobody is in the queue");
-    assert_eq!(queue.sharers.access(Op::Read), 0, "nobody shares");
+    assert_eq!(queue.lock.access(WordAccess::Read), 0, "the queue is empty");
+    assert_eq!(queue.sharers.access(WordAccess::Read), 0, "no shared holder is left");
     let alone = types[1..].iter().filter(|lock_type| **lock_type == Exclusive).count()
         + if types[0] == Exclusive { rounds } else { 0 };
-    // SAFETY: the others have been joined.
+    // SAFETY: the other threads have been joined.
     assert_eq!(queue.guarded.0.with(|number| unsafe { *number }), alone as u32);
 }
 
@@ -173,20 +176,23 @@ fn sharers_pass_through_the_queue() {
     model(|| queue(&[Exclusive, Shared, Shared], 1, true));
 }
 
-/// A device: each of its atomics is a load and a store, and another takes place before or after it, but for those of processors.
-struct Device(strait_core::lock::Lock);
+/// A device. Each of its atomics is a load and a store. Its atomics exclude each other, but not
+/// those of processors.
+struct Device(strait_core::lock::RevocableLock);
 
 impl Device {
-    fn access(&self, word: &LockWord, op: Op, rank: u32) -> u64 {
+    fn access(&self, word: &LockWord, op: WordAccess, rank: u32) -> u64 {
         while self.0.try_acquire(rank).is_err() {
             thread::yield_now();
         }
-        let found = word.access(Op::Read);
+        let found = word.access(WordAccess::Read);
         match op {
-            Op::CompareAndSwap { expected, desired } if found == expected => {
-                word.access(Op::Write(desired));
+            WordAccess::CompareAndSwap { expected, desired } if found == expected => {
+                word.access(WordAccess::Write(desired));
             }
-            Op::FetchAdd(number) => drop(word.access(Op::Write(found.wrapping_add(number)))),
+            WordAccess::FetchAdd(number) => {
+                word.access(WordAccess::Write(found.wrapping_add(number)));
+            }
             _ => {}
         }
         self.0.release(rank);
@@ -194,12 +200,12 @@ impl Device {
     }
 }
 
-/// The lock of two modes of a target in place 0. Place 1 is on its node, place 2 on another.
+/// The two-mode lock of a target in place 0. Place 1 is on its node, place 2 on another node.
 struct TwoModes {
     cpu: LockWord,
     network: LockWord,
     device: Device,
-    /// The fault: processors reach the network word, too.
+    /// The fault to inject: processors access the network word, too.
     mixed: bool,
     guarded: Guarded,
 }
@@ -208,21 +214,21 @@ const SIZE: u32 = 3;
 const NETWORK: Coding = Coding::Ranks { size: SIZE };
 
 impl TwoModes {
-    fn new(mode: Mode) -> Self {
+    fn new(mode: LockMode) -> Self {
         let (cpu, network) = match mode {
-            Mode::Cpu => (State::Free, State::Elsewhere(0)),
-            Mode::Network => (State::Elsewhere(0), State::Free),
+            LockMode::Cpu => (LockState::Free, LockState::Elsewhere(0)),
+            LockMode::Network => (LockState::Elsewhere(0), LockState::Free),
         };
         Self {
             cpu: LockWord::new(Coding::Signed.word(cpu)),
             network: LockWord::new(NETWORK.word(network)),
-            device: Device(strait_core::lock::Lock::free()),
+            device: Device(strait_core::lock::RevocableLock::free()),
             mixed: false,
             guarded: Guarded::new(),
         }
     }
 
-    fn access(&self, word: HybridWord, op: Op, place: u32) -> u64 {
+    fn access(&self, word: HybridWord, op: WordAccess, place: u32) -> u64 {
         match word {
             HybridWord::Cpu => self.cpu.access(op),
             HybridWord::Network if self.mixed && place < 2 => self.network.access(op),
@@ -230,13 +236,13 @@ impl TwoModes {
         }
     }
 
-    fn reach(&self, place: u32, mode: Mode) {
+    fn reach(&self, place: u32, mode: LockMode) {
         self.guarded.reach(Exclusive);
         match mode {
-            Mode::Cpu => {
+            LockMode::Cpu => {
                 self.access(HybridWord::Cpu, Coding::Signed.release(Exclusive, place), place)
             }
-            Mode::Network => {
+            LockMode::Network => {
                 self.access(HybridWord::Network, NETWORK.release(Exclusive, place), place)
             }
         };
@@ -246,7 +252,8 @@ impl TwoModes {
         self.want_by(&mut Follow, place, on_node)
     }
 
-    /// Wants the lock within a few looks. What came of it: had it, has to ask for it, or gave up.
+    /// Tries to get the lock within a few polls. Returns how that ended: with the lock, with a
+    /// request that it has to send, or without either.
     fn want_by(&self, policy: &mut dyn Policy, place: u32, on_node: bool) -> Option<HybridStep> {
         let mut hybrid = Hybrid::new(Exclusive, place, SIZE, on_node);
         let mut looks = 0;
@@ -271,7 +278,8 @@ impl TwoModes {
         }
     }
 
-    /// The lock manager moves the lock to place 2, which then has it. False: it found no moment to.
+    /// Lets the lock manager move the lock to place 2, which then gets it. Returns false if it
+    /// found no moment for that.
     fn migrate(&self, time: u64) -> bool {
         matches!(self.try_to_migrate(time), MigrationStep::Granted(_))
     }
@@ -289,37 +297,40 @@ impl TwoModes {
                     thread::yield_now();
                     migration.again();
                 }
-                MigrationStep::Granted(Mode::Network) => {
-                    self.reach(2, Mode::Network);
+                MigrationStep::Granted(LockMode::Network) => {
+                    self.reach(2, LockMode::Network);
                     return migration.step();
                 }
-                MigrationStep::Granted(Mode::Cpu) => panic!("it was to move"),
+                MigrationStep::Granted(LockMode::Cpu) => panic!("the lock did not move"),
                 MigrationStep::Elsewhere => return migration.step(),
                 MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
             }
         }
     }
 
-    /// Place 0 moves the lock to CPU mode, and dies before it takes the CPU word.
+    /// Moves the lock to CPU mode as place 0, which dies before it takes the CPU word.
     fn move_and_die(&self) {
         let mut hybrid = Hybrid::new(Exclusive, 0, SIZE, true);
         while !hybrid.has_moved() {
-            let HybridStep::Access(word, op) = hybrid.step() else { panic!("it moves the lock") };
+            let HybridStep::Access(word, op) = hybrid.step() else {
+                panic!("the step does not move the lock")
+            };
             hybrid.handle(self.access(word, op, 0), &mut Follow);
         }
     }
 
-    /// How often somebody had the lock is what it guards, and nobody has it at the end.
+    /// Checks that the guarded number equals the number of exclusive holders, and that the lock is
+    /// free at the end.
     fn judge(&self, times: u32) {
-        // SAFETY: the others have been joined.
+        // SAFETY: the other threads have been joined.
         assert_eq!(self.guarded.0.with(|number| unsafe { *number }), times);
-        let cpu = Coding::Signed.state(self.cpu.access(Op::Read));
-        let network = NETWORK.state(self.network.access(Op::Read));
+        let cpu = Coding::Signed.state(self.cpu.access(WordAccess::Read));
+        let network = NETWORK.state(self.network.access(WordAccess::Read));
         let in_one_mode = matches!(
             (cpu, network),
-            (State::Free, State::Elsewhere(_)) | (State::Elsewhere(_), State::Free)
+            (LockState::Free, LockState::Elsewhere(_)) | (LockState::Elsewhere(_), LockState::Free)
         );
-        let between = matches!((cpu, network), (State::Elsewhere(_), State::Elsewhere(_)));
+        let between = matches!((cpu, network), (LockState::Elsewhere(_), LockState::Elsewhere(_)));
         assert!(in_one_mode || between, "{cpu:?}, {network:?}");
     }
 }
@@ -328,11 +339,12 @@ const fn had(step: Option<HybridStep>) -> u32 {
     matches!(step, Some(HybridStep::Taken(_))) as u32
 }
 
-/// The manager moves the lock to the network while a rank of the node takes it, which moves it back if it comes second.
+/// The manager moves the lock to the network while a rank of the node takes it. If that rank is
+/// second, it moves the lock back.
 #[test]
 fn the_lock_migrates_to_the_network() {
     model(|| {
-        let lock = Arc::new(TwoModes::new(Mode::Cpu));
+        let lock = Arc::new(TwoModes::new(LockMode::Cpu));
         let neighbour = {
             let lock = Arc::clone(&lock);
             thread::spawn(move || had(lock.want(1, true)))
@@ -342,11 +354,11 @@ fn the_lock_migrates_to_the_network() {
     });
 }
 
-/// A rank of the node moves the lock to CPU mode while one of another node takes it.
+/// A rank of the node moves the lock to CPU mode while a rank of another node takes it.
 #[test]
 fn the_lock_migrates_to_the_processors() {
     model(|| {
-        let lock = Arc::new(TwoModes::new(Mode::Network));
+        let lock = Arc::new(TwoModes::new(LockMode::Network));
         let remote = {
             let lock = Arc::clone(&lock);
             thread::spawn(move || had(lock.want(2, false)))
@@ -356,11 +368,11 @@ fn the_lock_migrates_to_the_processors() {
     });
 }
 
-/// Two of the node finish each other's migration, and the manager begins the next.
+/// Two ranks of the node finish each other's migration, and the manager starts the next.
 #[test]
 fn the_lock_migrates_there_and_back() {
     model(|| {
-        let lock = Arc::new(TwoModes::new(Mode::Network));
+        let lock = Arc::new(TwoModes::new(LockMode::Network));
         let neighbour = {
             let lock = Arc::clone(&lock);
             thread::spawn(move || had(lock.want(1, true)))
@@ -372,12 +384,12 @@ fn the_lock_migrates_there_and_back() {
     });
 }
 
-/// A rank of the node and the manager, for a rank of another node, both find a lock between its
-/// modes. The manager does not send its rank away: no other rank may ever come to take the lock.
+/// A rank of the node, and the manager for a rank of another node, both find a lock between its
+/// modes. The manager does not reject its rank, because possibly no other rank ever takes the lock.
 #[test]
 fn a_lock_between_its_modes_is_taken_by_the_manager() {
     model(|| {
-        let lock = Arc::new(TwoModes::new(Mode::Network));
+        let lock = Arc::new(TwoModes::new(LockMode::Network));
         lock.move_and_die();
         let neighbour = {
             let lock = Arc::clone(&lock);
@@ -391,34 +403,35 @@ fn a_lock_between_its_modes_is_taken_by_the_manager() {
     });
 }
 
-/// Why there are two words: where a processor's atomics reach that of the devices, two have the lock at once, or it is lost.
+/// The reason for two words: if a processor's atomics access the device's word, two ranks hold the
+/// lock at once, or the lock is lost.
 #[test]
 #[cfg_attr(strait_loom, should_panic)]
 fn a_word_that_processors_and_devices_change_is_no_lock() {
     model_in_full(|| {
-        let mut lock = TwoModes::new(Mode::Network);
+        let mut lock = TwoModes::new(LockMode::Network);
         lock.mixed = cfg!(strait_loom);
         let lock = Arc::new(lock);
         let remote = {
             let lock = Arc::clone(&lock);
             thread::spawn(move || had(lock.want(2, false)))
         };
-        let mut pinned = Pinned(Mode::Network);
+        let mut pinned = FixedMode(LockMode::Network);
         let times = had(lock.want_by(&mut pinned, 1, true)) + remote.join().unwrap();
         lock.judge(times);
     });
 }
 
-/// The same without the fault.
+/// The preceding test without the fault.
 #[test]
 fn a_word_that_devices_change_is_one() {
     model(|| {
-        let lock = Arc::new(TwoModes::new(Mode::Network));
+        let lock = Arc::new(TwoModes::new(LockMode::Network));
         let remote = {
             let lock = Arc::clone(&lock);
             thread::spawn(move || had(lock.want(2, false)))
         };
-        let mut pinned = Pinned(Mode::Network);
+        let mut pinned = FixedMode(LockMode::Network);
         let times = had(lock.want_by(&mut pinned, 1, true)) + remote.join().unwrap();
         lock.judge(times);
     });

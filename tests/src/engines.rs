@@ -1,19 +1,20 @@
-//! The engines of a job on one thread, over a segment that anything may be written into.
+//! The engines of a job on one thread, over a segment into which a test may write anything.
 
 use core::ptr::NonNull;
 
-use strait_core::layout::{Config, RankBlock};
-use strait_core::lmt::{Direction, Refused};
-use strait_core::matching::Pattern;
-use strait_core::progress::{
-    Cursor, Engine, MessageId, Owner, Part, Received, RequestId, Sent, StartError, Tuning,
+use strait_core::buffer::{Cursor, Direction, Part};
+use strait_core::engine::{
+    Engine, MessageId, Owner, Received, RequestId, Sent, StartError, Tuning,
 };
+use strait_core::layout::{RankBlock, SegmentConfig};
+use strait_core::lmt::Refused;
+use strait_core::matching::Pattern;
 use strait_core::shm::CellArena as _;
 use strait_core::wire::Key;
 
 use crate::{Arena, Ledger};
 
-/// Bytes before and behind each buffer that must stay as they are.
+/// Bytes before and behind each buffer that must not change.
 const GUARD: usize = 64;
 
 /// A buffer between guards.
@@ -28,7 +29,8 @@ impl Guarded {
     fn cursor(&mut self) -> Cursor {
         let length = self.0.len() - 2 * GUARD;
         let base = NonNull::from(&mut self.0[GUARD..]).cast();
-        // SAFETY: the vector is neither moved, touched nor dropped before its engine has been (see `Engines`).
+        // SAFETY: the vector is not moved, accessed or dropped before its engine has been dropped
+        // (see `Engines`).
         unsafe { Cursor::contiguous(Part { base, length }) }
     }
 }
@@ -37,33 +39,33 @@ impl Drop for Guarded {
     fn drop(&mut self) {
         let end = self.0.len() - GUARD;
         let untouched = self.0[..GUARD].iter().chain(&self.0[end..]).all(|byte| *byte == 0xa5);
-        assert!(untouched || std::thread::panicking(), "written beyond a buffer");
+        assert!(untouched || std::thread::panicking(), "a write beyond a buffer");
     }
 }
 
-/// Engines on one thread. What they do to each other's segment and buffers is looked at from outside: a byte written
-/// beyond a buffer is a panic when the job is dropped.
+/// Engines on one thread. Their effects on the segment and the buffers are checked from outside: a
+/// byte written beyond a buffer causes a panic when the job is dropped.
 #[derive(Debug)]
 pub struct Engines {
-    /// One for each rank. Dropped first.
+    /// One engine for each rank. Dropped first.
     pub engines: Vec<Engine<Ledger>>,
     buffers: Vec<Guarded>,
-    /// Where the next buffer in a heap begins.
+    /// The start of the next buffer in a heap.
     heap_used: usize,
     /// Their segment.
     pub arena: Arena,
 }
 
 impl Engines {
-    /// The engines of a job of this shape, whose large messages go through copy rings.
+    /// Creates the engines of a job of this shape. Large messages go through copy rings.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: SegmentConfig) -> Self {
         Self::tuned(config, Arena::tuning())
     }
 
-    /// As [`Engines::new`], with other numbers.
+    /// Creates engines with other settings.
     #[must_use]
-    pub fn tuned(config: Config, tuning: Tuning) -> Self {
+    pub fn tuned(config: SegmentConfig, tuning: Tuning) -> Self {
         let (arena, ledger) = (Arena::new(config), Ledger::default());
         let engine = |rank| {
             let mut engine = arena.engine_with(rank, &ledger, tuning);
@@ -77,7 +79,7 @@ impl Engines {
         Self { engines, buffers: Vec::new(), heap_used: 0, arena }
     }
 
-    /// A buffer that lives as long as the job.
+    /// Returns a buffer that lives as long as the job.
     ///
     /// # Panics
     ///
@@ -87,23 +89,23 @@ impl Engines {
         self.buffers.last_mut().expect("just pushed").cursor()
     }
 
-    /// A buffer in the heap of `rank`. Later ones lie where earlier ones did.
+    /// Returns a buffer in the heap of `rank`. Later buffers may overlap earlier ones.
     pub fn heap_buffer(&mut self, rank: u32, length: usize) -> Cursor {
         let (heap, bytes) = self.arena.segment().heap(rank);
         let length = length.min(bytes);
         let from = if self.heap_used + length <= bytes { self.heap_used } else { 0 };
         self.heap_used = from + length;
-        // SAFETY: within the heap, which lives as long as the arena.
+        // SAFETY: the buffer lies within the heap, which lives as long as the arena.
         unsafe { Cursor::contiguous(Part { base: heap.add(from), length }) }
     }
 
-    /// Begins a send. An error is as good as a success here.
+    /// Begins a send. An error is an accepted result here.
     pub fn send(&mut self, from: usize, to: u32, tag: u32, length: usize) -> Option<RequestId> {
         let data = self.buffer(length);
         self.send_from(from, to, tag, data)
     }
 
-    /// As [`Engines::send`], from a buffer of this job.
+    /// Begins a send from a buffer of this job.
     pub fn send_from(&mut self, from: usize, to: u32, tag: u32, data: Cursor) -> Option<RequestId> {
         if self.engines[from].wants_ring(to, data.remaining()) {
             self.engines[from].ring_backed(to, true);
@@ -119,7 +121,7 @@ impl Engines {
         }
     }
 
-    /// Begins a receive, likewise.
+    /// Begins a receive. An error is an accepted result here.
     pub fn receive(
         &mut self,
         at: usize,
@@ -131,7 +133,7 @@ impl Engines {
         self.receive_to(at, source, tag, buffer)
     }
 
-    /// As [`Engines::receive`], into a buffer of this job.
+    /// Begins a receive into a buffer of this job.
     pub fn receive_to(
         &mut self,
         at: usize,
@@ -144,7 +146,7 @@ impl Engines {
         pending(unsafe { self.engines[at].irecv(pattern, buffer, Owner(1)) })
     }
 
-    /// The same of a message that a probe has matched.
+    /// Begins to receive a message that a probe has matched.
     pub fn receive_matched(
         &mut self,
         at: usize,
@@ -155,11 +157,12 @@ impl Engines {
         pending(unsafe { self.engines[at].imrecv(message, buffer, Owner(1)) })
     }
 
-    /// Does a job of `rank`, if there is one: by a copy in a heap, or else as far as it concerns the rank's own memory, for the
-    /// peer's may be anywhere. False: there was none.
+    /// Does a job of `rank`, if there is one. In a heap it copies. Otherwise it accesses only the
+    /// rank's own memory, because the peer's address may be anything. Returns false if there was
+    /// none.
     pub fn transfer(&mut self, rank: usize, result: Result<(), Refused>) -> bool {
         let Ok(Some(job)) = self.engines[rank].poll_transfer() else { return false };
-        // SAFETY: the engine gave it just now.
+        // SAFETY: the engine has just returned this job.
         if unsafe { job.copy() } {
             let _ = self.engines[rank].transfer_done(&job, Ok(()));
             return true;
@@ -168,7 +171,7 @@ impl Engines {
             // SAFETY: the engine has claimed these bytes of a buffer for the job.
             Direction::Read => unsafe { base.write_bytes(0x5a, length) },
             Direction::Write => {
-                // SAFETY: as above.
+                // SAFETY: the engine has claimed these bytes of a buffer for the job.
                 let piece = unsafe { NonNull::slice_from_raw_parts(base, length).as_ref() };
                 core::hint::black_box(piece.iter().fold(0, |sum, byte| sum ^ byte));
             }
@@ -177,13 +180,13 @@ impl Engines {
         true
     }
 
-    /// The offset in the segment of something that lies there.
+    /// Returns the offset of an object in the segment.
     #[must_use]
     pub fn offset_of<T>(&self, place: *const T) -> usize {
         place.addr() - self.arena.base().addr().get()
     }
 
-    /// The word at `offset`.
+    /// Returns the word at `offset`.
     ///
     /// # Panics
     ///
@@ -191,17 +194,19 @@ impl Engines {
     #[must_use]
     pub fn word(&self, offset: usize) -> u32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.arena.length());
-        // SAFETY: inside the segment, and no engine is inside a call.
+        // SAFETY: the word lies inside the segment, and no engine is inside a call.
         unsafe { self.arena.base().add(offset).cast::<u32>().read() }
     }
 
-    /// Offset of the control block of `rank`; its receive queue's head comes first, then the tail.
+    /// Returns the offset of the control block of `rank`. Its receive queue's head comes first,
+    /// then the tail.
     #[must_use]
     pub fn block(&self, rank: u32) -> usize {
         self.offset_of::<RankBlock>(self.arena.segment().rank_block(rank))
     }
 
-    /// Offset of the cell that is first in the queue of `rank`; the link comes first, then the description.
+    /// Returns the offset of the first cell in the queue of `rank`. The link comes first, then the
+    /// description.
     ///
     /// # Panics
     ///

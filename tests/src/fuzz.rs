@@ -1,15 +1,20 @@
-//! What a fuzzer runs: a function of any bytes, which must not panic, hang, or touch memory that is not its own.
+//! Targets of a fuzzer: functions of arbitrary bytes that must not panic, hang, or access foreign
+//! memory.
 //!
-//! The folder `fuzz/` makes programs of them for libFuzzer; the tests run them on a fixed corpus and on random bytes.
+//! The folder `fuzz/` makes programs of them for libFuzzer. The tests run them on a fixed corpus
+//! and on random bytes.
 
 mod locks;
 mod records;
 
 use arbitrary::{Result, Unstructured};
-use strait_core::layout::{CellIndex, Config, DESCRIPTORS_PER_RANK, Header, Plan, Segment};
+use strait_core::buffer::Cursor;
+use strait_core::engine::{FailureCause, Gone, MessageId, RequestId, Tuning};
+use strait_core::layout::{
+    CellIndex, DESCRIPTORS_PER_RANK, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
+};
 use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG, Pattern};
-use strait_core::progress::{Cursor, Gone, MessageId, RequestId, Sign, Tuning};
 use strait_core::rndv::Rendezvous;
 use strait_core::shm::{CellArena as _, RUN_MAX};
 use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
@@ -22,7 +27,7 @@ use crate::{Arena, Engines, shape};
 
 pub use records::records;
 
-/// What a fuzzer drives: any bytes.
+/// A fuzzing target, which takes arbitrary bytes.
 pub type Target = fn(&[u8]);
 
 /// The targets, by the names of their corpora.
@@ -36,7 +41,8 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("records", records),
 ];
 
-/// Everything that is parsed in one piece. What is accepted stands for what was read, and for nothing else.
+/// Parses all values that are parsed in one piece. An accepted value must encode to the bytes that
+/// were read.
 pub fn packets(input: &[u8]) {
     let mut input = Unstructured::new(input);
     words(&mut input).expect("there are bytes without end");
@@ -47,7 +53,7 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
     let (word, number): (u64, u64) = input.arbitrary()?;
     let mut sequence = Sequence::first(0, 1);
     sequence += number.wrapping_sub(1);
-    // The word of some message, or one that is near it.
+    // The word of some message, or a similar one.
     let word = if input.arbitrary()? { word } else { number << 16 | word & 0xffff };
     if let Some(found) = HeaderWord(word).of_message(sequence)
         && let Ok(kind) = found.kind()
@@ -100,16 +106,19 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A header with some bytes exchanged: whoever accepts it finds everything inside the segment.
+/// Attaches to a header with some bytes exchanged. An accepted header must place everything inside
+/// the segment.
 fn header(input: &mut Unstructured<'_>) -> Result<()> {
-    let arena = Arena::new(Config { ring_granules: 0, heap_bytes: 8192, ..shape::tiny(2, 2) });
+    let arena =
+        Arena::new(SegmentConfig { ring_granules: 0, heap_bytes: 8192, ..shape::tiny(2, 2) });
     for _ in 0..input.int_in_range(0..=8)? {
-        let offset = input.int_in_range(0..=size_of::<Header>() - 1)?;
+        let offset = input.int_in_range(0..=size_of::<SegmentHeader>() - 1)?;
         arena.scribble(offset, &[input.arbitrary()?]);
     }
     let mapped = input.int_in_range(0..=arena.length())?;
     let (nonce, rank) = (NONCE, input.int_in_range(0..=3)?);
-    // SAFETY: the arena is page-aligned, and longer than what is said to be mapped; nobody else uses it.
+    // SAFETY: the arena is page-aligned, and longer than the length given as mapped. Nothing else
+    // uses it.
     if let Ok(segment) = unsafe { Segment::attach(arena.base(), mapped, nonce, rank) } {
         let plan = *segment.plan();
         let last = segment.ranks() - 1;
@@ -121,18 +130,18 @@ fn header(input: &mut Unstructured<'_>) -> Result<()> {
             plan.heap_range(last),
         ];
         assert!(parts.iter().all(|(start, length)| start + length <= mapped));
-        assert_eq!(Plan::new(*plan.config()), Ok(plan));
+        assert_eq!(SegmentPlan::new(*plan.config()), Ok(plan));
     }
     Ok(())
 }
 
-/// Ranks of [`engines`].
+/// Number of ranks of [`engines`].
 const RANKS: u32 = 3;
 
-/// Steps after which the engines are left alone: enough for every kind of damage to meet every kind of operation.
+/// Number of steps of the engines: enough for every kind of damage to meet every kind of operation.
 const STEPS: usize = 400;
 
-/// Traffic between engines in a segment that holds garbage, and is written into between two steps.
+/// Runs traffic between engines in a segment that holds garbage, and damages it between two steps.
 pub fn engines(input: &[u8]) {
     let mut input = Unstructured::new(input);
     under_fire(&mut input).expect("there are bytes without end");
@@ -170,8 +179,11 @@ fn under_fire(input: &mut Unstructured<'_>) -> Result<()> {
                 job.transfer(one, if input.ratio(7, 8)? { Ok(()) } else { Err(Refused) });
             }
             7 if input.ratio(1, 16)? => {
-                let how =
-                    if input.arbitrary()? { Gone::Failed(Sign::Ended) } else { Gone::Finished };
+                let how = if input.arbitrary()? {
+                    Gone::Failed(FailureCause::Ended)
+                } else {
+                    Gone::Finished
+                };
                 let _ = job.engines[one].peer_gone(other, how);
             }
             8..=9 => scribble(&job, input)?,
@@ -195,12 +207,12 @@ fn under_fire(input: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A job of some shape, with garbage in some part of its segment or with none.
+/// Returns a job of some shape, with garbage in some part of its segment or with none.
 fn job(input: &mut Unstructured<'_>) -> Result<Engines> {
     let shapes = [
         shape::tiny(RANKS, 2),
         shape::tiny(RANKS, 20),
-        Config { cells_per_rank: 4, ring_granules: 9, ..Config::new(RANKS) },
+        SegmentConfig { cells_per_rank: 4, ring_granules: 9, ..SegmentConfig::new(RANKS) },
     ];
     let tuning = Tuning {
         transfer: *input.choose(&Transfer::ALL)?,
@@ -222,7 +234,7 @@ fn job(input: &mut Unstructured<'_>) -> Result<Engines> {
     Ok(job)
 }
 
-/// A buffer of `rank`, in its heap or anywhere.
+/// Returns a buffer of `rank`, in its heap or elsewhere.
 fn buffer(
     job: &mut Engines,
     input: &mut Unstructured<'_>,
@@ -237,8 +249,8 @@ fn rank(input: &mut Unstructured<'_>) -> Result<u32> {
     input.int_in_range(0..=RANKS - 1)
 }
 
-/// Writes a word where it hurts: control blocks, descriptions of cells, descriptors, lines of fastboxes and batons,
-/// heads of granules.
+/// Writes a word into a critical structure: control blocks, descriptions of cells, descriptors,
+/// lines of fastboxes and batons, heads of granules.
 fn scribble(job: &Engines, input: &mut Unstructured<'_>) -> Result<()> {
     let segment = job.arena.segment();
     let plan = *segment.plan();

@@ -1,10 +1,11 @@
 //! A test that runs as several processes: its program starts itself as the ranks of a job.
 //!
-//! The `#[test]` function runs twice over: once in the test runner, where [`Ranks::run`] launches the job and judges
-//! its end, and once in every rank, where it runs the body and ends the process. A job that hangs is killed and shown
-//! with what each rank waits for and last said; a job that ends leaves no process and nothing in `/dev/shm`.
+//! The `#[test]` function runs in two places. In the test runner, [`Ranks::run`] launches the job
+//! and judges its end. In every rank, it runs the body and ends the process. A job that hangs is
+//! killed, and the failure shows what each rank waits for and its last output. A job that ends must
+//! leave no process and nothing in `/dev/shm`.
 //!
-//! Works under libtest and nextest, whose way to run one test (`--exact NAME`) is the same.
+//! This works under libtest and nextest, which run one test with the same option (`--exact NAME`).
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -16,36 +17,38 @@ use std::{env, fs, io, panic, thread};
 
 use rustix::process::{Pid, Signal};
 use strait::World;
-use strait::boot::{Config, Launch, RankExit};
+use strait::boot::{Launch, RankExit, SegmentConfig};
 use strait::observe;
 #[cfg(debug_assertions)]
 use strait_core::sync::{Step, is_stopped, stop_at};
 use tempfile::TempDir;
 
-/// Names the test whose body a rank runs.
+/// Environment variable with the test that contains the body of a rank.
 const BODY: &str = "STRAIT_TEST_BODY";
 
-/// The directory for what ranks write.
+/// Environment variable with the directory for the output of ranks.
 const DIRECTORY: &str = "STRAIT_TEST_DIRECTORY";
 
 /// Gives each rank output files of its own.
 const SCRIPT: &str = "exec \"$0\" \"$@\" \
-    >\"$STRAIT_TEST_DIRECTORY/stdout.$STRAIT_RANK\" 2>\"$STRAIT_TEST_DIRECTORY/stderr.$STRAIT_RANK\"";
+    >\"$STRAIT_TEST_DIRECTORY/stdout.$STRAIT_RANK\" \
+    2>\"$STRAIT_TEST_DIRECTORY/stderr.$STRAIT_RANK\"";
 
-/// Before it: the launcher's words in PMI-1 alone.
+/// Prefix of the script, which makes the launcher speak only PMI-1.
 const FOREIGN: &str = "unset STRAIT_BOOT_FD; ";
 
-/// How long a job may take, unless the test says otherwise.
+/// Time limit of a job, unless the test sets another.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Characters of a rank's output that a failure shows: the last ones say where it stood.
+/// Number of characters of a rank's output that a failure shows: the last ones tell what it was
+/// doing.
 const SHOWN: usize = 4000;
 
 /// A job of this test program.
 #[derive(Debug)]
 pub struct Ranks {
     name: &'static str,
-    config: Config,
+    config: SegmentConfig,
     nodes: u32,
     limit: Duration,
     foreign: bool,
@@ -53,22 +56,23 @@ pub struct Ranks {
     variables: Vec<(&'static str, String)>,
 }
 
-/// What the ranks of a job left behind.
+/// The results of a job's ranks.
 #[derive(Debug)]
 pub struct Ended {
-    /// How each rank ended.
+    /// The exit of each rank.
     pub exits: Vec<RankExit>,
-    /// What each rank wrote to its standard output, the test runner's own lines included.
+    /// The standard output of each rank, including the test runner's own lines.
     pub stdout: Vec<String>,
-    /// What each rank wrote to its standard error.
+    /// The standard error of each rank.
     pub stderr: Vec<String>,
 }
 
 impl Ranks {
-    /// A job of `ranks` ranks for the test function called `name`, by which the ranks find it.
+    /// Creates a job of `ranks` ranks for the test function called `name`, by which the ranks find
+    /// it.
     #[must_use]
     pub fn new(ranks: u32, name: &'static str) -> Self {
-        let config = Config::new(ranks);
+        let config = SegmentConfig::new(ranks);
         Self {
             name,
             config,
@@ -80,48 +84,51 @@ impl Ranks {
         }
     }
 
-    /// With a segment of another shape.
+    /// Sets another shape of the segment.
     #[must_use]
-    pub fn shaped(self, config: Config) -> Self {
+    pub fn shaped(self, config: SegmentConfig) -> Self {
         Self { config, ..self }
     }
 
-    /// As if on `nodes` nodes.
+    /// Places the ranks as if on `nodes` nodes.
     #[must_use]
     pub fn on_nodes(self, nodes: u32) -> Self {
         Self { nodes, ..self }
     }
 
-    /// As if the launcher knew nothing of Strait: it makes no segments, and says nobody's death.
+    /// Acts as if the launcher knew nothing of Strait: it makes no segments, and reports no death.
     #[must_use]
     pub fn by_pmi(self) -> Self {
         Self { foreign: true, ..self }
     }
 
-    /// With an environment variable set in every rank.
+    /// Sets an environment variable in every rank.
     #[must_use]
     pub fn with(mut self, variable: &'static str, value: impl ToString) -> Self {
         self.variables.push((variable, value.to_string()));
         self
     }
 
-    /// With another time limit: for a job that has more to do, or that is known to hang when it fails.
+    /// Sets another time limit, for a job that has more to do, or that is known to hang when it
+    /// fails.
     #[must_use]
     pub fn within(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// The job goes on when a rank dies, and exactly `ranks` must end by SIGKILL.
+    /// Lets the job continue when a rank dies. Exactly `ranks` must end by SIGKILL.
     #[must_use]
     pub fn with_deaths(self, ranks: &[u32]) -> Self {
         Self { deaths: ranks.to_vec(), ..self }
     }
 
-    /// Runs `body` in every rank and gives what they left, once all ended as they should. In a rank it does not return.
+    /// Runs `body` in every rank and returns their results, once all have ended as expected. In a
+    /// rank it does not return.
     ///
     /// # Panics
     ///
-    /// In the test runner: when the job hangs, a rank ends in another way, or something is left behind.
+    /// In the test runner: when the job hangs, a rank ends in another way, or something is left
+    /// behind.
     pub fn run(self, body: impl FnOnce(World)) -> Ended {
         if env::var(BODY).is_ok_and(|name| name == self.name) {
             be_a_rank(body);
@@ -136,7 +143,7 @@ impl Ranks {
         let limit = self.limit;
         let pids: Vec<_> =
             (0..self.config.ranks).filter_map(|rank| Some((rank, job.pid(rank)?))).collect();
-        // What the ranks waited for, if the job took too long.
+        // Records what the ranks waited for, if the job took too long.
         let watchdog = thread::spawn(move || {
             if watch.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout) {
                 return None;
@@ -146,7 +153,7 @@ impl Ranks {
             io::Write::write_all(&mut writer, &kill).expect("the job takes signals");
             Some(seen.iter().map(|rank| format!("{rank}\n")).collect::<String>())
         });
-        let outcome = job.wait().expect("the job is followed to its end");
+        let outcome = job.wait().expect("the job was waited for");
         drop((job, done));
         let hung = watchdog.join().expect("the watchdog does not panic");
         let ended = Ended::read(directory.path(), outcome.exits());
@@ -204,7 +211,7 @@ impl Ended {
         for exit in &self.exits {
             let pid = Pid::from_raw(exit.pid.cast_signed()).expect("a process number");
             let group = rustix::process::test_kill_process_group(pid);
-            assert!(group.is_err(), "rank {}: its process group {pid:?} lives on", exit.rank);
+            assert!(group.is_err(), "rank {}: its process group {pid:?} still exists", exit.rank);
         }
         assert_no_segment_has_a_name();
     }
@@ -224,7 +231,8 @@ impl core::fmt::Display for Ended {
     }
 }
 
-/// Asserts that no file in `/dev/shm` is a segment of ours, whoever made it: there must never be one.
+/// Asserts that no file in `/dev/shm` is a segment of Strait, from any job: there must never be
+/// one.
 ///
 /// # Panics
 ///
@@ -242,7 +250,7 @@ pub fn assert_no_segment_has_a_name() {
     assert!(left.is_empty(), "segments are left: {left:?}");
 }
 
-/// The life of a rank. A panic ends the process at once: to unwind would mean to leave the job in good order.
+/// Runs a rank. A panic ends the process at once: unwinding would leave the job in good order.
 fn be_a_rank(body: impl FnOnce(World)) -> ! {
     let say = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -257,7 +265,7 @@ fn be_a_rank(body: impl FnOnce(World)) -> ! {
     process::exit(0);
 }
 
-/// Says where this rank stands. Shown when the job fails.
+/// Records the state of this rank, which is shown when the job fails.
 pub fn report(line: impl core::fmt::Display) {
     eprintln!("{line}");
 }
@@ -265,29 +273,30 @@ pub fn report(line: impl core::fmt::Display) {
 /// Ends this process as `kill -9` does.
 pub fn die() -> ! {
     rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
-        .expect("SIGKILL to myself");
+        .expect("SIGKILL to this process");
     unreachable!("SIGKILL cannot be survived");
 }
 
-/// Rank `victim` ends as `kill -9` does, when all others have come here too: what they were in together before is over for them.
+/// Ends rank `victim` as `kill -9` does, when all others have arrived here too. Their earlier
+/// operations together are then complete.
 ///
 /// # Panics
 ///
-/// When it cannot be told.
+/// When the ranks cannot exchange messages.
 pub fn one_dies(world: &World, victim: u32) {
     const CONTEXT: u32 = 901;
     let endpoint = world.endpoint().with_context(CONTEXT);
     if world.rank() != victim {
-        endpoint.send(&[1_u8], victim, 0).expect("it lives until all have said so");
+        endpoint.send(&[1_u8], victim, 0).expect("the victim lives until all have arrived");
         return;
     }
     for rank in (0..world.size()).filter(|rank| *rank != victim) {
-        endpoint.recv(&mut [0_u8], rank, 0).expect("nobody else dies");
+        endpoint.recv(&mut [0_u8], rank, 0).expect("no other rank dies");
     }
     die();
 }
 
-/// Ends this process as `kill -9` does, when it next reaches `step`: not one store later.
+/// Ends this process as `kill -9` does when it next reaches `step`, before any later store.
 #[cfg(debug_assertions)]
 pub fn die_at(step: Step) {
     thread::spawn(|| {

@@ -1,5 +1,5 @@
-//! What the scenarios share: jobs of real processes and of threads, a traffic generator, and the oracle it is
-//! compared with.
+//! Code that the scenarios share: jobs of real processes and of threads, a traffic generator, and
+//! the oracle with which its results are compared.
 
 mod arena;
 pub mod chaos;
@@ -26,21 +26,22 @@ pub use model::{Model, explain};
 pub use segment::segment;
 pub use threads::{by_each_transfer, in_one_thread, threads, threads_on};
 
-/// Shapes of segments in which every way of running out of room is taken soon.
+/// Shapes of segments in which every resource runs out soon.
 pub mod shape {
-    use strait::boot::Config;
+    use strait::boot::SegmentConfig;
 
-    /// Two cells of the smallest size, a fastbox and a baton of `lines` lines, two parcels, and copy rings of 4 pages.
+    /// Returns a shape with two cells of the smallest size, a fastbox and a baton of `lines` lines,
+    /// two parcels, and copy rings of 4 pages.
     #[must_use]
-    pub const fn tiny(ranks: u32, lines: u32) -> Config {
-        Config {
+    pub const fn tiny(ranks: u32, lines: u32) -> SegmentConfig {
+        SegmentConfig {
             cells_per_rank: 2,
             cell_payload: 1024,
             fastbox_lines: lines,
             baton_lines: lines,
             ring_granules: 4,
             parcels: 2,
-            ..Config::new(ranks)
+            ..SegmentConfig::new(ranks)
         }
     }
 }

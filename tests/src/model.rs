@@ -1,21 +1,22 @@
-//! The oracle: matching as MPI-4.1 §3.5 tells it, one step after the other.
+//! The oracle: matching as MPI-4.1 §3.5 defines it, one step after the other.
 //!
-//! Messages of one source arrive in the order in which they were sent. A message goes to the oldest posted receive that
-//! accepts it, a receive takes the oldest message that it accepts. Given the order of receives and the order of arrival
-//! the outcome is fixed; between sources the order of arrival is free, so with receives from any source several outcomes
-//! are legal. [`explain`] tells whether one is.
+//! Messages of one source arrive in the order in which they were sent. A message goes to the oldest
+//! posted receive that accepts it, and a receive takes the oldest message that it accepts. Given
+//! the order of receives and the order of arrival the outcome is fixed. The order of arrival
+//! between sources is free, so with receives from any source several outcomes are legal.
+//! [`explain`] tells whether an outcome is legal.
 
 use strait::{ANY_SOURCE, ANY_TAG};
 use strait_core::matching::{Envelope, Pattern};
 
-/// Whether a receive takes a message. Said again here: an oracle does not ask whom it judges.
+/// Returns whether a receive takes a message. The oracle does not use the code that it judges.
 fn accepts(pattern: &Pattern, envelope: &Envelope) -> bool {
     pattern.context == envelope.context
         && (pattern.source == ANY_SOURCE || pattern.source == envelope.source)
         && (pattern.tag == ANY_TAG || pattern.tag == envelope.tag)
 }
 
-/// One rank's receives and messages, each named by a number of the caller's.
+/// One rank's receives and messages, each named by a number of the caller.
 #[derive(Debug, Default)]
 pub struct Model {
     posted: Vec<(usize, Pattern)>,
@@ -32,7 +33,7 @@ impl Model {
         }
     }
 
-    /// A message arrives.
+    /// Records that a message arrives.
     pub fn arrive(&mut self, message: usize, envelope: Envelope) {
         match self.posted.iter().position(|(_, pattern)| accepts(pattern, &envelope)) {
             Some(place) => self.matches.push((self.posted.remove(place).0, message)),
@@ -40,16 +41,16 @@ impl Model {
         }
     }
 
-    /// The message that `receive` got.
+    /// Returns the message that `receive` got.
     #[must_use]
     pub fn message_of(&self, receive: usize) -> Option<usize> {
         self.matches.iter().find(|(other, _)| *other == receive).map(|(_, message)| *message)
     }
 }
 
-/// An order of arrival by which the receives `patterns`, posted in this order, get the messages that `got` names for
-/// each; `None` when there is none, that is, when the outcome is illegal. The messages of each source stand in
-/// `envelopes` in the order in which they were sent, and each is in `got` once.
+/// Returns an order of arrival that explains an outcome, or `None` if the outcome is illegal. The
+/// receives `patterns` were posted in this order, and `got` names the message of each. `envelopes`
+/// has the messages of each source in the order in which they were sent, and each is in `got` once.
 #[must_use]
 pub fn explain(patterns: &[Pattern], envelopes: &[Envelope], got: &[usize]) -> Option<Vec<usize>> {
     let mut later: Vec<Vec<usize>> = vec![Vec::new(); envelopes.len()];
@@ -60,7 +61,8 @@ pub fn explain(patterns: &[Pattern], envelopes: &[Envelope], got: &[usize]) -> O
         }
     }
     for (at, pattern) in patterns.iter().enumerate() {
-        // A receive accepts what a younger receive got: its own message must have come before that.
+        // A receive accepts the message of a younger receive, so its own message must have arrived
+        // before.
         for &other in got[at + 1..].iter().filter(|other| accepts(pattern, &envelopes[**other])) {
             later[got[at]].push(other);
         }
@@ -73,7 +75,8 @@ pub fn explain(patterns: &[Pattern], envelopes: &[Envelope], got: &[usize]) -> O
     same.then_some(order)
 }
 
-/// An order in which each number comes before those in its list; `None` when they form a circle.
+/// Returns an order in which each number comes before those in its list, or `None` when they form a
+/// circle.
 fn topological_order(later: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut waits_for = vec![0; later.len()];
     later.iter().flatten().for_each(|&second| waits_for[second] += 1);
@@ -121,7 +124,8 @@ mod tests {
     #[test]
     fn orders_that_contradict_each_other_are_illegal() {
         let (one, two) = (Pattern { tag: 1, ..ANY }, Pattern { tag: 2, ..ANY });
-        // Tag 1: source 1 came before source 0. Tag 2: source 0 before source 1. Each source sent 1 after 2, 2 after 1.
+        // Tag 1: source 1 came before source 0. Tag 2: source 0 before source 1. Each source sent 1
+        // after 2, 2 after 1.
         let messages = [from(0, 1), from(0, 2), from(1, 2), from(1, 1)];
         assert!(explain(&[one, one, two, two], &messages, &[0, 3, 2, 1]).is_some());
         assert!(explain(&[one, one, two, two], &messages, &[3, 0, 1, 2]).is_none());

@@ -1,13 +1,14 @@
-//! Bytes that say which message they belong to and where in it they stand.
+//! Payloads with bytes that depend on their message and their position.
 
-/// The payload of message `id`.
+/// Returns the payload of message `id`.
 #[must_use]
 pub fn of(id: u64, length: usize) -> Vec<u8> {
     let words = (0..length.div_ceil(8) as u64).flat_map(|word| mix(id, word).to_le_bytes());
     words.take(length).collect()
 }
 
-/// The first place at which `bytes` are not the payload of message `id`, of which they may be the beginning.
+/// Returns the first place at which `bytes` differ from the payload of message `id`. `bytes` may be
+/// its beginning.
 #[must_use]
 pub fn first_difference(id: u64, bytes: &[u8]) -> Option<usize> {
     first_difference_from(id, bytes, 0)
@@ -24,7 +25,7 @@ pub fn first_difference_from(id: u64, bytes: &[u8], start: usize) -> Option<usiz
         .map(|(_, word)| word as usize * 8)
 }
 
-/// A number for each word of each message; a finaliser of SplitMix64.
+/// Returns a number for each word of each message (a finaliser of SplitMix64).
 fn mix(id: u64, word: u64) -> u64 {
     let mut z = id.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word) ^ (word << 40);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,11 +1,11 @@
-//! A view of the segment behind a world's back.
+//! A view of the segment that bypasses the world.
 
 use core::ptr::NonNull;
 
 use strait::World;
 use strait_core::layout::Segment;
 
-/// The segment of this process's world.
+/// Returns the segment of this process's world.
 ///
 /// # Panics
 ///
@@ -13,7 +13,8 @@ use strait_core::layout::Segment;
 #[must_use]
 pub fn segment(world: &World) -> Segment {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("what this process has mapped");
-    // Parts of it may be mapped with other properties: then it has several lines, one behind the other.
+    // Parts of the segment may be mapped with other properties. Then it has several consecutive
+    // lines.
     let range = |line: &str| {
         let range = line.split(' ').next()?.split_once('-')?;
         let [from, to] = [range.0, range.1].map(|end| usize::from_str_radix(end, 16).ok());
@@ -24,8 +25,9 @@ pub fn segment(world: &World) -> Segment {
     let (from, to) = (ranges.first().expect("a segment").0, ranges.last().expect("a segment").1);
     let base =
         NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(from)).expect("an address");
-    // SAFETY: a mapping of this length, which lasts as long as the world. The nonce, at byte 16 of the header
-    // (docs/layout.md), is written once and before the segment is handed out.
+    // SAFETY: the range is a mapping of this length, which lives as long as the world. The nonce,
+    // at byte 16 of the header (docs/layout.md), is written once, before the segment is passed to a
+    // rank.
     unsafe {
         let nonce = base.add(16).cast::<u64>().read();
         Segment::attach(base, to - from, nonce, world.rank()).expect("the segment of the world")

@@ -8,27 +8,31 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{Nodes, Rendezvous, Transfer, Tuning, World};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs `body` on a thread for each rank of a job of this shape. A rank that fails or hangs fails the test; the threads
-/// of its peers are then left to themselves, since nothing could end them.
+/// Runs `body` on a thread for each rank of a job of this shape. A rank that fails or hangs fails
+/// the test. The threads of its peers are then abandoned, since they cannot be ended.
 ///
 /// # Panics
 ///
 /// When a rank fails, or the job takes more than a minute.
-pub fn threads(config: Config, body: impl Fn(World) + Send + Sync + 'static) {
+pub fn threads(config: SegmentConfig, body: impl Fn(World) + Send + Sync + 'static) {
     threads_on(config, &Nodes::one(config.ranks), body);
 }
 
-/// As [`threads`], as if the ranks were on these nodes.
+/// Runs `body` on a thread for each rank, as if the ranks were on these nodes.
 ///
 /// # Panics
 ///
-/// As [`threads`].
-pub fn threads_on(config: Config, nodes: &Nodes, body: impl Fn(World) + Send + Sync + 'static) {
+/// When a rank fails, or the job takes more than a minute.
+pub fn threads_on(
+    config: SegmentConfig,
+    nodes: &Nodes,
+    body: impl Fn(World) + Send + Sync + 'static,
+) {
     let body = Arc::new(body);
     let (says, heard) = mpsc::channel();
     for world in World::in_process_on(config, nodes).expect("memory for the job") {
@@ -36,7 +40,7 @@ pub fn threads_on(config: Config, nodes: &Nodes, body: impl Fn(World) + Send + S
         thread::spawn(move || {
             let rank = world.rank();
             let ended = catch_unwind(AssertUnwindSafe(|| body(world)));
-            // Nobody listens any more when another rank failed first.
+            // The receiver is gone if another rank failed first.
             let _ = says.send((rank, ended.is_ok()));
         });
     }
@@ -52,15 +56,16 @@ pub fn threads_on(config: Config, nodes: &Nodes, body: impl Fn(World) + Send + S
     }
 }
 
-/// Runs `body` with all worlds of a job of this shape on one thread, which decides who moves when.
+/// Runs `body` with all worlds of a job of this shape on one thread, which decides the order of
+/// their progress.
 ///
 /// # Panics
 ///
 /// When `body` fails, or takes more than a minute.
-pub fn in_one_thread(config: Config, body: impl FnOnce(&[World]) + Send + 'static) {
+pub fn in_one_thread(config: SegmentConfig, body: impl FnOnce(&[World]) + Send + 'static) {
     let (says, heard) = mpsc::channel();
     thread::spawn(move || {
-        // A world that fails must not wait for peers that will never look again.
+        // A world that fails must not wait for peers that will never poll again.
         let worlds = World::in_process_with(config).expect("memory for the job");
         let worlds = ManuallyDrop::new(worlds);
         let ended = catch_unwind(AssertUnwindSafe(|| body(&worlds)));
@@ -75,15 +80,16 @@ pub fn in_one_thread(config: Config, body: impl FnOnce(&[World]) + Send + 'stati
     }
 }
 
-/// Runs `body` in both ranks of a node, once for each way that large messages may go; every other one asks for them by RTRs.
+/// Runs `body` in both ranks of a node, once for each transfer of large messages. Every other run
+/// requests them by RTRs.
 ///
 /// # Panics
 ///
-/// As [`threads`].
+/// When a rank fails, or the job takes more than a minute.
 pub fn by_each_transfer(body: fn(&World)) {
     let rendezvous = [Rendezvous::Plain, Rendezvous::Speculative];
     for (transfer, rendezvous) in Transfer::ALL.into_iter().zip(rendezvous.into_iter().cycle()) {
-        threads_on(Config::new(2), &Nodes::one(2), move |world| {
+        threads_on(SegmentConfig::new(2), &Nodes::one(2), move |world| {
             world.retune(Tuning { transfer, rendezvous, ..world.tuning() });
             body(&world);
             world.finalize().expect("the world ends");

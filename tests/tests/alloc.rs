@@ -2,11 +2,12 @@
 
 use core::ptr::NonNull;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{Endpoint, Error, SharedMemory, World, wait_all};
+use strait_core::buffer::{Cursor, Direction, Part};
+use strait_core::engine::ProgressError;
 use strait_core::layout::Corrupt;
-use strait_core::lmt::{Direction, Remote};
-use strait_core::progress::{Cursor, Part, ProgressError};
+use strait_core::lmt::RemoteBuffer;
 use strait_tests::{Engines, Ranks, die, in_one_thread, payload, shape};
 
 /// Lengths on both sides of each limit: eager, grain, job, huge page.
@@ -35,7 +36,8 @@ impl Buffer {
     }
 }
 
-/// Rank 0 and rank 1 send each other a message at the same time, each from where it says to where the other says.
+/// Rank 0 and rank 1 send each other a message at the same time. `places` selects heap or private
+/// memory for each of the four buffers.
 fn exchange(world: &World, length: usize, places: u64) {
     let (endpoint, rank) = (world.endpoint(), u64::from(world.rank()));
     let in_heap = |bit: u64| places >> bit & 1 == 1;
@@ -75,7 +77,7 @@ fn it_does_not_matter_where_a_buffer_lies() {
 
 #[test]
 fn memory_outlives_its_world() {
-    in_one_thread(Config { heap_bytes: 1 << 20, ..Config::new(1) }, |worlds| {
+    in_one_thread(SegmentConfig { heap_bytes: 1 << 20, ..SegmentConfig::new(1) }, |worlds| {
         let mut memory = worlds[0].alloc::<u64>(1000).unwrap();
         memory[999] = 7;
         let moved = std::thread::spawn(move || memory[999]);
@@ -93,7 +95,7 @@ fn memory_outlives_its_world() {
 
 #[test]
 fn an_empty_slice_takes_nothing() {
-    in_one_thread(Config { heap_bytes: 0, ..Config::new(1) }, |worlds| {
+    in_one_thread(SegmentConfig { heap_bytes: 0, ..SegmentConfig::new(1) }, |worlds| {
         assert!(worlds[0].alloc::<u64>(0).unwrap().is_empty());
         let error = worlds[0].alloc::<u64>(1).unwrap_err();
         assert!(error.to_string().contains("--heap-bytes"), "{error}");
@@ -102,7 +104,7 @@ fn an_empty_slice_takes_nothing() {
 
 #[test]
 fn a_heap_that_is_full_says_so_and_takes_more_when_some_is_freed() {
-    in_one_thread(Config { heap_bytes: 8 << 20, ..Config::new(1) }, |worlds| {
+    in_one_thread(SegmentConfig { heap_bytes: 8 << 20, ..SegmentConfig::new(1) }, |worlds| {
         let world = &worlds[0];
         let mut parts: Vec<_> = (0..4).map(|_| world.alloc::<u8>(2 << 20).unwrap()).collect();
         let error = world.alloc::<u8>(1).unwrap_err();
@@ -117,14 +119,14 @@ fn a_heap_that_is_full_says_so_and_takes_more_when_some_is_freed() {
     });
 }
 
-/// Large messages between two engines, of which one buffer or both lie in a heap: every job is a copy.
+/// Large messages between two engines, with one buffer or both in a heap: every job is a copy.
 fn copies(sender_in_heap: bool, receiver_in_heap: bool) -> [bool; 2] {
     const LENGTH: usize = 100_000;
     let mut job = Engines::tuned(shape::tiny(2, 20), strait::Tuning::default());
     let [out, to] = [(sender_in_heap, 0), (receiver_in_heap, 1)].map(|(in_heap, rank)| {
         if in_heap { job.heap_buffer(rank, LENGTH) } else { job.buffer(LENGTH) }
     });
-    // SAFETY: the buffer has that many bytes, and no operation has it yet.
+    // SAFETY: the buffer has that many bytes, and no operation uses it yet.
     unsafe { fill(out, &payload::of(7, LENGTH)) };
     assert!(job.send_from(0, 1, 1, out).is_some() && job.receive_to(1, 0, 1, to).is_some());
     let mut worked = [false; 2];
@@ -132,33 +134,36 @@ fn copies(sender_in_heap: bool, receiver_in_heap: bool) -> [bool; 2] {
         for rank in [0, 1] {
             let _ = job.engines[rank].progress().unwrap();
             let Some(task) = job.engines[rank].poll_transfer().unwrap() else { continue };
-            assert!(matches!(task.remote, Remote::Mapped(_)), "{task:?}");
+            assert!(matches!(task.remote, RemoteBuffer::Mapped(_)), "{task:?}");
             assert_eq!(task.direction, [Direction::Write, Direction::Read][rank]);
             worked[rank] = true;
-            // SAFETY: the engine gave it just now.
+            // SAFETY: the engine has just returned this job.
             assert!(unsafe { task.copy() });
             job.engines[rank].transfer_done(&task, Ok(())).unwrap();
         }
     }
     let mut arrived = vec![0; LENGTH];
-    // SAFETY: the vector is as long as the buffer, which no operation has any more.
+    // SAFETY: the vector is as long as the buffer, which no operation uses any more.
     unsafe { { to }.gather(NonNull::from(&mut arrived[..]).cast(), LENGTH) };
     assert_eq!(payload::first_difference(7, &arrived), None);
     worked
 }
 
+/// Fills the memory at `to` with `bytes`.
+///
 /// # Safety
 ///
-/// `to` has room for the bytes, and nobody uses it.
+/// `to` has room for the bytes, and nothing else uses that memory.
 unsafe fn fill(to: Cursor, bytes: &[u8]) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller guarantees room for the bytes, and that nothing else uses it (contract of
+    // `fill`).
     to.pieces(bytes.len(), |Part { base, length }| unsafe {
         base.copy_from_nonoverlapping(NonNull::from(bytes).cast(), length);
     });
 }
 
 #[test]
-fn whoever_maps_both_buffers_copies() {
+fn a_rank_that_maps_both_buffers_copies() {
     assert_eq!(copies(true, false), [false, true]);
     assert_eq!(copies(false, true), [true, false]);
     assert_eq!(copies(true, true), [true, true]);
@@ -213,7 +218,7 @@ fn a_sender_that_dies_leaves_its_heap_readable_and_its_message_failed() {
         }
         endpoint.recv(&mut [0_u8], 1, 2).unwrap();
         let mut arrived = world.alloc::<u8>(3 << 20).unwrap();
-        // Either way the call comes back, and the rank goes on.
+        // In either case the call returns, and the rank goes on.
         if let Err(error) = endpoint.recv(&mut arrived, 1, 1) {
             assert_eq!(error.gone_peer(), Some(1), "{error}");
         }

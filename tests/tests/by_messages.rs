@@ -1,9 +1,9 @@
-//! Windows by messages, the send/receive based design: what is particular to it.
+//! Windows by messages (the send/receive based design): the behaviour that only this design has.
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{
     ANY_SOURCE, ANY_TAG, Assert, AtomicityDomain, Error, LockDesign, LockType, Nodes, Op,
-    Operation, Shape, Window, WindowDesign, WindowError, World, wait_all,
+    RmaOperation, Shape, Window, WindowDesign, WindowError, World, wait_all,
 };
 use strait_tests::{payload, threads, threads_on};
 
@@ -15,17 +15,18 @@ fn window(world: &World, bytes: usize) -> Window<'_> {
     group.allocate_window_for(bytes, 1, SEND_RECV).unwrap()
 }
 
-/// On one node, and on as many as there are ranks.
+/// Runs `check` on one node, and on as many nodes as there are ranks.
 fn run(ranks: u32, check: impl Fn(World) + Copy + Send + Sync + 'static) {
-    threads(Config::new(ranks), check);
-    threads_on(Config::new(ranks), &Nodes::named(0..ranks), check);
+    threads(SegmentConfig::new(ranks), check);
+    threads_on(SegmentConfig::new(ranks), &Nodes::named(0..ranks), check);
 }
 
 #[test]
 fn nothing_begins_before_the_synchronisation() {
     run(2, |world| {
         let (window, endpoint) = (window(&world, 64 << 10), world.endpoint());
-        // More than a message takes along, and less.
+        // One put is longer than the data that a message carries along, the other operations are
+        // shorter.
         let data = vec![7_u8; 40 << 10];
         if world.rank() == 0 {
             window.start(&[1], Assert::NONE).unwrap();
@@ -59,7 +60,7 @@ fn what_gives_something_back_does_so_when_its_call_returns() {
         let window = window(&world, 200_000);
         let (me, next) = (world.rank(), (world.rank() + 1) % 3);
         window.fence(Assert::NONE).unwrap();
-        // All ask the next and are asked, at the same time.
+        // All ranks ask the next rank and are asked, at the same time.
         let data = payload::of(me.into(), 100_000);
         window.put(&data, next, 8).unwrap();
         let mut found = vec![0_u8; 100_000];
@@ -69,7 +70,7 @@ fn what_gives_something_back_does_so_when_its_call_returns() {
         assert_eq!(window.fetch_and_op(0.5_f32, next, 4, Op::Sum).unwrap(), 0.0);
         assert_eq!(window.compare_and_swap(5_i16, -6, next, 2).unwrap(), 5);
         assert_eq!(window.compare_and_swap(5_i16, -7, next, 2).unwrap(), -6);
-        // Operands that a message does not take along, and what was there.
+        // Operands that a message does not carry along, and the previous contents.
         let operands: Vec<u32> = (0..20_000).collect();
         let mut before = vec![1_u32; 20_000];
         window.accumulate(&operands, next, 100_008, Op::Replace).unwrap();
@@ -87,9 +88,9 @@ fn what_gives_something_back_does_so_when_its_call_returns() {
     });
 }
 
-/// A request is over when it is waited for, with no synchronisation.
+/// A request is complete when its wait returns, without a synchronisation.
 #[test]
-fn who_waits_for_a_request_gets_it() {
+fn a_request_is_complete_when_its_wait_returns() {
     run(2, |world| {
         let (window, endpoint) = (window(&world, 400_000), world.endpoint());
         let (id, other) = (world.rank().into(), 1 - world.rank());
@@ -108,7 +109,7 @@ fn who_waits_for_a_request_gets_it() {
     });
 }
 
-/// More than goes under way at a time, to one that looks late.
+/// Sends more operations than can be under way at a time, to a rank that polls late.
 #[test]
 fn too_much_for_one_message_goes_in_several() {
     run(2, |world| {
@@ -141,7 +142,7 @@ fn locks_are_those_of_managers() {
             window.lock(lock, target, Assert::NONE).unwrap();
             let mut found = [0_u64];
             if lock == LockType::Exclusive {
-                // Not atomic, but nobody else is there.
+                // The read is not atomic, but no other rank is in the part.
                 window.get(&mut found, target, 0).unwrap();
                 window.put(&[found[0] + 1], target, 0).unwrap();
             } else {
@@ -168,11 +169,11 @@ fn a_window_says_what_it_is() {
         let by_messages = window(&world, 64);
         assert_eq!(by_messages.design(), SEND_RECV);
         assert_eq!(by_messages.atomicity(), AtomicityDomain::Processor);
-        assert!(by_messages.needs_target(Operation::Put));
+        assert!(by_messages.needs_target(RmaOperation::Put));
         assert!(by_messages.mapped(1 - world.rank()).is_none());
         let plain = world.endpoint().allocate_window(64, 1).unwrap();
         assert_eq!(plain.design(), WindowDesign::Rdma);
-        assert!(!plain.needs_target(Operation::Put));
+        assert!(!plain.needs_target(RmaOperation::Put));
         let beyond = by_messages.put(&[0_u8; 65], 1 - world.rank(), 0).unwrap_err();
         assert!(matches!(beyond, Error::Window(WindowError::Bounds { .. })), "{beyond}");
         let odd = by_messages.accumulate(&[1_u32; 2], 1 - world.rank(), 2, Op::Sum).unwrap_err();
@@ -196,7 +197,7 @@ fn members_that_disagree_have_no_window() {
     });
 }
 
-/// Windows come and go, with messages for all of them under way.
+/// Creates and frees windows while messages for all of them are under way.
 #[test]
 fn windows_do_not_mix() {
     run(2, |world| {
@@ -219,16 +220,19 @@ fn windows_do_not_mix() {
     });
 }
 
-/// Blocks between nodes that go packed in a window of the other design: with every synchronisation, and beside what the device does.
+/// Blocks between nodes that go packed in a window of the other design: with every synchronisation,
+/// and beside operations of the device.
 #[test]
 fn packed_blocks_are_there_after_each_synchronisation() {
     const BLOCKS: usize = 300;
-    threads_on(Config::new(2), &Nodes::named(0..2), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::named(0..2), |world| {
         let window = world.endpoint().allocate_window(16 * BLOCKS, 1).unwrap();
         let (me, other) = (world.rank(), 1 - world.rank());
         let shape = Shape::Strided { count: BLOCKS, block: 5, stride: 16 };
         window.pack_up_to(5);
-        assert!(window.needs_target(Operation::Blocks) && !window.needs_target(Operation::Put));
+        assert!(
+            window.needs_target(RmaOperation::Blocks) && !window.needs_target(RmaOperation::Put)
+        );
         window.fence(Assert::NO_PRECEDE).unwrap();
         for round in 0..12_usize {
             let data: Vec<u8> = (0..5 * BLOCKS).map(|at| (at + round) as u8 ^ me as u8).collect();
@@ -277,14 +281,14 @@ fn meet(world: &World) {
     endpoint.recv(&mut [0_u8], other, 0).unwrap();
 }
 
-/// Puts and an accumulate, longer and shorter than what a message takes along.
+/// Does puts and an accumulate, longer and shorter than the data that a message carries along.
 fn operate(window: &Window<'_>, target: u32) {
     window.put(&vec![1_u8; 300_000], target, 0).unwrap();
     window.put(&[2_u8; 8], target, 0).unwrap();
     window.accumulate(&vec![3_u8; 100_000], target, 300_000, Op::Sum).unwrap();
 }
 
-/// What rank 1 does with a window that rank 0 drops with operations under way.
+/// The actions of rank 1 on a window that rank 0 drops with operations under way.
 const ENDS: [fn(&World, Window<'_>); 4] = [
     |world, _window| meet(world),
     |world, window| {
@@ -298,14 +302,15 @@ const ENDS: [fn(&World, Window<'_>); 4] = [
             world.endpoint().iprobe(ANY_SOURCE, ANY_TAG).unwrap();
         }
     },
-    // Rank 0 never frees the window, so this rank cannot.
+    // Rank 0 never frees the window, so this rank cannot free it either.
     |world, window| {
         meet(world);
         assert_eq!(window.free().unwrap_err().gone_peer(), Some(0));
     },
 ];
 
-/// A program that drops a window is wrong, and ends nevertheless: leaving sends the records that name the long data.
+/// A program that drops a window is incorrect, but must end: leaving sends the records that name
+/// the long data.
 #[test]
 fn a_rank_leaves_with_operations_that_it_has_not_flushed() {
     for end in ENDS {

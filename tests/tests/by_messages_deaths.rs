@@ -1,4 +1,5 @@
-//! A rank dies while all of them reach into each other's parts by messages: the others get what they asked for from the living.
+//! A rank dies while all ranks reach into each other's parts by messages. The survivors get the
+//! data that they requested from living ranks.
 
 use fastrand::Rng;
 use strait::{Error, Op, Window, World};
@@ -14,7 +15,7 @@ const NUMBERS: usize = 64;
 /// Operations of each rank.
 const COUNT: u32 = 250;
 
-/// What a rank knows of the bytes that it has in the part of each.
+/// The bytes that a rank expects in its area of each part.
 struct Origin<'a> {
     window: &'a Window<'a>,
     place: usize,
@@ -46,7 +47,8 @@ impl Origin<'_> {
     }
 }
 
-/// Operations until the end, without the dead. The victim dies after a number of them that the seed draws.
+/// Runs operations until the end, without dead targets. The victim dies after a number of
+/// operations drawn from the seed.
 fn play(world: &World, seed: u64) {
     let (me, mut rng) = (world.rank(), Rng::with_seed(seed));
     let dies_after = rng.u32(..COUNT);
@@ -73,7 +75,7 @@ fn play(world: &World, seed: u64) {
             assert_eq!(error.gone_peer(), Some(VICTIM), "{error}");
         }
     }
-    // The others still ask: this rank serves them until they are done.
+    // The others still send requests: this rank serves them until they are done.
     let endpoint = world.endpoint().with_context(77);
     let others = || (0..RANKS).filter(|rank| *rank != me && *rank != VICTIM);
     others().for_each(|rank| endpoint.send(&[1_u8], rank, 0).expect("it lives"));
@@ -83,7 +85,8 @@ fn play(world: &World, seed: u64) {
 }
 
 fn rounds(name: &'static str, nodes: u32, first: u64) {
-    // The runner and its ranks count the same rounds: a rank plays the one that its runner has set.
+    // The runner and its ranks count the same rounds: a rank plays the round that its runner has
+    // set.
     const ROUND: &str = "STRAIT_TEST_ROUND";
     for seed in traffic::seeds(first, 6) {
         let seed = std::env::var(ROUND).map_or(seed, |seed| seed.parse().expect("a number"));

@@ -1,4 +1,5 @@
-//! The chaos driver finds faults that its ranks commit on purpose, and says how to see them again.
+//! The chaos driver finds faults that its ranks commit on purpose, and prints how to reproduce
+//! them.
 
 use std::process::{Command, Output};
 
@@ -7,13 +8,13 @@ fn chaos(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("the driver runs")
 }
 
-/// Asserts that the driver finds the fault, in words of which `expected` are some.
+/// Asserts that the driver finds the fault, and that its report contains each of `expected`.
 #[track_caller]
 fn is_found(fault: &str, expected: &[&str]) {
     // A build without optimization copies long messages slowly, and a slow job is not the fault.
     let limit = if fault == "hang" { "5" } else { "300" };
-    // Without deaths before the start and slow devices: most jobs get to the fault. The driver ends at
-    // the first job that shows it, and a fault that is a race shows in a few of a hundred.
+    // Without early deaths and slow devices most jobs reach the fault. The driver ends at the first
+    // job that shows it. A fault that is a race shows in a few of a hundred jobs.
     let output = chaos(&[
         "--plant",
         fault,
@@ -31,7 +32,7 @@ fn is_found(fault: &str, expected: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{fault} was not found: {said}");
     assert!(expected.iter().any(|words| said.contains(words)), "{fault}: {said}");
-    for words in ["again: cargo xtask chaos --job", "last began"] {
+    for words in ["to repeat: cargo xtask chaos --job", "last began"] {
         assert!(said.contains(words), "{fault}: {said}");
     }
 }
@@ -98,7 +99,7 @@ fn an_option_that_is_none_is_refused() {
     assert!(output.status.code() == Some(2) && said.contains("usage: chaos"), "{said}");
 }
 
-/// A few jobs in which nothing is wrong: the ladder has a rung of more.
+/// Runs a few jobs without a fault. The ladder has a rung that runs more.
 #[test]
 fn jobs_with_deaths_end_well() {
     let output = chaos(&["--jobs", "6", "--ranks", "3"]);

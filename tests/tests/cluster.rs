@@ -1,16 +1,16 @@
-//! Engines of several nodes over the simulated fabric, hundreds of seeds for each design.
+//! Engines of several nodes over the simulated fabric, with hundreds of seeds for each design.
 
 use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
 
-use strait_core::progress::Rtrs;
+use strait_core::engine::Rtrs;
 use strait_core::ring::Design;
-use strait_core::rma::Name;
-use strait_tests::cluster::{Cluster, Plan, overtake, play, play_windows, write};
+use strait_core::rma::RecordName;
+use strait_tests::cluster::{Cluster, Plan, hear_of_a_death, overtake, play, play_windows, write};
 use strait_tests::traffic;
 
-/// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_TEST_SEED`.
+/// Runs `scenario` for each design and many seeds, or for the single seed in `STRAIT_TEST_SEED`.
 fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
     let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for design in Design::ALL {
@@ -45,7 +45,7 @@ fn a_rank_dies_and_the_others_go_on() {
     });
 }
 
-/// The sum of what became of RTRs in each play.
+/// Adds the RTR counts of a play to `sums`.
 fn sum_up(sums: &Cell<[u64; 4]>, rtrs: Rtrs) {
     let [sent, used, missed, retracted] = sums.get();
     let Rtrs { sent: one, used: two, missed: three, retracted: four, .. } = rtrs;
@@ -77,6 +77,11 @@ fn short_messages_do_not_wait_for_a_large_one() {
 }
 
 #[test]
+fn ranks_without_a_launcher_that_tells_of_deaths_tell_each_other() {
+    Design::ALL.into_iter().for_each(hear_of_a_death);
+}
+
+#[test]
 fn a_message_is_written_while_its_receiver_computes() {
     Design::ALL.into_iter().for_each(write);
 }
@@ -87,19 +92,20 @@ fn no_two_messages_of_windows_have_one_name() {
     for_each_seed(10, |seed, design| {
         let ranks = 2 + seed as u32 % 3;
         let cluster = Cluster::drawn(seed, ranks, design);
-        mirrored.set(mirrored.get() + play_windows(cluster, seed, 20, Name::context));
+        mirrored.set(mirrored.get() + play_windows(cluster, seed, 20, RecordName::context));
     });
     assert!(mirrored.get() > 0, "no two numbers coincided");
 }
 
-/// The number alone is no name: an origin's data and the answer to the other origin have the same.
+/// A number alone is not a unique name: an origin's data and the answer to the other origin have
+/// the same number.
 #[test]
 #[should_panic(expected = "shares its name")]
 fn a_name_that_is_a_number_alone_is_found_out() {
     let number_alone = |name| match name {
-        Name::Records(number) => number.word() << 1,
-        Name::Data(number) => number.word() << 1 | 1,
-        Name::Answer(number) => number.word() << 1 | 1,
+        RecordName::Records(number) => number.word() << 1,
+        RecordName::Data(number) => number.word() << 1 | 1,
+        RecordName::Answer(number) => number.word() << 1 | 1,
     };
     for_each_seed(40, |seed, design| {
         play_windows(Cluster::drawn(seed, 2, design), seed, 30, number_alone);

@@ -1,26 +1,28 @@
-//! Collective operations: barriers of many groups at once, reductions against sequential ones, members that die.
+//! Collective operations: concurrent barriers of many groups, reductions against sequential ones,
+//! and members that die.
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use core::time::Duration;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use strait::boot::Config;
-use strait::{CollectiveError, Error, Fault, Group, Number, Op, Sign, World};
+use strait::boot::SegmentConfig;
+use strait::{CollectiveError, Error, FailureCause, Fault, Group, Number, Op, World};
 use strait_core::layout::BARRIER_SLOTS;
-use strait_core::shm::Way;
+use strait_core::shm::BarrierAlgorithm;
 use strait_tests::{Ranks, die, report, threads};
 
-const WAYS: [Way; 3] = [Way::Word, Way::Flags, Way::Signal];
+const WAYS: [BarrierAlgorithm; 3] =
+    [BarrierAlgorithm::Word, BarrierAlgorithm::Flags, BarrierAlgorithm::Signal];
 
-/// Barriers that one rank has entered, as everybody can see.
+/// Number of barriers that each rank has entered, visible to all ranks.
 type Entered = Arc<Vec<AtomicU64>>;
 
-fn nobody_entered(ranks: u32) -> Entered {
+fn no_rank_entered(ranks: u32) -> Entered {
     Arc::new((0..ranks).map(|_| AtomicU64::new(0)).collect())
 }
 
-/// Enters a barrier, and checks that nobody leaves it before all have entered.
+/// Enters a barrier, and checks that no rank leaves it before all have entered.
 fn checked(entered: &[AtomicU64], group: &Group<'_>, own: u32, barrier: impl FnOnce()) {
     let number = entered[own as usize].fetch_add(1, SeqCst) + 1;
     barrier();
@@ -32,10 +34,10 @@ fn checked(entered: &[AtomicU64], group: &Group<'_>, own: u32, barrier: impl FnO
 }
 
 #[test]
-fn nobody_leaves_before_all_have_entered() {
+fn no_rank_leaves_before_all_have_entered() {
     for ranks in 2..=9 {
-        let entered = nobody_entered(4 * ranks);
-        threads(Config::new(ranks), move |world| {
+        let entered = no_rank_entered(4 * ranks);
+        threads(SegmentConfig::new(ranks), move |world| {
             let all: Vec<_> = (0..ranks).collect();
             for (at, way) in WAYS.into_iter().map(Some).chain([None]).enumerate() {
                 let group = world.endpoint().with_context(at as u32).group(&all).unwrap();
@@ -57,8 +59,8 @@ fn nobody_leaves_before_all_have_entered() {
 
 #[test]
 fn the_world_meets_in_each_context_by_itself() {
-    let entered = nobody_entered(3 * 4);
-    threads(Config::new(3), move |world| {
+    let entered = no_rank_entered(3 * 4);
+    threads(SegmentConfig::new(3), move |world| {
         let all = world.endpoint().group(&[0, 1, 2]).unwrap();
         for round in 0..2000 {
             let context = round % 4;
@@ -71,7 +73,8 @@ fn the_world_meets_in_each_context_by_itself() {
     });
 }
 
-/// Groups that all ranks draw alike: random members in random places, each in its own context.
+/// Draws the same groups on all ranks: random members in random places, each group in its own
+/// context.
 fn draw_groups(random: &mut Rng, ranks: u32, count: usize) -> Vec<Vec<u32>> {
     let draw = |random: &mut Rng| {
         let mut members: Vec<_> = (0..ranks).collect();
@@ -82,15 +85,16 @@ fn draw_groups(random: &mut Rng, ranks: u32, count: usize) -> Vec<Vec<u32>> {
     (0..count).map(|_| draw(random)).collect()
 }
 
-/// More groups than slots, so that some meet by messages; all in flight at once, and made and dropped while others meet.
+/// More groups than slots, so that some meet by messages. All are in flight at once, and groups are
+/// created and dropped while others meet.
 #[test]
 fn random_groups_meet_in_a_random_order() {
     const RANKS: u32 = 5;
     const GROUPS: usize = BARRIER_SLOTS as usize + 18;
     let seed = fastrand::u64(..);
     println!("seed {seed}");
-    let entered = nobody_entered(RANKS * GROUPS as u32 * 2);
-    threads(Config::new(RANKS), move |world| {
+    let entered = no_rank_entered(RANKS * GROUPS as u32 * 2);
+    threads(SegmentConfig::new(RANKS), move |world| {
         let mut random = Rng::with_seed(seed);
         let mut payload = Rng::with_seed(seed ^ u64::from(world.rank()));
         for generation in 0..2 {
@@ -120,8 +124,8 @@ fn random_groups_meet_in_a_random_order() {
 
 #[test]
 fn a_slot_that_was_given_back_serves_the_next_group() {
-    threads(Config::new(3), |world| {
-        // Each would leave no slot for a later one if it were not given back.
+    threads(SegmentConfig::new(3), |world| {
+        // Each group would leave no slot for a later group if its own were not returned.
         for round in 0..4 * BARRIER_SLOTS {
             let members = [[0, 1, 2], [2, 0, 1]][round as usize % 2];
             let group = world.endpoint().with_context(round).group(&members).unwrap();
@@ -134,10 +138,10 @@ fn a_slot_that_was_given_back_serves_the_next_group() {
     });
 }
 
-/// A long message has to move while its sender does nothing but wait in a barrier.
+/// A long message must move while its sender only waits in a barrier.
 #[test]
 fn a_waiting_rank_makes_progress() {
-    threads(Config::new(2), |world| {
+    threads(SegmentConfig::new(2), |world| {
         let endpoint = world.endpoint();
         endpoint.barrier().unwrap();
         let mut data = vec![7_u8; 8 << 20];
@@ -157,7 +161,7 @@ fn a_waiting_rank_makes_progress() {
     });
 }
 
-/// Numbers of which every rank knows everybody's.
+/// Number types with random values that every rank can compute for all ranks.
 trait Drawn: Number + PartialEq + core::fmt::Debug {
     const OPS: &'static [Op];
     fn draw(random: &mut Rng) -> Self;
@@ -197,7 +201,7 @@ macro_rules! drawn_floats {
             const OPS: &'static [Op] = &[Op::Sum, Op::Prod, Op::Min, Op::Max];
 
             fn draw(random: &mut Rng) -> Self {
-                // Of such different sizes that the order of a sum shows.
+                // The magnitudes differ so much that the order of a sum is visible.
                 (random.$number() - 0.5) * Self::powi(10.0, random.i32(-12..12))
             }
 
@@ -215,7 +219,8 @@ macro_rules! drawn_floats {
 }
 drawn_floats!(f32 f64);
 
-/// The documented order: neighbours first, then pairs of neighbours, and so on; lower places on the left.
+/// Reduces in the documented order: neighbours first, then pairs of neighbours, and so on, with
+/// lower places on the left.
 fn in_order<T: Drawn>(op: Op, of: &[Vec<T>], at: usize) -> T {
     match of {
         [one] => one[at],
@@ -263,7 +268,7 @@ fn collectives_give_what_one_process_would() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     for ranks in 1..=7 {
-        threads(Config::new(ranks), move |world| {
+        threads(SegmentConfig::new(ranks), move |world| {
             let mut random = Rng::with_seed(seed);
             reductions_agree::<i32>(&world, &mut random);
             reductions_agree::<i64>(&world, &mut random);
@@ -276,12 +281,12 @@ fn collectives_give_what_one_process_would() {
     }
 }
 
-/// The lists have the same hash. Their common members find out before their messages mix.
+/// The lists have the same hash. Their common members detect this before their messages mix.
 #[test]
 fn groups_that_would_mix_are_refused() {
     const FIRST: [u32; 8] = [0, 8, 6, 7, 3, 5, 4, 2];
     const SECOND: [u32; 8] = [0, 1, 6, 2, 4, 8, 7, 3];
-    threads(Config::new(9), |world| {
+    threads(SegmentConfig::new(9), |world| {
         let (me, endpoint) = (world.rank(), world.endpoint());
         let first = FIRST.contains(&me).then(|| endpoint.group(&FIRST).unwrap());
         if SECOND.contains(&me) {
@@ -298,7 +303,7 @@ fn groups_that_would_mix_are_refused() {
 
 #[test]
 fn wrong_arguments_are_named() {
-    threads(Config::new(2), |world| {
+    threads(SegmentConfig::new(2), |world| {
         let endpoint = world.endpoint();
         let (own, other) = (world.rank(), 1 - world.rank());
         let refused = |ranks: &[u32]| endpoint.group(ranks).unwrap_err();
@@ -311,7 +316,7 @@ fn wrong_arguments_are_named() {
         assert!(matches!(root, Error::Collective(found) if found == expected), "{root}");
         let bits = endpoint.allreduce(&mut [1.0_f32], Op::BitAnd).unwrap_err();
         assert!(bits.to_string().contains("f32"), "{bits}");
-        // 2 elements at one rank, 3 at the other.
+        // The buffer has 2 elements at rank 0 and 3 at rank 1.
         let mut data = vec![1_i32; 2 + own as usize];
         let length = endpoint.allreduce(&mut data, Op::Sum).unwrap_err();
         let (found, expected) = (4 * (2 + other as usize), 4 * (2 + own as usize));
@@ -340,7 +345,7 @@ fn processes_meet() {
     });
 }
 
-/// Survivors go on until they hear of the death, whatever they are in.
+/// Survivors repeat the operation until they learn of the death, whatever it is.
 fn survive(name: &'static str, ranks: u32, again: impl Fn(&Group<'_>, u64) -> Result<(), Error>) {
     let deaths = [ranks - 1];
     Ranks::new(ranks, name).with_deaths(&deaths).within(Duration::from_secs(30)).run(|world| {
@@ -354,18 +359,19 @@ fn survive(name: &'static str, ranks: u32, again: impl Fn(&Group<'_>, u64) -> Re
             let Err(error) = again(&group, round) else { continue };
             report(&error);
             assert!(round >= 50, "round {round}: {error}");
-            let expected = Fault::PeerFailed { rank: ranks - 1, sign: Sign::Ended };
+            let expected = Fault::PeerFailed { rank: ranks - 1, sign: FailureCause::Ended };
             assert!(matches!(error, Error::Fault(fault) if fault == expected), "{error:?}");
             break;
         }
-        // And it stays so.
+        // Later calls report the same error.
         assert_eq!(again(&group, 0).unwrap_err().gone_peer(), Some(ranks - 1));
         drop(group);
         world.finalize().unwrap();
     });
 }
 
-/// The dead rank was a member of a group in every slot, and led half of them. The survivors' next groups get slots.
+/// The dead rank was a member of a group in every slot, and led half of them. The survivors' next
+/// groups get slots.
 #[test]
 fn the_slots_of_the_dead_serve_the_next_groups() {
     const VICTIM: u32 = 0;
@@ -387,7 +393,7 @@ fn the_slots_of_the_dead_serve_the_next_groups() {
         assert_eq!(groups[0].barrier().unwrap_err().gone_peer(), Some(VICTIM));
         assert!(!has_slot(&make(91, &[1, 2, 3]).unwrap()), "the survivors have their seats");
         drop(groups);
-        // Everybody has dropped them.
+        // All members have dropped the earlier groups.
         drop(make(92, &[1, 2, 3]).unwrap());
         let next: Vec<_> = (0..BARRIER_SLOTS).map(|n| make(100 + n, &[1, 2, 3]).unwrap()).collect();
         assert!(next.iter().all(has_slot), "a slot is lost");
@@ -408,7 +414,9 @@ fn a_death_ends_a_barrier_of_five() {
 
 #[test]
 fn a_death_ends_a_barrier_by_flags() {
-    survive("a_death_ends_a_barrier_by_flags", 4, |group, _| group.barrier_by(Way::Flags));
+    survive("a_death_ends_a_barrier_by_flags", 4, |group, _| {
+        group.barrier_by(BarrierAlgorithm::Flags)
+    });
 }
 
 #[test]
@@ -426,10 +434,11 @@ fn a_death_ends_a_reduction() {
     survive("a_death_ends_a_reduction", 6, |group, _| group.allreduce(&mut [1_u64; 2000], Op::Sum));
 }
 
-/// A survivor that gives up twice does not stand in for the dead rank, or for one that has not come yet.
+/// A survivor that gives up twice does not count for the dead rank, or for a rank that has not
+/// arrived yet.
 #[test]
-fn who_gives_up_is_not_counted_twice() {
-    let job = Ranks::new(4, "who_gives_up_is_not_counted_twice").with_deaths(&[1]);
+fn a_member_that_gives_up_is_not_counted_twice() {
+    let job = Ranks::new(4, "a_member_that_gives_up_is_not_counted_twice").with_deaths(&[1]);
     job.run(|world| {
         let endpoint = world.endpoint();
         endpoint.barrier().unwrap();

@@ -1,22 +1,22 @@
-//! What no correct rank writes: whoever reads it gets an error, or waits; nothing crashes, and no byte outside of a
-//! buffer is touched.
+//! Values that no correct rank writes. A rank that reads one gets an error, or waits; it does not
+//! crash, and no byte outside a buffer changes.
 
 use core::iter::repeat_with;
 use core::mem::offset_of;
 
 use strait::Error;
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
+use strait_core::engine::{Owner, ProgressError};
 use strait_core::layout::{Corrupt, DESCRIPTORS_PER_RANK, PAGE, RankBlock};
 use strait_core::lmt::{Rtr, RtrAck};
-use strait_core::progress::{Owner, ProgressError};
 use strait_core::shm::Cell;
-use strait_core::wire::{Key, Kind};
+use strait_core::wire::{Key, PacketKind};
 use strait_tests::{Arena, Engines, Ranks, fuzz, shape};
 
-/// Rank 0 has sent one message to rank 1. `scribble` says where to write what; rank 1 must then find what `expected`
-/// accepts, and find it again.
+/// Rank 0 has sent one message to rank 1. `scribble` returns the place and the bytes of the damage.
+/// Rank 1 must then report an error that `expected` accepts, and report it again.
 fn damaged(scribble: impl Fn(&Engines) -> (usize, Vec<u8>), expected: fn(Corrupt) -> bool) {
-    let mut job = Engines::new(Config::new(2));
+    let mut job = Engines::new(SegmentConfig::new(2));
     job.send(0, 1, 0, 5000);
     let (offset, bytes) = scribble(&job);
     job.arena.scribble(offset, &bytes);
@@ -37,10 +37,11 @@ fn a_queue_that_leads_nowhere_is_an_error() {
 }
 
 #[test]
-fn a_cell_that_nobody_sent_is_an_error() {
+fn a_cell_that_no_rank_sent_is_an_error() {
     let is_sequence =
         |corrupt| matches!(corrupt, Corrupt::Sequence { source: 0, found: 0, expected: 1 });
-    // Head and tail: with one of them alone it would look like a message whose link is about to come.
+    // Both head and tail: with only one of them it would look like a message with a link that is
+    // about to arrive.
     damaged(|job| (job.block(1), [100_u32.to_ne_bytes(); 2].concat()), is_sequence);
 }
 
@@ -65,7 +66,7 @@ fn a_description_that_cannot_be_is_an_error() {
         |corrupt| matches!(corrupt, Corrupt::Length { found: 16385, max: 16384 }),
     );
     damaged(|job| (kind(job), vec![9]), |corrupt| matches!(corrupt, Corrupt::Kind { found: 9 }));
-    // A continuation of nothing.
+    // A continuation of no message.
     damaged(|job| (kind(job), vec![2]), |corrupt| matches!(corrupt, Corrupt::Length { .. }));
 }
 
@@ -82,7 +83,7 @@ const RTR: Rtr = Rtr {
 
 const ACK: RtrAck = RtrAck { total: 70_000, address: 0, place: 3, generation: 1, lies: 0, turn: 1 };
 
-/// A cell's description from the length on, and its payload.
+/// Returns a cell's description from the length on, and its payload.
 fn cell(kind: u8, payload: &[u8]) -> Vec<u8> {
     let length = payload.len();
     let mut bytes = [(length as u64).to_ne_bytes().as_slice(), &[0; 4]].concat();
@@ -97,8 +98,8 @@ fn cell(kind: u8, payload: &[u8]) -> Vec<u8> {
 fn an_rtr_that_cannot_be_is_an_error() {
     let at = |job: &Engines| job.first_cell(1) + 8 + 16;
     let is_rtr = |corrupt| corrupt == Corrupt::Rtr;
-    let rtr = |rtr: Rtr| cell(Kind::Rtr as u8, &rtr.pack());
-    let ack = |ack: RtrAck| cell(Kind::RtrAck as u8, &ack.pack());
+    let rtr = |rtr: Rtr| cell(PacketKind::Rtr as u8, &rtr.pack());
+    let ack = |ack: RtrAck| cell(PacketKind::RtrAck as u8, &ack.pack());
     damaged(|job| (at(job), rtr(Rtr { turn: 0, ..RTR })), is_rtr);
     damaged(
         |job| (at(job), rtr(Rtr { place: 64, ..RTR })),
@@ -108,7 +109,7 @@ fn an_rtr_that_cannot_be_is_an_error() {
         |job| (at(job), rtr(Rtr { lies: 2, address: u64::MAX, ..RTR })),
         |corrupt| matches!(corrupt, Corrupt::Heap { .. }),
     );
-    // Nobody has asked.
+    // No receiver has sent an RTR.
     damaged(|job| (at(job), ack(ACK)), is_rtr);
     damaged(|job| (at(job), ack(RtrAck { turn: 0, ..ACK })), is_rtr);
     damaged(
@@ -119,7 +120,7 @@ fn an_rtr_that_cannot_be_is_an_error() {
 
 #[test]
 fn a_tail_that_leads_nowhere_is_the_sender_s_error() {
-    let mut job = Engines::new(Config::new(2));
+    let mut job = Engines::new(SegmentConfig::new(2));
     job.arena.scribble(job.block(1) + 4, &9999_u32.to_ne_bytes());
     let data = job.buffer(5000);
     // SAFETY: the buffer outlives the engine.
@@ -131,9 +132,12 @@ fn a_tail_that_leads_nowhere_is_the_sender_s_error() {
 #[test]
 fn cells_that_come_back_from_nowhere_are_an_error() {
     for returned in [9999_u32, 200, 1] {
-        let mut job =
-            Engines::new(Config { cells_per_rank: 2, ring_granules: 0, ..Config::new(200) });
-        // Cell 1 is home, cell 200 another rank's.
+        let mut job = Engines::new(SegmentConfig {
+            cells_per_rank: 2,
+            ring_granules: 0,
+            ..SegmentConfig::new(200)
+        });
+        // Cell 1 is in the free queue, and cell 200 belongs to another rank.
         job.arena
             .scribble(job.block(0) + offset_of!(RankBlock, free_queue), &returned.to_ne_bytes());
         let sent = (0..3).map(|_| {
@@ -149,7 +153,7 @@ fn cells_that_come_back_from_nowhere_are_an_error() {
 }
 
 #[test]
-fn garbage_anywhere_crashes_nobody() {
+fn garbage_anywhere_crashes_no_rank() {
     let mut rng = fastrand::Rng::with_seed(0);
     for _ in 0..1000 {
         let input: Vec<u8> = repeat_with(|| rng.u8(..)).take(2000).collect();
@@ -175,7 +179,7 @@ fn destroyed_words_of_locks_hold_up_no_member() {
     }
 }
 
-/// What the fuzzer starts from, and whatever it once found wrong, again without a fuzzer.
+/// Runs the fuzzer's corpus, which includes all its past findings, without a fuzzer.
 #[test]
 fn the_corpus_of_the_fuzzer_passes() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus");
@@ -187,7 +191,7 @@ fn the_corpus_of_the_fuzzer_passes() {
     }
 }
 
-/// Where this process has the segment of its job mapped.
+/// Returns the addresses at which this process has mapped the segment of its job.
 fn mapping() -> core::ops::Range<usize> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let line = maps.lines().find(|line| line.contains("/memfd:strait")).expect("a segment");
@@ -197,8 +201,8 @@ fn mapping() -> core::ops::Range<usize> {
     parse(from)..parse(to)
 }
 
-/// Where the descriptors of large messages lie in a segment of this shape, bytes from its start.
-fn descriptors(config: Config) -> core::ops::Range<usize> {
+/// Returns the offsets of the descriptors of large messages in a segment of this shape, in bytes.
+fn descriptors(config: SegmentConfig) -> core::ops::Range<usize> {
     let arena = Arena::new(config);
     let segment = arena.segment();
     let base = arena.base().addr().get();
@@ -207,11 +211,11 @@ fn descriptors(config: Config) -> core::ops::Range<usize> {
     place(0, 0)..last + size_of::<strait_core::shm::Descriptor>()
 }
 
-/// Writes a word into the mapped segment, whoever else is at it.
+/// Writes a word into the mapped segment, without regard to concurrent accesses.
 fn poke(offset: usize, value: u32) {
     let address = mapping().start + offset;
-    // SAFETY: inside a shared mapping of this process, as the callers see to; aligned. That it breaks every rule of the
-    // library is the test.
+    // SAFETY: the callers pass an aligned offset inside a shared mapping of this process. The write
+    // breaks the rules of the library on purpose.
     unsafe {
         core::sync::atomic::AtomicU32::from_ptr(core::ptr::with_exposed_provenance_mut(address))
     }
@@ -219,12 +223,12 @@ fn poke(offset: usize, value: u32) {
 }
 
 #[test]
-fn a_rank_is_told_that_its_memory_is_damaged() {
-    Ranks::new(2, "a_rank_is_told_that_its_memory_is_damaged").run(|world| {
+fn a_rank_learns_that_its_memory_is_damaged() {
+    Ranks::new(2, "a_rank_learns_that_its_memory_is_damaged").run(|world| {
         let endpoint = world.endpoint();
         if world.rank() == 1 {
             endpoint.recv(&mut [0_u8], 0, 0).unwrap();
-            // The head of the queue of rank 0, whose block follows the header's page.
+            // The head of the queue of rank 0. Its block follows the header's page.
             poke(PAGE, 9999);
             core::mem::forget(world);
             return;
@@ -235,7 +239,7 @@ fn a_rank_is_told_that_its_memory_is_damaged() {
         assert!(matches!(error, Error::Corrupt(found) if found == corrupt), "{error:?}");
         let text = error.to_string();
         assert!(text.contains("damaged") && text.contains("end the job"), "{text}");
-        // It stays so, and the rank can still leave.
+        // The error persists, and the rank can still leave.
         assert!(endpoint.recv(&mut [0_u8], 1, 0).is_err());
         drop(world);
     });
@@ -251,8 +255,9 @@ fn ranks_under_fire_live_on() {
             let endpoint = world.endpoint();
             let peers: Vec<u32> = (0..3).filter(|rank| *rank != world.rank()).collect();
             let fires = world.rank() == 2;
-            // The fire spares the liveness words: what they say of processes is the launcher's to defend. It spares the
-            // descriptors, too: who reads there that a living peer is writing into its buffer has to believe it.
+            // The damage spares the liveness words: the launcher must defend what they say of
+            // processes. It spares the descriptors, too: a rank must believe a descriptor that says
+            // that a living peer writes into its buffer.
             let spared = descriptors(shape::tiny(3, 2));
             let words = PAGE / 4..mapping().len() / 4;
             let mut room = [0_u8; 6000];
@@ -268,7 +273,7 @@ fn ranks_under_fire_live_on() {
                 }
                 let peer = peers[rng.usize(0..2)];
                 let length = [8, 500, 6000][rng.usize(0..3)];
-                // No outcome is wrong but a crash.
+                // Any outcome except a crash is right.
                 let _ =
                     endpoint.scope(|scope| scope.isend(&[7; 6000][..length], peer, 0).map(drop));
                 if let Ok(Some(status)) = endpoint.iprobe(peer, 0) {
@@ -276,7 +281,7 @@ fn ranks_under_fire_live_on() {
                     let _ = endpoint.scope(|scope| scope.irecv(room, peer, 0).map(drop));
                 }
             }
-            // Nothing that a damaged segment says can be waited for.
+            // A damaged segment can make waits endless, so the world is not dropped.
             core::mem::forget(world);
         });
     }

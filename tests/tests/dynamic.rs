@@ -1,6 +1,6 @@
-//! Dynamic windows: memory that comes and goes, of either kind, on a node and between nodes.
+//! Dynamic windows: attached and detached memory of either kind, on a node and between nodes.
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{Assert, Attached, Error, Nodes, Op, Shape, Window, WindowError, World};
 use strait_tests::{Ranks, threads_on};
 
@@ -9,7 +9,7 @@ fn window(world: &World) -> Window<'_> {
     world.endpoint().group(&all).unwrap().dynamic_window().unwrap()
 }
 
-/// In the segment, or private.
+/// Attaches memory in the segment, or private memory.
 fn attach(world: &World, window: &Window<'_>, private: bool, words: usize) -> Attached {
     match private {
         true => window.attach(vec![0_u64; words]).unwrap(),
@@ -17,7 +17,7 @@ fn attach(world: &World, window: &Window<'_>, private: bool, words: usize) -> At
     }
 }
 
-/// What every rank says, by rank.
+/// Exchanges a number between all ranks and returns the numbers by rank.
 fn tell(world: &World, own: usize) -> Vec<usize> {
     let mut all = vec![0_u64; world.size() as usize];
     all[world.rank() as usize] = own as u64;
@@ -34,7 +34,7 @@ fn assert_stale<T: core::fmt::Debug>(done: Result<T, Error>, of: u32) {
     assert!(stale, "{done:?}");
 }
 
-/// All reach what all have attached, in rounds of new memory.
+/// All ranks access the memory that all have attached, in rounds of new memory.
 fn come_and_go(world: &World, private: bool) {
     let (window, me, ranks) = (window(world), world.rank(), world.size());
     for round in 0..5_u64 {
@@ -44,7 +44,7 @@ fn come_and_go(world: &World, private: bool) {
         for target in 0..ranks {
             let (spot, address) = (spots[target as usize], addresses[target as usize]);
             window.put(&[round, u64::from(me)], target, spot + 16 * me as usize).unwrap();
-            // An address alone will do.
+            // An address alone is enough.
             window.accumulate(&[1_u64; 500], target, address + 8000, Op::Sum).unwrap();
             window.fetch_and_op(1_u64, target, spot + 8000, Op::Sum).unwrap();
             let each = Shape::Strided { count: 2, block: 8, stride: 4008 };
@@ -79,7 +79,7 @@ fn come_and_go(world: &World, private: bool) {
                 target,
             );
         }
-        // What is refused breaks nothing.
+        // An operation that was refused leaves the window usable.
         world.endpoint().barrier().unwrap();
     }
     window.free().unwrap();
@@ -97,15 +97,17 @@ fn processes_reach_what_is_attached_and_nothing_else() {
     }
 }
 
-/// The new attachment has the address of the old one, and the old displacement is an error all the same.
+/// The new attachment has the address of the old one. The old displacement is an error
+/// nevertheless.
 #[test]
 fn an_old_displacement_is_not_taken_for_a_new_one() {
     for nodes in [1, 2] {
-        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
             let window = window(&world);
             let mut memory = vec![0_u64; 8];
             let base = core::ptr::NonNull::from(&mut memory[..]).cast();
-            // SAFETY: detached before it is used by its name again, and nobody reaches it then.
+            // SAFETY: the memory is detached before it is used by its name again, and no rank
+            // accesses it then.
             let attach = || unsafe { window.attach_over(base, 64) }.unwrap();
             let old = attach();
             window.detach(old).unwrap();
@@ -129,7 +131,7 @@ fn an_old_displacement_is_not_taken_for_a_new_one() {
 #[test]
 fn so_much_is_attached_at_a_time_and_to_dynamic_windows_alone() {
     for nodes in [1, 2] {
-        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
             let window = window(&world);
             let full = |window: &Window<'_>| {
                 let refused = window.attach(vec![0_u8; 8]);

@@ -1,18 +1,20 @@
-//! Post, start, complete and wait, every interleaving of every small program: the counters that ship ([`Pair`]), between ranks whose
-//! signals and operations travel in order, checked by stateright. What each rule is for is shown by a model without it.
+//! Model of post, start, complete and wait, checked by stateright in every interleaving of every
+//! small program. It runs the counters of the library ([`Pair`]) between ranks. Signals and
+//! operations from one rank to another travel in order. A model without a rule shows what the rule
+//! is for.
 
 use std::collections::VecDeque;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use strait_core::rma::{Pair, Signal};
 
-/// What one rank is to another in a round.
+/// The role of one rank towards another in a round.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Access {
     None,
     /// An epoch without operations.
     Empty,
-    /// An epoch with one.
+    /// An epoch with one put.
     Put,
 }
 
@@ -20,7 +22,7 @@ const ACCESSES: [Access; 3] = [Access::None, Access::Empty, Access::Put];
 
 const PUTS: [Access; 2] = [Access::None, Access::Put];
 
-/// One round: by origin and target.
+/// One round: the accesses by origin and target.
 type Round = Vec<Vec<Access>>;
 
 /// The rules of a window.
@@ -28,13 +30,13 @@ type Round = Vec<Vec<Access>>;
 struct Rules {
     /// The first operation to a target waits for its post.
     waits_for_post: bool,
-    /// A completion comes after the operations before it.
+    /// A completion arrives after the operations before it.
     in_order: bool,
 }
 
 const ALL: Rules = Rules { waits_for_post: true, in_order: true };
 
-/// What is under way from one rank to another.
+/// A signal or operation under way from one rank to another.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Sent {
     Post(u64),
@@ -42,22 +44,23 @@ enum Sent {
     Completion(u64),
 }
 
-/// Where a rank is in its round: each has the calls in this order.
+/// Position of a rank in its round. Every rank makes the calls in this order.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Next {
     Post,
-    /// Starts, and then puts to each target from this place on.
+    /// Calls start, and then puts to each target from this place on.
     Put(usize),
     Complete,
     Wait,
 }
 
-/// What a rank knows of another: the counters' numbers, since the counters themselves have no equality.
+/// The knowledge of a rank about another: the numbers of the counters, since the counters
+/// themselves cannot be compared.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 struct Known {
     posted: u64,
     started: u64,
-    /// What the other said.
+    /// Signals from the other rank.
     posts: u64,
     completions: u64,
 }
@@ -89,11 +92,11 @@ fn raised(number: u64) -> Signal {
 struct Rank {
     round: usize,
     next: Next,
-    /// By rank.
+    /// Indexed by rank.
     known: Vec<Known>,
-    /// The round of the exposure that is open, by origin.
+    /// The round of the open exposure, by origin.
     exposed: Vec<Option<usize>>,
-    /// The rounds whose put has landed, by origin.
+    /// The rounds of the puts that have landed, by origin.
     landed: Vec<Vec<usize>>,
 }
 
@@ -101,7 +104,7 @@ struct Rank {
 struct State {
     rounds: Vec<Round>,
     ranks: Vec<Rank>,
-    /// By sender and receiver.
+    /// Indexed by sender and receiver.
     wires: Vec<Vec<VecDeque<Sent>>>,
     early: bool,
     late: bool,
@@ -111,7 +114,7 @@ struct State {
 enum Action {
     /// A rank makes its next call.
     Call(usize),
-    /// Something of what is under way lands.
+    /// A signal or operation lands.
     Land { from: usize, to: usize, place: usize },
 }
 
@@ -139,7 +142,7 @@ impl State {
         Self { rounds, ranks, wires, early: false, late: false }
     }
 
-    /// Whether a rank's next call comes to its end now.
+    /// Returns whether a rank's next call can return now.
     fn can_call(&self, rules: Rules, me: usize) -> bool {
         let Rank { round, next, ref known, .. } = self.ranks[me];
         let Some(plan) = self.rounds.get(round) else { return false };
@@ -241,7 +244,7 @@ impl Model for Programs {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        // What is broken is found, and goes no further.
+        // A state that breaks a property has no successors.
         if !state.early && !state.late {
             actions.extend(state.actions(self.rules));
         }
@@ -272,7 +275,7 @@ impl Model for Programs {
     }
 }
 
-/// All rounds of so many ranks, in which nobody reaches itself.
+/// Returns all rounds of `ranks` ranks in which no rank accesses itself.
 fn rounds(ranks: usize, accesses: &[Access]) -> Vec<Round> {
     let pairs: Vec<_> = (0..ranks * ranks).filter(|at| at / ranks != at % ranks).collect();
     let mut all = vec![vec![vec![Access::None; ranks]; ranks]];
@@ -289,7 +292,7 @@ fn rounds(ranks: usize, accesses: &[Access]) -> Vec<Round> {
     all
 }
 
-/// All programs of some rounds of two ranks.
+/// Returns all programs of `count` rounds of two ranks.
 fn of_two(count: u32, accesses: &[Access]) -> Vec<Vec<Round>> {
     let rounds = rounds(2, accesses);
     let of_number = |number: usize| {
@@ -298,7 +301,8 @@ fn of_two(count: u32, accesses: &[Access]) -> Vec<Vec<Round>> {
     (0..rounds.len().pow(count)).map(of_number).collect()
 }
 
-/// All rounds of three ranks with up to three operations, and those with up to two twice.
+/// Returns all rounds of three ranks with up to three operations, and those with up to two
+/// operations twice.
 fn of_three() -> Vec<Vec<Round>> {
     let all = rounds(3, &PUTS);
     let up_to = |most| {

@@ -1,16 +1,16 @@
-//! Synchronisation of windows: epochs, targets that never look, and deaths.
+//! Synchronisation of windows: epochs, targets that never poll, and deaths.
 
 use core::time::Duration;
 
-use strait::boot::Config;
-use strait::{Accumulates, Assert, Error, Fault, Nodes, Op, Operation, Window, World};
+use strait::boot::SegmentConfig;
+use strait::{Accumulates, Assert, Error, Fault, Nodes, Op, RmaOperation, Window, World};
 #[cfg(debug_assertions)]
 use strait_core::sync::Step;
 #[cfg(debug_assertions)]
 use strait_tests::die_at;
 use strait_tests::{Ranks, one_dies, report, threads_on};
 
-/// A window in the segment, or over private memory.
+/// Creates a window in the segment, or over private memory.
 fn window(world: &World, private: bool, bytes: usize) -> Window<'_> {
     match private {
         true => world.endpoint().create_window(vec![0_u8; bytes], 1).unwrap(),
@@ -18,7 +18,7 @@ fn window(world: &World, private: bool, bytes: usize) -> Window<'_> {
     }
 }
 
-/// Everybody is an origin of everybody and a target of everybody, `rounds` times.
+/// Every rank is an origin and a target of every other rank, for `rounds` rounds.
 fn all_to_all(world: &World, window: &Window<'_>, rounds: u64) {
     let (me, all) = (world.rank(), (0..world.size()).collect::<Vec<_>>());
     for round in 1..=rounds {
@@ -55,7 +55,8 @@ fn an_epoch_ends_when_all_of_its_operations_have() {
     }
 }
 
-/// In a window that spans nodes the device accumulates on the node, too, and the processor says that the epoch has ended.
+/// In a window that spans nodes the device accumulates on the node, too, while the processor
+/// signals the end of the epoch.
 #[test]
 fn on_a_node_the_end_of_an_epoch_does_not_overtake_the_device() {
     let name = "on_a_node_the_end_of_an_epoch_does_not_overtake_the_device";
@@ -89,7 +90,7 @@ fn on_a_node_the_end_of_an_epoch_does_not_overtake_the_device() {
 #[test]
 fn an_origin_waits_for_the_post_and_not_before_it_has_to() {
     for nodes in [1, 2] {
-        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), late_posts);
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), late_posts);
     }
 }
 
@@ -97,7 +98,7 @@ fn late_posts(world: World) {
     let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
     if world.rank() == 0 {
         for _ in 0..3 {
-            // Nothing is posted yet, and nothing is done.
+            // No post has arrived yet, so no operation is done.
             window.start(&[1], Assert::NONE).unwrap();
             window.complete().unwrap();
         }
@@ -122,16 +123,16 @@ fn late_posts(world: World) {
 }
 
 #[test]
-fn who_promises_is_not_waited_for() {
+fn a_promise_makes_waits_unnecessary() {
     for nodes in [1, 2] {
-        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), promises);
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), promises);
     }
 }
 
 fn promises(world: World) {
     let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
     for round in 1..=3_u64 {
-        // An epoch that is checked follows one that is not.
+        // A checked epoch follows an unchecked one.
         for promise in [Assert::NO_CHECK, Assert::NONE | Assert::NO_PUT] {
             if world.rank() == 1 {
                 window.post(&[0], promise).unwrap();
@@ -149,7 +150,7 @@ fn promises(world: World) {
             assert_eq!(window.local().load(0), Ok(2 * round));
         }
     }
-    // A fence between no operations is none: only one of them calls it.
+    // A fence that ends no operations does not synchronise: only one rank calls it.
     if world.rank() == 0 {
         window.fence(Assert::NO_PRECEDE | Assert::NO_SUCCEED).unwrap();
     }
@@ -181,23 +182,24 @@ fn sleepers_are_woken_by_posts_and_completions() {
     }
 }
 
-/// What an origin does to a target that makes no call: everything that says that it needs none.
-fn reach_who_never_looks(window: &Window<'_>) {
+/// The accesses of an origin to a target that makes no call: all operations that are documented to
+/// need no call of the target.
+fn reach_a_target_that_never_polls(window: &Window<'_>) {
     let data = vec![5_u8; 900_000];
     window.put(&data, 1, 64).unwrap();
     window.flush(1).unwrap();
     let mut found = vec![0_u8; 900_000];
     window.get(&mut found, 1, 64).unwrap();
     assert_eq!(found, data);
-    assert!(![Operation::Put, Operation::Get].into_iter().any(|it| window.needs_target(it)));
-    if window.needs_target(Operation::FetchAndOp) {
+    assert!(![RmaOperation::Put, RmaOperation::Get].into_iter().any(|it| window.needs_target(it)));
+    if window.needs_target(RmaOperation::FetchAndOp) {
         window.put(&[105_u64, 1, 1], 1, 8).unwrap();
     } else {
         assert_eq!(window.fetch_and_op(5_u64, 1, 8, Op::Sum).unwrap(), 0);
         assert_eq!(window.compare_and_swap(5_u64, 6, 1, 8).unwrap(), 5);
         window.accumulate(&[99_u64], 1, 8, Op::Sum).unwrap();
         assert_eq!(window.compare_and_swap(0_u64, 9, 1, 8).unwrap(), 105);
-        // Few bytes, so their origin does it.
+        // The origin itself accumulates so few bytes.
         window.accumulate(&[1_u64, 1], 1, 16, Op::Sum).unwrap();
     }
     let mut found = [0_u64; 3];
@@ -234,7 +236,7 @@ fn a_target_that_never_enters_the_library_is_reached_all_the_same() {
                     window.sync();
                     assert_eq!(part.load::<u64>(8), Ok(105));
                 } else {
-                    reach_who_never_looks(&window);
+                    reach_a_target_that_never_polls(&window);
                 }
                 window.fence(Assert::NONE).unwrap();
                 window.free().unwrap();
@@ -251,7 +253,7 @@ fn assert_failed<T: core::fmt::Debug>(result: Result<T, Error>, rank: u32) {
     assert!(failed, "{result:?}");
 }
 
-/// The survivors' windows go on.
+/// The survivors' windows remain usable.
 fn survivors_go_on(world: &World, private: bool) {
     let others: Vec<_> = (0..world.size()).filter(|rank| *rank != 1).collect();
     let group = world.endpoint().group(&others).unwrap();
@@ -269,9 +271,9 @@ fn survivors_go_on(world: &World, private: bool) {
 }
 
 #[test]
-fn who_waits_for_the_dead_is_told() {
+fn waits_for_the_dead_fail() {
     for (nodes, design) in [(1, "rdma"), (2, "rdma"), (1, "send_recv"), (2, "send_recv")] {
-        let job = Ranks::new(3, "who_waits_for_the_dead_is_told").on_nodes(nodes);
+        let job = Ranks::new(3, "waits_for_the_dead_fail").on_nodes(nodes);
         job.with("STRAIT_WINDOW", design).with_deaths(&[1]).run(|world| {
             for private in [false, true] {
                 let window = window(&world, private, 64);
@@ -296,7 +298,7 @@ fn who_waits_for_the_dead_is_told() {
                     assert_failed(window.fetch_and_op(1_u64, 1, 0, Op::Sum), 1);
                     assert_failed(window.flush(1), 1);
                     assert_failed(window.fence(Assert::NONE), 1);
-                    // The parts of the others are as they were.
+                    // The parts of the others are unchanged.
                     window.put(&[3_u8], 2 - world.rank(), 5).unwrap();
                     window.flush(2 - world.rank()).unwrap();
                     assert_failed(window.free(), 1);
@@ -311,10 +313,10 @@ fn who_waits_for_the_dead_is_told() {
     }
 }
 
-/// A target that waits for one origin has lost nothing by another that completed and left.
+/// A target that waits for one origin is not disturbed by another origin that completed and left.
 #[test]
-fn who_completes_may_leave() {
-    Ranks::new(3, "who_completes_may_leave").run(|world| {
+fn an_origin_that_completed_may_leave() {
+    Ranks::new(3, "an_origin_that_completed_may_leave").run(|world| {
         let (endpoint, window) = (world.endpoint(), window(&world, false, 8));
         if world.rank() == 0 {
             window.post(&[1, 2], Assert::NONE).unwrap();
@@ -351,14 +353,15 @@ fn a_window_is_not_made_with_the_dead() {
     }
 }
 
-/// Names the step to the ranks, as a number in [`STEPS`].
+/// Environment variable with the step, as a number in [`STEPS`].
 #[cfg(debug_assertions)]
 const STEP: &str = "STRAIT_TEST_STEP";
 
 #[cfg(debug_assertions)]
 const STEPS: [Step; 10] = Step::OF_WINDOWS;
 
-/// One round of everything with all ranks as origins of all. How far it got, in additions to the counter at rank 0.
+/// Runs one round of all operations with all ranks as origins of all. Counts its additions to the
+/// counter at rank 0 in `counted`.
 #[cfg(debug_assertions)]
 fn round(window: &Window<'_>, ranks: u32, counted: &mut u64) -> Result<(), Error> {
     let all: Vec<_> = (0..ranks).collect();
@@ -378,11 +381,12 @@ fn round(window: &Window<'_>, ranks: u32, counted: &mut u64) -> Result<(), Error
     window.fence(Assert::NONE)
 }
 
-/// Over how many nodes, the device between them, and from more than how many bytes on handlers carry accumulates out.
+/// Number of nodes, the device between them, and the length in bytes above which handlers carry out
+/// accumulates.
 #[cfg(debug_assertions)]
 type Job = (u32, &'static str, &'static str);
 
-/// The jobs in which rank 1 comes to a step.
+/// Returns the jobs in which rank 1 reaches a step.
 #[cfg(debug_assertions)]
 fn jobs(step: Step) -> &'static [Job] {
     const ONE: Job = (1, "soft-inline", "64");
@@ -393,14 +397,15 @@ fn jobs(step: Step) -> &'static [Job] {
         Step::AccumulateLocked | Step::AccumulateWritten => {
             &[ONE, OWN, HANDLED[0], HANDLED[1], HANDLED[2]]
         }
-        // Between nodes, if nothing is done by its origin.
-        Step::ErrandSent => &HANDLED,
+        // Between nodes, with all accumulates carried out by the target.
+        Step::AmSent => &HANDLED,
         _ => &[ONE, HANDLED[0], HANDLED[1]],
     }
 }
 
-/// Rank 1 is killed at each step of a synchronisation or an accumulate. The others are told, no lock stays with the dead, and
-/// what the survivors add is there, with at most a part of what the dead rank was adding.
+/// Rank 1 is killed at each step of a synchronisation or an accumulate. The others learn of it, and
+/// no lock stays with the dead rank. The survivors' additions are complete, with at most a part of
+/// the dead rank's last addition.
 #[cfg(debug_assertions)]
 #[test]
 fn killed_at_every_step_of_a_window() {
@@ -415,11 +420,11 @@ fn killed_at_every_step_of_a_window() {
     }
 }
 
-/// The same by messages, where there are neither locks nor errands.
+/// Kills rank 1 at each step in windows by messages, which have neither locks nor active messages.
 #[cfg(debug_assertions)]
 #[test]
 fn killed_at_every_step_of_a_window_by_messages() {
-    const NEVER: [Step; 3] = [Step::AccumulateLocked, Step::AccumulateWritten, Step::ErrandSent];
+    const NEVER: [Step; 3] = [Step::AccumulateLocked, Step::AccumulateWritten, Step::AmSent];
     let reached = STEPS.iter().enumerate().filter(|(_, step)| !NEVER.contains(step));
     for (step, nodes) in reached.flat_map(|(step, _)| [(step, 1), (step, 3)]) {
         let name = "killed_at_every_step_of_a_window_by_messages";
@@ -446,9 +451,9 @@ fn rank_1_dies_in_a_round(world: World) {
         }
     };
     assert_failed::<()>(Err(told), 1);
-    // An epoch that is open would have operations wait for a post that does not come.
+    // With an epoch open, operations would wait for a post that does not arrive.
     let _ = window.complete();
-    // Whatever the dead rank held can be had.
+    // Every lock that the dead rank held can be acquired.
     for target in [0, 2] {
         for _ in 0..100 {
             window.accumulate(&[1_u64; 4], target, 0, Op::Sum).unwrap();

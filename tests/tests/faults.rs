@@ -1,15 +1,16 @@
-//! Ranks that die, and ranks that leave: who needs them is told, everybody else goes on.
+//! Ranks that die and ranks that leave: operations that need them end with an error, and all other
+//! ranks go on.
 
 use core::time::Duration;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, World};
+use strait_core::engine::{FailureCause, Gone};
 use strait_core::matching::Pattern;
-use strait_core::progress::{Gone, Sign};
 use strait_core::shm::CellArena;
 use strait_tests::{Engines, Ranks, die, payload, report, shape};
 
-/// A length that no segment holds at once.
+/// A length that no segment can hold at once, in bytes.
 const LONG: usize = 4 << 20;
 
 /// The rank that dies.
@@ -24,7 +25,7 @@ fn assert_died<T: core::fmt::Debug>(outcome: Result<T, Error>) {
     );
 }
 
-/// All of `ranks` send to each other, short and long messages, and check what comes.
+/// All of `ranks` send short and long messages to each other, and check the data.
 fn all_to_all(world: &World, ranks: &[u32], tag: u32) {
     let me = world.rank();
     let others = || ranks.iter().copied().filter(|rank| *rank != me);
@@ -52,13 +53,13 @@ fn all_to_all(world: &World, ranks: &[u32], tag: u32) {
     }
 }
 
-/// The victim waits for a word from each of the others, who then do `what` to it while it dies; `before` is what it does
-/// with its last breath.
+/// The victim waits for a message from each of the others, which then run `what` while it dies. The
+/// victim runs `before` just before its death.
 fn while_it_dies(name: &'static str, before: fn(Endpoint<'_>), what: fn(&World)) {
     while_it_dies_in(Ranks::new(4, name), before, what);
 }
 
-/// As [`while_it_dies`], in a job of four ranks.
+/// Runs [`while_it_dies`] in a given job of four ranks.
 fn while_it_dies_in(job: Ranks, before: fn(Endpoint<'_>), what: fn(&World)) {
     job.with_deaths(&[VICTIM]).within(Duration::from_secs(30)).run(|world| {
         let endpoint = world.endpoint();
@@ -72,7 +73,7 @@ fn while_it_dies_in(job: Ranks, before: fn(Endpoint<'_>), what: fn(&World)) {
         }
         endpoint.send(&[0_u8], VICTIM, 0).unwrap();
         what(&world);
-        // From now on it is known.
+        // From now on the death is known.
         assert_died(endpoint.send(&[0_u8], VICTIM, 0));
         assert_died(endpoint.send(&[0_u8; 100_000], VICTIM, 0));
         assert_died(endpoint.recv(&mut [0_u8], VICTIM, ANY_TAG));
@@ -135,9 +136,9 @@ fn a_source_that_is_probed_again_and_again_is_seen_to_die() {
 }
 
 #[test]
-fn sends_that_nobody_waits_for_end() {
-    while_it_dies("sends_that_nobody_waits_for_end", nothing, |world| {
-        // Short ones as long as they go, then a long one, all dropped.
+fn sends_without_a_wait_end() {
+    while_it_dies("sends_without_a_wait_end", nothing, |world| {
+        // Sends short messages while that succeeds, then a long one, and drops all.
         let data = vec![0_u8; LONG];
         let outcome = loop {
             let sent = world.endpoint().scope(|scope| {
@@ -162,7 +163,7 @@ fn what_it_had_sent_is_still_received() {
         }
     };
     while_it_dies("what_it_had_sent_is_still_received", before, |world| {
-        // Let it die first: what is left of it must be enough.
+        // Lets the victim die first: the data that it left must be enough.
         assert_died(world.endpoint().recv(&mut [0_u8], VICTIM, 10));
         for id in 0..21 {
             let mut bytes = [0; 5000];
@@ -181,14 +182,14 @@ fn a_message_that_breaks_off_is_no_message() {
             die();
         });
     };
-    // Through cells, of which a rank has too few for the whole message: announced, a receiver that was quick could
-    // have all of it before the sender dies.
-    let config = Config { ring_granules: 0, ..Config::new(4) };
+    // The message goes through cells, of which a rank has too few for all of it. If it were
+    // announced, a quick receiver could have all of it before the sender dies.
+    let config = SegmentConfig { ring_granules: 0, ..SegmentConfig::new(4) };
     let job = Ranks::new(4, "a_message_that_breaks_off_is_no_message").shaped(config);
     while_it_dies_in(job, before, |world| {
         let mut bytes = vec![0_u8; LONG];
         if world.rank() == 0 {
-            // Posted before anything of it comes, or after.
+            // The receive is posted before any part of the message arrives, or after.
             assert_died(world.endpoint().recv(&mut bytes, VICTIM, 10));
         }
         assert_died(world.endpoint().recv(&mut bytes, VICTIM, 9));
@@ -217,9 +218,9 @@ fn a_receive_from_any_source_outlives_one_of_them() {
     });
 }
 
-/// A rank that is killed at whatever point it has reached. The survivors' operations end, with it or without it, and
-/// they go on.
-fn killed_somewhere(name: &'static str, config: Config) {
+/// A rank is killed at an arbitrary point. The survivors' operations end, complete or with an
+/// error, and the survivors go on.
+fn killed_somewhere(name: &'static str, config: SegmentConfig) {
     for seed in 0..10_u64 {
         let job = Ranks::new(4, name).shaped(config).with("STRAIT_TEST_SEED", seed);
         job.with_deaths(&[VICTIM]).within(Duration::from_secs(30)).run(|world| {
@@ -235,7 +236,7 @@ fn killed_somewhere(name: &'static str, config: Config) {
             }
             let outcome = talk_for_ever(&world);
             if world.rank() == VICTIM {
-                // Waits for its end.
+                // Waits to be killed.
                 std::thread::park();
             }
             assert_died::<()>(Err(outcome));
@@ -245,7 +246,8 @@ fn killed_somewhere(name: &'static str, config: Config) {
     }
 }
 
-/// Exchanges messages with the victim, as the victim does with everybody, until an operation fails.
+/// Exchanges messages with the victim, as the victim does with all others, until an operation
+/// fails.
 fn talk_for_ever(world: &World) -> Error {
     let me = world.rank();
     let peers: Vec<u32> = if me == VICTIM { (0..3).collect() } else { vec![VICTIM] };
@@ -269,7 +271,7 @@ fn talk_for_ever(world: &World) -> Error {
 
 #[test]
 fn a_rank_killed_at_any_point_is_survived() {
-    killed_somewhere("a_rank_killed_at_any_point_is_survived", Config::new(4));
+    killed_somewhere("a_rank_killed_at_any_point_is_survived", SegmentConfig::new(4));
 }
 
 #[test]
@@ -279,8 +281,8 @@ fn a_rank_killed_at_any_point_is_survived_with_next_to_no_room() {
 }
 
 #[test]
-fn who_waits_for_a_rank_that_left_is_told() {
-    Ranks::new(3, "who_waits_for_a_rank_that_left_is_told").run(|world| {
+fn waits_for_a_rank_that_left_fail() {
+    Ranks::new(3, "waits_for_a_rank_that_left_fail").run(|world| {
         let endpoint = world.endpoint();
         if world.rank() == 0 {
             for rank in [1, 2] {
@@ -320,16 +322,17 @@ fn a_long_message_to_a_rank_that_leaves_ends() {
     });
 }
 
-/// A large message, which its sender keeps until it is received, and a short one behind it. The sender dies.
+/// A large message, which its sender keeps until it is received, and a short one behind it. The
+/// sender dies.
 #[test]
 fn what_follows_a_lost_message_is_not_taken_for_it() {
-    let mut job = Engines::new(Config::new(3));
+    let mut job = Engines::new(SegmentConfig::new(3));
     job.send(0, 1, 0, 8);
     job.send(0, 1, 0, 100_000);
     job.send(0, 1, 0, 8);
     job.send(2, 1, 0, 8);
     job.engines[1].progress().unwrap();
-    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(Sign::Ended)), Ok(true));
+    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(FailureCause::Ended)), Ok(true));
     let sources: Vec<_> = core::iter::from_fn(|| {
         let pattern = Pattern { context: 0, source: ANY_SOURCE, tag: 0 };
         let found = job.engines[1].iprobe(pattern).unwrap()?;
@@ -341,10 +344,10 @@ fn what_follows_a_lost_message_is_not_taken_for_it() {
     assert_eq!(sources, [0, 2], "the first message of the dead rank, and that of the living one");
 }
 
-/// A job in which rank 1 has two cells: the one is the last in the queue of rank 0, the other in that of rank 3. Both ranks
-/// have died since, rank 3 after it had taken the cell.
+/// Returns a job in which rank 1 has two cells. The first is the last in the queue of rank 0, the
+/// second in that of rank 3. Both ranks have died since, rank 3 after it had taken the cell.
 fn both_cells_with_the_dead() -> Engines {
-    let mut job = Engines::new(Config { cells_per_rank: 2, ..Config::new(5) });
+    let mut job = Engines::new(SegmentConfig { cells_per_rank: 2, ..SegmentConfig::new(5) });
     assert_eq!(job.send(1, 0, 0, 8), None, "in a cell");
     assert_eq!(job.send(1, 3, 0, 8), None, "in a cell");
     let segment = job.arena.segment();
@@ -352,7 +355,7 @@ fn both_cells_with_the_dead() -> Engines {
     job
 }
 
-/// Rank 1 has both of its cells again: one for each living rank.
+/// Asserts that rank 1 has both cells again: one for each living rank.
 fn assert_sends(job: &mut Engines) {
     assert_eq!(job.send(1, 2, 0, 8), None, "the first cell");
     assert_eq!(job.send(1, 4, 0, 8), None, "the second cell");
@@ -362,7 +365,7 @@ fn assert_sends(job: &mut Engines) {
 fn the_last_cells_of_dead_queues_come_back() {
     let mut job = both_cells_with_the_dead();
     for dead in [0, 3] {
-        assert_eq!(job.engines[1].peer_gone(dead, Gone::Failed(Sign::Ended)), Ok(true));
+        assert_eq!(job.engines[1].peer_gone(dead, Gone::Failed(FailureCause::Ended)), Ok(true));
     }
     assert_sends(&mut job);
 }
@@ -373,14 +376,14 @@ fn a_cell_of_a_dead_queue_comes_back_when_nothing_is_about_to_be_linked() {
     let mut job = both_cells_with_the_dead();
     let segment = job.arena.segment();
     let (block, behind) = (segment.rank_block(2), segment.parse(2 * 2 + 1).unwrap().unwrap());
-    block.liveness.hand.hold(&segment, 0, behind);
+    block.liveness.in_flight.hold(&segment, 0, behind);
     let queue = &segment.rank_block(0).recv_queue;
     let before = queue.swap(&segment, behind).unwrap();
-    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(Sign::Ended)), Ok(false));
+    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(FailureCause::Ended)), Ok(false));
     assert_eq!(job.engines[1].gone(0), None);
     queue.link(&segment, before, behind);
     for dead in [0, 3] {
-        assert_eq!(job.engines[1].peer_gone(dead, Gone::Failed(Sign::Ended)), Ok(true));
+        assert_eq!(job.engines[1].peer_gone(dead, Gone::Failed(FailureCause::Ended)), Ok(true));
     }
     assert_sends(&mut job);
 }

@@ -1,22 +1,26 @@
-//! Links between nodes, which are made when two ranks talk to each other for the first time. The device is that of `STRAIT_HCA`: `cargo
-//! xtask vm` runs them over RDMA devices, too.
+//! Links between nodes, which are made when two ranks communicate for the first time. The device is
+//! that of `STRAIT_HCA`: `cargo xtask vm` runs these tests over RDMA devices, too.
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{Error, Fault, Nodes, World};
 use strait_tests::{Ranks, die, threads_on};
 
 /// Asserts that an operation ended because `rank` died.
 #[track_caller]
 fn assert_failed<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32) {
-    let told = matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: found, .. })) if found == rank);
-    assert!(told, "{outcome:?}");
+    let is_expected = |found: u32| found == rank;
+    let failed = matches!(
+        outcome,
+        Err(Error::Fault(Fault::PeerFailed { rank, .. })) if is_expected(rank)
+    );
+    assert!(failed, "{outcome:?}");
 }
 
 #[test]
 fn a_ring_makes_the_links_that_it_uses() {
-    threads_on(Config::new(6), &Nodes::named([0, 1, 2, 0, 1, 2]), |world| {
+    threads_on(SegmentConfig::new(6), &Nodes::named([0, 1, 2, 0, 1, 2]), |world| {
         let (endpoint, me, ranks) = (world.endpoint(), world.rank(), world.size());
-        assert_eq!(world.links(), 0, "nobody has said anything");
+        assert_eq!(world.links(), 0, "no rank has sent anything");
         let (next, previous) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
         for number in 0..10_u32 {
             let mut room = [0];
@@ -35,7 +39,7 @@ fn ranks_that_say_nothing_make_none() {
     });
 }
 
-/// All talk to all at once, so that calls cross.
+/// All ranks send to all at once, so that connection requests cross.
 #[test]
 fn two_that_speak_at_once_have_one_link() {
     Ranks::new(6, "two_that_speak_at_once_have_one_link").on_nodes(2).run(|world| {
@@ -52,15 +56,16 @@ fn two_that_speak_at_once_have_one_link() {
     });
 }
 
-/// A rank that dies before anybody elsewhere has talked to it: who sends to it, receives or probes.
+/// A rank dies before any rank on another node has communicated with it. The others send to it,
+/// receive from it or probe.
 fn die_unmet(world: World) {
     let (endpoint, me) = (world.endpoint(), world.rank());
-    // On its node alone, so that it has no links.
+    // This rank is alone on its node, so that it has no links.
     if me >= 4 {
         let other = 9 - me;
         endpoint.sendrecv(&[0_u8], other, 1, &mut [0_u8], other, 1).unwrap();
     }
-    // Before that it would answer.
+    // Before its death it would answer.
     match me {
         5 => die(),
         4 => {
@@ -88,21 +93,22 @@ fn die_unmet(world: World) {
 }
 
 #[test]
-fn who_died_before_it_was_met_has_failed() {
-    let name = "who_died_before_it_was_met_has_failed";
+fn a_death_before_the_first_message_is_a_failure() {
+    let name = "a_death_before_the_first_message_is_a_failure";
     Ranks::new(6, name).on_nodes(3).with_deaths(&[5]).run(die_unmet);
 }
 
 #[test]
-fn who_died_before_it_was_met_has_failed_without_a_launcher() {
-    let name = "who_died_before_it_was_met_has_failed_without_a_launcher";
+fn a_death_before_the_first_message_is_a_failure_without_a_launcher() {
+    let name = "a_death_before_the_first_message_is_a_failure_without_a_launcher";
     Ranks::new(6, name).on_nodes(3).by_pmi().with_deaths(&[5]).run(die_unmet);
 }
 
-/// A rank that leaves without a word to the others. The launcher may say so, or nobody answer at its door, whichever comes first.
+/// A rank leaves without a message to the others. Either the launcher reports this, or its
+/// connection listener does not answer, whichever comes first.
 #[test]
-fn who_left_before_it_was_met_sends_nothing() {
-    Ranks::new(2, "who_left_before_it_was_met_sends_nothing").on_nodes(2).run(|world| {
+fn a_rank_that_left_unmet_sends_nothing() {
+    Ranks::new(2, "a_rank_that_left_unmet_sends_nothing").on_nodes(2).run(|world| {
         if world.rank() == 0 {
             let error = world.endpoint().recv(&mut [0_u8], 1, 1).unwrap_err();
             let is_gone = matches!(

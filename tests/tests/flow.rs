@@ -1,40 +1,48 @@
-//! Messages that nobody waits for: what they take is bounded, the rest is kept by its sender and called for.
+//! Messages without a posted receive: the memory for them is bounded, and the sender keeps the rest
+//! until the receiver calls for it.
 
 use std::thread;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Request, wait_all};
 use strait_core::layout::Life;
 use strait_core::shm::PARCEL;
 use strait_tests::{Ranks, die, payload, report, segment, shape};
 
-/// What a rank may hold of each peer, bytes.
+/// Limit on the unexpected messages of each peer, in bytes.
 const BUDGET: usize = 16 * 1024;
 
-/// Bytes that the books say for each message besides its payload.
+/// Bytes that the accounting adds for each message besides its payload.
 const ENTRIES: usize = 256;
 
 const TAG: u32 = 5;
 
-/// The tag of the message that says that all others were begun.
+/// The tag of the message that reports that all others were begun.
 const END: u32 = 6;
 
-/// Cells of two sizes' worth of a message each, so that what is on its way is no more than the budget.
-const fn shallow(ranks: u32) -> Config {
-    Config { cells_per_rank: 2, cell_payload: 2048, fastbox_lines: 16, ..Config::new(ranks) }
+/// Returns a shape with cells for two messages of each size, so that the messages in flight do not
+/// exceed the budget.
+const fn shallow(ranks: u32) -> SegmentConfig {
+    SegmentConfig {
+        cells_per_rank: 2,
+        cell_payload: 2048,
+        fastbox_lines: 16,
+        ..SegmentConfig::new(ranks)
+    }
 }
 
-/// A job of this shape with the budget of these tests.
-fn job(config: Config, name: &'static str) -> Ranks {
+/// Returns a job of this shape with the budget of these tests.
+fn job(config: SegmentConfig, name: &'static str) -> Ranks {
     Ranks::new(config.ranks, name).shaped(config).with("STRAIT_UNEXPECTED_MAX", BUDGET)
 }
 
-/// The most that `sources` ranks with messages of up to `length` bytes can make a rank hold: each its share, the message that
-/// goes beyond it, and all that it can have on its way.
-fn most_held(config: Config, sources: usize, length: usize) -> usize {
-    let Config { cells_per_rank, cell_payload, fastbox_lines, parcels, .. } = config;
+/// Returns the most bytes that `sources` ranks with messages of up to `length` bytes can make a
+/// rank hold. For each source this is its share, the message that exceeds it, and all its messages
+/// in flight.
+fn most_held(config: SegmentConfig, sources: usize, length: usize) -> usize {
+    let SegmentConfig { cells_per_rank, cell_payload, fastbox_lines, parcels, .. } = config;
     let in_cells = cells_per_rank as usize * (cell_payload as usize + ENTRIES);
-    // A line's payload takes one, and there may be one message in the baton, of at most 2 KiB.
+    // Each message takes at least one line, and the baton may hold one message of at most 2 KiB.
     let in_lines = fastbox_lines as usize * (64 + ENTRIES) + 2048 + ENTRIES;
     let in_parcels = parcels as usize * (PARCEL + ENTRIES);
     sources * (BUDGET + length + ENTRIES + in_cells + in_lines + in_parcels)
@@ -55,10 +63,12 @@ fn receive_in_order(endpoint: Endpoint<'_>, source: u32, length: usize, count: u
     }
 }
 
-/// Each sender begins a hundred times the budget, all at once; the receiver posts nothing until all have begun.
+/// Each sender begins messages of a hundred times the budget, all at once. The receiver posts
+/// nothing until all have begun.
 fn flood(name: &'static str, senders: u32, length: usize) {
-    // Without copy rings large messages go the way of short ones: announced, they would not load the queues.
-    let config = Config { ring_granules: 0, ..shallow(senders + 1) };
+    // Without copy rings large messages take the way of short ones. Announced messages would not
+    // load the queues.
+    let config = SegmentConfig { ring_granules: 0, ..shallow(senders + 1) };
     let count = (100 * BUDGET / (length + ENTRIES)) as u64;
     job(config, name).run(|world| {
         let (endpoint, rank) = (world.endpoint(), world.rank());
@@ -117,7 +127,8 @@ fn floods_of_eight_are_bounded() {
     flood("floods_of_eight_are_bounded", 8, 700);
 }
 
-/// Blocking sends on the short ways, which look at nothing but their lines; senders sleep until they are called.
+/// Blocking sends on the short paths, which read only their lines. Senders sleep until the receiver
+/// calls for their messages.
 #[test]
 fn eight_send_to_one_that_wants_the_last_first() {
     const SENDERS: u32 = 8;
@@ -126,7 +137,7 @@ fn eight_send_to_one_that_wants_the_last_first() {
     job(config, "eight_send_to_one_that_wants_the_last_first").run(|world| {
         let (endpoint, rank) = (world.endpoint(), world.rank());
         if rank == 0 {
-            // The others go on meanwhile.
+            // The other senders go on meanwhile.
             receive_in_order(endpoint, SENDERS, 8, COUNT);
             let mut next = [0; SENDERS as usize];
             for _ in 0..u64::from(SENDERS - 1) * COUNT {
@@ -147,13 +158,13 @@ fn eight_send_to_one_that_wants_the_last_first() {
     });
 }
 
-/// Two ranks answer each other by the baton, and neither ever receives: the baton goes back and forth without a look at
-/// anything else, until one of the two keeps it.
+/// Two ranks answer each other by the baton, and neither ever receives. The baton goes back and
+/// forth, and no other structure is read, until one of the two keeps it.
 #[test]
-fn answers_that_nobody_receives_are_bounded() {
+fn answers_without_receives_are_bounded() {
     const COUNT: u64 = 2000;
     let config = shallow(2);
-    job(config, "answers_that_nobody_receives_are_bounded").run(|world| {
+    job(config, "answers_without_receives_are_bounded").run(|world| {
         let endpoint = world.endpoint();
         let (rank, other) = (world.rank(), 1 - world.rank());
         let data: Vec<_> = (0..COUNT).map(|n| payload::of(id(rank, n), 8)).collect();
@@ -166,8 +177,9 @@ fn answers_that_nobody_receives_are_bounded() {
                 }
             };
             for data in &data {
-                // As long as there is room it is sent by the short way, in turns, so that neither has less room than the other
-                // believes: a send that became an offer would wait for a receive that comes later. Else it is not waited for.
+                // While the receiver has room, the send takes the short path, in turns, so that
+                // both ranks agree on the room. A send that became an offer would wait for a
+                // receive that comes later. Without room the test does not wait for the send.
                 let held = world.held().bytes;
                 if held >= BUDGET / 2 {
                     offered.push(scope.isend(data, other, TAG).unwrap());
@@ -193,8 +205,8 @@ fn answers_that_nobody_receives_are_bounded() {
 /// Lengths of messages by line, by cell, by several cells, and large.
 const LENGTHS: [usize; 6] = [0, 8, 900, 5000, 30_000, 200_000];
 
-/// All begin messages of all lengths to all; nobody receives before a barrier.
-fn all_to_all(name: &'static str, config: Config, transfer: &str) {
+/// All ranks begin messages of all lengths to all. No rank receives before a barrier.
+fn all_to_all(name: &'static str, config: SegmentConfig, transfer: &str) {
     job(config, name).with("STRAIT_UNEXPECTED_MAX", 1024).with("STRAIT_LMT", transfer).run(
         |world| {
             const ROUNDS: u64 = 5;
@@ -215,7 +227,7 @@ fn all_to_all(name: &'static str, config: Config, transfer: &str) {
                 for source in others() {
                     for (length, number) in messages() {
                         let mut bytes = vec![0; length];
-                        // What is on its way must not be in the way of the probe.
+                        // Messages in flight must not hinder the probe.
                         let found = endpoint.probe(source, TAG).unwrap();
                         assert_eq!((found.bytes, found.source), (length, source));
                         endpoint.recv(&mut bytes, source, TAG).unwrap();
@@ -236,7 +248,7 @@ fn all_to_all_with_next_to_no_room() {
 
 #[test]
 fn all_to_all_through_cells_with_next_to_no_room() {
-    let config = Config { ring_granules: 0, ..shape::tiny(4, 1) };
+    let config = SegmentConfig { ring_granules: 0, ..shape::tiny(4, 1) };
     all_to_all("all_to_all_through_cells_with_next_to_no_room", config, "auto");
 }
 
@@ -246,7 +258,8 @@ fn all_to_all_through_copy_rings_with_next_to_no_room() {
     all_to_all(name, shape::tiny(4, 1), "copy_ring");
 }
 
-/// All cells of rank 0 lie with rank 2, which does not look. Calls and grants need none: rank 1 is served all the same.
+/// Rank 2 holds all cells of rank 0 and does not poll. Calls and grants need no cell, so rank 1 is
+/// served nevertheless.
 #[test]
 fn calls_and_grants_need_no_cell() {
     let config = shape::tiny(3, 1);
@@ -288,7 +301,8 @@ fn calls_and_grants_need_no_cell() {
     });
 }
 
-/// The queue of rank 0 is full of what nobody wants, and so is the budget. An RTS, a barrier and an offer pass all the same.
+/// The queue of rank 0 is full of messages without a receive, and so is the budget. An RTS, a
+/// barrier and an offer still pass.
 #[test]
 fn announcements_and_barriers_pass_a_full_queue() {
     let name = "announcements_and_barriers_pass_a_full_queue";
@@ -317,7 +331,8 @@ fn announcements_and_barriers_pass_a_full_queue() {
     });
 }
 
-/// What is offered ends like everything else: truncated, let go by its sender or its receiver, or received.
+/// An offered message ends like any other: truncated, dropped by its sender or its receiver, or
+/// received.
 #[test]
 fn an_offered_message_can_be_let_go_on_either_side() {
     let name = "an_offered_message_can_be_let_go_on_either_side";
@@ -325,7 +340,7 @@ fn an_offered_message_can_be_let_go_on_either_side() {
         let endpoint = world.endpoint();
         let data: Vec<_> = (0..6).map(|n| payload::of(id(0, n), 5000)).collect();
         if world.rank() == 0 {
-            // Dropped: they go on from copies.
+            // The requests are dropped, and the engine completes them from copies.
             endpoint.scope(|scope| {
                 data.iter().for_each(|data| drop(scope.isend(data, 1, TAG).unwrap()));
             });
@@ -339,7 +354,7 @@ fn an_offered_message_can_be_let_go_on_either_side() {
                 Err(Error::Fault(Fault::Truncated { message: 5000, buffer: 10, .. }))
             );
             assert!(told, "{outcome:?}");
-            // Called for, or in line for it, and dropped.
+            // The receives are called for, or queued for a call, and then dropped.
             let (mut one, mut other) = ([0_u8; 5000], [0_u8; 5000]);
             endpoint.scope(|scope| {
                 drop(scope.irecv(&mut one, 0, TAG).unwrap());
@@ -355,7 +370,33 @@ fn an_offered_message_can_be_let_go_on_either_side() {
     });
 }
 
-/// The rank at the other end of offers dies: those that were called for, and those that were not, end.
+/// Two ranks leave while each keeps messages for the other that no receive will take.
+fn leave_without_a_receive(job: Ranks) {
+    job.with("STRAIT_UNEXPECTED_MAX", 0).run(|world| {
+        let endpoint = world.endpoint();
+        let data: Vec<_> = [8, 5000, 300_000].map(|length| vec![7_u8; length]).into();
+        endpoint.scope(|scope| {
+            for data in &data {
+                drop(scope.isend(data, 1 - world.rank(), TAG).unwrap());
+            }
+        });
+        endpoint.barrier().unwrap();
+        world.finalize().unwrap();
+    });
+}
+
+#[test]
+fn ranks_that_keep_messages_for_each_other_can_leave() {
+    leave_without_a_receive(Ranks::new(2, "ranks_that_keep_messages_for_each_other_can_leave"));
+}
+
+#[test]
+fn ranks_of_two_nodes_that_keep_messages_for_each_other_can_leave() {
+    let name = "ranks_of_two_nodes_that_keep_messages_for_each_other_can_leave";
+    leave_without_a_receive(Ranks::new(2, name).on_nodes(2));
+}
+
+/// The rank at the other end of offers dies: all offers end, whether they were called for or not.
 #[test]
 fn offers_end_with_their_peer() {
     const VICTIM: u32 = 1;
@@ -372,7 +413,8 @@ fn offers_end_with_their_peer() {
             let other = 1 - world.rank();
             let sends: Vec<_> = (0..8).map(|_| scope.isend(&data, other, TAG).unwrap()).collect();
             if world.rank() == VICTIM {
-                // The offers are on their way. It dies when it has been called, and does not look itself.
+                // The offers are under way. The rank dies when it has been called, and does not
+                // poll itself.
                 let segment = segment(&world);
                 while segment.flow(VICTIM, other).called().1 == 0 {
                     thread::yield_now();

@@ -1,4 +1,4 @@
-//! A kernel that forbids one process to reach into another: from the start, or all of a sudden.
+//! A kernel that forbids one process to access another: from the start, or from some moment on.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -10,11 +10,11 @@ use strait_tests::{Ranks, payload};
 
 const LENGTH: usize = 700_001;
 
-/// Numbers of `process_vm_readv` and `process_vm_writev`, and EPERM.
+/// Numbers of the system calls `process_vm_readv` and `process_vm_writev`.
 const CALLS: [i64; 2] = if cfg!(target_arch = "x86_64") { [310, 311] } else { [270, 271] };
 const NOT_PERMITTED: u32 = 1;
 
-/// From here on the kernel forbids this process to reach into others.
+/// Makes the kernel forbid this process to access others from now on.
 fn forbid() {
     let rules: BTreeMap<_, _> = CALLS.into_iter().map(|call| (call, Vec::new())).collect();
     let (allow, refuse) = (SeccompAction::Allow, SeccompAction::Errno(NOT_PERMITTED));
@@ -22,7 +22,7 @@ fn forbid() {
     seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
 }
 
-/// Both ranks send and receive at once, `count` times; in parts if `parts` says so.
+/// Both ranks send and receive at once, `count` times; in several segments if `parts` is true.
 fn exchange(world: &World, count: u64, parts: bool) {
     let (endpoint, peer) = (world.endpoint(), 1 - world.rank());
     for id in 0..count {
@@ -84,8 +84,8 @@ fn what_is_forbidden_in_the_middle_is_said_once_and_nothing_is_lost() {
 }
 
 #[test]
-fn without_leave_there_is_no_window_over_private_memory_and_all_are_told() {
-    let name = "without_leave_there_is_no_window_over_private_memory_and_all_are_told";
+fn without_permission_no_rank_gets_a_window_over_private_memory() {
+    let name = "without_permission_no_rank_gets_a_window_over_private_memory";
     Ranks::new(3, name).run(|world| {
         if world.rank() == 2 {
             forbid();
@@ -125,7 +125,7 @@ fn what_is_forbidden_later_is_an_error_of_the_operation() {
                 "{error}"
             );
         }
-        // No lock was left behind, and a rank reaches its own part without the kernel.
+        // No lock was left behind, and a rank accesses its own part without the kernel.
         assert_eq!(window.fetch_and_op(1_u64, world.rank(), 2, Op::Sum).unwrap(), 0);
         window.fence(Assert::NONE).unwrap();
         assert_eq!(window.local().load(8), Ok(5_u64));

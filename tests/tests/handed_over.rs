@@ -1,21 +1,21 @@
-//! Accumulates that the target's handler carries out, between nodes.
+//! Accumulates between nodes that the target's active-message handler carries out.
 
 use core::time::Duration;
 
 use strait::{Accumulates, Assert, Error, Fault, Op, World};
 use strait_tests::{Ranks, one_dies, report};
 
-/// More than one stripe, and not a whole number of them.
+/// Number of elements: more than one stripe, and not a whole number of stripes.
 const COUNT: usize = 5000;
 
-/// All ranks add to all at once, by handlers and by themselves.
+/// All ranks add to all at once, by handlers and by their own accesses.
 fn all_add_to_all(world: &World, rounds: usize) {
     let (ranks, me) = (world.size(), world.rank());
     let window = world.endpoint().allocate_window(8 * (COUNT + 3), 8).unwrap();
     let operands: Vec<u64> = (0..COUNT as u64).map(|at| at + u64::from(me)).collect();
     window.fence(Assert::NO_PRECEDE).unwrap();
     for round in 0..rounds {
-        // By the round: all of it handed over, or what does not end at a stripe's end, or nothing.
+        // By the round, handlers carry out the long accumulate (of 40,000 bytes), or origins do.
         window.hand_over_above([0, 2000, usize::MAX][(round + me as usize) % 3]);
         for target in 0..ranks {
             window.accumulate(&operands, target, 3, Op::Sum).unwrap();
@@ -44,8 +44,9 @@ fn what_all_add_is_there_once() {
     }
 }
 
-/// Ranks on the part's node, its owner, and ranks elsewhere are atomic towards each other. `cargo xtask vm` runs it over RDMA devices,
-/// too: over iWARP by handlers alone.
+/// Accumulates by ranks on the part's node, by its owner and by ranks on other nodes are atomic
+/// towards each other. `cargo xtask vm` runs this test over RDMA devices, too; over iWARP only
+/// handlers accumulate.
 #[test]
 fn all_atomics_go_over_the_device_of_the_job() {
     let name = "all_atomics_go_over_the_device_of_the_job";
@@ -56,7 +57,8 @@ fn all_atomics_go_over_the_device_of_the_job() {
     });
 }
 
-/// All ranks count by compare-and-swap, and by sums that say what was there: nobody is given the same number twice.
+/// All ranks count by compare-and-swap, and by sums that return the previous value: no two ranks
+/// get the same number.
 fn all_swap(world: &World, rounds: u64) {
     let (ranks, me) = (u64::from(world.size()), world.rank());
     let window = world.endpoint().create_window(vec![0_u64; 4], 8).unwrap();
@@ -86,7 +88,8 @@ fn all_swap(world: &World, rounds: u64) {
     window.free().unwrap();
 }
 
-/// Without atomics of the device the same; and through a window to which memory is attached, whose handler knows what is.
+/// Runs the atomics without those of the device; also in a dynamic window, where the handler knows
+/// the attached memory.
 #[test]
 fn all_atomics_go_by_handlers_alone() {
     let job = Ranks::new(4, "all_atomics_go_by_handlers_alone").on_nodes(2);
@@ -100,7 +103,8 @@ fn all_atomics_go_by_handlers_alone() {
             let mut places = vec![0_u64; ranks];
             places[me as usize] = own.displacement() as u64;
             window.group().allreduce(&mut places, Op::BitOr).unwrap();
-            // Of those who swap the last number of a part one finds it as it was.
+            // Of the ranks that swap the last number of a part, exactly one finds its initial
+            // value.
             let mut swapped = vec![0_u64; ranks];
             for target in 0..world.size() {
                 let place = places[target as usize] as usize;
@@ -125,7 +129,8 @@ fn all_atomics_go_by_handlers_alone() {
     });
 }
 
-/// Each call sees what the ones before it left, whoever carried them out, and gets it in its place.
+/// Each call sees the results of the calls before it, wherever they were carried out, and returns
+/// the value at its place in the order.
 #[test]
 fn operations_of_one_origin_are_in_order_and_give_what_was_there() {
     for device in ["soft-inline", "soft-iwarp"] {
@@ -169,7 +174,7 @@ fn in_order(device: &str) {
     });
 }
 
-/// The target computes, and its progress thread is its handler.
+/// The target computes, and its progress thread runs its handler.
 #[test]
 fn a_progress_thread_carries_out_what_is_handed_over() {
     let name = "a_progress_thread_carries_out_what_is_handed_over";
@@ -198,7 +203,8 @@ fn a_progress_thread_carries_out_what_is_handed_over() {
     });
 }
 
-/// Windows come and go, more than there are receives for, and those that promise single numbers hand nothing over.
+/// Creates and frees more windows than there are receives for. Windows that promise single numbers
+/// use no handler.
 #[test]
 fn windows_come_and_go() {
     Ranks::new(2, "windows_come_and_go").on_nodes(2).run(|world| {
@@ -218,10 +224,11 @@ fn windows_come_and_go() {
     });
 }
 
-/// Whoever waits for the handler of a rank that has died is told, and handlers go on for the others.
+/// A rank that waits for the handler of a dead rank gets an error, and handlers continue for the
+/// others.
 #[test]
-fn who_waits_for_a_dead_handler_is_told() {
-    let name = "who_waits_for_a_dead_handler_is_told";
+fn waits_for_a_dead_handler_fail() {
+    let name = "waits_for_a_dead_handler_fail";
     Ranks::new(3, name).on_nodes(3).with_deaths(&[1]).within(Duration::from_secs(60)).run(
         |world| {
             let window = world.endpoint().allocate_window(1 << 16, 8).unwrap();

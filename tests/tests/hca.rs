@@ -1,4 +1,5 @@
-//! The software HCA passes the suite that every device has to pass: two threads, and two processes.
+//! The software HCA passes the suite that every device must pass: with two threads, and with two
+//! processes.
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
@@ -10,9 +11,9 @@ use std::thread;
 use rustix::io::{FdFlags, fcntl_setfd};
 use strait::World;
 use strait::hca::cq::{EventDriven as _, Events};
-use strait::hca::soft::{Fabric, Mode, SoftHca, TimeModel};
+use strait::hca::soft::{Fabric, SoftHca, SoftMode, TimeModel};
 use strait_core::hca::fault::{Faults, Faulty};
-use strait_core::hca::trace::{Event, Traced};
+use strait_core::hca::trace::{TraceEvent, Traced};
 use strait_core::hca::{Atomics, Hca};
 use strait_tests::Ranks;
 use strait_tests::conformance::hca::{Habits, Line, Outcome, Party, Pipe, pipes, run};
@@ -23,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 struct Thread<D> {
     rank: u32,
     device: D,
-    /// Where the device's events come in, if they can be relied on.
+    /// The descriptor that reports the device's events, if they are reliable.
     events: Option<Events>,
     pipe: Pipe,
 }
@@ -48,29 +49,29 @@ impl<D: Hca> Party for Thread<D> {
     }
 
     fn habits(&self) -> Habits {
-        // Where there are no atomics, as on iWARP, no rank connects to itself.
+        // Without atomics, as on iWARP, a rank does not connect to itself.
         let loops = self.device.capabilities().atomics != Atomics::None;
         Habits { loops, ..Habits::default() }
     }
 }
 
-/// Sleeps until the event has come, however often the sleep ends before it.
+/// Sleeps until the event has arrived, with any number of spurious wake-ups.
 fn wait(events: &Events) -> bool {
     while !events.wait(Duration::from_secs(1)).expect("waiting") {}
     true
 }
 
-/// Runs the suite on two threads with the devices as they are; what each check came to.
-fn on_threads(modes: [Mode; 2]) -> Vec<Line> {
+/// Runs the suite on two threads with the unmodified devices. Returns the result of each check.
+fn on_threads(modes: [SoftMode; 2]) -> Vec<Line> {
     on_threads_with(modes, |device| {
         let events = device.events();
         (device, Some(events))
     })
 }
 
-/// The same with something around the devices.
+/// Runs the suite on two threads with a wrapper around the devices.
 fn on_threads_with<D: Hca>(
-    modes: [Mode; 2],
+    modes: [SoftMode; 2],
     wrap: impl Fn(SoftHca) -> (D, Option<Events>) + Copy + Send + 'static,
 ) -> Vec<Line> {
     let fabric = Fabric::create(2).expect("a fabric");
@@ -86,7 +87,7 @@ fn on_threads_with<D: Hca>(
                 run(&mut Thread { rank, device, events, pipe }, |line| lines.push(*line));
                 lines
             }));
-            // Nobody listens any more when the other failed first.
+            // The receiver is gone if the other party failed first.
             let _ = says.send(ended.ok());
         });
     }
@@ -107,12 +108,12 @@ fn all_hold_but(lines: &[Line], names: &[&str]) {
 
 #[test]
 fn inline_on_two_threads() {
-    all_hold_but(&on_threads([Mode::Inline; 2]), &["the_dead_are_unreachable"]);
+    all_hold_but(&on_threads([SoftMode::Inline; 2]), &["the_dead_are_unreachable"]);
 }
 
 #[test]
 fn engines_on_two_threads() {
-    let engine = Mode::Engine(TimeModel::INFINIBAND_2004);
+    let engine = SoftMode::Engine(TimeModel::INFINIBAND_2004);
     all_hold_but(&on_threads([engine; 2]), &["the_dead_are_unreachable"]);
 }
 
@@ -124,27 +125,29 @@ fn what_iwarp_has_on_two_threads() {
         "atomics_exclude_each_other",
         "the_dead_are_unreachable",
     ];
-    all_hold_but(&on_threads([Mode::Iwarp; 2]), &lacks);
+    all_hold_but(&on_threads([SoftMode::Iwarp; 2]), &lacks);
 }
 
 #[test]
 fn an_engine_and_an_inline_device() {
-    let modes = [Mode::Engine(TimeModel::NONE), Mode::Inline];
+    let modes = [SoftMode::Engine(TimeModel::NONE), SoftMode::Inline];
     all_hold_but(&on_threads(modes), &["the_dead_are_unreachable"]);
 }
 
-/// Around a device whose completions are late, and which is traced, everything holds that does not need events.
+/// With a wrapper that delays completions and traces, every property holds that does not need
+/// events.
 #[test]
 fn late_completions_keep_every_promise() {
     let faults = Faults { seed: 7, delay: 300_000, delay_polls: 20, ..Faults::default() };
-    let lines = on_threads_with([Mode::Inline, Mode::Engine(TimeModel::NONE)], move |device| {
-        let lengths = |event: &Event| assert!(!event.to_string().is_empty());
-        (Traced::new(Faulty::new(device, faults), lengths), None)
-    });
+    let lines =
+        on_threads_with([SoftMode::Inline, SoftMode::Engine(TimeModel::NONE)], move |device| {
+            let lengths = |event: &TraceEvent| assert!(!event.to_string().is_empty());
+            (Traced::new(Faulty::new(device, faults), lengths), None)
+        });
     all_hold_but(&lines, &["an_armed_device_wakes", "the_dead_are_unreachable"]);
 }
 
-/// Names the fabric's descriptor to the ranks of a job.
+/// Environment variable with the fabric's descriptor, for the ranks of a job.
 const FABRIC: &str = "STRAIT_TEST_FABRIC";
 
 const TAG: u32 = 1;
@@ -187,11 +190,12 @@ impl Party for Process<'_> {
     }
 }
 
-/// A fabric that the processes started from here inherit. In a rank: the one inherited.
+/// Creates a fabric that child processes inherit. In a rank, returns the inherited one.
 fn inherited_fabric() -> OwnedFd {
     if let Ok(number) = std::env::var(FABRIC) {
         let number = number.parse().expect("a descriptor");
-        // SAFETY: the test runner left it open for this rank, and nobody else takes it.
+        // SAFETY: the test runner left the descriptor open for this rank, and nothing else takes
+        // it.
         return unsafe { OwnedFd::from_raw_fd(number) };
     }
     let fabric = Fabric::create(2).expect("a fabric");
@@ -199,8 +203,8 @@ fn inherited_fabric() -> OwnedFd {
     fabric
 }
 
-/// Runs the suite in two processes, of which the second dies in the end.
-fn in_processes(name: &'static str, mode: Mode) {
+/// Runs the suite in two processes, of which the second dies at the end.
+fn in_processes(name: &'static str, mode: SoftMode) {
     let fabric = inherited_fabric();
     let job = Ranks::new(2, name).with(FABRIC, fabric.as_raw_fd()).with_deaths(&[1]);
     let ended = job.run(|world| {
@@ -216,11 +220,11 @@ fn in_processes(name: &'static str, mode: Mode) {
 
 #[test]
 fn inline_in_two_processes() {
-    in_processes("inline_in_two_processes", Mode::Inline);
+    in_processes("inline_in_two_processes", SoftMode::Inline);
 }
 
 #[test]
 fn engines_in_two_processes() {
-    let mode = Mode::Engine(TimeModel::INFINIBAND_2004);
+    let mode = SoftMode::Engine(TimeModel::INFINIBAND_2004);
     in_processes("engines_in_two_processes", mode);
 }

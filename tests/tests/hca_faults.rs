@@ -1,18 +1,18 @@
-//! What goes wrong with a device, by the wrapper that makes it so; and what the tracer says of it.
+//! Faults of a device, which a wrapper injects, and what the tracer reports of them.
 
 use core::cell::RefCell;
 use core::ptr::NonNull;
 use std::rc::Rc;
 
-use strait::hca::soft::{Fabric, Mode, SoftHca};
+use strait::hca::soft::{Fabric, SoftHca, SoftMode};
 use strait_core::hca::fault::{Faults, Faulty};
-use strait_core::hca::trace::{Event, Traced};
+use strait_core::hca::trace::{TraceEvent, Traced};
 use strait_core::hca::{
-    Access, Completion, Connection, Done, Hca, Operation, Piece, PostError, Readiness, Region,
-    Remote, WorkError, WorkRequest,
+    Access, Completion, Connection, Done, Hca, Operation, PostError, Readiness, Region,
+    RemoteAddress, Sge, WorkError, WorkRequest,
 };
 
-/// Two devices on one thread, the first with something around it, and a connection between them.
+/// Two devices on one thread, the first with a wrapper around it, and a connection between them.
 struct Pair<D> {
     one: D,
     other: SoftHca,
@@ -26,7 +26,7 @@ struct Pair<D> {
 impl<D: Hca> Pair<D> {
     fn new(wrap: impl FnOnce(SoftHca) -> D) -> Self {
         let fabric = Fabric::create(2).unwrap();
-        let attach = |rank| SoftHca::attach(&fabric, rank, Mode::Inline).unwrap();
+        let attach = |rank| SoftHca::attach(&fabric, rank, SoftMode::Inline).unwrap();
         let (mut one, mut other) = (wrap(attach(0)), attach(1));
         let (link, to_one) = one.open(1).unwrap();
         let (back, to_other) = other.open(0).unwrap();
@@ -35,25 +35,25 @@ impl<D: Hca> Pair<D> {
         assert_eq!(one.connect(link, &to_other), Ok(Readiness::Ready));
         let mut memory = Box::new([0; 8]);
         let base = NonNull::from(&mut *memory).cast();
-        // SAFETY: the memory is given back after the devices.
+        // SAFETY: the memory is freed after the devices.
         let (region, target) = unsafe {
             (one.register(base, 64, Access::ALL).unwrap(), other.register(base, 64, Access::ALL))
         };
         Self { one, other, link, back, memory, region, target: target.unwrap() }
     }
 
-    fn piece(&mut self) -> Piece {
+    fn piece(&mut self) -> Sge {
         let base = NonNull::from(&mut *self.memory).cast();
-        Piece { base, length: 8, key: self.region.local_key }
+        Sge { base, length: 8, key: self.region.local_key }
     }
 
-    fn far(&self) -> Remote {
-        Remote { address: self.target.base + 8, key: self.target.remote_key }
+    fn far(&self) -> RemoteAddress {
+        RemoteAddress { address: self.target.base + 8, key: self.target.remote_key }
     }
 
     fn post(&mut self, id: u64, operation: Operation<'_>) -> Result<(), PostError> {
         let request = WorkRequest { id, operation, signaled: true, inline: false, fenced: false };
-        // SAFETY: pieces of the pair's memory, which nobody touches meanwhile.
+        // SAFETY: the pieces lie in the pair's memory, and nothing else accesses it meanwhile.
         unsafe { self.one.post(self.link, &request) }
     }
 
@@ -75,7 +75,7 @@ impl<D: Hca> Pair<D> {
     }
 }
 
-/// Every kind of request gets lost, and breaks its connection on both sides.
+/// Every kind of request can get lost, and that breaks its connection on both sides.
 #[test]
 fn a_lost_request_breaks_its_connection() {
     let everything = Faults { seed: 1, lose: 1_000_000, ..Faults::default() };
@@ -96,7 +96,7 @@ fn a_lost_request_breaks_its_connection() {
         assert_eq!(pair.write(6), Err(PostError::Broken));
         let request =
             WorkRequest { id: 1, operation, signaled: true, inline: false, fenced: false };
-        // SAFETY: it is refused.
+        // SAFETY: the device refuses the request.
         let refused = unsafe { pair.other.post(pair.back, &request) };
         assert_eq!(refused, Err(PostError::Broken));
         assert_eq!(*pair.memory, [0; 8], "it took no effect");
@@ -153,7 +153,7 @@ fn a_refused_post_is_as_if_it_had_not_been() {
     assert_eq!(done, posted);
 }
 
-/// The same seed, the same faults.
+/// The same seed causes the same faults.
 #[test]
 fn the_seed_decides() {
     let run = |seed| {
@@ -170,11 +170,11 @@ fn a_trace_reads_as_what_happened() {
     let told = Rc::new(RefCell::new(Vec::new()));
     let sink = Rc::clone(&told);
     let mut pair = Pair::new(|device| {
-        Traced::new(device, move |event: &Event| sink.borrow_mut().push(event.to_string()))
+        Traced::new(device, move |event: &TraceEvent| sink.borrow_mut().push(event.to_string()))
     });
     pair.write(7).unwrap();
     pair.outcomes();
-    let to = Remote { key: 0xbad, ..pair.far() };
+    let to = RemoteAddress { key: 0xbad, ..pair.far() };
     let from = [pair.piece()];
     pair.post(8, Operation::Write { from: &from, to }).unwrap();
     pair.outcomes();
@@ -196,8 +196,8 @@ fn a_trace_reads_as_what_happened() {
         format!("post on 0: id 7 write, 8 bytes in 1, at {:#x} key {:#x}", far.address, far.key),
         "completion on 0: id 7 written".to_owned(),
         format!("post on 0: id 8 write, 8 bytes in 1, at {:#x} key 0xbad", far.address),
-        "completion on 0: id 8 failed: remote access error: memory outside its region, or a wrong or \
-         revoked key"
+        "completion on 0: id 8 failed: remote access error: memory outside its region, or a wrong \
+         or revoked key"
             .to_owned(),
         "arm".to_owned(),
         format!("deregister 64 bytes at {base:#x}"),

@@ -1,4 +1,5 @@
-//! The simulated device passes the suite that every device has to pass: two parties that take turns.
+//! The simulated device passes the suite that every device must pass: with two parties that run in
+//! turns.
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
@@ -13,7 +14,7 @@ const SEEDS: u64 = 10;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the parties share.
+/// The state that the parties share.
 #[derive(Debug, Default)]
 struct Table {
     turn: Mutex<Turn>,
@@ -22,11 +23,11 @@ struct Table {
 
 #[derive(Debug, Default)]
 struct Turn {
-    /// Whose it is.
+    /// The rank that may run.
     rank: u32,
-    /// The other does not come back.
+    /// Whether the other party does not return.
     alone: bool,
-    /// What each has given the other, who has not taken it yet.
+    /// Bytes that each party has passed to the other and that are not taken yet.
     given: [Option<Vec<u8>>; 2],
 }
 
@@ -40,7 +41,7 @@ impl Table {
         drop(waited.expect("nothing fails while this is locked"));
     }
 
-    /// Gives the turn of `rank` to the other, and waits until it comes back.
+    /// Passes the turn of `rank` to the other party, and waits until it comes back.
     fn pass(&self, rank: u32) {
         let mut turn = self.turn();
         if turn.alone {
@@ -52,7 +53,7 @@ impl Table {
         self.await_turn(rank);
     }
 
-    /// Gives it to the other for good.
+    /// Passes the turn to the other party for good.
     fn leave(&self, rank: u32) {
         let mut turn = self.turn();
         (turn.rank, turn.alone) = (1 - rank, true);
@@ -60,7 +61,7 @@ impl Table {
         self.passed.notify_all();
     }
 
-    /// Lets others go on until there is something.
+    /// Lets others run until `there` returns a value.
     fn until<T>(&self, rank: u32, mut there: impl FnMut(&mut Turn) -> Option<T>) -> T {
         loop {
             let mut turn = self.turn();
@@ -74,11 +75,11 @@ impl Table {
     }
 }
 
-/// What a party leaves behind that was killed.
+/// Panic payload of a party that was killed.
 #[derive(Debug)]
 struct Killed;
 
-/// A party that runs when it is its turn, so that a run is a function of its seed.
+/// A party that runs only in its turn, so that a run is a function of its seed.
 struct Simulated {
     rank: u32,
     device: Device,
@@ -127,7 +128,8 @@ impl Party for Simulated {
     }
 }
 
-/// A model drawn from the seed, with the little that the checks need. Requests are not refused for now: the suite counts them.
+/// Draws a model from the seed, with the few resources that the checks need. It never refuses
+/// requests temporarily, because the suite counts them.
 fn model(seed: u64) -> Model {
     let mut model = Model { refuse: 0, ..Model::drawn(seed) };
     model.capabilities.receives = 64;
@@ -135,7 +137,7 @@ fn model(seed: u64) -> Model {
     model
 }
 
-/// What did not apply. `None`: the party was killed.
+/// The checks that did not apply; `None` if the party was killed.
 type Missing = Option<Vec<&'static str>>;
 
 /// Runs the suite as one party.
@@ -158,7 +160,8 @@ fn play(rank: u32, fabric: Fabric, table: Arc<Table>) -> Missing {
     }
 }
 
-/// Runs the suite on this device: how the party of each rank ended, in the order in which they did; or that a check failed.
+/// Runs the suite on this device. Returns the result of each rank's party in the order in which
+/// they ended, or `Err` if a check failed.
 fn on_two(seed: u64, model: Model) -> [Result<(u32, Missing), ()>; 2] {
     let (fabric, table) = (Fabric::new(seed, 2, model), Arc::default());
     let (says, heard) = mpsc::channel();
@@ -194,7 +197,8 @@ fn the_simulated_device_keeps_every_promise() {
     }
 }
 
-/// The suite can tell: a device that promises an order within a write and does not keep it fails.
+/// The suite detects a broken promise: a device that promises an order within a write and does not
+/// keep it fails.
 #[test]
 fn a_broken_promise_is_found_out() {
     let mut model = Model { faithful: false, ..model(1) };

@@ -1,11 +1,12 @@
-//! A rank killed at every named step ([`Step`]), in a job that does a bit of everything: the survivors are told, what they
-//! send each other arrives, and nothing is lost. A build without debug assertions has no steps, hence no such tests.
+//! Kills a rank at every named step ([`Step`]), in a job that does a bit of everything. The
+//! survivors learn of the death, their messages to each other arrive, and nothing is lost. A build
+//! without debug assertions has no steps, hence no such tests.
 #![cfg(debug_assertions)]
 
 use core::time::Duration;
 use std::thread;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{Endpoint, Error, Fault, Request, Scope, World, wait_all};
 use strait_core::sync::Step;
 use strait_tests::{Ranks, die_at, payload, report};
@@ -15,10 +16,10 @@ const RANKS: u32 = 4;
 /// The rank that is killed. It leads every other group.
 const VICTIM: u32 = 1;
 
-/// Rounds before it.
+/// Rounds before its death.
 const BEFORE: u64 = 3;
 
-/// Names the step to the ranks, as a number in [`Step::ALL`].
+/// Environment variable with the step, as a number in [`Step::ALL`].
 const STEP: &str = "STRAIT_TEST_STEP";
 
 /// Tags of messages with the victim, among the survivors, and of their last ones.
@@ -26,14 +27,14 @@ const TAG: u32 = 5;
 const SIDE: u32 = 6;
 const LAST: u32 = 7;
 
-/// And of large messages whose receives come first.
+/// Tag of large messages with receives that are posted first.
 const ASKED: u32 = 8;
 
-/// Memory for unexpected messages: shorter messages than it go eagerly, longer ones are offered.
+/// Memory for unexpected messages: shorter messages go eagerly, longer ones are offered.
 const BUDGET: usize = 10_000;
 
-/// Messages that both of a pair send at once, by every way: one answered by the baton, some behind each other in the fastbox,
-/// by cells, large, and offered.
+/// Messages that both ranks of a pair send at once, on every path: one answered by the baton,
+/// several behind each other in the fastbox, by cells, large, and offered.
 const LENGTHS: [&[usize]; 5] =
     [&[8], &[8, 8, 600, 8], &[3000, 9000], &[100_000, 70_000], &[12_000]];
 
@@ -41,13 +42,13 @@ fn id(from: u32, number: u64) -> u64 {
     u64::from(from) << 32 | number
 }
 
-/// Sends the victim, or as the victim a survivor, what it sends us, and checks that.
+/// Exchanges messages between the victim and a survivor, and checks the data.
 fn exchange(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
     for lengths in LENGTHS {
         let data: Vec<_> = lengths.iter().map(|length| payload::of(id(me, 0), *length)).collect();
         let mut rooms: Vec<_> = lengths.iter().map(|length| vec![0; *length]).collect();
         if let [length] = lengths[..] {
-            // By turns, so that the answer goes where the question came.
+            // The ranks take turns, so that the answer takes the path of the question.
             let mut room = vec![0; length];
             for _ in 0..3 {
                 if me == VICTIM {
@@ -76,7 +77,7 @@ fn exchange(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
     ask(endpoint, me, peer)
 }
 
-/// The same with a large message for which the other asks, and another one that it does not want after all.
+/// Exchanges a large message that the receiver has requested, and another one that it cancels.
 fn ask(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
     const LENGTH: usize = 150_000;
     let (data, mut room, mut other) =
@@ -85,7 +86,7 @@ fn ask(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
         let receive = scope.irecv(&mut room, peer, ASKED)?;
         let mut unwanted = scope.irecv(&mut other, peer, ASKED)?;
         assert!(unwanted.cancel());
-        // Both have asked.
+        // Both ranks have sent an RTR.
         endpoint.sendrecv(&[0_u8], peer, TAG, &mut [0_u8], peer, TAG)?;
         let send = scope.isend(&data, peer, ASKED)?;
         wait_all(&mut [send, receive])
@@ -94,7 +95,7 @@ fn ask(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// All meet in a group of their own, led by the victim or by another.
+/// All ranks meet in a group of their own, which the victim or another rank leads.
 fn meet(world: &World, round: u64) -> Result<(), Error> {
     let members = if round.is_multiple_of(2) { [VICTIM, 0, 2, 3] } else { [0, 2, VICTIM, 3] };
     let context = u32::try_from(round % 1000).unwrap() + 1;
@@ -103,11 +104,11 @@ fn meet(world: &World, round: u64) -> Result<(), Error> {
     group.barrier()
 }
 
-/// One round of the victim's life.
+/// Runs one round of the victim.
 fn live(world: &World, round: u64, step: Step) -> Result<(), Error> {
     for peer in (0..RANKS).filter(|peer| *peer != VICTIM) {
         if step == Step::BellRung {
-            // They sleep.
+            // The survivors sleep.
             thread::sleep(Duration::from_millis(5));
         }
         exchange(world.endpoint(), VICTIM, peer)?;
@@ -115,7 +116,7 @@ fn live(world: &World, round: u64, step: Step) -> Result<(), Error> {
     meet(world, round)
 }
 
-/// The victim goes on until it is killed, exactly there.
+/// Runs the victim until it is killed at exactly this step.
 fn live_and_die(world: &World, step: Step) -> ! {
     (0..BEFORE).for_each(|round| live(world, round, step).unwrap());
     die_at(step);
@@ -125,13 +126,13 @@ fn live_and_die(world: &World, step: Step) -> ! {
     unreachable!("rounds do not end");
 }
 
-/// What the survivors have sent each other beside what they do with the victim.
+/// The messages of the survivors to each other, beside their work with the victim.
 struct Beside<'scope> {
     sends: Vec<Request<'scope>>,
     sent: u64,
 }
 
-/// Goes on with the victim until it dies; every round begins with a message to each other survivor.
+/// Works with the victim until it dies. Every round begins with a message to each other survivor.
 fn survive<'scope>(
     world: &'scope World,
     scope: &'scope Scope<'scope, '_>,
@@ -160,7 +161,7 @@ fn survivors(me: u32) -> impl Iterator<Item = u32> {
     (0..RANKS).filter(move |rank| *rank != me && *rank != VICTIM)
 }
 
-/// The survivors receive all that they sent each other, meet, and find nothing lost.
+/// The survivors receive all messages from each other, meet, and check that nothing was lost.
 fn settle(world: &World, mut beside: Beside<'_>) {
     let (endpoint, me) = (world.endpoint(), world.rank());
     for other in survivors(me) {
@@ -180,7 +181,7 @@ fn settle(world: &World, mut beside: Beside<'_>) {
     let mut sum = [1_u32];
     group.allreduce(&mut sum, strait::Op::Sum).unwrap();
     assert_eq!(sum, [RANKS - 1]);
-    // What came from the victim before its death may be here, and is of no use.
+    // Messages that the victim sent before its death may have arrived. They are discarded.
     while endpoint.iprobe(VICTIM, strait::ANY_TAG).is_ok_and(|found| found.is_some()) {
         let mut room = vec![0_u8; 200_000];
         endpoint.recv(&mut room, VICTIM, strait::ANY_TAG).unwrap();
@@ -193,7 +194,7 @@ fn settle(world: &World, mut beside: Beside<'_>) {
     assert_eq!(left.cells, 0, "{left:?}");
 }
 
-fn killed_at(name: &'static str, config: Config, step: usize) {
+fn killed_at(name: &'static str, config: SegmentConfig, step: usize) {
     let job = Ranks::new(RANKS, name).shaped(config).with_deaths(&[VICTIM]);
     let transfer = match Step::ALL[step] {
         Step::RingFilled | Step::RingRead => "copy_ring",
@@ -202,7 +203,7 @@ fn killed_at(name: &'static str, config: Config, step: usize) {
     let job = job.with(STEP, step).with("STRAIT_UNEXPECTED_MAX", BUDGET);
     let job = job.with("STRAIT_LMT", transfer).with("STRAIT_RENDEZVOUS", "speculative");
     job.within(Duration::from_secs(30)).run(|world| {
-        // Every rank enters the first of a test's jobs, whichever it belongs to.
+        // Every rank enters the first of a test's jobs, to whichever job it belongs.
         let step: usize = std::env::var(STEP).unwrap().parse().unwrap();
         let step = Step::ALL[step];
         report(format_args!("{step:?}"));
@@ -221,13 +222,14 @@ fn killed_at(name: &'static str, config: Config, step: usize) {
 #[test]
 fn killed_at_every_step() {
     (0..Step::ALL.len()).for_each(|step| {
-        killed_at("killed_at_every_step", Config::new(RANKS), step);
+        killed_at("killed_at_every_step", SegmentConfig::new(RANKS), step);
     });
 }
 
 #[test]
 fn killed_at_every_step_with_little_room() {
-    let config = Config { cells_per_rank: 4, cell_payload: 4096, ..Config::new(RANKS) };
+    let config =
+        SegmentConfig { cells_per_rank: 4, cell_payload: 4096, ..SegmentConfig::new(RANKS) };
     (0..Step::ALL.len()).for_each(|step| {
         killed_at("killed_at_every_step_with_little_room", config, step);
     });

@@ -1,13 +1,14 @@
-//! Lanes of windows over the simulated fabric: random requests against a model of the member's memory, and failures at random.
+//! Lanes of windows over the simulated fabric: random requests against a model of the member's
+//! memory, with random failures.
 
 use core::ptr::NonNull;
 
 use fastrand::Rng;
+use strait_core::buffer::{Direction, Part};
 use strait_core::hca::{
-    Access, Completion, Connection, Done, Hca, Piece, Region, Remote, WorkError,
+    Access, Completion, Connection, Done, Hca, Region, RemoteAddress, Sge, WorkError,
 };
-use strait_core::progress::{Part, Way};
-use strait_core::rma::{Change, LENT, Lane, LaneError, SLOT};
+use strait_core::rma::{AtomicOp, LENT, Lane, LaneError, SLOT};
 use strait_tests::sim::{Device, Fabric, Model};
 use strait_tests::traffic;
 
@@ -16,7 +17,7 @@ const PART: usize = 24_000;
 
 const WORDS: usize = 8;
 
-/// Aligned memory that only raw pointers reach while it is registered.
+/// Aligned memory that only raw pointers access while it is registered.
 struct Memory {
     words: Box<[u64]>,
 }
@@ -31,20 +32,20 @@ impl Memory {
     }
 }
 
-/// An origin, its lane, and what it knows of the member's part.
+/// An origin, its lane, and the contents that it expects in the member's part.
 struct Origin {
     fabric: Fabric,
     device: Device,
     lane: Lane,
-    part: Remote,
+    part: RemoteAddress,
     near: (NonNull<u8>, Region),
     model: Vec<u8>,
-    /// Where the last put ended.
+    /// The end of the last put.
     behind: usize,
 }
 
 impl Origin {
-    /// Asks until the lane takes it, and says whether that ended well.
+    /// Repeats a request until the lane takes it, and returns the result.
     fn ask<R>(
         &mut self,
         mut what: impl FnMut(&mut Lane, &mut Device) -> Result<Option<R>, LaneError>,
@@ -60,7 +61,7 @@ impl Origin {
             let count = self.device.poll(&mut completions).unwrap();
             completions[..count].iter().for_each(|completion| self.lane.handle(completion));
             self.lane.go_on(&mut self.device);
-            // What was refused for now is taken when it is asked again.
+            // The lane accepts a request that it refused temporarily when the request is repeated.
             idle = if moved || count > 0 { 0 } else { idle + 1 };
             assert!(idle < 1000, "nothing moves any more");
         }
@@ -70,15 +71,15 @@ impl Origin {
         self.ask(|lane, _| Ok(lane.is_done(number)?.then_some(())))
     }
 
-    fn there(&self, offset: usize) -> Remote {
-        Remote { address: self.part.address + offset as u64, key: self.part.key }
+    fn there(&self, offset: usize) -> RemoteAddress {
+        RemoteAddress { address: self.part.address + offset as u64, key: self.part.key }
     }
 
     fn put(&mut self, rng: &mut Rng) -> Result<(), LaneError> {
         let scale = rng.u32(..10);
         let length = rng.usize(1..=SLOT >> scale);
         let anywhere = rng.usize(8 * WORDS..=PART - length);
-        // Behind the one before, or anywhere.
+        // The put begins where the last one ended, or anywhere.
         let offset = match self.behind {
             behind if rng.u32(..3) > 0 && behind + length <= PART => behind,
             _ => anywhere,
@@ -87,7 +88,7 @@ impl Origin {
         let mut data: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
         let there = self.there(offset);
         let from = Part { base: NonNull::from(&mut data[..]).cast(), length };
-        // SAFETY: as long as the call.
+        // SAFETY: the memory outlives the call.
         self.ask(|lane, device| Ok(unsafe { lane.put(device, from, there) }?.then_some(())))?;
         self.model[offset..offset + length].copy_from_slice(&data);
         Ok(())
@@ -99,7 +100,7 @@ impl Origin {
         let there = self.there(offset);
         let number = self.ask(|lane, device| lane.fetch(device, length, there))?;
         self.await_done(number)?;
-        // SAFETY: the device is done with the slot.
+        // SAFETY: the device no longer uses the slot.
         let found =
             unsafe { NonNull::slice_from_raw_parts(self.lane.slot(number), length).as_ref() };
         assert_eq!(found, &self.model[offset..offset + length]);
@@ -111,9 +112,9 @@ impl Origin {
         let word: [u8; 8] = self.model[offset..offset + 8].try_into().unwrap();
         let old = u64::from_ne_bytes(word);
         let (change, new) = match rng.u32(..3) {
-            0 => (Change::Swap { expected: old, desired: 7 }, 7),
-            1 => (Change::Swap { expected: old ^ 1, desired: 8 }, old),
-            _ => (Change::Add(u64::MAX - 5), old.wrapping_add(u64::MAX - 5)),
+            0 => (AtomicOp::Swap { expected: old, desired: 7 }, 7),
+            1 => (AtomicOp::Swap { expected: old ^ 1, desired: 8 }, old),
+            _ => (AtomicOp::Add(u64::MAX - 5), old.wrapping_add(u64::MAX - 5)),
         };
         let there = self.there(offset);
         let number = self.ask(|lane, device| lane.change(device, change, there))?;
@@ -123,20 +124,20 @@ impl Origin {
         Ok(())
     }
 
-    /// The whole part to registered memory, or back.
-    fn transfer(&mut self, way: Way) -> Result<(), LaneError> {
+    /// Transfers the whole part to registered memory, or back.
+    fn transfer(&mut self, way: Direction) -> Result<(), LaneError> {
         let (base, region) = self.near;
-        let piece = Piece { base, length: PART as u32, key: region.local_key };
+        let piece = Sge { base, length: PART as u32, key: region.local_key };
         let there = self.part;
-        // SAFETY: registered, and waited for.
+        // SAFETY: the memory is registered, and the loop waits for the request.
         let number =
             self.ask(|lane, device| unsafe { lane.transfer(device, way, piece, there) })?;
         self.await_done(number)?;
-        // SAFETY: the device is done with it.
+        // SAFETY: the device no longer uses the memory.
         let near = unsafe { NonNull::slice_from_raw_parts(base, PART).as_ref() };
         match way {
-            Way::Read => assert_eq!(near, &self.model[..]),
-            Way::Write => self.model.copy_from_slice(near),
+            Direction::Read => assert_eq!(near, &self.model[..]),
+            Direction::Write => self.model.copy_from_slice(near),
         }
         Ok(())
     }
@@ -146,8 +147,8 @@ impl Origin {
             0..6 => self.put(rng),
             6..8 => self.fetch(rng),
             8..10 => self.change(rng),
-            10 => self.transfer(Way::Read),
-            _ => self.transfer(Way::Write),
+            10 => self.transfer(Direction::Read),
+            _ => self.transfer(Direction::Write),
         }
     }
 
@@ -157,30 +158,31 @@ impl Origin {
     }
 }
 
-/// Plays a program of a seed; `harm` is called at one step of it, and says how the lane has to end.
+/// Plays the program of a seed. `harm` is called at one of its steps, and returns the error with
+/// which the lane must end.
 fn play(seed: u64, harm: Option<fn(&Fabric, &Lane) -> LaneError>) {
     let mut rng = Rng::with_seed(seed);
     let mut model = Model::drawn(seed);
-    // Unless writes are acknowledged, a read has to tell that they are there.
+    // Unless writes are acknowledged, a read must confirm that they have arrived.
     model.capabilities.acknowledged = harm.is_some() || seed.is_multiple_of(2);
     let fabric = Fabric::new(seed, 2, model);
     let (mut near, mut slots) = (Memory::new(PART), Memory::new(LENT));
     let (mut part, mut far_slots) = (Memory::new(PART), Memory::new(LENT));
     let (mut device, mut far) = (fabric.device(0), fabric.device(1));
-    // SAFETY: all four outlive the devices' use of them, and nobody else touches them meanwhile.
+    // SAFETY: all four outlive the devices' use of them, and nothing else accesses them meanwhile.
     let [near_region, slot_region] = [(near.base(), PART), (slots.base(), LENT)]
         .map(|(base, bytes)| unsafe { device.register(base, bytes, Access::LOCAL) }.unwrap());
-    // SAFETY: as above.
+    // SAFETY: the part outlives the device's use of it, and nothing else accesses it meanwhile.
     let part_region = unsafe { far.register(part.base(), PART, Access::ALL) }.unwrap();
-    // SAFETY: as above.
+    // SAFETY: the slots outlive the device's use of them, and nothing else accesses them meanwhile.
     let (mut lane, address) =
         unsafe { Lane::open(&mut device, 1, slots.base(), slot_region.local_key) }.unwrap();
-    // SAFETY: this end asks for nothing, so its slots need no key.
+    // SAFETY: this end posts no request, so its slots need no key.
     let (mut answer, far_address) =
         unsafe { Lane::open(&mut far, 0, far_slots.base(), 0) }.unwrap();
     while !lane.connect(&mut device, &far_address).unwrap() {}
     while !answer.connect(&mut far, &address).unwrap() {}
-    let there = Remote { address: part_region.base, key: part_region.remote_key };
+    let there = RemoteAddress { address: part_region.base, key: part_region.remote_key };
     let near = (near.base(), near_region);
     let mut origin =
         Origin { fabric, device, lane, part: there, near, model: vec![0; PART], behind: 8 * WORDS };
@@ -205,7 +207,7 @@ fn play(seed: u64, harm: Option<fn(&Fabric, &Lane) -> LaneError>) {
     }
     assert!(origin.flush().is_ok() || expected.is_some(), "seed {seed}");
     if expected.is_none() {
-        // SAFETY: all is done, and nothing is under way.
+        // SAFETY: all requests are complete.
         let found = unsafe { NonNull::slice_from_raw_parts(part.base(), PART).as_ref() };
         assert_eq!(found, &origin.model[..], "seed {seed}");
     }

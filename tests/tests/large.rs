@@ -3,7 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{ANY_SOURCE, Endpoint, Error, Fault, Request, Transfer, Tuning, World, wait_all};
 use strait_tests::{Ranks, die, in_one_thread, payload, shape};
 
@@ -11,11 +11,11 @@ use strait_tests::{Ranks, die, in_one_thread, payload, shape};
 const LENGTHS: [usize; 8] =
     [65_536, 65_537, 262_143, 524_288, 999_983, 1 << 20, (4 << 20) + 1, 16 << 20];
 
-/// One message of the middle range, for scenarios that are about something else.
+/// The length of one message of the middle range, for scenarios that do not depend on it.
 const LENGTH: usize = 700_001;
 
-/// As [`in_one_thread`], once for each transfer.
-fn by_each_transfer(config: Config, body: impl Fn(&[World]) + Send + Sync + 'static) {
+/// Runs [`in_one_thread`] once for each transfer.
+fn by_each_transfer(config: SegmentConfig, body: impl Fn(&[World]) + Send + Sync + 'static) {
     let body = Arc::new(body);
     for transfer in Transfer::ALL {
         println!("by {}", transfer.name());
@@ -29,7 +29,7 @@ fn by_each_transfer(config: Config, body: impl Fn(&[World]) + Send + Sync + 'sta
     }
 }
 
-/// Moves all ranks in turn until `request` is over.
+/// Makes progress on all ranks in turn until `request` is complete.
 fn finish(worlds: &[World], mut request: Request<'_>) -> Result<strait::Status, Error> {
     loop {
         if let Some(status) = request.test()? {
@@ -51,7 +51,8 @@ fn receive(endpoint: Endpoint<'_>, id: u64, length: usize, source: u32, tag: u32
     assert_eq!(bytes[length..], [0xee; 5], "message {id}");
 }
 
-/// Two ranks exchange messages of every length: expected, unexpected, truncated, and many both ways at once.
+/// Two ranks exchange messages of every length: expected, unexpected, truncated, and many in both
+/// directions at once.
 fn exchange(world: &World) {
     let (endpoint, peer) = (world.endpoint(), 1 - world.rank());
     for (id, length) in (0..).zip(LENGTHS) {
@@ -75,7 +76,7 @@ fn both_ways(endpoint: Endpoint<'_>, peer: u32, length: usize) {
     endpoint.scope(|scope| {
         let sends = out.iter().zip(0..).map(|(bytes, tag)| scope.isend(bytes, peer, tag).unwrap());
         let mut requests: Vec<_> = sends.collect();
-        // In another order than they were sent.
+        // Receives them in another order than they were sent.
         for (bytes, tag) in arrived.iter_mut().zip(0..COUNT as u32).rev() {
             requests.push(scope.irecv(bytes, peer, tag).unwrap());
         }
@@ -155,7 +156,7 @@ fn any_source_takes_announced_messages_of_all() {
 
 #[test]
 fn more_messages_than_descriptors_are_under_way() {
-    by_each_transfer(Config::new(2), |worlds| {
+    by_each_transfer(SegmentConfig::new(2), |worlds| {
         const COUNT: usize = 100;
         let length = 40_000;
         let out: Vec<_> = (0..COUNT as u64).map(|id| payload::of(id, length)).collect();
@@ -224,7 +225,7 @@ fn expect(worlds: &[World], length: usize) {
 #[test]
 fn a_dropped_send_goes_on_from_a_copy() {
     for (name, moves) in [("before it is announced", 0), ("announced", 1)] {
-        by_each_transfer(Config::new(2), move |worlds| {
+        by_each_transfer(SegmentConfig::new(2), move |worlds| {
             let mut bytes = payload::of(1, LENGTH);
             worlds[0].endpoint().scope(|scope| {
                 drop(scope.isend(&bytes, 1, 0).unwrap());
@@ -239,10 +240,10 @@ fn a_dropped_send_goes_on_from_a_copy() {
 
 #[test]
 fn a_send_that_is_dropped_half_way_goes_on_from_a_copy() {
-    // One call moves four jobs, so a message of many jobs is in the middle after one.
+    // One call moves four jobs, so a message of many jobs is partly moved after one call.
     let length = 8 << 20;
     for (sender_moves, receiver_moves) in [(0, 1), (1, 1), (2, 0), (0, 3)] {
-        by_each_transfer(Config::new(2), move |worlds| {
+        by_each_transfer(SegmentConfig::new(2), move |worlds| {
             let mut bytes = payload::of(1, length);
             let mut arrived = vec![0; length];
             worlds[1].endpoint().scope(|receives| {
@@ -264,7 +265,7 @@ fn a_send_that_is_dropped_half_way_goes_on_from_a_copy() {
 #[test]
 fn a_dropped_receive_is_written_no_more_and_its_sender_goes_on() {
     for moves in 0..4 {
-        by_each_transfer(Config::new(2), move |worlds| {
+        by_each_transfer(SegmentConfig::new(2), move |worlds| {
             let bytes = payload::of(1, 8 << 20);
             let mut arrived = vec![0; bytes.len()];
             worlds[0].endpoint().scope(|sends| {
@@ -280,7 +281,7 @@ fn a_dropped_receive_is_written_no_more_and_its_sender_goes_on() {
                 (0..10).for_each(|_| progress(worlds));
                 assert!(arrived.iter().all(|byte| *byte == 0xee), "after {moves} moves");
             });
-            // The channel is whole.
+            // The channel is intact.
             let out = payload::of(1, LENGTH);
             worlds[0].endpoint().scope(|sends| drop(sends.isend(&out, 1, 0).unwrap()));
             expect(worlds, LENGTH);
@@ -290,7 +291,7 @@ fn a_dropped_receive_is_written_no_more_and_its_sender_goes_on() {
 
 #[test]
 fn a_long_message_to_oneself_arrives() {
-    by_each_transfer(Config::new(1), |worlds| {
+    by_each_transfer(SegmentConfig::new(1), |worlds| {
         let (bytes, mut arrived) = (payload::of(4, LENGTH), vec![0; LENGTH]);
         worlds[0].endpoint().scope(|scope| {
             let send = scope.isend(&bytes, 0, 0).unwrap();
@@ -302,8 +303,8 @@ fn a_long_message_to_oneself_arrives() {
     });
 }
 
-/// Rank 1 dies in the middle of a message to rank 0 and one from it: announced alone, or met by their receives (`open`),
-/// after `moves` calls.
+/// Rank 1 dies in the middle of a message to rank 0 and one from it. The messages are only
+/// announced, or matched by their receives (`open`), after `moves` calls.
 fn dies(world: &World, open: bool, moves: u32) {
     let (endpoint, length) = (world.endpoint(), 32 << 20);
     let (bytes, mut arrived) = (payload::of(1, length), vec![0; length]);
@@ -322,11 +323,12 @@ fn dies(world: &World, open: bool, moves: u32) {
         let send = scope.isend(&bytes, peer, 0).unwrap();
         endpoint.send(&[0_u8], peer, 1).unwrap();
         for request in [receive, Some(send)].into_iter().flatten() {
-            // It may have been complete before the end; otherwise it says who is gone.
+            // The message may have been complete before the death. Otherwise the error names the
+            // dead rank.
             if let Err(error) = request.wait() {
                 assert_eq!(error.gone_peer(), Some(1), "{error}");
             } else {
-                assert!(open, "nobody received it");
+                assert!(open, "no receive took it");
             }
         }
     });
@@ -368,7 +370,7 @@ fn a_rank_dies_that_is_filling_and_emptying_rings() {
     }
 }
 
-/// Everybody sends to everybody; rank 2 is killed at some step of it.
+/// Every rank sends to every other; rank 2 is killed at an arbitrary moment.
 fn killed_at_any_moment(name: &'static str, transfer: &str) {
     Ranks::new(3, name).with_deaths(&[2]).with("STRAIT_LMT", transfer).run(|world| {
         let endpoint = world.endpoint();

@@ -1,7 +1,9 @@
-//! Strait programs under somebody else's launcher: MPICH's hydra. Nothing of ours is there before the first rank.
+//! Strait programs under another launcher: MPICH's hydra. No process of Strait exists before the
+//! first rank.
 //!
-//! The tests are ignored because not every machine has hydra: `cargo xtask launchers` sees to it and runs them. A test starts
-//! hydra, which starts this program again as each rank, there to run one of the functions called `rank_…`.
+//! The tests are ignored because not every machine has hydra: `cargo xtask launchers` installs and
+//! runs them. A test starts hydra, which starts this program again as each rank. Each rank runs one
+//! of the functions called `rank_…`.
 
 use core::time::Duration;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,7 +18,7 @@ use strait::{Error, Fault, World};
 use strait_tests::{assert_no_segment_has_a_name, die, traffic};
 use tempfile::TempDir;
 
-/// Names the directory in which ranks say that they have come to their end.
+/// Environment variable with the directory in which ranks report that they have ended.
 const DIRECTORY: &str = "STRAIT_TEST_DIRECTORY";
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -29,12 +31,12 @@ struct Hydra {
 }
 
 impl Hydra {
-    /// Starts ranks that run `body`, and waits for hydra's end.
+    /// Starts ranks that run `body`, and waits until hydra ends.
     fn run(options: &[&str], body: &str) -> Self {
         Self::run_until(options, body, |_, _| ())
     }
 
-    /// As [`Hydra::run`]; `meanwhile` gets hydra's process and the directory.
+    /// Runs [`Hydra::run`] with `meanwhile`, which gets hydra's process and the directory.
     fn run_until(options: &[&str], body: &str, meanwhile: impl FnOnce(Pid, &Path)) -> Self {
         let directory = TempDir::new().unwrap();
         let output = directory.path().join("output");
@@ -69,7 +71,7 @@ impl Hydra {
         Self { directory, status, text }
     }
 
-    /// The ranks that came to their end.
+    /// Returns the ranks that have ended.
     fn done(&self) -> Vec<u32> {
         let is_done = |rank: &u32| self.directory.path().join(format!("done.{rank}")).exists();
         (0..64).filter(is_done).collect()
@@ -86,7 +88,8 @@ fn directory() -> std::path::PathBuf {
     env::var_os(DIRECTORY).expect("started by a test of this file").into()
 }
 
-/// Joins. The process ends when this rank panics: to unwind would mean to leave the job in good order.
+/// Joins the job. The process aborts when this rank panics, because unwinding would leave the job
+/// in good order.
 fn join() -> World {
     let say = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -99,14 +102,14 @@ fn join() -> World {
     world
 }
 
-/// Leaves, and says that it came so far.
+/// Leaves the job, and reports that this rank has come so far.
 fn leave(world: World) {
     let done = directory().join(format!("done.{}", world.rank()));
     world.finalize().expect("the rank leaves in good order");
     fs::write(done, "").unwrap();
 }
 
-/// Asserts that every rank gets what the first made.
+/// Asserts that every rank gets the descriptor of the first rank.
 fn share(world: &World) {
     let memory = || Ok(rustix::fs::memfd_create("device", MemfdFlags::CLOEXEC)?);
     let file = world.share("device", memory).unwrap();
@@ -171,7 +174,7 @@ fn rank_on_one_of_two_nodes() {
     assert_eq!(world.node_of(world.rank()), Some(world.node()));
     let here: Vec<_> = world.nodes().ranks_on(world.node()).collect();
     world.endpoint().group(&here).unwrap().barrier().unwrap();
-    // And across, by whatever way.
+    // The descriptor also works across ranks, by any path.
     let mut ranks = [1_u32];
     world.endpoint().allreduce(&mut ranks, strait::Op::Sum).unwrap();
     assert_eq!(ranks, [5]);
@@ -199,17 +202,17 @@ fn rank_that_aborts() {
     if world.rank() == 1 {
         world.abort(7);
     }
-    // Until hydra ends it, or the news comes.
+    // Receives until hydra ends this rank, or the error arrives.
     while world.endpoint().recv(&mut [0_u8], 1, 0).is_ok() {}
     std::thread::sleep(LIMIT);
     leave(world);
 }
 
-/// A shell stands between hydra and each rank, and hides the death until the others have come to their end: they learn of
-/// it without a launcher's help.
+/// A shell stands between hydra and each rank, and hides the death until the others have ended.
+/// They learn of it without a launcher's help.
 #[test]
 #[ignore = "needs hydra: cargo xtask launchers"]
-fn hydra_need_not_say_who_died() {
+fn hydra_need_not_report_a_death() {
     let script = "\"$@\" || until test -e $STRAIT_TEST_DIRECTORY/done.0 \
         && test -e $STRAIT_TEST_DIRECTORY/done.1 && test -e $STRAIT_TEST_DIRECTORY/done.2; \
         do sleep 0.01; done";
@@ -232,7 +235,8 @@ fn rank_that_learns_of_a_death() {
     leave(world);
 }
 
-/// Kills hydra and its proxy with the ranks in the middle of their traffic: nothing is left.
+/// Kills hydra and its proxy with the ranks in the middle of their traffic: no process and no file
+/// remains.
 #[test]
 #[ignore = "needs hydra: cargo xtask launchers"]
 fn hydra_killed_leaves_nothing() {
@@ -261,7 +265,7 @@ fn hydra_killed_leaves_nothing() {
     assert!(left.is_empty(), "sockets {left:?} outlive their ranks");
 }
 
-/// The numbers of a process's sockets. Those of other jobs of this machine may come and go.
+/// Returns the numbers of a process's sockets. Those of other jobs on this machine may come and go.
 fn sockets_of(process: Pid) -> Vec<String> {
     let files = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).unwrap();
     let names = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());

@@ -1,23 +1,24 @@
-//! The locks of windows, every interleaving of small programs: the machines that ship, checked by stateright. Two exclude each
-//! other, sharers share, nobody waits for ever, and a death is told of or survived.
+//! The locks of windows in every interleaving of small programs: the state machines of the library,
+//! checked by stateright. Exclusive holders exclude all others, sharers share, no member waits for
+//! ever, and a death is reported or survived.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use strait_core::lock::LockType::{self, Exclusive, Shared};
-use strait_core::lock::{Follow, Hysteresis, Mode, Pinned};
+use strait_core::lock::{FixedMode, Follow, Hysteresis, LockMode};
 use strait_tests::locks::{Action, Design, Moves, Play};
 
 /// Threads of a check.
 const THREADS: usize = 2;
 
-/// One lock, and members that want it.
+/// One lock, and the members that request it.
 struct Wanted {
     begin: Play,
     sharing: bool,
 }
 
-const EXCLUSION: &str = "who has the lock alone has it alone";
-const SERVED: &str = "at the end everybody was served, or told of a death";
+const EXCLUSION: &str = "an exclusive holder excludes all others";
+const SERVED: &str = "at the end every member was served, or learned of a death";
 
 impl Model for Wanted {
     type State = Play;
@@ -41,7 +42,7 @@ impl Model for Wanted {
         let mut properties = vec![
             Property::always(EXCLUSION, |_, play: &Play| play.broken.is_none()),
             Property::always(SERVED, |_, play: &Play| {
-                // A death is only what may happen.
+                // A death may happen, but need not.
                 let may_go_on = play.actions().iter().any(|it| !matches!(it, Action::Kill(_)));
                 may_go_on || play.broken.is_some() || play.is_over()
             }),
@@ -54,7 +55,7 @@ impl Model for Wanted {
     }
 }
 
-/// Checks every interleaving. `on_node`: how many of the members are on the target's node.
+/// Checks every interleaving. `on_node` members are on the target's node.
 #[track_caller]
 fn holds(name: &str, design: Design, programs: &[&[LockType]], on_node: u32, deaths: u32) {
     let sharers = programs.iter().filter(|program| program.contains(&Shared)).count();
@@ -71,8 +72,8 @@ fn holds(name: &str, design: Design, programs: &[&[LockType]], on_node: u32, dea
 const FOLLOW: Design = Design::Hybrid(Moves::Always(Follow));
 const SLOW: Design = Design::Hybrid(Moves::Sometimes(Hysteresis::new(2)));
 const PINNED: [Design; 2] = [
-    Design::Hybrid(Moves::Never(Pinned(Mode::Cpu))),
-    Design::Hybrid(Moves::Never(Pinned(Mode::Network))),
+    Design::Hybrid(Moves::Never(FixedMode(LockMode::Cpu))),
+    Design::Hybrid(Moves::Never(FixedMode(LockMode::Network))),
 ];
 
 const E: &[LockType] = &[Exclusive];
@@ -105,7 +106,7 @@ fn a_queue_serves_all() {
 #[test]
 fn a_lock_migrates_and_serves_all() {
     for design in [FOLLOW, SLOW, PINNED[0], PINNED[1]] {
-        // The target, a neighbour, and two elsewhere.
+        // The target, a rank on its node, and two ranks on other nodes.
         holds("two and two", design, &[E, SE, E, S], 2, 0);
         holds("there and back", design, &[EE, EE, EE], 2, 0);
         holds("sharers", design, &[S, S, SE], 1, 0);

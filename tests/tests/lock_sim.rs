@@ -1,11 +1,12 @@
-//! The locks of windows with up to 1,024 ranks, some of which die: the machines that ship, in an order that a seed draws.
+//! The locks of windows with up to 1,024 ranks, some of which die: the state machines of the
+//! library, in an order drawn from a seed.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
 
 use fastrand::Rng;
 use strait_core::lock::LockType::{self, Exclusive, Shared};
-use strait_core::lock::{Follow, Hysteresis, Mode, Pinned};
+use strait_core::lock::{FixedMode, Follow, Hysteresis, LockMode};
 use strait_tests::locks::{Action, Design, Moves, Play};
 
 const DESIGNS: [Design; 8] = [
@@ -15,14 +16,15 @@ const DESIGNS: [Design; 8] = [
     Design::Queue(false),
     Design::Hybrid(Moves::Always(Follow)),
     Design::Hybrid(Moves::Sometimes(Hysteresis::new(4))),
-    Design::Hybrid(Moves::Never(Pinned(Mode::Cpu))),
-    Design::Hybrid(Moves::Never(Pinned(Mode::Network))),
+    Design::Hybrid(Moves::Never(FixedMode(LockMode::Cpu))),
+    Design::Hybrid(Moves::Never(FixedMode(LockMode::Network))),
 ];
 
 /// Number of actions that no play needs.
 const ACTIONS_MAX: u64 = 10_000_000;
 
-/// An action that can happen: mostly of members drawn blindly, and when none of those can, any.
+/// Draws an action that can happen: mostly of members drawn blindly, and of any member if none of
+/// those has one.
 fn draw(play: &Play, rng: &mut Rng) -> Option<Action> {
     let ranks = play.members.len() as u32;
     for _ in 0..64 {
@@ -32,7 +34,8 @@ fn draw(play: &Play, rng: &mut Rng) -> Option<Action> {
             50..70 => Action::Deliver(place),
             70..95 => Action::Manage,
             95..98 => Action::Learn(place),
-            // So seldom that, of many ranks, some have had the lock before the last death.
+            // Kills are rare enough that, of many ranks, some have held the lock before the last
+            // death.
             _ if rng.u32(0..=ranks / 50) == 0 => Action::Kill(place),
             _ => continue,
         };
@@ -45,7 +48,8 @@ fn draw(play: &Play, rng: &mut Rng) -> Option<Action> {
     rng.choice(can)
 }
 
-/// Lets all happen that can. Everybody who lives has the lock as often as it wants, or hears of a death.
+/// Runs all possible actions. Every living rank holds the lock as often as it wants, or learns of a
+/// death.
 fn play(design: Design, ranks: u32, deaths: u32, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let programs: Vec<Vec<LockType>> = (0..ranks)
@@ -61,10 +65,10 @@ fn play(design: Design, ranks: u32, deaths: u32, seed: u64) {
         assert!(actions < ACTIONS_MAX, "{design:?}: members act for ever, and get nowhere");
     }
     assert_eq!(play.broken, None, "{design:?}");
-    assert!(play.is_over(), "{design:?}: somebody waits for ever");
+    assert!(play.is_over(), "{design:?}: a rank waits for ever");
 }
 
-/// Plays many seeds, or the one in `STRAIT_TEST_SEED`.
+/// Plays many seeds, or the single seed in `STRAIT_TEST_SEED`.
 fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
     let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for design in DESIGNS {
@@ -94,7 +98,7 @@ fn a_thousand_ranks_of_which_some_die() {
     for_each_seed(1, |seed, design| {
         let ranks = match design {
             Design::Managed | Design::Queue(_) | Design::Hybrid(Moves::Always(_)) => 1024,
-            // Each release has all of them look again.
+            // Each release makes all waiting ranks poll again.
             _ => 128,
         };
         play(design, ranks, 20, seed);

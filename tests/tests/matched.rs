@@ -1,8 +1,9 @@
-//! Matched probes: a message that a probe has taken out of matching is received by its handle alone, on a node and between nodes.
+//! Matched probes: a message that a probe has taken out of matching is received by its handle
+//! alone, on a node and between nodes.
 
 use std::io::IoSliceMut;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{
     ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Nodes, Rendezvous, StartError, Status, Tuning,
     World, wait_all,
@@ -12,16 +13,16 @@ use strait_tests::{Ranks, by_each_transfer, die, in_one_thread, payload, shape, 
 /// Lengths of messages that go by line, by one cell, by many, in parcels, and large.
 const LENGTHS: [usize; 7] = [0, 8, 900, 10_000, 30_000, 100_000, 300_000];
 
-/// The tag of what the ranks tell each other meanwhile.
+/// The tag of the messages that coordinate the ranks.
 const NEWS: u32 = 99;
 
-/// The payload of the message with this tag.
+/// Returns the payload of the message with this tag.
 fn bytes_of(tag: u32) -> Vec<u8> {
     payload::of(tag.into(), LENGTHS[tag as usize % LENGTHS.len()])
 }
 
-/// Rank 0 sends messages of all lengths, two of each, half of them synchronous; rank 1 matches all, then receives them last to first,
-/// in four ways.
+/// Rank 0 sends messages of all lengths, two of each, half of them synchronous. Rank 1 matches all,
+/// then receives them last to first, in four ways.
 fn match_all(endpoint: Endpoint<'_>) {
     let tags = || 0..2 * LENGTHS.len() as u32;
     if endpoint.world().rank() == 0 {
@@ -40,7 +41,7 @@ fn match_all(endpoint: Endpoint<'_>) {
     }
     let mut matched = Vec::new();
     for tag in tags() {
-        // Any of them is the oldest of its source.
+        // Each of these probes finds the oldest message of its source.
         let message = match tag % 3 {
             0 => endpoint.mprobe(0, tag).unwrap(),
             1 => endpoint.mprobe(ANY_SOURCE, tag).unwrap(),
@@ -74,7 +75,7 @@ fn match_all(endpoint: Endpoint<'_>) {
     }
 }
 
-/// A matched message that is longer than its buffer is cut, and the next one is not harmed.
+/// A matched message that is longer than its buffer is truncated, and the next message is intact.
 fn truncate(endpoint: Endpoint<'_>) {
     for (tag, length) in (0..).zip(LENGTHS).filter(|(_, length)| *length > 0) {
         if endpoint.world().rank() == 0 {
@@ -96,7 +97,7 @@ fn truncate(endpoint: Endpoint<'_>) {
     }
 }
 
-/// What is dropped goes back to its place; or to the receive that was posted meanwhile.
+/// A dropped message returns to its place, or goes to the receive that was posted meanwhile.
 fn put_back(endpoint: Endpoint<'_>) {
     let (tags, order) = (LENGTHS.len() as u32, |tag: u32| (tag * 3) % LENGTHS.len() as u32);
     if endpoint.world().rank() == 0 {
@@ -134,7 +135,7 @@ fn put_back(endpoint: Endpoint<'_>) {
             let source = if tag % 2 == 0 { 0 } else { ANY_SOURCE };
             receives.push(scope.irecv(room, source, tag).unwrap());
         }
-        // None has asked its sender for another message.
+        // No receive has asked its sender for another message.
         assert_eq!(endpoint.world().rtrs().sent, asked);
         assert!(receives.iter_mut().all(|receive| receive.test().unwrap().is_none()));
         endpoint.send(&[0_u8], 0, NEWS).unwrap();
@@ -160,7 +161,7 @@ fn on_a_node_by_each_transfer() {
 
 #[test]
 fn on_a_node_with_next_to_no_room() {
-    // Most are offered, some are in the middle of arriving when they are matched.
+    // Most messages are offered, and some are arriving when they are matched.
     for unexpected_max in [0, 2000, 1 << 20] {
         threads_on(shape::tiny(2, 1), &Nodes::one(2), move |world| {
             world.retune(Tuning { unexpected_max, ..world.tuning() });
@@ -174,7 +175,7 @@ fn on_a_node_with_next_to_no_room() {
 fn between_nodes() {
     for rendezvous in [Rendezvous::Plain, Rendezvous::Speculative] {
         for unexpected_max in [2000, 4 << 20] {
-            threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), move |world| {
+            threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), move |world| {
                 world.retune(Tuning { rendezvous, unexpected_max, ..world.tuning() });
                 all(&world);
                 world.finalize().unwrap();
@@ -183,7 +184,8 @@ fn between_nodes() {
     }
 }
 
-/// Parts of one message come while it is matched, while it is received, or both, and while others wait.
+/// Parts of one message arrive while it is matched, while it is received, or both, and while others
+/// wait.
 #[test]
 fn a_message_that_is_arriving_is_matched() {
     in_one_thread(shape::tiny(2, 1), |worlds| {
@@ -221,7 +223,7 @@ fn a_message_that_is_arriving_is_matched() {
 /// A receive takes the messages that are not matched, before and behind those that are.
 #[test]
 fn others_pass_by() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let [sender, receiver] = [worlds[0].endpoint(), worlds[1].endpoint()];
         let mut word = [0_u64];
         (0..6_u64).for_each(|number| sender.send(&[number], 1, (number % 2) as u32).unwrap());
@@ -240,7 +242,7 @@ fn others_pass_by() {
         receiver.recv(&mut word, 0, ANY_TAG).unwrap();
         assert_eq!(word, [1]);
         assert!(worlds[1].held().bytes == 0);
-        // One that is not received when its rank leaves is given back with all else.
+        // A message that is not received when its rank leaves is released with all others.
         sender.send(&word, 1, 7).unwrap();
         drop(receiver.mprobe(0, 7).unwrap());
     });
@@ -248,7 +250,7 @@ fn others_pass_by() {
 
 #[test]
 fn a_message_of_another_world_than_the_scope_s_is_received() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let mut word = [0_u64];
         worlds[0].endpoint().send(&[7_u64], 1, 0).unwrap();
         let message = worlds[1].endpoint().mprobe(0, 0).unwrap();
@@ -260,7 +262,8 @@ fn a_message_of_another_world_than_the_scope_s_is_received() {
     });
 }
 
-/// The sender dies when its messages are matched: what was here is received, what it kept is not.
+/// The sender dies after its messages were matched. Messages that have arrived are received;
+/// messages that it kept are not.
 fn end_with_their_sender(job: Ranks) {
     const VICTIM: u32 = 1;
     job.with("STRAIT_PARCEL_MAX", 0).with_deaths(&[VICTIM]).run(|world| {
@@ -281,7 +284,7 @@ fn end_with_their_sender(job: Ranks) {
         }
         let tags = 0..2 * LENGTHS.len() as u32;
         let matched: Vec<_> = tags.map(|tag| endpoint.mprobe(VICTIM, tag).unwrap()).collect();
-        // The short ones are here, too: all that is in the way of this is.
+        // The short messages have arrived before this one, because it is behind them.
         endpoint.send(&[0_u8], VICTIM, NEWS).unwrap();
         let died = |error: &Error| {
             let fault = match error {

@@ -1,17 +1,18 @@
-//! The engine's private memory: all of it is given back.
+//! The engine's private memory: the engine returns all of it.
 
 use core::ptr::NonNull;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
+use strait_core::buffer::{Cursor, Part};
+use strait_core::engine::{Engine, Owner, RequestId, Sent};
 use strait_core::matching::Pattern;
-use strait_core::progress::{Cursor, Engine, Owner, Part, RequestId, Sent};
 use strait_core::wire::Key;
 use strait_tests::{Arena, Ledger, shape};
 
 /// Sends `data` from `engine` to `destination`.
 fn send(engine: &mut Engine<Ledger>, destination: u32, data: &[u8]) -> Option<RequestId> {
     let part = Part { base: NonNull::from(data).cast(), length: data.len() };
-    // SAFETY: the tests detach what is pending, or drop the engine, before the data.
+    // SAFETY: the tests detach pending operations, or drop the engine, before the data.
     let sent = unsafe {
         let data = Cursor::contiguous(part);
         engine.isend(destination, Key::new(0, 0), data, Owner(1))
@@ -22,8 +23,9 @@ fn send(engine: &mut Engine<Ledger>, destination: u32, data: &[u8]) -> Option<Re
     }
 }
 
-/// Runs `test` with the engines of two ranks; all that they borrowed must be back when they are gone.
-fn lend(config: Config, test: impl FnOnce([&mut Engine<Ledger>; 2])) {
+/// Runs `test` with the engines of two ranks. All memory that they borrowed must be returned when
+/// they are dropped.
+fn lend(config: SegmentConfig, test: impl FnOnce([&mut Engine<Ledger>; 2])) {
     let (arena, ledger) = (Arena::new(config), Ledger::default());
     let (mut one, mut other) = (arena.engine(0, &ledger), arena.engine(1, &ledger));
     assert_ne!(ledger.lent_bytes(), 0);
@@ -34,7 +36,7 @@ fn lend(config: Config, test: impl FnOnce([&mut Engine<Ledger>; 2])) {
 
 #[test]
 fn engines_that_did_nothing_give_all_back() {
-    lend(Config::new(2), |_| {});
+    lend(SegmentConfig::new(2), |_| {});
 }
 
 #[test]
@@ -42,7 +44,7 @@ fn a_send_that_is_let_go_twice_is_copied_once() {
     lend(shape::tiny(2, 1), |[one, other]| {
         let data = vec![7_u8; 50_000];
         let id = send(one, 1, &data).expect("it does not fit");
-        // As the end of a scope does after a request was dropped in it.
+        // The end of a scope does this after a request was dropped in it.
         one.detach(id).unwrap();
         one.detach_owned(Owner(1)).unwrap();
         drop(data);
@@ -64,8 +66,8 @@ fn a_send_that_is_let_go_twice_is_copied_once() {
 }
 
 #[test]
-fn messages_that_nobody_received_are_given_back() {
-    lend(Config::new(2), |[one, other]| {
+fn messages_without_a_receive_are_released() {
+    lend(SegmentConfig::new(2), |[one, other]| {
         for length in [8, 1000, 100_000] {
             let data = vec![7_u8; length];
             assert_eq!(send(one, 1, &data), None, "it fits");

@@ -1,8 +1,9 @@
-//! Single scenarios, most of them on one thread that moves the ranks in turn: every interleaving is chosen.
+//! Single scenarios, most of them on one thread that makes progress on the ranks in turn, so that
+//! the test chooses the interleaving.
 
 use std::collections::VecDeque;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{
     ANY_SOURCE, ANY_TAG, Endpoint, Fault, Rendezvous, Request, Status, Tuning, World, wait_all,
 };
@@ -11,14 +12,14 @@ use strait_tests::{in_one_thread, payload, shape, threads};
 /// Lengths of messages that go by line, by one cell and by many.
 const LENGTHS: [usize; 5] = [0, 8, 900, 10_000, 300_000];
 
-/// Moves all ranks in turn until `over`.
+/// Makes progress on all ranks in turn until `over` returns true.
 fn until(worlds: &[World], mut over: impl FnMut() -> bool) {
     while !over() {
         worlds.iter().for_each(|world| world.endpoint().progress().unwrap());
     }
 }
 
-/// Moves all ranks in turn until `request` is over.
+/// Makes progress on all ranks in turn until `request` is complete.
 fn finish(worlds: &[World], mut request: Request<'_>) -> Result<Status, strait::Error> {
     loop {
         if let Some(status) = request.test()? {
@@ -28,7 +29,7 @@ fn finish(worlds: &[World], mut request: Request<'_>) -> Result<Status, strait::
     }
 }
 
-/// Begins to send message `id` and drops the request, so that the engine keeps what is left.
+/// Begins to send message `id` and drops the request, so that the engine keeps the rest.
 fn post(endpoint: Endpoint<'_>, id: u64, length: usize, destination: u32, tag: u32) {
     let bytes = payload::of(id, length);
     endpoint.scope(|scope| drop(scope.isend(&bytes, destination, tag).unwrap()));
@@ -47,7 +48,7 @@ fn expect(worlds: &[World], at: usize, id: u64, length: usize, source: u32, tag:
 
 #[test]
 fn values_of_other_types_arrive_and_are_counted() {
-    threads(Config::new(2), |world| {
+    threads(SegmentConfig::new(2), |world| {
         let endpoint = world.endpoint();
         if world.rank() == 0 {
             endpoint.send(&[1.5_f64, -2.5], 1, 0).unwrap();
@@ -63,7 +64,7 @@ fn values_of_other_types_arrive_and_are_counted() {
 
 #[test]
 fn contexts_do_not_mix() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         for (context, id) in [(5, 1), (0, 2), (u32::MAX, 3)] {
             post(worlds[0].endpoint().with_context(context), id, 8, 1, 7);
         }
@@ -79,7 +80,7 @@ fn contexts_do_not_mix() {
 
 #[test]
 fn a_context_may_choose_its_rendezvous() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let all = worlds[0].tuning().rendezvous;
         let [one, other] = [1, 2].map(|context| worlds[0].endpoint().with_context(context));
         for choice in Rendezvous::ALL {
@@ -96,7 +97,7 @@ fn a_context_may_choose_its_rendezvous() {
 
 #[test]
 fn a_rank_that_does_not_exist_is_named() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let endpoint = worlds[0].endpoint();
         for rank in [2, 7, u32::MAX - 1] {
             let mut bytes = [0; 4];
@@ -114,7 +115,7 @@ fn a_rank_that_does_not_exist_is_named() {
                 assert_eq!(error.to_string(), text);
             }
         }
-        // `ANY_SOURCE` is none to send to.
+        // `ANY_SOURCE` is not a valid destination.
         assert!(endpoint.send(&[0_u8], ANY_SOURCE, 0).is_err());
         post(endpoint, 1, 8, 1, 0);
         expect(worlds, 1, 1, 8, 0, 0);
@@ -123,7 +124,7 @@ fn a_rank_that_does_not_exist_is_named() {
 
 #[test]
 fn a_tag_that_does_not_exist_is_named() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let endpoint = worlds[0].endpoint();
         let mut bytes = [0; 4];
         for tag in [strait::TAG_MAX + 1, ANY_TAG - 1, ANY_TAG] {
@@ -147,7 +148,7 @@ fn a_tag_that_does_not_exist_is_named() {
 
 #[test]
 fn a_message_longer_than_its_buffer_is_cut_and_the_next_one_is_not_harmed() {
-    for config in [Config::new(2), shape::tiny(2, 1)] {
+    for config in [SegmentConfig::new(2), shape::tiny(2, 1)] {
         in_one_thread(config, |worlds| {
             let [sender, receiver] = [worlds[0].endpoint(), worlds[1].endpoint()];
             for early in [true, false] {
@@ -186,7 +187,7 @@ fn a_message_longer_than_its_buffer_is_cut_and_the_next_one_is_not_harmed() {
 
 #[test]
 fn blocking_receives_tell_of_truncation_too() {
-    threads(Config::new(2), |world| {
+    threads(SegmentConfig::new(2), |world| {
         let endpoint = world.endpoint();
         for length in LENGTHS.into_iter().filter(|length| *length > 0) {
             if world.rank() == 0 {
@@ -209,9 +210,10 @@ fn blocking_receives_tell_of_truncation_too() {
 
 #[test]
 fn nothing_is_lost_when_the_receiver_does_not_look() {
-    for config in [Config::new(2), shape::tiny(2, 1), shape::tiny(2, 2)] {
+    for config in [SegmentConfig::new(2), shape::tiny(2, 1), shape::tiny(2, 2)] {
         in_one_thread(config, |worlds| {
-            // First by line, then by cells, then waiting: the order holds through all of it.
+            // The messages go first by line, then by cells, then wait. Their order is kept
+            // throughout.
             let lengths = [8, 900, 2000, 0, 40_000, 48];
             let number = |id: u64| lengths[id as usize % lengths.len()];
             post(worlds[0].endpoint(), 999, 8, 1, 0);
@@ -239,7 +241,7 @@ fn a_short_message_does_not_overtake_one_that_waits() {
                 post(endpoint, id, 8, 1, 0);
                 expect(worlds, 1, id, 8, 0, 0);
             }
-            // All cells are with a rank that does not look, so what fits no line waits.
+            // A rank that does not poll holds all cells, so a message that fits no line waits.
             post(endpoint, 10, 2000, 2, 0);
             post(endpoint, 11, 300, 1, 0);
             endpoint.progress().unwrap();
@@ -258,7 +260,7 @@ fn a_blocking_send_waits_for_a_busy_receiver() {
         if world.rank() == 0 {
             (0..50).for_each(|id| endpoint.send(&payload::of(id, 5000), 1, 0).unwrap());
         } else {
-            // Busy: gives the processor away without looking into the library.
+            // This rank is busy: it yields the processor without a call to the library.
             (0..100).for_each(|_| std::thread::yield_now());
             for id in 0..50 {
                 let mut bytes = [0_u8; 5000];
@@ -298,7 +300,7 @@ fn both_directions_full_at_once_is_no_deadlock() {
 
 #[test]
 fn a_rank_that_is_full_of_messages_to_itself_gets_them_all() {
-    for config in [Config::new(1), shape::tiny(1, 1)] {
+    for config in [SegmentConfig::new(1), shape::tiny(1, 1)] {
         in_one_thread(config, |worlds| {
             let endpoint = worlds[0].endpoint();
             for id in 0..300 {
@@ -337,7 +339,8 @@ fn pieces_of_many_senders_interleave() {
         }
         let mut left: VecDeque<u64> = (0..24).collect();
         for turn in 0..24 {
-            // The youngest message of a rank may not come before its older ones, so take the ranks in any order.
+            // The youngest message of a rank may not overtake its older ones, so the ranks can be
+            // taken in any order.
             let rank = turn * 3 % 7;
             let place = left.iter().position(|id| id % 7 == rank).unwrap_or(0);
             let id = left.remove(place).unwrap();
@@ -348,7 +351,7 @@ fn pieces_of_many_senders_interleave() {
 
 #[test]
 fn ten_thousand_receives_wait_at_once() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let mut values = vec![0_u32; 10_000];
         worlds[1].endpoint().scope(|scope| {
             let mut requests: Vec<_> = (values.chunks_mut(1).zip(0..))
@@ -370,7 +373,7 @@ fn ten_thousand_receives_wait_at_once() {
 
 #[test]
 fn a_dropped_send_goes_on_from_a_copy() {
-    in_one_thread(Config { parcels: 0, ..shape::tiny(2, 1) }, |worlds| {
+    in_one_thread(SegmentConfig { parcels: 0, ..shape::tiny(2, 1) }, |worlds| {
         let endpoint = worlds[0].endpoint();
         for forget in [false, true] {
             let mut bytes = payload::of(1, 12_000);
@@ -391,7 +394,7 @@ fn a_dropped_send_goes_on_from_a_copy() {
 
 #[test]
 fn a_dropped_receive_lets_its_message_go_and_not_the_next() {
-    in_one_thread(Config { parcels: 0, ..shape::tiny(2, 1) }, |worlds| {
+    in_one_thread(SegmentConfig { parcels: 0, ..shape::tiny(2, 1) }, |worlds| {
         let [sender, receiver] = [worlds[0].endpoint(), worlds[1].endpoint()];
         for forget in [false, true] {
             let mut bytes = vec![0; 12_000];
@@ -415,7 +418,7 @@ fn a_dropped_receive_lets_its_message_go_and_not_the_next() {
 
 #[test]
 fn a_receive_that_nothing_matched_can_be_taken_back() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let [sender, receiver] = [worlds[0].endpoint(), worlds[1].endpoint()];
         let (mut first, mut second, mut third) = ([0_u8; 8], [0_u8; 8], [0_u8; 8]);
         receiver.scope(|scope| {

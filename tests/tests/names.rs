@@ -1,34 +1,36 @@
-//! Names of the messages of windows by messages: at most one message under a name is in flight from one rank to another.
+//! Names of the messages of windows by messages: at most one message with a given name is in flight
+//! from one rank to another.
 //!
-//! Every rank is an origin and a target, numbers its operations by itself, and is ahead of the others by a drawn number of them. The
-//! network keeps the messages of each name apart and delivers in any order. A model whose names do not say the direction goes wrong.
+//! Every rank is an origin and a target, and numbers its operations by itself. It is ahead of the
+//! others by a random number of them. The network keeps the messages of each name apart and
+//! delivers in any order. A model with names that lack a direction fails.
 
 use std::collections::HashMap;
 
 use fastrand::Rng;
-use strait_core::rma::{AnswerNumber, DataNumber, Name};
+use strait_core::rma::{AnswerNumber, DataNumber, RecordName};
 use strait_tests::traffic;
 
 const RANKS: usize = 3;
 
-/// What a name becomes on the way.
-type Context = fn(Name) -> u32;
+/// Maps a name to a message context.
+type Context = fn(RecordName) -> u32;
 
-/// What has come of an operation: its data are in flight, or its answer is.
+/// The messages in flight: the data of an operation, or its answer.
 struct Network {
     context: Context,
-    /// By sender, receiver and context.
-    in_flight: HashMap<(usize, usize, u32), Name>,
+    /// Indexed by sender, receiver and context.
+    in_flight: HashMap<(usize, usize, u32), RecordName>,
     clashes: usize,
 }
 
 impl Network {
-    fn send(&mut self, from: usize, to: usize, name: Name) {
+    fn send(&mut self, from: usize, to: usize, name: RecordName) {
         let there = self.in_flight.insert((from, to, (self.context)(name)), name);
         self.clashes += usize::from(there.is_some());
     }
 
-    fn receive(&mut self, from: usize, to: usize, name: Name) {
+    fn receive(&mut self, from: usize, to: usize, name: RecordName) {
         let found = self.in_flight.remove(&(from, to, (self.context)(name)));
         self.clashes += usize::from(found != Some(name));
     }
@@ -40,19 +42,20 @@ struct Origin {
     answer: AnswerNumber,
 }
 
-/// Plays operations of all ranks in a drawn order. How often a name was in flight twice, or another message met its receive.
+/// Plays operations of all ranks in a random order. Returns how often a name was in flight twice,
+/// or a receive got another message.
 fn play(seed: u64, context: Context) -> usize {
     let mut rng = Rng::with_seed(seed);
     let mut network = Network { context, in_flight: HashMap::new(), clashes: 0 };
     let mut origins = [Origin { data: DataNumber::FIRST, answer: AnswerNumber::FIRST }; RANKS];
     for origin in &mut origins {
-        // As far as the end of the numbers, now and then.
+        // Some origins start near the end of the numbers.
         let word = if rng.bool() { strait_core::rma::NUMBER_MAX - 5 } else { 1 };
         let ahead = word + rng.u32(..4);
         origin.data = DataNumber::parse(ahead).expect("a number");
         origin.answer = AnswerNumber::parse(ahead).expect("a number");
     }
-    let mut flying: Vec<(usize, usize, Name)> = Vec::new();
+    let mut flying: Vec<(usize, usize, RecordName)> = Vec::new();
     for _ in 0..300 {
         if flying.len() < 20 && rng.bool() {
             let from = rng.usize(..RANKS);
@@ -61,10 +64,10 @@ fn play(seed: u64, context: Context) -> usize {
             // An answer goes to the rank that counts it.
             let message = if rng.bool() {
                 origin.data = origin.data.next();
-                (from, to, Name::Data(origin.data))
+                (from, to, RecordName::Data(origin.data))
             } else {
                 origin.answer = origin.answer.next();
-                (to, from, Name::Answer(origin.answer))
+                (to, from, RecordName::Answer(origin.answer))
             };
             network.send(message.0, message.1, message.2);
             flying.push(message);
@@ -79,16 +82,16 @@ fn play(seed: u64, context: Context) -> usize {
 #[test]
 fn a_name_is_in_flight_once() {
     for seed in traffic::seeds(0, 2000) {
-        assert_eq!(play(seed, Name::context), 0, "seed {seed}");
+        assert_eq!(play(seed, RecordName::context), 0, "seed {seed}");
     }
 }
 
-/// The number alone, as it names data and answers alike.
-fn without_direction(name: Name) -> u32 {
+/// Returns the number alone, which data and answers share.
+fn without_direction(name: RecordName) -> u32 {
     match name {
-        Name::Records(number) => number.word(),
-        Name::Data(number) => number.word(),
-        Name::Answer(number) => number.word(),
+        RecordName::Records(number) => number.word(),
+        RecordName::Data(number) => number.word(),
+        RecordName::Answer(number) => number.word(),
     }
 }
 

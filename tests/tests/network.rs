@@ -1,22 +1,23 @@
-//! Several nodes on one machine: messages between them, and what becomes of them when a rank dies. The device is that of
-//! `STRAIT_HCA` where a test does not name one: `cargo xtask vm` runs them over RDMA devices, too.
+//! Several nodes on one machine: messages between them, and their fate when a rank dies. Where a
+//! test names no device, it is that of `STRAIT_HCA`: `cargo xtask vm` runs these tests over RDMA
+//! devices, too.
 
-use strait::boot::Config;
-use strait::{ANY_SOURCE, Error, Fault, Nodes, Sign, World, wait_all};
+use strait::boot::SegmentConfig;
+use strait::{ANY_SOURCE, Error, FailureCause, Fault, Nodes, World, wait_all};
 use strait_tests::{Ranks, die, payload, shape, threads_on, traffic};
 
 /// The designs of the RDMA channel, by the names that `STRAIT_RING` takes.
 const DESIGNS: [&str; 5] = ["basic", "piggyback", "pipeline", "zero_copy", "rendezvous_write"];
 
-/// The device whose data a thread moves.
+/// The device on which a thread moves the data.
 const ENGINE: Option<&str> = Some("soft-engine");
 
-/// Bytes beyond what is sent unasked, and beyond what goes through the ring.
+/// A length, in bytes, above that of eager messages and of messages through the ring.
 const LARGE: usize = 300_000;
 
 #[test]
 fn a_word_goes_to_another_node_and_back() {
-    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
         let (endpoint, other) = (world.endpoint(), 1 - world.rank());
         let mut room = [0_u64];
         for number in 0..100_u64 {
@@ -30,7 +31,7 @@ fn a_word_goes_to_another_node_and_back() {
 #[test]
 fn traffic_between_threads() {
     for (ranks, nodes) in [(2, 2), (4, 2), (5, 3)] {
-        threads_on(Config::new(ranks), &Nodes::blocks(ranks, nodes).unwrap(), |world| {
+        threads_on(SegmentConfig::new(ranks), &Nodes::blocks(ranks, nodes).unwrap(), |world| {
             traffic::seeds(1, 3).for_each(|seed| traffic::run(&world, seed, 4, 1 << 20));
             world.finalize().unwrap();
         });
@@ -45,7 +46,8 @@ fn traffic_between_threads_with_next_to_no_room() {
     });
 }
 
-/// A job of 4 ranks on 2 nodes with one design of the channel, and one of the devices in software if it is named.
+/// Returns a job of 4 ranks on 2 nodes with one design of the channel, and a software device if one
+/// is named.
 fn job(name: &'static str, design: &'static str, device: Option<&'static str>) -> Ranks {
     assert!(DESIGNS.contains(&design));
     let job = Ranks::new(4, name).on_nodes(2).with("STRAIT_RING", design);
@@ -85,7 +87,7 @@ traffic! {
     traffic_by_rendezvous_write_and_a_thread: "rendezvous_write", ENGINE;
 }
 
-/// Every rank sends large messages to every other at once, before any receives.
+/// Every rank sends large messages to every other at once, before any rank receives.
 #[test]
 fn large_messages_cross() {
     Ranks::new(4, "large_messages_cross").on_nodes(2).run(|world| {
@@ -109,20 +111,21 @@ fn large_messages_cross() {
     });
 }
 
-/// The limits of a node and of the streams between nodes are two, for who sends as for who asks.
+/// The limits of a node and of the streams between nodes differ, for senders and for receivers that
+/// send RTRs.
 #[test]
 fn the_streams_have_a_limit_of_their_own() {
     const LENGTH: usize = 20_000;
     for (eager_max, stream_max) in [(1000, 40_000), (40_000, 1000)] {
         let job = Ranks::new(4, "the_streams_have_a_limit_of_their_own").on_nodes(2);
         let job = job.with("STRAIT_EAGER_MAX", eager_max).with("STRAIT_STREAM_MAX", stream_max);
-        // What goes in parcels is not announced.
+        // Messages in parcels are not announced.
         let job = job.with("STRAIT_RENDEZVOUS", "speculative").with("STRAIT_PARCEL_MAX", 0);
         job.run(|world| {
             let (endpoint, rank) = (world.endpoint(), world.rank());
             let (on_node, away) = (rank ^ 1, rank ^ 2);
             let (out, mut room) = (payload::of(1, LENGTH), vec![0; LENGTH]);
-            // The memory of links is registered, too: before anything is counted.
+            // The memory of links is registered, too, so this comes before any count.
             endpoint.barrier().unwrap();
             endpoint.sendrecv(&[0_u8], away, 2, &mut [0_u8], away, 2).unwrap();
             for (peer, unasked_max) in
@@ -130,7 +133,7 @@ fn the_streams_have_a_limit_of_their_own() {
             {
                 let asked = || world.rtrs().sent;
                 let (before, beside) = (asked(), world.registrations().misses);
-                // Nobody asks for the first.
+                // No receiver requests the first message.
                 for _ in 0..2 {
                     endpoint.scope(|scope| {
                         let receive = scope.irecv(&mut room, peer, 1).unwrap();
@@ -172,10 +175,10 @@ fn any_source_is_on_any_node() {
     });
 }
 
-/// A message longer than its receive fills it, and the rest goes nowhere, by whatever way it comes.
+/// A message longer than its receive fills it, and the rest is discarded, on every path.
 #[test]
 fn what_does_not_fit_is_let_go() {
-    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
         let (endpoint, lengths) = (world.endpoint(), [100, 10_000, LARGE]);
         for (tag, length) in (0..).zip(lengths) {
             if world.rank() == 0 {
@@ -184,18 +187,19 @@ fn what_does_not_fit_is_let_go() {
             }
             let mut room = vec![0; length / 2];
             let error = endpoint.recv(&mut room, 0, tag).unwrap_err();
-            let told = matches!(error, Error::Fault(Fault::Truncated { message, .. }) if message == length);
-            assert!(told, "{error}");
+            let Error::Fault(Fault::Truncated { message, .. }) = error else { panic!("{error}") };
+            assert_eq!(message, length);
             assert_eq!(payload::first_difference(7, &room[..length / 2 / 8 * 8]), None);
         }
         world.finalize().unwrap();
     });
 }
 
-/// Bytes that the messages of one source that nobody waits for may take.
+/// Limit on the unexpected messages of one source, in bytes.
 const BUDGET: usize = 16 * 1024;
 
-/// Three ranks of another node send a hundred times what one may hold of each, before it receives anything.
+/// Three ranks of another node send a hundred times the budget, before the receiver receives
+/// anything.
 #[test]
 fn incast_takes_bounded_memory() {
     const LENGTH: usize = 2000;
@@ -209,7 +213,8 @@ fn incast_takes_bounded_memory() {
                 for from in 3..6 {
                     endpoint.recv(&mut [0_u8], from, 2).unwrap();
                 }
-                // What one had in its ring when it was told comes on top of its share.
+                // Messages that were in the ring when the limit was reached come on top of the
+                // share.
                 let ring = 16 * (16 * 1024 + 256);
                 let (held, most) = (world.held(), 3 * (BUDGET + LENGTH + ring));
                 assert!(held.bytes > 0 && held.peak <= most, "{held:?} of at most {most}");
@@ -238,21 +243,25 @@ fn incast_takes_bounded_memory() {
 /// Asserts that an operation ended because `rank` died.
 #[track_caller]
 fn assert_failed<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32) {
-    let told = matches!(outcome, Err(Error::Fault(Fault::PeerFailed { rank: found, .. })) if found == rank);
-    assert!(told, "{outcome:?}");
+    let is_expected = |found: u32| found == rank;
+    let failed = matches!(
+        outcome,
+        Err(Error::Fault(Fault::PeerFailed { rank, .. })) if is_expected(rank)
+    );
+    assert!(failed, "{outcome:?}");
 }
 
-/// Whether the error says that rank 3 is gone, and by what the device showed it.
+/// Returns whether the error reports that rank 3 is gone, with the device's failure as the cause.
 fn shows_device(error: &Error) -> bool {
     let Error::Fault(Fault::PeerFailed { rank: 3, sign }) = error else { return false };
     match sign {
-        Sign::Request(why) => error.to_string().contains(&why.to_string()),
-        Sign::Device(why) => error.to_string().contains(&why.to_string()),
+        FailureCause::Request(why) => error.to_string().contains(&why.to_string()),
+        FailureCause::Device(why) => error.to_string().contains(&why.to_string()),
         _ => false,
     }
 }
 
-/// The others go on, on the node and across.
+/// The others go on, on the node and across nodes.
 fn go_on(world: &World, ranks: &[u32]) {
     let group = world.endpoint().group(ranks).unwrap();
     let mut sum = vec![u64::from(world.rank()); 5000];
@@ -260,7 +269,8 @@ fn go_on(world: &World, ranks: &[u32]) {
     assert_eq!(sum[4999], ranks.iter().map(|rank| u64::from(*rank)).sum());
 }
 
-/// A rank dies after its messages were handed over: they arrive, and then it is gone for all who wait for it.
+/// A rank dies after its messages were delivered to the device: they arrive, and then all
+/// operations on it fail.
 #[test]
 fn what_a_dead_rank_sent_arrives() {
     let job = Ranks::new(4, "what_a_dead_rank_sent_arrives").on_nodes(2).with_deaths(&[3]);
@@ -287,14 +297,14 @@ fn what_a_dead_rank_sent_arrives() {
     });
 }
 
-/// A rank dies while large messages to it and from it are on their way.
+/// A rank dies while large messages to it and from it are under way.
 fn die_in_transfer(job: Ranks) {
     const MANY: usize = 8 << 20;
     job.with_deaths(&[3]).run(|world| {
         let endpoint = world.endpoint();
         let (data, mut room) = (vec![1_u8; MANY], vec![0_u8; MANY]);
         if let other @ (0 | 3) = 3 - world.rank() {
-            // From now on receives that come first ask.
+            // From now on receives that are posted first send RTRs.
             endpoint.sendrecv(&data, other, 1, &mut room, other, 1).unwrap();
         }
         match world.rank() {
@@ -309,7 +319,7 @@ fn die_in_transfer(job: Ranks) {
                 let receive = scope.irecv(&mut room, 3, 1).unwrap();
                 let send = scope.isend(&data, 3, 1).unwrap();
                 endpoint.send(&[0_u8], 3, 2).unwrap();
-                // Either may have been through when it died.
+                // Either operation may have been complete when the rank died.
                 for outcome in [receive.wait(), send.wait()] {
                     if outcome.is_err() {
                         assert_failed(outcome, 3);
@@ -340,8 +350,9 @@ deaths! {
     a_rank_dies_in_transfer_by_pipeline_and_a_thread: "pipeline", ENGINE;
 }
 
-/// No launcher says that a rank of another node has died: its device answers no more. Both who waits for it and who sends to it
-/// hear of it, and what the device said; and whoever is on its node.
+/// No launcher reports the death of a rank on another node: its device stops answering. Ranks that
+/// wait for it and ranks that send to it learn of the death and of the device's error. So do the
+/// ranks on its node.
 #[test]
 fn a_death_is_heard_of_without_a_launcher() {
     let name = "a_death_is_heard_of_without_a_launcher";
@@ -366,11 +377,12 @@ fn a_death_is_heard_of_without_a_launcher() {
     });
 }
 
-/// Collectives where ranks and nodes have nothing to do with each other, and are no powers of two.
+/// Collectives with an assignment of ranks to nodes that follows no pattern, and numbers that are
+/// not powers of two.
 #[test]
 fn collectives_span_nodes() {
     for nodes in [Nodes::named([4, 2, 4, 2, 2, 4, 9]), Nodes::blocks(5, 2).unwrap()] {
-        threads_on(Config::new(nodes.ranks()), &nodes, |world| {
+        threads_on(SegmentConfig::new(nodes.ranks()), &nodes, |world| {
             let (endpoint, rank, ranks) = (world.endpoint(), world.rank(), world.size());
             for round in 0..20 {
                 endpoint.barrier().unwrap();
@@ -390,7 +402,8 @@ fn collectives_span_nodes() {
     }
 }
 
-/// A member of a group on two nodes dies: every operation of the group ends on both, and other groups go on.
+/// A member of a group on two nodes dies: every operation of the group ends on both, and other
+/// groups go on.
 #[test]
 fn a_death_ends_the_collectives_of_all_nodes() {
     let name = "a_death_ends_the_collectives_of_all_nodes";
@@ -408,7 +421,7 @@ fn a_death_ends_the_collectives_of_all_nodes() {
     });
 }
 
-/// A request that is dropped while its message is on its way has no claim on its buffer any more.
+/// A request that is dropped while its message is under way has no claim on its buffer any more.
 #[test]
 fn dropped_requests_leave_their_buffers_alone() {
     for design in ["zero_copy", "rendezvous_write"] {
@@ -426,7 +439,7 @@ fn dropped_requests_leave_their_buffers_alone() {
                     endpoint.recv(&mut room, 0, 1).unwrap();
                     assert_eq!(payload::first_difference(round.into(), &room), None);
                 }
-                // And a receive that is dropped before its message is whole.
+                // Drops a receive before its message is complete.
                 if world.rank() == 1 {
                     endpoint.send(&[0_u8], 0, 2).unwrap();
                     let mut room = vec![0_u8; LARGE];

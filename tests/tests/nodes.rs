@@ -1,16 +1,17 @@
-//! Several nodes on one machine: who is where, what ranks of one node do together, and what ranks of different nodes share.
+//! Several nodes on one machine: the placement of ranks, what ranks of one node do together, and
+//! what ranks of different nodes share.
 
 use std::os::fd::OwnedFd;
 
 use rustix::fs::MemfdFlags;
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{ANY_SOURCE, Error, Fault, Nodes, Op, World};
 use strait_tests::{Ranks, die, payload, threads_on};
 
-/// Bytes beyond what is copied at once.
+/// A length, in bytes, above that of messages that are copied at once.
 const LARGE: usize = 300_000;
 
-/// Asserts that an operation did not begin because `rank` is elsewhere.
+/// Asserts that an operation did not begin because `rank` is on another node.
 #[track_caller]
 fn assert_unreachable<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32) {
     let told =
@@ -19,12 +20,12 @@ fn assert_unreachable<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32)
     assert!(outcome.unwrap_err().to_string().contains("STRAIT_HCA says that there is no network"));
 }
 
-/// Ranks of this node talk among themselves.
+/// Ranks of this node communicate among themselves.
 fn talk_on_the_node(world: &World) {
     talk(world, &world.nodes().ranks_on(world.node()).collect::<Vec<_>>());
 }
 
-/// Ranks in a ring: short, long and wild messages, and collectives.
+/// Ranks in a ring exchange short, long and wildcard messages, and do collectives.
 fn talk(world: &World, here: &[u32]) {
     let group = world.endpoint().group(here).unwrap();
     let (place, count) = (group.place() as usize, here.len());
@@ -42,7 +43,7 @@ fn talk(world: &World, here: &[u32]) {
     assert_eq!(sum[0], here.iter().sum());
 }
 
-/// Nothing goes to another node without a network, and nothing hangs because of it.
+/// Without a network no message goes to another node, and no operation hangs because of it.
 fn fail_beyond_it(world: &World) {
     let endpoint = world.endpoint();
     let other = (0..world.size()).find(|rank| world.node_of(*rank) != Some(world.node())).unwrap();
@@ -56,10 +57,10 @@ fn fail_beyond_it(world: &World) {
         assert_unreachable(scope.isend(&[1_u8], other, 1).map(drop), other);
         assert_unreachable(scope.irecv(&mut room, other, 1).map(drop), other);
     });
-    let everyone = endpoint.barrier().unwrap_err();
-    assert!(matches!(everyone, Error::Fault(Fault::Unreachable { .. })), "{everyone}");
-    let nobody = endpoint.send(&[0_u8], world.size(), 1).unwrap_err();
-    assert!(matches!(nobody, Error::Start(_)), "{nobody}");
+    let barrier_error = endpoint.barrier().unwrap_err();
+    assert!(matches!(barrier_error, Error::Fault(Fault::Unreachable { .. })), "{barrier_error}");
+    let send_error = endpoint.send(&[0_u8], world.size(), 1).unwrap_err();
+    assert!(matches!(send_error, Error::Start(_)), "{send_error}");
 }
 
 #[test]
@@ -86,11 +87,11 @@ fn the_ranks_of_a_node_talk_and_no_others() {
     });
 }
 
-/// Nodes dealt out in turn: rank numbers and places on the node have nothing to do with each other.
+/// Assigns nodes in turn, so that rank numbers and places on the node are unrelated.
 #[test]
 fn any_pattern_of_nodes_will_do() {
     let nodes = Nodes::named([4, 2, 4, 2, 2, 4, 9]);
-    threads_on(Config::new(7), &nodes, |world| {
+    threads_on(SegmentConfig::new(7), &nodes, |world| {
         assert_eq!(world.nodes().to_string(), "7 ranks on 3 nodes: 0+2+5, 1+3-4, 6");
         talk_on_the_node(&world);
         talk(&world, &(0..7).collect::<Vec<_>>());
@@ -104,7 +105,7 @@ fn all_ranks_share_one_descriptor_whatever_their_nodes() {
         let file: OwnedFd = world.share("device", memory).unwrap();
         let rank = world.rank() as u8;
         rustix::io::pwrite(&file, &[rank + 1], u64::from(rank)).unwrap();
-        // Another name, and the fence that comes with it: now all have written.
+        // A second name, with the fence that belongs to it: now all ranks have written.
         world.share("ready", memory).unwrap();
         let mut all = [0; 5];
         assert_eq!(rustix::io::pread(&file, &mut all, 0), Ok(4));

@@ -1,9 +1,10 @@
-//! Random programs of one-sided operations against the window model: processes and threads, parts of either kind.
+//! Random programs of one-sided operations against the window model: with processes and threads,
+//! and parts of either kind.
 
 use core::time::Duration;
 
 use strait::Nodes;
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait_tests::{Ranks, one_sided, threads, threads_on, traffic};
 
 fn processes(name: &'static str, ranks: u32, private: bool, (first, count): (u64, u64)) {
@@ -38,14 +39,14 @@ fn four_processes_by_the_kernel() {
 
 #[test]
 fn threads_of_one_process() {
-    threads(Config::new(3), |world| {
+    threads(SegmentConfig::new(3), |world| {
         for seed in traffic::seeds(150_000, 10) {
             one_sided::run(&world, seed % 2 == 0, seed, 8, 20_000);
         }
     });
 }
 
-/// Ranks by turns on two nodes, so that each has members on its own and elsewhere.
+/// Places ranks alternately on two nodes, so that each has members on its own node and elsewhere.
 fn between_nodes(name: &'static str, private: bool, device: &'static str, seeds: (u64, u64)) {
     let limit = Duration::from_secs(60) * traffic::times();
     let job = Ranks::new(4, name).within(limit).on_nodes(2).with("STRAIT_HCA", device);
@@ -67,7 +68,7 @@ fn between_nodes_in_private_memory() {
     between_nodes("between_nodes_in_private_memory", true, "soft-inline", (170_000, 4));
 }
 
-/// Accumulates by handlers alone.
+/// Only handlers accumulate.
 #[test]
 fn between_nodes_without_atomics() {
     between_nodes("between_nodes_without_atomics", false, "soft-iwarp", (200_000, 4));
@@ -84,7 +85,7 @@ fn between_nodes_by_a_thread() {
     between_nodes("between_nodes_by_a_thread", false, "soft-engine", (180_000, 2));
 }
 
-/// With blocks that go packed, and the last of them so long that its data go apart.
+/// Blocks go packed. The last are so long that their data go separately.
 #[test]
 fn between_nodes_with_blocks_packed() {
     let name = "between_nodes_with_blocks_packed";
@@ -100,7 +101,7 @@ fn between_nodes_with_blocks_packed() {
 
 #[test]
 fn between_threads_as_if_on_nodes() {
-    threads_on(Config::new(3), &Nodes::named([0, 1, 0]), |world| {
+    threads_on(SegmentConfig::new(3), &Nodes::named([0, 1, 0]), |world| {
         for seed in traffic::seeds(190_000, 4) {
             one_sided::run(&world, seed % 4 < 2, seed, 8, 20_000);
         }
@@ -133,7 +134,7 @@ fn by_messages_between_nodes() {
     by_messages("by_messages_between_nodes", 4, 2, true, (210_000, 4));
 }
 
-/// Nearly all messages are offered and called for, or ask and are asked.
+/// Nearly all messages are offered and called for, or sent on request.
 #[test]
 fn by_messages_with_little_room() {
     let limit = Duration::from_secs(60) * traffic::times();
@@ -142,7 +143,8 @@ fn by_messages_with_little_room() {
     play_by_messages(job.with("STRAIT_RENDEZVOUS", "adaptive"), false, (250_000, 6));
 }
 
-/// Ranks that do the same to each other, and one is ahead of the other: what one numbers and what the other numbers coincide.
+/// Ranks do the same to each other, and one is ahead of the other, so that their operation numbers
+/// coincide.
 fn mirrored(name: &'static str, ranks: u32, nodes: u32, variable: (&'static str, &str)) {
     let limit = Duration::from_secs(60) * traffic::times();
     let job = Ranks::new(ranks, name).within(limit).on_nodes(nodes).with(variable.0, variable.1);

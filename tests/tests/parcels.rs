@@ -1,19 +1,19 @@
-//! Messages in parcels: who has them in hand, and what happens to those that find none.
+//! Messages in parcels: which rank holds the parcels, and what happens to messages that find none.
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{Endpoint, World};
+use strait_core::engine::{FailureCause, Fault, Gone, ProgressError, Status};
 use strait_core::layout::Corrupt;
-use strait_core::progress::{Fault, Gone, ProgressError, Sign, Status};
 use strait_core::shm::PARCEL;
 use strait_core::wire::Sequence;
 use strait_tests::{Engines, in_one_thread, payload, threads};
 
 const TAG: u32 = 3;
 
-/// A message that takes all parcels of one hand, and is large.
+/// Length of a message that takes all parcels that a rank holds, and is large.
 const FOUR: usize = 4 * PARCEL;
 
-/// Has the ranks open the ways to each other and take their parcels in hand.
+/// Makes the ranks open the ways to each other and take hold of their parcels.
 fn open(worlds: &[World]) {
     for length in [8, 8, 2000] {
         for (source, destination) in [(0, 1), (1, 0)] {
@@ -24,7 +24,7 @@ fn open(worlds: &[World]) {
     }
 }
 
-/// Sends, and says whether the message left at once, with nobody's help.
+/// Sends a message and returns whether it left at once, without help of another rank.
 fn at_once(worlds: &[World], source: u32, destination: u32, data: &[u8]) -> bool {
     let endpoint = worlds[source as usize].endpoint();
     endpoint.scope(|scope| scope.isend(data, destination, TAG).unwrap().test().unwrap().is_some())
@@ -46,7 +46,7 @@ fn receive(worlds: &[World], source: u32, destination: u32, data: &[u8]) {
 
 #[test]
 fn what_came_in_parcels_is_answered_in_them() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         open(worlds);
         let data: Vec<_> = (0..4).map(|id| payload::of(id, FOUR)).collect();
         assert!(at_once(worlds, 0, 1, &data[0]), "four parcels are here");
@@ -65,7 +65,7 @@ fn what_came_in_parcels_is_answered_in_them() {
 
 #[test]
 fn without_parcels_large_messages_are_announced() {
-    in_one_thread(Config { parcels: 0, ..Config::new(2) }, |worlds| {
+    in_one_thread(SegmentConfig { parcels: 0, ..SegmentConfig::new(2) }, |worlds| {
         open(worlds);
         let data = payload::of(1, FOUR);
         assert!(!at_once(worlds, 0, 1, &data));
@@ -73,7 +73,8 @@ fn without_parcels_large_messages_are_announced() {
     });
 }
 
-/// Messages of all lengths up to somewhat more than go in parcels, there and back, and several in a row.
+/// Sends messages of all lengths up to somewhat more than go in parcels, in both directions, and
+/// several in a row.
 #[test]
 fn messages_of_all_lengths_keep_their_order_whatever_they_go_in() {
     const LENGTHS: [usize; 9] = [8, 1024, 1025, 2049, 10_000, PARCEL, PARCEL + 1, FOUR, FOUR + 1];
@@ -90,7 +91,7 @@ fn messages_of_all_lengths_keep_their_order_whatever_they_go_in() {
         assert_eq!(payload::first_difference(id, &bytes[..length]), None, "message {id}");
     }
 
-    threads(Config::new(2), |world| {
+    threads(SegmentConfig::new(2), |world| {
         let (endpoint, rank) = (world.endpoint(), world.rank());
         let peer = 1 - rank;
         for row in [1, 2, 7, 20] {
@@ -109,17 +110,18 @@ fn messages_of_all_lengths_keep_their_order_whatever_they_go_in() {
     });
 }
 
-/// Rank 0 names a parcel of rank 1's own, and one that does not exist.
+/// Rank 0 names a parcel of rank 1's own, and a parcel that does not exist.
 #[test]
 fn a_parcel_that_is_not_the_peer_s_is_an_error() {
     for number in [4_u16, 8, u16::MAX] {
-        let mut job = Engines::new(Config::new(2));
-        // The first goes through a cell, and says that the fastbox is in use.
+        let mut job = Engines::new(SegmentConfig::new(2));
+        // The first message goes through a cell, and reports that the fastbox is in use.
         job.send(0, 1, 0, 8);
         job.send(0, 1, 0, 8);
         job.send(0, 1, 0, 5000);
         let (pair, _) = job.arena.segment().plan().pair_range(0, 1);
-        // Behind two credits, in the first line of the baton: header word, key, and in the payload what is before.
+        // Behind two credits, in the first line of the baton: header word, key, and within the
+        // payload the bytes before the number.
         job.arena.scribble(pair + 2 * 64 + 16 + 20, &number.to_ne_bytes());
         let expected = ProgressError::Corrupt(Corrupt::Parcel { found: number.into(), parcels: 8 });
         for _ in 0..3 {
@@ -128,11 +130,11 @@ fn a_parcel_that_is_not_the_peer_s_is_an_error() {
     }
 }
 
-/// A job whose rank 0 has sent a message of `LONG` bytes, the third, of which the second piece is not marked; its mark, and what
-/// that will say.
+/// Returns a job in which rank 0 has sent a message of `LONG` bytes, the third, with its second
+/// piece unmarked. Also returns the place of the mark and its value.
 fn in_the_middle() -> (Engines, usize, [u8; 8]) {
-    let mut job = Engines::new(Config::new(2));
-    // The first goes through a cell, and says that the fastbox is in use.
+    let mut job = Engines::new(SegmentConfig::new(2));
+    // The first message goes through a cell, and reports that the fastbox is in use.
     job.send(0, 1, 0, 8);
     job.send(0, 1, 0, 8);
     assert_eq!(job.send(0, 1, 1, LONG), None, "in a parcel");
@@ -165,13 +167,13 @@ fn a_piece_is_taken_when_it_is_marked() {
 }
 
 #[test]
-fn who_dies_filling_a_parcel_fails_its_message() {
+fn a_death_while_filling_a_parcel_fails_the_message() {
     let (mut job, ..) = in_the_middle();
     let id = job.receive(1, 0, 1, LONG).unwrap();
     job.engines[1].progress().unwrap();
-    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(Sign::Ended)), Ok(true));
+    assert_eq!(job.engines[1].peer_gone(0, Gone::Failed(FailureCause::Ended)), Ok(true));
     assert_eq!(
         job.engines[1].test(id),
-        Some(Err(Fault::PeerFailed { rank: 0, sign: Sign::Ended }))
+        Some(Err(Fault::PeerFailed { rank: 0, sign: FailureCause::Ended }))
     );
 }

@@ -1,9 +1,9 @@
-//! Jobs whose ranks have a progress thread.
+//! Jobs in which each rank has a progress thread.
 
 use core::time::Duration;
 use std::{fs, thread};
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{Error, Fault, World};
 use strait_tests::{Ranks, die, one_sided, payload, shape, traffic};
 
@@ -12,11 +12,11 @@ const VICTIM: u32 = 3;
 
 const LARGE: usize = 8 << 20;
 
-fn job(name: &'static str, config: Config) -> Ranks {
+fn job(name: &'static str, config: SegmentConfig) -> Ranks {
     Ranks::new(config.ranks, name).shaped(config).with("STRAIT_PROGRESS", "thread")
 }
 
-/// Threads of this process that make progress.
+/// Returns the number of threads of this process that make progress.
 fn threads() -> usize {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
@@ -32,7 +32,7 @@ fn play_and_leave(world: World) {
 
 #[test]
 fn traffic_on_a_node() {
-    job("traffic_on_a_node", Config::new(4)).run(play_and_leave);
+    job("traffic_on_a_node", SegmentConfig::new(4)).run(play_and_leave);
 }
 
 #[test]
@@ -45,25 +45,28 @@ fn traffic_with_next_to_no_room() {
 
 #[test]
 fn traffic_between_nodes() {
-    job("traffic_between_nodes", Config::new(4)).on_nodes(2).run(play_and_leave);
+    job("traffic_between_nodes", SegmentConfig::new(4)).on_nodes(2).run(play_and_leave);
 }
 
 #[test]
 fn traffic_between_nodes_and_a_device_with_a_thread() {
     let name = "traffic_between_nodes_and_a_device_with_a_thread";
-    job(name, Config::new(4)).on_nodes(2).with("STRAIT_HCA", "soft-engine").run(play_and_leave);
+    job(name, SegmentConfig::new(4))
+        .on_nodes(2)
+        .with("STRAIT_HCA", "soft-engine")
+        .run(play_and_leave);
 }
 
 #[test]
 fn the_thread_of_a_rank_that_just_ends_ends() {
-    job("the_thread_of_a_rank_that_just_ends_ends", Config::new(2)).run(|world| {
+    job("the_thread_of_a_rank_that_just_ends_ends", SegmentConfig::new(2)).run(|world| {
         world.endpoint().barrier().unwrap();
         drop(world);
         assert_eq!(threads(), 0);
     });
 }
 
-/// A rank dies while large messages to and from it are moved by threads.
+/// A rank dies while threads move large messages to and from it.
 fn a_rank_dies(job: Ranks) {
     job.with_deaths(&[VICTIM]).within(Duration::from_secs(60)).run(|world| {
         let (endpoint, me) = (world.endpoint(), world.rank());
@@ -86,7 +89,7 @@ fn a_rank_dies(job: Ranks) {
             endpoint.send(&[0_u8], VICTIM, 2).unwrap();
             // The threads work, and learn of the death.
             thread::sleep(Duration::from_millis(100));
-            // Either may have been through when it died.
+            // Either operation may have been complete when the rank died.
             for outcome in [receive].into_iter().chain(send).map(strait::Request::wait) {
                 if let Err(error) = outcome {
                     assert!(
@@ -105,20 +108,22 @@ fn a_rank_dies(job: Ranks) {
 
 #[test]
 fn a_rank_dies_on_a_node() {
-    a_rank_dies(job("a_rank_dies_on_a_node", Config::new(4)));
+    a_rank_dies(job("a_rank_dies_on_a_node", SegmentConfig::new(4)));
 }
 
 #[test]
 fn a_rank_dies_on_another_node() {
-    a_rank_dies(job("a_rank_dies_on_another_node", Config::new(4)).on_nodes(2));
+    a_rank_dies(job("a_rank_dies_on_another_node", SegmentConfig::new(4)).on_nodes(2));
 }
 
-/// Windows, while the thread takes turns with their calls, on a node and between nodes.
+/// Uses windows while the thread makes progress alternately with their calls, on a node and between
+/// nodes.
 #[test]
 fn windows_beside_the_thread() {
     for (nodes, device) in [(1, "soft-inline"), (2, "soft-inline"), (2, "soft-engine")] {
         let limit = Duration::from_secs(60) * traffic::times();
-        let job = job("windows_beside_the_thread", Config::new(4)).within(limit).on_nodes(nodes);
+        let job =
+            job("windows_beside_the_thread", SegmentConfig::new(4)).within(limit).on_nodes(nodes);
         job.with("STRAIT_HCA", device).run(move |world| {
             for seed in traffic::seeds(200_000, 4) {
                 one_sided::run(&world, seed % 3 == 0, seed, 6, 20_000);

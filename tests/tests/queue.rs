@@ -1,5 +1,5 @@
-//! Ranks killed between the two halves of appending a cell to a queue: what has come behind the cell is not lost. A build
-//! without debug assertions has no steps, hence no such tests.
+//! Ranks killed between the two halves of appending a cell to a queue: cells that were appended
+//! behind it are not lost. A build without debug assertions has no steps, hence no such tests.
 #![cfg(debug_assertions)]
 
 use core::time::Duration;
@@ -10,7 +10,7 @@ use strait_core::layout::Life;
 use strait_core::sync::Step;
 use strait_tests::{Ranks, die_at, segment};
 
-/// Whose queue it is.
+/// The rank that owns the queue.
 const CONSUMER: u32 = 0;
 
 /// Messages of one burst.
@@ -18,14 +18,14 @@ const BURST: u64 = 10;
 
 const TAG: u32 = 5;
 
-/// Sends one message more, after `sent` others, and dies on the way.
+/// Sends one more message, after `sent` others, and dies on the way.
 fn die_sending(world: &World, sent: u64, step: Step) -> ! {
     die_at(step);
     world.endpoint().send(&[sent], CONSUMER, TAG).unwrap();
     unreachable!("{step:?} is not on the way");
 }
 
-/// A job in which every message goes through the queues.
+/// Returns a job in which every message goes through the queues.
 fn job(ranks: u32, name: &'static str, deaths: &[u32]) -> Ranks {
     Ranks::new(ranks, name)
         .with("STRAIT_FASTBOX_MAX", 0)
@@ -50,7 +50,8 @@ fn await_death(endpoint: Endpoint<'_>, rank: u32) {
     assert_died(endpoint.recv(&mut [0_u64], rank, TAG), rank);
 }
 
-/// Rank 1 sends `before` messages and is killed at another; ranks 2 and 3 send before and after.
+/// Rank 1 sends `before` messages and is killed at the next one. Ranks 2 and 3 send before and
+/// after.
 fn one_death(name: &'static str, before: u64, step: Step) {
     job(4, name, &[1]).run(|world| {
         let endpoint = world.endpoint();
@@ -95,7 +96,7 @@ fn killed_after_the_link() {
     one_death("killed_after_the_link", 3, Step::CellLinked);
 }
 
-/// Nobody has sent anything: the dead rank's cell is the first, and so nobody has set the head.
+/// No rank has sent anything: the dead rank's cell is the first, so the head is not set.
 #[test]
 fn killed_as_the_first_of_all() {
     job(3, "killed_as_the_first_of_all", &[1]).run(|world| {
@@ -116,8 +117,9 @@ fn killed_as_the_first_of_all() {
     });
 }
 
-/// Ranks 3, 1 and 2 are killed one after the other, in this order, and a survivor sends in between. The consumer looks at its
-/// queue when all is over: three breaks, and chains between them that must not change places.
+/// Ranks 3, 1 and 2 are killed one after the other, in this order, and a survivor sends in between.
+/// The consumer polls its queue only afterwards. It finds three breaks, and chains between them
+/// that must keep their order.
 #[test]
 fn three_killed_in_one_queue() {
     const ORDER: [u32; 3] = [3, 1, 2];

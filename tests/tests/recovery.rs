@@ -1,10 +1,10 @@
-//! A rank killed at a random moment under traffic: what the survivors send each other arrives. `kill.rs` has the moments that
-//! matter, one by one.
+//! A rank killed at a random moment under traffic: the survivors' messages to each other arrive.
+//! `kill.rs` tests the critical moments one by one.
 
 use core::time::Duration;
 use std::thread;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{Error, Fault, Request};
 use strait_tests::{Ranks, die, payload, report};
 
@@ -21,15 +21,15 @@ fn assert_died<T: core::fmt::Debug>(outcome: Result<T, Error>, rank: u32) {
     );
 }
 
-/// All send to all, rank 0 is killed at a random moment, and the others go on for a while.
-fn killed_under_traffic(name: &'static str, config: Config, seed: u64) {
+/// All ranks send to all, rank 0 is killed at a random moment, and the others go on for a while.
+fn killed_under_traffic(name: &'static str, config: SegmentConfig, seed: u64) {
     const VICTIM: u32 = 0;
     const ROUNDS: u64 = 60;
     let job = Ranks::new(config.ranks, name).shaped(config).with_deaths(&[VICTIM]);
     let fastbox_max = if seed.is_multiple_of(2) { 0 } else { 1024 };
     job.with("STRAIT_FASTBOX_MAX", fastbox_max).with(SEED, seed).run(|world| {
         let (me, ranks) = (world.rank(), config.ranks);
-        // Every rank enters the first of a test's jobs, whichever it belongs to.
+        // Every rank enters the first of a test's jobs, to whichever job it belongs.
         let seed: u64 = std::env::var(SEED).unwrap().parse().unwrap();
         let mut random = fastrand::Rng::with_seed(seed);
         let breath = Duration::from_micros(random.u64(0..4000));
@@ -61,7 +61,7 @@ fn killed_under_traffic(name: &'static str, config: Config, seed: u64) {
             });
             for (peer, outcome) in outcomes {
                 match peer {
-                    // The others have done their rounds before it died.
+                    // The others have finished their rounds before the death.
                     _ if me == VICTIM && outcome.is_err() => loop {
                         thread::park();
                     },
@@ -80,7 +80,7 @@ fn killed_under_traffic(name: &'static str, config: Config, seed: u64) {
 #[test]
 fn killed_under_traffic_with_room() {
     for seed in 0..12 {
-        killed_under_traffic("killed_under_traffic_with_room", Config::new(4), seed);
+        killed_under_traffic("killed_under_traffic_with_room", SegmentConfig::new(4), seed);
     }
 }
 

@@ -1,4 +1,5 @@
-//! System calls that containers refuse: the launcher goes without them, or says which call is refused and what to do.
+//! System calls that containers refuse: the launcher works without them, or reports which call is
+//! refused and the remedy.
 #![cfg(target_arch = "x86_64")]
 
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ const SYS_PIDFD_OPEN: i64 = 434;
 
 const NOT_PERMITTED: u32 = 1;
 
-/// Runs `body` in a thread whose calls of this number, and those of the processes that it starts, are refused.
+/// Runs `body` in a thread for which the system call with this number is refused, also in the
+/// processes that it starts.
 fn without<R: Send>(call: i64, body: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| {
         let refusing = scope.spawn(|| {

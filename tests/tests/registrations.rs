@@ -1,5 +1,6 @@
-//! Memory that stays registered with the device: what is sent is what lies there now, and never what was there when it was registered. The
-//! device is that of `STRAIT_HCA`: `cargo xtask vm` runs them over RDMA devices, to which that makes a difference.
+//! Memory that stays registered with the device: a message has the present contents of the memory,
+//! never those at the time of the registration. The device is that of `STRAIT_HCA`: `cargo xtask
+//! vm` runs these tests over RDMA devices, for which it makes a difference.
 
 use core::ffi::c_void;
 use core::ops::Range;
@@ -18,10 +19,10 @@ use strait_tests::{Ranks, payload};
 /// Bytes of a large message: whole pages.
 const LARGE: usize = 64 * 4096;
 
-/// Messages for which memory is used again.
+/// Messages that use the same memory.
 const ROUNDS: u64 = 6;
 
-/// Sends message `id` from memory of rank 0 to memory of rank 1, and looks whether it is that. Both call it.
+/// Sends message `id` from memory of rank 0 to memory of rank 1, and checks it. Both ranks call it.
 fn pass(world: &World, id: u64, memory: &mut [u8]) {
     let endpoint = world.endpoint();
     if world.rank() == 0 {
@@ -34,12 +35,12 @@ fn pass(world: &World, id: u64, memory: &mut [u8]) {
     }
 }
 
-/// Has the ranks of a job on two nodes do something.
+/// Runs `body` on the ranks of a job on two nodes.
 fn job(name: &'static str, body: impl FnOnce(World)) {
     Ranks::new(2, name).on_nodes(2).run(body);
 }
 
-/// Pages of the program's own, which come back to the same place.
+/// Pages of the program's own, which are mapped again at the same address.
 struct Pages(NonNull<c_void>);
 
 impl Pages {
@@ -49,20 +50,20 @@ impl Pages {
 
     fn map(at: *mut c_void, flags: MapFlags) -> Self {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: new memory; where a place is named, `again` has just emptied it.
+        // SAFETY: the memory is new; where an address is given, `again` has just unmapped it.
         let base = unsafe { mmap_anonymous(at, LARGE, rights, flags) }.expect("memory");
         Self(NonNull::new(base).expect("a place"))
     }
 
-    /// Gives the pages back, and takes others in their place.
+    /// Unmaps the pages, and maps others at their address.
     fn again(&mut self) {
-        // SAFETY: nobody borrows the memory, which was mapped by `map`.
+        // SAFETY: nothing borrows the memory, which `map` has mapped.
         unsafe { munmap(self.0.as_ptr(), LARGE) }.expect("unmapping");
         *self = Self::map(self.0.as_ptr(), MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE);
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: mapped for reading and writing, and borrowed from `self`.
+        // SAFETY: the memory is mapped for reading and writing, and borrowed from `self`.
         unsafe { NonNull::slice_from_raw_parts(self.0.cast(), LARGE).as_mut() }
     }
 
@@ -72,8 +73,8 @@ impl Pages {
     }
 }
 
-/// Whether the device keeps nothing that nobody watches.
-fn is_a_card() -> bool {
+/// Returns whether the device is a real one, which keeps no unwatched memory registered.
+fn is_a_address() -> bool {
     env::var("STRAIT_HCA").is_ok_and(|hca| hca.starts_with("verbs"))
 }
 
@@ -83,11 +84,11 @@ fn memory_of_the_segment_stays_registered() {
         let mut memory = world.alloc::<u8>(LARGE).unwrap();
         (0..ROUNDS).for_each(|id| pass(&world, id, &mut memory));
         let counts = world.registrations();
-        // Reading and writing are different rights; then they are there.
+        // Reading and writing are different rights; then both exist.
         assert!(counts.hits + 3 >= ROUNDS && counts.misses <= 3, "{counts:?}");
         assert_eq!(counts.invalidations, 0, "{counts:?}");
 
-        // Other pages lie behind the same addresses.
+        // Other pages lie at the same addresses.
         let place = memory.as_ptr();
         drop(memory);
         let mut memory = world.alloc::<u8>(LARGE).unwrap();
@@ -103,7 +104,7 @@ fn memory_of_windows_and_their_origins_stays_registered() {
     job("memory_of_windows_and_their_origins_stays_registered", |world| {
         let endpoint = world.endpoint();
         for id in 0..ROUNDS {
-            // Each window's memory is where the last one's was, and zero.
+            // Each window's memory is at the address of the last one's, and zero.
             let window = endpoint.allocate_window(LARGE, 1).unwrap();
             let mut memory = world.alloc::<u8>(LARGE).unwrap();
             window.fence(strait::Assert::NONE).unwrap();
@@ -127,15 +128,15 @@ fn memory_of_windows_and_their_origins_stays_registered() {
 }
 
 #[test]
-fn memory_that_nobody_watches_is_registered_each_time() {
-    job("memory_that_nobody_watches_is_registered_each_time", |world| {
+fn unwatched_memory_is_registered_each_time() {
+    job("unwatched_memory_is_registered_each_time", |world| {
         let mut pages = Pages::new();
         for id in 0..ROUNDS {
             pass(&world, id, pages.bytes());
             pages.again();
         }
         let hits = world.registrations().hits;
-        assert_eq!(hits == 0, is_a_card(), "{hits}");
+        assert_eq!(hits == 0, is_a_address(), "{hits}");
         world.finalize().unwrap();
     });
 }
@@ -143,11 +144,11 @@ fn memory_that_nobody_watches_is_registered_each_time() {
 #[test]
 fn memory_that_is_watched_stays_registered_until_it_is_forgotten() {
     job("memory_that_is_watched_stays_registered_until_it_is_forgotten", |world| {
-        // SAFETY: what becomes of the pages is told below each time.
+        // SAFETY: below, each test reports what happens to the pages.
         unsafe { world.watch_memory(|| None) };
         let mut pages = Pages::new();
         for id in 0..ROUNDS {
-            // A message asks for one of two rights: after two both are there.
+            // A message asks for one of two rights: after two messages both exist.
             (0..3).for_each(|_| pass(&world, id, pages.bytes()));
             world.forget_memory(pages.addresses()).unwrap();
             pages.again();
@@ -157,7 +158,7 @@ fn memory_that_is_watched_stays_registered_until_it_is_forgotten() {
 
         let reports = Arc::new(Mutex::new(Vec::new()));
         let unread = Arc::clone(&reports);
-        // SAFETY: as above, by the list.
+        // SAFETY: the list reports what happens to the pages.
         unsafe { world.watch_memory(move || unread.lock().unwrap().pop()) };
         for id in 100..100 + ROUNDS {
             pass(&world, id, pages.bytes());
@@ -170,7 +171,8 @@ fn memory_that_is_watched_stays_registered_until_it_is_forgotten() {
     });
 }
 
-/// Forks, and has `meanwhile` run while the child shares this process's memory, as far as the system lets it.
+/// Forks, and runs `meanwhile` while the child shares this process's memory, as far as the system
+/// permits.
 fn beside_a_child(meanwhile: impl FnOnce()) {
     let (there, begins) = rustix::pipe::pipe().expect("a pipe");
     let (goes_on, end) = rustix::pipe::pipe().expect("a pipe");
@@ -182,7 +184,7 @@ fn beside_a_child(meanwhile: impl FnOnce()) {
     };
     // SAFETY: between fork and exec the closure makes two system calls.
     unsafe { command.pre_exec(wait) };
-    // The call comes back when the child has become another program.
+    // The call returns when the child has become another program.
     let parent = thread::spawn(move || command.status().expect("a child"));
     read(&there);
     meanwhile();
@@ -197,12 +199,13 @@ fn read(pipe: &OwnedFd) {
 #[test]
 fn a_fork_takes_nothing_from_under_the_device() {
     job("a_fork_takes_nothing_from_under_the_device", |world| {
-        // SAFETY: the pages stay.
+        // SAFETY: the pages stay mapped.
         unsafe { world.watch_memory(|| None) };
         let (mut pages, mut shared) = (Pages::new(), world.alloc::<u8>(LARGE).unwrap());
         pass(&world, 1, pages.bytes());
         pass(&world, 2, &mut shared);
-        // What is written now parts the pages of the two processes: the device has to follow this one's.
+        // A write separates the pages of the two processes. The device must keep using this
+        // process's pages.
         beside_a_child(|| {
             pass(&world, 3, pages.bytes());
             pass(&world, 4, &mut shared);

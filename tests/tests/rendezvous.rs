@@ -1,16 +1,16 @@
-//! Receivers that come first ask for large messages (`[SpecRndv09]`), between ranks of one node.
+//! Receivers that post first request large messages (`[SpecRndv09]`), between ranks of one node.
 
 use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::Arc;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{
     ANY_SOURCE, ANY_TAG, Error, Fault, Rendezvous, Request, Rtrs, Transfer, Tuning, World,
 };
-use strait_core::layout::Config as Shape;
-use strait_core::progress::RequestId;
+use strait_core::engine::RequestId;
+use strait_core::layout::SegmentConfig as Shape;
 use strait_tests::{Arena, Engines, Ranks, in_one_thread, payload};
 
 const LENGTH: usize = 700_001;
@@ -19,8 +19,8 @@ fn speculate(world: &World, transfer: Transfer) {
     world.retune(Tuning { rendezvous: Rendezvous::Speculative, transfer, ..world.tuning() });
 }
 
-/// As [`in_one_thread`], once for each transfer, with speculation.
-fn by_each_transfer(config: Config, body: impl Fn(&[World]) + Send + Sync + 'static) {
+/// Runs [`in_one_thread`] once for each transfer, with speculation.
+fn by_each_transfer(config: SegmentConfig, body: impl Fn(&[World]) + Send + Sync + 'static) {
     let body = Arc::new(body);
     for transfer in Transfer::ALL {
         println!("by {}", transfer.name());
@@ -50,7 +50,7 @@ fn progress(worlds: &[World]) {
     worlds.iter().for_each(|world| world.endpoint().progress().unwrap());
 }
 
-/// Moves all ranks in turn until `request` is over.
+/// Makes progress on all ranks in turn until `request` is complete.
 fn finish(worlds: &[World], mut request: Request<'_>) -> Result<strait::Status, Error> {
     loop {
         if let Some(status) = request.test()? {
@@ -60,7 +60,7 @@ fn finish(worlds: &[World], mut request: Request<'_>) -> Result<strait::Status, 
     }
 }
 
-/// The first message of an envelope from rank 0 to rank 1, by which both learn that there are such.
+/// Sends the first message of an envelope from rank 0 to rank 1, which both ranks remember.
 fn open(worlds: &[World], context: u32, tag: u32) {
     let (out, mut room) = (payload::of(0, LENGTH), vec![0; LENGTH]);
     let [sender, receiver] = [0, 1].map(|rank| worlds[rank].endpoint().with_context(context));
@@ -74,17 +74,17 @@ fn open(worlds: &[World], context: u32, tag: u32) {
     });
 }
 
-/// How often each kind of RTR came up: sent and missed by rank 1, used by rank 0.
+/// Returns the counts of RTRs: sent and missed by rank 1, used by rank 0.
 fn counts(worlds: &[World]) -> [u64; 3] {
     [worlds[1].rtrs().sent, worlds[1].rtrs().missed, worlds[0].rtrs().used]
 }
 
-/// Says by a file, and not by a message, that something has happened; or waits until another rank says so.
+/// Returns the file that signals an event instead of a message: one rank creates it, another waits.
 fn news(name: &str) -> std::path::PathBuf {
     Path::new(&std::env::var_os("STRAIT_TEST_DIRECTORY").unwrap()).join(name)
 }
 
-/// The receiver of `count` messages is never inside the library between its receive and the end of the send, which waits.
+/// The receiver of `count` messages is outside the library from its receive to the send's end.
 fn compute(world: &World, count: u64) {
     let endpoint = world.endpoint();
     for id in 0..count {
@@ -100,7 +100,7 @@ fn compute(world: &World, count: u64) {
         endpoint.scope(|scope| {
             let receive = scope.irecv(&mut bytes, 0, 0).unwrap();
             endpoint.send(&[0_u8], 0, 1).unwrap();
-            // The first message is announced, and tells the receiver that such messages come.
+            // The first message is announced, which tells the receiver that such messages come.
             while id > 0 && !sent.exists() {
                 std::thread::yield_now();
             }
@@ -124,7 +124,7 @@ fn a_message_arrives_at_a_receiver_that_computes() {
     }
 }
 
-/// Moves both engines until rank 1 has what it asked for; the jobs of each.
+/// Makes progress on both engines until rank 1 has its message. Returns the jobs of each.
 fn jobs_until(job: &mut Engines, receive: RequestId) -> [u32; 2] {
     let mut jobs = [0; 2];
     loop {
@@ -139,7 +139,8 @@ fn jobs_until(job: &mut Engines, receive: RequestId) -> [u32; 2] {
     }
 }
 
-/// A message from rank 0 that uses an RTR of rank 1, which computes, and of which rank 0 has moved a piece; the send and the receive.
+/// Starts a message from rank 0 that uses an RTR of rank 1, which computes. Rank 0 has moved a
+/// piece of it. Returns the send and the receive.
 fn begun_alone() -> (Engines, RequestId, RequestId) {
     let (rendezvous, transfer) = (Rendezvous::Speculative, Transfer::Auto);
     let tuning = Tuning { rendezvous, transfer, ..Arena::tuning() };
@@ -179,7 +180,7 @@ fn a_message_that_goes_on_through_the_ring_gives_its_buffer_back_at_once() {
 
 #[test]
 fn an_rtr_is_used_by_each_transfer_and_for_each_length() {
-    by_each_transfer(Config::new(2), |worlds| {
+    by_each_transfer(SegmentConfig::new(2), |worlds| {
         open(worlds, 0, 0);
         for (id, length) in (1..).zip([12_289, 40_000, LENGTH, 3 << 20]) {
             let (out, mut room) = (payload::of(id, length), vec![0; length + 100]);
@@ -190,7 +191,7 @@ fn an_rtr_is_used_by_each_transfer_and_for_each_length() {
     });
 }
 
-/// A message from rank 0 to rank 1 whose receive is there before it, or after it.
+/// Sends a message from rank 0 to rank 1 with the receive posted before it, or after it.
 fn meet(
     worlds: &[World],
     out: &[u8],
@@ -211,8 +212,8 @@ fn meet(
 }
 
 #[test]
-fn whoever_comes_first_begins() {
-    by_each_transfer(Config::new(2), |worlds| {
+fn the_side_that_comes_first_begins() {
+    by_each_transfer(SegmentConfig::new(2), |worlds| {
         open(worlds, 0, 0);
         let mut used = 0;
         for (id, receiver_first) in [true, false, false, true, true].into_iter().enumerate() {
@@ -225,10 +226,10 @@ fn whoever_comes_first_begins() {
     });
 }
 
-/// What begins a message looks at what has come, and leaves the data of others where they are.
+/// A call that begins a message reads arrived packets, and moves no data of other messages.
 #[test]
 fn a_call_that_begins_a_message_moves_no_other() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         worlds.iter().for_each(|world| speculate(world, Transfer::CmaShared));
         open(worlds, 0, 0);
         let (out, mut room, mut other) = (payload::of(1, 40_000), vec![0; 40_000], vec![0; 40_000]);
@@ -237,7 +238,7 @@ fn a_call_that_begins_a_message_moves_no_other() {
             worlds[0].endpoint().scope(|sends| {
                 let send = sends.isend(&out, 1, 0).unwrap();
                 assert_eq!(counts(worlds), [1, 0, 1]);
-                // Nobody has sent it anything, so that it asks for nothing.
+                // No message was sent to it, so it sends no RTR.
                 let mut nothing = receives.irecv(&mut other[..], 0, 1).unwrap();
                 assert_eq!(worlds[1].in_use().unwrap().transfers, 1);
                 finish_all(worlds, [receive, send]);
@@ -248,10 +249,10 @@ fn a_call_that_begins_a_message_moves_no_other() {
     });
 }
 
-/// A sender that has announced so many messages looks for no RTR, misses the first one, and then looks again.
+/// A sender that announced many messages ignores RTRs, misses the first one, and then looks again.
 #[test]
 fn a_sender_looks_where_its_receiver_asks() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         worlds.iter().for_each(|world| speculate(world, Transfer::CmaShared));
         let (out, mut room) = (payload::of(1, LENGTH), vec![0; LENGTH]);
         (0..16).for_each(|_| assert!(meet(worlds, &out, &mut room, false).is_ok()));
@@ -264,7 +265,7 @@ fn a_sender_looks_where_its_receiver_asks() {
 
 #[test]
 fn a_message_is_longer_than_the_buffer_that_was_offered() {
-    by_each_transfer(Config::new(2), |worlds| {
+    by_each_transfer(SegmentConfig::new(2), |worlds| {
         open(worlds, 0, 0);
         let out = payload::of(1, LENGTH);
         for (place, buffer) in [(1, LENGTH - 1), (2, 100_000), (3, 12_289)] {
@@ -281,7 +282,7 @@ fn a_message_is_longer_than_the_buffer_that_was_offered() {
 
 #[test]
 fn a_short_message_into_a_long_buffer_takes_no_rtr_of_another() {
-    by_each_transfer(Config::new(2), |worlds| {
+    by_each_transfer(SegmentConfig::new(2), |worlds| {
         open(worlds, 0, 0);
         for (id, short) in (1..).zip([0, 8, 5000]) {
             let lengths = [short, LENGTH, short, LENGTH, LENGTH];
@@ -312,7 +313,7 @@ fn a_short_message_into_a_long_buffer_takes_no_rtr_of_another() {
 
 #[test]
 fn other_tags_do_not_disturb() {
-    by_each_transfer(Config::new(2), |worlds| {
+    by_each_transfer(SegmentConfig::new(2), |worlds| {
         open(worlds, 0, 0);
         for id in 1..10 {
             let (out, mut room) = (payload::of(id, LENGTH), vec![0; LENGTH]);
@@ -337,7 +338,7 @@ fn other_tags_do_not_disturb() {
 #[test]
 fn nothing_is_asked_for_past_a_wildcard() {
     for (source, tag) in [(ANY_SOURCE, 0), (0, ANY_TAG), (ANY_SOURCE, ANY_TAG)] {
-        by_each_transfer(Config::new(2), move |worlds| {
+        by_each_transfer(SegmentConfig::new(2), move |worlds| {
             open(worlds, 0, 0);
             let out = [1, 2].map(|id| payload::of(id, LENGTH));
             let mut rooms = [(); 2].map(|()| vec![0; LENGTH]);
@@ -361,9 +362,9 @@ fn nothing_is_asked_for_past_a_wildcard() {
 }
 
 #[test]
-fn a_receive_is_cancelled_whose_rtr_is_out() {
+fn a_receive_with_a_pending_rtr_is_cancelled() {
     for heard in [false, true] {
-        by_each_transfer(Config::new(2), move |worlds| {
+        by_each_transfer(SegmentConfig::new(2), move |worlds| {
             open(worlds, 0, 0);
             let out = [1, 2].map(|id| payload::of(id, LENGTH));
             let mut rooms = [(); 3].map(|()| vec![0; LENGTH]);
@@ -395,9 +396,9 @@ fn a_receive_is_cancelled_whose_rtr_is_out() {
 }
 
 #[test]
-fn a_receive_whose_rtr_was_used_is_not_cancelled_and_may_be_dropped() {
+fn a_receive_with_a_used_rtr_is_not_cancelled_and_may_be_dropped() {
     for dropped in [false, true] {
-        by_each_transfer(Config::new(2), move |worlds| {
+        by_each_transfer(SegmentConfig::new(2), move |worlds| {
             open(worlds, 0, 0);
             let (out, mut room) = (payload::of(1, LENGTH), vec![0; LENGTH]);
             worlds[1].endpoint().scope(|receives| {
@@ -424,7 +425,7 @@ fn a_receive_whose_rtr_was_used_is_not_cancelled_and_may_be_dropped() {
 
 #[test]
 fn a_send_that_uses_an_rtr_is_dropped_and_goes_on_from_a_copy() {
-    by_each_transfer(Config::new(2), |worlds| {
+    by_each_transfer(SegmentConfig::new(2), |worlds| {
         open(worlds, 0, 0);
         for moves in 0..3 {
             let (mut out, mut room) = (payload::of(1, 8 << 20), vec![0; 8 << 20]);
@@ -450,7 +451,7 @@ fn a_send_that_uses_an_rtr_is_dropped_and_goes_on_from_a_copy() {
 
 #[test]
 fn a_choice_of_one_context_is_its_own() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         worlds.iter().for_each(|world| speculate(world, Transfer::CmaShared));
         let plain = worlds[0].endpoint().with_context(7);
         plain.choose_rendezvous(Some(Rendezvous::Plain)).unwrap();
@@ -463,7 +464,7 @@ fn a_choice_of_one_context_is_its_own() {
 
 #[test]
 fn buffers_in_parts_and_in_heaps_are_asked_for() {
-    by_each_transfer(Config::new(2), |worlds| {
+    by_each_transfer(SegmentConfig::new(2), |worlds| {
         open(worlds, 0, 0);
         let bytes = payload::of(1, LENGTH);
         let (head, tail) = bytes.split_at(10_007);

@@ -1,26 +1,26 @@
-//! Receivers that come first ask for large messages (`[SpecRndv09]`), between ranks of several nodes. The device is that of
-//! `STRAIT_HCA` where a test does not name one.
+//! Receivers that post first request large messages (`[SpecRndv09]`), between ranks of several
+//! nodes. Where a test names no device, it is that of `STRAIT_HCA`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Nodes, Op, Rendezvous, Rtrs, World};
 use strait_core::rndv::{PAUSE_MIN, SAMPLES, USAGE_MIN};
 use strait_tests::{Ranks, payload, threads_on, traffic};
 
-/// Bytes beyond what is sent unasked, and beyond what goes through the ring.
+/// A length, in bytes, above that of eager messages and of messages through the ring.
 const LARGE: usize = 300_000;
 
-/// Says by a file, and not by a message, that a send is over.
+/// Returns the file that signals that a send is complete, instead of a message.
 fn news(id: u64) -> PathBuf {
     Path::new(&env::var_os("STRAIT_TEST_DIRECTORY").unwrap()).join(format!("sent.{id}"))
 }
 
-/// The receiver is never inside the library between its receive and the end of the send, which comes after it. Then the message is
-/// in its buffer.
+/// The receiver is outside the library between its receive and the end of the later send. Then the
+/// message is in its buffer.
 ///
-/// `lengths` are those of the messages, of which the first opens the envelope.
+/// `lengths` are those of the messages. The first message opens the envelope.
 fn compute(job: Ranks, lengths: &'static [usize]) {
     job.on_nodes(2).run(|world| {
         let endpoint = world.endpoint();
@@ -37,12 +37,12 @@ fn compute(job: Ranks, lengths: &'static [usize]) {
             endpoint.scope(|scope| {
                 let receive = scope.irecv(&mut bytes, 0, 0).unwrap();
                 endpoint.send(&[0_u8], 0, 1).unwrap();
-                // The first message is announced, and tells the receiver that such messages come.
+                // The first message is announced, which tells the receiver that such messages come.
                 if id > 0 {
                     while !news(id).exists() {
                         std::thread::yield_now();
                     }
-                    // SAFETY: the buffer is there, and nobody writes it any more.
+                    // SAFETY: the buffer is alive, and nothing writes to it any more.
                     let here = unsafe { core::slice::from_raw_parts(raw, length) };
                     assert_eq!(payload::first_difference(id, here), None, "message {id}");
                 }
@@ -58,7 +58,7 @@ fn compute(job: Ranks, lengths: &'static [usize]) {
 
 const LENGTHS_AT_ONCE: &[usize] = &[LARGE, LARGE, 20_000, 4 << 20];
 
-/// The last is more than goes at once.
+/// The last length is more than one request moves.
 const LENGTHS: &[usize] = &[LARGE, LARGE, 20_000, 4 << 20, 40 << 20];
 
 #[test]
@@ -79,8 +79,8 @@ fn a_message_arrives_by_the_device_of_the_job() {
     compute(job, LENGTHS_AT_ONCE);
 }
 
-/// Neither end is inside the library from the receive on, whose message was announced before it. Then the message comes all the same:
-/// it is the receiver's device that reads it.
+/// The message was announced before its receive, and both ends are outside the library from the
+/// receive on. The message arrives nevertheless, because the receiver's device reads it.
 fn compute_both(job: Ranks, lengths: &'static [usize]) {
     job.on_nodes(2).run(|world| {
         let endpoint = world.endpoint();
@@ -90,7 +90,8 @@ fn compute_both(job: Ranks, lengths: &'static [usize]) {
             if world.rank() == 0 {
                 endpoint.scope(|scope| {
                     let send = scope.isend(&bytes, 1, 0).unwrap();
-                    // The first message makes the link, and tells the receiver that such messages come.
+                    // The first message makes the link, and tells the receiver that such messages
+                    // come.
                     while id > 0 && !whole.exists() {
                         std::thread::yield_now();
                     }
@@ -105,7 +106,8 @@ fn compute_both(job: Ranks, lengths: &'static [usize]) {
                 let receive = scope.irecv(&mut bytes, 0, 0).unwrap();
                 if id > 0 {
                     for (at, byte) in payload::of(id, length).into_iter().enumerate() {
-                        // SAFETY: a byte of the buffer, which is there; the device writes it, so it is read until it is right.
+                        // SAFETY: the byte lies in the buffer, which is alive. The device writes
+                        // it, so it is read until it is right.
                         while unsafe { raw.add(at).read_volatile() } != byte {
                             std::thread::yield_now();
                         }
@@ -133,7 +135,8 @@ fn an_announced_message_arrives_by_the_device_of_the_job_while_both_ends_compute
     compute_both(Ranks::new(2, name), LENGTHS_AT_ONCE);
 }
 
-/// What came of one message from rank 0 to rank 1, whose receive into `room` bytes is there before it.
+/// Sends one message from rank 0 to rank 1, which has posted a receive into `room` bytes before.
+/// Returns its fault, if any.
 fn meet(world: &World, endpoint: Endpoint<'_>, length: usize, room: usize) -> Option<Fault> {
     let control = world.endpoint();
     if world.rank() == 0 {
@@ -160,16 +163,17 @@ fn meet(world: &World, endpoint: Endpoint<'_>, length: usize, room: usize) -> Op
     }
 }
 
-/// RTRs that rank 1 sent, of these the ones that its messages did not use, and those that rank 0 used.
+/// Returns the number of RTRs that rank 1 sent, of those that its messages did not use, and of
+/// those that rank 0 used.
 fn counts(world: &World) -> [u64; 3] {
     let Rtrs { sent, missed, used, .. } = world.rtrs();
     [sent, missed, used]
 }
 
-/// Messages that are longer than was asked for, shorter, and empty.
+/// Messages that are longer than the receive requested, shorter, and empty.
 #[test]
 fn what_is_asked_for_is_cut_or_empty() {
-    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
         let endpoint = world.endpoint();
         endpoint.choose_rendezvous(Some(Rendezvous::Speculative)).unwrap();
         let meet = |length, room| meet(&world, endpoint, length, room);
@@ -177,11 +181,11 @@ fn what_is_asked_for_is_cut_or_empty() {
         let cut = Fault::Truncated { source: 0, tag: 0, message: LARGE, buffer: LARGE / 2 };
         assert_eq!(meet(LARGE, LARGE / 2), (world.rank() == 1).then_some(cut));
         assert_eq!(meet(20_001, LARGE), None);
-        // Mispredicted: nothing is asked for until a large message says that it may be.
+        // After a misprediction the receiver sends no RTR until a large message permits it.
         for length in [0, 8, LARGE, LARGE] {
             assert_eq!(meet(length, LARGE), None);
         }
-        // No buffer predicts no large message, and gets nothing of one.
+        // A receive without a buffer sends no RTR, and gets nothing of a large message.
         let none = Fault::Truncated { source: 0, tag: 0, message: LARGE, buffer: 0 };
         assert_eq!(meet(LARGE, 0), (world.rank() == 1).then_some(none));
         let expected = if world.rank() == 1 { [4, 1, 0] } else { [0, 0, 3] };
@@ -190,7 +194,7 @@ fn what_is_asked_for_is_cut_or_empty() {
     });
 }
 
-/// The static choice of the environment is that of every communicator that has none of its own.
+/// The static choice of the environment applies to every communicator that has none of its own.
 #[test]
 fn a_job_and_a_communicator_choose() {
     let name = "a_job_and_a_communicator_choose";
@@ -217,15 +221,16 @@ fn a_job_and_a_communicator_choose() {
     }
 }
 
-/// The choice of the communicator, for the ranks of a test.
+/// Environment variable with the choice of the communicator, for the ranks of a test.
 const OWN: &str = "STRAIT_TEST_CHOICE";
 
-/// A receive whose RTR is out is cancelled when its sender has said that no message uses it.
+/// A receive with a pending RTR is cancelled when its sender has answered that no message uses the
+/// RTR.
 #[test]
 fn receives_that_have_asked_are_cancelled() {
-    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
         let (endpoint, data) = (world.endpoint(), payload::of(7, LARGE));
-        // However few of them are used.
+        // Speculates even if few of the RTRs are used.
         endpoint.choose_rendezvous(Some(Rendezvous::Speculative)).unwrap();
         let mut rooms = [vec![0; LARGE], vec![0; LARGE]];
         for round in 0..20 {
@@ -257,10 +262,11 @@ fn receives_that_have_asked_are_cancelled() {
     });
 }
 
-/// A receive from anybody, or of any tag, asks for nothing, and neither does one behind it. Both get their messages in order.
+/// A receive from any source, or of any tag, sends no RTR, and neither does a receive behind it.
+/// Both get their messages in order.
 #[test]
 fn nothing_is_asked_for_past_a_wildcard() {
-    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
         let endpoint = world.endpoint();
         for (source, tag) in [(ANY_SOURCE, 0), (0, ANY_TAG), (ANY_SOURCE, ANY_TAG)] {
             assert_eq!(meet(&world, endpoint, LARGE, LARGE), None);
@@ -296,13 +302,14 @@ fn nothing_is_asked_for_past_a_wildcard() {
     });
 }
 
-/// Unused RTRs of the fewest that are judged that are too many.
+/// Number of unused RTRs in the smallest judged sample that is too many.
 const TOO_MANY: u32 = SAMPLES * (100 - USAGE_MIN) / 100 + 1;
 
-/// An envelope whose RTRs are not used stops. It is tried again after a pause, and goes on when they are used.
+/// An envelope with unused RTRs stops speculating. It tries again after a pause, and continues if
+/// they are used.
 #[test]
 fn an_envelope_stops_and_goes_on_after_a_pause() {
-    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
         let endpoint = world.endpoint();
         endpoint.choose_rendezvous(Some(Rendezvous::Adaptive)).unwrap();
         let meet = |length| assert_eq!(meet(&world, endpoint, length, LARGE), None);
@@ -313,7 +320,8 @@ fn an_envelope_stops_and_goes_on_after_a_pause() {
         };
         meet(LARGE);
         for _ in 0..TOO_MANY {
-            // What was asked for was a large message. The next one says that more may be asked for, the last one that none may.
+            // The RTR requested a large message. The next message says that more RTRs are
+            // permitted, the last one that none is.
             for length in [8, LARGE] {
                 meet(length);
             }
@@ -328,7 +336,7 @@ fn an_envelope_stops_and_goes_on_after_a_pause() {
     });
 }
 
-/// Random programs, whose announcements and requests for messages cross.
+/// Random programs in which announcements and RTRs cross.
 #[test]
 fn traffic_of_receivers_that_ask() {
     let job = Ranks::new(4, "traffic_of_receivers_that_ask").on_nodes(2);

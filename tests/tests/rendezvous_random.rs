@@ -1,19 +1,21 @@
-//! Random programs with speculation, on one thread that decides who moves when, against the order that MPI demands.
+//! Random programs with speculation, on one thread that decides which rank makes progress, against
+//! the order that MPI demands.
 
 use core::ptr::NonNull;
 
 use fastrand::Rng;
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{ANY_SOURCE, ANY_TAG, Fault, Rendezvous, Transfer, Tuning};
+use strait_core::buffer::Part;
+use strait_core::engine::{InUse, Outcome, Owner, Received, RequestId, Rtrs, Status};
 use strait_core::matching::Pattern;
-use strait_core::progress::{InUse, Outcome, Owner, Part, Received, RequestId, Rtrs, Status};
 use strait_tests::{Engines, payload, shape, traffic};
 
 /// Lengths of messages and buffers: eager, and large.
 const LENGTHS: [usize; 6] = [0, 8, 90, 150, 3000, 20_000];
 const EAGER_MAX: usize = 100;
 
-/// Steps of a program, and progress calls after which nothing moves any more.
+/// Steps of a program, and the number of progress calls after which nothing moves any more.
 const STEPS: usize = 200;
 const SETTLED: usize = 60;
 
@@ -32,7 +34,7 @@ struct Receive {
     outcome: Option<Outcome>,
 }
 
-/// What goes from one rank to the other. Receives that were cancelled are not there.
+/// The messages and receives from one rank to the other, without cancelled receives.
 #[derive(Debug, Default)]
 struct Direction {
     sends: Vec<Send>,
@@ -40,8 +42,8 @@ struct Direction {
 }
 
 impl Direction {
-    /// The message of each receive: the oldest that no older receive takes (MPI-4.1 §3.5). With one sender it does not depend
-    /// on time.
+    /// Returns the message of each receive: the oldest that no older receive takes (MPI-4.1 §3.5).
+    /// With one sender it does not depend on time.
     fn matches(&self) -> Vec<Option<usize>> {
         let mut taken = vec![false; self.sends.len()];
         let mut message = |receive: &Receive| {
@@ -75,12 +77,12 @@ impl Program {
         let config = match rng.u8(..3) {
             0 => shape::tiny(2, 1),
             1 => shape::tiny(2, 3),
-            _ => Config { ring_granules: 4, ..Config::new(2) },
+            _ => SegmentConfig { ring_granules: 4, ..SegmentConfig::new(2) },
         };
         Self { job: Engines::tuned(config, tuning), rng, directions: Default::default() }
     }
 
-    /// Tags are few, and one is the usual one.
+    /// Draws a tag. There are few tags, and one is the most frequent.
     fn tag(&mut self) -> u32 {
         [0, 0, 0, 1, 17][self.rng.usize(..5)]
     }
@@ -93,7 +95,7 @@ impl Program {
         let (tag, length) = (self.tag(), self.length());
         let bytes = payload::of(self.directions[from].sends.len() as u64, length);
         let data = self.job.buffer(length);
-        // SAFETY: a buffer of that length that nobody uses yet.
+        // SAFETY: the buffer has that length, and nothing uses it yet.
         unsafe { { data }.scatter(NonNull::from(&bytes[..]).cast(), length) };
         let id = self.job.send_from(from, 1 - from as u32, tag, data);
         self.directions[from].sends.push(Send { tag, length, id });
@@ -119,7 +121,7 @@ impl Program {
         self.directions[1 - at].receives.push(Receive { tag, room, id, outcome });
     }
 
-    /// Cancels some receive of `at` that is not over, if it can be.
+    /// Cancels some receive of `at` that is not complete, if that is possible.
     fn cancel(&mut self, at: usize) {
         let receives = &mut self.directions[1 - at].receives;
         let place = self.rng.usize(..receives.len().max(1));
@@ -151,7 +153,7 @@ impl Program {
         }
     }
 
-    /// Compares what arrived with the oracle.
+    /// Compares the received data with the oracle.
     fn check(&mut self) {
         for (from, direction) in self.directions.iter_mut().enumerate() {
             let matches = direction.matches();
@@ -175,7 +177,7 @@ impl Program {
                 };
                 assert_eq!(receive.outcome, Some(expected), "receive {place} from {from}");
                 let room = NonNull::slice_from_raw_parts(receive.room.base, length.min(buffer));
-                // SAFETY: the receive is over, and the buffer is there as long as the job.
+                // SAFETY: the receive is complete, and the buffer lives as long as the job.
                 let bytes = unsafe { room.as_ref() };
                 assert_eq!(
                     payload::first_difference(number as u64, bytes),
@@ -186,7 +188,8 @@ impl Program {
         }
     }
 
-    /// Cancels the receives that are left, receives the messages that are left, and looks for what was lost.
+    /// Cancels the remaining receives, receives the remaining messages, and checks that none was
+    /// lost.
     fn clear(&mut self) {
         for from in 0..2 {
             let at = 1 - from;
@@ -216,7 +219,7 @@ impl Program {
     }
 }
 
-/// Plays the program of a seed; what became of its RTRs.
+/// Plays the program of a seed and returns the counts of its RTRs.
 fn play(seed: u64, rendezvous: Rendezvous) -> [Rtrs; 2] {
     println!("seed {seed}, {}", rendezvous.name());
     let mut program = Program::new(seed, rendezvous);

@@ -1,4 +1,4 @@
-//! The RDMA channel over the simulated fabric, thousands of seeds for each design.
+//! The RDMA channel over the simulated fabric, with thousands of seeds for each design.
 
 use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, resume_unwind};
 
 use fastrand::Rng;
 use strait_core::hca::{Connection, WorkError};
-use strait_core::ring::{Config, Design};
+use strait_core::ring::{Design, LinkConfig};
 use strait_tests::conformance::ring::drained;
 use strait_tests::conformance::ring::faults::{break_one, lose_one};
 use strait_tests::conformance::ring::streams::{Stream, Traffic};
@@ -28,7 +28,7 @@ impl Rig for Simulated {
     }
 }
 
-/// Runs `scenario` for each design and many seeds, or for the one seed in `STRAIT_TEST_SEED`.
+/// Runs `scenario` for each design and many seeds, or for the single seed in `STRAIT_TEST_SEED`.
 fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
     let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for design in Design::ALL {
@@ -41,7 +41,7 @@ fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
     }
 }
 
-/// A small ring of a shape drawn from the seed, between `ranks` ranks.
+/// Creates small rings of a shape drawn from the seed, between `ranks` ranks.
 fn mesh(seed: u64, design: Design, ranks: u32) -> Mesh<Simulated> {
     mesh_of(seed, design, ranks, Model::drawn(seed))
 }
@@ -50,7 +50,7 @@ fn mesh_of(seed: u64, design: Design, ranks: u32, model: Model) -> Mesh<Simulate
     let mut rng = Rng::with_seed(!seed);
     let least = if design == Design::Basic { 1 } else { 3 };
     let (chunk, slots) = (8 * rng.u32(least..32), rng.u32(1..9));
-    let config = Config { design, chunk, slots, large: rng.u32(1..400) };
+    let config = LinkConfig { design, chunk, slots, large: rng.u32(1..400) };
     Mesh::new(Simulated(Fabric::new(seed, ranks, model)), ranks, config)
 }
 
@@ -74,13 +74,13 @@ fn many_links_do_not_disturb_each_other() {
     });
 }
 
-/// Also where a completion says nothing of the peer's memory, as on iWARP.
+/// Checks this also where a completion says nothing of the peer's memory, as on iWARP.
 #[test]
 fn what_is_drained_is_there() {
     for_each_seed(100, |seed, design| {
         let mut model = Model::drawn(seed);
         model.capabilities.acknowledged = seed.is_multiple_of(2);
-        let config = Config { chunk: 64, slots: 8, ..Config::new(design) };
+        let config = LinkConfig { chunk: 64, slots: 8, ..LinkConfig::new(design) };
         let mut mesh = Mesh::new(Simulated(Fabric::new(seed, 2, model)), 2, config);
         drained::is_there(&mut mesh);
     });
@@ -136,7 +136,8 @@ fn a_peer_that_dies_ends_its_links() {
     });
 }
 
-/// Whether flags lie where the device promises an order within a write, and keeps it or not.
+/// Returns whether flags are seen before their bytes, on a device that promises an order within a
+/// write, and keeps the promise or not.
 fn is_deceived(seed: u64, design: Design, faithful: bool) -> bool {
     let mut model = Model::drawn(seed);
     (model.capabilities.ordered_bytes, model.faithful) = (true, faithful);
@@ -151,7 +152,8 @@ fn is_deceived(seed: u64, design: Design, faithful: bool) -> bool {
     traffic.streams.iter().any(wrong)
 }
 
-/// The simulated device can tell: where it breaks its promise, flags that travel with their bytes lie. Only `basic` has none.
+/// The simulated device detects the fault: where it breaks its promise, flags that travel with
+/// their bytes arrive too early. Only `basic` has no such flags.
 #[test]
 fn a_flag_in_a_write_without_order_is_believed_too_soon() {
     for design in Design::ALL {
@@ -161,17 +163,18 @@ fn a_flag_in_a_write_without_order_is_believed_too_soon() {
     }
 }
 
-/// What a rank does when nothing moves.
+/// The behaviour of a rank when nothing moves.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Sleeper {
-    /// Sleeps when somebody keeps vigil.
+    /// Sleeps when the link permits it.
     Careful,
-    /// Sleeps as soon as it has asked.
+    /// Sleeps as soon as it has requested wake-ups.
     Hasty,
 }
 
-/// Ranks that sleep while nothing moves for them, until their device has an event for them. How often they did before all bytes
-/// came over; `None`: everybody sleeps, and nothing is under way that could wake one.
+/// Ranks sleep while nothing moves for them, until their device has an event for them. Returns how
+/// often they slept before all bytes arrived. Returns `None` if all ranks sleep and nothing is
+/// under way that could wake one.
 fn sleeps(seed: u64, design: Design, sleeper: Sleeper) -> Option<usize> {
     const RANKS: u32 = 3;
     let mut rng = Rng::with_seed(seed ^ 0x51ee);
@@ -190,7 +193,7 @@ fn sleeps(seed: u64, design: Design, sleeper: Sleeper) -> Option<usize> {
                 && !traffic.visit(&mut mesh, rank);
             slept += usize::from(*is_asleep);
         }
-        // Whoever is awake may compute meanwhile.
+        // A rank that is awake may compute meanwhile.
         let passed = (0..rng.u32(..6)).fold(false, |passed, _| mesh.rig.pass() || passed);
         let event = |rank: usize| mesh.nodes[rank].device.has_event();
         let all_sleep = (0..RANKS as usize).all(|rank| asleep[rank] && !event(rank));
@@ -203,16 +206,17 @@ fn sleeps(seed: u64, design: Design, sleeper: Sleeper) -> Option<usize> {
 }
 
 #[test]
-fn nobody_sleeps_while_something_comes() {
+fn no_rank_sleeps_while_data_arrive() {
     let often = Cell::new(0);
     for_each_seed(200, |seed, design| {
-        let slept = sleeps(seed, design, Sleeper::Careful).expect("somebody to be awake");
+        let slept = sleeps(seed, design, Sleeper::Careful).expect("a rank to be awake");
         often.set(often.get() + slept);
     });
-    assert!(often.get() > 0, "nobody sleeps");
+    assert!(often.get() > 0, "no rank sleeps");
 }
 
-/// The simulation can tell: what was under way when the peer heard that this rank sleeps makes no event.
+/// The simulation detects the fault: data under way when the peer learned that this rank sleeps
+/// cause no event.
 #[test]
 fn who_sleeps_as_soon_as_it_has_asked_sleeps_on() {
     for design in Design::ALL {
@@ -221,13 +225,14 @@ fn who_sleeps_as_soon_as_it_has_asked_sleeps_on() {
     }
 }
 
-/// Requests for a message of 8 bytes, when each is answered by one.
+/// Returns the number of requests for a message of 8 bytes, when each message is answered by
+/// another.
 fn requests_per_message(design: Design, ordered_bytes: bool) -> f64 {
     const ROUNDS: u64 = 20;
     let mut model = Model::drawn(1);
     (model.capabilities.ordered_bytes, model.capabilities.depth, model.refuse) =
         (ordered_bytes, 64, 0);
-    let config = Config { chunk: 64, slots: 8, ..Config::new(design) };
+    let config = LinkConfig { chunk: 64, slots: 8, ..LinkConfig::new(design) };
     let mut mesh = Mesh::new(Simulated(Fabric::new(1, 2, model)), 2, config);
     for round in 0..ROUNDS {
         for way in [(0, 1), (1, 0)] {

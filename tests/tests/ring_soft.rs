@@ -1,4 +1,5 @@
-//! The RDMA channel over the software HCA: all ranks of a mesh in one thread, with and without device threads.
+//! The RDMA channel over the software HCA: all ranks of a mesh in one thread, with and without
+//! device threads.
 
 use core::time::Duration;
 use std::os::fd::OwnedFd;
@@ -7,9 +8,9 @@ use std::thread;
 
 use fastrand::Rng;
 use strait::hca::cq::EventDriven as _;
-use strait::hca::soft::{Fabric, Mode, SoftHca, TimeModel};
-use strait_core::regcache::{Cached, Limits, Unwatched};
-use strait_core::ring::{Config, Design};
+use strait::hca::soft::{Fabric, SoftHca, SoftMode, TimeModel};
+use strait_core::regcache::{CacheLimits, Cached, Unwatched};
+use strait_core::ring::{Design, LinkConfig};
 use strait_tests::Ledger;
 use strait_tests::conformance::ring::faults::break_one;
 use strait_tests::conformance::ring::knocks::wake_each_time;
@@ -20,11 +21,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 struct Soft {
     fabric: OwnedFd,
-    mode: Mode,
+    mode: SoftMode,
 }
 
 impl Soft {
-    fn new(ranks: u32, mode: Mode) -> Self {
+    fn new(ranks: u32, mode: SoftMode) -> Self {
         let fabric = Fabric::create(ranks).expect("a fabric");
         Self { fabric, mode }
     }
@@ -37,30 +38,37 @@ impl Rig for Soft {
 
     fn device(&self, rank: u32) -> Device {
         let device = SoftHca::attach(&self.fabric, rank, self.mode).expect("a device");
-        let limits = Limits { entries: 16, bytes: 1 << 20 };
-        // SAFETY: the mesh is dropped before the streams whose memory its devices register.
+        let limits = CacheLimits { entries: 16, bytes: 1 << 20 };
+        // SAFETY: the mesh is dropped before the streams, and its devices have registered only
+        // memory of the streams.
         unsafe { Cached::new(device, Unwatched, Ledger::default(), limits) }.expect("memory")
     }
 
-    /// A device without a thread works when it is polled. One with a thread needs real time.
+    /// Waits. A device without a thread works when it is polled, one with a thread needs real time.
     fn pass(&self) -> bool {
-        if matches!(self.mode, Mode::Engine(_)) {
+        if matches!(self.mode, SoftMode::Engine(_)) {
             thread::sleep(Duration::from_micros(10));
         }
         false
     }
 }
 
-/// Plays traffic with every design, and again with a link that breaks; ends the test when that hangs.
-fn every_design_passes(mode: Mode, seeds: u64) {
+/// Plays traffic with every design, and again with a link that breaks. Ends the test when that
+/// hangs.
+fn every_design_passes(mode: SoftMode, seeds: u64) {
     let (says, heard) = mpsc::channel();
     thread::spawn(move || {
         for design in Design::ALL {
             for seed in 0..seeds {
                 let mut rng = Rng::with_seed(seed);
-                let config =
-                    Config { design, chunk: 256, slots: rng.u32(2..9), large: rng.u32(1..3000) };
-                // Dropped after the mesh, whose devices have its memory registered.
+                let config = LinkConfig {
+                    design,
+                    chunk: 256,
+                    slots: rng.u32(2..9),
+                    large: rng.u32(1..3000),
+                };
+                // Dropped after the mesh, because its devices have registered memory of the
+                // traffic.
                 let mut traffic = Traffic::drawn(seed, 3, 20_000, 5000);
                 let mut mesh = Mesh::new(Soft::new(3, mode), 3, config);
                 if rng.bool() {
@@ -77,7 +85,7 @@ fn every_design_passes(mode: Mode, seeds: u64) {
     heard.recv_timeout(LIMIT).expect("the ranks hang, or one of them has failed");
 }
 
-/// Takes the memory of rank 0's end of its link to rank 1 from the device.
+/// Deregisters the memory of rank 0's end of its link to rank 1.
 fn revoke(mesh: &mut Mesh<Soft>) {
     use strait_core::hca::Hca as _;
     let region = mesh.nodes[0].links[1].as_ref().unwrap().region;
@@ -88,19 +96,19 @@ fn revoke(mesh: &mut Mesh<Soft>) {
 
 #[test]
 fn the_channel_over_a_device_without_a_thread() {
-    every_design_passes(Mode::Inline, 12);
+    every_design_passes(SoftMode::Inline, 12);
 }
 
 #[test]
 fn the_channel_over_a_device_with_a_thread() {
-    every_design_passes(Mode::Engine(TimeModel::NONE), 4);
+    every_design_passes(SoftMode::Engine(TimeModel::NONE), 4);
 }
 
 #[test]
-fn who_sleeps_is_knocked() {
-    for mode in [Mode::Inline, Mode::Engine(TimeModel::NONE)] {
+fn a_sleeping_rank_is_woken() {
+    for mode in [SoftMode::Inline, SoftMode::Engine(TimeModel::NONE)] {
         for design in Design::ALL {
-            let mut mesh = Mesh::new(Soft::new(2, mode), 2, Config::new(design));
+            let mut mesh = Mesh::new(Soft::new(2, mode), 2, LinkConfig::new(design));
             wake_each_time(&mut mesh, |device| device.events().wait(LIMIT) == Ok(true));
         }
     }

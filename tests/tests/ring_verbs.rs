@@ -1,4 +1,5 @@
-//! The RDMA channel over libibverbs: all ranks of a mesh in one thread, each with a device of its own where there are so many.
+//! The RDMA channel over libibverbs: all ranks of a mesh in one thread, each with a device of its
+//! own if there are enough.
 
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -7,11 +8,11 @@ use std::thread;
 
 use strait::World;
 use strait::hca::cq::EventDriven as _;
-use strait::hca::verbs::{Config as Opening, Verbs};
+use strait::hca::verbs::{Verbs, VerbsConfig as Opening};
+use strait_core::buffer::Part;
 use strait_core::hca::{Access, Completion, Connection, Done, Hca as _, Readiness};
-use strait_core::progress::Part;
-use strait_core::regcache::{Cached, Limits, Unwatched};
-use strait_core::ring::{Card, Cause, Config, Design, Lent, Link};
+use strait_core::regcache::{CacheLimits, Cached, Unwatched};
+use strait_core::ring::{Cause, Design, Link, LinkAddress, LinkConfig, LinkMemory};
 use strait_tests::conformance::ring::Block;
 use strait_tests::conformance::ring::drained;
 use strait_tests::conformance::ring::faults::break_one;
@@ -32,12 +33,13 @@ impl Rig for Devices {
         let names = Verbs::names().expect("devices");
         let device = names.get(rank as usize % names.len().max(1)).cloned();
         let device = Verbs::open(&Opening { device, ..Opening::default() }).expect("a device");
-        let limits = Limits { entries: 16, bytes: 1 << 20 };
-        // SAFETY: the mesh is dropped before the streams whose memory its devices register.
+        let limits = CacheLimits { entries: 16, bytes: 1 << 20 };
+        // SAFETY: the mesh is dropped before the streams, and its devices have registered only
+        // memory of the streams.
         unsafe { Cached::new(device, Unwatched, Ledger::default(), limits) }.expect("memory")
     }
 
-    /// The devices work by themselves, in their own time.
+    /// Waits, because the devices work by themselves, in their own time.
     fn pass(&self) -> bool {
         thread::sleep(Duration::from_micros(10));
         false
@@ -50,8 +52,8 @@ fn every_design_brings_the_bytes_over() {
     let (says, heard) = mpsc::channel();
     thread::spawn(move || {
         for (seed, design) in (1..).zip(Design::ALL) {
-            let config = Config { design, chunk: 256, slots: 4, large: 1000 };
-            // Dropped after the mesh, whose devices have its memory registered.
+            let config = LinkConfig { design, chunk: 256, slots: 4, large: 1000 };
+            // Dropped after the mesh, because its devices have registered memory of the traffic.
             let mut traffic = Traffic::drawn(seed, RANKS, 20_000, 5000);
             let mut mesh = Mesh::new(Devices, RANKS, config);
             traffic.play(&mut mesh);
@@ -63,8 +65,8 @@ fn every_design_brings_the_bytes_over() {
     heard.recv_timeout(LIMIT).expect("the ranks hang, or one of them has failed");
 }
 
-/// Takes the memory of rank 0's end of its link to rank 1 from the device: requests of both sides complete with an error, and both
-/// queue pairs go to error.
+/// Deregisters the memory of rank 0's end of its link to rank 1. Requests of both sides complete
+/// with an error, and both queue pairs go to the error state.
 fn revoke(mesh: &mut Mesh<Devices>) {
     let region = mesh.nodes[0].links[1].as_ref().unwrap().region;
     let device = &mut mesh.nodes[0].device;
@@ -72,17 +74,18 @@ fn revoke(mesh: &mut Mesh<Devices>) {
     device.deregister(region).expect("the region was registered");
 }
 
-/// Takes rank 0's end of that link down behind its back: rank 1 finds nobody.
+/// Closes rank 0's end of that link without notice: rank 1 finds no peer.
 fn close(mesh: &mut Mesh<Devices>) {
     let (link, device) = mesh.end(0, 1);
     let connection = link.connection();
     device.close(connection).expect("the connection was open");
 }
 
-/// Traffic that is under way: with the designs that move large parts, in the middle of one from rank 1 to rank 0.
+/// Returns traffic that is under way. With the designs that move large parts, it is in the middle
+/// of one from rank 1 to rank 0.
 fn under_way(design: Design, seeds: &mut impl Iterator<Item = u64>) -> (Traffic, Mesh<Devices>) {
-    let config = Config { design, chunk: 256, slots: 4, large: 1000 };
-    // What rank 1 has to say may be short.
+    let config = LinkConfig { design, chunk: 256, slots: 4, large: 1000 };
+    // The data of rank 1 may be short, so other seeds are tried.
     loop {
         let mut traffic = Traffic::drawn(seeds.next().unwrap(), RANKS, 20_000, 5000);
         let mut mesh = Mesh::new(Devices, RANKS, config);
@@ -110,7 +113,7 @@ fn a_fault_ends_one_link_and_names_its_peer() {
             break_one(&mut mesh, &mut traffic, (0, 1), 0, strike);
             let failed =
                 |stream: &&Stream| stream.put_error.is_some() || stream.get_error.is_some();
-            assert!(traffic.streams.iter().filter(failed).count() > 0, "nobody noticed");
+            assert!(traffic.streams.iter().filter(failed).count() > 0, "no rank noticed");
             println!("{design:?} ends one link");
         }
         let _ = says.send(());
@@ -118,39 +121,41 @@ fn a_fault_ends_one_link_and_names_its_peer() {
     heard.recv_timeout(LIMIT).expect("the ranks hang, or one of them has failed");
 }
 
-/// One end of a link, of a rank with a process of its own.
+/// One end of a link of a rank with its own process.
 struct Wire {
     link: Link,
-    /// Registered with the device as long as that is open.
+    /// The device has this memory registered as long as it is open.
     _memory: Block,
 }
 
 impl Wire {
     fn new(world: &World, device: &mut Verbs, peer: u32) -> Self {
         let config =
-            Config { design: Design::ZeroCopy, chunk: 4096, slots: 4, large: PART as u32 / 2 };
+            LinkConfig { design: Design::ZeroCopy, chunk: 4096, slots: 4, large: PART as u32 / 2 };
         let memory = Block::new(config.bytes());
-        // SAFETY: the ranks drop the device before the memory, which the link and its peer alone reach.
+        // SAFETY: the ranks drop the device before the memory, which only the link and its peer
+        // access.
         let region = unsafe { device.register(memory.base(), memory.length(), Access::ALL) };
         let region = region.unwrap();
-        let lent = Lent {
+        let lent = LinkMemory {
             base: memory.base(),
             local_key: region.local_key,
             remote_key: region.remote_key,
         };
-        // SAFETY: as above.
-        let (mut link, card) = unsafe { Link::init(device, peer, config, lent) }.unwrap();
-        let (mine, mut theirs) = (card.to_bytes(), card.to_bytes());
+        // SAFETY: the ranks drop the device before the lent memory, which only the link and its
+        // peer access.
+        let (mut link, address) = unsafe { Link::init(device, peer, config, lent) }.unwrap();
+        let (mine, mut theirs) = (address.to_bytes(), address.to_bytes());
         world.endpoint().sendrecv(&mine, peer, 0, &mut theirs, peer, 0).unwrap();
-        let card = Card::from_bytes(theirs);
-        while link.connect(device, &card).unwrap() == Readiness::Pending {
+        let address = LinkAddress::from_bytes(theirs);
+        while link.connect(device, &address).unwrap() == Readiness::Pending {
             thread::yield_now();
         }
         Self { link, _memory: memory }
     }
 }
 
-/// Takes completions to their links, and leaves the processor to the devices, which are software.
+/// Passes completions to their links, and yields the processor to the software devices.
 fn poll<'a>(device: &mut Verbs, wires: impl IntoIterator<Item = &'a mut Wire>) {
     let nothing = Completion { id: 0, connection: Connection(0), result: Ok(Done::Write) };
     let mut completions = [nothing; 8];
@@ -163,7 +168,7 @@ fn poll<'a>(device: &mut Verbs, wires: impl IntoIterator<Item = &'a mut Wire>) {
     thread::sleep(Duration::from_micros(10));
 }
 
-/// What is read at a time, and how often.
+/// The bytes of one read, and the number of reads.
 const PART: usize = 1 << 20;
 const PARTS: usize = 4;
 
@@ -193,10 +198,11 @@ fn read_from_both(world: &World, device: &mut Verbs) {
         }
         poll(device, &mut wires);
         if told {
-            // Whoever only waits for it would not hear of its end. An error is met again by the next call.
+            // A reader that only waits for the peer would not learn of its end. The next call
+            // returns an error again.
             let _ = wires[0].link.probe(device);
         }
-        // Now its device is answering a read, and there are more to come.
+        // Now the peer's device is answering a read, and more reads follow.
         if got[0] >= PART && wires[0].link.holds_get() && !core::mem::replace(&mut told, true) {
             world.endpoint().send(&[0_u8], 1, 1).unwrap();
         }
@@ -207,7 +213,7 @@ fn read_from_both(world: &World, device: &mut Verbs) {
     world.endpoint().send(&[0_u8], 2, 1).unwrap();
 }
 
-/// Ranks 1 and 2 put, one for ever, one until all is through.
+/// Ranks 1 and 2 put, one for ever, one until all data have been read.
 fn be_read(world: &World, device: &mut Verbs) {
     let rank = world.rank();
     let data = payload::of(rank.into(), PART);
@@ -217,7 +223,7 @@ fn be_read(world: &World, device: &mut Verbs) {
         let rest = &data[put % PART..];
         let part = Part { base: NonNull::from(rest).cast(), length: rest.len() };
         if rank == 1 || put < PARTS * PART {
-            // SAFETY: the data stay.
+            // SAFETY: the data stay valid.
             put += unsafe { wire.link.put(device, &[part]) }.unwrap();
         }
         poll(device, [&mut wire]);
@@ -227,11 +233,12 @@ fn be_read(world: &World, device: &mut Verbs) {
     }
 }
 
-/// A rank dies while its device answers reads. The reader hears who it was, and what it reads from another is not concerned.
+/// A rank dies while its device answers reads. The reader learns which rank died, and its reads
+/// from another rank are not affected.
 #[test]
 #[ignore = "needs RDMA devices: cargo xtask vm"]
-fn who_is_read_dies() {
-    let job = Ranks::new(3, "who_is_read_dies").within(LIMIT).with_deaths(&[1]);
+fn a_rank_that_is_read_dies() {
+    let job = Ranks::new(3, "a_rank_that_is_read_dies").within(LIMIT).with_deaths(&[1]);
     job.run(|world| {
         let names = Verbs::names().expect("devices");
         let device = names.get(world.rank() as usize % names.len().max(1)).cloned();
@@ -247,9 +254,9 @@ fn who_is_read_dies() {
 
 #[test]
 #[ignore = "needs RDMA devices: cargo xtask vm"]
-fn who_sleeps_is_knocked() {
+fn a_sleeping_rank_is_woken() {
     for design in Design::ALL {
-        let mut mesh = Mesh::new(Devices, 2, Config { slots: 4, ..Config::new(design) });
+        let mut mesh = Mesh::new(Devices, 2, LinkConfig { slots: 4, ..LinkConfig::new(design) });
         wake_each_time(&mut mesh, |device| device.events().wait(LIMIT) == Ok(true));
         println!("{design:?} knocks");
     }
@@ -259,9 +266,9 @@ fn who_sleeps_is_knocked() {
 #[ignore = "needs RDMA devices: cargo xtask vm"]
 fn what_is_drained_is_there() {
     for design in Design::ALL {
-        // Several times, since the devices may be quick.
+        // Repeats several times, since the devices may be quick.
         for _ in 0..5 {
-            let config = Config { chunk: 64, slots: 8, ..Config::new(design) };
+            let config = LinkConfig { chunk: 64, slots: 8, ..LinkConfig::new(design) };
             drained::is_there(&mut Mesh::new(Devices, 2, config));
         }
     }

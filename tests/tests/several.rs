@@ -1,15 +1,16 @@
-//! Calls for several requests at a time. The generated traffic makes them, too, between processes and between nodes.
+//! Calls for several requests at a time. The generated traffic makes them, too, between processes
+//! and between nodes.
 
 use core::task::Poll;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{
     Endpoint, Error, Fault, Request, Scope, test_all, test_any, test_some, wait_all, wait_any,
     wait_some,
 };
 use strait_tests::in_one_thread;
 
-/// Receives from rank 0 of a byte each, whose tags are their places.
+/// Posts receives from rank 0 of one byte each, with their places as tags.
 fn receives<'s>(scope: &'s Scope<'s, '_>, rooms: &'s mut [[u8; 1]]) -> Vec<Request<'s>> {
     (0..).zip(rooms).map(|(tag, room)| scope.irecv(room, 0, tag).unwrap()).collect()
 }
@@ -18,7 +19,7 @@ fn send(endpoint: Endpoint<'_>, tags: &[u8]) {
     tags.iter().for_each(|tag| endpoint.send(&[*tag], 1, u32::from(*tag)).unwrap());
 }
 
-/// None is active: every call says so at once.
+/// Asserts that no request is active: every call returns at once.
 fn assert_inactive(requests: &mut [Request<'_>]) {
     wait_all(requests).unwrap();
     assert!(test_all(requests).unwrap());
@@ -29,8 +30,8 @@ fn assert_inactive(requests: &mut [Request<'_>]) {
 }
 
 #[test]
-fn each_end_is_told_once() {
-    in_one_thread(Config::new(2), |worlds| {
+fn each_end_is_reported_once() {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let mut rooms = [[0xee_u8]; 5];
         assert_inactive(&mut []);
         worlds[1].endpoint().scope(|scope| {
@@ -59,7 +60,7 @@ fn each_end_is_told_once() {
 
 #[test]
 fn all_are_over_at_once() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let mut rooms = [[0_u8]; 3];
         worlds[1].endpoint().scope(|scope| {
             let mut requests = receives(scope, &mut rooms);
@@ -74,10 +75,10 @@ fn all_are_over_at_once() {
     });
 }
 
-/// One that was told of by itself is left out, too.
+/// A request that was completed by a call of its own is left out, too.
 #[test]
 fn a_request_that_was_tested_is_inactive() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let mut rooms = [[0_u8]; 2];
         worlds[1].endpoint().scope(|scope| {
             let mut requests = receives(scope, &mut rooms);
@@ -91,7 +92,7 @@ fn a_request_that_was_tested_is_inactive() {
 
 #[test]
 fn those_that_fail_are_over() {
-    in_one_thread(Config::new(2), |worlds| {
+    in_one_thread(SegmentConfig::new(2), |worlds| {
         let mut rooms = [[0_u8]; 3];
         let is_cancelled = |error| matches!(error, Error::Fault(Fault::Cancelled));
         worlds[1].endpoint().scope(|scope| {

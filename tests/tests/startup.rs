@@ -1,18 +1,19 @@
-//! Before the first message, and after the last: what cannot start says why, and what worked says nothing.
+//! Before the first message and after the last: a job that cannot start reports why, and a job that
+//! succeeds prints nothing.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, test_kill_process};
 use strait::World;
-use strait::boot::{Config, Launch, RankExit};
+use strait::boot::{Launch, RankExit, SegmentConfig};
 use strait_core::layout::{AttachError, LAYOUT_VERSION, Segment};
 use strait_core::shm::{FastboxReceiver, FastboxSender};
-use strait_core::wire::{Key, Kind, Sequence};
+use strait_core::wire::{Key, PacketKind, Sequence};
 use strait_tests::{Arena, NONCE, Ranks, shape, traffic};
 
 #[test]
-fn a_process_without_a_launcher_is_told_how_to_get_one() {
+fn a_process_without_a_launcher_explains_how_to_get_one() {
     let error = World::init().unwrap_err().to_string();
     assert!(error.contains("strait run -n N PROGRAM"), "{error}");
 }
@@ -35,7 +36,7 @@ fn an_environment_that_cannot_be_is_named() {
         ("STRAIT_BOOT_FD", "2", "STRAIT_BOOT_FD is \"2\""),
         ("STRAIT_BOOT_FD", "77", "descriptor 77 (STRAIT_BOOT_FD) is not the launcher's socket"),
         ("STRAIT_FASTBOX_MAX", "1000000", "STRAIT_FASTBOX_MAX is \"1000000\""),
-        // These matter later or never, and are looked at before anything begins.
+        // These settings matter later or never, but are checked before anything begins.
         ("STRAIT_WINDOW_LOCK", "spin", "STRAIT_WINDOW_LOCK is \"spin\""),
         ("STRAIT_WINDOW", "", "STRAIT_WINDOW is \"\""),
         ("STRAIT_PACK_MAX", "many", "STRAIT_PACK_MAX is \"many\""),
@@ -80,7 +81,7 @@ fn a_segment_that_is_not_ours_is_refused_with_what_is_wrong() {
     assert_eq!(attach(length, NONCE, 1), Err(AttachError::Magic { found }));
 }
 
-/// Whatever stands in the header, attaching to it is an answer and no crash.
+/// For any content of the header, attaching returns a result and does not crash.
 #[test]
 fn a_damaged_header_is_an_error_or_harmless() {
     let mut rng = fastrand::Rng::with_seed(1);
@@ -90,7 +91,7 @@ fn a_damaged_header_is_an_error_or_harmless() {
             let value = [rng.u32(..), rng.u32(0..100), u32::MAX, 0][rng.usize(0..4)];
             arena.scribble(rng.usize(0..12) * 4, &value.to_ne_bytes());
         }
-        // SAFETY: the arena is page-aligned, as long as it says and outlives the view.
+        // SAFETY: the arena is page-aligned, has its stated length and outlives the view.
         let attached = unsafe { Segment::attach(arena.base(), arena.length(), NONCE, 1) };
         if let Ok(segment) = attached {
             assert!(segment.plan().total_bytes() <= arena.length());
@@ -100,7 +101,8 @@ fn a_damaged_header_is_an_error_or_harmless() {
 
 #[test]
 fn a_segment_that_does_not_fit_the_machine_is_refused() {
-    let huge = Config { cells_per_rank: 1 << 20, cell_payload: 1 << 20, ..Config::new(64) };
+    let huge =
+        SegmentConfig { cells_per_rank: 1 << 20, cell_payload: 1 << 20, ..SegmentConfig::new(64) };
     for error in [
         Launch { config: huge, ..Launch::new(64, "true") }.spawn().unwrap_err().to_string(),
         World::in_process_with(huge).unwrap_err().to_string(),
@@ -108,7 +110,7 @@ fn a_segment_that_does_not_fit_the_machine_is_refused() {
         assert!(error.contains("shared memory is short"), "{error}");
         assert!(error.contains("MiB needed") && error.contains("use fewer"), "{error}");
     }
-    let endless = Config { cells_per_rank: u32::MAX, ..Config::new(u32::MAX) };
+    let endless = SegmentConfig { cells_per_rank: u32::MAX, ..SegmentConfig::new(u32::MAX) };
     let error = World::in_process_with(endless).unwrap_err().to_string();
     assert!(error.contains("does not fit the address space"), "{error}");
     let error = World::in_process(0).unwrap_err().to_string();
@@ -136,7 +138,7 @@ fn a_working_run_says_nothing() {
     });
     assert_eq!(ended.stderr, ["", ""]);
     for stdout in ended.stdout {
-        // The test runner's own, which depends on its version and options.
+        // The test runner's own output, which depends on its version and options.
         let said = |line: &&str| !line.is_empty() && !line.starts_with("running 1 test");
         let lines: Vec<_> = stdout.lines().filter(said).collect();
         assert!(lines.iter().all(|line| line.starts_with("test a_working_run_says")), "{lines:?}");
@@ -161,11 +163,11 @@ fn abort_the_job() {
         world.abort(7);
     }
     let told = world.endpoint().recv(&mut [0_u8], 1, 0);
-    assert!(told.is_err(), "who aborts is dead for its peers");
+    assert!(told.is_err(), "a rank that aborts is dead for its peers");
     std::thread::sleep(core::time::Duration::from_secs(60));
 }
 
-/// A launcher that a test kills. It says who its ranks are.
+/// A launcher that a test kills. It prints the processes of its ranks.
 #[test]
 #[ignore = "the process that `a_killed_launcher_takes_its_ranks_along` starts"]
 fn launch_until_killed() {
@@ -213,7 +215,8 @@ fn a_killed_launcher_takes_its_ranks_along() {
     strait_tests::assert_no_segment_has_a_name();
 }
 
-/// Whether a process is there and no zombie: whoever inherited it reaps it in its own time.
+/// Returns whether a process exists and is no zombie: the process that inherited it reaps it in its
+/// own time.
 fn is_running(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid()));
     let zombie = stat
@@ -221,22 +224,23 @@ fn is_running(pid: Pid) -> bool {
     test_kill_process(pid).is_ok() && !zombie
 }
 
-/// The paper's fastbox: one line each way and no baton, in whose place the fastbox lies.
+/// The paper's fastbox: one line in each direction and no baton. The fastbox lies in the place of
+/// the baton.
 #[test]
-fn without_a_baton_nobody_takes_a_message_for_the_batons() {
-    let arena = Arena::new(Config { baton_lines: 0, ..shape::tiny(2, 1) });
-    // SAFETY: the arena is page-aligned, so long, and outlives the segment.
+fn without_a_baton_no_message_counts_as_the_batons() {
+    let arena = Arena::new(SegmentConfig { baton_lines: 0, ..shape::tiny(2, 1) });
+    // SAFETY: the arena is page-aligned, long enough, and outlives the segment.
     let segment = unsafe { Segment::attach(arena.base(), arena.length(), NONCE, 1) }.unwrap();
     let mut sender = FastboxSender::new(segment.fastbox(0, 1));
     let receiver = FastboxReceiver::new(segment.fastbox(0, 1));
     let first = Sequence::first(0, 1);
-    assert_eq!(sender.send(first, Kind::Eager, Key::new(0, 0), 0, |_, _, _| {}), Ok(true));
+    assert_eq!(sender.send(first, PacketKind::Eager, Key::new(0, 0), 0, |_, _, _| {}), Ok(true));
     assert_eq!(segment.baton(1, 0).peek(first), None);
     assert!(receiver.peek(first).is_some());
 }
 
 #[test]
-#[ignore = "a rank of `a_death_at_the_start_is_told_as_one`"]
+#[ignore = "a rank of `a_death_at_the_start_is_reported_as_one`"]
 fn join_while_another_dies() {
     if std::env::var("STRAIT_RANK").as_deref() == Ok("1") {
         strait_tests::die();
@@ -244,12 +248,12 @@ fn join_while_another_dies() {
     let error = World::init().map(drop).unwrap_err().to_string();
     assert!(error.contains("rank 1 has ended"), "{error}");
     assert!(!error.contains("no network") && !error.contains("STRAIT_HCA"), "{error}");
-    // The launcher must not take this for the first failure.
+    // The launcher must not take this exit for the first failure.
     std::process::exit(1);
 }
 
 #[test]
-fn a_death_at_the_start_is_told_as_one() {
+fn a_death_at_the_start_is_reported_as_one() {
     let mut launch =
         Launch { nodes: 3, keep_going: true, ..Launch::new(3, std::env::current_exe().unwrap()) };
     launch.args = ["--exact", "join_while_another_dies", "--ignored"].map(Into::into).to_vec();

@@ -1,8 +1,8 @@
-//! Synchronous sends: over not before their receives have begun, on a node and between nodes.
+//! Synchronous sends: complete only after their receives have begun, on a node and between nodes.
 
 use std::io::IoSlice;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{
     ANY_SOURCE, Endpoint, Error, Fault, Nodes, Rendezvous, Tuning, World, test_some, wait_all,
 };
@@ -11,11 +11,11 @@ use strait_tests::{Ranks, by_each_transfer, die, in_one_thread, payload, shape, 
 /// Lengths of messages that go by line, by one cell, by many, in parcels, and large.
 const LENGTHS: [usize; 7] = [0, 8, 900, 10_000, 30_000, 100_000, 300_000];
 
-/// The tag of what the ranks tell each other meanwhile.
+/// The tag of the messages that coordinate the ranks.
 const NEWS: u32 = 99;
 
-/// Rank 0 sends one of each length, which rank 1 sees and receives only when rank 0 has looked again. Both say so by messages, so
-/// nothing depends on time.
+/// Rank 0 sends one message of each length. Rank 1 sees and receives each only when rank 0 has
+/// polled again. Both signal this by messages, so nothing depends on time.
 fn wait_for_receives(endpoint: Endpoint<'_>) {
     let data: Vec<_> = (0..).zip(LENGTHS).map(|(id, length)| payload::of(id, length)).collect();
     let all = || (0..LENGTHS.len() as u32).zip(LENGTHS);
@@ -43,7 +43,7 @@ fn wait_for_receives(endpoint: Endpoint<'_>) {
         }
         endpoint.send(&[0_u8], 0, NEWS).unwrap();
         endpoint.recv(&mut [0_u8], 0, NEWS).unwrap();
-        // In any order.
+        // Receives in any order.
         for (tag, length) in all().rev() {
             let mut bytes = vec![0; length];
             endpoint.recv(&mut bytes, 0, tag).unwrap();
@@ -52,7 +52,7 @@ fn wait_for_receives(endpoint: Endpoint<'_>) {
     }
 }
 
-/// The receives are there first, the sends wait; and both again where the messages are in parts.
+/// The receives are posted first, and the sends wait; then both again with messages in segments.
 fn meet_receives(endpoint: Endpoint<'_>) {
     for (tag, length) in (0..).zip(LENGTHS) {
         let (data, mut bytes) = (payload::of(tag.into(), length), vec![0; length]);
@@ -82,7 +82,7 @@ fn meet_receives(endpoint: Endpoint<'_>) {
     }
 }
 
-/// Among standard sends it keeps its place, and one that is dropped goes on.
+/// A synchronous send keeps its place among standard sends, and one that is dropped goes on.
 fn keep_order(endpoint: Endpoint<'_>) {
     const COUNT: u64 = 30;
     let length = |id: u64| LENGTHS[id as usize * 5 % LENGTHS.len()];
@@ -131,7 +131,7 @@ fn on_a_node_with_next_to_no_room() {
 #[test]
 fn between_nodes() {
     for rendezvous in [Rendezvous::Plain, Rendezvous::Speculative] {
-        threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), move |world| {
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), move |world| {
             world.retune(Tuning { rendezvous, ..world.tuning() });
             all(&world);
             world.finalize().unwrap();
@@ -141,7 +141,7 @@ fn between_nodes() {
 
 #[test]
 fn to_oneself() {
-    in_one_thread(Config::new(1), |worlds| {
+    in_one_thread(SegmentConfig::new(1), |worlds| {
         let endpoint = worlds[0].endpoint();
         for length in LENGTHS {
             let (data, mut bytes) = (payload::of(1, length), vec![0; length]);
@@ -158,12 +158,12 @@ fn to_oneself() {
                 send.wait().unwrap();
             });
         }
-        // Nobody will ever call for it: the end does not wait for that.
+        // No receive will ever call for this message, and the end of the job does not wait for it.
         endpoint.scope(|scope| drop(scope.issend(&[1_u8], 0, 0).unwrap()));
     });
 }
 
-/// The receiver dies when the sends have reached it, and no receive.
+/// The receiver dies when the sends have reached it, but no receive.
 fn end_with_their_peer(job: Ranks) {
     const VICTIM: u32 = 1;
     job.with_deaths(&[VICTIM]).run(|world| {

@@ -3,11 +3,16 @@
 use core::time::Duration;
 
 use strait::World;
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait_tests::{Ranks, report, shape, threads, traffic};
 
 /// Plays one seed after the other between the ranks of one job.
-fn processes(name: &'static str, config: Config, (first, count): (u64, u64), longest: usize) {
+fn processes(
+    name: &'static str,
+    config: SegmentConfig,
+    (first, count): (u64, u64),
+    longest: usize,
+) {
     let limit = Duration::from_secs(60) * traffic::times();
     Ranks::new(config.ranks, name).shaped(config).within(limit).run(|world| {
         traffic::seeds(first, count).for_each(|seed| traffic::run(&world, seed, 6, longest));
@@ -17,17 +22,17 @@ fn processes(name: &'static str, config: Config, (first, count): (u64, u64), lon
 
 #[test]
 fn two_processes() {
-    processes("two_processes", Config::new(2), (10_000, 8), 1 << 20);
+    processes("two_processes", SegmentConfig::new(2), (10_000, 8), 1 << 20);
 }
 
 #[test]
 fn four_processes() {
-    processes("four_processes", Config::new(4), (20_000, 4), 1 << 20);
+    processes("four_processes", SegmentConfig::new(4), (20_000, 4), 1 << 20);
 }
 
 #[test]
 fn eight_processes() {
-    processes("eight_processes", Config::new(8), (30_000, 2), 1 << 20);
+    processes("eight_processes", SegmentConfig::new(8), (30_000, 2), 1 << 20);
 }
 
 #[test]
@@ -58,12 +63,13 @@ fn processes_that_speculate() {
     let name = "processes_that_speculate";
     for transfer in ["auto", "cma_shared"] {
         let job = Ranks::new(3, name).with("STRAIT_RENDEZVOUS", "speculative");
-        // What goes in parcels asks nobody.
+        // Messages in parcels need no RTR.
         let job = job.with("STRAIT_PARCEL_MAX", 0);
         job.with("STRAIT_LMT", transfer).with("STRAIT_EAGER_MAX", 1000).run(|world| {
             traffic::seeds(110_000, 4).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
             report(format_args!("{:?}", world.rtrs()));
-            // Whether chance had a receiver come first is up to the scheduler, so some do for certain.
+            // The scheduler decides whether a receiver comes first by chance, so some receivers do
+            // so for certain.
             (0..2).for_each(|_| receive_first(&world));
             assert!(world.rtrs().sent > 0 && world.rtrs().heard > 0);
             world.finalize().unwrap();
@@ -71,7 +77,7 @@ fn processes_that_speculate() {
     }
 }
 
-/// A large message from each rank to the next, whose receive is there before it.
+/// Sends a large message from each rank to the next, with the receive posted before it.
 fn receive_first(world: &World) {
     let endpoint = world.endpoint();
     let [from, to] = [world.size() - 1, 1].map(|step| (world.rank() + step) % world.size());
@@ -87,7 +93,7 @@ fn receive_first(world: &World) {
 
 #[test]
 fn threads_with_room() {
-    threads(Config::new(4), |world| {
+    threads(SegmentConfig::new(4), |world| {
         traffic::seeds(80_000, 10).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
         world.finalize().unwrap();
     });
@@ -105,7 +111,7 @@ fn threads_with_next_to_no_room() {
 
 #[test]
 fn a_lone_rank_talks_to_itself() {
-    threads(Config::new(1), |world| {
+    threads(SegmentConfig::new(1), |world| {
         traffic::seeds(100_000, 20).for_each(|seed| traffic::run(&world, seed, 6, 100_000));
         world.finalize().unwrap();
     });

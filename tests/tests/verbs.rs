@@ -1,5 +1,6 @@
-//! libibverbs passes the suite that every device has to pass: two threads, and two processes. They take one device each where
-//! there are two. And its atomics are not the processor's.
+//! libibverbs passes the suite that every device must pass: with two threads, and with two
+//! processes. They use one device each if there are two. Its atomics are not atomic towards the
+//! processor's.
 
 use core::panic::AssertUnwindSafe;
 use core::ptr::NonNull;
@@ -13,27 +14,27 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use strait::World;
 use strait::hca::cq::EventDriven as _;
-use strait::hca::verbs::{Config, Verbs};
+use strait::hca::verbs::{Verbs, VerbsConfig};
 use strait_core::hca::{
-    Access, Address, Atomics, Completion, Connection, Done, Hca as _, HcaError, Operation, Piece,
-    Readiness, Region, Remote, WorkRequest,
+    Access, Address, Atomics, Completion, Connection, Done, Hca as _, HcaError, Operation,
+    Readiness, Region, RemoteAddress, Sge, WorkRequest,
 };
 use strait_tests::Ranks;
 use strait_tests::conformance::hca::{Habits, Line, Party, Pipe, pipes, run};
 
-/// An emulated processor takes its time, and a device some to give up.
+/// Time limit: an emulated processor is slow, and so is a device that gives up.
 const LIMIT: Duration = Duration::from_secs(100);
 
 const TAG: u32 = 1;
 
-/// The device of this rank.
+/// Opens the device of this rank.
 fn open(rank: u32) -> Verbs {
     let names = Verbs::names().expect("devices");
     let device = names.get(rank as usize % names.len().max(1)).cloned();
-    Verbs::open(&Config { device, ..Config::default() }).expect("a device")
+    Verbs::open(&VerbsConfig { device, ..VerbsConfig::default() }).expect("a device")
 }
 
-/// A party, whose way beside the device is `exchange`.
+/// A party. `exchange` is its way to the other besides the device.
 struct Member<E> {
     rank: u32,
     device: Verbs,
@@ -67,9 +68,10 @@ impl<E: FnMut(&[u8]) -> Vec<u8>> Party for Member<E> {
     }
 
     fn habits(&self) -> Habits {
-        // A sender waits for ever for a receive; on iWARP the connection breaks at once, and soft iWARP asks nobody whether a region
-        // may be read. Soft RoCE flushes a request whose own
-        // piece it cannot read, and calls a receive that is too short an error of the queue pair.
+        // A sender waits for ever for a receive; on iWARP the connection breaks at once. Soft iWARP
+        // does not check whether a region may be read. Soft RoCE flushes a request if it cannot
+        // read the local piece. It reports a receive that is too short as an error of the queue
+        // pair.
         let is_iwarp = !self.device.capabilities().acknowledged;
         Habits {
             patient: !is_iwarp,
@@ -100,7 +102,7 @@ fn on_two_threads() {
     for (rank, pipe) in (0..).zip(pipes()) {
         let says = says.clone();
         thread::spawn(move || {
-            // Nobody listens any more when the other failed first.
+            // The receiver is gone if the other party failed first.
             let _ = says.send(catch_unwind(AssertUnwindSafe(|| on_a_thread(rank, &pipe))).ok());
         });
     }
@@ -131,13 +133,14 @@ fn in_two_processes() {
     assert!(ended.stdout[0].contains("the_dead_are_unreachable"), "{:?}", ended.stdout);
 }
 
-/// Neither when a device is opened nor later is too low a limit anything but an error with the numbers.
+/// A limit that is too low causes an error with the numbers, when a device is opened and later.
 #[test]
 #[ignore = "needs RDMA devices: cargo xtask vm"]
 fn a_limit_on_locked_memory_is_an_error_with_its_numbers() {
     const LIMIT: u64 = 1 << 20;
     const MUCH: usize = 4 << 20;
-    // On a thread, since the right to lock whatever one likes is a thread's. Only that limit is the process's.
+    // Runs on a thread, since the right to lock any amount of memory belongs to a thread. The limit
+    // belongs to the process.
     let before = getrlimit(Resource::Memlock);
     let limited = || {
         let mut sets = capabilities(None).expect("the system's word");
@@ -147,7 +150,7 @@ fn a_limit_on_locked_memory_is_an_error_with_its_numbers() {
         let names = Verbs::names().expect("devices");
         let open = |memory| {
             let device = names.first().cloned();
-            Verbs::open(&Config { device, memory, ..Config::default() })
+            Verbs::open(&VerbsConfig { device, memory, ..VerbsConfig::default() })
         };
         let refused = open(MUCH as u64).err().expect("too much").to_string();
         assert!(refused.contains("1048576") && refused.contains("4194304"), "{refused}");
@@ -155,10 +158,10 @@ fn a_limit_on_locked_memory_is_an_error_with_its_numbers() {
         let mut device = open(0).expect("a device");
         let mut memory = vec![0_u8; MUCH];
         let base = NonNull::from(memory.as_mut_slice()).cast();
-        // SAFETY: the memory is not registered, or goes after the device.
+        // SAFETY: the memory is not registered, or is freed after the device.
         let refused = unsafe { device.register(base, MUCH, Access::ALL) };
         assert_eq!(refused, Err(HcaError::Memory { bytes: MUCH as u64 }));
-        // SAFETY: as above.
+        // SAFETY: the memory is freed after the device.
         let region = unsafe { device.register(base, 4096, Access::ALL) }.expect("so much");
         device.deregister(region).expect("it was registered");
     };
@@ -167,14 +170,14 @@ fn a_limit_on_locked_memory_is_an_error_with_its_numbers() {
     ended.expect("a check failed");
 }
 
-/// Ranks that wait leave their processors to the threads of such a device.
+/// Waiting ranks leave their processors to the threads of such a device.
 #[test]
 #[ignore = "needs RDMA devices in software: cargo xtask vm"]
 fn the_threads_of_soft_devices_are_known() {
     assert!((0..2).all(|rank| open(rank).has_threads()));
 }
 
-/// On iWARP the device with the lesser address asks, and hears what is wrong.
+/// On iWARP the device with the lower address sends the request, and gets the error.
 #[test]
 #[ignore = "needs iWARP devices: cargo xtask vm"]
 fn an_end_that_is_gone_refuses() {
@@ -196,20 +199,20 @@ fn an_end_that_is_gone_refuses() {
     let (_, address) = two.open(0).expect("an end");
     drop(two);
     let refused = ask(&mut one, &address, &mut thread::yield_now);
-    assert_eq!(refused, Err(HcaError::Refused { peer: 1 }), "nobody listens");
+    assert_eq!(refused, Err(HcaError::Refused { peer: 1 }), "no process listens");
     let nowhere = Address([0; Address::LENGTH]);
     let refused = ask(&mut one, &nowhere, &mut thread::yield_now);
     assert_eq!(refused, Err(HcaError::Unreachable { peer: 1 }), "no address at all");
 }
 
-/// The premise of `[HybridLock09]`: one word must not be changed by the device's atomics and the processor's at a time, or
-/// updates are lost.
+/// Checks the premise of `[HybridLock09]`: atomics of the device and of the processor on one word
+/// at a time lose updates.
 #[test]
 #[ignore = "needs RDMA devices: cargo xtask vm"]
 fn atomics_of_the_device_are_not_the_processors() {
-    /// Rounds until an update is lost: a few, usually.
+    /// Most rounds until an update is lost: usually a few are enough.
     const ROUNDS: u32 = 400;
-    /// Additions by the device in one.
+    /// Additions by the device in one round.
     const ROUND: u64 = 500;
     let (mut one, mut two) = (open(0), open(1));
     assert_eq!(two.capabilities().atomics, Atomics::Hca);
@@ -221,8 +224,8 @@ fn atomics_of_the_device_are_not_the_processors() {
     let (word, result) = (AtomicU64::new(0), AtomicU64::new(0));
     let target = register(&mut two, &word);
     let own = register(&mut one, &result);
-    let target = Remote { address: target.base, key: target.remote_key };
-    let result = Piece { base: NonNull::from(&result).cast(), length: 8, key: own.local_key };
+    let target = RemoteAddress { address: target.base, key: target.remote_key };
+    let result = Sge { base: NonNull::from(&result).cast(), length: 8, key: own.local_key };
 
     let lost = (0..ROUNDS).any(|_| {
         word.store(0, Relaxed);
@@ -250,15 +253,17 @@ fn atomics_of_the_device_are_not_the_processors() {
     assert!(lost, "no update was lost: are the atomics coherent?");
 }
 
-/// One word as memory of the device. It outlives the device's use of it: nothing is under way when the test ends.
+/// Registers one word as memory of the device. The word outlives the device's use of it, because
+/// nothing is under way when the test ends.
 fn register(device: &mut Verbs, word: &AtomicU64) -> Region {
-    // SAFETY: an atomic, which may be changed behind the borrow; what is asked of the device is done when the word goes.
+    // SAFETY: the word is an atomic, which may change behind the borrow. All requests are complete
+    // when the word is dropped.
     unsafe { device.register(NonNull::from(word).cast(), 8, Access::ALL) }.expect("a region")
 }
 
 fn perform(device: &mut Verbs, connection: Connection, id: u64, operation: Operation<'_>) {
     let request = WorkRequest { id, operation, signaled: true, inline: false, fenced: false };
-    // SAFETY: the result is an atomic that only the device touches.
+    // SAFETY: the result is an atomic that only the device writes.
     unsafe { device.post(connection, &request) }.expect("room for one request");
     let mut done = [Completion { id: 0, connection, result: Ok(Done::Write) }];
     while device.poll(&mut done).expect("a device") == 0 {

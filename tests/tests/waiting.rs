@@ -1,27 +1,28 @@
-//! Ranks that wait: for a processor, for a message, for room, and many of them at once.
+//! Ranks that wait: for a processor, for a message, for room, and many ranks at once.
 //!
-//! A sleeper that nobody wakes sleeps on for 50 ms and then looks by itself. So nothing here can be lost by a missed ring;
-//! but each scenario has so many turns that it takes many times its limit when a kind of ring is missing.
+//! A sleeper that is not woken sleeps for 50 ms and then polls by itself. So a missed doorbell
+//! loses nothing. But each scenario has so many turns that it takes many times its limit when a
+//! kind of doorbell is missing.
 
 use core::time::Duration;
 use std::os::linux::fs::MetadataExt as _;
 use std::path::Path;
 use std::{fs, thread};
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{World, topology};
-use strait_core::layout::Plan;
+use strait_core::layout::SegmentPlan;
 use strait_tests::{Ranks, die, payload, shape, traffic};
 
 const TAG: u32 = 3;
 
-/// Turns of a ring in which everybody sleeps before its turn: 100 s when they were not woken.
+/// Turns of a ring in which all ranks sleep before their turn: 100 s if they were not woken.
 const TURNS: u64 = 2000;
 
-/// Long enough for the others to fall asleep.
+/// Time in which the others surely fall asleep.
 const NAP: Duration = Duration::from_micros(200);
 
-/// Starts the job on this one processor, or none of it in a rank.
+/// Runs `job` in a thread on one processor. The ranks that it starts inherit the processor.
 fn on_one_processor(job: impl FnOnce() + Send) {
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -32,7 +33,7 @@ fn on_one_processor(job: impl FnOnce() + Send) {
     });
 }
 
-/// A token of `length` bytes goes round; whoever has it naps and passes it on.
+/// Passes a token of `length` bytes round. The rank that has it sleeps and passes it on.
 fn pass_round(world: &World, turns: u64, length: usize, nap: Duration) {
     let (me, ranks) = (world.rank(), world.size());
     let endpoint = world.endpoint();
@@ -52,8 +53,8 @@ fn pass_round(world: &World, turns: u64, length: usize, nap: Duration) {
     }
 }
 
-/// Ranks that sleep until their turn, woken by tokens of this length.
-fn sleepers(name: &'static str, config: Config, fastbox_max: usize, length: usize) {
+/// Ranks sleep until their turn, and tokens of this length wake them.
+fn sleepers(name: &'static str, config: SegmentConfig, fastbox_max: usize, length: usize) {
     on_one_processor(|| {
         let job = Ranks::new(config.ranks, name).shaped(config).within(Duration::from_secs(40));
         job.with("STRAIT_FASTBOX_MAX", fastbox_max).run(|world| {
@@ -65,20 +66,21 @@ fn sleepers(name: &'static str, config: Config, fastbox_max: usize, length: usiz
 
 #[test]
 fn a_short_message_wakes() {
-    sleepers("a_short_message_wakes", Config::new(4), 1024, 8);
+    sleepers("a_short_message_wakes", SegmentConfig::new(4), 1024, 8);
 }
 
 #[test]
 fn a_message_of_some_lines_wakes() {
-    sleepers("a_message_of_some_lines_wakes", Config::new(4), 1024, 1000);
+    sleepers("a_message_of_some_lines_wakes", SegmentConfig::new(4), 1024, 1000);
 }
 
 #[test]
 fn a_message_through_the_queue_wakes() {
-    sleepers("a_message_through_the_queue_wakes", Config::new(4), 0, 8);
+    sleepers("a_message_through_the_queue_wakes", SegmentConfig::new(4), 0, 8);
 }
 
-/// The message takes more cells than there are, so its sender sleeps until cells come back, and is woken by that.
+/// The message takes more cells than there are, so its sender sleeps until cells return, and the
+/// return wakes it.
 #[test]
 fn a_cell_that_comes_back_wakes() {
     on_one_processor(|| {
@@ -102,11 +104,12 @@ fn a_cell_that_comes_back_wakes() {
     });
 }
 
-/// The first rank dies, and then one rank after the other leaves; each sleeps until the one before it is gone.
+/// The first rank dies, and then one rank after the other leaves. Each sleeps until the one before
+/// it is gone.
 #[test]
-fn sleepers_miss_who_is_gone() {
+fn sleepers_notice_that_a_rank_is_gone() {
     on_one_processor(|| {
-        let name = "sleepers_miss_who_is_gone";
+        let name = "sleepers_notice_that_a_rank_is_gone";
         let job = Ranks::new(8, name).with_deaths(&[0]).within(Duration::from_secs(40));
         job.run(|world| {
             let (endpoint, me) = (world.endpoint(), world.rank());
@@ -143,7 +146,7 @@ fn sixteen_ranks_on_few_processors() {
     });
 }
 
-/// Bytes of memory behind the segment that this process has open.
+/// Returns the bytes of memory behind the segment that this process has open.
 fn segment_bytes() -> u64 {
     let files = fs::read_dir("/proc/self/fd").expect("the open files").flatten();
     let is_segment = |path: &Path| {
@@ -154,7 +157,8 @@ fn segment_bytes() -> u64 {
     fs::metadata(file).expect("its length").st_blocks() * 512
 }
 
-/// All start, pass a message round, and end; the segment has then taken what `docs/layout.md` says.
+/// All ranks start, pass a message round, and end. The segment then occupies the memory that
+/// `docs/layout.md` states.
 #[test]
 fn two_hundred_and_fifty_six_ranks() {
     const RANKS: u32 = 256;
@@ -162,7 +166,7 @@ fn two_hundred_and_fifty_six_ranks() {
     job.run(|world| {
         pass_round(&world, 4 * u64::from(RANKS), 8, Duration::ZERO);
         if world.rank() == RANKS - 1 {
-            let plan = Plan::new(Config::new(RANKS)).unwrap();
+            let plan = SegmentPlan::new(SegmentConfig::new(RANKS)).unwrap();
             assert_eq!(segment_bytes(), plan.bytes_with_active_pairs(RANKS as usize) as u64);
         }
         world.finalize().unwrap();

@@ -1,4 +1,5 @@
-//! What the watchdog says of jobs that hang on purpose: for which call, peer and tag each rank waits.
+//! The watchdog's report on jobs that hang on purpose: the call, peer and tag for which each rank
+//! waits.
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
@@ -7,10 +8,12 @@ use std::panic::catch_unwind;
 use strait::{ANY_SOURCE, ANY_TAG, World, wait_any};
 use strait_tests::Ranks;
 
-/// Time limits of the job, seconds. On a busy machine ranks are killed before they wait; then the next limit counts.
+/// Time limits of the job, in seconds. On a busy machine ranks are killed before they wait; then
+/// the next limit counts.
 const LIMITS: [u64; 3] = [4, 16, 64];
 
-/// A job that hangs in `body` is killed, and the watchdog's line about each rank has the words expected of that rank.
+/// Runs a job that hangs in `body` and is killed. Checks that the watchdog's line about each rank
+/// has the expected words.
 fn hang(name: &'static str, expected: &[&str], body: impl Fn(World) + Copy) {
     let ranks = expected.len() as u32;
     let mut lines = Vec::new();
@@ -20,10 +23,10 @@ fn hang(name: &'static str, expected: &[&str], body: impl Fn(World) + Copy) {
             return;
         }
     }
-    panic!("the watchdog said {lines:#?}, and not {expected:#?}");
+    panic!("the watchdog printed {lines:#?} instead of {expected:#?}");
 }
 
-/// The watchdog's line about each rank of a job that hangs.
+/// Returns the watchdog's line about each rank of a job that hangs.
 fn words(job: Ranks, ranks: u32, body: impl FnOnce(World)) -> Vec<String> {
     let panicked = catch_unwind(AssertUnwindSafe(|| job.run(body))).map(drop).unwrap_err();
     let words = panicked.downcast::<String>().expect("a message");
@@ -52,7 +55,7 @@ fn receives_and_sends_name_peer_and_tag() {
 #[test]
 fn waits_for_several_name_the_first_that_is_open() {
     let expected = [
-        "waits in wait_any: 0 of 2 are over, rank 1, tag 3, context 0, 1 bytes; for ",
+        "waits in wait_any: 0 of 2 are complete, rank 1, tag 3, context 0, 1 bytes; for ",
         "waits in probe: source 0, tag 6, context 0; for ",
     ];
     hang("waits_for_several_name_the_first_that_is_open", &expected, |world| {
@@ -72,7 +75,7 @@ fn waits_for_several_name_the_first_that_is_open() {
 fn ranks_that_poll_or_compute_say_so() {
     let expected = [
         "polls: a call that does not wait (test, iprobe, progress); the last such call was ",
-        "has never waited for long; it computes",
+        "has not waited for long yet: it computes",
     ];
     hang("ranks_that_poll_or_compute_say_so", &expected, |world| match world.rank() {
         0 => while world.endpoint().iprobe(1, 0).is_ok() {},

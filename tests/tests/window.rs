@@ -1,22 +1,22 @@
-//! Windows: what each kind of part and each operation does, and what is refused.
+//! Windows: the behaviour of each kind of part and each operation, and the calls that are refused.
 
 use std::io::{IoSlice, IoSliceMut};
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{
-    Accumulates, Assert, AtomicityDomain, Error, Group, Nodes, Op, Operation, Run, Shape, Window,
-    WindowError, World,
+    Accumulates, Assert, AtomicityDomain, ByteRun, Error, Group, Nodes, Op, RmaOperation, Shape,
+    Window, WindowError, World,
 };
 use strait_tests::{Ranks, in_one_thread, payload, threads, threads_on};
 
-/// The ways to make a window of a part of `bytes` bytes for each rank.
+/// The ways to make a window with a part of `bytes` bytes for each rank.
 const KINDS: [fn(&World, usize) -> Window<'_>; 4] = [
     |world, bytes| world.endpoint().allocate_window(bytes, 1).unwrap(),
     |world, bytes| world.endpoint().shared_window(bytes, 1).unwrap(),
     |world, bytes| world.endpoint().create_window(vec![0_u64; bytes / 8], 1).unwrap(),
     |world, bytes| {
         let memory = world.alloc::<u64>(bytes / 8).unwrap();
-        // One of them in the segment, the others private.
+        // One part lies in the segment, the others are private.
         match world.rank() {
             0 => world.endpoint().create_window(memory, 1).unwrap(),
             _ => world.endpoint().create_window(vec![0_u8; bytes].into_boxed_slice(), 1).unwrap(),
@@ -24,7 +24,7 @@ const KINDS: [fn(&World, usize) -> Window<'_>; 4] = [
     },
 ];
 
-/// Those of them that reach over nodes, without and with a promise.
+/// The ways that also work between nodes, without and with a promise.
 const BETWEEN_NODES: [fn(&World, usize) -> Window<'_>; 4] = [
     KINDS[0],
     KINDS[3],
@@ -38,7 +38,7 @@ fn all(world: &World) -> Group<'_> {
     world.endpoint().group(&(0..world.size()).collect::<Vec<_>>()).unwrap()
 }
 
-/// The kinds of windows that reach all ranks of this job.
+/// Returns the kinds of windows that reach all ranks of this job.
 fn kinds(world: &World) -> &'static [fn(&World, usize) -> Window<'_>] {
     if world.nodes().count() > 1 { &BETWEEN_NODES } else { &KINDS }
 }
@@ -84,7 +84,7 @@ fn every_rank_reaches_every_part_of_every_kind() {
     }
 }
 
-/// `cargo xtask vm` runs it over RDMA devices, too.
+/// `cargo xtask vm` runs this test over RDMA devices, too.
 #[test]
 fn other_nodes_are_reached_through_the_device_of_the_job() {
     let name = "other_nodes_are_reached_through_the_device_of_the_job";
@@ -98,29 +98,33 @@ fn other_nodes_are_reached_through_the_device_of_the_job() {
 
 #[test]
 fn domains_are_the_same_for_all_and_only_what_is_handed_over_needs_the_target() {
-    threads(Config::new(3), |world| {
+    threads(SegmentConfig::new(3), |world| {
         for (make, domain) in KINDS.iter().zip([true, true, false, false]) {
             let window = make(&world, 64);
             let processor = window.atomicity() == AtomicityDomain::Processor;
             assert_eq!(processor, domain);
-            let all =
-                [Operation::Put, Operation::Get, Operation::Accumulate, Operation::FetchAndOp];
+            let all = [
+                RmaOperation::Put,
+                RmaOperation::Get,
+                RmaOperation::Accumulate,
+                RmaOperation::FetchAndOp,
+            ];
             assert!(!all.into_iter().any(|operation| window.needs_target(operation)));
             window.free().unwrap();
         }
     });
-    threads_on(Config::new(3), &Nodes::named([0, 1, 0]), |world| {
+    threads_on(SegmentConfig::new(3), &Nodes::named([0, 1, 0]), |world| {
         let domains = [AtomicityDomain::Locks, AtomicityDomain::Device];
         for (make, domain) in BETWEEN_NODES.iter().zip(domains.iter().flat_map(|each| [each; 2])) {
             let window = make(&world, 64);
             assert_eq!(window.atomicity(), *domain);
-            // Long accumulates are the target's, unless nobody hands any over.
+            // The target carries out long accumulates, unless the window uses no handler.
             let needs = [true, false].map(|hands_over| {
                 window.hand_over_above(if hands_over { 64 } else { usize::MAX });
-                window.needs_target(Operation::Accumulate)
+                window.needs_target(RmaOperation::Accumulate)
             });
             assert_eq!(needs, [*domain == AtomicityDomain::Locks, false]);
-            assert!(!window.needs_target(Operation::FetchAndOp));
+            assert!(!window.needs_target(RmaOperation::FetchAndOp));
             assert_eq!(window.mapped(1).is_some(), world.rank() == 1);
             window.free().unwrap();
         }
@@ -135,7 +139,8 @@ fn domains_are_the_same_for_all_and_only_what_is_handed_over_needs_the_target() 
     });
 }
 
-/// Where a device has no atomics, handlers do all that is atomic, whatever was promised and however short it is.
+/// Where a device has no atomics, handlers carry out all atomic operations, whatever was promised
+/// and however short they are.
 #[test]
 fn without_atomics_of_the_device_all_that_is_atomic_needs_the_target() {
     let name = "without_atomics_of_the_device_all_that_is_atomic_needs_the_target";
@@ -145,20 +150,24 @@ fn without_atomics_of_the_device_all_that_is_atomic_needs_the_target() {
             assert_eq!(window.atomicity(), AtomicityDomain::Locks);
             for most in [0, usize::MAX] {
                 window.hand_over_above(most);
-                let needs =
-                    [Operation::Put, Operation::Get, Operation::Accumulate, Operation::FetchAndOp]
-                        .map(|operation| window.needs_target(operation));
+                let needs = [
+                    RmaOperation::Put,
+                    RmaOperation::Get,
+                    RmaOperation::Accumulate,
+                    RmaOperation::FetchAndOp,
+                ]
+                .map(|operation| window.needs_target(operation));
                 assert_eq!(needs, [false, false, true, true]);
             }
             window.free().unwrap();
         }
-        // On one node no device is asked.
+        // On one node no device is used.
         let node = world.nodes().node_of(world.rank()).unwrap();
         let near: Vec<_> =
             (0..3).filter(|rank| world.nodes().node_of(*rank) == Some(node)).collect();
         let window = world.endpoint().group(&near).unwrap().allocate_window(64, 1).unwrap();
         assert_eq!(window.atomicity(), AtomicityDomain::Processor);
-        assert!(!window.needs_target(Operation::FetchAndOp));
+        assert!(!window.needs_target(RmaOperation::FetchAndOp));
         window.free().unwrap();
         world.finalize().unwrap();
     });
@@ -186,13 +195,14 @@ fn parts_of_a_shared_window_follow_each_other() {
 #[test]
 fn runs_of_any_shape_meet_buffers_of_any_parts() {
     for nodes in [1, 2] {
-        threads_on(Config::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
             for make in kinds(&world) {
                 let window = make(&world, 4096);
                 let target = 1 - world.rank();
                 let data: Vec<u8> = (0..240).map(|byte| byte as u8 + 1).collect();
                 let cuts = [&data[..7], &[], &data[7..100], &data[100..]];
-                let runs: Vec<_> = (0..80).map(|run| Run { offset: 4 * run, length: 3 }).collect();
+                let runs: Vec<_> =
+                    (0..80).map(|run| ByteRun { offset: 4 * run, length: 3 }).collect();
                 let shapes =
                     [Shape::Strided { count: 80, block: 3, stride: 4 }, Shape::Runs(&runs)];
                 for (number, shape) in shapes.into_iter().enumerate() {
@@ -240,9 +250,9 @@ fn accumulates_of_many_origins_add_up() {
         job.with("STRAIT_HCA", device).run(|world| {
             for make in kinds(&world) {
                 let window = make(&world, 1 << 16);
-                // A handler takes its time.
-                let rounds = if window.needs_target(Operation::FetchAndOp) { 50 } else { 500 };
-                // Far enough from the start to reach over the border of two locks.
+                // A handler takes more time.
+                let rounds = if window.needs_target(RmaOperation::FetchAndOp) { 50 } else { 500 };
+                // Far enough from the start to cross the border of two locks.
                 let border = 16 * 1024 - 3 * 8;
                 for round in 0..rounds {
                     window.accumulate(&[1_i64, 2, 3, 4, 5, 6], 0, border, Op::Sum).unwrap();
@@ -275,7 +285,7 @@ fn accumulates_of_many_origins_add_up() {
     }
 }
 
-/// Every operation on every type, in one part of each kind, against plain arithmetic.
+/// Compares every operation on every type, in one part of each kind, with plain arithmetic.
 fn all_operations<T: strait::Number + PartialEq + core::fmt::Debug>(
     window: &Window<'_>,
     start: [T; 3],
@@ -305,17 +315,17 @@ fn all_operations<T: strait::Number + PartialEq + core::fmt::Debug>(
 
 #[test]
 fn every_operation_works_on_every_type() {
-    threads(Config::new(1), |world| {
+    threads(SegmentConfig::new(1), |world| {
         let private = world.endpoint().create_window(vec![0_u64; 32], 1).unwrap();
         for window in [KINDS[0](&world, 256), private] {
             every_type(&window);
             window.free().unwrap();
         }
     });
-    threads_on(Config::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::blocks(2, 2).unwrap(), |world| {
         for make in BETWEEN_NODES {
             let window = make(&world, 256);
-            // Once from afar, once by the target itself.
+            // Once from another rank, once by the target itself.
             for origin in 0..2 {
                 if world.rank() == origin {
                     every_type(&window);
@@ -343,7 +353,7 @@ fn every_type(window: &Window<'_>) {
 
 #[test]
 fn displacements_count_in_units_of_the_target() {
-    threads(Config::new(2), |world| {
+    threads(SegmentConfig::new(2), |world| {
         let unit = [4, 16][world.rank() as usize];
         let window = world.endpoint().allocate_window(160, unit).unwrap();
         assert_eq!(window.shape_of(1), Ok((160, 16)));
@@ -371,7 +381,7 @@ fn displacements_count_in_units_of_the_target() {
 
 #[test]
 fn what_makes_no_sense_is_refused_and_changes_nothing() {
-    in_one_thread(Config::new(1), |worlds| {
+    in_one_thread(SegmentConfig::new(1), |worlds| {
         let window = worlds[0].endpoint().allocate_window(64, 1).unwrap();
         let error = |result: Result<(), Error>| match result {
             Err(Error::Window(error)) => error,
@@ -427,9 +437,9 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_window_that_one_member_cannot_make_nobody_has() {
+fn a_window_that_one_member_cannot_make_fails_for_all() {
     for nodes in [1, 2] {
-        let config = Config { heap_bytes: 1 << 20, ..Config::new(3) };
+        let config = SegmentConfig { heap_bytes: 1 << 20, ..SegmentConfig::new(3) };
         threads_on(config, &Nodes::blocks(3, nodes).unwrap(), |world| {
             for victim in 0..3 {
                 let bytes = if world.rank() == victim { 2 << 20 } else { 64 };
@@ -442,7 +452,7 @@ fn a_window_that_one_member_cannot_make_nobody_has() {
                 let error = world.endpoint().create_window(vec![0_u8; 9], unit).unwrap_err();
                 assert_eq!(error.to_string().contains("at least 1 byte"), unit == 0, "{error}");
             }
-            // Nothing of it was kept.
+            // The failed call kept no memory.
             assert_eq!(world.alloc::<u8>(1 << 20).unwrap().len(), 1 << 20);
             let window = world.endpoint().allocate_window(64, 1).unwrap();
             window.fence(Assert::NONE).unwrap();
@@ -455,7 +465,7 @@ fn a_window_that_one_member_cannot_make_nobody_has() {
 #[test]
 fn windows_of_groups_and_several_at_once() {
     for nodes in [Nodes::one(4), Nodes::named([0, 0, 1, 1]), Nodes::named([0, 1, 1, 1])] {
-        threads_on(Config::new(4), &nodes, |world| {
+        threads_on(SegmentConfig::new(4), &nodes, |world| {
             let (even, place) = (world.rank() % 2, world.rank() / 2);
             let group = world.endpoint().group(&[even, even + 2]).unwrap();
             let first = group.allocate_window(8, 1).unwrap();

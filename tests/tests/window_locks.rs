@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{
     Assert, Error, Fault, Group, LockDesign, LockMode, LockPolicy, LockType, Nodes, Window,
     WindowError, WindowOptions, World,
@@ -19,7 +19,8 @@ fn window(world: &World, design: LockDesign) -> Window<'_> {
     all(world).allocate_window_for(64, 8, design).unwrap()
 }
 
-/// Every rank adds to two numbers of some targets, not atomically, and reads both under shared locks: they are always the same.
+/// Every rank adds to two numbers of some targets, not atomically, and reads both under shared
+/// locks. The two are always equal.
 fn add_alone_and_read_together(world: &World, window: &Window<'_>, rounds: u64) {
     let targets = [0, world.size() - 1];
     for round in 0..rounds {
@@ -66,7 +67,7 @@ fn one_at_a_time_changes_what_others_read() {
     }
 }
 
-/// Whatever device that is: those of iWARP have no atomics, so there managers do what devices cannot.
+/// Works over any device: those of iWARP have no atomics, so there lock managers replace them.
 #[test]
 fn every_design_works_over_the_device_of_the_job() {
     let name = "every_design_works_over_the_device_of_the_job";
@@ -102,7 +103,7 @@ fn the_environment_chooses_a_design() {
 fn each_design(body: fn(&World, &Window<'_>)) {
     for nodes in [1, 2] {
         for design in LockDesign::ALL {
-            threads_on(Config::new(3), &Nodes::blocks(3, nodes).unwrap(), move |world| {
+            threads_on(SegmentConfig::new(3), &Nodes::blocks(3, nodes).unwrap(), move |world| {
                 let window = window(&world, design);
                 body(&world, &window);
                 window.free().unwrap();
@@ -118,7 +119,7 @@ fn all_share_at_once() {
         for _ in 0..3 {
             window.lock_all(Assert::NONE).unwrap();
             window.put(&[world.rank() + 1, 0], 0, world.rank() as usize).unwrap();
-            // They all have the lock of rank 0 now, or none of them comes on.
+            // The barrier returns only because all ranks hold the shared lock of rank 0 at once.
             window.flush(0).unwrap();
             world.endpoint().barrier().unwrap();
             let mut found = [0_u64; 3];
@@ -139,7 +140,7 @@ fn a_lock_does_not_wait() {
                 window.lock(Exclusive, 2, Assert::NONE).unwrap();
                 window.put(&[1_u64], 2, 0).unwrap();
                 endpoint.send(&[1_u8], 1, 0).unwrap();
-                // Rank 1 is past its lock while this rank has it.
+                // Rank 1 has acquired its lock while this rank holds its own.
                 endpoint.recv(&mut [0_u8], 1, 0).unwrap();
                 window.put(&[7_u64], 2, 0).unwrap();
                 window.unlock(2).unwrap();
@@ -198,7 +199,7 @@ fn calls_out_of_turn_are_refused() {
 
 #[test]
 fn members_that_disagree_have_no_window() {
-    threads_on(Config::new(2), &Nodes::one(2), |world| {
+    threads_on(SegmentConfig::new(2), &Nodes::one(2), |world| {
         let design = [LockDesign::Mcs, LockDesign::Hybrid][world.rank() as usize];
         let made = all(&world).allocate_window_for(64, 8, design);
         let refused = WindowError::LockDesign { rank: 1 };
@@ -213,7 +214,7 @@ fn hybrid(world: &World, policy: LockPolicy) -> Window<'_> {
     all(world).allocate_window_for(64, 8, options).unwrap()
 }
 
-/// Ranks 0 and 1 are on one node, 2 and 3 on another. One after the other locks rank 0.
+/// Ranks 0 and 1 are on one node, 2 and 3 on another. The visitors lock rank 0 one after the other.
 fn visits(world: &World, window: &Window<'_>, visitors: &[u32]) {
     for visitor in visitors {
         if world.rank() == *visitor {
@@ -229,14 +230,14 @@ fn visits(world: &World, window: &Window<'_>, visitors: &[u32]) {
 
 #[test]
 fn a_hybrid_lock_migrates_as_its_policy_says() {
-    // Who comes, and how often the lock moves to the network, and back.
+    // The visitors, and how often the lock moves to the network, and back.
     let follow = (LockPolicy::Follow, vec![2, 3, 2, 1, 1, 0, 3], 2, 1, LockMode::Network);
     let slow = (LockPolicy::Hysteresis(2), vec![2, 3, 2, 1, 1, 1, 3], 1, 1, LockMode::Cpu);
     let cpu = (LockPolicy::Pinned(LockMode::Cpu), vec![2, 3, 1, 2], 0, 0, LockMode::Cpu);
     let network =
         (LockPolicy::Pinned(LockMode::Network), vec![2, 1, 0, 3], 0, 0, LockMode::Network);
     for (policy, visitors, to_network, to_cpu, mode) in [follow, slow, cpu, network] {
-        threads_on(Config::new(4), &Nodes::blocks(4, 2).unwrap(), move |world| {
+        threads_on(SegmentConfig::new(4), &Nodes::blocks(4, 2).unwrap(), move |world| {
             let window = hybrid(&world, policy);
             visits(&world, &window, &visitors);
             let counters = window.lock_counters();
@@ -255,13 +256,13 @@ fn a_hybrid_lock_migrates_as_its_policy_says() {
     }
 }
 
-/// The survivors meet.
+/// Returns the group of the survivors.
 fn survivors(world: &World) -> Group<'_> {
     let survivors: Vec<_> = (0..world.size() - 1).collect();
     world.endpoint().group(&survivors).unwrap()
 }
 
-/// Rank 3 dies with the lock of rank 0, which the others want then. What became of each.
+/// Rank 3 dies with the lock of rank 0, which the others then request. Returns the result of each.
 fn inherit(world: &World, window: &Window<'_>, held: LockType) -> Result<(), Error> {
     let endpoint = world.endpoint();
     if world.rank() == 3 {
@@ -280,7 +281,7 @@ fn inherit(world: &World, window: &Window<'_>, held: LockType) -> Result<(), Err
     window.unlock(0)
 }
 
-/// What is to become of them.
+/// Returns whether the result is the documented one.
 fn is_as_documented(design: LockDesign, held: LockType, became: &Result<(), Error>) -> bool {
     match (design, held) {
         (LockDesign::Mcs, _) => {
@@ -340,15 +341,15 @@ fn a_manager_revokes_the_lock_of_the_dead_although_no_launcher_tells_of_it() {
 }
 
 #[test]
-fn who_wants_the_lock_of_a_dead_target_is_told() {
-    let name = "who_wants_the_lock_of_a_dead_target_is_told";
+fn a_lock_of_a_dead_target_fails() {
+    let name = "a_lock_of_a_dead_target_fails";
     for nodes in [1, 2] {
         for design in LockDesign::ALL {
             let job = Ranks::new(4, name).on_nodes(nodes).with_deaths(&[3]);
             job.with("STRAIT_WINDOW_LOCK", design).run(|world| {
                 let (endpoint, window) = (world.endpoint(), window_of_environment(&world));
                 if world.rank() == 3 {
-                    // Alone: so somebody waits for the lock of the dead.
+                    // The lock is exclusive, so a rank waits for the lock of the dead rank.
                     window.lock(Exclusive, 3, Assert::NONE).unwrap();
                     (0..3).for_each(|rank| endpoint.send(&[1_u8], rank, 0).unwrap());
                     (0..3).for_each(|rank| endpoint.recv(&mut [0_u8], rank, 0).map(drop).unwrap());
@@ -361,7 +362,7 @@ fn who_wants_the_lock_of_a_dead_target_is_told() {
                 let is_told = matches!(told, Error::Fault(Fault::PeerFailed { rank: 3, .. }));
                 assert!(is_told, "{told:?}");
                 assert!(window.unlock(3).is_err(), "the epoch has ended");
-                // The locks of the others are as they were.
+                // The locks of the others are unchanged.
                 survivors(&world).barrier().unwrap();
                 window.lock(Exclusive, 1, Assert::NONE).unwrap();
                 window.put(&[7_u64], 1, 0).unwrap();

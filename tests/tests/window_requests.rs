@@ -1,11 +1,11 @@
-//! One-sided operations that do not wait: their requests, and what becomes of those that nobody waits for.
+//! One-sided operations that do not wait: their requests, and the fate of requests without a wait.
 
 use strait::{Assert, Error, Fault, Op, WindowDesign, World, wait_all, wait_any};
 use strait_tests::{Ranks, die, payload};
 
 const ROOM: usize = 300_000;
 
-/// Jobs: whether there are several nodes, by which device, and of which design their windows are.
+/// Jobs: whether there are several nodes, their device, and the design of their windows.
 const JOBS: [(bool, &str, &str); 5] = [
     (false, "soft-inline", "rdma"),
     (true, "soft-inline", "rdma"),
@@ -14,7 +14,8 @@ const JOBS: [(bool, &str, &str); 5] = [
     (true, "soft-inline", "send_recv"),
 ];
 
-/// Several at once, of every length; some are waited for, some dropped, some forgotten.
+/// Starts several requests at once, of every length. Some are waited for, one is dropped, and one
+/// is forgotten.
 fn put_and_get(world: &World) {
     const LENGTHS: [usize; 6] = [0, 8, 4096, 4097, 50_000, 100_000];
     let endpoint = world.endpoint();
@@ -82,7 +83,8 @@ fn requests_are_over_when_their_bytes_have_moved() {
     }
 }
 
-/// A target dies while others put to it and get from it. Whoever asks is told, and the buffers come back.
+/// A target dies while others put to it and get from it. Their requests fail, and the buffers are
+/// released.
 #[test]
 fn requests_to_the_dead_fail() {
     for (spans, device, design) in JOBS {
@@ -93,7 +95,7 @@ fn requests_to_the_dead_fail() {
             let window = endpoint.create_window(vec![0_u8; ROOM], 1).unwrap();
             window.fence(Assert::NONE).unwrap();
             if world.rank() == 1 {
-                // In the middle of what the others do.
+                // The death falls in the middle of the others' operations.
                 while window.local().load::<u8>(7).unwrap() == 0 {
                     if window.design() == WindowDesign::SendRecv {
                         endpoint.progress().unwrap();
@@ -115,7 +117,7 @@ fn requests_to_the_dead_fail() {
             };
             let is_told = matches!(error, Error::Fault(Fault::PeerFailed { rank: 1, .. }));
             assert!(is_told, "{error}");
-            // The other survivor is reached as before.
+            // The other survivor is reachable as before.
             let other = 2 - world.rank();
             endpoint.scope(|scope| {
                 scope.rput(&window, &data, other, 0).unwrap().wait().unwrap();

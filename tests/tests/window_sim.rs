@@ -1,4 +1,4 @@
-//! Windows over the simulated fabric, hundreds of seeds against the window model.
+//! Windows over the simulated fabric, with hundreds of seeds against the window model.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, resume_unwind};
 use strait_tests::one_sided::simulated;
 use strait_tests::traffic;
 
-/// Many seeds, or the one in `STRAIT_TEST_SEED`.
+/// Runs many seeds, or the single seed in `STRAIT_TEST_SEED`.
 #[test]
 fn programs_leave_what_they_may() {
     let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));

@@ -1,7 +1,8 @@
-//! Waits in windows for a rank on another node that dies, under a launcher that tells of no death.
+//! Waits in windows for a rank on another node that dies, under a launcher that reports no death.
 //!
-//! Window operations between nodes go by the device, so the waiting rank may never have exchanged a message with the rank
-//! that it waits for. It must learn of the death all the same. Each rank is a node of its own here.
+//! Window operations between nodes go by the device, so the waiting rank may never have exchanged a
+//! message with the rank that it waits for. It must learn of the death nevertheless. Each rank is a
+//! node of its own here.
 
 use strait::LockType::{Exclusive, Shared};
 use strait::{Assert, Error, Fault, LockDesign, Window, WindowError, World};
@@ -19,7 +20,8 @@ fn is_failure_of_victim<T>(result: &Result<T, Error>) -> bool {
     matches!(result, Err(Error::Fault(Fault::PeerFailed { rank: VICTIM, .. })))
 }
 
-/// Runs `act` in all ranks but the victim and the herald, once the victim is about to die; the victim has run `before_death`.
+/// Runs `act` in all ranks but the victim and the herald, once the victim is about to die. The
+/// victim has run `before_death`.
 fn beside_the_victim(
     world: &World,
     window: Window<'_>,
@@ -48,7 +50,7 @@ fn beside_the_victim(
             endpoint.recv(&mut [0_u8], HERALD, 0).unwrap();
             act(&window);
             endpoint.send(&[1_u8], HERALD, 0).unwrap();
-            // The parts of all stay until all are done.
+            // The parts of all ranks exist until all are done.
             endpoint.recv(&mut [0_u8], HERALD, 0).unwrap();
         }
     }

@@ -1,7 +1,8 @@
-//! The core without an operating system, at work: an image of it that a virtual machine boots (`linker/bare`).
+//! Runs the core without an operating system: boots an image of it on a virtual machine
+//! (`linker/bare`).
 //!
-//! It is booted twice: as it is, when every self-test must pass, and with every self-test broken, when each must fail. So none
-//! passes because it looks at nothing.
+//! The image boots twice. In the first boot every self-test must pass. In the second boot every
+//! self-test is broken and must fail, which shows that each self-test really checks something.
 
 use core::time::Duration;
 use std::fs;
@@ -12,14 +13,14 @@ use crate::setup::{self, BARE_TARGET, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{self, Stop};
 
-/// An image that hangs is ended after so long.
+/// Time after which an image that hangs is ended.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// What QEMU's exit device makes of the image's two verdicts (`linker/bare/src/machine.rs`).
+/// Exit statuses of QEMU for the two verdicts of the image (`linker/bare/src/machine.rs`).
 const PASSED: i32 = 0x10 << 1 | 1;
 const FAILED: i32 = 0x11 << 1 | 1;
 
-/// `cargo xtask bare`.
+/// Runs `cargo xtask bare`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     for tool in [Tool::BareTarget, Tool::Qemu] {
         setup::need(shell, tool)?;
@@ -47,10 +48,10 @@ fn boot(shell: &Shell, image: &Path, log: &Path, broken: bool) -> Result<(), Sto
     let words = if broken { "broken" } else { "" };
     let machine = qemu::machine(shell).arg("-m").arg("64").arg("-append").arg(words);
     let ended = qemu::run(machine.arg("-kernel").arg(image), log, WATCHDOG)?;
-    judge(&ended, broken).map_err(|why| Stop::Failed(format!("{why}; it said:\n{}", ended.said)))
+    judge(&ended, broken).map_err(|why| Stop::Failed(format!("{why}; output:\n{}", ended.said)))
 }
 
-/// Whether a boot ended as it should: with the right status, and a line for each self-test that says the same.
+/// Checks that a boot ended with the expected status, and that the line of each self-test agrees.
 fn judge(ended: &Ended, broken: bool) -> Result<(), String> {
     let Some(status) = ended.status else {
         return Err(format!("it was ended after {} seconds", WATCHDOG.as_secs()));
@@ -84,7 +85,8 @@ mod tests {
             ("queue: passed\nlock: passed\n", "queue: FAILED: 1\nlock: FAILED: 2\n");
         assert_eq!(judge(&ended(PASSED, whole), false), Ok(()));
         assert_eq!(judge(&ended(FAILED, broken), true), Ok(()));
-        // The other way round, nothing at all, a machine that reset itself, and a self-test that cannot fail.
+        // Swapped verdicts, no output, a machine that reset itself, and a self-test that cannot
+        // fail.
         assert!(judge(&ended(FAILED, broken), false).is_err());
         assert!(judge(&ended(PASSED, whole), true).is_err());
         assert!(judge(&ended(PASSED, ""), false).is_err());

@@ -1,14 +1,16 @@
-//! Jobs of random programs whose ranks are killed and stopped at any moment: the chaos driver of the crate `strait-tests`.
+//! Runs jobs of random programs, with the chaos driver of the crate `strait-tests`. The driver
+//! kills and stops ranks at any moment.
 //!
-//! It is built with optimization and with debug assertions: so it is quick, and ranks die at the named steps, too.
+//! The driver is built with optimization, which makes it quick. It is built with debug assertions,
+//! so that ranks also die at the named steps.
 
 use crate::shell::{self, Shell};
 use crate::stop::Stop;
 
-/// What the ladder asks for. A job on a slow machine is not stuck: it has three minutes.
+/// Options in the ladder. The limit of three minutes for a job allows for slow machines.
 pub(crate) const LADDER: [&str; 4] = ["--seconds", "60", "--limit", "180"];
 
-/// `cargo xtask chaos`.
+/// Runs `cargo xtask chaos`.
 pub(crate) fn run<S: AsRef<str>>(shell: &Shell, arguments: &[S]) -> Result<(), Stop> {
     let build = "build --quiet -p strait-tests --bin chaos --profile chaos --message-format json";
     let mut built = shell::artifacts(&shell.cargo(build).stdout()?).into_iter();

@@ -1,11 +1,11 @@
-//! What is seen without running anything: formatting, lints, documentation, and the rules of `tidy`.
+//! Checks that run no code of Strait: formatting, lints, documentation, and the rules of `tidy`.
 
 use crate::setup::{self, BARE_TARGET, Tool};
 use crate::shell::Shell;
 use crate::stop::{self, Stop};
 use crate::tidy;
 
-/// `cargo xtask check`. Goes on after a failure, so that one run shows everything.
+/// Runs `cargo xtask check`. Goes on after a failure, so that one run shows everything.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     stop::all(vec![
         ("formatting", formatting(shell)),
@@ -29,15 +29,17 @@ fn lints(shell: &Shell) -> Result<(), Stop> {
     shell.cargo("clippy --workspace --all-targets --quiet -- -D warnings").run()
 }
 
-/// What only this feature compiles. Its bindings need more than a Rust toolchain.
+/// Lints the code that only the feature `verbs` compiles. Its bindings need more than a Rust
+/// toolchain.
 fn verbs(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Clippy)?;
     let features = setup::features(shell, true)?;
-    let packages = "-p strait -p strait-ffi -p strait-ofi -p strait-tests";
+    let packages =
+        "-p strait-hca -p strait -p strait-cli -p strait-ffi -p strait-ofi -p strait-tests";
     shell.cargo(&format!("clippy {packages} {features} --all-targets --quiet -- -D warnings")).run()
 }
 
-/// What only a target without an operating system compiles.
+/// Lints the code that only a target without an operating system compiles.
 fn image(shell: &Shell) -> Result<(), Stop> {
     for tool in [Tool::Clippy, Tool::BareTarget] {
         setup::need(shell, tool)?;
@@ -50,8 +52,9 @@ fn documentation(shell: &Shell) -> Result<(), Stop> {
     shell.cargo("doc --workspace --no-deps --quiet").env("RUSTDOCFLAGS", "-Dwarnings").run()
 }
 
-/// Licences, sources and bans of `deny.toml`. cargo-deny takes minutes to build, so it is used where it exists and not
-/// installed for the sake of this; the direction of our own dependencies is `tidy`'s and always checked.
+/// Checks the licences, sources and bans of `deny.toml`. cargo-deny takes minutes to build, so the
+/// check uses it only where it is installed. `tidy` always checks the direction of our own
+/// dependencies.
 fn dependencies(shell: &Shell) -> Result<(), Stop> {
     if !shell.answers("cargo", "deny --version") {
         return Ok(());

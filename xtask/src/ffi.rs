@@ -1,5 +1,6 @@
-//! The C interface as C has it: programs outside the tree, built with what is installed alone, as C99 and as C++, against the shared
-//! library and the archive, and run plain, under memcheck and with the address sanitizer.
+//! Tests the C interface as C programs see it. The programs lie outside the tree and are built with
+//! the installed files alone, as C99 and as C++, against the shared library and the archive. They
+//! run plain, under memcheck and with the address sanitizer.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,66 +11,66 @@ use crate::setup::{self, Tool};
 use crate::shell::{Shell, Step};
 use crate::stop::{self, Stop};
 
-/// A program, and how it is run.
+/// A program and the ways to run it.
 struct Program {
     name: &'static str,
     sources: &'static [&'static str],
-    /// Jobs that it is run as: arguments of `strait run`. None: it is run by itself.
+    /// Jobs to run the program as: arguments of `strait run`. If empty, it runs without a launcher.
     jobs: &'static [&'static str],
 }
 
 const PROGRAMS: [Program; 9] = [
-    Program { name: "handles", sources: &["ffi/tests/c/handles.c"], jobs: &[] },
-    Program { name: "fork", sources: &["ffi/tests/c/fork.c"], jobs: &[] },
-    Program { name: "exchange", sources: &["ffi/tests/c/exchange.c"], jobs: &[] },
-    Program { name: "twice", sources: &["ffi/tests/c/twice.c"], jobs: &["-n 1"] },
-    Program { name: "job", sources: &["ffi/tests/c/job.c"], jobs: &["-n 2", "-n 2 --nodes 2"] },
+    Program { name: "handles", sources: &["ffi/c/tests/c/handles.c"], jobs: &[] },
+    Program { name: "fork", sources: &["ffi/c/tests/c/fork.c"], jobs: &[] },
+    Program { name: "exchange", sources: &["ffi/c/tests/c/exchange.c"], jobs: &[] },
+    Program { name: "twice", sources: &["ffi/c/tests/c/twice.c"], jobs: &["-n 1"] },
+    Program { name: "job", sources: &["ffi/c/tests/c/job.c"], jobs: &["-n 2", "-n 2 --nodes 2"] },
     Program {
         name: "windows",
-        sources: &["ffi/tests/c/windows.c"],
+        sources: &["ffi/c/tests/c/windows.c"],
         jobs: &["-n 2", "-n 2 --nodes 2"],
     },
-    Program { name: "pingpong", sources: &["ffi/examples/pingpong.c"], jobs: &["-n 2"] },
-    Program { name: "ch3", sources: &["ffi/examples/ch3.c"], jobs: &["-n 4", "-n 2 --nodes 2"] },
+    Program { name: "pingpong", sources: &["ffi/c/examples/pingpong.c"], jobs: &["-n 2"] },
+    Program { name: "ch3", sources: &["ffi/c/examples/ch3.c"], jobs: &["-n 4", "-n 2 --nodes 2"] },
     Program {
         name: "netpipe",
-        sources: &["ffi/examples/netpipe/strait.c", "ffi/examples/netpipe/drive.c"],
+        sources: &["ffi/c/examples/netpipe/strait.c", "ffi/c/examples/netpipe/drive.c"],
         jobs: &["-n 2"],
     },
 ];
 
-/// A compiler and what it is to take the programs for.
+/// A compiler, and the language that it compiles the programs as.
 struct Language {
     name: &'static str,
     compiler: &'static str,
     arguments: &'static str,
 }
 
-/// POSIX and the system's own come on top of C99, which the programs use and the library does not ask for.
+/// The programs use POSIX and GNU functions on top of C99. The library requires neither.
 const C: Language =
     Language { name: "c", compiler: "cc", arguments: "-std=c99 -D_GNU_SOURCE -pthread" };
 const CPP: Language =
     Language { name: "cpp", compiler: "c++", arguments: "-std=c++17 -x c++ -pthread" };
 
-/// The page whose first lines of shell say how a program is built and run.
+/// The page with the first lines of shell that show how to build and run a program.
 const GUIDE: &str = "docs/embedding.md";
 
-const STRICT: &str = "-O1 -g -Wall -Wextra -Werror -Iffi/tests/c -Iffi/examples/netpipe";
+const STRICT: &str = "-O1 -g -Wall -Wextra -Werror -Iffi/c/tests/c -Iffi/c/examples/netpipe";
 
-/// What a program runs in; each ends by itself, and is ended when it does not.
+/// Command that a program runs in. It ends a program that does not end by itself.
 const WATCHDOG: &str = "timeout --kill-after 5 240";
 
-/// Definedness and addressability. What leaks is the address sanitizer's.
+/// Checks definedness and addressability. The address sanitizer checks for leaks.
 const MEMCHECK: &str = "valgrind --quiet --leak-check=no --error-exitcode=9";
 
-/// What is installed, and where programs are built.
+/// The installed files, and the folder where the programs are built.
 struct Place<'a> {
     shell: &'a Shell,
     prefix: PathBuf,
     programs: PathBuf,
 }
 
-/// `cargo xtask ffi`.
+/// Runs `cargo xtask ffi`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     for tool in [Tool::Cpp, Tool::PkgConfig, Tool::Valgrind] {
         setup::need(shell, tool)?;
@@ -78,7 +79,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let place = Place { shell, prefix: base.join("prefix"), programs: base.join("programs") };
     install::run(shell, &place.prefix, false)?;
     fs::create_dir_all(&place.programs).map_err(|error| Stop::io(&place.programs, &error))?;
-    // It fails unless it finds the provider.
+    // `mpi-env` fails unless it finds the provider.
     shell.step(place.prefix.join("bin/strait"), "mpi-env mpich").output()?;
     stop::all(vec![
         ("the guide", place.follow_guide()),
@@ -100,13 +101,13 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// Builds and runs a program by the lines of the guide, with nothing else in the environment.
+    /// Builds and runs a program with the commands of the guide, in an otherwise empty environment.
     fn follow_guide(&self) -> Result<(), Stop> {
         let guide = self.shell.root().join(GUIDE);
         let text = fs::read_to_string(&guide).map_err(|error| Stop::io(&guide, &error))?;
         let folder = self.programs.join("guide");
         fs::create_dir_all(&folder).map_err(|error| Stop::io(&folder, &error))?;
-        let (source, program) = ("ffi/examples/pingpong.c", folder.join("program.c"));
+        let (source, program) = ("ffi/c/examples/pingpong.c", folder.join("program.c"));
         fs::copy(self.shell.root().join(source), &program)
             .map_err(|error| Stop::io(&program, &error))?;
         let lines = text.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
@@ -115,7 +116,7 @@ impl Place<'_> {
         self.shell.step("sh", "-c").arg(script).output().map(drop)
     }
 
-    /// Those that name no shared library, with nothing shared in them.
+    /// Builds and runs statically the programs that need no shared library.
     fn static_ones(&self) -> Result<(), Stop> {
         for program in PROGRAMS.iter().filter(|program| program.name != "twice") {
             let file = self.build(program, &C, "--static --cflags --libs", "-static")?;
@@ -124,7 +125,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// Builds a program with what pkg-config says, and no other word of where the library is.
+    /// Builds a program with the flags of pkg-config, and with no other path to the library.
     fn build(
         &self,
         program: &Program,
@@ -139,7 +140,7 @@ impl Place<'_> {
         let arguments = format!("{} {STRICT} {extra} {sources}", language.arguments);
         let mut compile = self.shell.step(language.compiler, &arguments);
         if language.compiler == CPP.compiler {
-            // What follows is no source.
+            // The following arguments are not source files.
             compile = compile.arg("-x").arg("none");
         }
         for flag in flags.split_whitespace() {
@@ -149,7 +150,7 @@ impl Place<'_> {
         Ok(file)
     }
 
-    /// Runs a program each way that it is to be run.
+    /// Runs a program in each of its ways.
     fn run(&self, program: &Program, file: &Path, under: &str) -> Result<(), Stop> {
         if program.jobs.is_empty() || program.name == "twice" {
             let step = self.watched(under.split_whitespace().map(OsString::from));
@@ -170,7 +171,7 @@ impl Place<'_> {
         words.fold(step, Step::arg)
     }
 
-    /// The one that loads the library itself is told where it is, and where a copy.
+    /// Adds the paths of the library and of a copy for the program that loads the library itself.
     fn with_arguments<'a>(&self, step: Step<'a>, program: &Program) -> Result<Step<'a>, Stop> {
         if program.name != "twice" {
             return Ok(step);

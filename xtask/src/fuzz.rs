@@ -1,8 +1,9 @@
-//! libFuzzer under the address sanitizer, on whatever another process may have written.
+//! Runs libFuzzer under the address sanitizer on all data that another process may have written.
 //!
-//! The targets are functions of the crate `strait-tests`, which its tests run on the corpus; `fuzz/` makes programs of
-//! them. What a run finds worth keeping lies in `target/fuzz/corpus` and serves the next; an input that breaks something
-//! is reduced to a file in `target/fuzz/found`, and belongs into `fuzz/corpus` with the cure.
+//! The targets are functions of the crate `strait-tests`, which also runs them on the corpus;
+//! `fuzz/` makes programs of them. `target/fuzz/corpus` keeps the inputs that a run finds useful,
+//! and the next run starts from them. An input that breaks something is reduced to a file in
+//! `target/fuzz/found`. That file belongs in `fuzz/corpus` together with the fix.
 
 use std::path::Path;
 
@@ -12,21 +13,21 @@ use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{self, Stop};
 
-/// The programs of `fuzz/` whose targets are functions of the crate `strait-tests`.
+/// The programs of `fuzz/` for targets in the crate `strait-tests`.
 const OF_TESTS: [&str; 7] = ["packets", "engines", "pmi", "greeting", "join", "locks", "records"];
 
-/// The program whose target is a function of the crate `strait-ffi`.
+/// The program of `fuzz/` for the target in the crate `strait-ffi`.
 const OF_FFI: [&str; 1] = ["c_interface"];
 
 /// Time for each target in the ladder, seconds.
 pub(crate) const SECONDS: u32 = 25;
 
-/// What makes a program tell libFuzzer which way it went: the flags of cargo-fuzz.
+/// Flags of cargo-fuzz, which make a program report its branches to libFuzzer.
 const FLAGS: &str = "-Zsanitizer=address --cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// `cargo xtask fuzz`.
+/// Runs `cargo xtask fuzz`.
 pub(crate) fn run(shell: &Shell, seconds: u32) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
     setup::need(shell, Tool::Cpp)?;
@@ -57,7 +58,7 @@ fn build(shell: &Shell) -> Result<Vec<(String, std::path::PathBuf)>, Stop> {
 
 fn fuzz(shell: &Shell, target: &str, program: &Path, seconds: u32) -> Result<(), Stop> {
     let (kept, found) = (folder(shell, "corpus", target)?, folder(shell, "found", target)?);
-    // An input that takes longer than the limit counts as an endless loop.
+    // An input that takes longer than the limit (10 s) counts as an endless loop.
     let limits = "-timeout=10 -rss_limit_mb=4096 -max_len=4096 -verbosity=0 -print_final_stats=1";
     let output = shell
         .step(program, limits)
@@ -86,14 +87,14 @@ fn explain(stop: Stop, found: &Path) -> Stop {
     }
 }
 
-/// A folder of this target's under `target/fuzz`.
+/// Returns, and creates if need be, the folder of a target under `target/fuzz`.
 fn folder(shell: &Shell, kind: &str, target: &str) -> Result<std::path::PathBuf, Stop> {
     let folder = shell.target().join("fuzz").join(kind).join(target);
     std::fs::create_dir_all(&folder).map_err(|error| Stop::io(&folder, &error))?;
     Ok(folder)
 }
 
-/// The number of inputs in libFuzzer's closing statistics.
+/// Returns the number of inputs in libFuzzer's closing statistics.
 fn executed(said: &str) -> Option<u64> {
     let line = said.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     line?.trim().parse().ok()

@@ -1,4 +1,5 @@
-//! `cargo xtask install`: what a program in C needs, what another MPI loads, and the launcher, below a prefix.
+//! `cargo xtask install`: installs the C library, the provider that another MPI loads, and the
+//! launcher below a prefix.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,18 +11,19 @@ use crate::setup;
 use crate::shell::{self, Shell};
 use crate::stop::Stop;
 
-/// The version of everything but the library's interface, which has the soname's number.
+/// The version of all installed files. The interface of the library has its own: the number in the
+/// soname.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What is installed as it is in the repository: from where, and to where.
+/// Files that are installed unchanged: source in the repository, and destination.
 const FILES: [(&str, &str); 3] = [
-    ("ffi/include/strait.h", "include/strait.h"),
+    ("ffi/c/include/strait.h", "include/strait.h"),
     ("LICENSE-MIT", "share/doc/strait/LICENSE-MIT"),
     ("LICENSE-APACHE", "share/doc/strait/LICENSE-APACHE"),
 ];
 
-/// For pkg-config. The prefix is found from where the file lies, so the whole tree can be moved. What a static archive needs besides is
-/// what the Rust standard library does.
+/// The file for pkg-config. It derives the prefix from its own path, so the whole tree can be
+/// moved. The private libraries are those that the Rust standard library needs in a static link.
 const PKG_CONFIG: &str = "prefix=${pcfiledir}/../..
 libdir=${prefix}/lib
 includedir=${prefix}/include
@@ -34,7 +36,7 @@ Libs.private: -lpthread -ldl -lm -lrt
 Cflags: -I${includedir}
 ";
 
-/// For CMake: `find_package(strait)`, then link with `strait::strait` or `strait::static`.
+/// The file for CMake: `find_package(strait)`, then link with `strait::strait` or `strait::static`.
 const CMAKE: &str =
     "get_filename_component(_prefix \"${CMAKE_CURRENT_LIST_DIR}/../../..\" ABSOLUTE)
 if(NOT TARGET strait::strait)
@@ -61,7 +63,7 @@ if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
 endif()
 ";
 
-/// `cargo xtask install`.
+/// Runs `cargo xtask install`.
 pub(crate) fn run(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop> {
     let features = setup::features(shell, verbs)?;
     let Built { shared, archive, launcher, provider } = build(shell, features)?;
@@ -70,7 +72,7 @@ pub(crate) fn run(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop>
     link(&shared_name, &prefix.join("lib").join(SONAME))?;
     link(SONAME, &prefix.join("lib/libstrait.so"))?;
     copy(&archive, &prefix.join("lib/libstrait.a"), 0o644)?;
-    // Where `strait mpi-env` looks for it.
+    // `strait mpi-env` looks for the provider here.
     copy(&provider, &prefix.join("lib").join(PROVIDER), 0o755)?;
     copy(&launcher, &prefix.join("bin/strait"), 0o755)?;
     for (from, to) in FILES {
@@ -90,7 +92,7 @@ pub(crate) fn run(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop>
     Ok(())
 }
 
-/// What is built in the release profile.
+/// The libraries that the release profile builds.
 struct Built {
     shared: PathBuf,
     archive: PathBuf,
@@ -101,7 +103,7 @@ struct Built {
 fn build(shell: &Shell, features: &str) -> Result<Built, Stop> {
     let archive = library::archive(shell, features)?;
     let shared = library::shared_library(shell, &archive, library::Order::HotTogether)?;
-    let arguments = "build --quiet --release -p strait --bin strait --message-format json";
+    let arguments = "build --quiet --release -p strait-cli --bin strait --message-format json";
     let messages = shell.cargo(&format!("{arguments} {features}")).stdout()?;
     let mut made = shell::artifacts(&messages).into_iter();
     let launcher = made.find(|(name, path)| name == "strait" && path.extension().is_none());
@@ -114,7 +116,7 @@ fn make_room(file: &Path) -> Result<(), Stop> {
     fs::create_dir_all(directory).map_err(|error| Stop::io(directory, &error))
 }
 
-/// Copies a file to a new one: a program that runs the old keeps it.
+/// Copies a file to a new inode, so that a program that runs the old file keeps it.
 fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), Stop> {
     use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! Every rung in order, from the quickest to the slowest: `cargo xtask test`.
+//! `cargo xtask test`: runs every rung in order, from the quickest to the slowest.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::{
     sanitize, setup, unit, vm,
 };
 
-/// One command that proves something.
+/// A command that proves something.
 struct Rung {
     name: &'static str,
     proves: &'static str,
@@ -39,7 +39,7 @@ const RUNGS: [Rung; 16] = [
     Rung { name: "sanitize", proves: "no memory errors, no races", run: sanitize::run },
     Rung {
         name: "fuzz",
-        proves: "no bytes of another process's do harm",
+        proves: "no bytes of another process do harm",
         run: |shell| fuzz::run(shell, fuzz::SECONDS),
     },
     Rung {
@@ -56,16 +56,17 @@ const RUNGS: [Rung; 16] = [
     Rung { name: "vm", proves: "real libibverbs, in a virtual machine", run: vm::run },
 ];
 
-/// One rung that was climbed.
+/// The result of one rung.
 struct Climbed {
     name: &'static str,
     result: Result<(), Stop>,
     took: Duration,
 }
 
-/// `cargo xtask test`. Goes on after a failed rung, so that one run shows everything.
+/// Runs `cargo xtask test`. Goes on after a failed rung, so that one run shows everything.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
-    // What cannot be installed has been reported; the rungs that need it say so again, by name.
+    // `setup` has already reported tools that cannot be installed. Each rung that needs one reports
+    // it again by name.
     let _ = setup::run(shell);
     let climbed: Vec<Climbed> = RUNGS.iter().map(|rung| climb(shell, rung)).collect();
     let strict = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
@@ -85,13 +86,13 @@ fn climb(shell: &Shell, rung: &Rung) -> Climbed {
     Climbed { name: rung.name, result, took: start.elapsed() }
 }
 
-/// The closing table, then one line of totals.
+/// Formats the closing table, then one line of totals.
 fn report(climbed: &[Climbed]) -> String {
     let mut text = format!("\n{:<10} {:<8} {:>8}\n", "rung", "result", "seconds");
     for rung in climbed {
         let (result, why) = match &rung.result {
             Ok(()) => ("passed", String::new()),
-            // The whole story stands above, where it happened.
+            // The full message was printed where the failure occurred.
             Err(Stop::Failed(why)) => ("FAILED", format!("  {}", why.lines().next().unwrap_or(""))),
             Err(Stop::NotRun(absence)) => ("NOT RUN", format!("  {absence}")),
         };
@@ -108,8 +109,9 @@ fn report(climbed: &[Climbed]) -> String {
     text
 }
 
-/// Fails for a failed rung, and in continuous integration (`strict`) for one that was not run although somebody could
-/// see to it: an unwatched run must not turn green because a tool went missing.
+/// Fails if a rung failed. In continuous integration (`strict`) it also fails if a rung was not run
+/// for want of a tool that can be installed: an unattended run must not pass because a tool is
+/// missing.
 fn verdict(climbed: &[Climbed], strict: bool) -> Result<(), Stop> {
     let named = |wanted: &dyn Fn(&Stop) -> bool| {
         let is_wanted = |rung: &&Climbed| rung.result.as_ref().is_err_and(wanted);
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_tool_fails_only_where_nobody_watches_and_somebody_could_help() {
+    fn a_missing_tool_fails_only_in_ci_and_if_it_can_be_installed() {
         let owed = [climbed(not_run(Some("install it")))];
         assert_eq!(verdict(&owed, false), Ok(()));
         assert!(verdict(&owed, true).is_err());

@@ -1,12 +1,13 @@
-//! Strait programs under other launchers than our own.
+//! Runs Strait programs under launchers other than `strait run`.
 
 use crate::setup::{self, Tool};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// `cargo xtask launchers`. The tests are ignored in `unit`, where nobody sees to hydra.
+/// Runs `cargo xtask launchers`. The rung `unit` ignores these tests, because it does not install
+/// hydra.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Hydra)?;
-    // Those called `rank_…` are what hydra starts.
+    // The tests called `rank_…` are the programs that hydra starts.
     shell.cargo("test -p strait-tests --test launchers -- --ignored hydra_").run()
 }

@@ -1,22 +1,24 @@
-//! The atomic algorithms under loom, which explores their interleavings.
+//! Runs the atomic algorithms under loom, which explores their interleavings.
 
 use crate::shell::{Shell, Step};
 use crate::stop::Stop;
 
-/// Forced switches of thread that one execution may contain. Two find every fault that was ever planted; three take
-/// ten times as long.
+/// The most preemptions in one execution. Two find every planted fault; three take ten times as
+/// long.
 const PREEMPTIONS: &str = "2";
 
-/// `cargo xtask loom`.
+/// Runs `cargo xtask loom`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
-    // The tests say how many executions they explored: a model that explores one proves nothing.
+    // The tests print how many executions they explored: a model that explores only one proves
+    // nothing.
     cargo(shell, "test --release -p strait-loom-tests --tests --no-fail-fast -- --nocapture").run()
 }
 
-/// A cargo command on code in which loom has taken the place of the processor.
+/// Returns a cargo command for code in which loom replaces the processor's atomics.
 ///
-/// It has its own target directory, so that neither build throws the other away. Debug assertions are on (they cost
-/// little here and say more than a lost message), link-time optimisation is off (it costs more than it gains).
+/// The build has its own target directory, so that it and the native build do not evict each other.
+/// Debug assertions are on, because they cost little and name the cause of a failure. Link-time
+/// optimization is off, because it costs more time than it saves.
 pub(crate) fn cargo<'a>(shell: &'a Shell, arguments: &str) -> Step<'a> {
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     environment(shell.cargo(arguments))
@@ -27,7 +29,7 @@ pub(crate) fn cargo<'a>(shell: &'a Shell, arguments: &str) -> Step<'a> {
         .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
 }
 
-/// What a loom test reads while it runs.
+/// Sets the variables that a loom test reads while it runs.
 pub(crate) fn environment(step: Step<'_>) -> Step<'_> {
     step.env_default("LOOM_MAX_PREEMPTIONS", PREEMPTIONS)
 }

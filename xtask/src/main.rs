@@ -1,7 +1,8 @@
-//! The only automation of Strait: `cargo xtask COMMAND`.
+//! The automation of Strait: `cargo xtask COMMAND`.
 //!
-//! One file per command. A *rung* is a command that proves something (`docs/testing.md` has the ladder); it either
-//! passes, fails, or says loudly what this machine lacks for it. Nothing here is part of what ships.
+//! Each command has its own file. A *rung* is a command that proves something (`docs/testing.md`
+//! has the ladder). It passes, fails, or reports what this machine lacks for it. Nothing here is
+//! part of what ships.
 
 mod bare;
 mod chaos;
@@ -41,7 +42,7 @@ use stop::Stop;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
-    /// Show every command before it runs.
+    /// Print every command before it runs.
     #[arg(long, short, global = true)]
     verbose: bool,
     #[command(subcommand)]
@@ -50,82 +51,87 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what is missing, then climb every rung below; the command of the README and of CI.
+    /// Install what is missing, then run every rung. The README and CI use this command.
     Test,
-    /// Install the toolchain parts and packages that the rungs need and this machine lacks.
+    /// Install the toolchain components and packages that the rungs need and this machine lacks.
     Setup,
-    /// Formatting, lints, documentation, and `tidy`.
+    /// Check formatting, lints, documentation, and the rules of `tidy`.
     Check,
-    /// The rules of this repository that no other tool knows.
+    /// Check the rules of this repository that no other tool checks.
     Tidy {
-        /// Print figures of structure and words instead: circles of imports, names, `unsafe`, examples.
+        /// Print figures of structure and wording instead: circles of imports, names, `unsafe`,
+        /// examples.
         #[arg(long)]
         report: bool,
-        /// Name each place behind the figures.
+        /// List each place behind the figures.
         #[arg(long, requires = "report")]
         places: bool,
     },
-    /// Every native test of the workspace, and the examples in its documentation.
+    /// Run every native test of the workspace, and the examples in its documentation.
     Unit,
-    /// Programs under launchers that know nothing of Strait.
+    /// Run programs under launchers that know nothing of Strait.
     Launchers,
-    /// MPICH, Open MPI and Intel MPI, unmodified, on the provider of libfabric.
+    /// Run unmodified MPICH, Open MPI and Intel MPI on the libfabric provider.
     Mpi,
-    /// Build the provider of libfabric and put it where `strait mpi-env` finds it.
+    /// Build the libfabric provider and put it where `strait mpi-env` finds it.
     Provider {
-        /// Let it reach other hosts through RDMA devices: takes cmake and libclang to build, and rdma-core where it runs.
+        /// Let it reach other hosts through RDMA devices. Needs cmake and libclang to build, and
+        /// rdma-core to run.
         #[arg(long)]
         verbs: bool,
     },
-    /// Programs in C and C++ with what `install` installs.
+    /// Build and run programs in C and C++ with the files that `install` installs.
     Ffi,
     /// Install the C library, its header and the launcher.
     Install {
-        /// Where: it gets `lib`, `include`, `bin` and `share`.
+        /// Prefix of the installation, which gets `lib`, `include`, `bin` and `share`.
         #[arg(long)]
         prefix: PathBuf,
-        /// Let all of it reach other hosts through RDMA devices: takes cmake and libclang to build, and rdma-core where it runs.
+        /// Let all of it reach other hosts through RDMA devices. Needs cmake and libclang to build,
+        /// and rdma-core to run.
         #[arg(long)]
         verbs: bool,
     },
-    /// Build the core where there is neither `std` nor an allocator.
+    /// Build the core for a target that has neither `std` nor an allocator.
     NoStd,
-    /// Boot the core, without an operating system, on a virtual machine.
+    /// Boot the core on a virtual machine, without an operating system.
     Bare,
-    /// The C library: its symbols, how it is loaded, and where its fast path lies.
+    /// Check the C library: its symbols, how it loads, and the layout of its fast path.
     Library,
     /// Explore the interleavings of every atomic algorithm.
     Loom,
     /// Weaken each memory ordering in turn; a named test must fail.
     Mutants,
-    /// The core's tests and the models of its algorithms under Miri.
+    /// Run the core's tests and the models of its algorithms under Miri.
     Miri,
-    /// The native tests under the address and the thread sanitizer.
+    /// Run the native tests under the address sanitizer and the thread sanitizer.
     Sanitize,
-    /// Any bytes in the place of what another process writes.
+    /// Fuzz every parser of data that another process writes.
     Fuzz {
-        /// How long each target runs.
+        /// Time for each target, in seconds.
         #[arg(long, default_value_t = fuzz::SECONDS)]
         seconds: u32,
     },
-    /// Random programs under random settings, whose ranks are killed and stopped at any moment.
+    /// Run random programs under random settings, and kill and stop their ranks at any moment.
     Chaos {
-        /// Options of the driver: --seconds N, --seed S, --ranks N, --deaths N, --job SEED, and more that `--usage` lists.
+        /// Options of the driver: --seconds N, --seed S, --ranks N, --deaths N, --job SEED.
+        /// `--usage` lists all.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Real libibverbs on the kernel's soft RDMA devices, in a virtual machine.
+    /// Run libibverbs on the kernel's soft RDMA devices, in a virtual machine.
     Vm {
-        /// Has the guest run this line of shell in place of the tests: 'strait bench overlap --nodes 2'.
+        /// Shell command that the guest runs instead of the tests, such as 'strait bench overlap
+        /// --nodes 2'.
         #[arg(long, value_name = "LINE", group = "own")]
         run: Option<String>,
-        /// The kind of the guest's devices then.
+        /// Kind of the guest's devices for this command.
         #[arg(long, default_value = vm::KINDS[0], value_parser = vm::KINDS, requires = "own")]
         device: String,
         #[command(flatten)]
         repeat: vm::Repeat,
     },
-    /// Instructions per operation, held to the limits in `benches/icount.toml`.
+    /// Count instructions per operation and compare them with the limits in `benches/icount.toml`.
     Icount {
         /// Print one JSON object instead of the table.
         #[arg(long)]

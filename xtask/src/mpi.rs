@@ -1,6 +1,8 @@
-//! Unmodified MPIs over Strait: the provider of libfabric under MPICH, Open MPI and Intel MPI, as Python's packages and Debian have them.
+//! Runs unmodified MPIs over Strait: the libfabric provider under MPICH, Open MPI and Intel MPI,
+//! from Python's packages and from Debian.
 //!
-//! Each of Python's is installed into an environment of its own below the target directory, once.
+//! Each of Python's packages is installed once, into an environment of its own below the target
+//! directory.
 
 mod debian;
 mod nodes;
@@ -17,21 +19,21 @@ use crate::setup::{self, Tool, is_offline};
 use crate::shell::{Shell, Step};
 use crate::stop::{self, Absence, Stop};
 
-/// The provider as cargo names it, and as libfabric wants it.
+/// The provider's file name as cargo writes it, and as libfabric expects it.
 const BUILT: &str = "libstrait_fi.so";
 pub(crate) const PROVIDER: &str = "libstrait-fi.so";
 
-/// Seconds that one program may take. It needs few, unless something waits for ever.
+/// The limit for one program, in seconds. A program needs a few seconds, unless it waits for ever.
 const LIMIT: u32 = 120;
 
 /// The Python packages of one MPI.
 struct Mpi {
-    /// As `strait mpi-env` calls it.
+    /// The name in `strait mpi-env`.
     name: &'static str,
     packages: &'static [&'static str],
     /// Arguments of its `mpiexec`.
     options: &'static str,
-    /// Whose compiler makes its programs: they have one binary interface.
+    /// The MPI with the compiler that builds its programs. The two have one binary interface.
     compiler: &'static str,
 }
 
@@ -49,14 +51,14 @@ const MPIS: [Mpi; 3] = [
     Mpi { name: "intel", packages: &["impi-rt"], options: "", compiler: "mpich" },
 ];
 
-/// mpi4py, whose tests are in its source alone; and what unpacking that takes.
+/// mpi4py, with its tests in the source package only, and the package that unpacks it.
 const MPI4PY: &str = "mpi4py==4.1.2";
 
-/// `cargo xtask mpi`.
+/// Runs `cargo xtask mpi`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Libfabric)?;
     shell.cargo("test --quiet -p strait-ofi -- --ignored").run()?;
-    shell.cargo("build --quiet -p strait").run()?;
+    shell.cargo("build --quiet -p strait-cli").run()?;
     let provider = build(shell, "debug", "")?;
     let mut parts: Vec<_> =
         MPIS.iter().map(|mpi| (mpi.name, programs(shell, mpi, &provider))).collect();
@@ -69,30 +71,31 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     stop::all(parts)
 }
 
-/// `cargo xtask provider`: where `strait mpi-env` finds it, beside the program that `cargo build --release` makes.
+/// Runs `cargo xtask provider`: puts the provider beside the program that `cargo build --release`
+/// makes, where `strait mpi-env` finds it.
 pub(crate) fn provider(shell: &Shell, verbs: bool) -> Result<(), Stop> {
     println!("{}", built(shell, setup::features(shell, verbs)?)?.display());
     Ok(())
 }
 
-/// The provider as it is given away, with these features.
+/// Builds the release provider with these features and returns its path.
 pub(crate) fn built(shell: &Shell, features: &str) -> Result<PathBuf, Stop> {
     Ok(build(shell, "release", features)?.join(PROVIDER))
 }
 
-/// Builds the provider and gives it its name. The directory in which it is.
+/// Builds the provider, gives it its name, and returns its directory.
 fn build(shell: &Shell, profile: &str, features: &str) -> Result<PathBuf, Stop> {
     let release = if profile == "release" { "--release" } else { "" };
     shell.cargo(&format!("build --quiet -p strait-ofi {release} {features}")).run()?;
     let directory = shell.target().join(profile);
     let (built, named) = (directory.join(BUILT), directory.join(PROVIDER));
-    // Not over the old one: a program may have that mapped.
+    // Removes the old file first: a program may have it mapped.
     let _ = fs::remove_file(&named);
     fs::copy(&built, &named).map_err(|error| Stop::io(&built, &error))?;
     Ok(directory)
 }
 
-/// A program of ours under one MPI.
+/// Runs our test programs under one MPI.
 fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
     let home = home(shell, mpi.name, mpi.packages)?;
     let program = compile(shell, mpi, &home, "messages")?;
@@ -100,25 +103,26 @@ fn programs(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> {
     death(shell, mpi, (&home, provider), &[])
 }
 
-/// Processes that a process of MPICH spawns in turn: more than twice the 64 ranks that its universe
-/// has room for. Each takes a tenth of a second of processor time, so there are few more.
+/// Number of processes that a process of MPICH spawns in turn: more than twice the 64 ranks that
+/// its universe has room for. Each takes a tenth of a second of processor time, so the number is
+/// not larger.
 const SPAWNED: u32 = 140;
 
-/// A process of MPICH's spawns others one after the other, more than its universe has ranks.
+/// Runs a process of MPICH that spawns more processes, in turn, than its universe has ranks.
 fn spawn(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     let (home, program) = mpich(shell, "spawn")?;
     let job = launch(shell, &MPICH, (&home, provider), "-n 1")?.arg(program);
     job.arg(SPAWNED.to_string()).output().map(drop)
 }
 
-/// MPICH's environment, and a program of ours that is compiled with it.
+/// Returns MPICH's environment, and a test program that is compiled with it.
 pub(crate) fn mpich(shell: &Shell, program: &str) -> Result<(PathBuf, PathBuf), Stop> {
     let home = home(shell, MPICH.name, MPICH.packages)?;
     let program = compile(shell, &MPICH, &home, program)?;
     Ok((home, program))
 }
 
-/// Compiles a program of ours: its path.
+/// Compiles a test program and returns its path.
 fn compile(shell: &Shell, mpi: &Mpi, home: &Path, name: &str) -> Result<PathBuf, Stop> {
     let compiler = MPIS.iter().find(|other| other.name == mpi.compiler).unwrap_or(&MPICH);
     let tools = self::home(shell, compiler.name, compiler.packages)?;
@@ -128,7 +132,8 @@ fn compile(shell: &Shell, mpi: &Mpi, home: &Path, name: &str) -> Result<PathBuf,
     Ok(program)
 }
 
-/// A rank is killed. The job has to end, and not well; under MPICH the other rank is kept from its launcher, and has to learn of it.
+/// Kills a rank. The job must end with an error. Under MPICH the surviving rank is kept from its
+/// launcher, so it must detect the death itself.
 fn death(
     shell: &Shell,
     mpi: &Mpi,
@@ -143,40 +148,42 @@ fn death(
     let job = launch(shell, mpi, (home, provider), options)?.arg(program).arg(&known);
     let job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
     match job.output() {
-        Ok(_) => return Err(Stop::Failed("a rank was killed, and the job ended well".to_owned())),
+        Ok(_) => return Err(Stop::Failed("a rank was killed, but the job succeeded".to_owned())),
         Err(Stop::Failed(why)) if why.contains("exit status: 124") => {
             return Err(Stop::Failed(why));
         }
         Err(_) => {}
     }
     let begin = Instant::now();
-    // What MPICH itself leaves of a rank that was killed.
+    // Removes the shared memory that MPICH itself leaves behind for a killed rank.
     let left = shared_memory()?;
     for name in left.difference(&before).filter(|name| name.starts_with("mpich_shm")) {
         let _ = fs::remove_file(Path::new("/dev/shm").join(name));
     }
     while apart && !known.is_file() {
         if begin.elapsed() > Duration::from_secs(u64::from(LIMIT)) {
-            return Err(Stop::Failed("a rank was killed, and the other does not know".to_owned()));
+            return Err(Stop::Failed(
+                "a rank was killed, but the other did not detect it".to_owned(),
+            ));
         }
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }
 
-/// The names in `/dev/shm`.
+/// Returns the names in `/dev/shm`.
 fn shared_memory() -> Result<BTreeSet<String>, Stop> {
     let directory = Path::new("/dev/shm");
     let entries = fs::read_dir(directory).map_err(|error| Stop::io(directory, &error))?;
     Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
-/// mpi4py's own tests of messages and windows, under MPICH.
+/// Runs mpi4py's own tests of messages and windows under MPICH.
 fn mpi4py(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     python_tests(shell, provider, &["-itest_p2p", "-itest_rma"])?.output().map(drop)
 }
 
-/// Those of mpi4py's own tests that `selection` names, under MPICH.
+/// Runs the tests of mpi4py that `selection` names, under MPICH.
 fn python_tests<'a>(
     shell: &'a Shell,
     provider: &Path,
@@ -196,7 +203,7 @@ fn python_tests<'a>(
     Ok(selection.iter().fold(tests, Step::arg))
 }
 
-/// An MPI's `mpiexec`, in the environment that `strait mpi-env` prints, and no longer than it may take.
+/// Returns an MPI's `mpiexec` in the environment that `strait mpi-env` prints, with the time limit.
 fn launch<'a>(
     shell: &'a Shell,
     mpi: &Mpi,
@@ -206,12 +213,12 @@ fn launch<'a>(
     let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(home.join("bin/mpiexec"));
     let options = mpi.options.split_whitespace().chain(ranks.split_whitespace());
     let step = route(shell, options.fold(step, Step::arg), mpi.name, provider)?;
-    // One that does not look for its own library.
+    // Intel MPI does not look for its own library.
     let library: OsString = home.join("lib").into();
     Ok(step.env("LD_LIBRARY_PATH", library).env("I_MPI_ROOT", home))
 }
 
-/// A job of `mpi`'s in the environment that `strait mpi-env` prints.
+/// Runs a job of `mpi` in the environment that `strait mpi-env` prints.
 fn route<'a>(
     shell: &Shell,
     mut step: Step<'a>,
@@ -227,12 +234,12 @@ fn route<'a>(
             variable.ok_or_else(|| Stop::Failed(format!("`strait mpi-env` says {line:?}")))?;
         step = step.env(name, value.trim_matches('\''));
     }
-    // One that refuses to run for root unless it is told twice.
+    // Open MPI refuses to run for root unless both variables are set.
     let root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
     Ok(root.into_iter().fold(step, |step, name| step.env(name, "1")))
 }
 
-/// A Python environment with these packages, made when it is first asked for.
+/// Returns a Python environment with these packages, which the first call makes.
 fn home(shell: &Shell, name: &str, packages: &[&str]) -> Result<PathBuf, Stop> {
     let home = shell.target().join("mpi").join(name);
     let complete = home.join("complete");
@@ -249,7 +256,7 @@ fn home(shell: &Shell, name: &str, packages: &[&str]) -> Result<PathBuf, Stop> {
     Ok(home)
 }
 
-/// What could not be had, by its name.
+/// Reports `what` as missing if it could not be installed.
 fn absence(what: &str, stop: Stop) -> Stop {
     let Stop::Failed(problem) = stop else { return stop };
     let remedy = (!is_offline(&problem)).then(|| format!("install {what} with pip by hand"));
@@ -257,7 +264,7 @@ fn absence(what: &str, stop: Stop) -> Stop {
     Stop::NotRun(Absence { what: format!("{what} is missing: {problem}"), remedy })
 }
 
-/// Whatever was killed has left nothing in the memory's file system.
+/// Checks that killed processes have left nothing in `/dev/shm`.
 fn nothing_is_left() -> Result<(), Stop> {
     let left: Vec<_> =
         shared_memory()?.into_iter().filter(|name| name.contains("strait")).collect();

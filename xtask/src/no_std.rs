@@ -1,7 +1,9 @@
-//! The core without an operating system: it builds for a bare target, and nothing in it allocates.
+//! Checks that the core needs no operating system: it builds for a bare target, and nothing in it
+//! allocates.
 //!
-//! The target has no `std`, so a dependency that needs it does not compile. It does have `alloc`, and a linker would
-//! accept any C function, so the symbols that the library leaves undefined are looked at as well.
+//! The target has no `std`, so a dependency that needs `std` does not compile. The target does have
+//! `alloc`, and a linker would accept any C function. Therefore the check also looks at the symbols
+//! that the library leaves undefined.
 
 use std::path::Path;
 
@@ -12,15 +14,15 @@ use crate::setup::{self, BARE_TARGET, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{self, Stop};
 
-/// What the compiler itself may call: every freestanding environment has these.
+/// Functions that the compiler itself may call. Every freestanding environment has them.
 const ALLOWED: [&str; 6] = ["memcpy", "memmove", "memset", "memcmp", "bcmp", "rust_eh_personality"];
 
-/// What it calls for floating-point numbers on a target without instructions for them. Rust's own `compiler_builtins`, which every
-/// program is linked with, has these.
+/// Functions that the compiler calls for floating-point numbers on a target without such
+/// instructions. Rust's own `compiler_builtins`, which is linked into every program, has them.
 const FLOATS: [&str; 8] =
     ["__adddf3", "__addsf3", "__muldf3", "__mulsf3", "fmax", "fmaxf", "fmin", "fminf"];
 
-/// `cargo xtask no-std`.
+/// Runs `cargo xtask no-std`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::BareTarget)?;
     stop::all(vec![("dev", build(shell, "dev")), ("release", build(shell, "release"))])
@@ -31,7 +33,7 @@ fn build(shell: &Shell, profile: &str) -> Result<(), Stop> {
         "build --quiet -p strait-core --target {BARE_TARGET} --profile {profile} \
          --message-format json"
     );
-    // With link-time optimisation the library would hold bitcode in place of symbols.
+    // With link-time optimization the library would hold bitcode instead of symbols.
     let messages = shell.cargo(&arguments).env("CARGO_PROFILE_RELEASE_LTO", "off").stdout()?;
     let library = shell::artifacts(&messages)
         .into_iter()
@@ -50,7 +52,7 @@ fn build(shell: &Shell, profile: &str) -> Result<(), Stop> {
     )))
 }
 
-/// The symbols that some member of `library` uses and does not define, sorted.
+/// Returns the symbols that some member of `library` uses and does not define, sorted.
 fn undefined(library: &Path) -> Result<Vec<String>, Stop> {
     let unreadable = |error: object::Error| Stop::Failed(format!("{}: {error}", library.display()));
     let bytes = std::fs::read(library).map_err(|error| Stop::io(library, &error))?;
@@ -77,14 +79,15 @@ fn undefined(library: &Path) -> Result<Vec<String>, Stop> {
     Ok(found)
 }
 
-/// Does this symbol come from outside the core, its dependencies and Rust's own `core`?
+/// Returns whether this symbol comes from outside the core, its dependencies and Rust's own `core`.
 fn is_foreign(symbol: &str) -> bool {
-    // `__rust_alloc` and its kin are the allocator's entry; their names are mangled in newer compilers.
+    // `__rust_alloc` and related symbols are the entry points of the allocator. Newer compilers
+    // mangle their names.
     if symbol.contains("__rust_") || symbol.contains("__rg_") {
         return true;
     }
-    // Mangled names are Rust's. There is no `std` for the target, so only `alloc` is left to find: it is the crate of
-    // the symbol where its name follows the prefix (legacy) or a crate's disambiguator (v0).
+    // Mangled names are Rust's. The target has no `std`, so only the crate `alloc` needs a check.
+    // Its name follows the prefix (legacy mangling) or a crate's disambiguator (v0 mangling).
     if symbol.starts_with("_ZN") {
         return symbol.starts_with("_ZN5alloc");
     }

@@ -1,12 +1,12 @@
-//! Work side by side.
+//! Runs work in parallel.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 
-/// How many at a time: the machines of continuous integration have two processors.
+/// Number of items in parallel: the machines of continuous integration have two processors.
 const AT_A_TIME: usize = 2;
 
-/// `f` of each item, in order, two at a time.
+/// Returns `f` of each item, in order. Runs two at a time.
 pub(crate) fn each<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();

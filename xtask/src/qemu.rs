@@ -1,4 +1,4 @@
-//! A virtual machine, from its start to its end.
+//! Runs a virtual machine from its start to its end.
 
 use core::time::Duration;
 use std::fs::{self, File};
@@ -10,27 +10,28 @@ use wait_timeout::ChildExt as _;
 use crate::shell::{Shell, Step};
 use crate::stop::Stop;
 
-/// Two processors, a serial port, and a device by which the guest ends the machine. Emulated: the virtualisation of the host is not
-/// always there, and nothing here is about speed.
+/// Two processors, a serial port, and a device with which the guest ends the machine. The machine
+/// is emulated, because hosts do not always offer virtualization, and these tests do not measure
+/// speed.
 const MACHINE: &str = "-accel tcg,thread=multi -machine q35 -cpu max -smp 2 -nodefaults \
                        -no-user-config -nic none -display none -serial stdio -no-reboot \
                        -device isa-debug-exit,iobase=0xf4,iosize=0x04";
 
-/// A machine that is no more.
+/// A machine that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// How it ended; `None` when the watchdog did it.
+    /// Its exit status; `None` if the watchdog ended it.
     pub(crate) status: Option<ExitStatus>,
-    /// What the guest said.
+    /// The output of the guest.
     pub(crate) said: String,
 }
 
-/// QEMU, to be told of its memory and what it is to boot.
+/// Returns a QEMU command, to which the caller adds the memory size and the image.
 pub(crate) fn machine(shell: &Shell) -> Step<'_> {
     shell.step("qemu-system-x86_64", MACHINE)
 }
 
-/// Runs `machine` for as long as `watchdog` at most. What the guest says goes to `log`.
+/// Runs `machine`, for at most the time of `watchdog`. The output of the guest goes to `log`.
 pub(crate) fn run(machine: Step<'_>, log: &Path, watchdog: Duration) -> Result<Ended, Stop> {
     let io = |error| Stop::io(log, &error);
     let file = File::create(log).map_err(io)?;

@@ -1,4 +1,5 @@
-//! The native tests under the sanitizers of the nightly compiler: memory errors, and races between threads.
+//! Runs the native tests under the sanitizers of the nightly compiler, which find memory errors and
+//! data races.
 
 use std::fs;
 
@@ -6,44 +7,44 @@ use crate::setup::{self, Tool};
 use crate::shell::Shell;
 use crate::stop::{self, Stop};
 
-/// The target of both. A target that is named keeps the flags away from build scripts and procedural macros.
+/// The target of both. An explicit target keeps the flags away from build scripts and procedural
+/// macros.
 pub(crate) const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// One sanitizer, and what it watches.
+/// A sanitizer and its settings.
 struct Sanitizer {
     name: &'static str,
-    /// What is not among them, and why.
+    /// Tests that are left out, each with the reason.
     left_out: &'static [(&'static str, &'static str)],
-    /// The variable that takes its options, and the options.
+    /// The variable that holds its options, and the options.
     options: (&'static str, &'static str),
-    /// Whether the standard library must be built with it, too.
+    /// Whether the standard library must be built with the sanitizer, too.
     with_std: bool,
 }
 
-/// What races can be seen in, as arguments of `cargo test`: threads of one process.
+/// Tests in which the thread sanitizer can see races, as arguments of `cargo test`: threads of one
+/// process.
 const THREADS: [&str; 3] = [
     "-p strait-loom-tests --lib --tests",
     "-p strait-core -p strait --lib",
     "-p strait-tests --test messages --test collectives --test large --test traffic",
 ];
 
-/// The suites that only move machines from state to state, without the memory of a segment, a user or a device.
+/// The suites that only step state machines, and use no memory of a segment, a user or a device.
 const MACHINES: [&str; 6] =
     ["epoch_models", "lock_models", "lock_sim", "lock_time", "rendezvous_models", "ring_time"];
 
-/// The suite of the examples, which cargo builds for all tests alone, and those of the feature `verbs`, which want real devices.
+/// The suite of the examples, which cargo builds only together with all tests, and those of the
+/// feature `verbs`, which need real devices.
 const ELSEWHERE: [&str; 3] = ["readme", "ring_verbs", "verbs"];
 
 const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
     left_out: &[
-        (
-            "leaks",
-            "ranks that end in the middle leave everything; the tests keep books of their own",
-        ),
-        ("models, and what is played in virtual time", "no memory is shared in them"),
+        ("leaks", "ranks that die leave all memory; the tests have accounts of their own"),
+        ("models, and simulations in virtual time", "they share no memory"),
         ("real devices", "`cargo xtask vm` has them, in a machine of their own"),
-        ("examples", "they are safe, and the tests do the same"),
+        ("examples", "they are safe code, and the tests cover it"),
         ("loom-tests", "cells and lines in vectors; miri and the thread sanitizer run them"),
     ],
     options: ("ASAN_OPTIONS", "detect_leaks=0"),
@@ -55,19 +56,22 @@ const THREAD: Sanitizer = Sanitizer {
     left_out: &[
         (
             "corruption, faults, recovery, startup, waiting, progress_thread",
-            "it is blind across processes",
+            "the thread sanitizer does not see across processes",
         ),
-        ("the tests of the program strait", "likewise"),
+        ("the tests of the program strait", "it does not see across processes, either"),
     ],
     options: ("TSAN_OPTIONS", ""),
     with_std: true,
 };
 
-/// `cargo xtask sanitize`.
+/// Runs `cargo xtask sanitize`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
-    let memory =
-        format!("-p strait-core -p strait -p strait-tests --lib --bins {}", suites(shell)?);
+    let memory = format!(
+        "-p strait-core -p strait-platform -p strait-hca -p strait -p strait-cli -p strait-tests \
+         --lib --bins {}",
+        suites(shell)?
+    );
     stop::all(vec![
         ("address", ADDRESS.watch(shell, &[&memory])),
         ("thread", THREAD.watch(shell, &THREADS)),
@@ -75,7 +79,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
 }
 
 impl Sanitizer {
-    /// Runs the tests that each of `tests`, arguments of `cargo test`, chooses.
+    /// Runs the tests that each of `tests` (arguments of `cargo test`) selects.
     fn watch(&self, shell: &Shell, tests: &[&str]) -> Result<(), Stop> {
         for (what, why) in self.left_out {
             eprintln!("{} sanitizer: LEFT OUT: {what}: {why}", self.name);
@@ -88,7 +92,8 @@ impl Sanitizer {
         let std = if self.with_std { "-Zbuild-std" } else { "" };
         let arguments =
             format!("run nightly cargo test --quiet --no-fail-fast --target {HOST} {std} {tests}");
-        // Through the C library, so that the sanitizer sees memory come and go.
+        // System calls go through the C library, so that the sanitizer sees memory mapped and
+        // unmapped.
         let flags = format!("-Zsanitizer={name} --cfg rustix_use_libc");
         shell
             .step("rustup", &arguments)
@@ -96,7 +101,8 @@ impl Sanitizer {
             .env("RUSTDOCFLAGS", &flags)
             .env("CARGO_TARGET_DIR", shell.target().join(name))
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-            // What a report names; more would take minutes to write, and gigabytes.
+            // A report names functions and lines. Full debug information would take minutes to
+            // write, and gigabytes.
             .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .env_default(variable, options)
             .env_default("PROPTEST_CASES", "16")
@@ -104,10 +110,11 @@ impl Sanitizer {
     }
 }
 
-/// `--test` for each suite of processes, files and memory: all but [`MACHINES`] and [`ELSEWHERE`].
+/// Returns `--test` for each suite of processes, files and memory: all except [`MACHINES`] and
+/// [`ELSEWHERE`].
 fn suites(shell: &Shell) -> Result<String, Stop> {
     let mut suites = Vec::new();
-    for folder in ["shim/tests", "tests/tests"].map(|folder| shell.root().join(folder)) {
+    for folder in ["shim/cli/tests", "tests/tests"].map(|folder| shell.root().join(folder)) {
         let unreadable = |error| Stop::Failed(format!("{}: {error}", folder.display()));
         for entry in fs::read_dir(&folder).map_err(unreadable)? {
             // A suite is a file or a folder.

@@ -1,17 +1,17 @@
-//! Installs what the rungs need and this machine lacks.
+//! Installs the tools that the rungs need and this machine lacks.
 //!
-//! Nothing is printed and nothing is asked of the network when everything is there. A tool that cannot be had is
-//! remembered, so that each rung that needs it reports itself as not run.
+//! If every tool is present, it prints nothing and does not use the network. A tool that cannot be
+//! installed is remembered, so that each rung that needs it reports itself as not run.
 
 use std::path::{Path, PathBuf};
 
 use crate::shell::{Shell, Step};
 use crate::stop::{self, Absence, Stop};
 
-/// The target without an operating system that the core is built for.
+/// The target without an operating system for which the core is built.
 pub(crate) const BARE_TARGET: &str = "x86_64-unknown-none";
 
-/// Something outside the repository that a rung needs.
+/// A tool outside the repository that a rung needs.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Tool {
     /// `cargo fmt`.
@@ -32,19 +32,19 @@ pub(crate) enum Tool {
     Valgrind,
     /// MPICH's launcher, `mpiexec.hydra`.
     Hydra,
-    /// libfabric's headers.
+    /// `fi_info` and `fi_pingpong`.
     Libfabric,
     /// `fi_info` and `fi_pingpong`.
     FabricPrograms,
     /// NetPIPE over Debian's Open MPI.
     NetPipe,
-    /// QEMU, the machine of `cargo xtask vm` and `cargo xtask bare`.
+    /// QEMU, which `cargo xtask vm` and `cargo xtask bare` run.
     Qemu,
     /// Make, for the driver of soft iWARP.
     Make,
     /// CMake, for the bindings of libibverbs.
     Cmake,
-    /// Clang's library, for the same.
+    /// Clang's library, for the bindings of libibverbs.
     Libclang,
 }
 
@@ -67,12 +67,12 @@ const TOOLS: [Tool; 16] = [
     Tool::Libclang,
 ];
 
-/// `cargo xtask setup`.
+/// Runs `cargo xtask setup`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     stop::all(TOOLS.map(|tool| (tool.name(), need(shell, tool))).into())
 }
 
-/// Makes sure that `tool` is here, installing it if need be.
+/// Makes sure that `tool` is present, and installs it if need be.
 pub(crate) fn need(shell: &Shell, tool: Tool) -> Result<(), Stop> {
     if let Some(absence) = shell.absent().get(&tool) {
         return Err(Stop::NotRun(absence.clone()));
@@ -92,7 +92,8 @@ pub(crate) fn need(shell: &Shell, tool: Tool) -> Result<(), Stop> {
     Err(Stop::NotRun(absence))
 }
 
-/// What cargo is told of features, in a build that reaches RDMA devices if it is to: the bindings need tools of their own.
+/// Returns cargo's arguments for features. With `verbs` the build reaches RDMA devices, and its
+/// bindings need tools of their own.
 pub(crate) fn features(shell: &Shell, verbs: bool) -> Result<&'static str, Stop> {
     if !verbs {
         return Ok("");
@@ -146,13 +147,14 @@ impl Tool {
             Self::Hydra => shell.answers("mpiexec.hydra", "--version"),
             Self::Libfabric => shell.answers("cc", "-E -include rdma/fabric.h -x c /dev/null"),
             Self::FabricPrograms => shell.answers("fi_info", "--version"),
-            // Without its launcher it answers nothing.
+            // Without its launcher NetPIPE does not answer.
             Self::NetPipe => shell.answers("which", "NPopenmpi mpirun.openmpi"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Make => shell.answers("make", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
             Self::Libclang => {
-                // `ls` also fails when only some of the places are there, so each is looked at.
+                // `ls` fails also when only some of the paths exist, so each path is checked on its
+                // own.
                 let places = ["/usr/lib/llvm-*/lib/libclang.so*", "/usr/lib64/libclang.so*"];
                 let is_there =
                     |place| shell.step("sh", "-c").arg(format!("ls {place}")).output().is_ok();
@@ -167,7 +169,7 @@ impl Tool {
             Self::Rustfmt => rustup("component add rustfmt"),
             Self::Clippy => rustup("component add clippy"),
             Self::BareTarget => rustup(&format!("target add {BARE_TARGET}")),
-            // One toolchain serves both, so the newest that has all parts is looked for.
+            // One toolchain serves both, so the newest toolchain that has all components is chosen.
             Self::Nightly | Self::Miri => rustup("component add --toolchain nightly miri rust-src")
                 .or_else(|_| {
                     let parts = "--component miri --component rust-src";
@@ -187,7 +189,7 @@ impl Tool {
         }
     }
 
-    /// What a person can type where we may not.
+    /// Returns a command that the user can type where this program may not install.
     fn remedy(self) -> String {
         match self {
             Self::Rustfmt => "run `rustup component add rustfmt`".into(),
@@ -222,7 +224,7 @@ fn install_package(shell: &Shell, package: &str) -> Result<(), String> {
         let arguments = format!("install --yes --quiet --no-install-recommends {package}");
         attempt(shell.step("apt-get", &arguments).env("DEBIAN_FRONTEND", "noninteractive"))
     };
-    // The lists of packages are fetched only when those at hand do not lead to the package.
+    // Fetches the package lists only if the present lists do not lead to the package.
     install().or_else(|_| {
         attempt(shell.step("apt-get", "update --quiet"))?;
         install()
@@ -245,12 +247,12 @@ fn sysroot(step: Step<'_>) -> Option<PathBuf> {
 
 fn absence(tool: Tool, problem: &str) -> Absence {
     let remedy = (!is_offline(problem)).then(|| tool.remedy());
-    // One line, for the closing table.
+    // Joins the lines, for the closing table.
     let problem = problem.lines().collect::<Vec<_>>().join(": ");
     Absence { what: format!("{} is missing: {problem}", tool.name()), remedy }
 }
 
-/// Does an installer's complaint mean that the network cannot be reached?
+/// Returns whether an installer's error message means that the network cannot be reached.
 pub(crate) fn is_offline(complaint: &str) -> bool {
     const SIGNS: [&str; 9] = [
         "could not download",

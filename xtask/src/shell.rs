@@ -1,4 +1,4 @@
-//! Running other programs: from the repository root, visible when they fail.
+//! Runs other programs from the repository root, and shows their output when they fail.
 
 use core::fmt::Write as _;
 use std::collections::BTreeMap;
@@ -12,18 +12,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::setup::Tool;
 use crate::stop::{Absence, Stop};
 
-/// Where commands run and how much is said about them.
+/// The directory in which commands run, and how much is printed about them.
 pub(crate) struct Shell {
     root: PathBuf,
     verbose: bool,
-    /// Tools that could not be installed: one attempt in a run is enough.
+    /// Tools that could not be installed. Each run tries only once.
     absent: Mutex<BTreeMap<Tool, Absence>>,
 }
 
 impl Shell {
-    /// A shell in the root of the repository that `cargo xtask` was called in.
+    /// Creates a shell in the root of the repository in which `cargo xtask` was called.
     pub(crate) fn new(verbose: bool) -> Self {
-        // Cargo sets it for what it runs; a target directory may be shared between copies of the repository.
+        // Cargo sets this variable for the programs that it runs. Copies of the repository may
+        // share a target directory, so the compiled-in path may be wrong.
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
         let manifest = manifest.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let manifest = Path::new(&manifest);
@@ -31,41 +32,41 @@ impl Shell {
         Self { root, verbose, absent: Mutex::default() }
     }
 
-    /// The root of the repository.
+    /// Returns the root of the repository.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The tools that were found missing and could not be installed.
+    /// Returns the tools that are missing and could not be installed.
     pub(crate) fn absent(&self) -> MutexGuard<'_, BTreeMap<Tool, Absence>> {
         self.absent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cargo's target directory.
+    /// Returns cargo's target directory.
     pub(crate) fn target(&self) -> PathBuf {
-        // Relative to the root, as cargo itself takes it there.
+        // A relative path is relative to the root, as for cargo itself.
         self.root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
     }
 
-    /// A file of the repository, as text.
+    /// Returns a file of the repository as text.
     pub(crate) fn read(&self, path: &str) -> Result<String, Stop> {
         let path = self.root.join(path);
         std::fs::read_to_string(&path).map_err(|error| Stop::io(&path, &error))
     }
 
-    /// `program` with `arguments`, separated by spaces.
+    /// Returns a step that runs `program` with `arguments`, which are separated by spaces.
     pub(crate) fn step(&self, program: impl AsRef<OsStr>, arguments: &str) -> Step<'_> {
         let mut command = Command::new(program);
         command.current_dir(&self.root).args(arguments.split_whitespace());
         Step { shell: self, command }
     }
 
-    /// `cargo` with `arguments`, separated by spaces.
+    /// Returns a step that runs `cargo` with `arguments`, which are separated by spaces.
     pub(crate) fn cargo(&self, arguments: &str) -> Step<'_> {
         self.step("cargo", arguments)
     }
 
-    /// Is there a program that answers to this command? Says nothing.
+    /// Returns whether this command succeeds. Prints nothing.
     pub(crate) fn answers(&self, program: &str, arguments: &str) -> bool {
         let mut step = self.step(program, arguments);
         let quiet = step.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -80,7 +81,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// One more argument, taken as it is.
+    /// Adds one argument, unchanged.
     pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.command.arg(argument);
         self
@@ -92,13 +93,13 @@ impl Step<'_> {
         self
     }
 
-    /// Sets a variable that the caller's environment has not set.
+    /// Sets a variable, unless the caller's environment has set it.
     pub(crate) fn env_default(self, name: &str, value: &str) -> Self {
         let value = std::env::var_os(name).unwrap_or_else(|| OsString::from(value));
         self.env(name, value)
     }
 
-    /// Runs it; what it prints goes where ours goes.
+    /// Runs the command. Its output goes to the output of this program.
     pub(crate) fn run(mut self) -> Result<(), Stop> {
         self.announce();
         let status = self.command.status().map_err(|error| self.unstartable(&error))?;
@@ -108,15 +109,16 @@ impl Step<'_> {
         Err(Stop::Failed(format!("`{}` failed: {status}", self.line())))
     }
 
-    /// Runs it and gives what it printed to its standard output; the rest goes where ours goes.
+    /// Runs the command and returns its standard output. Its standard error goes to that of this
+    /// program.
     pub(crate) fn stdout(mut self) -> Result<String, Stop> {
         self.command.stderr(Stdio::inherit());
         let output = self.output()?;
         String::from_utf8(output.stdout)
-            .map_err(|error| Stop::Failed(format!("the output is no text: {error}")))
+            .map_err(|error| Stop::Failed(format!("the output is not UTF-8: {error}")))
     }
 
-    /// Runs it out of sight; a failure tells what it printed.
+    /// Runs the command and captures its output. An error contains the output.
     pub(crate) fn output(mut self) -> Result<Output, Stop> {
         self.announce();
         self.command.stdin(Stdio::null());
@@ -130,7 +132,7 @@ impl Step<'_> {
         Err(Stop::Failed(format!("`{}` failed: {}{colon}{said}", self.line(), output.status)))
     }
 
-    /// Starts it with everything that it prints going to `log`.
+    /// Starts the command; all its output goes to `log`.
     pub(crate) fn spawn_into(mut self, log: File) -> io::Result<Child> {
         self.announce();
         self.command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()
@@ -146,7 +148,7 @@ impl Step<'_> {
         Stop::Failed(format!("`{}` did not start: {error}", self.line()))
     }
 
-    /// The command as one would type it.
+    /// Returns the command as a user would type it.
     fn line(&self) -> String {
         let mut line = String::new();
         for (name, value) in self.command.get_envs() {
@@ -162,7 +164,7 @@ impl Step<'_> {
     }
 }
 
-/// `word` as a shell takes it back.
+/// Returns `word` quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+:,@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -171,7 +173,8 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The path of everything that `cargo … --message-format json` says it made, with the name of its target.
+/// Returns the path of each file that `cargo … --message-format json` reports, with the name of its
+/// target.
 pub(crate) fn artifacts(messages: &str) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for line in messages.lines() {

@@ -1,17 +1,17 @@
-//! Rust sources as tokens, for rules that must tell code from comments and strings.
+//! Splits Rust sources into tokens, for rules that must tell code from comments and strings.
 
 use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
 
 /// One Rust file.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Where it is, from the root of the repository, with `/` between folders.
+    /// The path from the root of the repository, with `/` between folders.
     pub(crate) path: String,
-    /// What it says.
+    /// The text of the file.
     pub(crate) text: String,
 }
 
-/// What a token is, as far as any rule cares.
+/// The kinds of tokens that the rules distinguish.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
     /// An identifier or a keyword.
@@ -24,24 +24,25 @@ pub(crate) enum Kind {
     Sign,
 }
 
-/// One token. Whitespace is none.
+/// One token. Whitespace yields no token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) text: &'a str,
-    /// Counted from one.
+    /// The line, counted from 1.
     pub(crate) line: usize,
 }
 
 impl Token<'_> {
-    /// Is it this word or sign? A string or a comment that says the same is not.
+    /// Returns whether the token is this word or sign. A string or a comment with the same text is
+    /// not.
     pub(crate) fn is(&self, text: &str) -> bool {
         matches!(self.kind, Kind::Word | Kind::Sign) && self.text == text
     }
 }
 
 impl Source {
-    /// Comments and code, in order.
+    /// Returns comments and code, in order.
     pub(crate) fn tokens(&self) -> Vec<Token<'_>> {
         let mut tokens = Vec::new();
         let (mut start, mut line) = (0, 1);
@@ -69,21 +70,22 @@ impl Source {
         tokens
     }
 
-    /// Comments alone.
+    /// Returns only the comments.
     pub(crate) fn comments(&self) -> Vec<Token<'_>> {
         let mut tokens = self.tokens();
         tokens.retain(|token| token.kind == Kind::Comment);
         tokens
     }
 
-    /// Code alone.
+    /// Returns only the code.
     pub(crate) fn code(&self) -> Vec<Token<'_>> {
         let mut tokens = self.tokens();
         tokens.retain(|token| token.kind != Kind::Comment);
         tokens
     }
 
-    /// Code that ships: without the items under `#[cfg(test)]`, and nothing at all of a file of tests.
+    /// Returns the code that ships: without items under `#[cfg(test)]`, and nothing for a file of
+    /// tests.
     pub(crate) fn shipped_code(&self) -> Vec<Token<'_>> {
         if self.path.ends_with("/tests.rs") || self.path.contains("/tests/") {
             return Vec::new();
@@ -106,7 +108,8 @@ fn unquoted(literal: &str) -> &str {
     literal.trim_start_matches('r').trim_matches('#').trim_matches('"')
 }
 
-/// Length of the item under `#[cfg(test)]` that `code` begins with; zero if it begins with none.
+/// Returns the length of the item under `#[cfg(test)]` that `code` begins with, or zero if there is
+/// none.
 fn test_item(code: &[Token<'_>]) -> usize {
     let cfg = ["#", "[", "cfg", "("];
     if !starts_with(code, &cfg) {
@@ -132,12 +135,12 @@ fn test_item(code: &[Token<'_>]) -> usize {
     code.len()
 }
 
-/// Does `code` begin with these words and signs?
+/// Returns whether `code` begins with these words and signs.
 pub(crate) fn starts_with(code: &[Token<'_>], expected: &[&str]) -> bool {
     code.len() >= expected.len() && expected.iter().zip(code).all(|(text, token)| token.is(text))
 }
 
-/// Does `text` contain `name` by itself, not as a part of a longer name?
+/// Returns whether `text` contains `name` by itself, not as a part of a longer name.
 pub(crate) fn names(text: &str, name: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '/';
     text.match_indices(name).any(|(at, _)| {
@@ -150,13 +153,13 @@ pub(crate) fn names(text: &str, name: &str) -> bool {
 pub(crate) struct Site {
     /// `algorithm/number`.
     pub(crate) id: String,
-    /// `AcqRel` and the like; `None` if something other than a plain ordering stands there.
+    /// `AcqRel` or another ordering; `None` if the argument is not a plain ordering.
     pub(crate) ordering: Option<String>,
-    /// Of the call.
+    /// The line of the call.
     pub(crate) line: usize,
 }
 
-/// Every `order("id", ordering)` in `code`.
+/// Returns every `order("id", ordering)` in `code`.
 pub(crate) fn sites(code: &[Token<'_>]) -> Vec<Site> {
     let mut sites = Vec::new();
     for (at, token) in code.iter().enumerate() {
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn code_comments_and_strings_are_told_apart() {
+    fn code_comments_and_strings_are_distinguished() {
         let source = source("let a = \"x // y\"; // z\nlet c = '\"'; /* d\n */ e");
         let code = source.code();
         let words = code.iter().filter(|token| token.kind == Kind::Word);

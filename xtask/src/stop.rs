@@ -1,24 +1,25 @@
-//! Why a command did not pass.
+//! The reasons why a command did not pass.
 
 use core::fmt;
 use std::io;
 use std::path::Path;
 
-/// The end of a command that did not pass.
+/// The result of a command that did not pass.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Stop {
-    /// It ran, and something is wrong.
+    /// The command ran and found a problem.
     Failed(String),
-    /// It could not run on this machine.
+    /// The command could not run on this machine.
     NotRun(Absence),
 }
 
-/// What this machine lacks.
+/// A tool or property that this machine lacks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Absence {
-    /// What is missing, and what came of the attempt to install it.
+    /// What is missing, and the result of the attempt to install it.
     pub(crate) what: String,
-    /// What a person can do about it; `None` where nothing can be done (no network, another architecture).
+    /// What a user can do about it; `None` if there is no remedy (no network, another
+    /// architecture).
     pub(crate) remedy: Option<String>,
 }
 
@@ -26,21 +27,21 @@ impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.remedy {
             Some(remedy) => write!(f, "{}; {remedy}", self.what),
-            None => write!(f, "{}; nothing can be done about it here", self.what),
+            None => write!(f, "{}; there is no remedy on this machine", self.what),
         }
     }
 }
 
 impl Stop {
-    /// A failure that names the file that could not be read or written.
+    /// Returns a failure that names the file that could not be read or written.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         Self::Failed(format!("{}: {error}", path.display()))
     }
 }
 
-/// `Ok` when every part passed, otherwise one failure that names those that did not.
+/// Returns `Ok` if every part passed, otherwise one failure that names the parts that did not pass.
 ///
-/// A part that could not run comes after the failures: a failure is the worse news.
+/// Failures take precedence over parts that could not run.
 pub(crate) fn all(parts: Vec<(&str, Result<(), Stop>)>) -> Result<(), Stop> {
     let mut failed = Vec::new();
     let mut absent = None;

@@ -7,7 +7,7 @@ use strait_core::layout::{CellIndex, Corrupt};
 use strait_core::shm::{Cell, CellArena, FreeQueue, RecvQueue};
 use strait_core::sync::AtomicU32;
 
-/// Cells in flight in one cycle.
+/// Numbers of cells in flight in one cycle.
 const DEPTHS: [usize; 3] = [1, 8, 64];
 
 /// Cells in private memory, numbered from one.
@@ -43,9 +43,9 @@ pub(super) fn receive_queue(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(depth), |bencher| {
             bencher.iter(|| {
                 for index in &indices {
-                    queue.enqueue(&cells, black_box(*index)).expect("a sound queue");
+                    queue.enqueue(&cells, black_box(*index)).expect("the queue is intact");
                 }
-                while let Some(cell) = queue.dequeue(&cells).expect("a sound queue") {
+                while let Some(cell) = queue.dequeue(&cells).expect("the queue is intact") {
                     black_box(cell);
                 }
             });
@@ -63,9 +63,9 @@ pub(super) fn free_queue(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(depth), |bencher| {
             bencher.iter(|| {
                 indices.iter().for_each(|index| queue.push(&cells, black_box(*index)));
-                let mut next = queue.take(&cells).expect("a sound queue");
+                let mut next = queue.take(&cells).expect("the queue is intact");
                 while let Some(cell) = next {
-                    next = FreeQueue::next(&cells, cell).expect("a sound queue");
+                    next = FreeQueue::next(&cells, cell).expect("the queue is intact");
                 }
             });
         });

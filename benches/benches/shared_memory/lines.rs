@@ -1,38 +1,39 @@
-//! Rings of lines, of granules and of landings: what one rank writes and another polls.
+//! Rings of lines, of granules and of landings, which one rank writes and another polls.
 
 use core::hint::black_box;
 use core::ptr::NonNull;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use strait_core::ring::{Counter, Head, Landing};
+use strait_core::ring::{Counter, Landing, LandingHead};
 use strait_core::shm::{
     Baton, CopyRingPtr, CopyRingReceiver, CopyRingSender, FastboxPtr, FastboxReceiver,
     FastboxSender, GranuleHead, Line, RingChunk, SHORT_MAX,
 };
 use strait_core::sync::Ordering::Release;
 use strait_core::sync::{AtomicU64, CacheLine};
-use strait_core::wire::{Key, Kind, Sequence};
+use strait_core::wire::{Key, PacketKind, Sequence};
 
-/// Lines of a fastbox or baton.
+/// Number of lines of a fastbox or baton.
 const LINES: usize = 32;
 
-/// Payloads, bytes: of one line, and of several.
+/// Payload lengths in bytes, for one line and for several.
 const LENGTHS: [usize; 4] = [8, 48, 160, 1024];
 
 fn lines() -> Vec<Line> {
     (0..LINES).map(|_| Line::empty()).collect()
 }
 
-/// Fills lines with pieces of `payload`.
+/// Returns a function that fills lines with pieces of `payload`.
 fn writer(payload: &[u8]) -> impl Fn(NonNull<u8>, usize, usize) {
     move |to, offset, length| {
         let piece = &payload[offset..offset + length];
-        // SAFETY: the caller of this closure gives `length` bytes of a line, and no payload lies in one.
+        // SAFETY: the caller of this closure passes `length` bytes of a line, and no payload is in
+        // a line.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(piece).cast(), length) };
     }
 }
 
-/// One message through the fastbox ([Nemesis07] §2).
+/// Measures one message through the fastbox ([Nemesis07] §2).
 pub(super) fn fastbox(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("fastbox: send, peek, release");
     for length in LENGTHS {
@@ -52,7 +53,9 @@ pub(super) fn fastbox(criterion: &mut Criterion) {
                 let key = Key(7);
                 let is_short = length <= SHORT_MAX;
                 let sent = is_short && sender.send_short(sequence, key, &payload)
-                    || sender.send(sequence, Kind::Eager, key, length, writer(&payload)).is_ok();
+                    || sender
+                        .send(sequence, PacketKind::Eager, key, length, writer(&payload))
+                        .is_ok();
                 black_box((sent, receiver.peek(sequence)));
                 if is_short {
                     receiver.release_short();
@@ -66,7 +69,7 @@ pub(super) fn fastbox(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One message there and one back in the lines of a baton.
+/// Measures one message in each direction in the lines of a baton.
 pub(super) fn baton(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("baton: send, peek, release, and the answer");
     for length in [8, 48] {
@@ -94,7 +97,7 @@ pub(super) fn baton(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One chunk through the copy ring ([Nemesis07] §3.2), without the copy.
+/// Measures one chunk through the copy ring ([Nemesis07] §3.2), without the copy.
 pub(super) fn copy_ring(criterion: &mut Criterion) {
     const GRANULES: usize = 64;
     let emptied = CacheLine(AtomicU64::new(0));
@@ -108,15 +111,15 @@ pub(super) fn copy_ring(criterion: &mut Criterion) {
     let chunk = RingChunk { handle: 1, generation: 2, offset: 0, length: 8192, streamed: false };
     criterion.bench_function("copy ring: room, publish, peek, release", |bencher| {
         bencher.iter(|| {
-            let room = sender.room(0, 2).expect("a sound ring").expect("an empty ring");
+            let room = sender.room(0, 2).expect("the ring is intact").expect("an empty ring");
             sender.publish(room.count, chunk);
-            let (granules, _) = receiver.peek().expect("a sound ring").expect("one chunk");
+            let (granules, _) = receiver.peek().expect("the ring is intact").expect("one chunk");
             receiver.release(granules);
         });
     });
 }
 
-/// One slot of the RDMA channel ([RdmaChannel04] §4.3): its flag, its head and the credit.
+/// Measures one slot of the RDMA channel ([RdmaChannel04] §4.3): its flag, its head and the credit.
 pub(super) fn ring_with_flags(criterion: &mut Criterion) {
     const SLOTS: usize = 16;
     let landings: Vec<_> = (0..SLOTS).map(|_| Landing::empty()).collect();
@@ -126,12 +129,12 @@ pub(super) fn ring_with_flags(criterion: &mut Criterion) {
         bencher.iter(|| {
             number += 1;
             let landing = &landings[number as usize % SLOTS];
-            let head = Head { length: 8, ..Head::default() };
+            let head = LandingHead { length: 8, ..LandingHead::default() };
             // SAFETY: both ends are this thread, which reads no head meanwhile.
             landing.cell().with_mut(|place| unsafe { place.write(head) });
             landing.flag().store(number, Release);
             if landing.holds(number) {
-                // SAFETY: the flag says that it has landed.
+                // SAFETY: the flag says that the message has arrived.
                 black_box(unsafe { landing.head() });
             }
             credit.word().store(number, Release);

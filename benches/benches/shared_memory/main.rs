@@ -1,8 +1,9 @@
-//! The structures of the segment one by one, both ends in one thread: the instructions of an operation, before any cache
-//! line moves.
+//! The structures of the segment one by one, with both ends in one thread. The benchmarks count the
+//! instructions of an operation, before any cache line moves.
 //!
-//! `cargo bench -p strait-benches --bench shared_memory`, with a name such as `fastbox` behind `--` for one group. A cycle
-//! begins and ends with an empty structure. `strait bench` measures what moves between processors.
+//! Run `cargo bench -p strait-benches --bench shared_memory`. A name such as `fastbox` after `--`
+//! selects one group. A cycle starts and ends with an empty structure. `strait bench` measures
+//! traffic between processors.
 
 mod cells;
 mod lines;

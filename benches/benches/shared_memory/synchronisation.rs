@@ -2,15 +2,15 @@
 
 use criterion::{BenchmarkId, Criterion};
 use strait_core::lock::{
-    Attempt, Coding, Follow, Hybrid, HybridStep, HybridWord, Lock, LockType, LockWord, Mcs,
-    McsRelease, McsStep, McsWord, Outcome, State,
+    Attempt, AttemptOutcome, Coding, Follow, Hybrid, HybridStep, HybridWord, LockState, LockType,
+    LockWord, Mcs, McsRelease, McsStep, McsWord, RevocableLock,
 };
-use strait_core::shm::{Barrier, BarrierSlot, Way};
+use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot};
 
-/// Both members of a barrier enter and leave it ([Nemesis07] §3.4).
+/// Measures both members of a barrier as they enter and leave it ([Nemesis07] §3.4).
 pub(super) fn barrier(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("barrier of two: enter, enter, leave, leave");
-    for way in [Way::Word, Way::Flags, Way::Signal] {
+    for way in [BarrierAlgorithm::Word, BarrierAlgorithm::Flags, BarrierAlgorithm::Signal] {
         let slot = BarrierSlot::empty();
         let mut members = [0, 1].map(|place| Barrier::new(way, place, 2));
         group.bench_function(BenchmarkId::from_parameter(format!("{way:?}")), |bencher| {
@@ -23,7 +23,8 @@ pub(super) fn barrier(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Takes and releases each window lock on the processor's own words ([OneSided04] §4.3, [HybridLock09] §4.1).
+/// Takes and releases each window lock on the processor's own words ([OneSided04] §4.3,
+/// [HybridLock09] §4.1).
 pub(super) fn lock_words(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("window lock: acquire, release");
     let word = LockWord::new(0);
@@ -33,7 +34,7 @@ pub(super) fn lock_words(criterion: &mut Criterion) {
             |bencher| {
                 bencher.iter(|| {
                     let mut attempt = Attempt::new(Coding::Signed, lock_type, 1, 2);
-                    while attempt.handle(word.access(attempt.op())) != Outcome::Taken {}
+                    while attempt.handle(word.access(attempt.op())) != AttemptOutcome::Taken {}
                     word.access(Coding::Signed.release(lock_type, 1))
                 });
             },
@@ -41,7 +42,7 @@ pub(super) fn lock_words(criterion: &mut Criterion) {
     }
     let queue = Queue::free();
     group.bench_function("MCS", |bencher| bencher.iter(|| queue.acquire_and_release()));
-    let cpu = LockWord::new(Coding::Signed.word(State::Free));
+    let cpu = LockWord::new(Coding::Signed.word(LockState::Free));
     group.bench_function("hybrid, CPU mode", |bencher| {
         bencher.iter(|| {
             let mut hybrid = Hybrid::new(LockType::Exclusive, 1, 2, true);
@@ -89,9 +90,9 @@ impl Queue {
     }
 }
 
-/// The lock of the segment that outlives its holder.
+/// Takes and releases the segment's lock that survives its holder.
 pub(super) fn robust_lock(criterion: &mut Criterion) {
-    let lock = Lock::free();
+    let lock = RevocableLock::free();
     criterion.bench_function("lock that outlives its holder: acquire, release", |bencher| {
         bencher.iter(|| {
             let taken = lock.try_acquire(1);

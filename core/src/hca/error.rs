@@ -1,43 +1,43 @@
-//! How work with a device fails.
+//! The errors of work with a device.
 
 use core::fmt;
 
 /// A call to a device failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HcaError {
-    /// The system does not let `bytes` more be registered.
+    /// The system refuses to register `bytes` more bytes.
     Memory {
-        /// What was asked for.
+        /// Number of bytes requested.
         bytes: u64,
     },
     /// All connections of the device are in use.
     Connections {
-        /// How many there are.
+        /// Number of connections of the device.
         limit: u32,
     },
-    /// The peer cannot be reached at its address.
+    /// The device cannot reach the peer at its address.
     Unreachable {
         /// Its rank.
         peer: u32,
     },
-    /// The peer answers, and does not know of this connection.
+    /// The peer answers but does not know this connection.
     Refused {
         /// Its rank.
         peer: u32,
     },
-    /// No such region is registered.
+    /// No region with this key is registered.
     UnknownRegion {
-        /// The local key given.
+        /// The local key.
         key: u32,
     },
-    /// No such connection is open.
+    /// No connection with this index is open.
     UnknownConnection {
-        /// The index given.
+        /// The index.
         connection: u32,
     },
     /// The device failed.
     Device {
-        /// The system's error number, zero if there is none.
+        /// The system's error number, or zero if there is none.
         code: i32,
     },
 }
@@ -47,18 +47,19 @@ impl fmt::Display for HcaError {
         match *self {
             Self::Memory { bytes } => write!(
                 f,
-                "the system does not let {bytes} bytes be registered with the device: raise the limit of locked memory \
-                 (ulimit -l)"
+                "the system refuses to register {bytes} bytes with the device: raise the limit of \
+                 locked memory (ulimit -l)"
             ),
             Self::Connections { limit } => {
                 write!(f, "all {limit} connections of the device are in use")
             }
             Self::Unreachable { peer } => {
-                write!(f, "rank {peer} cannot be reached through the device at the address it gave")
+                write!(f, "the device cannot reach rank {peer} at the address that it gave")
             }
             Self::Refused { peer } => write!(
                 f,
-                "rank {peer} refused the connection: it has closed its end, or the address is that of an earlier run"
+                "rank {peer} refused the connection: it has closed its end, or the address belongs \
+                 to an earlier run"
             ),
             Self::UnknownRegion { key } => {
                 write!(f, "no region with the key {key:#x} is registered")
@@ -78,22 +79,22 @@ impl core::error::Error for HcaError {}
 pub enum PostError {
     /// The queue is full: poll, then post again.
     Full,
-    /// The connection is not (or no longer) ready.
+    /// The connection is not ready, or no longer ready.
     NotConnected,
     /// An earlier request failed and broke the connection.
     Broken,
-    /// More pieces than the device gathers.
+    /// The request has more pieces than the device gathers.
     Pieces {
-        /// How many were given.
+        /// Number of pieces given.
         found: usize,
-        /// How many it takes.
+        /// Maximum number of pieces.
         limit: u32,
     },
-    /// The message is longer than goes inline, or than goes at all.
+    /// The message is longer than the device sends inline, or longer than it sends at all.
     Length {
-        /// Its length.
+        /// Length of the message, in bytes.
         found: u64,
-        /// What the device takes.
+        /// Maximum length, in bytes.
         limit: u64,
     },
     /// The device does not have this operation.
@@ -112,14 +113,14 @@ impl fmt::Display for PostError {
             Self::NotConnected => f.write_str("the connection is not ready"),
             Self::Broken => f.write_str("an earlier failure broke the connection"),
             Self::Pieces { found, limit } => {
-                write!(f, "a request of {found} pieces; the device takes {limit}")
+                write!(f, "the request has {found} pieces; the device takes at most {limit}")
             }
             Self::Length { found, limit } => {
-                write!(f, "a request of {found} bytes; the device takes {limit}")
+                write!(f, "the request has {found} bytes; the device takes at most {limit}")
             }
             Self::Unsupported => f.write_str("the device does not have this operation"),
             Self::Device { code } => {
-                write!(f, "the device did not take the request (error {code})")
+                write!(f, "the device rejected the request (error {code})")
             }
         }
     }
@@ -130,21 +131,24 @@ impl core::error::Error for PostError {}
 /// A posted request failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WorkError {
-    /// A piece lies outside the region of its key, or the key is unknown or does not allow it.
+    /// A piece is outside the region of its key, or the key is unknown or does not permit the
+    /// access.
     LocalAccess,
-    /// The remote place lies outside the region of its key, or the key is unknown, revoked or does not allow it.
+    /// The remote address is outside the region of its key, or the key is unknown, revoked or does
+    /// not permit the access.
     RemoteAccess,
-    /// The message is longer than the piece that the peer had posted.
+    /// The message is longer than the piece that the peer posted.
     Length,
-    /// The peer had no receive posted for as long as the device tries.
+    /// The peer had no receive posted for as long as the device retries.
     NotReady,
-    /// The peer does not answer. One that dies may first be seen as [`WorkError::RemoteAccess`]: its memory goes, then its
-    /// connections. Where a device hears no more than that the connection has ended
-    /// ([`Capabilities::acknowledged`](super::Capabilities::acknowledged)), the peer may also have refused a request.
+    /// The peer does not answer. A peer that dies may first cause [`WorkError::RemoteAccess`],
+    /// because its memory goes before its connections. Some devices learn only that the connection
+    /// has ended ([`Capabilities::acknowledged`](super::Capabilities::acknowledged)); there, the
+    /// peer may also have refused a request.
     Unreachable,
     /// An earlier failure broke the connection before this request was done.
     Flushed,
-    /// Anything else.
+    /// The device reported another failure.
     Device {
         /// The device's own code.
         code: u32,

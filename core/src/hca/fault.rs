@@ -1,41 +1,44 @@
-//! A device with faults: any device, and what goes wrong with it by the seed.
+//! A device with faults: a wrapper that makes any device fail as the seed determines.
 //!
-//! A request that shall fail is made impossible before it is posted, and its reason replaced when it is reported. So the
-//! device below does the rest: it breaks the connection on both sides, flushes, and keeps the order.
+//! The wrapper makes a request impossible before it is posted, and replaces the reported error. The
+//! device below does the rest: it breaks the connection on both sides, flushes, and keeps the
+//! order.
 //!
-//! Absent on purpose: faults that no device has, such as a write that says it is done and is not.
+//! Absent on purpose: faults that no device has, such as a write that completes without having been
+//! done.
 
 use core::ptr::NonNull;
 
 use super::{
-    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Operation, Piece,
-    PostError, Readiness, Region, Remote, WorkError, WorkRequest,
+    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Operation, PostError,
+    Readiness, Region, RemoteAddress, Sge, WorkError, WorkRequest,
 };
 
-/// Completions that are held back at a time.
+/// Maximum number of completions held back at a time.
 const HELD: usize = 64;
 
-/// Requests that are doomed at a time. One more is spared.
+/// Maximum number of doomed requests at a time. A further one is not made to fail.
 const DOOMED: usize = 64;
 
-/// What goes wrong, and how often.
+/// The kinds of faults and their rates.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Faults {
-    /// Decides everything that is left to chance.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Requests of a million that get lost as often as the device tries: [`WorkError::Unreachable`].
+    /// Requests per million that are lost on every retry of the device: [`WorkError::Unreachable`].
     pub lose: u32,
-    /// Requests of a million that fail with [`Faults::error`].
+    /// Requests per million that fail with [`Faults::error`].
     pub fail: u32,
-    /// How they fail.
+    /// The error of failed requests.
     pub error: Option<WorkError>,
-    /// The request, counted from 0 over all connections, at which the connection breaks, whatever chance says.
+    /// Number of the request at which the connection breaks, regardless of the rates. It counts
+    /// from 0 over all connections.
     pub break_at: Option<u64>,
-    /// Posts of a million that are refused as if the queue were full.
+    /// Posts per million that are refused as if the queue were full.
     pub refuse: u32,
-    /// Completions of a million that are held back, with those that come after them.
+    /// Completions per million that are held back, together with those that follow them.
     pub delay: u32,
-    /// For how many polls at most.
+    /// Maximum number of polls for which a completion is held back.
     pub delay_polls: u32,
 }
 
@@ -47,10 +50,10 @@ pub struct Faulty<H> {
     random: Random,
     posted: u64,
     doomed: [Option<Doom>; DOOMED],
-    held: Held,
+    held: DelayedCompletions,
 }
 
-/// A request that cannot be done, and what shall be said of it.
+/// A request that cannot succeed, and the error to report for it.
 #[derive(Clone, Copy, Debug)]
 struct Doom {
     connection: Connection,
@@ -59,19 +62,26 @@ struct Doom {
 }
 
 impl<H: Hca> Faulty<H> {
-    /// `inner` with these faults.
+    /// Wraps `inner` with these faults.
     #[must_use]
     pub const fn new(inner: H, faults: Faults) -> Self {
         let random = Random(faults.seed);
-        Self { inner, faults, random, posted: 0, doomed: [None; DOOMED], held: Held::new() }
+        Self {
+            inner,
+            faults,
+            random,
+            posted: 0,
+            doomed: [None; DOOMED],
+            held: DelayedCompletions::new(),
+        }
     }
 
-    /// The device below.
+    /// Returns the wrapped device.
     pub const fn inner(&mut self) -> &mut H {
         &mut self.inner
     }
 
-    /// How the next request that is posted fails, if it does.
+    /// Returns the error of the next posted request, or `None` if it succeeds.
     fn fate(&mut self) -> Option<WorkError> {
         let number = self.posted;
         let Faults { lose, fail, error, break_at, .. } = self.faults;
@@ -82,7 +92,7 @@ impl<H: Hca> Faulty<H> {
         failed.then_some(error.unwrap_or(WorkError::Device { code: 0 }))
     }
 
-    /// The completion as the embedder shall see it.
+    /// Returns the completion as the embedder sees it.
     fn revise(&mut self, completion: Completion) -> Completion {
         let is_it =
             |doom: &Doom| (doom.connection, doom.id) == (completion.connection, completion.id);
@@ -94,7 +104,7 @@ impl<H: Hca> Faulty<H> {
             return completion;
         };
         match slot.take() {
-            // Flushed by an earlier failure: that is what it is, then.
+            // A request that an earlier failure flushed is reported as flushed.
             Some(doom) if completion.result != Err(WorkError::Flushed) => {
                 Completion { result: Err(doom.error), ..completion }
             }
@@ -103,15 +113,15 @@ impl<H: Hca> Faulty<H> {
     }
 }
 
-/// A byte to write where nothing can be written.
+/// The source of a write to an address without a region.
 static NOTHING: u8 = 0;
 
-/// A place that no region has.
-const NOWHERE: Remote = Remote { address: 0, key: 0 };
+/// A remote address that no region contains.
+const NOWHERE: RemoteAddress = RemoteAddress { address: 0, key: 0 };
 
-/// The operation made impossible; `None` for one that needs nothing of anybody.
-fn spoil<'a>(operation: Operation<'a>, byte: &'a [Piece]) -> Option<Operation<'a>> {
-    let is_empty = |pieces: &[Piece]| pieces.iter().all(|piece| piece.length == 0);
+/// Makes the operation impossible; returns `None` for an operation that accesses nothing.
+fn spoil<'a>(operation: Operation<'a>, byte: &'a [Sge]) -> Option<Operation<'a>> {
+    let is_empty = |pieces: &[Sge]| pieces.iter().all(|piece| piece.length == 0);
     Some(match operation {
         Operation::Write { from, .. }
         | Operation::WriteImmediate { from, .. }
@@ -142,7 +152,8 @@ impl<H: Hca> Hca for Faulty<H> {
         length: usize,
         access: Access,
     ) -> Result<Region, HcaError> {
-        // SAFETY: by our caller's contract.
+        // SAFETY: the caller guarantees that the memory stays mapped and may be accessed as
+        // `access` says (contract of `register`).
         unsafe { self.inner.register(base, length, access) }
     }
 
@@ -179,14 +190,15 @@ impl<H: Hca> Hca for Faulty<H> {
         if self.random.happens(self.faults.refuse) {
             return Err(PostError::Full);
         }
-        let byte = [Piece { base: NonNull::from(&NOTHING), length: 1, key: 0 }];
+        let byte = [Sge { base: NonNull::from(&NOTHING), length: 1, key: 0 }];
         let byte = if self.inner.capabilities().inline > 0 { &byte[..] } else { &[] };
         let doomed = self.fate().and_then(|error| {
             let room = self.doomed.iter().position(Option::is_none)?;
             Some((room, error, spoil(request.operation, byte)?))
         });
         let Some((room, error, operation)) = doomed else {
-            // SAFETY: by our caller's contract.
+            // SAFETY: the caller guarantees that the pieces are valid until the request completes
+            // (contract of `post`).
             unsafe { self.inner.post(connection, request) }?;
             self.posted += 1;
             return Ok(());
@@ -196,15 +208,17 @@ impl<H: Hca> Hca for Faulty<H> {
             _ => request.inline,
         };
         let impossible = WorkRequest { operation, inline, ..*request };
-        // SAFETY: the same pieces as in our caller's contract, or a byte that is always there.
+        // SAFETY: the pieces are those of the caller, valid until the request completes (contract
+        // of `post`), or a byte that is always valid.
         unsafe { self.inner.post(connection, &impossible) }?;
         self.posted += 1;
         self.doomed[room] = Some(Doom { connection, id: request.id, error });
         Ok(())
     }
 
-    unsafe fn post_receive(&mut self, id: u64, piece: Piece) -> Result<(), PostError> {
-        // SAFETY: by our caller's contract.
+    unsafe fn post_receive(&mut self, id: u64, piece: Sge) -> Result<(), PostError> {
+        // SAFETY: the caller guarantees that the piece is valid for writes until its receive
+        // completes (contract of `post_receive`).
         unsafe { self.inner.post_receive(id, piece) }
     }
 
@@ -229,7 +243,7 @@ impl<H: Hca> Hca for Faulty<H> {
         Ok(count)
     }
 
-    /// What is held back is not announced again when it is let go.
+    /// The device does not announce a held-back completion again when it is released.
     fn arm(&mut self) -> Result<(), HcaError> {
         self.inner.arm()
     }
@@ -239,35 +253,35 @@ impl<H: Hca> Hca for Faulty<H> {
     }
 }
 
-/// Completions in their order, each with the polls that it is still held back.
+/// Completions in their order, each with the number of polls for which it is still held back.
 #[derive(Debug)]
-struct Held {
+struct DelayedCompletions {
     ring: [(Completion, u32); HELD],
     first: usize,
     count: usize,
 }
 
-/// Room for a completion.
+/// A placeholder for a completion.
 const EMPTY: Completion =
     Completion { id: 0, connection: Connection(0), result: Err(WorkError::Flushed) };
 
-impl Held {
+impl DelayedCompletions {
     const fn new() -> Self {
         Self { ring: [(EMPTY, 0); HELD], first: 0, count: 0 }
     }
 
-    /// An empty completion, if another one can be held.
+    /// Returns an empty completion if there is room for another one.
     fn room(&self) -> Option<Completion> {
         (self.count < HELD).then_some(EMPTY)
     }
 
-    /// Holds one more.
+    /// Adds a completion.
     fn put(&mut self, completion: Completion, polls: u32) {
         self.ring[(self.first + self.count) % HELD] = (completion, polls);
         self.count += 1;
     }
 
-    /// The first, if its time has come.
+    /// Removes and returns the first completion if it is no longer held back.
     fn take(&mut self) -> Option<Completion> {
         let (completion, polls) = self.ring[self.first];
         if self.count == 0 || polls > 0 {
@@ -278,7 +292,7 @@ impl Held {
         Some(completion)
     }
 
-    /// One poll has passed.
+    /// Counts one poll.
     fn pass(&mut self) {
         if self.count > 0 {
             let (_, polls) = &mut self.ring[self.first];
@@ -287,7 +301,7 @@ impl Held {
     }
 }
 
-/// Numbers that look like chance and are the same for the same seed (Steele, Lea and Flood's `SplitMix64`).
+/// Pseudo-random numbers that depend only on the seed (Steele, Lea and Flood's `SplitMix64`).
 #[derive(Clone, Copy, Debug)]
 struct Random(u64);
 
@@ -300,12 +314,12 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// Whether something happens that happens so many times of a million.
+    /// Returns true with a probability of `of_a_million` in a million.
     const fn happens(&mut self, of_a_million: u32) -> bool {
         of_a_million > 0 && self.next() % 1_000_000 < of_a_million as u64
     }
 
-    /// A number from 0 to `most`.
+    /// Returns a number from 0 to `most`.
     const fn up_to(&mut self, most: u32) -> u32 {
         (self.next() % (most as u64 + 1)) as u32
     }

@@ -1,146 +1,148 @@
-//! A device that tells what it is asked and what it answers.
+//! A device that reports its calls and their outcomes.
 
 use core::fmt;
 use core::ptr::NonNull;
 
 use super::{
-    Access, Address, Capabilities, Completion, Connection, Done, Hca, HcaError, Operation, Piece,
-    PostError, Readiness, Region, Remote, WorkRequest,
+    Access, Address, Capabilities, Completion, Connection, Done, Hca, HcaError, Operation,
+    PostError, Readiness, Region, RemoteAddress, Sge, WorkRequest,
 };
 
-/// Takes what a [`Traced`] device tells.
-pub trait Sink {
-    /// Something was asked and answered.
-    fn event(&mut self, event: &Event);
+/// A receiver of the events of a [`Traced`] device.
+pub trait TraceSink {
+    /// Handles one call and its outcome.
+    fn event(&mut self, event: &TraceEvent);
 }
 
-impl<F: FnMut(&Event)> Sink for F {
-    fn event(&mut self, event: &Event) {
+impl<F: FnMut(&TraceEvent)> TraceSink for F {
+    fn event(&mut self, event: &TraceEvent) {
         self(event);
     }
 }
 
-/// A call to a device and its outcome. Polls that find nothing are not told.
+/// A call to a device and its outcome. Polls without a result are not reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Event {
-    /// Memory was registered, or not.
+pub enum TraceEvent {
+    /// A registration of memory.
     Register {
-        /// Length, bytes.
+        /// Length, in bytes.
         length: usize,
         /// The region.
         outcome: Result<Region, HcaError>,
     },
-    /// A region was given back, or not.
+    /// A deregistration of a region.
     Deregister {
         /// The region.
         region: Region,
-        /// How it went.
+        /// The outcome.
         outcome: Result<(), HcaError>,
     },
-    /// A connection was opened, or not.
+    /// The opening of a connection.
     Open {
         /// The peer.
         peer: u32,
         /// This side's end.
         outcome: Result<Connection, HcaError>,
     },
-    /// How far a connection is.
+    /// An attempt to connect.
     Connect {
         /// This side's end.
         connection: Connection,
-        /// How far it is.
+        /// The state of the connection.
         outcome: Result<Readiness, HcaError>,
     },
-    /// A connection was taken down, or not.
+    /// The closing of a connection.
     Close {
         /// This side's end.
         connection: Connection,
-        /// How it went.
+        /// The outcome.
         outcome: Result<(), HcaError>,
     },
-    /// A request was posted, or not.
+    /// The posting of a request.
     Post {
-        /// On which connection.
+        /// The connection.
         connection: Connection,
         /// The request.
-        request: Summary,
-        /// How it went.
+        request: RequestSummary,
+        /// The outcome.
         outcome: Result<(), PostError>,
     },
-    /// A receive was posted, or not.
+    /// The posting of a receive.
     PostReceive {
         /// Its id.
         id: u64,
-        /// Length of its piece, bytes.
+        /// Length of its piece, in bytes.
         length: u32,
-        /// How it went.
+        /// The outcome.
         outcome: Result<(), PostError>,
     },
-    /// A completion was taken.
+    /// A completion was polled.
     Completion(Completion),
-    /// The device itself failed when it was polled.
+    /// A poll found that the device itself had failed.
     PollFailed(HcaError),
-    /// An event was asked for.
+    /// A request for an event.
     Arm {
-        /// How it went.
+        /// The outcome.
         outcome: Result<(), HcaError>,
     },
 }
 
-/// What a request asks for.
+/// The contents of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Summary {
-    /// The request's.
+pub struct RequestSummary {
+    /// The request's identifier.
     pub id: u64,
-    /// What to do.
-    pub verb: Verb,
-    /// Pieces in this process.
+    /// The operation.
+    pub verb: TraceVerb,
+    /// Number of pieces in this process.
     pub pieces: usize,
-    /// Their length together, bytes.
+    /// Total length of the pieces, in bytes.
     pub length: u64,
-    /// Where in the peer.
-    pub remote: Option<Remote>,
-    /// Whether success is reported.
+    /// The place in the peer's memory.
+    pub remote: Option<RemoteAddress>,
+    /// True if success is reported.
     pub signaled: bool,
-    /// Whether the data were taken at once.
+    /// True if the device reads the data during the post.
     pub inline: bool,
-    /// Whether it waits for earlier reads and atomics.
+    /// True if the request waits for earlier reads and atomics.
     pub fenced: bool,
 }
 
-/// The operations, with the numbers that they carry.
+/// The operations, with their numeric arguments.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Verb {
-    /// Writes.
+pub enum TraceVerb {
+    /// A write.
     Write,
-    /// Writes, and completes a receive.
+    /// A write with an immediate, which completes a receive.
     WriteImmediate(u32),
-    /// Reads.
+    /// A read.
     Read,
-    /// Sends.
+    /// A send.
     Send,
-    /// Expects and desires.
+    /// A compare-and-swap, with the expected and the desired value.
     CompareAndSwap(u64, u64),
-    /// Adds.
+    /// A fetch-and-add, with the addend.
     FetchAndAdd(u64),
 }
 
-impl Summary {
+impl RequestSummary {
     fn of(request: &WorkRequest<'_>) -> Self {
         let length =
-            |pieces: &[Piece]| pieces.iter().map(|piece| u64::from(piece.length)).sum::<u64>();
+            |pieces: &[Sge]| pieces.iter().map(|piece| u64::from(piece.length)).sum::<u64>();
         let (verb, pieces, length, remote) = match request.operation {
-            Operation::Write { from, to } => (Verb::Write, from.len(), length(from), Some(to)),
+            Operation::Write { from, to } => (TraceVerb::Write, from.len(), length(from), Some(to)),
             Operation::WriteImmediate { from, to, immediate } => {
-                (Verb::WriteImmediate(immediate), from.len(), length(from), Some(to))
+                (TraceVerb::WriteImmediate(immediate), from.len(), length(from), Some(to))
             }
-            Operation::Read { into, from } => (Verb::Read, into.len(), length(into), Some(from)),
-            Operation::Send { from } => (Verb::Send, from.len(), length(from), None),
+            Operation::Read { into, from } => {
+                (TraceVerb::Read, into.len(), length(into), Some(from))
+            }
+            Operation::Send { from } => (TraceVerb::Send, from.len(), length(from), None),
             Operation::CompareAndSwap { target, expected, desired, .. } => {
-                (Verb::CompareAndSwap(expected, desired), 1, 8, Some(target))
+                (TraceVerb::CompareAndSwap(expected, desired), 1, 8, Some(target))
             }
             Operation::FetchAndAdd { target, addend, .. } => {
-                (Verb::FetchAndAdd(addend), 1, 8, Some(target))
+                (TraceVerb::FetchAndAdd(addend), 1, 8, Some(target))
             }
         };
         let &WorkRequest { id, signaled, inline, fenced, .. } = request;
@@ -148,7 +150,7 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Verb {
+impl fmt::Display for TraceVerb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Write => f.write_str("write"),
@@ -163,7 +165,7 @@ impl fmt::Display for Verb {
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for RequestSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "id {} {}, {} bytes in {}", self.id, self.verb, self.length, self.pieces)?;
         if let Some(remote) = self.remote {
@@ -180,7 +182,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Ends a line: nothing for a success, the reason for a failure.
+/// Ends a line: writes nothing for a success, the error for a failure.
 fn outcome<E: fmt::Display>(f: &mut fmt::Formatter<'_>, outcome: &Result<(), E>) -> fmt::Result {
     match outcome {
         Ok(()) => Ok(()),
@@ -188,7 +190,7 @@ fn outcome<E: fmt::Display>(f: &mut fmt::Formatter<'_>, outcome: &Result<(), E>)
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Register { outcome: Ok(region), .. } => write!(
@@ -252,27 +254,27 @@ fn completed(f: &mut fmt::Formatter<'_>, completion: &Completion) -> fmt::Result
     }
 }
 
-/// A device that tells a sink about every call.
+/// A device that reports every call to a sink.
 #[derive(Debug)]
 pub struct Traced<H, S> {
     inner: H,
     sink: S,
 }
 
-impl<H: Hca, S: Sink> Traced<H, S> {
-    /// `inner`, telling `sink`.
+impl<H: Hca, S: TraceSink> Traced<H, S> {
+    /// Wraps `inner`, with reports to `sink`.
     #[must_use]
     pub const fn new(inner: H, sink: S) -> Self {
         Self { inner, sink }
     }
 
-    /// The device below.
+    /// Returns the wrapped device.
     pub const fn inner(&mut self) -> &mut H {
         &mut self.inner
     }
 }
 
-impl<H: Hca, S: Sink> Hca for Traced<H, S> {
+impl<H: Hca, S: TraceSink> Hca for Traced<H, S> {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }
@@ -283,21 +285,23 @@ impl<H: Hca, S: Sink> Hca for Traced<H, S> {
         length: usize,
         access: Access,
     ) -> Result<Region, HcaError> {
-        // SAFETY: by our caller's contract.
+        // SAFETY: the caller guarantees that the memory stays mapped and may be accessed as
+        // `access` says (contract of `register`).
         let outcome = unsafe { self.inner.register(base, length, access) };
-        self.sink.event(&Event::Register { length, outcome });
+        self.sink.event(&TraceEvent::Register { length, outcome });
         outcome
     }
 
     fn deregister(&mut self, region: Region) -> Result<(), HcaError> {
         let outcome = self.inner.deregister(region);
-        self.sink.event(&Event::Deregister { region, outcome });
+        self.sink.event(&TraceEvent::Deregister { region, outcome });
         outcome
     }
 
     fn open(&mut self, peer: u32) -> Result<(Connection, Address), HcaError> {
         let opened = self.inner.open(peer);
-        self.sink.event(&Event::Open { peer, outcome: opened.map(|(connection, _)| connection) });
+        self.sink
+            .event(&TraceEvent::Open { peer, outcome: opened.map(|(connection, _)| connection) });
         opened
     }
 
@@ -307,13 +311,13 @@ impl<H: Hca, S: Sink> Hca for Traced<H, S> {
         address: &Address,
     ) -> Result<Readiness, HcaError> {
         let outcome = self.inner.connect(connection, address);
-        self.sink.event(&Event::Connect { connection, outcome });
+        self.sink.event(&TraceEvent::Connect { connection, outcome });
         outcome
     }
 
     fn close(&mut self, connection: Connection) -> Result<(), HcaError> {
         let outcome = self.inner.close(connection);
-        self.sink.event(&Event::Close { connection, outcome });
+        self.sink.event(&TraceEvent::Close { connection, outcome });
         outcome
     }
 
@@ -322,17 +326,19 @@ impl<H: Hca, S: Sink> Hca for Traced<H, S> {
         connection: Connection,
         request: &WorkRequest<'_>,
     ) -> Result<(), PostError> {
-        // SAFETY: by our caller's contract.
+        // SAFETY: the caller guarantees that the pieces are valid until the request completes
+        // (contract of `post`).
         let outcome = unsafe { self.inner.post(connection, request) };
-        let request = Summary::of(request);
-        self.sink.event(&Event::Post { connection, request, outcome });
+        let request = RequestSummary::of(request);
+        self.sink.event(&TraceEvent::Post { connection, request, outcome });
         outcome
     }
 
-    unsafe fn post_receive(&mut self, id: u64, piece: Piece) -> Result<(), PostError> {
-        // SAFETY: by our caller's contract.
+    unsafe fn post_receive(&mut self, id: u64, piece: Sge) -> Result<(), PostError> {
+        // SAFETY: the caller guarantees that the piece is valid for writes until its receive
+        // completes (contract of `post_receive`).
         let outcome = unsafe { self.inner.post_receive(id, piece) };
-        self.sink.event(&Event::PostReceive { id, length: piece.length, outcome });
+        self.sink.event(&TraceEvent::PostReceive { id, length: piece.length, outcome });
         outcome
     }
 
@@ -341,21 +347,21 @@ impl<H: Hca, S: Sink> Hca for Traced<H, S> {
         match polled {
             Ok(count) => {
                 for completion in into.iter().take(count) {
-                    self.sink.event(&Event::Completion(*completion));
+                    self.sink.event(&TraceEvent::Completion(*completion));
                 }
             }
-            Err(error) => self.sink.event(&Event::PollFailed(error)),
+            Err(error) => self.sink.event(&TraceEvent::PollFailed(error)),
         }
         polled
     }
 
     fn arm(&mut self) -> Result<(), HcaError> {
         let outcome = self.inner.arm();
-        self.sink.event(&Event::Arm { outcome });
+        self.sink.event(&TraceEvent::Arm { outcome });
         outcome
     }
 
-    /// Not told: it is no request.
+    /// Does not report the call, which is not a request.
     fn copied(&mut self, bytes: usize) {
         self.inner.copied(bytes);
     }

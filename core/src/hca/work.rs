@@ -1,124 +1,128 @@
-//! What is posted to a device, and what comes back.
+//! Work requests and completions.
 
 use core::ptr::NonNull;
 
 use super::{Connection, WorkError};
 
-/// One operation for a device, and how to treat it.
+/// One operation for a device, and its options.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkRequest<'a> {
-    /// Comes back in the completion.
+    /// The identifier that the completion carries.
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub operation: Operation<'a>,
-    /// Whether success is reported. Failure always is. A device takes at most [`Capabilities::depth`] requests in a row that are
-    /// not: the completion of a later one says that these are done, too.
+    /// True if success is reported. Failure is always reported. A device takes at most
+    /// [`Capabilities::depth`] consecutive requests with false; the completion of a later request
+    /// says that they are done, too.
     ///
     /// [`Capabilities::depth`]: super::Capabilities::depth
     pub signaled: bool,
-    /// Take the data at once. For writes and sends of at most [`Capabilities::inline`] bytes.
+    /// True if the device reads the data during the post. It applies to writes and sends of at most
+    /// [`Capabilities::inline`] bytes.
     ///
     /// [`Capabilities::inline`]: super::Capabilities::inline
     pub inline: bool,
-    /// Start only after the reads and atomics posted before are done.
+    /// True if the request starts only after the reads and atomics posted before it are complete.
     pub fenced: bool,
 }
 
-/// What a device can be asked to do. The pieces lie in this process, one after the other in the message.
+/// An operation of a device. Its pieces lie in this process and follow each other in the message.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
     /// Writes to the peer's memory.
     Write {
-        /// From here.
-        from: &'a [Piece],
-        /// To there.
-        to: Remote,
+        /// The source.
+        from: &'a [Sge],
+        /// The destination.
+        to: RemoteAddress,
     },
-    /// Writes to the peer's memory, then completes a receive there with a number. Where [`Capabilities::immediate`] says so.
+    /// Writes to the peer's memory, then completes a receive there with a number. Requires
+    /// [`Capabilities::immediate`].
     ///
     /// [`Capabilities::immediate`]: super::Capabilities::immediate
     WriteImmediate {
-        /// From here; may be nothing.
-        from: &'a [Piece],
-        /// To there.
-        to: Remote,
+        /// The source, which may be empty.
+        from: &'a [Sge],
+        /// The destination.
+        to: RemoteAddress,
         /// The number.
         immediate: u32,
     },
     /// Reads the peer's memory.
     Read {
-        /// To here.
-        into: &'a [Piece],
-        /// From there.
-        from: Remote,
+        /// The destination.
+        into: &'a [Sge],
+        /// The source.
+        from: RemoteAddress,
     },
-    /// Sends a message, into the piece that the peer posted first.
+    /// Sends a message into the piece that the peer posted first.
     Send {
-        /// From here.
-        from: &'a [Piece],
+        /// The source.
+        from: &'a [Sge],
     },
-    /// Replaces 8 bytes of the peer's by `desired` if they are `expected`. Leaves what was there in `result`.
+    /// Replaces 8 bytes of the peer's memory by `desired` if they equal `expected`. Stores the old
+    /// value in `result`.
     CompareAndSwap {
         /// 8 bytes for the old value.
-        result: Piece,
-        /// 8 bytes, aligned.
-        target: Remote,
-        /// What has to be there.
+        result: Sge,
+        /// 8 aligned bytes.
+        target: RemoteAddress,
+        /// The value to compare with.
         expected: u64,
-        /// What shall be there.
+        /// The new value.
         desired: u64,
     },
-    /// Adds to 8 bytes of the peer's, wrapping. Leaves what was there in `result`.
+    /// Adds to 8 bytes of the peer's memory, wrapping. Stores the old value in `result`.
     FetchAndAdd {
         /// 8 bytes for the old value.
-        result: Piece,
-        /// 8 bytes, aligned.
-        target: Remote,
-        /// What to add.
+        result: Sge,
+        /// 8 aligned bytes.
+        target: RemoteAddress,
+        /// The number to add.
         addend: u64,
     },
 }
 
 /// Part of a registered region of this process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Piece {
-    /// First byte.
+pub struct Sge {
+    /// Address of the first byte.
     pub base: NonNull<u8>,
-    /// Length, bytes.
+    /// Length, in bytes.
     pub length: u32,
     /// The region's local key.
     pub key: u32,
 }
 
-/// A place in a registered region of a peer. How long it is says the request.
+/// A place in a registered region of a peer. The request determines the length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Remote {
-    /// Address in the peer.
+pub struct RemoteAddress {
+    /// Address in the peer's memory.
     pub address: u64,
     /// The region's remote key.
     pub key: u32,
 }
 
-impl Remote {
-    /// What lies `bytes` further on.
+impl RemoteAddress {
+    /// Returns the place `bytes` bytes further on.
     #[must_use]
     pub const fn after(self, bytes: usize) -> Self {
         Self { address: self.address.wrapping_add(bytes as u64), key: self.key }
     }
 }
 
-/// The end of a work request, or of a receive.
+/// The completion of a work request or of a receive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Completion {
-    /// The request's.
+    /// The request's identifier.
     pub id: u64,
-    /// On which connection.
+    /// The connection of the request.
     pub connection: Connection,
-    /// What was done, or why it was not.
+    /// The operation that was done, or the error.
     pub result: Result<Done, WorkError>,
 }
 
-/// What a completed request did.
+/// The operation of a completed request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Done {
     /// A write, with or without an immediate.
@@ -129,16 +133,17 @@ pub enum Done {
     Send,
     /// A compare-and-swap or fetch-and-add.
     Atomic,
-    /// A message arrived in the piece of this id.
+    /// A message that arrived in the piece of this identifier.
     Receive {
-        /// Its length.
+        /// Its length, in bytes.
         length: u32,
     },
-    /// A peer's write with an immediate is done. It took the piece of this id, and left it as it was.
+    /// A peer's write with an immediate. It used the receive of this identifier and left its piece
+    /// unchanged.
     Immediate {
         /// The number.
         immediate: u32,
-        /// Bytes that were written.
+        /// Number of bytes written.
         length: u32,
     },
 }

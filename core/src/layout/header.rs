@@ -1,37 +1,38 @@
-//! The first page of a segment: what it is, which layout it has, whose it is.
+//! The first page of a segment: its magic number, its layout and its job.
 
 use core::fmt;
 
 use memoffset::offset_of;
 use static_assertions::{const_assert, const_assert_eq};
 
-use super::{Config, Plan, PlanError, golden};
+use super::{PlanError, SegmentConfig, SegmentPlan};
+use crate::golden;
 
-/// `STRAIT` and two control bytes, little-endian: no text file and no zeroed page begins like this.
+/// `STRAIT` and two control bytes, little-endian. No text file and no zeroed page starts with it.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
 
-/// Version of everything that lies in the segment. Processes with different versions refuse each other.
+/// Version of the segment's layout. Processes with different versions refuse each other.
 pub const LAYOUT_VERSION: u32 = 9;
 
-/// The header, written once by whoever makes the segment and only read afterwards.
+/// The header of a segment. The creator of the segment writes it once; afterwards it is only read.
 ///
-/// | offset | size | field            | meaning                                   |
-/// |-------:|-----:|------------------|-------------------------------------------|
-/// |      0 |    8 | `magic`          | [`MAGIC`]                                 |
-/// |      8 |    4 | `layout_version` | [`LAYOUT_VERSION`]                        |
-/// |     12 |    4 | `ranks`          | ranks on this node                        |
-/// |     16 |    8 | `nonce`          | drawn for each job; guards against mix-ups |
-/// |     24 |    8 | `total_bytes`    | length of the whole segment               |
-/// |     32 |    4 | `cells_per_rank` | [`Config`]                                |
-/// |     36 |    4 | `cell_payload`   | [`Config`], bytes                         |
-/// |     40 |    4 | `fastbox_lines`  | [`Config`]                                |
-/// |     44 |    4 | `baton_lines`    | [`Config`]                                |
-/// |     48 |    4 | `ring_granules`  | [`Config`]                                |
-/// |     52 |    4 | `parcels`        | [`Config`]                                |
-/// |     56 |    8 | `heap_bytes`     | [`Config`]                                |
+/// | offset | size | field            | meaning                                           |
+/// |-------:|-----:|------------------|---------------------------------------------------|
+/// |      0 |    8 | `magic`          | [`MAGIC`]                                         |
+/// |      8 |    4 | `layout_version` | [`LAYOUT_VERSION`]                                |
+/// |     12 |    4 | `ranks`          | ranks of the job                                  |
+/// |     16 |    8 | `nonce`          | random number of the job; guards against mix-ups  |
+/// |     24 |    8 | `total_bytes`    | length of the whole segment, bytes                |
+/// |     32 |    4 | `cells_per_rank` | [`SegmentConfig`]                                        |
+/// |     36 |    4 | `cell_payload`   | [`SegmentConfig`], bytes                                 |
+/// |     40 |    4 | `fastbox_lines`  | [`SegmentConfig`]                                        |
+/// |     44 |    4 | `baton_lines`    | [`SegmentConfig`]                                        |
+/// |     48 |    4 | `ring_granules`  | [`SegmentConfig`]                                        |
+/// |     52 |    4 | `parcels`        | [`SegmentConfig`]                                        |
+/// |     56 |    8 | `heap_bytes`     | [`SegmentConfig`]                                        |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
-pub struct Header {
+pub struct SegmentHeader {
     magic: u64,
     layout_version: u32,
     ranks: u32,
@@ -46,7 +47,7 @@ pub struct Header {
     heap_bytes: u64,
 }
 
-golden::structure!(Header {
+golden::structure!(SegmentHeader {
     magic,
     layout_version,
     ranks,
@@ -61,16 +62,16 @@ golden::structure!(Header {
     heap_bytes
 });
 
-const_assert_eq!(size_of::<Header>(), 64);
-const_assert_eq!(offset_of!(Header, layout_version), 8);
-const_assert_eq!(offset_of!(Header, nonce), 16);
-const_assert_eq!(offset_of!(Header, fastbox_lines), 40);
-const_assert!(size_of::<Header>() <= super::PAGE);
+const_assert_eq!(size_of::<SegmentHeader>(), 64);
+const_assert_eq!(offset_of!(SegmentHeader, layout_version), 8);
+const_assert_eq!(offset_of!(SegmentHeader, nonce), 16);
+const_assert_eq!(offset_of!(SegmentHeader, fastbox_lines), 40);
+const_assert!(size_of::<SegmentHeader>() <= super::PAGE);
 
-impl Header {
-    /// The header of a segment laid out by `plan` for the job that drew `nonce`.
+impl SegmentHeader {
+    /// Creates the header of a segment with the layout of `plan`, for the job with this `nonce`.
     #[must_use]
-    pub const fn new(plan: &Plan, nonce: u64) -> Self {
+    pub const fn new(plan: &SegmentPlan, nonce: u64) -> Self {
         let config = plan.config();
         Self {
             magic: MAGIC,
@@ -88,7 +89,8 @@ impl Header {
         }
     }
 
-    /// The nonce that a segment's first bytes hold; `None` when they are not those of a segment of this version.
+    /// Returns the nonce in a segment's first bytes, or `None` if they are not the header of a
+    /// segment of this version.
     #[must_use]
     pub fn nonce_of(start: &[u8; size_of::<Self>()]) -> Option<u64> {
         let eight = |at| start[at..].first_chunk().copied().map(u64::from_ne_bytes);
@@ -98,15 +100,15 @@ impl Header {
         eight(offset_of!(Self, nonce)).filter(|_| is_ours)
     }
 
-    /// Checks a header that somebody else wrote and gives the plan it stands for.
+    /// Checks a header that another process wrote and returns the plan that it describes.
     ///
-    /// `mapped` is the length of the mapping the header lies in, bytes; `nonce` the number that the boot
-    /// exchange said this job has.
+    /// `mapped` is the length in bytes of the mapping that contains the header. `nonce` is the
+    /// job's nonce from the boot exchange.
     ///
     /// # Errors
     ///
-    /// [`AttachError`], each with the numbers that differ.
-    pub fn check(&self, mapped: usize, nonce: u64) -> Result<Plan, AttachError> {
+    /// [`AttachError`], with the numbers that differ.
+    pub fn check(&self, mapped: usize, nonce: u64) -> Result<SegmentPlan, AttachError> {
         if self.magic != MAGIC {
             return Err(AttachError::Magic { found: self.magic });
         }
@@ -116,7 +118,7 @@ impl Header {
         if self.nonce != nonce {
             return Err(AttachError::Nonce { found: self.nonce, expected: nonce });
         }
-        let plan = Plan::new(Config {
+        let plan = SegmentPlan::new(SegmentConfig {
             ranks: self.ranks,
             cells_per_rank: self.cells_per_rank,
             cell_payload: self.cell_payload,
@@ -138,13 +140,13 @@ impl Header {
     }
 }
 
-/// Why a segment was refused.
+/// The reason to refuse a segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// The mapping is too short to hold even a header.
+    /// The mapping is shorter than a header.
     TooShort {
-        /// Length of the mapping, bytes.
+        /// Length of the mapping, in bytes.
         mapped: usize,
     },
     /// The first eight bytes are not [`MAGIC`].
@@ -152,34 +154,34 @@ pub enum AttachError {
         /// The bytes found.
         found: u64,
     },
-    /// Another layout version.
+    /// The segment has another layout version.
     Version {
         /// The version found.
         found: u32,
     },
-    /// Another job's segment.
+    /// The segment belongs to another job.
     Nonce {
         /// The nonce in the segment.
         found: u64,
         /// The nonce of this job.
         expected: u64,
     },
-    /// The header's numbers describe no segment.
+    /// The header's numbers do not describe a valid segment.
     Plan(PlanError),
-    /// The header's length, the plan's and the mapping's disagree.
+    /// The lengths of the header, the plan and the mapping disagree.
     Length {
-        /// Length of the mapping, bytes.
+        /// Length of the mapping, in bytes.
         mapped: usize,
-        /// Length in the header, bytes.
+        /// Length in the header, in bytes.
         header: u64,
-        /// Length of a segment with the header's numbers, bytes.
+        /// Length of a segment with the header's numbers, in bytes.
         planned: usize,
     },
-    /// The rank is no rank of this segment.
+    /// The rank is outside the segment.
     Rank {
-        /// The rank that wanted to attach.
+        /// The rank that tried to attach.
         rank: u32,
-        /// Ranks in the segment.
+        /// Number of ranks in the segment.
         ranks: u32,
     },
 }
@@ -200,16 +202,17 @@ impl fmt::Display for AttachError {
             ),
             Self::Nonce { found, expected } => write!(
                 f,
-                "the segment belongs to another job: its nonce is {found:#x}, this job's is {expected:#x}"
+                "the segment belongs to another job: its nonce is {found:#x}, this job's is \
+                 {expected:#x}"
             ),
             Self::Plan(error) => write!(f, "the segment header is damaged: {error}"),
             Self::Length { mapped, header, planned } => write!(
                 f,
-                "the segment header is damaged: it says {header} bytes, its numbers make {planned} bytes, \
-                 {mapped} bytes are mapped"
+                "the segment header is damaged: it says {header} bytes, its numbers make {planned} \
+                 bytes, {mapped} bytes are mapped"
             ),
             Self::Rank { rank, ranks } => {
-                write!(f, "rank {rank} is no rank of a segment of {ranks} ranks")
+                write!(f, "rank {rank} is out of range: the segment has {ranks} ranks")
             }
         }
     }
@@ -228,33 +231,36 @@ impl core::error::Error for AttachError {
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
-        Plan::new(Config::new(3)).unwrap()
+    fn plan() -> SegmentPlan {
+        SegmentPlan::new(SegmentConfig::new(3)).unwrap()
     }
 
     #[test]
     fn a_header_gives_its_plan_back() {
-        let header = Header::new(&plan(), 7);
+        let header = SegmentHeader::new(&plan(), 7);
         assert_eq!(header.check(plan().total_bytes(), 7), Ok(plan()));
     }
 
     #[test]
     fn each_wrong_field_is_named() {
-        let good = Header::new(&plan(), 7);
+        let good = SegmentHeader::new(&plan(), 7);
         let mapped = plan().total_bytes();
-        let check = |header: Header| header.check(mapped, 7);
-        assert_eq!(check(Header { magic: 1, ..good }), Err(AttachError::Magic { found: 1 }));
+        let check = |header: SegmentHeader| header.check(mapped, 7);
+        assert_eq!(check(SegmentHeader { magic: 1, ..good }), Err(AttachError::Magic { found: 1 }));
         assert_eq!(
-            check(Header { layout_version: 99, ..good }),
+            check(SegmentHeader { layout_version: 99, ..good }),
             Err(AttachError::Version { found: 99 })
         );
         assert_eq!(
-            check(Header { nonce: 8, ..good }),
+            check(SegmentHeader { nonce: 8, ..good }),
             Err(AttachError::Nonce { found: 8, expected: 7 })
         );
-        assert_eq!(check(Header { ranks: 0, ..good }), Err(AttachError::Plan(PlanError::NoRanks)));
+        assert_eq!(
+            check(SegmentHeader { ranks: 0, ..good }),
+            Err(AttachError::Plan(PlanError::NoRanks))
+        );
         assert!(matches!(
-            check(Header { total_bytes: 5, ..good }),
+            check(SegmentHeader { total_bytes: 5, ..good }),
             Err(AttachError::Length { header: 5, .. })
         ));
         assert!(matches!(good.check(mapped - 1, 7), Err(AttachError::Length { .. })));

@@ -1,25 +1,29 @@
-//! The shape of the shared segment: one per job and node, the same in every process that maps it.
+//! The layout of the shared segment. There is one segment per job and node, with the same layout in
+//! every process that maps it.
 //!
-//! Nothing in the segment is a pointer, a reference, a `bool`, an `enum` or a `usize`: only fixed-width integers,
-//! atomics, offsets and indices. What another process wrote is parsed before use ([`CellIndex::parse`],
-//! [`Header::check`]); a bad value is an error, never undefined behaviour.
+//! The segment contains only fixed-width integers, atomics, offsets and indices. It contains no
+//! pointer, reference, `bool`, `enum` or `usize`. Every value that another process wrote is parsed
+//! before use ([`CellIndex::parse`], [`SegmentHeader::check`]). A bad value is an error, never
+//! undefined behaviour.
 //!
 //! `docs/layout.md` draws the map and gives its size as a function of ranks and active pairs.
 
-pub(crate) mod golden;
 mod header;
-mod index;
 mod plan;
 mod rank_block;
 mod segment;
+#[cfg(all(test, not(strait_loom)))]
+mod tests;
 mod waiting;
 
-pub use header::{AttachError, Header, LAYOUT_VERSION, MAGIC};
-pub use index::{CellIndex, Corrupt};
-pub use plan::{BARRIER_SLOTS, Config, DESCRIPTORS_PER_RANK, HUGE_PAGE, Plan, PlanError};
+pub use crate::wire::{CellIndex, Corrupt};
+pub use header::{AttachError, LAYOUT_VERSION, MAGIC, SegmentHeader};
+pub use plan::{
+    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, HUGE_PAGE, PlanError, SegmentConfig, SegmentPlan,
+};
 pub use rank_block::{Life, Liveness, RankBlock};
 pub use segment::Segment;
 pub use waiting::{Call, Unreadable, Wait, WaitRecord, Waited};
 
-/// Granularity in which segment memory is backed on demand, bytes.
+/// Size of the pages in which segment memory is backed on demand, in bytes.
 pub const PAGE: usize = 4096;

@@ -1,51 +1,52 @@
-//! The plan of a segment: where everything lies, from four numbers that every rank agrees on.
+//! The plan of a segment: the offsets of its parts, computed from numbers that every rank knows.
 
 use core::fmt;
 
-use super::{Header, PAGE, RankBlock};
-use crate::shm::{
-    BarrierSlot, Cell, Descriptor, Flow, GRANULE, GranuleHead, Line, Mark, PARCEL, PARCELS_MAX,
-    PIECES_MAX,
-};
+use super::{PAGE, RankBlock, SegmentHeader};
+use crate::shm::{BarrierSlot, Cell, Descriptor, FlowWords, GRANULE, GranuleHead, Line, PieceMark};
 use crate::sync::CACHE_LINE;
+use crate::wire::{PARCEL, PARCELS_MAX, PIECES_MAX};
 
-/// Barrier slots in a segment: groups that can have barriers on shared words at a time. Further ones use messages.
+/// Number of barrier slots in a segment. Further groups have their barriers by messages.
 pub const BARRIER_SLOTS: u32 = 32;
 
-/// Large messages that one rank can have on their way at a time, each with a descriptor of its own. More go through
-/// cells. A window of 64 is what benchmarks keep open, and costs two pages.
+/// Number of large messages that one rank can have in flight at a time; further ones go through
+/// cells. Each has a descriptor. The 64, which benchmarks keep open, take two pages.
 pub const DESCRIPTORS_PER_RANK: u32 = 64;
 
-/// Where the heaps begin is a multiple of it, so that huge pages can lie behind them, bytes.
+/// Alignment of the heaps' start in bytes, so that huge pages can back the heaps.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// The numbers that fix a segment's shape.
+/// The numbers that determine a segment's layout.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Config {
-    /// Ranks of the job, at least 1. Those of other nodes have their places too, with no memory behind them.
+pub struct SegmentConfig {
+    /// Number of ranks of the job, at least 1. Ranks of other nodes have places without memory.
     pub ranks: u32,
-    /// Cells that each rank owns, at least 2.
+    /// Number of cells that each rank owns, at least 2.
     pub cells_per_rank: u32,
-    /// Payload of one cell, bytes; a multiple of 64.
+    /// Payload of one cell in bytes, a multiple of 64 and at least 1024.
     pub cell_payload: u32,
-    /// Lines in the fastbox ring of one ordered pair; 1 gives the single-buffer fastbox of `[Nemesis07]` §2.
+    /// Lines in the fastbox ring of an ordered pair; 1 is the single buffer of `[Nemesis07]` §2.
     pub fastbox_lines: u32,
-    /// Lines in the baton of a pair; 0 goes without.
+    /// Number of lines in the baton of a pair; 0 means no baton.
     pub baton_lines: u32,
-    /// Granules of [`GRANULE`] bytes in the copy ring of one ordered pair; 0 goes without.
+    /// Granules of [`GRANULE`] bytes in the copy ring of an ordered pair; 0 means no copy ring.
     pub ring_granules: u32,
-    /// Parcels of [`PARCEL`] bytes that a pair shares, an even number; 0 goes without.
+    /// Parcels of [`PARCEL`] bytes that a pair shares, an even number; 0 means no parcels.
     pub parcels: u32,
-    /// Most bytes that one rank can have in its heap at a time, a multiple of [`PAGE`]; 0 goes without. Address space, no
-    /// memory: that is backed as it is allocated.
+    /// Maximum size of one rank's heap in bytes, a multiple of [`PAGE`]; 0 means no heap. It
+    /// reserves only address space: memory backs the heap as it is allocated.
     pub heap_bytes: u64,
 }
 
-impl Config {
-    /// The defaults for `ranks` ranks: 64 cells of 16 KiB each, which stay in the first two cache levels of both sides;
-    /// for each pair two pages, with a baton that holds 1 KiB and two fastboxes; for each that exchanges longer messages 64 KiB
-    /// of parcels on either side; for each ordered pair that exchanges large messages a copy ring of 1 MiB, which is more than
-    /// the second cache level keeps; room for 4 GiB in each heap.
+impl SegmentConfig {
+    /// Returns the defaults for `ranks` ranks:
+    ///
+    /// - 64 cells of 16 KiB each per rank, which stay in the first two cache levels of both sides;
+    /// - two pages for each pair, with a baton that holds 1 KiB and two fastboxes;
+    /// - 64 KiB of parcels on either side for each pair that exchanges longer messages;
+    /// - for large messages, a copy ring of 1 MiB each way, more than the second cache level;
+    /// - room for 4 GiB in each heap.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
         Self {
@@ -61,10 +62,10 @@ impl Config {
     }
 }
 
-/// Offsets and sizes, in bytes from the segment's start. Two processes with equal [`Config`] have equal plans.
+/// Offsets and sizes in bytes from the segment's start. Equal [`SegmentConfig`]s give equal plans.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Plan {
-    config: Config,
+pub struct SegmentPlan {
+    config: SegmentConfig,
     rank_blocks: usize,
     barriers: usize,
     flows: usize,
@@ -83,14 +84,16 @@ pub struct Plan {
     total: usize,
 }
 
-impl Plan {
+impl SegmentPlan {
     /// Lays out a segment.
     ///
     /// # Errors
     ///
-    /// [`PlanError`] when a number is out of its range or the segment would not fit the address space.
-    pub fn new(config: Config) -> Result<Self, PlanError> {
-        let Config { ranks, cells_per_rank, cell_payload, fastbox_lines, heap_bytes, .. } = config;
+    /// [`PlanError`] if a number is out of range or the segment does not fit the address space.
+    pub fn new(config: SegmentConfig) -> Result<Self, PlanError> {
+        let SegmentConfig {
+            ranks, cells_per_rank, cell_payload, fastbox_lines, heap_bytes, ..
+        } = config;
         if ranks == 0 {
             return Err(PlanError::NoRanks);
         }
@@ -112,7 +115,7 @@ impl Plan {
         Self::lay_out(config).ok_or(PlanError::TooLarge { config })
     }
 
-    fn lay_out(config: Config) -> Option<Self> {
+    fn lay_out(config: SegmentConfig) -> Option<Self> {
         let ranks = config.ranks as usize;
         config.ranks.checked_mul(config.cells_per_rank)?;
         let cell_stride = (config.cell_payload as usize).checked_add(size_of::<Cell>())?;
@@ -128,11 +131,11 @@ impl Plan {
             granules => ring_bytes_offset(granules)?.checked_add(granules.checked_mul(GRANULE)?)?,
         };
 
-        let rank_blocks = size_of::<Header>().next_multiple_of(PAGE);
+        let rank_blocks = size_of::<SegmentHeader>().next_multiple_of(PAGE);
         let barriers = ranks.checked_mul(size_of::<RankBlock>())?.checked_add(rank_blocks)?;
         let flows = barriers.checked_add(BARRIER_SLOTS as usize * size_of::<BarrierSlot>())?;
         let flow_stride =
-            ranks.checked_mul(size_of::<Flow>())?.checked_next_multiple_of(CACHE_LINE)?;
+            ranks.checked_mul(size_of::<FlowWords>())?.checked_next_multiple_of(CACHE_LINE)?;
         let descriptors =
             ranks.checked_mul(flow_stride)?.checked_add(flows)?.checked_next_multiple_of(PAGE)?;
         let cells = ranks
@@ -146,7 +149,7 @@ impl Plan {
             .checked_next_multiple_of(PAGE)?;
         let pair_count = ranks.checked_mul(ranks.checked_add(1)?)? / 2;
         let parcels = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
-        let marks = (config.parcels * PIECES_MAX) as usize * size_of::<Mark>();
+        let marks = (config.parcels * PIECES_MAX) as usize * size_of::<PieceMark>();
         let parcel_stride = (config.parcels as usize)
             .checked_mul(PARCEL)?
             .checked_add(marks.next_multiple_of(PAGE))?;
@@ -179,29 +182,29 @@ impl Plan {
         })
     }
 
-    /// The numbers this plan was made from.
+    /// Returns the numbers from which this plan was made.
     #[must_use]
-    pub const fn config(&self) -> &Config {
+    pub const fn config(&self) -> &SegmentConfig {
         &self.config
     }
 
-    /// Bytes to map.
+    /// Returns the number of bytes to map.
     #[must_use]
     pub const fn total_bytes(&self) -> usize {
         self.total
     }
 
-    /// Bytes from the start that must be backed by memory whoever is on the node: header, rank blocks, barrier slots.
+    /// Returns the bytes at the start that memory must back on every node, up to the barrier slots.
     #[must_use]
     pub const fn common_bytes(&self) -> usize {
         self.flows
     }
 
-    /// Offset and length of what only `rank` and those who talk to it use: its flows, its descriptors, its cells. To be
-    /// backed by memory on its node.
+    /// Returns the offset and length in bytes of the three ranges that only `rank` and its peers
+    /// use: its flows, its descriptors, its cells. Memory must back them on the rank's node.
     #[must_use]
     pub const fn own_ranges(&self, rank: u32) -> [(usize, usize); 3] {
-        let Config { cells_per_rank, .. } = self.config;
+        let SegmentConfig { cells_per_rank, .. } = self.config;
         let descriptors = self.descriptor(rank, 0);
         [
             (self.flow(rank, 0), self.flow_stride),
@@ -210,33 +213,33 @@ impl Plan {
         ]
     }
 
-    /// Bytes from the start that must be backed by memory before any rank starts, when all are on one node. The rest is
-    /// backed on first use: the blocks of the pairs ([`Plan::pair_range`]), their parcels ([`Plan::parcel_range`]) and the copy rings
-    /// ([`Plan::ring_range`]), and what lies in a heap when it is allocated ([`Plan::heap_range`]).
+    /// Returns the bytes at the start that memory must back before any rank starts, on one node.
+    ///
+    /// Memory backs pair blocks, parcels and copy rings on first use, and heaps on allocation.
     #[must_use]
     pub const fn resident_bytes(&self) -> usize {
         self.pairs
     }
 
-    /// Bytes backed by memory when `pairs` pairs of ranks talk, in either direction or both.
+    /// Returns the number of bytes that memory backs when `pairs` pairs of ranks communicate.
     #[must_use]
     pub const fn bytes_with_active_pairs(&self, pairs: usize) -> usize {
         self.pairs + pairs * self.pair_stride
     }
 
-    /// Bytes of the parcels of a pair, backed when the first message goes in one.
+    /// Returns the number of bytes of a pair's parcels, which memory backs on first use.
     #[must_use]
     pub const fn parcel_bytes(&self) -> usize {
         self.parcel_stride
     }
 
-    /// Bytes of the copy ring from one rank to another, backed when large messages first go that way.
+    /// Returns the number of bytes of one copy ring, which memory backs on first use.
     #[must_use]
     pub const fn ring_bytes(&self) -> usize {
         self.ring_stride
     }
 
-    /// Number of cells in the segment.
+    /// Returns the number of cells in the segment.
     #[inline(always)]
     #[must_use]
     pub const fn cells(&self) -> u32 {
@@ -244,97 +247,94 @@ impl Plan {
         self.config.ranks * self.config.cells_per_rank
     }
 
-    /// Offset of the block of `rank`, which is less than `ranks`.
+    /// Returns the offset of the block of `rank`, which is less than `ranks`.
     #[inline(always)]
     pub(super) const fn rank_block(&self, rank: u32) -> usize {
         self.rank_blocks + rank as usize * size_of::<RankBlock>()
     }
 
-    /// Offset of the barrier slot `slot`, which is less than [`BARRIER_SLOTS`].
+    /// Returns the offset of the barrier slot `slot`, which is less than [`BARRIER_SLOTS`].
     pub(super) const fn barrier_slot(&self, slot: u32) -> usize {
         self.barriers + slot as usize * size_of::<BarrierSlot>()
     }
 
-    /// Offset of what `destination` tells `source` about its messages; each is less than `ranks`.
+    /// Returns the offset of the flow words from `destination` to `source`; both are in range.
     #[inline(always)]
     pub(super) const fn flow(&self, source: u32, destination: u32) -> usize {
-        // What one source looks at lies together.
-        self.flows + source as usize * self.flow_stride + destination as usize * size_of::<Flow>()
+        // The words that one source polls lie together.
+        self.flows
+            + source as usize * self.flow_stride
+            + destination as usize * size_of::<FlowWords>()
     }
 
-    /// Offset of descriptor `number` of `rank`; each is less than there are.
+    /// Returns the offset of descriptor `number` of `rank`; both are in range.
     #[inline(always)]
     pub(super) const fn descriptor(&self, rank: u32, number: u32) -> usize {
         let descriptor = rank as usize * DESCRIPTORS_PER_RANK as usize + number as usize;
         self.descriptors + descriptor * size_of::<Descriptor>()
     }
 
-    /// Offset of the cell with the zero-based number `cell`.
+    /// Returns the offset of the cell with the zero-based number `cell`.
     #[inline(always)]
     pub(super) const fn cell(&self, cell: u32) -> usize {
         self.cells + cell as usize * self.cell_stride
     }
 
-    /// Offset and length of the block that the ranks `a` and `b` share: the range that must be backed by memory before
-    /// either touches it. Whole pages, the same for (`b`, `a`).
+    /// Returns the offset and length of the block that the ranks `a` and `b` share. Memory must
+    /// back it before either rank touches it. It consists of whole pages and is the same for (`b`,
+    /// `a`).
     ///
-    /// | lines            | what                                              |
-    /// |------------------|---------------------------------------------------|
-    /// | 1                | credit of the fastbox from the lower to the higher rank |
-    /// | 1                | credit of the other fastbox                       |
-    /// | `baton_lines`    | the baton                                         |
-    /// | `fastbox_lines`  | the fastbox from the lower to the higher rank     |
-    /// | `fastbox_lines`  | the other fastbox                                 |
+    /// Its lines are, in order: two credits, the baton (`baton_lines`), two fastboxes
+    /// (`fastbox_lines` each). The first credit and fastbox are those from the lower to the higher
+    /// rank.
     #[must_use]
     pub const fn pair_range(&self, a: u32, b: u32) -> (usize, usize) {
         (self.pairs + pair_number(a, b) * self.pair_stride, self.pair_stride)
     }
 
-    /// Offset and length of the parcels that the ranks `a` and `b` share, likewise. The lower rank begins with the first half.
+    /// Returns the offset and length of the parcels that the ranks `a` and `b` share. Memory must
+    /// back them before either rank touches them. They are whole pages, the same for (`b`, `a`),
+    /// and the lower rank initially owns the first half.
     ///
-    /// | bytes               | what                                         |
-    /// |---------------------|----------------------------------------------|
-    /// | 256 · `parcels`     | the marks of each parcel, up to the next page |
-    /// | 16,384 · `parcels`  | the parcels                                  |
+    /// First come the marks of each parcel (256 · `parcels` bytes, up to the next page), then the
+    /// parcels (16,384 · `parcels` bytes).
     #[must_use]
     pub const fn parcel_range(&self, a: u32, b: u32) -> (usize, usize) {
         (self.parcels + pair_number(a, b) * self.parcel_stride, self.parcel_stride)
     }
 
-    /// Offset and length of the copy ring from `source` to `destination`: the range that must be backed by memory before
-    /// either touches it. Whole pages; none where the segment has no copy rings.
+    /// Returns the offset and length of the copy ring from `source` to `destination`. Memory must
+    /// back it before either rank touches it. It consists of whole pages; it is empty in a segment
+    /// without copy rings.
     ///
-    /// | bytes                  | what                                                   |
-    /// |------------------------|--------------------------------------------------------|
-    /// | 64                     | position up to which the receiver has emptied the ring |
-    /// | 64 · `ring_granules`   | the heads of the granules, up to the next page         |
-    /// | 4096 · `ring_granules` | the granules                                           |
+    /// First comes the position up to which the receiver has emptied the ring (64 bytes). The heads
+    /// of the granules (64 · `ring_granules` bytes, up to the next page) and the granules follow.
     #[must_use]
     pub const fn ring_range(&self, source: u32, destination: u32) -> (usize, usize) {
         let number = 2 * pair_number(source, destination) + (source > destination) as usize;
         (self.rings + number * self.ring_stride, self.ring_stride)
     }
 
-    /// Offset and length of the heap of `rank`: memory that its user allocates, and that peers copy from and to without the
-    /// kernel's help. What is allocated must be backed by memory before anybody touches it.
+    /// Returns the offset and length of the heap of `rank`, where its user allocates. Peers copy to
+    /// and from it without the kernel. Memory must back an allocation before any rank touches it.
     #[must_use]
     pub const fn heap_range(&self, rank: u32) -> (usize, usize) {
         (self.heaps + rank as usize * self.heap_stride, self.heap_stride)
     }
 
-    /// Offset of the first heap, a multiple of [`HUGE_PAGE`] where a heap has room for one.
+    /// Returns the offset of the first heap, a multiple of [`HUGE_PAGE`] if a heap has room for it.
     #[must_use]
     pub const fn heaps(&self) -> usize {
         self.heaps
     }
 
-    /// Offset of the granules in a ring.
+    /// Returns the offset of the granules in a ring.
     pub(super) const fn ring_bytes_offset(&self) -> usize {
         self.ring_stride - self.config.ring_granules as usize * GRANULE
     }
 }
 
-/// Pairs are numbered so that those among the first ranks come first.
+/// Returns the number of a pair. Pairs among the first ranks have the lowest numbers.
 const fn pair_number(a: u32, b: u32) -> usize {
     let (low, high) = if a < b { (a as usize, b as usize) } else { (b as usize, a as usize) };
     high * (high + 1) / 2 + low
@@ -347,38 +347,38 @@ fn ring_bytes_offset(granules: usize) -> Option<usize> {
         .checked_next_multiple_of(PAGE)
 }
 
-/// Why a segment cannot be laid out.
+/// The reason why a segment cannot be laid out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A job of no ranks.
+    /// The job has no ranks.
     NoRanks,
-    /// A rank needs at least two cells: one to fill while the other travels.
+    /// A rank needs at least two cells: one to fill while the other is in flight.
     TooFewCells {
-        /// Cells per rank asked for.
+        /// Number of cells per rank requested.
         found: u32,
     },
-    /// The cell payload is under 1 KiB or no multiple of 64 bytes.
+    /// The cell payload is smaller than 1 KiB or not a multiple of 64 bytes.
     CellPayload {
-        /// Bytes asked for.
+        /// Number of bytes requested.
         found: u32,
     },
-    /// A fastbox of no lines.
+    /// A fastbox has no lines.
     NoFastboxLines,
-    /// An odd number of parcels, or more than [`PARCELS_MAX`].
+    /// The number of parcels is odd or exceeds [`PARCELS_MAX`].
     Parcels {
-        /// Parcels of a pair asked for.
+        /// Number of parcels of a pair requested.
         found: u32,
     },
-    /// The length of a heap is no multiple of 4096 bytes.
+    /// The length of a heap is not a multiple of 4096 bytes.
     HeapBytes {
-        /// Bytes asked for.
+        /// Number of bytes requested.
         found: u64,
     },
-    /// Offsets would overflow.
+    /// The offsets overflow.
     TooLarge {
-        /// The shape asked for.
-        config: Config,
+        /// The configuration requested.
+        config: SegmentConfig,
     },
 }
 
@@ -407,8 +407,8 @@ impl fmt::Display for PlanError {
             }
             Self::TooLarge { config } => write!(
                 f,
-                "a segment of {} ranks with {} cells of {} bytes and a heap of {} bytes each does not fit the address \
-                 space",
+                "a segment of {} ranks with {} cells of {} bytes and a heap of {} bytes each does \
+                 not fit the address space",
                 config.ranks, config.cells_per_rank, config.cell_payload, config.heap_bytes
             ),
         }
@@ -424,8 +424,8 @@ mod tests {
     #[test]
     fn parts_follow_each_other_without_overlap() {
         for ranks in [1, 2, 7, 256] {
-            let plan = Plan::new(Config::new(ranks)).unwrap();
-            assert!(plan.rank_block(0) >= size_of::<Header>());
+            let plan = SegmentPlan::new(SegmentConfig::new(ranks)).unwrap();
+            assert!(plan.rank_block(0) >= size_of::<SegmentHeader>());
             assert!(plan.rank_block(ranks) <= plan.barrier_slot(0));
             assert!(plan.barrier_slot(BARRIER_SLOTS) <= plan.flow(0, 0));
             assert!(plan.flow(0, ranks) <= plan.flow(1, 0));
@@ -440,7 +440,7 @@ mod tests {
             let (last, length) = plan.parcel_range(ranks - 1, ranks - 1);
             assert_eq!(last + length, plan.ring_range(0, 0).0);
             let (last, length) = plan.ring_range(ranks - 1, ranks - 1);
-            // Nobody sends to itself this way: the second ring of its block is room for nothing.
+            // No rank uses the second ring of its own block.
             assert!(last + 2 * length <= plan.heaps() && plan.heaps().is_multiple_of(HUGE_PAGE));
             if ranks > 1 {
                 let [(up, length), (down, _)] = [plan.ring_range(0, 1), plan.ring_range(1, 0)];
@@ -454,16 +454,17 @@ mod tests {
 
     #[test]
     fn a_segment_without_heaps_ends_with_its_rings() {
-        let plan = Plan::new(Config { heap_bytes: 0, ..Config::new(3) }).unwrap();
+        let plan =
+            SegmentPlan::new(SegmentConfig { heap_bytes: 0, ..SegmentConfig::new(3) }).unwrap();
         let (last, length) = plan.ring_range(2, 2);
         let end = last + 2 * length;
         assert_eq!((plan.total_bytes(), plan.heap_range(2)), (end, (end, 0)));
     }
 
-    /// The formula of `docs/layout.md`, in numbers: what a user's node pays.
+    /// Compares the formula of `docs/layout.md` with the memory that a node pays.
     #[test]
     fn memory_is_what_the_layout_page_says() {
-        let two = Plan::new(Config::new(2)).unwrap();
+        let two = SegmentPlan::new(SegmentConfig::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_150_400);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
         assert_eq!(two.parcel_bytes(), 135_168);
@@ -471,28 +472,26 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_cannot_be_is_refused() {
-        let base = Config::new(2);
-        assert_eq!(Plan::new(Config { ranks: 0, ..base }), Err(PlanError::NoRanks));
+    fn an_impossible_configuration_is_refused() {
+        let base = SegmentConfig::new(2);
+        assert_eq!(SegmentPlan::new(SegmentConfig { ranks: 0, ..base }), Err(PlanError::NoRanks));
         assert_eq!(
-            Plan::new(Config { cells_per_rank: 1, ..base }),
+            SegmentPlan::new(SegmentConfig { cells_per_rank: 1, ..base }),
             Err(PlanError::TooFewCells { found: 1 })
         );
         assert_eq!(
-            Plan::new(Config { cell_payload: 1000, ..base }),
+            SegmentPlan::new(SegmentConfig { cell_payload: 1000, ..base }),
             Err(PlanError::CellPayload { found: 1000 })
         );
         for found in [7, 34] {
             let refused = Err(PlanError::Parcels { found });
-            assert_eq!(Plan::new(Config { parcels: found, ..base }), refused);
+            assert_eq!(SegmentPlan::new(SegmentConfig { parcels: found, ..base }), refused);
         }
-        assert_eq!(
-            Plan::new(Config { heap_bytes: 5000, ..base }),
-            Err(PlanError::HeapBytes { found: 5000 })
-        );
-        let endless = Config { heap_bytes: 1 << 63, ..base };
-        assert_eq!(Plan::new(endless), Err(PlanError::TooLarge { config: endless }));
-        let huge = Config { ranks: u32::MAX, ..base };
-        assert_eq!(Plan::new(huge), Err(PlanError::TooLarge { config: huge }));
+        let odd = SegmentConfig { heap_bytes: 5000, ..base };
+        assert_eq!(SegmentPlan::new(odd), Err(PlanError::HeapBytes { found: 5000 }));
+        let endless = SegmentConfig { heap_bytes: 1 << 63, ..base };
+        assert_eq!(SegmentPlan::new(endless), Err(PlanError::TooLarge { config: endless }));
+        let huge = SegmentConfig { ranks: u32::MAX, ..base };
+        assert_eq!(SegmentPlan::new(huge), Err(PlanError::TooLarge { config: huge }));
     }
 }

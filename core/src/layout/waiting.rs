@@ -1,29 +1,31 @@
-//! The record in which a rank says what it waits for, to be read by a process that does not take part.
+//! The record in which a rank says what it waits for. A process outside the job reads it.
 //!
-//! The rank writes its record when a wait has lasted longer than its first spin, and again at each later check of its peers'
-//! liveness. A wait that ends before costs nothing. The reader needs no help from the rank, which may spin, sleep, compute,
-//! be stopped, or have ended.
+//! The rank writes its record when a wait has lasted longer than its first spin, and again at each
+//! later check of its peers' liveness. A shorter wait costs nothing. The reader needs no help from
+//! the rank, which may spin, sleep, compute, be stopped, or have ended.
 //!
-//! One writer, any number of readers: a sequence number that is odd during a write tells a torn read from a whole one. No
-//! protocol depends on a record: it is for people and for tools.
+//! A record has one writer and any number of readers. A sequence number that is odd during a write
+//! distinguishes a torn read from a complete one. No protocol depends on a record: it serves users
+//! and tools.
 
 use core::fmt;
 
-use super::golden;
+use crate::golden;
 use crate::matching::{ANY_SOURCE, ANY_TAG};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU64, order};
 
-/// Words of a record behind its sequence number.
+/// Number of words in a record after its sequence number.
 const WORDS: usize = 7;
 
-/// Reads of a record before it counts as [`Unreadable`].
+/// Number of attempts to read a record before it counts as [`Unreadable`].
 const ATTEMPTS: u32 = 64;
 
-/// What stands for `None` in a field of 32 bits. Neither a rank, a tag nor a context, nor a wildcard.
+/// The value that stands for `None` in a field of 32 bits. It is not a rank, a tag, a context or a
+/// wildcard.
 const NONE: u32 = u32::MAX - 1;
 
-/// Values of the word that names the call, in the order in which version 9 of the layout numbers them.
+/// Defines the values of the word that names the call, as version 9 of the layout numbers them.
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident = $number:literal: $words:literal,)+) => {
         /// A call in which a rank waits.
@@ -41,7 +43,7 @@ macro_rules! calls {
                 }
             }
 
-            /// What users call it.
+            /// Returns the name that users know.
             const fn words(self) -> &'static str {
                 match self {
                     $(Self::$name => $words,)+
@@ -52,11 +54,12 @@ macro_rules! calls {
 }
 
 calls! {
-    /// A call that does not wait, in a program that makes such calls in a loop: `test`, `iprobe`, `progress`.
+    /// A call that does not wait, in a program that makes such calls in a loop: `test`, `iprobe`,
+    /// `progress`.
     Test = 1: "a call that does not wait (test, iprobe, progress)",
     /// A receive.
     Recv = 2: "recv",
-    /// A send that the destination has not taken yet.
+    /// A send that the destination has not accepted yet.
     Send = 3: "send",
     /// A probe, of either kind.
     Probe = 4: "probe",
@@ -76,43 +79,44 @@ calls! {
     WindowLock = 11: "the lock of a window's target",
     /// The end of operations on a window's target.
     WindowFlush = 12: "the end of operations on a window's target (flush, complete, unlock)",
-    /// The end of all that goes on in a window.
+    /// The end of all operations on a window.
     WindowFree = 13: "the end of all operations on a window (free)",
     /// A connection to a peer.
     Connect = 14: "a connection",
-    /// All that was sent, before this rank leaves.
-    Finalize = 15: "finalize: what was sent is not all handed over",
-    /// The end of operations that were given up.
-    Settle = 16: "the end of operations that were given up",
-    /// A request whose kind the waiting code does not know.
+    /// The delivery of all sent messages, before this rank leaves.
+    Finalize = 15: "finalize: some sent messages are not delivered yet",
+    /// The end of cancelled or detached operations.
+    Settle = 16: "the end of cancelled operations",
+    /// A request of a kind that the waiting code does not know.
     Request = 17: "a request",
 }
 
 /// What a rank waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Wait {
-    /// In which call.
+    /// The call in which the rank waits.
     pub call: Call,
-    /// The rank that has to do something, or [`ANY_SOURCE`]; `None` where it is not one rank.
+    /// The rank that has to act, or [`ANY_SOURCE`]; `None` if the wait is not for a single rank.
     pub peer: Option<u32>,
     /// The message's tag, or [`ANY_TAG`].
     pub tag: Option<u32>,
     /// The context.
     pub context: Option<u32>,
-    /// Length of the message as far as it is known, or of the buffer, bytes.
+    /// Length in bytes of the message if it is known, otherwise of the buffer.
     pub bytes: Option<u64>,
-    /// How many of how many are over, in a wait for several. The other fields describe the first that is not.
+    /// Number of complete operations and of all operations, in a wait for several. The other fields
+    /// describe the first incomplete one.
     pub over: Option<(u32, u32)>,
 }
 
 impl Wait {
-    /// A wait about which nothing but the call is known.
+    /// Creates a wait with a known call and no other information.
     #[must_use]
     pub const fn new(call: Call) -> Self {
         Self { call, peer: None, tag: None, context: None, bytes: None, over: None }
     }
 
-    /// A wait for one rank.
+    /// Creates a wait for one rank.
     #[must_use]
     pub const fn on(call: Call, peer: u32) -> Self {
         Self { peer: Some(peer), ..Self::new(call) }
@@ -122,34 +126,36 @@ impl Wait {
 /// A rank's record as a reader finds it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Waited {
-    /// What the rank waits for; `None` when its last long wait is over.
+    /// What the rank waits for; `None` if its last long wait is over.
     pub wait: Option<Wait>,
-    /// When the wait was written first or, if it is over, when it ended: nanoseconds of the machine's monotonic clock.
+    /// When the wait was first recorded or, if it is over, when it ended. In nanoseconds of the
+    /// machine's monotonic clock.
     pub since_ns: u64,
-    /// When the rank last said so, on the same clock. A rank that is stuck inside a call, or stopped, says so no more.
+    /// When the rank last updated the record, on the same clock. A rank that is stuck inside a
+    /// call, or stopped, does not update it.
     pub latest_ns: u64,
-    /// Progress calls of this wait so far.
+    /// Number of progress calls in this wait so far.
     pub turns: u64,
 }
 
-/// The record was being written whenever it was read, or says what no rank says.
+/// The record was being written during every attempt, or holds values that no rank writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unreadable;
 
 /// The record of one rank. Zeroed memory is the record of a rank that has not waited yet.
 ///
-/// | offset | size | field      | meaning                                                              |
-/// |-------:|-----:|------------|----------------------------------------------------------------------|
-/// |      0 |    8 | `sequence` | writes begun and ended; odd during one                               |
-/// |      8 |    8 | `words[0]` | call, 0 outside of waits; operations of a wait for several, else 0    |
-/// |     16 |    8 | `words[1]` | `since_ns`                                                           |
-/// |     24 |    8 | `words[2]` | `latest_ns`                                                          |
-/// |     32 |    8 | `words[3]` | `turns`                                                              |
-/// |     40 |    8 | `words[4]` | peer; tag                                                            |
-/// |     48 |    8 | `words[5]` | context; operations of a wait for several that are over              |
-/// |     56 |    8 | `words[6]` | `bytes`; the highest number for none                                 |
+/// | offset | size | field      | meaning                                                       |
+/// |-------:|-----:|------------|---------------------------------------------------------------|
+/// |      0 |    8 | `sequence` | number of writes started and ended; odd during a write        |
+/// |      8 |    8 | `words[0]` | call, 0 outside of waits; operations of a wait for several   |
+/// |     16 |    8 | `words[1]` | `since_ns`                                                    |
+/// |     24 |    8 | `words[2]` | `latest_ns`                                                   |
+/// |     32 |    8 | `words[3]` | `turns`                                                       |
+/// |     40 |    8 | `words[4]` | peer; tag                                                     |
+/// |     48 |    8 | `words[5]` | context; complete operations of a wait for several            |
+/// |     56 |    8 | `words[6]` | `bytes`; the highest number means none                        |
 ///
-/// Of two values in a word the first is the lower half.
+/// Of two values in a word, the first is the lower half.
 #[derive(Debug)]
 #[repr(C)]
 pub struct WaitRecord {
@@ -160,13 +166,14 @@ pub struct WaitRecord {
 golden::structure!(WaitRecord { sequence, words });
 
 impl WaitRecord {
-    /// The record of a rank that has not waited yet, for models and tests: in a segment, zeroed memory already says so.
+    /// Creates the record of a rank that has not waited yet, for models and tests. In a segment,
+    /// zeroed memory is that record.
     #[must_use]
     pub fn empty() -> Self {
         Self { sequence: AtomicU64::new(0), words: core::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// Says what the record's rank waits for. Called by that rank alone, by one thread at a time.
+    /// Records what the rank waits for. Only that rank calls it, from one thread at a time.
     pub fn write(&self, waited: &Waited) {
         let wait = waited.wait.unwrap_or(Wait::new(Call::Request));
         let call = waited.wait.map_or(0, |wait| wait.call as u32);
@@ -181,35 +188,38 @@ impl WaitRecord {
             pack(or_none(wait.context), over),
             wait.bytes.unwrap_or(u64::MAX),
         ];
-        // Odd, whatever another process may have left there.
+        // The number becomes odd, whatever another process may have left there.
         let writing = self.sequence.load(Relaxed) | 1;
         self.sequence.store(writing, Relaxed);
         for (place, word) in self.words.iter().zip(words) {
-            // ORDER waiting/1: Release, pairs with waiting/3: a reader that sees the word sees that it is being written.
+            // ORDER waiting/1: Release, pairs with waiting/3: a reader that sees the word also sees
+            // that a write is in progress.
             place.store(word, order("waiting/1", Release));
         }
-        // ORDER waiting/2: Release, pairs with waiting/4: a reader that sees the end of the write sees all of it.
+        // ORDER waiting/2: Release, pairs with waiting/4: a reader that sees the end of the write
+        // sees all of it.
         self.sequence.store(writing.wrapping_add(1), order("waiting/2", Release));
     }
 
-    /// What the record says. `None`: its rank has never waited for long.
+    /// Returns the contents of the record, or `None` if its rank has never waited for long.
     ///
     /// # Errors
     ///
-    /// [`Unreadable`].
+    /// [`Unreadable`] if every attempt failed.
     pub fn read(&self) -> Result<Option<Waited>, Unreadable> {
         (0..ATTEMPTS).map(|_| self.read_once()).find(Result::is_ok).unwrap_or(Err(Unreadable))
     }
 
-    /// [`WaitRecord::read`] in one attempt.
+    /// Attempts [`WaitRecord::read`] once.
     ///
     /// # Errors
     ///
-    /// [`Unreadable`], also when the record was written meanwhile.
+    /// [`Unreadable`] if the record holds invalid values or was written meanwhile.
     pub fn read_once(&self) -> Result<Option<Waited>, Unreadable> {
         // ORDER waiting/4: Acquire, pairs with waiting/2: the words are no older than the number.
         let before = self.sequence.load(order("waiting/4", Acquire));
-        // ORDER waiting/3: Acquire, pairs with waiting/1: with a word of a later write comes a later number below.
+        // ORDER waiting/3: Acquire, pairs with waiting/1: if a word is of a later write, the number
+        // read below is later too.
         let words = core::array::from_fn(|at| self.words[at].load(order("waiting/3", Acquire)));
         let after = self.sequence.load(Relaxed);
         if before == after && before.is_multiple_of(2) { parse(words) } else { Err(Unreadable) }
@@ -255,7 +265,7 @@ impl fmt::Display for Wait {
             f.write_fmt(words)
         };
         if let Some((over, of)) = over {
-            list(f, format_args!("{over} of {of} are over"))?;
+            list(f, format_args!("{over} of {of} are complete"))?;
         }
         let role = match call {
             Call::Recv | Call::Probe => "source",
@@ -314,7 +324,7 @@ mod tests {
         let record = WaitRecord::empty();
         record.sequence.store(3, Relaxed);
         assert_eq!(record.read(), Err(Unreadable));
-        // Nor does it keep the next from being read.
+        // An unfinished write does not keep the next one from being read.
         record.write(&Waited { wait: Some(WAIT), since_ns: 0, latest_ns: 0, turns: 0 });
         assert_eq!(record.read().unwrap().unwrap().wait, Some(WAIT));
     }
@@ -335,6 +345,6 @@ mod tests {
         assert_eq!(any.to_string(), "recv: source any, tag any, context 0, 8 bytes");
         assert_eq!(Wait::on(Call::Connect, 3).to_string(), "a connection: rank 3");
         let several = Wait { over: Some((1, 3)), ..Wait::new(Call::WaitAny) };
-        assert_eq!(several.to_string(), "wait_any: 1 of 3 are over");
+        assert_eq!(several.to_string(), "wait_any: 1 of 3 are complete");
     }
 }

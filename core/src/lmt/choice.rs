@@ -1,103 +1,112 @@
-//! Which transfer large messages to a peer take: the one that was fastest lately.
+//! The choice of the transfer for large messages to a peer: the fastest one of late.
 //!
-//! What is fastest depends on where the two processors are, which changes under a hypervisor, and on what the kernel allows.
-//! So each class of lengths keeps the cost of each candidate as it was measured, takes the cheapest, and tries the others
-//! again now and then: the dearer one was, the more seldom.
+//! The fastest transfer depends on where the two processors are, which changes under a hypervisor,
+//! and on what the kernel allows. Each class of lengths therefore keeps the measured cost of each
+//! candidate and takes the cheapest one. It retries the others now and then; the higher a
+//! candidate's cost, the less often.
 //!
-//! Time is an argument, and decides nothing but speed: every transfer delivers every message.
+//! Time is an argument and affects only speed: every transfer delivers every message.
 
 use super::Transfer;
 
-/// What [`Transfer::Auto`] chooses from.
+/// The transfers that [`Transfer::Auto`] chooses from.
 pub const CANDIDATES: [Transfer; 3] =
     [Transfer::CopyRing, Transfer::CopyRingStreamed, Transfer::CmaShared];
 
-/// Longest message of each class but the last, bytes: messages of one class are alike in what is fastest for them.
+/// Longest message of each class but the last, in bytes. For messages of one class, the same
+/// transfer tends to be fastest.
 pub const CLASSES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// Measurements of a candidate that count, the newest: the second lowest is its cost. A rank that loses its processor for a
-/// while makes a message dear, and on a busy machine many of them; seldom does it make one look cheap.
+/// Number of measurements of a candidate that count; they are the newest. The second lowest one is
+/// its cost. A rank that loses its processor for a while raises the measured cost of a message, and
+/// on a busy machine that of many messages. It seldom lowers one.
 const COUNTED: usize = 5;
 
-/// Measurements before a candidate is compared with the others.
+/// Number of measurements before a candidate is compared with the others.
 const ENOUGH: u8 = 3;
 
-/// Runs between two trials of a candidate that was as good as the best: few at first and when costs have changed, then twice
-/// as many each time.
+/// Number of runs between two trials of a candidate that costs as much as the best. It starts at
+/// the least, restarts there when costs have changed, and doubles with each trial up to the most.
 const SPACING_LEAST: u32 = 4;
 const SPACING_MOST: u32 = 32;
 
-/// Bytes after which a run is measured although further messages are under way.
+/// Number of bytes after which a run is measured although further messages are in flight.
 const RUN_BYTES: u64 = 4 << 20;
 
-/// What one sender knows of the transfers to one peer.
+/// What one sender knows about the transfers to one peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Choice {
-    classes: [Class; CLASSES.len() + 1],
-    /// Runs so far: gives each its number.
+pub(crate) struct TransferChoice {
+    classes: [SizeClass; CLASSES.len() + 1],
+    /// Number of runs so far. It numbers the runs.
     runs: u32,
-    /// When the last message to the peer was complete.
+    /// Completion time of the last message to the peer.
     last_end: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Class {
+struct SizeClass {
     rates: [Rate; CANDIDATES.len()],
-    run: Run,
-    /// Cost of the best since which the others were tried more and more seldom.
+    run: TransferRun,
+    /// Cost of the best candidate when the spacing of the trials was last reset.
     settled: u32,
 }
 
-/// What a candidate costs.
+/// The cost of a candidate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
-    /// Nanoseconds of a mebibyte, as measured in the last runs.
+    /// Costs measured in the last runs, in nanoseconds per mebibyte.
     measured: [u32; COUNTED],
-    /// How many of these there are.
+    /// Number of valid entries in `measured`.
     known: u8,
-    /// Number of the oldest.
+    /// Index of the oldest entry.
     oldest: u8,
-    /// Runs until the next trial.
+    /// Number of runs until the next trial.
     wait: u32,
-    /// Runs between two trials, were it as good as the best.
+    /// Number of runs between two trials, if the candidate costs as much as the best.
     spacing: u32,
 }
 
-/// Messages that are under way together take the same transfer and are measured together.
+/// Messages that are in flight together. They take the same transfer and are measured together.
 #[derive(Clone, Copy, Debug, Default)]
-struct Run {
-    /// Zero: none.
+struct TransferRun {
+    /// Number of the run; zero means none.
     number: u32,
     candidate: usize,
-    /// Messages that are under way.
+    /// Number of messages in flight.
     open: u32,
-    /// Bytes of those that are complete.
+    /// Total size of the complete messages, in bytes.
     bytes: u64,
     began: u64,
 }
 
-/// What was chosen for a message.
+/// The choice made for a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chosen {
     class: usize,
     run: u32,
 }
 
-impl Choice {
-    /// Chooses for a message of `length` bytes that is about to be announced. It must come to [`Choice::ended`].
+impl TransferChoice {
+    /// Chooses a transfer for a message of `length` bytes that is about to be announced. The caller
+    /// passes the result to [`TransferChoice::ended`].
     pub(crate) fn choose(&mut self, length: usize) -> (Transfer, Chosen) {
         let number = CLASSES.iter().take_while(|longest| length > **longest).count();
         let class = &mut self.classes[number];
         if class.run.number == 0 {
-            // Zero is no run's number.
+            // Zero is not a run number.
             self.runs = self.runs.wrapping_add(1).max(1);
-            class.run = Run { number: self.runs, candidate: class.next(), ..Run::default() };
+            class.run = TransferRun {
+                number: self.runs,
+                candidate: class.next(),
+                ..TransferRun::default()
+            };
         }
         class.run.open += 1;
         (CANDIDATES[class.run.candidate], Chosen { class: number, run: class.run.number })
     }
 
-    /// The copy ring's transfer that is faster for messages of `length` bytes: for what cannot go another way.
+    /// Returns the faster copy-ring transfer for messages of `length` bytes, for data that cannot
+    /// take another transfer.
     pub(crate) fn ring(&self, length: usize) -> Transfer {
         let number = CLASSES.iter().take_while(|longest| length > **longest).count();
         let [cached, streamed, ..] = &self.classes[number].rates;
@@ -108,8 +117,8 @@ impl Choice {
         }
     }
 
-    /// A message is over, all `bytes` of it arrived, or none when it failed; its receive had been there since `met`. Times
-    /// are in nanoseconds, from any one moment.
+    /// Records the end of a message: all `bytes` of it arrived, or zero bytes if it failed. Its
+    /// receive was posted at `met`. Times are in nanoseconds from an arbitrary common origin.
     pub(crate) fn ended(&mut self, chosen: Chosen, bytes: usize, met: u64, now: u64) {
         // Messages to one peer arrive one after the other.
         let began = met.max(self.last_end);
@@ -125,7 +134,7 @@ impl Choice {
             run.bytes += bytes as u64;
         }
         if run.open == 0 || run.bytes >= RUN_BYTES {
-            let Run { candidate, bytes, began, .. } = core::mem::take(run);
+            let TransferRun { candidate, bytes, began, .. } = core::mem::take(run);
             let elapsed = now.saturating_sub(began);
             if bytes > 0 && elapsed > 0 {
                 let cost = elapsed.saturating_mul(1 << 20) / bytes;
@@ -135,8 +144,8 @@ impl Choice {
     }
 }
 
-impl Class {
-    /// The candidate of the next run.
+impl SizeClass {
+    /// Returns the candidate of the next run.
     fn next(&mut self) -> usize {
         if let Some(unknown) = self.rates.iter().position(|rate| !rate.is_known()) {
             return unknown;
@@ -155,7 +164,7 @@ impl Class {
         next
     }
 
-    /// The cheapest of those that were measured.
+    /// Returns the cheapest of the measured candidates.
     fn best(&self) -> usize {
         let known = self.rates.iter().enumerate().filter(|(_, rate)| rate.known > 0);
         known.min_by_key(|(_, rate)| rate.cost()).map_or(0, |(number, _)| number)
@@ -166,12 +175,13 @@ impl Class {
         let best = self.best();
         let least = self.rates[best].cost().max(1);
         if candidate == best && least.abs_diff(self.settled) > self.settled / 2 {
-            // Where the processors are has changed: what was dear may be cheap now.
+            // The processors have moved, so an expensive candidate may be cheap now.
             self.settled = least;
             self.rates.iter_mut().for_each(Rate::hasten);
         }
         let rate = &mut self.rates[candidate];
-        // What might be the best is tried again at once; otherwise the dearer, the later.
+        // A candidate that may be the best is retried at once. Otherwise, a higher cost means a
+        // later trial.
         rate.wait = if cost < least { 0 } else { rate.pause(least) };
     }
 }
@@ -189,7 +199,7 @@ impl Rate {
         known.get(second).copied().unwrap_or(0)
     }
 
-    /// Runs until the next trial, where the best costs `least`.
+    /// Returns the number of runs until the next trial if the best candidate costs `least`.
     fn pause(&mut self, least: u32) -> u32 {
         let spacing = self.spacing.max(SPACING_LEAST);
         self.spacing = (2 * spacing).min(SPACING_MOST);
@@ -197,7 +207,7 @@ impl Rate {
         u32::try_from(wait).unwrap_or(u32::MAX)
     }
 
-    /// Has trials come soon.
+    /// Makes trials happen soon.
     fn hasten(&mut self) {
         self.spacing = SPACING_LEAST;
         self.wait = self.wait.min(SPACING_LEAST);
@@ -216,8 +226,14 @@ mod tests {
 
     const LENGTH: usize = 1 << 20;
 
-    /// Sends messages one at a time where the candidates cost so many nanoseconds; counts how often each was chosen.
-    fn send(choice: &mut Choice, now: &mut u64, messages: u32, costs: [u64; 3]) -> [u32; 3] {
+    /// Sends messages one at a time with candidates of these costs in nanoseconds. Returns how
+    /// often each candidate was chosen.
+    fn send(
+        choice: &mut TransferChoice,
+        now: &mut u64,
+        messages: u32,
+        costs: [u64; 3],
+    ) -> [u32; 3] {
         let mut counts = [0; 3];
         for _ in 0..messages {
             let (transfer, chosen) = choice.choose(LENGTH);
@@ -233,7 +249,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn the_cheapest_is_taken_and_the_others_are_tried_seldom() {
-        let (mut choice, mut now) = (Choice::default(), 0);
+        let (mut choice, mut now) = (TransferChoice::default(), 0);
         let counts = send(&mut choice, &mut now, 1000, [30_000, 50_000, 80_000]);
         assert!(counts[0] > 940 && counts[1] >= 5 && counts[2] >= 5, "{counts:?}");
         assert_eq!(choice.ring(LENGTH), Transfer::CopyRing);
@@ -242,7 +258,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn what_gets_dear_is_left_soon_and_found_again() {
-        let (mut choice, mut now) = (Choice::default(), 0);
+        let (mut choice, mut now) = (TransferChoice::default(), 0);
         send(&mut choice, &mut now, 100, [30_000, 50_000, 80_000]);
         let far = send(&mut choice, &mut now, 1000, [400_000, 45_000, 80_000]);
         assert!(far[0] < 20 && far[1] > 900, "{far:?}");
@@ -254,7 +270,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn a_change_of_what_is_best_is_followed_within_some_tens_of_messages() {
-        let (mut choice, mut now) = (Choice::default(), 0);
+        let (mut choice, mut now) = (TransferChoice::default(), 0);
         let (near, far) = ([30_000, 50_000, 80_000], [150_000, 65_000, 120_000]);
         for _ in 0..3 {
             send(&mut choice, &mut now, 1000, near);
@@ -270,10 +286,10 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn a_sender_that_often_loses_its_processor_still_finds_the_cheapest() {
-        let (mut choice, mut now) = (Choice::default(), 0);
+        let (mut choice, mut now) = (TransferChoice::default(), 0);
         let mut counts = [0; 3];
         for number in 0..1000 {
-            // Two messages in five are spoilt.
+            // The lost processor spoils two messages in five.
             let lost = if number % 5 < 2 { 400_000 } else { 0 };
             let costs = [30_000, 50_000, 80_000].map(|cost| cost + lost);
             let sent = send(&mut choice, &mut now, 1, costs);
@@ -284,10 +300,10 @@ mod tests {
 
     #[test]
     fn messages_that_are_under_way_together_are_measured_as_one() {
-        let mut choice = Choice::default();
+        let mut choice = TransferChoice::default();
         let chosen: [_; 4] = core::array::from_fn(|_| choice.choose(LENGTH));
         assert!(chosen.iter().all(|(transfer, _)| *transfer == chosen[0].0));
-        // Each takes 100 ns, one after the other; all receives were there at once.
+        // Each message takes 100 ns, one after the other. All receives were posted at the start.
         for (number, (_, chosen)) in (1..).zip(chosen) {
             choice.ended(chosen, LENGTH, 1000, 1000 + 100 * number);
         }
@@ -296,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_message_that_failed_is_not_measured() {
-        let mut choice = Choice::default();
+        let mut choice = TransferChoice::default();
         let (_, chosen) = choice.choose(LENGTH);
         choice.ended(chosen, 0, 0, 1000);
         assert_eq!(choice.classes[3].rates[0].known, 0);

@@ -1,40 +1,39 @@
 //! The receiver's half of a large message.
 
 use super::{
-    Direction, Home, JOB_LEAST, JOB_MOST, Job, Place, Remote, Rtr, SendCookie, Span, Ticket,
+    CopyJob, Home, JOB_LEAST, JOB_MOST, RemoteBuffer, Rtr, SendCookie, Span, Ticket, WireAddress,
 };
-use crate::layout::Corrupt;
-use crate::progress::Cursor;
-use crate::rndv::Turn;
-use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
+use crate::buffer::{Cursor, Direction};
+use crate::shm::{ChunkRequest, Descriptor, Grains, ReceiveCookie};
+use crate::wire::{Corrupt, Turn};
 
-/// One large message that met its receive, or the receive that has asked for one.
+/// A large message that met its receive, or a receive that has asked for one.
 #[derive(Clone, Copy, Debug)]
-pub struct Receiver {
+pub struct LmtReceiver {
     peer: u32,
     home: Home,
     buffer: Cursor,
-    /// What is wanted; `None` as long as nobody has said what comes.
+    /// The bytes to receive; `None` until the message is known.
     span: Option<Span>,
-    /// Where the message is read, as long as that is worth a try.
-    from: Option<Remote>,
+    /// Where to read the message, while reading is worth a try.
+    from: Option<RemoteBuffer>,
     /// Where the peer may write to `buffer`.
-    lent: Place,
-    /// Nobody wants the message any more.
+    lent: WireAddress,
+    /// True once the message is no longer wanted.
     dropped: bool,
 }
 
-impl Receiver {
-    /// Prepares to receive the message that `peer` announced with `cookie`, as much as `buffer` has room for. It can be read
-    /// at `from`; `buffer` lies at `place`.
+impl LmtReceiver {
+    /// Prepares to receive the message that `peer` announced with `cookie`, up to the size of
+    /// `buffer`. The message can be read at `from`; `buffer` lies at `place`.
     pub(crate) fn pre_recv(
         peer: u32,
         cookie: SendCookie,
-        from: Option<Remote>,
+        from: Option<RemoteBuffer>,
         buffer: Cursor,
-        place: Place,
+        place: WireAddress,
     ) -> Self {
-        // The cookie's total was checked when it was parsed.
+        // `SendCookie::parse` checked that the total fits `usize`.
         let length = buffer.remaining().min(cookie.total as usize);
         Self {
             peer,
@@ -43,23 +42,25 @@ impl Receiver {
             span: Some(Span { length }),
             from,
             lent: match place {
-                Place::Private(_) if cookie.writes & SendCookie::WRITES_PRIVATE == 0 => {
-                    Place::Nowhere
+                WireAddress::Private(_) if cookie.writes & SendCookie::WRITES_PRIVATE == 0 => {
+                    WireAddress::Nowhere
                 }
-                Place::Heap(_) if cookie.writes & SendCookie::WRITES_HEAP == 0 => Place::Nowhere,
+                WireAddress::Heap(_) if cookie.writes & SendCookie::WRITES_HEAP == 0 => {
+                    WireAddress::Nowhere
+                }
                 place => place,
             },
             dropped: false,
         }
     }
 
-    /// Prepares to ask `peer` for a message into `buffer`, which lies at `place`, in the descriptor `home` of our own, whose
-    /// last use is over.
+    /// Prepares to ask `peer` for a message into `buffer`, which lies at `place`. `home` is a
+    /// descriptor of this rank, and its last use is complete.
     pub(crate) fn ask(
         peer: u32,
         home: Home,
         buffer: Cursor,
-        place: Place,
+        place: WireAddress,
         descriptor: &Descriptor,
     ) -> Self {
         descriptor.grant.begin();
@@ -67,8 +68,8 @@ impl Receiver {
         Self { peer, home, buffer, span: None, from: None, lent: place, dropped: false }
     }
 
-    /// What the RTR says. The peer will call the receive `handle`. `reads`: to read the peer's private memory is worth a
-    /// try.
+    /// Returns the contents of the RTR. The peer will use `handle` as the name of the receive.
+    /// `reads` says that reading the peer's private memory is worth a try.
     pub(crate) fn rtr(&self, handle: u32, turn: Turn, reads: bool) -> Rtr {
         let (address, lies) = self.lent.pack();
         let (capacity, Home { place, generation, .. }) = (self.buffer.remaining(), self.home);
@@ -76,14 +77,14 @@ impl Receiver {
         Rtr { address, capacity, place, generation, handle, lies, turn, reads }
     }
 
-    /// The RTR was used for a message of `total` bytes, which can be read at `from`.
-    pub(crate) fn start_used(&mut self, total: usize, from: Option<Remote>) {
+    /// Notes that the RTR was used for a message of `total` bytes, which can be read at `from`.
+    pub(crate) fn start_used(&mut self, total: usize, from: Option<RemoteBuffer>) {
         self.span = Some(Span { length: self.buffer.remaining().min(total) });
         self.from = from;
     }
 
-    /// Tells the sender that the receive is there; from now on both sides may move. Chunks in the copy ring will bear
-    /// `handle`.
+    /// Tells the sender that the receive is posted. From now on both sides may move data. Chunks in
+    /// the copy ring will carry `handle`.
     pub(crate) fn start_recv(&self, descriptor: &Descriptor, handle: u32) {
         let (address, lies) = self.lent.pack();
         let length = self.span.map_or(0, |span| span.length) as u64;
@@ -91,17 +92,21 @@ impl Receiver {
         descriptor.grant.open(self.home.generation, cookie);
     }
 
-    /// True when all bytes are here.
+    /// Returns true once all bytes have arrived.
     pub(crate) fn post_recv(&self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
         let Some(span) = self.span else { return Ok(false) };
         let grains = span.grains();
         Ok(descriptor.chunks.done(self.home.generation, grains)? == grains)
     }
 
-    /// Claims something to read from the sender's memory.
-    pub(crate) fn claim(&self, descriptor: &Descriptor, half: u32) -> Result<Option<Job>, Corrupt> {
+    /// Claims grains to read from the sender's memory.
+    pub(crate) fn claim(
+        &self,
+        descriptor: &Descriptor,
+        half: u32,
+    ) -> Result<Option<CopyJob>, Corrupt> {
         let Some((from, span)) = self.from.zip(self.span) else { return Ok(None) };
-        let claim = Claim {
+        let claim = ChunkRequest {
             generation: self.home.generation,
             grains: span.grains(),
             least: JOB_LEAST,
@@ -110,7 +115,7 @@ impl Receiver {
         };
         let Some(grains) = descriptor.chunks.claim(claim) else { return Ok(None) };
         let (begin, end) = span.bytes(grains)?;
-        Ok(Some(Job {
+        Ok(Some(CopyJob {
             peer: self.peer,
             direction: Direction::Read,
             local: self.buffer.after(begin),
@@ -120,14 +125,14 @@ impl Receiver {
         }))
     }
 
-    /// Takes the result of a job that failed: the sender gets its grains, and moves the rest too.
+    /// Handles a failed job: the sender takes over its grains and all remaining ones.
     pub(crate) fn refused(&mut self, descriptor: &Descriptor, grains: Grains) {
         self.from = None;
         descriptor.grant.refuse(grains);
     }
 
-    /// Checks a piece that came through the copy ring. Returns where it belongs, or `None` when nobody wants it, and the number of
-    /// grains that it completes.
+    /// Checks a piece that arrived through the copy ring. Returns its destination, or `None` if it
+    /// is no longer wanted, and the number of grains that it completes.
     pub(crate) fn place(
         &self,
         generation: u32,
@@ -145,8 +150,8 @@ impl Receiver {
         Ok((to, span.ending(begin, end)))
     }
 
-    /// Takes the receiver's memory away from the sender, and lets what has not come go. True when the sender is out of it;
-    /// otherwise ask again.
+    /// Takes the buffer back from the sender and drops the bytes that have not arrived. Returns
+    /// true once the sender no longer accesses the buffer; otherwise the caller retries.
     pub(crate) fn close(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
         self.dropped = true;
         self.from = None;
@@ -158,20 +163,20 @@ impl Receiver {
         if let Some(rest) = descriptor.chunks.close(generation, span.grains()) {
             descriptor.chunks.finish(rest.count);
         }
-        Ok(self.lent == Place::Nowhere || self.post_recv(descriptor)?)
+        Ok(self.lent == WireAddress::Nowhere || self.post_recv(descriptor)?)
     }
 
-    /// True as long as nobody has said what comes.
+    /// Returns true until the message is known.
     pub(crate) const fn is_asking(&self) -> bool {
         self.span.is_none()
     }
 
-    /// The sender's rank.
+    /// Returns the sender's rank.
     pub(crate) const fn peer(&self) -> u32 {
         self.peer
     }
 
-    /// The descriptor of the transfer.
+    /// Returns the descriptor of the transfer.
     pub(crate) const fn home(&self) -> Home {
         self.home
     }

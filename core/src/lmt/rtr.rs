@@ -1,81 +1,84 @@
-//! What an RTR packet says, and its answer.
+//! The payloads of RTR and RTR-ACK packets.
 
-use super::{Home, Place, Remote, Span};
-use crate::layout::{Corrupt, Segment, golden};
-use crate::wire::Payload;
+use super::{Home, RemoteBuffer, Span, WireAddress};
+use crate::golden;
+use crate::layout::Segment;
+use crate::wire::{Corrupt, WirePayload};
 
-/// The description of a receive that is there before its message (`[SpecRndv09]` §3.1.2): the payload of an RTR packet, from
-/// the receiver to the sender that it names.
+/// Describes a receive that is posted before its message (`[SpecRndv09]` §3.1.2). It is the payload
+/// of an RTR packet, from the receiver to the sender that it names.
 ///
-/// | offset | size | field        | meaning                                              |
-/// |-------:|-----:|--------------|------------------------------------------------------|
-/// |      0 |    8 | `address`    | where the buffer lies in the receiver ([`Place`])    |
-/// |      8 |    8 | `capacity`   | bytes that it has room for                           |
-/// |     16 |    4 | `place`      | the receiver's descriptor for it                     |
-/// |     20 |    4 | `generation` | which use of that descriptor this is; not zero       |
-/// |     24 |    4 | `handle`     | names the receive in heads of granules               |
-/// |     28 |    4 | `lies`       | what `address` means                                 |
-/// |     32 |    4 | `turn`       | of the message that it asks for ([`crate::rndv::Turn`]); not zero |
-/// |     36 |    4 | `reads`      | 1: the receiver may read the sender's private memory |
+/// | offset | size | field        | meaning                                                 |
+/// |-------:|-----:|--------------|---------------------------------------------------------|
+/// |      0 |    8 | `address`    | location in the receiver's memory ([`WireAddress`])     |
+/// |      8 |    8 | `capacity`   | size of the buffer, bytes                               |
+/// |     16 |    4 | `place`      | the receiver's descriptor of the transfer               |
+/// |     20 |    4 | `generation` | which use of that descriptor this is; not zero          |
+/// |     24 |    4 | `handle`     | names the receive in heads of granules                  |
+/// |     28 |    4 | `lies`       | what `address` means                                    |
+/// |     32 |    4 | `turn`       | turn that it asks for ([`crate::wire::Turn`]); not zero |
+/// |     36 |    4 | `reads`      | 1: the receiver may read the sender's private memory    |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct Rtr {
-    /// Where the buffer lies in the receiver's memory.
+    /// Location of the buffer in the receiver's memory.
     pub address: u64,
-    /// Bytes that it has room for.
+    /// Size of the buffer, in bytes.
     pub capacity: u64,
     /// Number of the receiver's descriptor.
     pub place: u32,
-    /// Which use of the descriptor this is; not zero.
+    /// Number of this use of the descriptor; not zero.
     pub generation: u32,
     /// Names the receive in the copy ring.
     pub handle: u32,
-    /// What `address` means.
+    /// The meaning of `address`.
     pub lies: u32,
-    /// Turn of the message that it asks for.
+    /// Turn of the message that the receive asks for.
     pub turn: u32,
-    /// Whether the receiver may read the sender's private memory.
+    /// 1 if the receiver may read the sender's private memory, otherwise 0.
     pub reads: u32,
 }
 
 golden::structure!(Rtr { address, capacity, place, generation, handle, lies, turn, reads });
 
 static_assertions::const_assert_eq!(size_of::<Rtr>(), Rtr::LENGTH);
-static_assertions::const_assert!(Rtr::LENGTH <= crate::shm::SHORT_MAX);
+static_assertions::const_assert!(Rtr::LENGTH <= crate::wire::SHORT_MAX);
 
-// SAFETY: numbers without a gap.
-unsafe impl Payload for Rtr {}
+// SAFETY: all fields are integers, and there is no padding.
+unsafe impl WirePayload for Rtr {}
 
 impl Rtr {
-    /// Bytes in a packet: they fit the one line of a fastbox.
+    /// Size in bytes in a packet. It fits the single line of a fastbox.
     pub const LENGTH: usize = 40;
 
-    /// The descriptor, one of `receiver`'s.
+    /// Returns the descriptor, which belongs to `receiver`.
     pub(crate) const fn home(&self, receiver: u32) -> Home {
         Home { owner: receiver, place: self.place, generation: self.generation }
     }
 
-    /// How to write the first `length` bytes of the buffer, which is `receiver`'s.
+    /// Returns how to write the first `length` bytes of the buffer of `receiver`. Returns `None` if
+    /// the buffer is not accessible.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Place`] and [`Corrupt::Heap`].
+    /// [`Corrupt::Place`] for an unknown meaning of `address`; [`Corrupt::Heap`] for a buffer
+    /// outside the heap.
     pub(crate) fn reach(
         &self,
         segment: &Segment,
         receiver: u32,
         length: usize,
-    ) -> Result<Option<Remote>, Corrupt> {
-        Place::parse(self.address, self.lies)?.reach(segment, receiver, length)
+    ) -> Result<Option<RemoteBuffer>, Corrupt> {
+        WireAddress::parse(self.address, self.lies)?.reach(segment, receiver, length)
     }
 
-    /// As the payload of a packet.
+    /// Returns the RTR as the payload of a packet.
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
         self.to_bytes()
     }
 
-    /// Reads an RTR that another process wrote.
+    /// Parses an RTR that another process wrote.
     ///
     /// # Errors
     ///
@@ -91,28 +94,29 @@ impl Rtr {
     }
 }
 
-/// The description of a message that uses an RTR (`[SpecRndv09]` §3.3.1): the payload of an RTR-ACK packet.
+/// Describes a message that uses an RTR (`[SpecRndv09]` §3.3.1). It is the payload of an RTR-ACK
+/// packet.
 ///
-/// | offset | size | field        | meaning                                |
-/// |-------:|-----:|--------------|----------------------------------------|
-/// |      0 |    8 | `total`      | length of the message, bytes           |
-/// |      8 |    8 | `address`    | where it lies in the sender ([`Place`]) |
-/// |     16 |    4 | `place`      | [`Rtr::place`]                         |
-/// |     20 |    4 | `generation` | [`Rtr::generation`]                    |
-/// |     24 |    4 | `lies`       | what `address` means                   |
-/// |     28 |    4 | `turn`       | [`Rtr::turn`]                          |
+/// | offset | size | field        | meaning                                           |
+/// |-------:|-----:|--------------|---------------------------------------------------|
+/// |      0 |    8 | `total`      | length of the message, bytes                      |
+/// |      8 |    8 | `address`    | location in the sender's memory ([`WireAddress`]) |
+/// |     16 |    4 | `place`      | [`Rtr::place`]                                    |
+/// |     20 |    4 | `generation` | [`Rtr::generation`]                               |
+/// |     24 |    4 | `lies`       | the meaning of `address`                          |
+/// |     28 |    4 | `turn`       | [`Rtr::turn`]                                     |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct RtrAck {
-    /// Length of the message, bytes.
+    /// Length of the message, in bytes.
     pub total: u64,
-    /// Where it lies in the sender's memory.
+    /// Location of the message in the sender's memory.
     pub address: u64,
     /// [`Rtr::place`].
     pub place: u32,
     /// [`Rtr::generation`].
     pub generation: u32,
-    /// What `address` means.
+    /// The meaning of `address`.
     pub lies: u32,
     /// [`Rtr::turn`].
     pub turn: u32,
@@ -121,32 +125,38 @@ pub struct RtrAck {
 golden::structure!(RtrAck { total, address, place, generation, lies, turn });
 
 static_assertions::const_assert_eq!(size_of::<RtrAck>(), RtrAck::LENGTH);
-static_assertions::const_assert!(RtrAck::LENGTH <= crate::shm::SHORT_MAX);
+static_assertions::const_assert!(RtrAck::LENGTH <= crate::wire::SHORT_MAX);
 
-// SAFETY: numbers without a gap.
-unsafe impl Payload for RtrAck {}
+// SAFETY: all fields are integers, and there is no padding.
+unsafe impl WirePayload for RtrAck {}
 
 impl RtrAck {
-    /// Bytes in a packet: they fit the one line of a fastbox.
+    /// Size in bytes in a packet. It fits the single line of a fastbox.
     pub const LENGTH: usize = 32;
 
-    /// How to read the message, which `sender` sends.
+    /// Returns how to read the message of `sender`. Returns `None` if the message is not
+    /// accessible.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Place`] and [`Corrupt::Heap`].
-    pub(crate) fn reach(&self, segment: &Segment, sender: u32) -> Result<Option<Remote>, Corrupt> {
-        // `parse` checked the length.
-        Place::parse(self.address, self.lies)?.reach(segment, sender, self.total as usize)
+    /// [`Corrupt::Place`] for an unknown meaning of `address`; [`Corrupt::Heap`] for a
+    /// message outside the heap.
+    pub(crate) fn reach(
+        &self,
+        segment: &Segment,
+        sender: u32,
+    ) -> Result<Option<RemoteBuffer>, Corrupt> {
+        // `parse` checked that the length fits `usize`.
+        WireAddress::parse(self.address, self.lies)?.reach(segment, sender, self.total as usize)
     }
 
-    /// As the payload of a packet.
+    /// Returns the RTR-ACK as the payload of a packet.
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
         self.to_bytes()
     }
 
-    /// Reads an RTR-ACK that another process wrote.
+    /// Parses an RTR-ACK that another process wrote.
     ///
     /// # Errors
     ///
@@ -186,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_nobody_writes_are_refused() {
+    fn impossible_numbers_are_refused() {
         for bad in [Rtr { place: 64, ..RTR }, Rtr { generation: 0, ..RTR }] {
             assert!(Rtr::parse(bad.pack()).is_err());
         }

@@ -1,17 +1,17 @@
 //! The sender's half of a large message.
 
 use super::{
-    Direction, Home, JOB_LEAST, JOB_MOST, Job, Place, Remote, Rtr, RtrAck, SendCookie, Span,
-    Ticket, Transfer,
+    CopyJob, Home, JOB_LEAST, JOB_MOST, RemoteBuffer, Rtr, RtrAck, SendCookie, Span, Ticket,
+    Transfer, WireAddress,
 };
-use crate::layout::{Corrupt, Segment};
-use crate::progress::Cursor;
-use crate::rndv::Turn;
-use crate::shm::{Claim, Descriptor, Grains, ReceiveCookie};
+use crate::buffer::{Cursor, Direction};
+use crate::layout::Segment;
+use crate::shm::{ChunkRequest, Descriptor, Grains, ReceiveCookie};
+use crate::wire::{Corrupt, Turn};
 
-/// One large message, from its RTS, or the RTR that it uses, to its end.
+/// A large message, from its RTS, or the RTR that it uses, to its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Sender {
+pub struct LmtSender {
     peer: u32,
     home: Home,
     uses_rtr: bool,
@@ -19,72 +19,73 @@ pub struct Sender {
     turn: u32,
     total: usize,
     data: Cursor,
-    /// Place in the message of the first byte of `data`.
+    /// Offset in the message of the first byte of `data`.
     base: usize,
-    answer: Option<Answer>,
+    answer: Option<CheckedGrant>,
     transfer: Transfer,
-    /// Where the receiver may read the message.
-    lies: Place,
-    /// Whether writing to the peer's private memory is worth a try.
+    /// Returns where the receiver may read the message.
+    lies: WireAddress,
+    /// True if writing to the peer's private memory is worth a try.
     may_write: bool,
-    /// Whether to write to the peer's heap.
+    /// True if this side writes to the peer's heap.
     uses_heaps: bool,
-    /// The receiver reads no more: its rest is ours.
+    /// The receiver no longer reads: the remaining bytes are ours.
     alone: bool,
     withdrawn: bool,
-    /// What nobody has claimed goes through the copy ring, though the receiver may read.
+    /// Unclaimed bytes go through the copy ring, although the receiver may read.
     streams: bool,
-    /// Bytes that we claimed and that go through the copy ring.
-    ours: Bytes,
-    /// Bytes that the receiver claimed and left to us: they go the same way.
-    left: Bytes,
+    /// Bytes that this side claimed and sends through the copy ring.
+    ours: ByteRange,
+    /// Bytes that the receiver claimed and left to this side, which sends them through the copy
+    /// ring.
+    left: ByteRange,
 }
 
-/// A message, and the ways that it may take.
+/// A message, and the transfers that it may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ways {
     pub(crate) data: Cursor,
-    /// Where `data` lie.
-    pub(crate) place: Place,
+    /// Location of `data`.
+    pub(crate) place: WireAddress,
     pub(crate) transfer: Transfer,
-    /// Whether writing to the peer's private memory is worth a try.
+    /// True if writing to the peer's private memory is worth a try.
     pub(crate) may_write: bool,
-    /// Whether what lies in a heap is read and written there.
+    /// True if data in a heap are read and written in place.
     pub(crate) uses_heaps: bool,
 }
 
 impl Ways {
-    /// Where the receiver may read the message.
-    const fn lies(&self) -> Place {
+    /// Returns where the receiver may read the message.
+    const fn lies(&self) -> WireAddress {
         match self.place {
-            Place::Private(_) if !self.transfer.reads() => Place::Nowhere,
+            WireAddress::Private(_) if !self.transfer.reads() => WireAddress::Nowhere,
             place => place,
         }
     }
 }
 
-/// The receiver's answer, its numbers checked.
+/// The receiver's answer, with its numbers checked.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct CheckedGrant {
     handle: u32,
-    to: Option<Remote>,
+    to: Option<RemoteBuffer>,
     span: Span,
 }
 
-/// From the first to the end.
+/// A range of bytes in the message.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bytes {
+struct ByteRange {
     first: usize,
     end: usize,
 }
 
-impl Bytes {
+impl ByteRange {
     const fn is_empty(self) -> bool {
         self.first >= self.end
     }
 }
 
-impl From<(usize, usize)> for Bytes {
+impl From<(usize, usize)> for ByteRange {
     fn from((first, end): (usize, usize)) -> Self {
         Self { first, end }
     }
@@ -92,20 +93,21 @@ impl From<(usize, usize)> for Bytes {
 
 /// A piece of a message for the copy ring.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
-    /// The receiver's name of the transfer.
+pub(crate) struct RingPiece {
+    /// The receiver's name for the transfer.
     pub(crate) handle: u32,
-    /// Place in the message.
+    /// Offset in the message, in bytes.
     pub(crate) offset: usize,
-    /// Bytes left to send from there; not zero.
+    /// Number of bytes left to send from there; not zero.
     pub(crate) length: usize,
-    /// Where they are.
+    /// Location of these bytes.
     pub(crate) data: Cursor,
 }
 
-impl Sender {
-    /// Prepares to announce a message to `peer`, in the sender's descriptor `home`, whose last use was another generation and
-    /// is over. `turn` is the message's in the speculative rendezvous.
+impl LmtSender {
+    /// Prepares to announce a message to `peer`. `home` is a descriptor of this rank; its last use
+    /// had another generation and is complete. `turn` is the message's turn in the speculative
+    /// rendezvous.
     pub(crate) fn pre_send(
         peer: u32,
         home: Home,
@@ -118,18 +120,19 @@ impl Sender {
         Self { turn: Turn::word(turn), ..Self::new(peer, home, ways) }
     }
 
-    /// Sends a message to `peer` by an RTR of its, which the caller has used just now. The buffer can be written at `to`.
-    pub(crate) fn by_rtr(peer: u32, rtr: &Rtr, to: Option<Remote>, ways: Ways) -> Self {
+    /// Sends a message to `peer` by an RTR that the caller has just used. The receive buffer can be
+    /// written at `to`.
+    pub(crate) fn by_rtr(peer: u32, rtr: &Rtr, to: Option<RemoteBuffer>, ways: Ways) -> Self {
         let half = Self::new(peer, rtr.home(peer), ways);
-        // `Rtr::parse` checked that the capacity fits.
+        // `Rtr::parse` checked that the capacity fits `usize`.
         let span = Span { length: half.total.min(rtr.capacity as usize) };
-        let to = to.filter(|to| half.uses_heaps || matches!(to, Remote::Private(_)));
+        let to = to.filter(|to| half.uses_heaps || matches!(to, RemoteBuffer::Private(_)));
         let alone = match half.lies {
-            Place::Nowhere => true,
-            Place::Private(_) => rtr.reads == 0,
-            Place::Heap(_) => false,
+            WireAddress::Nowhere => true,
+            WireAddress::Private(_) => rtr.reads == 0,
+            WireAddress::Heap(_) => false,
         };
-        let answer = Some(Answer { handle: rtr.handle, to, span });
+        let answer = Some(CheckedGrant { handle: rtr.handle, to, span });
         Self { uses_rtr: true, turn: rtr.turn, answer, alone, ..half }
     }
 
@@ -151,12 +154,12 @@ impl Sender {
             alone: false,
             withdrawn: false,
             streams: false,
-            ours: Bytes::default(),
-            left: Bytes::default(),
+            ours: ByteRange::default(),
+            left: ByteRange::default(),
         }
     }
 
-    /// What the RTS says.
+    /// Returns the contents of the RTS.
     pub(crate) fn cookie(&self) -> SendCookie {
         let (address, lies) = self.lies.pack();
         let private = if self.may_write { SendCookie::WRITES_PRIVATE } else { 0 };
@@ -173,7 +176,7 @@ impl Sender {
         }
     }
 
-    /// What the RTR-ACK says; `None` for a message that is announced.
+    /// Returns the contents of the RTR-ACK, or `None` for a message that is announced.
     pub(crate) fn rtr_ack(&self) -> Option<RtrAck> {
         let (address, lies) = self.lies.pack();
         let (turn, Home { place, generation, .. }) = (self.turn, self.home);
@@ -181,7 +184,7 @@ impl Sender {
         self.uses_rtr.then_some(ack)
     }
 
-    /// Looks for the receiver's answer. True when it has come just now.
+    /// Polls for the receiver's answer. Returns true if it has just arrived.
     pub(crate) fn start_send(
         &mut self,
         segment: &Segment,
@@ -196,20 +199,22 @@ impl Sender {
             return Err(Corrupt::Length { found: length, max: self.total as u64 });
         }
         let span = Span { length: length as usize };
-        let to = Place::parse(address, lies)?.reach(segment, self.peer, span.length)?;
-        self.answer = Some(Answer { handle, to, span });
+        let to = WireAddress::parse(address, lies)?.reach(segment, self.peer, span.length)?;
+        self.answer = Some(CheckedGrant { handle, to, span });
         self.alone |= !moves;
         Ok(true)
     }
 
-    /// Takes over what the receiver could not move. True when it has asked just now.
+    /// Takes over the grains that the receiver could not move. Returns true if the receiver has
+    /// just asked for it.
     pub(crate) fn handle_cookie(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
-        let Some(Answer { span, .. }) = self.answer.filter(|_| !self.alone) else {
+        let Some(CheckedGrant { span, .. }) = self.answer.filter(|_| !self.alone) else {
             return Ok(false);
         };
         let Some(grains) = descriptor.grant.refused() else { return Ok(false) };
         if self.post_send(descriptor)? {
-            // Of a later transfer: the receiver owns the descriptor, and this one is over.
+            // The request is part of a later transfer: the receiver owns the descriptor, and this
+            // transfer is complete.
             return Ok(false);
         }
         self.left = span.bytes(grains)?.into();
@@ -217,32 +222,38 @@ impl Sender {
         Ok(true)
     }
 
-    /// True when every byte that was wanted has arrived: the memory is the user's again, the descriptor free.
+    /// Returns true once every requested byte has arrived. The user may then reuse the memory, and
+    /// the descriptor is free.
     pub(crate) fn post_send(&self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
-        let Some(Answer { span, .. }) = self.answer else { return Ok(false) };
+        let Some(CheckedGrant { span, .. }) = self.answer else { return Ok(false) };
         let grains = span.grains();
         Ok(descriptor.chunks.done(self.home.generation, grains)? == grains)
     }
 
-    /// Bytes that nobody had claimed a moment ago.
+    /// Returns the number of bytes that were unclaimed a moment ago.
     pub(crate) fn unclaimed(&self, descriptor: &Descriptor) -> usize {
-        let Some(Answer { span, .. }) = self.answer else { return self.total };
+        let Some(CheckedGrant { span, .. }) = self.answer else { return self.total };
         descriptor.chunks.unclaimed(self.home.generation, span.grains()) as usize * super::GRAIN
     }
 
-    /// Has what nobody has claimed travel by another transfer than before, when that was one copy that both sides make.
+    /// Switches the unclaimed bytes to another transfer. The previous transfer was one copy made by
+    /// both sides.
     pub(crate) const fn go_on_by(&mut self, transfer: Transfer) {
         self.transfer = transfer;
         self.may_write &= transfer.writes();
         self.streams = !transfer.reads();
     }
 
-    /// Claims something to write to the receiver's memory.
-    pub(crate) fn claim(&self, descriptor: &Descriptor, half: u32) -> Result<Option<Job>, Corrupt> {
+    /// Claims grains to write to the receiver's memory.
+    pub(crate) fn claim(
+        &self,
+        descriptor: &Descriptor,
+        half: u32,
+    ) -> Result<Option<CopyJob>, Corrupt> {
         let Some((to, span)) = self.writes() else { return Ok(None) };
         let Some(grains) = descriptor.chunks.claim(self.share(span)) else { return Ok(None) };
         let (begin, end) = span.bytes(grains)?;
-        Ok(Some(Job {
+        Ok(Some(CopyJob {
             peer: self.peer,
             direction: Direction::Write,
             local: self.data.after(begin - self.base),
@@ -252,33 +263,35 @@ impl Sender {
         }))
     }
 
-    /// Takes the result of a job that failed: its grains go through the copy ring.
+    /// Handles a failed job: its grains go through the copy ring.
     pub(crate) fn refused(&mut self, grains: Grains) -> Result<(), Corrupt> {
         self.may_write = false;
-        if let Some(Answer { span, .. }) = self.answer {
+        if let Some(CheckedGrant { span, .. }) = self.answer {
             self.ours = span.bytes(grains)?.into();
         }
         Ok(())
     }
 
-    /// What goes through the copy ring next, if anything does.
-    pub(crate) fn piece(&mut self, descriptor: &Descriptor) -> Result<Option<Piece>, Corrupt> {
-        let Some(Answer { handle, span, .. }) = self.answer else { return Ok(None) };
+    /// Returns the next piece for the copy ring, or `None`.
+    pub(crate) fn piece(&mut self, descriptor: &Descriptor) -> Result<Option<RingPiece>, Corrupt> {
+        let Some(CheckedGrant { handle, span, .. }) = self.answer else { return Ok(None) };
         if self.ours.is_empty() && self.left.is_empty() {
-            // While the receiver reads, the ring would only take its time.
+            // While the receiver reads, the ring would only take time from it.
             if self.writes().is_some() || !self.alone && !self.streams {
                 return Ok(None);
             }
-            // Nobody else claims: all that is left.
-            let all = Claim { least: span.grains(), most: span.grains(), ..self.share(span) };
+            // No other side claims now, so this claim takes everything left.
+            let all =
+                ChunkRequest { least: span.grains(), most: span.grains(), ..self.share(span) };
             let Some(grains) = descriptor.chunks.claim(all) else { return Ok(None) };
             self.ours = span.bytes(grains)?.into();
-            // When all before is done, the receiver is moving nothing, and nothing is left for it to claim.
+            // If everything before this claim is done, the receiver moves nothing, and nothing is
+            // left for it to claim.
             let done = descriptor.chunks.done(self.home.generation, span.grains())?;
             self.alone |= done == grains.first;
         }
-        let Bytes { first: offset, end } = *self.next_bytes();
-        Ok(Some(Piece {
+        let ByteRange { first: offset, end } = *self.next_bytes();
+        Ok(Some(RingPiece {
             handle,
             offset,
             length: end - offset,
@@ -286,29 +299,31 @@ impl Sender {
         }))
     }
 
-    /// Says that the next `length` bytes of the piece have left.
+    /// Notes that the next `length` bytes of the piece were sent.
     pub(crate) fn piece_left(&mut self, length: usize) {
         self.next_bytes().first += length;
     }
 
-    fn next_bytes(&mut self) -> &mut Bytes {
+    fn next_bytes(&mut self) -> &mut ByteRange {
         if self.ours.is_empty() { &mut self.left } else { &mut self.ours }
     }
 
-    /// The bytes from `offset` on, if they are sure to go through the copy ring once the receive is there, which it is not yet.
+    /// Returns the bytes from `offset` on, if they are certain to go through the copy ring. The
+    /// receive is not posted yet.
     pub(crate) fn ahead(&self, offset: usize) -> Option<Cursor> {
-        let sure = self.answer.is_none() && self.lies == Place::Nowhere && !self.withdrawn;
+        let sure = self.answer.is_none() && self.lies == WireAddress::Nowhere && !self.withdrawn;
         (sure && offset < self.total).then(|| self.data.after(offset))
     }
 
-    /// Takes the sender's memory away from the receiver. True when the receiver is out of it; otherwise ask again.
+    /// Takes the message back from the receiver. Returns true once the receiver no longer accesses
+    /// it; otherwise the caller retries.
     pub(crate) fn withdraw(&mut self, descriptor: &Descriptor) -> Result<bool, Corrupt> {
         let claimed = descriptor.chunks.withdraw(self.home.generation);
         self.withdrawn = true;
-        // Should it not even be announced yet, it is not to be read where it was.
-        self.lies = Place::Nowhere;
+        // A message that is not yet announced must not be read at its old location.
+        self.lies = WireAddress::Nowhere;
         if self.alone || self.handle_cookie(descriptor)? {
-            // A receiver that does not read, or has stopped, claims nothing.
+            // A receiver that does not read, or no longer reads, claims nothing.
             self.alone = true;
             return Ok(true);
         }
@@ -317,7 +332,7 @@ impl Sender {
         Ok(quiet)
     }
 
-    /// Place in the message and number of the bytes that this side may still need.
+    /// Returns the offset in the message and the number of the bytes that this side may still need.
     pub(crate) fn rest(&self, descriptor: &Descriptor) -> (usize, usize) {
         let claimed = descriptor.chunks.withdraw(self.home.generation) as usize * super::GRAIN;
         let unsent = [self.ours, self.left].into_iter().filter(|bytes| !bytes.is_empty());
@@ -326,56 +341,58 @@ impl Sender {
         (from, self.total - from)
     }
 
-    /// The bytes from `base` on, where they are now.
+    /// Returns the bytes from `base` on, at their current location.
     pub(crate) fn data(&self, base: usize) -> Cursor {
         self.data.after(base - self.base)
     }
 
-    /// Goes on from a copy of the bytes from `base` on.
+    /// Continues with `copy`, a copy of the bytes from `base` on.
     pub(crate) const fn move_to(&mut self, copy: Cursor, base: usize) {
         self.data = copy;
         self.base = base;
     }
 
-    /// True when it uses an RTR.
+    /// Returns true if the message uses an RTR.
     pub(crate) const fn uses_rtr(&self) -> bool {
         self.uses_rtr
     }
 
-    /// The receiver's rank.
+    /// Returns the receiver's rank.
     pub(crate) const fn peer(&self) -> u32 {
         self.peer
     }
 
-    /// The descriptor of the transfer.
+    /// Returns the descriptor of the transfer.
     pub(crate) const fn home(&self) -> Home {
         self.home
     }
 
-    /// How the message travels.
+    /// Returns the transfer of the message.
     pub(crate) const fn transfer(&self) -> Transfer {
         self.transfer
     }
 
-    /// Length of the message, bytes.
+    /// Returns the length of the message, in bytes.
     pub(crate) const fn total(&self) -> usize {
         self.total
     }
 
-    /// True when the message went, or goes, to the receiver's heap: that says nothing of the transfer chosen for it.
+    /// Returns true if the message goes to the receiver's heap, so that its speed says nothing
+    /// about the chosen transfer.
     pub(crate) const fn goes_to_heap(&self) -> bool {
-        matches!(self.answer, Some(Answer { to: Some(Remote::Mapped(_)), .. }))
+        matches!(self.answer, Some(CheckedGrant { to: Some(RemoteBuffer::Mapped(_)), .. }))
     }
 
-    /// Where we write to the receiver's memory, and how much there is to write in all.
-    fn writes(&self) -> Option<(Remote, Span)> {
-        let Answer { to, span, .. } = self.answer?;
-        let to = to.filter(|to| self.may_write || matches!(to, Remote::Mapped(_)))?;
+    /// Returns where this side writes to the receiver's memory, and the total number of bytes to
+    /// write.
+    fn writes(&self) -> Option<(RemoteBuffer, Span)> {
+        let CheckedGrant { to, span, .. } = self.answer?;
+        let to = to.filter(|to| self.may_write || matches!(to, RemoteBuffer::Mapped(_)))?;
         Some((to, span))
     }
 
-    const fn share(&self, span: Span) -> Claim {
-        Claim {
+    const fn share(&self, span: Span) -> ChunkRequest {
+        ChunkRequest {
             generation: self.home.generation,
             grains: span.grains(),
             least: JOB_LEAST,

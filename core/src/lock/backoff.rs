@@ -1,6 +1,6 @@
-//! How long to wait before a lock that was found held is looked at again (`[OneSided04]` §4.3.1).
+//! The time to wait before the next look at a lock that was found held (`[OneSided04]` §4.3.1).
 
-/// Exponential back-off: twice as long each time, up to a limit.
+/// Exponential backoff: each pause is twice as long as the previous one, up to a limit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Backoff {
     next: u32,
@@ -8,13 +8,14 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// From one unit to `most`, whatever a unit is to the embedder. With `most` of one there is no back-off.
+    /// Creates a backoff of 1 to `most` units. The embedder defines the unit. With a `most` of 1
+    /// all pauses are equal.
     #[must_use]
     pub const fn new(most: u32) -> Self {
         Self { next: 1, most }
     }
 
-    /// Units to wait this time.
+    /// Returns the length of the next pause, in units.
     pub fn pause(&mut self) -> u32 {
         let pause = self.next;
         self.next = pause.saturating_mul(2).min(self.most);

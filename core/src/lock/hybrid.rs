@@ -1,88 +1,95 @@
 //! A lock that migrates between atomics of the processor and of the device (`[HybridLock09]` §4).
 //!
-//! It has two words beside the target's part. In CPU mode the CPU word says who has the lock, and the network word that it is in
-//! CPU mode; in network mode it is the other way round. So each word is also the mode, the CPU word is changed by processors of
-//! the node alone and the network word by devices alone, and who takes a word has the lock, with one swap.
+//! The lock has two words beside the target's part. In CPU mode the CPU word names the holder, and
+//! the network word says that the lock is in CPU mode. In network mode the roles are reversed. So
+//! each word also tells the mode. Only processors of the node change the CPU word, and only devices
+//! change the network word. A member that takes a word has the lock, with one swap.
 //!
-//! To network mode the lock goes by the target's lock manager ([`super::Migration`]), which takes both words. To CPU mode it goes by
-//! whoever on the node finds it in network mode and takes both: no manager has to be asked, because every rank of the node reaches
-//! both. It takes the network word, then says there that the lock is in CPU mode. Now neither word has a holder, and whoever of
-//! the node comes first takes the CPU word: a member, or the manager for a member on another node.
-//! The CPU word says how often the lock has left it, so a member that comes late takes nothing.
+//! The target's lock manager ([`super::Migration`]) moves the lock to network mode: it takes both
+//! words. A member on the node that finds the lock in network mode may move it to CPU mode. This
+//! member needs no manager, because every rank of the node reaches both words. It takes the network
+//! word and then stores there that the lock is in CPU mode.
+//!
+//! Now neither word has a holder. The first rank of the node takes the CPU word: a member, or the
+//! manager on behalf of a member on another node. The CPU word counts how often the lock has left
+//! it, so a member that comes late takes nothing.
 
-use super::{Attempt, Coding, LockType, Mode, Op, Outcome, Policy, State};
+use super::{Attempt, AttemptOutcome, Coding, LockMode, LockState, LockType, Policy, WordAccess};
 
-/// One of the two words.
+/// One of the two words of the lock.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum HybridWord {
-    /// Changed by processors.
+    /// The CPU word, which processors change.
     Cpu,
-    /// Changed by devices.
+    /// The network word, which devices change.
     Network,
 }
 
-/// What a member that wants the lock does next.
+/// The next step of a member that wants the lock.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum HybridStep {
-    /// It accesses a word, and says what it found ([`Hybrid::handle`]).
-    Access(HybridWord, Op),
-    /// It asks the target's lock manager. When told to look elsewhere it goes on ([`Hybrid::again`]).
+    /// Access a word and pass the value found to [`Hybrid::handle`].
+    Access(HybridWord, WordAccess),
+    /// Ask the target's lock manager. If it answers that the lock is elsewhere, continue with
+    /// [`Hybrid::again`].
     Ask,
-    /// It waits, and goes on ([`Hybrid::again`]).
-    Wait(State),
-    /// It has the lock, in this mode.
-    Taken(Mode),
-    /// It gives up: no member can have left the word that it has found.
+    /// Wait, then continue with [`Hybrid::again`].
+    Wait(LockState),
+    /// The member has the lock, in this mode.
+    Taken(LockMode),
+    /// Give up: the word found has a value that no member can have written.
     Corrupt(u64),
 }
 
-/// One member that wants the lock.
+/// The state of one member that wants the lock.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Hybrid {
     cpu: Attempt,
     network: Attempt,
-    /// The network word for this member alone, to move the lock.
+    /// An exclusive attempt at the network word, which moves the lock.
     both: Attempt,
     lock_type: LockType,
-    signs: Signs,
+    signs: ModeMarks,
     on_node: bool,
-    /// Whether it moves the lock, if it found it in the wrong mode.
+    /// Decision whether to move the lock, made when it is first found in the wrong mode.
     moves: Option<bool>,
-    /// When it saw the lock leave the CPU word.
+    /// Number of departures that the CPU word stated when this member last found the lock
+    /// elsewhere.
     left: u64,
     moved: bool,
-    at: At,
+    at: HybridState,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum At {
+enum HybridState {
     Cpu,
     Network,
     Moving,
     Leaving,
     Asking,
-    Waiting(Place, State),
-    Done(Mode),
+    Waiting(WaitSide, LockState),
+    Done(LockMode),
     Corrupt(u64),
 }
 
-/// Where a member waits.
+/// The word at which a member waits.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Place {
+enum WaitSide {
     Cpu,
     Network,
     Moving,
 }
 
-/// What this member's accesses to the network word look like.
+/// Values that this member writes to the network word.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Signs {
+struct ModeMarks {
     ours: u64,
     cpu_mode: u64,
 }
 
 impl Hybrid {
-    /// The member in `place` of `size` wants the lock. `on_node`: it reaches the CPU word.
+    /// Creates the state of member `place`, of `size`, which wants the lock. `on_node` says whether
+    /// it reaches the CPU word.
     #[must_use]
     pub const fn new(lock_type: LockType, place: u32, size: u32, on_node: bool) -> Self {
         let coding = Coding::Ranks { size };
@@ -91,115 +98,122 @@ impl Hybrid {
             network: Attempt::new(coding, lock_type, place, size).of_two_words(false),
             both: Attempt::new(coding, LockType::Exclusive, place, size).of_two_words(false),
             lock_type,
-            signs: Signs {
-                ours: coding.word(State::One(place)),
-                cpu_mode: coding.word(State::Elsewhere(0)),
+            signs: ModeMarks {
+                ours: coding.word(LockState::One(place)),
+                cpu_mode: coding.word(LockState::Elsewhere(0)),
             },
             on_node,
             moves: None,
             left: 0,
             moved: false,
-            at: if on_node { At::Cpu } else { At::Network },
+            at: if on_node { HybridState::Cpu } else { HybridState::Network },
         }
     }
 
-    /// What to do next.
+    /// Returns the next step.
     #[must_use]
     pub const fn step(&self) -> HybridStep {
         match self.at {
-            At::Cpu => HybridStep::Access(HybridWord::Cpu, self.cpu.op()),
-            At::Network => HybridStep::Access(HybridWord::Network, self.network.op()),
-            At::Moving => HybridStep::Access(HybridWord::Network, self.both.op()),
-            At::Leaving => {
-                let Signs { ours: expected, cpu_mode: desired } = self.signs;
-                HybridStep::Access(HybridWord::Network, Op::CompareAndSwap { expected, desired })
+            HybridState::Cpu => HybridStep::Access(HybridWord::Cpu, self.cpu.op()),
+            HybridState::Network => HybridStep::Access(HybridWord::Network, self.network.op()),
+            HybridState::Moving => HybridStep::Access(HybridWord::Network, self.both.op()),
+            HybridState::Leaving => {
+                let ModeMarks { ours: expected, cpu_mode: desired } = self.signs;
+                HybridStep::Access(
+                    HybridWord::Network,
+                    WordAccess::CompareAndSwap { expected, desired },
+                )
             }
-            At::Asking => HybridStep::Ask,
-            At::Waiting(_, state) => HybridStep::Wait(state),
-            At::Done(mode) => HybridStep::Taken(mode),
-            At::Corrupt(found) => HybridStep::Corrupt(found),
+            HybridState::Asking => HybridStep::Ask,
+            HybridState::Waiting(_, state) => HybridStep::Wait(state),
+            HybridState::Done(mode) => HybridStep::Taken(mode),
+            HybridState::Corrupt(found) => HybridStep::Corrupt(found),
         }
     }
 
-    /// Takes in what the access found.
+    /// Processes the value that the access found.
     pub fn handle(&mut self, found: u64, policy: &mut dyn Policy) {
-        self.moved = self.at == At::Leaving && found == self.signs.ours;
+        self.moved = self.at == HybridState::Leaving && found == self.signs.ours;
         self.at = match self.at {
-            At::Cpu => match self.cpu.handle(found) {
-                Outcome::Taken => At::Done(Mode::Cpu),
-                Outcome::Again => At::Cpu,
-                Outcome::Held(State::Elsewhere(left)) => {
+            HybridState::Cpu => match self.cpu.handle(found) {
+                AttemptOutcome::Taken => HybridState::Done(LockMode::Cpu),
+                AttemptOutcome::Again => HybridState::Cpu,
+                AttemptOutcome::Held(LockState::Elsewhere(left)) => {
                     self.left = left;
-                    match *self.moves.get_or_insert_with(|| policy.migrates(Mode::Network)) {
-                        true => At::Moving,
-                        false => At::Network,
+                    match *self.moves.get_or_insert_with(|| policy.migrates(LockMode::Network)) {
+                        true => HybridState::Moving,
+                        false => HybridState::Network,
                     }
                 }
-                Outcome::Held(state) => At::Waiting(Place::Cpu, state),
-                Outcome::Corrupt(found) => At::Corrupt(found),
+                AttemptOutcome::Held(state) => HybridState::Waiting(WaitSide::Cpu, state),
+                AttemptOutcome::Corrupt(found) => HybridState::Corrupt(found),
             },
-            At::Network => match self.network.handle(found) {
-                Outcome::Taken => At::Done(Mode::Network),
-                Outcome::Again => At::Network,
-                Outcome::Held(State::Elsewhere(_)) => self.in_cpu_mode(),
-                Outcome::Held(state) => At::Waiting(Place::Network, state),
-                Outcome::Corrupt(found) => At::Corrupt(found),
+            HybridState::Network => match self.network.handle(found) {
+                AttemptOutcome::Taken => HybridState::Done(LockMode::Network),
+                AttemptOutcome::Again => HybridState::Network,
+                AttemptOutcome::Held(LockState::Elsewhere(_)) => self.in_cpu_mode(),
+                AttemptOutcome::Held(state) => HybridState::Waiting(WaitSide::Network, state),
+                AttemptOutcome::Corrupt(found) => HybridState::Corrupt(found),
             },
-            At::Moving => match self.both.handle(found) {
-                Outcome::Taken => At::Leaving,
-                Outcome::Again => At::Moving,
-                Outcome::Held(State::Elsewhere(_)) => self.in_cpu_mode(),
-                // Others share the lock, and so does this member: they may be waiting for it before they give theirs back.
-                Outcome::Held(State::Sharers(_)) if self.lock_type == LockType::Shared => {
+            HybridState::Moving => match self.both.handle(found) {
+                AttemptOutcome::Taken => HybridState::Leaving,
+                AttemptOutcome::Again => HybridState::Moving,
+                AttemptOutcome::Held(LockState::Elsewhere(_)) => self.in_cpu_mode(),
+                // Other members share the lock, and this member wants to share it too. They may be
+                // waiting for it before they release the lock, so it must not wait for them.
+                AttemptOutcome::Held(LockState::Sharers(_))
+                    if self.lock_type == LockType::Shared =>
+                {
                     self.moves = Some(false);
-                    At::Network
+                    HybridState::Network
                 }
-                Outcome::Held(state) => At::Waiting(Place::Moving, state),
-                Outcome::Corrupt(found) => At::Corrupt(found),
+                AttemptOutcome::Held(state) => HybridState::Waiting(WaitSide::Moving, state),
+                AttemptOutcome::Corrupt(found) => HybridState::Corrupt(found),
             },
-            At::Leaving if self.moved => self.in_cpu_mode(),
-            // Somebody took this member for dead.
-            At::Leaving => At::Cpu,
+            HybridState::Leaving if self.moved => self.in_cpu_mode(),
+            // Another member took this member for dead.
+            HybridState::Leaving => HybridState::Cpu,
             at => at,
         };
     }
 
-    /// Whether this member has just moved the lock to CPU mode, where it is anybody's of the node.
+    /// Returns true if this member has just moved the lock to CPU mode, where any rank of the node
+    /// may take it.
     #[must_use]
     pub const fn has_moved(&self) -> bool {
         self.moved
     }
 
-    /// The network word says that the lock is in CPU mode.
-    const fn in_cpu_mode(&mut self) -> At {
+    /// Returns the next state after the network word said that the lock is in CPU mode.
+    const fn in_cpu_mode(&mut self) -> HybridState {
         if self.on_node {
-            self.cpu.take_over(State::Elsewhere(self.left));
-            At::Cpu
+            self.cpu.take_over(LockState::Elsewhere(self.left));
+            HybridState::Cpu
         } else {
-            At::Asking
+            HybridState::Asking
         }
     }
 
-    /// Goes on after a wait, or after the lock manager said that it does not have the lock.
+    /// Continues after a wait, or after the lock manager said that it does not have the lock.
     pub const fn again(&mut self) {
-        self.at = if self.on_node { At::Cpu } else { At::Network };
+        self.at = if self.on_node { HybridState::Cpu } else { HybridState::Network };
     }
 
-    /// Goes on after a wait for a member that has died: takes the lock over from it.
+    /// Continues after a wait for a member that has died: takes the lock over from it.
     pub const fn inherit(&mut self) {
-        let At::Waiting(place, state) = self.at else { return };
+        let HybridState::Waiting(place, state) = self.at else { return };
         self.at = match place {
-            Place::Cpu => {
+            WaitSide::Cpu => {
                 self.cpu.take_over(state);
-                At::Cpu
+                HybridState::Cpu
             }
-            Place::Network => {
+            WaitSide::Network => {
                 self.network.take_over(state);
-                At::Network
+                HybridState::Network
             }
-            Place::Moving => {
+            WaitSide::Moving => {
                 self.both.take_over(state);
-                At::Moving
+                HybridState::Moving
             }
         };
     }

@@ -1,87 +1,90 @@
-//! The lock manager of one part of a window (`[OneSided04]` §4.2, `[HybridLock09]` §3): a queue of requests, served in order.
+//! The lock manager of one part of a window (`[OneSided04]` §4.2, `[HybridLock09]` §3): a queue of
+//! requests, served in order.
 //!
-//! Requests are granted in the order of their coming; those that share the lock and follow each other are granted together. So
-//! nobody is overtaken by those that could join who holds it. A grant never waits: who cannot have the lock yet stays in the
-//! queue, and is granted when others give theirs back.
+//! The manager grants requests in the order of arrival. It grants consecutive shared requests
+//! together. A request for a shared lock therefore does not overtake an earlier exclusive one, even
+//! while other members share the lock. A grant never waits. A member that cannot have the lock yet
+//! stays in the queue, and is granted the lock when others release it.
 
 use core::fmt;
 
 use super::LockType;
 
-/// What a member asks of the manager.
+/// A request of a member to the manager.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Request {
-    /// The lock.
+pub enum LockRequest {
+    /// Acquire the lock.
     Lock(LockType),
-    /// To take it back.
+    /// Release the lock.
     Unlock,
 }
 
-/// A request that does not fit what the member has asked for before. Nothing was changed.
+/// A request that does not fit the member's earlier requests. The manager changed nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Unexpected {
-    /// The member's place.
+pub struct UnexpectedRequest {
+    /// Place of the member.
     pub origin: u32,
-    /// What it asked.
-    pub request: Request,
+    /// The request.
+    pub request: LockRequest,
 }
 
-impl fmt::Display for Unexpected {
+impl fmt::Display for UnexpectedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { origin, request } = self;
-        write!(f, "the member in place {origin} asks for {request:?} out of turn")
+        write!(f, "member {origin} sent a request that does not fit its earlier ones: {request:?}")
     }
 }
 
-impl core::error::Error for Unexpected {}
+impl core::error::Error for UnexpectedRequest {}
 
-/// What the manager knows of one member.
+/// The manager's record of one member.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Entry {
-    state: Standing,
-    /// The member behind it in the queue.
+pub struct LockMember {
+    state: MemberState,
+    /// The next member in the queue.
     next: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-enum Standing {
+enum MemberState {
     #[default]
     Away,
     Waits(LockType),
     Holds(LockType),
 }
 
-/// The queue, over an entry for each member.
+/// A queue of members, with an entry for each.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Manager<E> {
+pub struct LockManager<E> {
     entries: E,
-    /// First and last in the queue.
+    /// First and last member in the queue.
     ends: Option<(u32, u32)>,
     sharers: u32,
     exclusive: bool,
 }
 
-impl<E: AsRef<[Entry]> + AsMut<[Entry]>> Manager<E> {
-    /// Nobody has the lock.
+impl<E: AsRef<[LockMember]> + AsMut<[LockMember]>> LockManager<E> {
+    /// Creates a manager of a free lock with an empty queue.
     pub fn new(entries: E) -> Self {
         Self { entries, ends: None, sharers: 0, exclusive: false }
     }
 
-    /// Takes in a request of the member in place `origin`.
+    /// Processes a request of member `origin`.
     ///
     /// # Errors
     ///
-    /// [`Unexpected`].
-    pub fn handle(&mut self, origin: u32, request: Request) -> Result<(), Unexpected> {
-        let unexpected = Unexpected { origin, request };
+    /// [`UnexpectedRequest`] if the member does not exist, or if the request does not fit its
+    /// earlier ones.
+    pub fn handle(&mut self, origin: u32, request: LockRequest) -> Result<(), UnexpectedRequest> {
+        let unexpected = UnexpectedRequest { origin, request };
         let entry = self.entries.as_mut().get_mut(origin as usize).ok_or(unexpected)?;
         match (entry.state, request) {
-            (Standing::Away, Request::Lock(lock_type)) => {
-                *entry = Entry { state: Standing::Waits(lock_type), next: None };
+            (MemberState::Away, LockRequest::Lock(lock_type)) => {
+                *entry = LockMember { state: MemberState::Waits(lock_type), next: None };
                 self.join(origin);
             }
-            (Standing::Holds(lock_type), Request::Unlock) => {
-                entry.state = Standing::Away;
+            (MemberState::Holds(lock_type), LockRequest::Unlock) => {
+                entry.state = MemberState::Away;
                 self.give_back(lock_type);
             }
             _ => return Err(unexpected),
@@ -89,11 +92,11 @@ impl<E: AsRef<[Entry]> + AsMut<[Entry]>> Manager<E> {
         Ok(())
     }
 
-    /// Who is first in the queue, if it could have the lock now.
+    /// Returns the first member in the queue, if it could have the lock now.
     #[must_use]
     pub fn first(&self) -> Option<(u32, LockType)> {
         let (first, _) = self.ends?;
-        let Standing::Waits(lock_type) = self.entries.as_ref()[first as usize].state else {
+        let MemberState::Waits(lock_type) = self.entries.as_ref()[first as usize].state else {
             return None;
         };
         let admits = match lock_type {
@@ -103,46 +106,48 @@ impl<E: AsRef<[Entry]> + AsMut<[Entry]>> Manager<E> {
         admits.then_some((first, lock_type))
     }
 
-    /// The first in the queue has the lock.
+    /// Grants the lock to the first member in the queue.
     pub fn grant(&mut self) {
         let Some((origin, lock_type)) = self.leave() else { return };
-        self.entries.as_mut()[origin as usize].state = Standing::Holds(lock_type);
+        self.entries.as_mut()[origin as usize].state = MemberState::Holds(lock_type);
         match lock_type {
             LockType::Shared => self.sharers += 1,
             LockType::Exclusive => self.exclusive = true,
         }
     }
 
-    /// The first in the queue is none of the manager's any more: it has the lock elsewhere, or looks for it there.
+    /// Removes the first member from the queue without a grant. It has the lock elsewhere, or looks
+    /// for it there.
     pub fn dismiss(&mut self) {
         self.leave();
     }
 
-    /// The member has died: it waits no more, and what it held is revoked. What that was.
+    /// Removes a member that has died from the queue, and revokes its lock. Returns the type of the
+    /// revoked lock.
     pub fn revoke(&mut self, origin: u32) -> Option<LockType> {
         let entry = self.entries.as_mut().get_mut(origin as usize)?;
         match core::mem::take(&mut entry.state) {
-            Standing::Away => None,
-            Standing::Waits(_) => {
+            MemberState::Away => None,
+            MemberState::Waits(_) => {
                 self.cut(origin);
                 None
             }
-            Standing::Holds(lock_type) => {
+            MemberState::Holds(lock_type) => {
                 self.give_back(lock_type);
                 Some(lock_type)
             }
         }
     }
 
-    /// What the member in place `origin` has of the manager.
+    /// Returns the lock that the manager has granted to member `origin`, if any.
     pub fn held(&self, origin: u32) -> Option<LockType> {
         match self.entries.as_ref().get(origin as usize)?.state {
-            Standing::Holds(lock_type) => Some(lock_type),
-            Standing::Away | Standing::Waits(_) => None,
+            MemberState::Holds(lock_type) => Some(lock_type),
+            MemberState::Away | MemberState::Waits(_) => None,
         }
     }
 
-    /// Whether nobody waits, and nobody has the lock of the manager.
+    /// Returns true if no member waits and no member has a lock from the manager.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
         self.ends.is_none() && self.sharers == 0 && !self.exclusive
@@ -165,19 +170,19 @@ impl<E: AsRef<[Entry]> + AsMut<[Entry]>> Manager<E> {
         };
     }
 
-    /// Takes the first out of the queue.
+    /// Removes the first member from the queue.
     fn leave(&mut self) -> Option<(u32, LockType)> {
         let (first, last) = self.ends?;
         let entry = &mut self.entries.as_mut()[first as usize];
         let next = entry.next.take();
         self.ends = next.map(|next| (next, last));
         match core::mem::take(&mut entry.state) {
-            Standing::Waits(lock_type) => Some((first, lock_type)),
-            Standing::Away | Standing::Holds(_) => None,
+            MemberState::Waits(lock_type) => Some((first, lock_type)),
+            MemberState::Away | MemberState::Holds(_) => None,
         }
     }
 
-    /// Takes a member out of the queue, wherever it stands.
+    /// Removes a member from any position in the queue.
     fn cut(&mut self, origin: u32) {
         let entries = self.entries.as_mut();
         let after = entries[origin as usize].next.take();
@@ -201,11 +206,11 @@ mod tests {
     use super::LockType::{Exclusive, Shared};
     use super::*;
 
-    fn manager() -> Manager<[Entry; 6]> {
-        Manager::new([Entry::default(); 6])
+    fn manager() -> LockManager<[LockMember; 6]> {
+        LockManager::new([LockMember::default(); 6])
     }
 
-    fn served(manager: &mut Manager<[Entry; 6]>) -> Vec<u32> {
+    fn served(manager: &mut LockManager<[LockMember; 6]>) -> Vec<u32> {
         let mut served = Vec::new();
         while let Some((origin, _)) = manager.first() {
             manager.grant();
@@ -219,45 +224,45 @@ mod tests {
         let mut manager = manager();
         let wants = [Shared, Shared, Exclusive, Shared, Shared];
         for (origin, lock_type) in (0..).zip(wants) {
-            manager.handle(origin, Request::Lock(lock_type)).unwrap();
+            manager.handle(origin, LockRequest::Lock(lock_type)).unwrap();
         }
-        assert_eq!(served(&mut manager), [0, 1], "nobody overtakes who waits alone");
-        manager.handle(1, Request::Unlock).unwrap();
+        assert_eq!(served(&mut manager), [0, 1], "a shared request must not overtake");
+        manager.handle(1, LockRequest::Unlock).unwrap();
         assert_eq!(served(&mut manager), []);
-        manager.handle(0, Request::Unlock).unwrap();
+        manager.handle(0, LockRequest::Unlock).unwrap();
         assert_eq!(served(&mut manager), [2]);
-        manager.handle(2, Request::Unlock).unwrap();
+        manager.handle(2, LockRequest::Unlock).unwrap();
         assert_eq!(served(&mut manager), [3, 4]);
-        manager.handle(3, Request::Unlock).unwrap();
-        manager.handle(4, Request::Unlock).unwrap();
+        manager.handle(3, LockRequest::Unlock).unwrap();
+        manager.handle(4, LockRequest::Unlock).unwrap();
         assert!(manager.is_idle());
     }
 
     #[test]
-    fn the_dead_hold_nobody_up() {
+    fn dead_members_do_not_block_the_queue() {
         let mut manager = manager();
         for origin in 0..4 {
-            manager.handle(origin, Request::Lock(Exclusive)).unwrap();
+            manager.handle(origin, LockRequest::Lock(Exclusive)).unwrap();
         }
         assert_eq!(served(&mut manager), [0]);
-        assert_eq!(manager.revoke(2), None, "in the middle of the queue");
-        assert_eq!(manager.revoke(3), None, "at its end");
-        manager.handle(4, Request::Lock(Exclusive)).unwrap();
+        assert_eq!(manager.revoke(2), None, "member in the middle of the queue");
+        assert_eq!(manager.revoke(3), None, "member at the end of the queue");
+        manager.handle(4, LockRequest::Lock(Exclusive)).unwrap();
         assert_eq!(manager.revoke(0), Some(Exclusive));
         assert_eq!(served(&mut manager), [1]);
         assert_eq!(manager.revoke(1), Some(Exclusive));
         assert_eq!(served(&mut manager), [4]);
         assert_eq!(manager.revoke(5), None);
-        manager.handle(4, Request::Unlock).unwrap();
+        manager.handle(4, LockRequest::Unlock).unwrap();
         assert!(manager.is_idle());
     }
 
     #[test]
-    fn what_makes_no_sense_changes_nothing() {
+    fn a_request_that_does_not_fit_changes_nothing() {
         let mut manager = manager();
-        let request = Request::Lock(Shared);
-        assert_eq!(manager.handle(6, request), Err(Unexpected { origin: 6, request }));
-        assert!(manager.handle(0, Request::Unlock).is_err());
+        let request = LockRequest::Lock(Shared);
+        assert_eq!(manager.handle(6, request), Err(UnexpectedRequest { origin: 6, request }));
+        assert!(manager.handle(0, LockRequest::Unlock).is_err());
         manager.handle(0, request).unwrap();
         assert!(manager.handle(0, request).is_err());
         assert_eq!(served(&mut manager), [0]);

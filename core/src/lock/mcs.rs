@@ -1,68 +1,76 @@
 //! The queue lock of Mellor-Crummey and Scott (`[OneSided04]` §4.3.2).
 //!
-//! The lock's word names the last in the queue. Who wants the lock swaps its own place in, tells the one before that it is next, and
-//! waits for its own *flag*, which the one before raises when it gives the lock back: everybody looks at memory of its own. A
-//! device has no swap; there it is made of compare-and-swap.
+//! The lock's word names the last member in the queue. A member that wants the lock swaps its own
+//! place in and tells its predecessor that it is next. Then it waits for its own *flag*, which the
+//! predecessor sets when it releases the lock. Each member thus polls its own memory. A device has
+//! no swap; there the swap is made of compare-and-swaps.
 //!
-//! Ours: shared locks. A word beside the lock counts who shares it. Who wants to share waits in the queue, counts itself, and lets the
-//! next in at once; who wants the lock alone stays at the head of the queue until nobody is counted.
+//! Shared locks are an addition to the algorithm. A word beside the lock counts the members that
+//! share it. A member that wants to share waits in the queue, counts itself, and lets the next
+//! member in at once. A member that wants the lock exclusively stays at the head of the queue until
+//! the count is zero.
 //!
-//! A queue does not survive the death of somebody in it: who stood behind the dead cannot know what it was told. So whoever notices
-//! *breaks* the lock, for good, and all who wait for it or come later are told.
+//! A queue does not survive the death of a member in it: the dead member's successor cannot know
+//! which notifications it had received. A member that notices a death therefore *breaks* the lock
+//! permanently. All members that wait for the lock or come later learn of it.
 //!
-//! A member that finds a word which no member can have written *spoils* the lock in the same way.
+//! A member that finds a value in a word that no member can have written *spoils* the lock in the
+//! same way.
 //!
-//! A member that breaks or spoils the lock marks the lock's word, so that later members learn of it, and then the flags
-//! of all members, so that the waiting ones do. A member empties its flag before it joins the queue. So each member that
-//! joined before the mark keeps its marked flag, and each later one finds the mark in the word.
+//! To break or spoil the lock, a member marks the lock's word, so that later members learn of it.
+//! It then marks the flags of all members, so that the waiting ones learn of it. A member empties
+//! its flag before it joins the queue. So each member that joined before the mark keeps its marked
+//! flag, and each later one finds the mark in the word.
 //!
 //! The mark in the lock's word must not be lost. A member that joins by compare-and-swap does not
 //! replace it. A member that joins by a swap does, and may die before it marks the word again. So
 //! where the word can be swapped, each member that learns of the mark marks the word and all flags
-//! again before it leaves: each member behind it has joined before that, and keeps its marked flag.
+//! again before it leaves. Each member behind it has joined before that, and keeps its marked flag.
 
-use super::{LockType, Op};
+use super::{LockType, WordAccess};
 
-/// One of the words: the first two are the target's, flag and next of the member in that place.
+/// The words of the lock. The first two belong to the target; flag and next belong to the member in
+/// that place.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum McsWord {
-    /// Who is last in the queue.
+    /// Name of the last member in the queue.
     Lock,
-    /// How many share the lock.
+    /// Number of members that share the lock.
     Sharers,
-    /// Whether it is that member's turn.
+    /// Flag of that member: set when it is at the head of the queue.
     Flag(u32),
-    /// Who is behind that member.
+    /// Name of the member behind that member.
     Next(u32),
 }
 
-/// What a member does next.
+/// The next step of a member.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum McsStep {
-    /// It accesses a word, and says what it found.
-    Access(McsWord, Op),
-    /// It waits for the member in this place, if for a certain one, and goes on.
+    /// Access a word and pass on the value found.
+    Access(McsWord, WordAccess),
+    /// Wait, for the member in this place if one is given, and then continue.
     Wait(Option<u32>),
-    /// It has the lock, or has given it back.
+    /// The member has the lock, or has released it.
     Done,
-    /// The lock is broken, for good.
+    /// The lock is permanently broken.
     Broken,
-    /// The lock is spoilt, for good: a word holds this value, which no member can have written.
+    /// The lock is permanently spoilt: a word holds this value, which no member can have written.
     Corrupt(u64),
 }
 
 const EMPTY: u64 = 0;
 const GO: u64 = 1;
 const BROKEN: u64 = u64::MAX;
-/// Marks a spoilt lock, in its word and in flags.
+/// Mark of a spoilt lock, in its word and in flags.
 const SPOILT: u64 = u64::MAX - 1;
 
-/// The member in `place`, as words name it.
+/// Returns the name by which words refer to the member in `place`.
 const fn name(place: u32) -> u64 {
     place as u64 + 1
 }
 
-/// Parses the name of another member than the one in place `own`, of `members`. `None`: it is no such name.
+/// Parses the name of a member other than `own`. Returns `None` if `name` is not the name of such a
+/// member.
 const fn other(name: u64, own: u32, members: u32) -> Option<u32> {
     if name == EMPTY || name > members as u64 || name - 1 == own as u64 {
         return None;
@@ -70,13 +78,14 @@ const fn other(name: u64, own: u32, members: u32) -> Option<u32> {
     Some((name - 1) as u32)
 }
 
-/// Ends the use of a lock for good: marks its word and the flags of all members.
+/// The steps that end the use of a lock permanently: they mark its word and the flags of all
+/// members.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Closing {
-    /// The value that no member can have written; `None` when a member has died.
+    /// The value that no member can have written; `None` if a member has died.
     found: Option<u64>,
     swap: Swap,
-    /// The member whose flag is marked next; `None` while the lock's word is not marked.
+    /// The member that is marked next; `None` until the lock's word is marked.
     next: Option<u32>,
 }
 
@@ -86,16 +95,17 @@ impl Closing {
         Self { found, swap, next: None }
     }
 
-    /// Closes the lock because of a value that a word holds, which may be the mark of another member.
+    /// Closes the lock because of the value `found` in a word, which may be the mark of another
+    /// member.
     const fn because_of(found: u64, native_swap: bool) -> Self {
         Self::new(if found == BROKEN { None } else { Some(found) }, native_swap)
     }
 
-    const fn access(&self) -> (McsWord, Op) {
+    const fn access(&self) -> (McsWord, WordAccess) {
         let mark = if self.found.is_none() { BROKEN } else { SPOILT };
         match self.next {
             None => (McsWord::Lock, self.swap.op(mark)),
-            Some(member) => (McsWord::Flag(member), Op::Write(mark)),
+            Some(member) => (McsWord::Flag(member), WordAccess::Write(mark)),
         }
     }
 
@@ -106,7 +116,8 @@ impl Closing {
         }
     }
 
-    /// Takes in what an access found, and skips members that have died. True: all is marked.
+    /// Processes the value that an access found, and skips members that have died. Returns true if
+    /// all marks are set.
     fn handle(&mut self, found: u64, members: u32, is_gone: impl Fn(u32) -> bool) -> bool {
         let from = match self.next {
             None if !self.swap.handle(found) => return false,
@@ -118,18 +129,18 @@ impl Closing {
     }
 }
 
-/// One member that wants the lock.
+/// The state of one member that wants the lock.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Mcs {
     lock_type: LockType,
     place: u32,
     members: u32,
     swap: Swap,
-    at: At,
+    at: McsState,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum At {
+enum McsState {
     EmptyingFlag,
     EmptyingNext,
     Joining,
@@ -154,14 +165,14 @@ struct Swap {
 }
 
 impl Swap {
-    const fn op(self, desired: u64) -> Op {
+    const fn op(self, desired: u64) -> WordAccess {
         match self.native {
-            true => Op::Swap(desired),
-            false => Op::CompareAndSwap { expected: self.expected, desired },
+            true => WordAccess::Swap(desired),
+            false => WordAccess::CompareAndSwap { expected: self.expected, desired },
         }
     }
 
-    /// Whether it has happened.
+    /// Processes the value found. Returns true if the swap has happened.
     const fn handle(&mut self, found: u64) -> bool {
         let done = self.native || found == self.expected;
         self.expected = found;
@@ -170,102 +181,108 @@ impl Swap {
 }
 
 impl Mcs {
-    /// The member in `place`, of `members`, wants the lock. `native_swap`: the lock's word can be swapped.
+    /// Creates the state of member `place`, of `members`, which wants the lock. `native_swap` says
+    /// whether the lock's word can be swapped.
     #[must_use]
     pub const fn new(lock_type: LockType, place: u32, members: u32, native_swap: bool) -> Self {
         let swap = Swap { native: native_swap, expected: EMPTY };
-        Self { lock_type, place, members, swap, at: At::EmptyingFlag }
+        Self { lock_type, place, members, swap, at: McsState::EmptyingFlag }
     }
 
-    /// What to do next.
+    /// Returns the next step.
     #[must_use]
     pub const fn step(&self) -> McsStep {
         let own = self.place;
         let (word, op) = match self.at {
-            At::EmptyingFlag => (McsWord::Flag(own), Op::Write(EMPTY)),
-            At::EmptyingNext => (McsWord::Next(own), Op::Write(EMPTY)),
-            At::Joining => (McsWord::Lock, self.swap.op(name(own))),
-            At::Linking(before) => (McsWord::Next(before), Op::Write(name(own))),
-            At::LookingAtFlag(_) => (McsWord::Flag(own), Op::Read),
-            At::LookingWhetherBroken(_) => (McsWord::Lock, Op::Read),
-            At::LookingAtSharers => (McsWord::Sharers, Op::Read),
-            At::Counting => (McsWord::Sharers, Op::FetchAdd(1)),
-            At::WaitingForFlag(before) => return McsStep::Wait(Some(before)),
-            At::WaitingForSharers => return McsStep::Wait(None),
-            At::LettingIn(release) => return release.step(),
-            At::Closing(closing) => closing.access(),
-            At::Done => return McsStep::Done,
-            At::Closed(closing) => return closing.outcome(),
+            McsState::EmptyingFlag => (McsWord::Flag(own), WordAccess::Write(EMPTY)),
+            McsState::EmptyingNext => (McsWord::Next(own), WordAccess::Write(EMPTY)),
+            McsState::Joining => (McsWord::Lock, self.swap.op(name(own))),
+            McsState::Linking(before) => (McsWord::Next(before), WordAccess::Write(name(own))),
+            McsState::LookingAtFlag(_) => (McsWord::Flag(own), WordAccess::Read),
+            McsState::LookingWhetherBroken(_) => (McsWord::Lock, WordAccess::Read),
+            McsState::LookingAtSharers => (McsWord::Sharers, WordAccess::Read),
+            McsState::Counting => (McsWord::Sharers, WordAccess::FetchAdd(1)),
+            McsState::WaitingForFlag(before) => return McsStep::Wait(Some(before)),
+            McsState::WaitingForSharers => return McsStep::Wait(None),
+            McsState::LettingIn(release) => return release.step(),
+            McsState::Closing(closing) => closing.access(),
+            McsState::Done => return McsStep::Done,
+            McsState::Closed(closing) => return closing.outcome(),
         };
         McsStep::Access(word, op)
     }
 
-    /// Takes in what the access found. `is_gone` says which members have died.
+    /// Processes the value that the access found. `is_gone` says which members have died.
     pub fn handle(&mut self, found: u64, is_gone: impl Fn(u32) -> bool) {
         self.at = match self.at {
-            At::EmptyingFlag => At::EmptyingNext,
-            At::EmptyingNext => At::Joining,
+            McsState::EmptyingFlag => McsState::EmptyingNext,
+            McsState::EmptyingNext => McsState::Joining,
             // The mark stays, and no member stands behind this one.
-            At::Joining if !self.swap.native && matches!(found, BROKEN | SPOILT) => {
+            McsState::Joining if !self.swap.native && matches!(found, BROKEN | SPOILT) => {
                 self.closed(found)
             }
-            At::Joining if !self.swap.handle(found) => At::Joining,
-            At::Joining => match found {
+            McsState::Joining if !self.swap.handle(found) => McsState::Joining,
+            McsState::Joining => match found {
                 EMPTY => self.first(),
                 before => match other(before, self.place, self.members) {
-                    Some(before) => At::Linking(before),
+                    Some(before) => McsState::Linking(before),
                     None => self.close(before),
                 },
             },
-            At::Linking(before) => At::LookingAtFlag(before),
-            At::LookingAtFlag(before) if found == EMPTY => At::WaitingForFlag(before),
-            At::LookingAtFlag(_) if found == GO => self.first(),
-            At::LookingAtFlag(_) if matches!(found, BROKEN | SPOILT) => self.closed(found),
-            At::LookingAtFlag(_) => self.close(found),
-            At::LookingWhetherBroken(_) if matches!(found, BROKEN | SPOILT) => self.closed(found),
-            At::LookingWhetherBroken(before) => At::LookingAtFlag(before),
-            At::LookingAtSharers if found >= self.members as u64 => self.close(found),
-            At::LookingAtSharers if found > 0 => At::WaitingForSharers,
-            At::LookingAtSharers => At::Done,
-            At::Counting => At::LettingIn(self.leaving_queue()),
-            At::LettingIn(mut release) => {
-                release.handle(found, is_gone);
-                At::LettingIn(release).settled()
+            McsState::Linking(before) => McsState::LookingAtFlag(before),
+            McsState::LookingAtFlag(before) if found == EMPTY => McsState::WaitingForFlag(before),
+            McsState::LookingAtFlag(_) if found == GO => self.first(),
+            McsState::LookingAtFlag(_) if matches!(found, BROKEN | SPOILT) => self.closed(found),
+            McsState::LookingAtFlag(_) => self.close(found),
+            McsState::LookingWhetherBroken(_) if matches!(found, BROKEN | SPOILT) => {
+                self.closed(found)
             }
-            At::Closing(mut closing) => match closing.handle(found, self.members, is_gone) {
-                true => At::Closed(closing),
-                false => At::Closing(closing),
+            McsState::LookingWhetherBroken(before) => McsState::LookingAtFlag(before),
+            McsState::LookingAtSharers if found >= self.members as u64 => self.close(found),
+            McsState::LookingAtSharers if found > 0 => McsState::WaitingForSharers,
+            McsState::LookingAtSharers => McsState::Done,
+            McsState::Counting => McsState::LettingIn(self.leaving_queue()),
+            McsState::LettingIn(mut release) => {
+                release.handle(found, is_gone);
+                McsState::LettingIn(release).settled()
+            }
+            McsState::Closing(mut closing) => match closing.handle(found, self.members, is_gone) {
+                true => McsState::Closed(closing),
+                false => McsState::Closing(closing),
             },
             at => at,
         };
     }
 
-    /// Goes on after a wait. `lost`: whether any member has died, and then whether the one waited for has.
+    /// Continues after a wait. `lost` is `None` if no member has died, else it says whether the
+    /// awaited member has.
     pub const fn again(&mut self, lost: Option<bool>) {
         self.at = match (self.at, lost) {
-            (At::WaitingForFlag(_), Some(true)) => self.close(BROKEN),
-            (At::WaitingForFlag(before), Some(false)) => At::LookingWhetherBroken(before),
-            (At::WaitingForFlag(before), None) => At::LookingAtFlag(before),
-            (At::WaitingForSharers, Some(true)) => self.close(BROKEN),
-            (At::WaitingForSharers, _) => At::LookingAtSharers,
-            (At::LettingIn(mut release), lost) => {
+            (McsState::WaitingForFlag(_), Some(true)) => self.close(BROKEN),
+            (McsState::WaitingForFlag(before), Some(false)) => {
+                McsState::LookingWhetherBroken(before)
+            }
+            (McsState::WaitingForFlag(before), None) => McsState::LookingAtFlag(before),
+            (McsState::WaitingForSharers, Some(true)) => self.close(BROKEN),
+            (McsState::WaitingForSharers, _) => McsState::LookingAtSharers,
+            (McsState::LettingIn(mut release), lost) => {
                 release.again(lost.is_some());
-                At::LettingIn(release)
+                McsState::LettingIn(release)
             }
             (at, _) => at,
         };
     }
 
-    const fn close(&self, found: u64) -> At {
-        At::Closing(Closing::because_of(found, self.swap.native))
+    const fn close(&self, found: u64) -> McsState {
+        McsState::Closing(Closing::because_of(found, self.swap.native))
     }
 
-    /// This member has learnt from a mark that the lock is closed. A swap may have replaced the mark
-    /// in the lock's word meanwhile.
-    const fn closed(&self, found: u64) -> At {
+    /// Returns the next state after this member learnt from a mark that the lock is closed. With
+    /// native swaps, a swap may have replaced the mark in the lock's word meanwhile.
+    const fn closed(&self, found: u64) -> McsState {
         match self.swap.native {
             true => self.close(found),
-            false => At::Closed(Closing::because_of(found, false)),
+            false => McsState::Closed(Closing::because_of(found, false)),
         }
     }
 
@@ -274,19 +291,19 @@ impl Mcs {
         McsRelease { place, members, native_swap, at: Release::LookingBehind }
     }
 
-    /// It is at the head of the queue.
-    const fn first(&self) -> At {
+    /// Returns the next state at the head of the queue.
+    const fn first(&self) -> McsState {
         match self.lock_type {
-            LockType::Shared => At::Counting,
-            LockType::Exclusive => At::LookingAtSharers,
+            LockType::Shared => McsState::Counting,
+            LockType::Exclusive => McsState::LookingAtSharers,
         }
     }
 }
 
-impl At {
+impl McsState {
     const fn settled(self) -> Self {
         match self {
-            // A member that shares a closed lock holds it all the same: it is counted.
+            // A member that shares a closed lock still holds it: it is counted.
             Self::LettingIn(McsRelease { at: Release::Done | Release::Closed(_), .. }) => {
                 Self::Done
             }
@@ -295,7 +312,7 @@ impl At {
     }
 }
 
-/// One member that gives the lock back.
+/// The state of one member that releases the lock.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct McsRelease {
     place: u32,
@@ -309,7 +326,7 @@ enum Release {
     CountingOff,
     LookingBehind,
     Clearing,
-    /// The last in the queue has died.
+    /// The last member in the queue has died.
     Breaking(u64),
     WaitingForLink,
     LookingForLink,
@@ -322,7 +339,8 @@ enum Release {
 }
 
 impl McsRelease {
-    /// The member in `place`, of `members`, has it. `native_swap`: the lock's word can be swapped.
+    /// Creates the state of member `place`, of `members`, which holds the lock. `native_swap` says
+    /// whether the lock's word can be swapped.
     #[must_use]
     pub const fn new(lock_type: LockType, place: u32, members: u32, native_swap: bool) -> Self {
         let at = match lock_type {
@@ -332,22 +350,24 @@ impl McsRelease {
         Self { place, members, native_swap, at }
     }
 
-    /// What to do next.
+    /// Returns the next step.
     #[must_use]
     pub const fn step(&self) -> McsStep {
         let own = self.place;
         let (word, op) = match self.at {
-            Release::CountingOff => (McsWord::Sharers, Op::FetchAdd(1_u64.wrapping_neg())),
-            Release::LookingBehind | Release::LookingForLink => (McsWord::Next(own), Op::Read),
+            Release::CountingOff => (McsWord::Sharers, WordAccess::FetchAdd(1_u64.wrapping_neg())),
+            Release::LookingBehind | Release::LookingForLink => {
+                (McsWord::Next(own), WordAccess::Read)
+            }
             Release::Clearing => {
-                (McsWord::Lock, Op::CompareAndSwap { expected: name(own), desired: EMPTY })
+                (McsWord::Lock, WordAccess::CompareAndSwap { expected: name(own), desired: EMPTY })
             }
             Release::Breaking(expected) => {
-                (McsWord::Lock, Op::CompareAndSwap { expected, desired: BROKEN })
+                (McsWord::Lock, WordAccess::CompareAndSwap { expected, desired: BROKEN })
             }
-            Release::LookingAtOwnFlag => (McsWord::Flag(own), Op::Read),
-            Release::LookingWhoIsLast => (McsWord::Lock, Op::Read),
-            Release::Granting(next) => (McsWord::Flag(next), Op::Write(GO)),
+            Release::LookingAtOwnFlag => (McsWord::Flag(own), WordAccess::Read),
+            Release::LookingWhoIsLast => (McsWord::Lock, WordAccess::Read),
+            Release::Granting(next) => (McsWord::Flag(next), WordAccess::Write(GO)),
             Release::Closing(closing) => closing.access(),
             Release::WaitingForLink => return McsStep::Wait(None),
             Release::Done => return McsStep::Done,
@@ -356,7 +376,7 @@ impl McsRelease {
         McsStep::Access(word, op)
     }
 
-    /// Takes in what the access found. `is_gone` says which members have died.
+    /// Processes the value that the access found. `is_gone` says which members have died.
     pub fn handle(&mut self, found: u64, is_gone: impl Fn(u32) -> bool) {
         self.at = match self.at {
             Release::LookingBehind if found == EMPTY => Release::Clearing,
@@ -371,12 +391,13 @@ impl McsRelease {
             Release::Clearing if found == name(self.place) => Release::Done,
             Release::Clearing if self.other(found).is_none() => self.close(found),
             Release::Breaking(last) if found == last => self.closed(BROKEN),
-            // Who has joined says so soon.
+            // A member that has joined will store its link soon.
             Release::Clearing | Release::Breaking(_) => Release::LookingForLink,
             Release::LookingWhoIsLast => match (found, self.other(found)) {
                 (EMPTY, _) => Release::Done,
                 (BROKEN | SPOILT, _) => self.closed(found),
-                // Who is next may have died, or be before this one and about to say so.
+                // The next member may have died, or may be queued before the last one and about to
+                // store its link.
                 (last, Some(place)) if is_gone(place) => Release::Breaking(last),
                 (_, Some(_)) => Release::LookingForLink,
                 (last, None) => self.close(last),
@@ -399,7 +420,8 @@ impl McsRelease {
         Release::Closing(Closing::because_of(found, self.native_swap))
     }
 
-    /// This member has learnt from a mark that the lock is closed, as in [`Mcs::closed`].
+    /// Returns the next state after this member learnt from a mark that the lock is closed. With
+    /// native swaps it marks the lock again ([`Mcs::closed`]).
     const fn closed(&self, found: u64) -> Release {
         match self.native_swap {
             true => self.close(found),
@@ -407,7 +429,7 @@ impl McsRelease {
         }
     }
 
-    /// Goes on after a wait. `lost`: whether any member has died.
+    /// Continues after a wait. `lost` says whether any member has died.
     pub const fn again(&mut self, lost: bool) {
         if let Release::WaitingForLink = self.at {
             self.at = if lost { Release::LookingWhoIsLast } else { Release::LookingAtOwnFlag };

@@ -1,31 +1,37 @@
-//! What the lock manager does for a member on another node that finds the lock in CPU mode (`[HybridLock09]` §4.1, figures 4 and 5).
+//! The lock manager's work for a member on another node that finds the lock in CPU mode
+//! (`[HybridLock09]` §4.1, figures 4 and 5).
 //!
-//! It takes the CPU word on the member's behalf; or it takes both words, gives the member the network word, and says in the CPU word
-//! that the lock is in network mode: in this order, so that at no moment a third finds either of them free.
+//! The manager takes the CPU word on the member's behalf. Or it migrates the lock: it takes the CPU
+//! word, gives the member the network word, and stores in the CPU word that the lock is in network
+//! mode. In this order, no third member finds either word free at any moment.
 //!
-//! Both words say *elsewhere* after a rank of the node has moved the lock to CPU mode, until a rank
+//! After a rank of the node has moved the lock to CPU mode, both words say *elsewhere* until a rank
 //! of the node takes the CPU word. The rank that moved the lock may have died, and no other rank of
 //! the node may want the lock. So a manager that finds *elsewhere* in the CPU word looks at the
-//! network word. If that says CPU mode, the manager takes the CPU word, as any rank of the node may.
+//! network word. If that says CPU mode, the manager takes the CPU word, as any rank of the node
+//! may.
 
-use super::{Attempt, Coding, HybridWord, LockType, Mode, Op, Outcome, State};
+use super::{
+    Attempt, AttemptOutcome, Coding, HybridWord, LockMode, LockState, LockType, WordAccess,
+};
 
-/// What the manager does next.
+/// The next step of the manager.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum MigrationStep {
-    /// It accesses a word, and says what it found ([`Migration::handle`]).
-    Access(HybridWord, Op),
-    /// The CPU word is held; it looks again later ([`Migration::again`]).
-    Blocked(State),
-    /// The member has the lock: in CPU mode the manager holds it for the member, in network mode the member itself does.
-    Granted(Mode),
-    /// The lock is in network mode already: the member is to look there.
+    /// Access a word and pass the value found to [`Migration::handle`].
+    Access(HybridWord, WordAccess),
+    /// The CPU word is held. The manager looks again later ([`Migration::again`]).
+    Blocked(LockState),
+    /// The member has the lock. In CPU mode the manager holds it for the member; in network mode
+    /// the member itself does.
+    Granted(LockMode),
+    /// The lock is in network mode already. The member must look there.
     Elsewhere,
-    /// No member can have left the CPU word that the manager has found: the member does not get the lock.
+    /// The CPU word has a value that no member can have written. The member does not get the lock.
     Corrupt(u64),
 }
 
-/// One request under way.
+/// The state of one request in progress.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Migration {
     cpu: Attempt,
@@ -33,33 +39,35 @@ pub struct Migration {
     lock_type: LockType,
     size: u32,
     moves: bool,
-    /// What the words say before and after.
+    /// Values of the words before and after the migration.
     cpu_mode: u64,
     theirs: u64,
     ours: u64,
     left: u64,
-    /// Whether the member has died.
+    /// True if the member has died.
     abandoned: bool,
-    step: At,
+    step: MigrationState,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum At {
+enum MigrationState {
     TakingCpu,
-    /// The CPU word says this, and the network word is read.
-    ReadingNetwork(State),
+    /// The CPU word has this state, and the network word is being read.
+    ReadingNetwork(LockState),
     TakingNetwork,
     Marking,
     GivingBack,
-    Blocked(State),
-    Granted(Mode),
+    Blocked(LockState),
+    Granted(LockMode),
     Elsewhere,
     Corrupt(u64),
 }
 
 impl Migration {
-    /// The member in place `origin` wants the lock of the one in place `home`, of `size`. `moves`: by a migration, which is the
-    /// `time`th of this lock. No other has this number.
+    /// Creates the request of member `origin` for the lock of member `home`, of `size` members.
+    ///
+    /// A `moves` of `Some(time)` asks for a migration, number `time` of this lock. No other
+    /// migration has this number.
     #[must_use]
     pub const fn new(
         origin: u32,
@@ -78,8 +86,8 @@ impl Migration {
             None => 0,
         };
         let theirs = match lock_type {
-            LockType::Exclusive => State::One(origin),
-            LockType::Shared => State::Sharers(1),
+            LockType::Exclusive => LockState::One(origin),
+            LockType::Shared => LockState::Sharers(1),
         };
         Self {
             cpu: Attempt::new(Coding::Signed, cpu_type, place, size).of_two_words(true),
@@ -87,108 +95,125 @@ impl Migration {
             lock_type,
             size,
             moves: moves.is_some(),
-            cpu_mode: network.word(State::Elsewhere(0)),
+            cpu_mode: network.word(LockState::Elsewhere(0)),
             theirs: network.word(theirs),
-            ours: Coding::Signed.word(State::One(home)),
-            left: Coding::Signed.word(State::Elsewhere(time)),
+            ours: Coding::Signed.word(LockState::One(home)),
+            left: Coding::Signed.word(LockState::Elsewhere(time)),
             abandoned: false,
-            step: At::TakingCpu,
+            step: MigrationState::TakingCpu,
         }
     }
 
-    /// What to do next.
+    /// Returns the next step.
     #[must_use]
     pub const fn step(&self) -> MigrationStep {
         match self.step {
-            At::TakingCpu => MigrationStep::Access(HybridWord::Cpu, self.cpu.op()),
+            MigrationState::TakingCpu => MigrationStep::Access(HybridWord::Cpu, self.cpu.op()),
             // A device reads by a compare-and-swap that changes nothing.
-            At::ReadingNetwork(_) => {
+            MigrationState::ReadingNetwork(_) => {
                 let (expected, desired) = (self.cpu_mode, self.cpu_mode);
-                MigrationStep::Access(HybridWord::Network, Op::CompareAndSwap { expected, desired })
+                MigrationStep::Access(
+                    HybridWord::Network,
+                    WordAccess::CompareAndSwap { expected, desired },
+                )
             }
-            At::TakingNetwork => {
+            MigrationState::TakingNetwork => {
                 let (expected, desired) = (self.cpu_mode, self.theirs);
-                MigrationStep::Access(HybridWord::Network, Op::CompareAndSwap { expected, desired })
+                MigrationStep::Access(
+                    HybridWord::Network,
+                    WordAccess::CompareAndSwap { expected, desired },
+                )
             }
-            At::Marking => {
+            MigrationState::Marking => {
                 let (expected, desired) = (self.ours, self.left);
-                MigrationStep::Access(HybridWord::Cpu, Op::CompareAndSwap { expected, desired })
+                MigrationStep::Access(
+                    HybridWord::Cpu,
+                    WordAccess::CompareAndSwap { expected, desired },
+                )
             }
-            At::GivingBack => {
-                let op = Op::FetchAdd(self.ours.wrapping_neg());
+            MigrationState::GivingBack => {
+                let op = WordAccess::FetchAdd(self.ours.wrapping_neg());
                 MigrationStep::Access(HybridWord::Cpu, op)
             }
-            At::Blocked(state) => MigrationStep::Blocked(state),
-            At::Granted(mode) => MigrationStep::Granted(mode),
-            At::Elsewhere => MigrationStep::Elsewhere,
-            At::Corrupt(found) => MigrationStep::Corrupt(found),
+            MigrationState::Blocked(state) => MigrationStep::Blocked(state),
+            MigrationState::Granted(mode) => MigrationStep::Granted(mode),
+            MigrationState::Elsewhere => MigrationStep::Elsewhere,
+            MigrationState::Corrupt(found) => MigrationStep::Corrupt(found),
         }
     }
 
-    /// Notes that the member has died. Returns whether the manager goes on all the same: it has the
-    /// CPU word, or the device accesses the network word. Otherwise the request is dropped.
+    /// Records that the member has died. Returns true if the manager continues nevertheless,
+    /// because it has the CPU word or the device accesses the network word. Else the request is
+    /// dropped.
     #[must_use]
     pub const fn abandon(&mut self) -> bool {
         self.abandoned = true;
         matches!(
             self.step,
-            At::ReadingNetwork(_) | At::TakingNetwork | At::Marking | At::GivingBack
+            MigrationState::ReadingNetwork(_)
+                | MigrationState::TakingNetwork
+                | MigrationState::Marking
+                | MigrationState::GivingBack
         )
     }
 
-    /// Whether the member has died since the request was begun.
+    /// Returns true if the member has died since the request began.
     #[must_use]
     pub const fn is_abandoned(&self) -> bool {
         self.abandoned
     }
 
-    /// Takes in what the access found.
+    /// Processes the value that the access found.
     pub fn handle(&mut self, found: u64) {
         self.step = match self.step {
-            At::TakingCpu => match self.cpu.handle(found) {
-                Outcome::Taken if self.moves => At::TakingNetwork,
-                Outcome::Taken => At::Granted(Mode::Cpu),
-                Outcome::Again => At::TakingCpu,
-                Outcome::Held(state @ State::Elsewhere(_)) => At::ReadingNetwork(state),
-                // Others share the lock, and so does the member: they may be waiting for it before they give theirs back.
-                Outcome::Held(State::Sharers(_))
+            MigrationState::TakingCpu => match self.cpu.handle(found) {
+                AttemptOutcome::Taken if self.moves => MigrationState::TakingNetwork,
+                AttemptOutcome::Taken => MigrationState::Granted(LockMode::Cpu),
+                AttemptOutcome::Again => MigrationState::TakingCpu,
+                AttemptOutcome::Held(state @ LockState::Elsewhere(_)) => {
+                    MigrationState::ReadingNetwork(state)
+                }
+                // Other members share the lock, and this member wants to share it too. They may be
+                // waiting for it before they release the lock, so it must not wait for them.
+                AttemptOutcome::Held(LockState::Sharers(_))
                     if self.moves && self.lock_type == LockType::Shared =>
                 {
                     self.moves = false;
                     let (shared, place) = (LockType::Shared, self.origin);
                     self.cpu =
                         Attempt::new(Coding::Signed, shared, place, self.size).of_two_words(true);
-                    At::TakingCpu
+                    MigrationState::TakingCpu
                 }
-                Outcome::Held(state) => At::Blocked(state),
-                Outcome::Corrupt(found) => At::Corrupt(found),
+                AttemptOutcome::Held(state) => MigrationState::Blocked(state),
+                AttemptOutcome::Corrupt(found) => MigrationState::Corrupt(found),
             },
-            At::ReadingNetwork(state) if found == self.cpu_mode && !self.abandoned => {
+            MigrationState::ReadingNetwork(state) if found == self.cpu_mode && !self.abandoned => {
                 self.cpu.take_over(state);
-                At::TakingCpu
+                MigrationState::TakingCpu
             }
-            At::ReadingNetwork(_) => At::Elsewhere,
-            At::TakingNetwork if found == self.cpu_mode => At::Marking,
-            // Nobody writes the network word in CPU mode; whoever did has the lock.
-            At::TakingNetwork => At::GivingBack,
-            At::Marking => At::Granted(Mode::Network),
-            At::GivingBack => At::Elsewhere,
+            MigrationState::ReadingNetwork(_) => MigrationState::Elsewhere,
+            MigrationState::TakingNetwork if found == self.cpu_mode => MigrationState::Marking,
+            // In CPU mode only this manager writes the network word. Any other member that changed
+            // the word has the lock.
+            MigrationState::TakingNetwork => MigrationState::GivingBack,
+            MigrationState::Marking => MigrationState::Granted(LockMode::Network),
+            MigrationState::GivingBack => MigrationState::Elsewhere,
             at => at,
         };
     }
 
     /// Looks again.
     pub const fn again(&mut self) {
-        if let At::Blocked(_) = self.step {
-            self.step = At::TakingCpu;
+        if let MigrationState::Blocked(_) = self.step {
+            self.step = MigrationState::TakingCpu;
         }
     }
 
     /// Looks again, and takes the CPU word over from the member that it names, which has died.
     pub const fn inherit(&mut self) {
-        if let At::Blocked(state) = self.step {
+        if let MigrationState::Blocked(state) = self.step {
             self.cpu.take_over(state);
-            self.step = At::TakingCpu;
+            self.step = MigrationState::TakingCpu;
         }
     }
 }

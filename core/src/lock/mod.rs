@@ -1,11 +1,13 @@
-//! Locks on words that several processes reach.
+//! Locks on words that several processes access.
 //!
-//! [`Lock`] guards what a few system calls do. All else here is for windows (`[OneSided04]` chapter 4, `[HybridLock09]`): locks that
-//! are shared or exclusive, on words that a processor reaches or a device ([`RemoteWord`]). Each design is a value that says which
-//! access to which word comes next and takes what was found there; the embedder makes the accesses, waits, and knows who lives.
+//! [`RevocableLock`] guards sequences of a few system calls. The other locks are for windows
+//! (`[OneSided04]` chapter 4, `[HybridLock09]`). They are shared or exclusive, on words that a
+//! processor or a device accesses ([`RemoteWord`]). Each design is a value that returns the next
+//! access to a word and processes the value found there. The embedder makes the accesses, waits,
+//! and knows which members are alive.
 //!
-//! A lock word changes by read-modify-write alone, and who gives a lock back subtracts what it added: so nobody undoes what
-//! another did meanwhile.
+//! Only read-modify-write operations change a lock word. A member that releases a lock subtracts
+//! what it added, and so does not undo concurrent changes of other members.
 
 mod attempt;
 mod backoff;
@@ -18,13 +20,13 @@ mod revocable;
 mod word;
 mod words;
 
-pub use attempt::{Attempt, Outcome};
+pub use attempt::{Attempt, AttemptOutcome};
 pub use backoff::Backoff;
 pub use hybrid::{Hybrid, HybridStep, HybridWord};
-pub use manager::{Entry, Manager, Request, Unexpected};
+pub use manager::{LockManager, LockMember, LockRequest, UnexpectedRequest};
 pub use mcs::{Mcs, McsRelease, McsStep, McsWord};
 pub use migration::{Migration, MigrationStep};
-pub use policy::{Follow, Hysteresis, Mode, Pinned, Policy};
-pub use revocable::Lock;
-pub use word::{Coding, LockType, LockWord, Op, RemoteWord, State};
-pub use words::Words;
+pub use policy::{FixedMode, Follow, Hysteresis, LockMode, Policy};
+pub use revocable::RevocableLock;
+pub use word::{Coding, LockState, LockType, LockWord, RemoteWord, WordAccess};
+pub use words::LockWords;

@@ -1,38 +1,45 @@
-//! When a lock of two modes migrates (`[HybridLock09]` §4.2).
+//! Policies that decide when a lock of two modes migrates (`[HybridLock09]` §4.2).
 
-/// Where a lock is had.
+/// The word at which a lock is taken.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Mode {
-    /// At its CPU word: by atomics of the processor on the target's node, through the target's lock manager from elsewhere.
+pub enum LockMode {
+    /// The CPU word: atomics of the processor on the target's node. Members on other nodes go
+    /// through the target's lock manager.
     Cpu,
-    /// At its network word: by atomics of the device, for everybody.
+    /// The network word: atomics of the device, for all members.
     Network,
 }
 
-/// Says whether a request moves the lock to the mode that suits it. Each member asks its own; that of the target's lock manager
-/// decides for requests from other nodes.
+/// Decides whether a request moves the lock to the mode that suits it.
+///
+/// Each member consults its own policy. The policy of the target's lock manager decides for
+/// requests from other nodes.
 pub trait Policy {
-    /// The mode in which a lock begins.
-    fn preset(&self) -> Mode {
-        Mode::Cpu
+    /// Returns the initial mode of a lock.
+    fn preset(&self) -> LockMode {
+        LockMode::Cpu
     }
 
-    /// A request found the lock in the mode that does not suit it. True: it migrates.
-    fn migrates(&mut self, from: Mode) -> bool;
+    /// Decides about a request that found the lock in `from`, the mode that does not suit it.
+    /// Returns true if the lock migrates.
+    fn migrates(&mut self, from: LockMode) -> bool;
 }
 
-/// The paper's: each request that finds the lock in the wrong mode moves it.
+/// The paper's policy: each request that finds the lock in the wrong mode moves it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Follow;
 
 impl Policy for Follow {
-    fn migrates(&mut self, _from: Mode) -> bool {
+    fn migrates(&mut self, _from: LockMode) -> bool {
         true
     }
 }
 
-/// By history: a lock moves when so many requests have found it in the wrong mode since this member last moved it. So a request
-/// that comes once among many of the other kind pays for itself alone, and a migration is shared by so many.
+/// A policy based on history. A lock moves when a given number of requests have found it in the
+/// wrong mode since this member last moved it.
+///
+/// An occasional request among many of the other kind pays its own cost, and the requests that
+/// cause a migration share the cost of it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Hysteresis {
     after: u32,
@@ -40,7 +47,7 @@ pub struct Hysteresis {
 }
 
 impl Hysteresis {
-    /// Moves after `after` such requests.
+    /// Creates a policy that migrates at every `after`th such request.
     #[must_use]
     pub const fn new(after: u32) -> Self {
         Self { after, found: 0 }
@@ -48,7 +55,7 @@ impl Hysteresis {
 }
 
 impl Policy for Hysteresis {
-    fn migrates(&mut self, _from: Mode) -> bool {
+    fn migrates(&mut self, _from: LockMode) -> bool {
         self.found += 1;
         let due = self.found >= self.after;
         if due {
@@ -58,16 +65,16 @@ impl Policy for Hysteresis {
     }
 }
 
-/// Never: the lock stays in one mode.
+/// A policy that never migrates: the lock stays in one mode.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Pinned(pub Mode);
+pub struct FixedMode(pub LockMode);
 
-impl Policy for Pinned {
-    fn preset(&self) -> Mode {
+impl Policy for FixedMode {
+    fn preset(&self) -> LockMode {
         self.0
     }
 
-    fn migrates(&mut self, _from: Mode) -> bool {
+    fn migrates(&mut self, _from: LockMode) -> bool {
         false
     }
 }
@@ -78,11 +85,11 @@ mod tests {
 
     #[test]
     fn policies_move_at_once_after_some_and_never() {
-        let asked = |policy: &mut dyn Policy| [(); 5].map(|()| policy.migrates(Mode::Cpu));
+        let asked = |policy: &mut dyn Policy| [(); 5].map(|()| policy.migrates(LockMode::Cpu));
         assert_eq!(asked(&mut Follow), [true; 5]);
         assert_eq!(asked(&mut Hysteresis::new(2)), [false, true, false, true, false]);
-        assert_eq!(asked(&mut Pinned(Mode::Network)), [false; 5]);
-        assert_eq!(Pinned(Mode::Network).preset(), Mode::Network);
-        assert_eq!(Follow.preset(), Mode::Cpu);
+        assert_eq!(asked(&mut FixedMode(LockMode::Network)), [false; 5]);
+        assert_eq!(FixedMode(LockMode::Network).preset(), LockMode::Network);
+        assert_eq!(Follow.preset(), LockMode::Cpu);
     }
 }

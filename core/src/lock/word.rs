@@ -1,93 +1,100 @@
-//! Words that locks are made of, and what is done to them.
+//! The words of locks, and the operations on them.
 
 use core::convert::Infallible;
 
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU64, order};
 
-/// Who else may hold a lock meanwhile (MPI-4.1 §12.5.3).
+/// The type of a lock: which other members may hold it at the same time (MPI-4.1 §12.5.3).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum LockType {
-    /// Others that share it: `MPI_LOCK_SHARED`.
+    /// `MPI_LOCK_SHARED`: other members that share it may hold it too.
     Shared,
-    /// Nobody: `MPI_LOCK_EXCLUSIVE`.
+    /// `MPI_LOCK_EXCLUSIVE`: no other member may hold it.
     Exclusive,
 }
 
 /// One access to a word.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Op {
-    /// Replaces it if it is as expected.
+pub enum WordAccess {
+    /// Replaces the word if it has the expected value.
     CompareAndSwap {
-        /// What has to be there.
+        /// Expected old value.
         expected: u64,
-        /// What shall be there.
+        /// New value.
         desired: u64,
     },
-    /// Adds to it, wrapping.
+    /// Adds to the word, with wrap-around.
     FetchAdd(u64),
-    /// Replaces it. Devices cannot; see [`super::Mcs::new`].
+    /// Replaces the word. Devices cannot do this; see [`super::Mcs::new`].
     Swap(u64),
-    /// Reads it.
+    /// Reads the word.
     Read,
-    /// Writes it. Never a lock's own word, only what one rank tells another.
+    /// Writes the word. Used only for words by which one rank notifies another, never for a lock's
+    /// own word.
     Write(u64),
 }
 
-/// A word that may be reached by atomics of the processor or of a device. Never by both.
+/// A word that either the processor's atomics or a device's atomics access, never both.
 pub trait RemoteWord {
-    /// Why it is not reached.
+    /// The reason why an access failed.
     type Error;
 
-    /// Makes an access, and gives what was there before.
+    /// Performs an access and returns the previous value.
     ///
     /// # Errors
     ///
-    /// It was not made, or nobody knows.
-    fn perform(&self, op: Op) -> Result<u64, Self::Error>;
+    /// Fails if the access was not performed, or if its result is unknown.
+    fn perform(&self, op: WordAccess) -> Result<u64, Self::Error>;
 }
 
-/// A word that processors reach. Zeroed memory is one.
+/// A word that processors access. Zeroed memory is a word of value 0.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct LockWord(AtomicU64);
 
 impl LockWord {
-    /// A word with this value, for models and tests.
+    /// Creates a word with this value, for models and tests.
     #[must_use]
     pub fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
 
-    /// Sets the word before anybody else knows of it.
+    /// Sets the word before any other member can access it.
     pub fn preset(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
 
-    /// Makes an access, and gives what was there before.
+    /// Performs an access and returns the previous value (0 for a write).
     #[inline(always)]
-    pub fn access(&self, op: Op) -> u64 {
+    pub fn access(&self, op: WordAccess) -> u64 {
         match op {
-            Op::CompareAndSwap { expected, desired } => {
+            WordAccess::CompareAndSwap { expected, desired } => {
                 // ORDER lockword/1: AcqRel.
-                // Acquire, pairs with lockword/2, and with itself where a queue gives its lock back: what the holders before us did
-                //   comes first.
-                // Release, pairs with itself and lockword/3: what we did comes before whoever finds the queue empty.
+                // Acquire, pairs with lockword/2, and with itself where a queue releases its lock:
+                //   what previous holders did comes first.
+                // Release, pairs with itself and lockword/3: what we did comes before the access
+                //   that finds the queue empty.
                 let order = order("lockword/1", AcqRel);
                 let found = self.0.compare_exchange(expected, desired, order, Relaxed);
                 found.unwrap_or_else(|found| found)
             }
-            // ORDER lockword/2: Release, pairs with lockword/1, and with lockword/4 of who waits until nobody shares the lock.
-            Op::FetchAdd(number) => self.0.fetch_add(number, order("lockword/2", Release)),
+            // ORDER lockword/2: Release, pairs with lockword/1: what we did comes before the next
+            //   holder's work. Pairs with lockword/4 of a member that waits until no member shares
+            //   the lock.
+            WordAccess::FetchAdd(number) => self.0.fetch_add(number, order("lockword/2", Release)),
             // ORDER lockword/3: AcqRel.
-            // Acquire, pairs with itself and lockword/1: what the holder before us did comes first, and our link comes after the
-            //   rank before us has emptied its own.
-            // Release, pairs with itself: we have emptied our words before the rank behind us writes them.
-            Op::Swap(desired) => self.0.swap(desired, order("lockword/3", AcqRel)),
-            // ORDER lockword/4: Acquire, pairs with lockword/2 and lockword/5.
-            Op::Read => self.0.load(order("lockword/4", Acquire)),
-            // ORDER lockword/5: Release, pairs with lockword/4: a flag says that what we did is done, a link that our words are empty.
-            Op::Write(value) => {
+            // Acquire, pairs with itself and lockword/1: what the previous holder did comes first,
+            //   and our link comes after our predecessor has emptied its own words.
+            // Release, pairs with itself: we have emptied our words before our successor writes
+            //   them.
+            WordAccess::Swap(desired) => self.0.swap(desired, order("lockword/3", AcqRel)),
+            // ORDER lockword/4: Acquire, pairs with lockword/2 and lockword/5: what they published
+            //   comes first.
+            WordAccess::Read => self.0.load(order("lockword/4", Acquire)),
+            // ORDER lockword/5: Release, pairs with lockword/4: a flag says that our work is done,
+            //   a link that our words are empty.
+            WordAccess::Write(value) => {
                 self.0.store(value, order("lockword/5", Release));
                 0
             }
@@ -99,113 +106,126 @@ impl RemoteWord for LockWord {
     type Error = Infallible;
 
     #[inline(always)]
-    fn perform(&self, op: Op) -> Result<u64, Infallible> {
+    fn perform(&self, op: WordAccess) -> Result<u64, Infallible> {
         Ok(self.access(op))
     }
 }
 
-/// What a lock's word says.
+/// The state that a lock's word expresses.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum State {
-    /// Nobody has the lock.
+pub enum LockState {
+    /// No member has the lock.
     Free,
-    /// The member in this place has it. Somebody wrote that, so the place need not exist.
+    /// The member in this place has the lock. Another process wrote the word, so the place need not
+    /// exist.
     One(u32),
-    /// So many share it.
+    /// This number of members share the lock.
     Sharers(u32),
-    /// It is not here that the lock is had now: it is in the other mode, for the so-and-so-manieth time.
+    /// The lock is in the other mode. The number counts its moves to that mode.
     Elsewhere(u64),
 }
 
-/// How a word says it.
+/// The encoding of the state in a word.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Coding {
-    /// 0 is free, n are n that share it, -1 - p is the member in place p (`[OneSided04]` §4.3.1, where it is -1, and nobody can tell
-    /// who has died). The lowest numbers say that the lock is in network mode.
+    /// 0 means free, n > 0 means that n members share the lock, and -1 - p names the member in
+    /// place p. The lowest numbers say that the lock is in network mode.
+    ///
+    /// In `[OneSided04]` §4.3.1 an exclusive holder is -1, which does not tell which member has
+    /// died.
     Signed,
-    /// The place of who has it, or the number of members when it is free, and one more when it is in CPU mode (`[HybridLock09]`
-    /// §4.1); ours: in the upper half, how many share it.
+    /// The lower half is the place of the exclusive holder; or the number of members if there is
+    /// none; or that number plus one if the lock is in CPU mode (`[HybridLock09]` §4.1).
+    ///
+    /// The upper half, an addition to the paper, is the number of members that share the lock.
     Ranks {
-        /// Members.
+        /// Number of members.
         size: u32,
     },
 }
 
-/// Bits of places.
+/// Number of bits of a place.
 const PLACES: u32 = 32;
 
-/// Less than any place can make it.
+/// A value below that of every place.
 const NETWORK: i64 = i64::MIN;
 
-/// The highest number of moves to network mode that a word names: nine years of one each microsecond. A word above it
-/// is thus known to be destroyed, while a number of all bits that are left would pass for a mode.
+/// Largest number of moves to network mode that a word expresses: nine years of one move per
+/// microsecond.
+///
+/// A word above the limit is known to be destroyed. If all remaining bits counted moves, a
+/// destroyed word would pass for a mode.
 const TIMES_MAX: u64 = (1 << 48) - 1;
 
 impl Coding {
-    /// The word that says so.
+    /// Returns the word that expresses `state`.
     #[must_use]
-    pub const fn word(self, state: State) -> u64 {
+    pub const fn word(self, state: LockState) -> u64 {
         match (self, state) {
-            (Self::Signed, State::Free) => 0,
-            (Self::Signed, State::One(place)) => (-1 - place as i64).cast_unsigned(),
-            (Self::Signed, State::Sharers(count)) => count as u64,
-            (Self::Signed, State::Elsewhere(time)) => {
+            (Self::Signed, LockState::Free) => 0,
+            (Self::Signed, LockState::One(place)) => (-1 - place as i64).cast_unsigned(),
+            (Self::Signed, LockState::Sharers(count)) => count as u64,
+            (Self::Signed, LockState::Elsewhere(time)) => {
                 (NETWORK + (time & TIMES_MAX).cast_signed()).cast_unsigned()
             }
-            (Self::Ranks { size }, State::Free) => size as u64,
-            (Self::Ranks { .. }, State::One(place)) => place as u64,
-            (Self::Ranks { size }, State::Sharers(count)) => size as u64 | (count as u64) << PLACES,
-            (Self::Ranks { size }, State::Elsewhere(_)) => size as u64 + 1,
+            (Self::Ranks { size }, LockState::Free) => size as u64,
+            (Self::Ranks { .. }, LockState::One(place)) => place as u64,
+            (Self::Ranks { size }, LockState::Sharers(count)) => {
+                size as u64 | (count as u64) << PLACES
+            }
+            (Self::Ranks { size }, LockState::Elsewhere(_)) => size as u64 + 1,
         }
     }
 
-    /// What a word says. Any word says something.
+    /// Returns the state that `word` expresses. Every word expresses one.
     #[must_use]
-    pub const fn state(self, word: u64) -> State {
+    pub const fn state(self, word: u64) -> LockState {
         match self {
             Self::Signed => match word.cast_signed() {
-                0 => State::Free,
-                count @ 1.. => {
-                    State::Sharers(if count > u32::MAX as i64 { u32::MAX } else { count as u32 })
-                }
-                one if one >= -1 - u32::MAX as i64 => State::One((-1 - one) as u32),
-                elsewhere => State::Elsewhere((elsewhere - NETWORK).cast_unsigned()),
+                0 => LockState::Free,
+                count @ 1.. => LockState::Sharers(if count > u32::MAX as i64 {
+                    u32::MAX
+                } else {
+                    count as u32
+                }),
+                one if one >= -1 - u32::MAX as i64 => LockState::One((-1 - one) as u32),
+                elsewhere => LockState::Elsewhere((elsewhere - NETWORK).cast_unsigned()),
             },
             Self::Ranks { size } => {
                 let (place, count) = (word as u32, (word >> PLACES) as u32);
                 match count {
-                    0 if place == size => State::Free,
-                    0 if place == size + 1 => State::Elsewhere(0),
-                    0 => State::One(place),
-                    _ => State::Sharers(count),
+                    0 if place == size => LockState::Free,
+                    0 if place == size + 1 => LockState::Elsewhere(0),
+                    0 => LockState::One(place),
+                    _ => LockState::Sharers(count),
                 }
             }
         }
     }
 
-    /// Parses a word that a member which waits for the lock has found. `None`: no state that the other members of a
-    /// window of `members` can have brought about.
+    /// Parses a word that a waiting member has found. Returns `None` if the other members of a
+    /// window of `members` cannot have brought its state about.
     #[must_use]
-    pub const fn parse(self, word: u64, members: u32) -> Option<State> {
+    pub const fn parse(self, word: u64, members: u32) -> Option<LockState> {
         let state = self.state(word);
         let exists = match state {
-            State::One(place) => place < members,
-            // The member that has found the word is not among them.
-            State::Sharers(count) => count < members,
-            State::Free | State::Elsewhere(_) => true,
+            LockState::One(place) => place < members,
+            // The member that has found the word is not among the sharers.
+            LockState::Sharers(count) => count < members,
+            LockState::Free | LockState::Elsewhere(_) => true,
         };
         if exists && self.word(state) == word { Some(state) } else { None }
     }
 
-    /// What the member in `place` does to give back what it has.
+    /// Returns the access by which the member in `place` releases the lock.
     #[inline(always)]
     #[must_use]
-    pub const fn release(self, lock_type: LockType, place: u32) -> Op {
+    pub const fn release(self, lock_type: LockType, place: u32) -> WordAccess {
         let (free, held) = match lock_type {
-            LockType::Exclusive => (State::Free, State::One(place)),
-            LockType::Shared => (State::Free, State::Sharers(1)),
+            LockType::Exclusive => (LockState::Free, LockState::One(place)),
+            LockType::Shared => (LockState::Free, LockState::Sharers(1)),
         };
-        Op::FetchAdd(self.word(free).wrapping_sub(self.word(held)))
+        WordAccess::FetchAdd(self.word(free).wrapping_sub(self.word(held)))
     }
 }
 
@@ -215,33 +235,38 @@ mod tests {
 
     #[test]
     fn a_word_says_what_it_was_made_to_say() {
-        let states =
-            [State::Free, State::One(0), State::One(6), State::Sharers(1), State::Sharers(7)];
+        let states = [
+            LockState::Free,
+            LockState::One(0),
+            LockState::One(6),
+            LockState::Sharers(1),
+            LockState::Sharers(7),
+        ];
         for coding in [Coding::Signed, Coding::Ranks { size: 7 }] {
             for state in states {
                 assert_eq!(coding.state(coding.word(state)), state, "{coding:?}");
             }
         }
-        let elsewhere = Coding::Signed.word(State::Elsewhere(5));
-        assert_eq!(Coding::Signed.state(elsewhere), State::Elsewhere(5));
-        assert_eq!(Coding::Signed.word(State::One(0)), u64::MAX, "-1, as in the paper");
-        assert_eq!(Coding::Ranks { size: 7 }.state(8), State::Elsewhere(0));
+        let elsewhere = Coding::Signed.word(LockState::Elsewhere(5));
+        assert_eq!(Coding::Signed.state(elsewhere), LockState::Elsewhere(5));
+        assert_eq!(Coding::Signed.word(LockState::One(0)), u64::MAX, "-1, as in the paper");
+        assert_eq!(Coding::Ranks { size: 7 }.state(8), LockState::Elsewhere(0));
     }
 
     #[test]
     fn a_word_that_no_member_can_have_written_is_not_parsed() {
         for coding in [Coding::Signed, Coding::Ranks { size: 4 }] {
-            for state in [State::Free, State::One(3), State::Sharers(3)] {
+            for state in [LockState::Free, LockState::One(3), LockState::Sharers(3)] {
                 assert_eq!(coding.parse(coding.word(state), 4), Some(state));
             }
-            for state in [State::One(7), State::Sharers(4), State::Sharers(u32::MAX)] {
+            for state in [LockState::One(7), LockState::Sharers(4), LockState::Sharers(u32::MAX)] {
                 assert_eq!(coding.parse(coding.word(state), 4), None, "{coding:?} {state:?}");
             }
         }
-        for elsewhere in [State::Elsewhere(9), State::Elsewhere(TIMES_MAX)] {
+        for elsewhere in [LockState::Elsewhere(9), LockState::Elsewhere(TIMES_MAX)] {
             assert_eq!(Coding::Signed.parse(Coding::Signed.word(elsewhere), 4), Some(elsewhere));
         }
-        let one_more_time = Coding::Signed.word(State::Elsewhere(TIMES_MAX)) + 1;
+        let one_more_time = Coding::Signed.word(LockState::Elsewhere(TIMES_MAX)) + 1;
         for word in [u64::MAX >> 1, u64::MAX / 3 * 2, 1 << 32, one_more_time] {
             assert_eq!(Coding::Signed.parse(word, 4), None, "{word:#x}");
         }
@@ -251,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_leaves_the_rest() {
+    fn a_release_leaves_the_rest_of_the_word() {
         for coding in [Coding::Signed, Coding::Ranks { size: 9 }] {
-            let word = LockWord::new(coding.word(State::Sharers(3)));
+            let word = LockWord::new(coding.word(LockState::Sharers(3)));
             word.access(coding.release(LockType::Shared, 4));
-            assert_eq!(coding.state(word.access(Op::Read)), State::Sharers(2));
-            let word = LockWord::new(coding.word(State::One(4)));
+            assert_eq!(coding.state(word.access(WordAccess::Read)), LockState::Sharers(2));
+            let word = LockWord::new(coding.word(LockState::One(4)));
             word.access(coding.release(LockType::Exclusive, 4));
-            assert_eq!(coding.state(word.access(Op::Read)), State::Free);
+            assert_eq!(coding.state(word.access(WordAccess::Read)), LockState::Free);
         }
     }
 }

@@ -1,30 +1,39 @@
-//! The words of one member's locks, where a window has them in the segment.
+//! The words of one member's locks, for windows that keep them in the segment.
 
 use core::ptr::NonNull;
 
 use super::{LockWord, McsWord};
 use crate::sync::CACHE_LINE;
 
-/// The words of one member. Zeroed memory is the first state, but for what the window's design presets.
+/// The words of one member. Zeroed memory is the initial state, except for words that the window's
+/// lock design presets.
 ///
-/// | offset | size | what | written by |
-/// |---|---|---|---|
-/// | 0 | 8 | `cpu`: the lock of this member's part, for processors | processors of the node |
-/// | 64 | 8 | `network`: the same, for devices | devices |
-/// | 128 | 8 | `sharers`: how many share it, beside a queue | as the lock |
-/// | 192 | 8 · members | `shares`: whether the member in each place shares it, or is about to | that member |
-/// | | 8 · members | `flags`: whether it is this member's turn at the lock of the member in each place | the one before it in the queue |
-/// | | 8 · members | `nexts`: who is behind this member there | the one behind it |
+/// | offset | bytes       | word      | written by                           |
+/// |-------:|-------------|-----------|--------------------------------------|
+/// |      0 | 8           | `cpu`     | processors of the node               |
+/// |     64 | 8           | `network` | devices                              |
+/// |    128 | 8           | `sharers` | processors or devices, as the lock   |
+/// |    192 | 8 · members | `shares`  | the member of each place             |
+/// |        | 8 · members | `flags`   | this member's predecessor in a queue |
+/// |        | 8 · members | `nexts`   | this member's successor in a queue   |
+///
+/// - `cpu` is the lock of this member's part, for processors.
+/// - `network` is the lock of this member's part, for devices.
+/// - `sharers` is the number of members that share the lock, for the queue lock.
+/// - `shares` says of the member in each place whether it shares the lock or is about to.
+/// - `flags` says for the lock of the member in each place whether it is this member's turn.
+/// - `nexts` names the member behind this one in the queue of the member in each place.
 #[derive(Clone, Copy, Debug)]
-pub struct Words {
+pub struct LockWords {
     base: NonNull<u8>,
     members: u32,
 }
 
 const WORD: usize = size_of::<LockWord>();
 
-impl Words {
-    /// Bytes, in a window of `members` members: a multiple of a cache line.
+impl LockWords {
+    /// Returns the size in bytes of the words in a window of `members` members, a multiple of a
+    /// cache line.
     #[must_use]
     pub const fn bytes(members: u32) -> usize {
         (Self::SHARES + 3 * members as usize * WORD).next_multiple_of(CACHE_LINE)
@@ -32,20 +41,23 @@ impl Words {
 
     const SHARES: usize = 3 * CACHE_LINE;
 
-    /// Where the word for processors is.
+    /// Offset of the word for processors.
     pub const CPU: usize = 0;
 
-    /// Where the word for devices is.
+    /// Offset of the word for devices.
     pub const NETWORK: usize = CACHE_LINE;
 
-    /// Where a member says that it shares the lock.
+    /// Returns the offset of the word in which the member in `place` says that it shares the lock.
     #[must_use]
     pub const fn share_offset(place: u32) -> usize {
         Self::SHARES + place as usize * WORD
     }
 
-    /// Where a word of the queue of the member in place `target` lies, and in whose words: `None` for the target's. `lock` is where the
-    /// lock's own is.
+    /// Returns the offset of a word in the queue of member `target`, and the member that has the
+    /// word.
+    ///
+    /// That member is `None` if the target itself has it. `lock` is the offset of the lock's own
+    /// word.
     #[must_use]
     pub const fn mcs_offset(
         word: McsWord,
@@ -62,30 +74,34 @@ impl Words {
         }
     }
 
-    /// The words at `base`.
+    /// Describes the words at `base`.
     ///
     /// # Safety
     ///
-    /// `base` is aligned to a cache line and valid for reads and writes of [`Words::bytes`] bytes as long as these or a copy of them are
-    /// used; they were zero before the first use, and everybody reaches them by these or through a device.
+    /// - `base` is aligned to a cache line.
+    /// - It is valid for reads and writes of [`LockWords::bytes`] bytes while this value or a copy
+    ///   of it is in use.
+    /// - The words were zero before the first use.
+    /// - All accesses to them go through such a value or through a device.
     #[must_use]
     pub const unsafe fn new(base: NonNull<u8>, members: u32) -> Self {
         Self { base, members }
     }
 
-    /// The word at `offset`.
+    /// Returns the word at `offset`.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// Panics if there is no word at `offset`.
     #[inline(always)]
     #[must_use]
     pub fn at(&self, offset: usize) -> &LockWord {
         assert!(
             offset < Self::bytes(self.members) && offset.is_multiple_of(WORD),
-            "word at {offset}"
+            "no lock word at offset {offset}"
         );
-        // SAFETY: within the words (contract of `new`), and an atomic, for which any bytes are valid.
+        // SAFETY: the offset lies within the words (contract of `new`), and any bytes are a valid
+        // atomic.
         unsafe { self.base.add(offset).cast().as_ref() }
     }
 }

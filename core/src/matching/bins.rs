@@ -1,43 +1,43 @@
 //! The hash map from patterns to bins.
 //!
-//! Open addressing with linear probing, at most half full. A bin leaves when its last node does, and the bins behind
-//! it move up (backward shift), so there are no tombstones and a probe stays short however long the map has lived.
+//! The map uses open addressing with linear probing and is at most half full. A bin is removed with
+//! its last node, and the bins behind it move up (backward shift). So there are no tombstones, and
+//! a probe stays short however long the map is in use.
 
-use super::envelope::{Class, Envelope, Pattern};
+use super::envelope::{Envelope, Pattern, WildcardClass};
+use super::selector::{BinMap, Ends, NIL};
 use super::steps::step;
-use crate::memory::{Block, Memory, OutOfMemory};
+use crate::memory::{Memory, OutOfMemory, OwnedSlice};
 
-/// No node. The slab has fewer keys.
-pub(super) const NIL: u32 = u32::MAX;
-
-/// Places of the first allocation; a power of two, as every later number of places.
+/// Places of the first allocation. The number of places is always a power of two.
 const FIRST_PLACES: usize = 16;
 
 /// The name of a bin: a pattern and its class.
 ///
-/// The class tells the bins of one message apart even if a peer sent a wildcard as a source or tag: its bins are then
-/// four all the same, and nothing hangs twice in one.
+/// A peer may send a wildcard as a source or tag. The class keeps the four bins of such a message
+/// apart, so that no bin holds it twice.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Key {
+pub struct BinKey {
     pattern: Pattern,
-    class: Class,
+    class: WildcardClass,
 }
 
-impl Key {
-    /// The bin of the receives posted with `pattern`.
+impl BinKey {
+    /// Returns the bin of the receives posted with `pattern`.
     #[inline(always)]
     pub(super) const fn of(pattern: Pattern) -> Self {
-        Self { class: pattern.class(), pattern }
+        Self { class: pattern.wildcards(), pattern }
     }
 
-    /// The bin whose patterns are of `class` and match `envelope`.
+    /// Returns the bin of the patterns of `class` that match `envelope`.
     #[inline(always)]
-    pub(super) const fn matching(envelope: &Envelope, class: Class) -> Self {
+    pub(super) const fn matching(envelope: &Envelope, class: WildcardClass) -> Self {
         Self { class, pattern: class.pattern(envelope) }
     }
 
-    /// Where the probe for the bin starts, before the mask. The first product alone would line up the tags of some
-    /// contexts; the second breaks up what is regular in it. The constants are digits of pi.
+    /// Returns the place where the probe for the bin starts, before the mask is applied. The first
+    /// product alone would line up the tags of some contexts, so a second one follows. The
+    /// constants are digits of pi.
     #[inline(always)]
     fn hash(&self) -> usize {
         let Pattern { context, source, tag } = self.pattern;
@@ -48,91 +48,86 @@ impl Key {
     }
 }
 
-/// Folded multiplication: the high half of the product keeps what the low half loses, so that words which differ in
-/// high bits, in low bits or by a stride spread alike.
+/// Multiplies and folds the two halves of the product. The high half keeps what the low half loses,
+/// so words spread well that differ in high bits, in low bits or by a stride.
 #[inline(always)]
 pub(crate) const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     (product >> 64) as u64 ^ product as u64
 }
 
-/// A bin: the first and last of its nodes, which are linked among themselves.
+/// A place of the map: a bin, or vacant if the bin has no nodes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bin {
-    key: Key,
-    /// The oldest node; [`NIL`] in a vacant place of the map.
-    pub(super) first: u32,
-    /// The youngest node.
-    pub(super) last: u32,
+struct Bin {
+    key: BinKey,
+    ends: Ends,
 }
 
 impl Bin {
     const VACANT: Self =
-        Self { key: Key::of(Pattern { context: 0, source: 0, tag: 0 }), first: NIL, last: NIL };
+        Self { key: BinKey::of(Pattern { context: 0, source: 0, tag: 0 }), ends: Ends::NONE };
+
+    #[inline(always)]
+    const fn is_vacant(&self) -> bool {
+        self.ends.first == NIL
+    }
 }
 
 /// The bins in use.
-pub(super) struct Bins<M: Memory> {
-    places: Block<Bin, M>,
+pub struct Bins<M: Memory> {
+    places: OwnedSlice<Bin, M>,
     used: usize,
 }
 
-impl<M: Memory> Bins<M> {
-    pub(super) const fn new(memory: M) -> Self {
-        Self { places: Block::new(memory), used: 0 }
+impl<M: Memory> BinMap<BinKey, M> for Bins<M> {
+    fn new(memory: M) -> Self {
+        Self { places: OwnedSlice::new(memory), used: 0 }
     }
 
-    /// Makes room for `additional` new bins.
     #[inline]
-    pub(super) fn reserve(&mut self, additional: usize) -> Result<(), OutOfMemory> {
+    fn reserve(&mut self, additional: usize) -> Result<(), OutOfMemory> {
         let wanted = 2 * (self.used + additional);
         if wanted <= self.places.len() { Ok(()) } else { self.grow(wanted) }
     }
 
-    /// The place of the bin called `key`, valid until a bin comes or goes; `None` when there is no such bin.
     #[inline]
-    pub(super) fn find(&self, key: &Key) -> Option<usize> {
+    fn find(&self, key: &BinKey) -> Option<usize> {
         let mask = self.places.len().checked_sub(1)?;
         let place = probe(&self.places, mask, key);
-        (self.places[place].first != NIL).then_some(place)
+        (!self.places[place].is_vacant()).then_some(place)
     }
 
-    /// The bin at a place that [`Self::find`] returned.
     #[inline(always)]
-    pub(super) fn at(&self, place: usize) -> &Bin {
-        &self.places[place]
+    fn at(&self, place: usize) -> &Ends {
+        &self.places[place].ends
     }
 
-    /// As [`Self::at`], to change.
     #[inline(always)]
-    pub(super) fn at_mut(&mut self, place: usize) -> &mut Bin {
-        &mut self.places[place]
+    fn at_mut(&mut self, place: usize) -> &mut Ends {
+        &mut self.places[place].ends
     }
 
-    /// Makes `node` the last of the bin called `key` and returns the one before it, [`NIL`] when the bin is new.
-    /// Room for a new bin has been reserved.
     #[inline]
-    pub(super) fn append(&mut self, key: Key, node: u32) -> u32 {
+    fn append(&mut self, key: BinKey, node: u32) -> u32 {
         let place = probe(&self.places, self.places.len() - 1, &key);
         let bin = &mut self.places[place];
-        if bin.first == NIL {
-            *bin = Bin { key, first: node, last: node };
+        if bin.is_vacant() {
+            *bin = Bin { key, ends: Ends { first: node, last: node } };
             self.used += 1;
             return NIL;
         }
-        core::mem::replace(&mut bin.last, node)
+        core::mem::replace(&mut bin.ends.last, node)
     }
 
-    /// Takes the bin at `place` out of the map.
     #[inline]
-    pub(super) fn remove(&mut self, place: usize) {
+    fn remove(&mut self, place: usize) {
         let mask = self.places.len() - 1;
         let (mut hole, mut place) = (place, place);
         loop {
             step();
             place = (place + 1) & mask;
             let bin = self.places[place];
-            if bin.first == NIL {
+            if bin.is_vacant() {
                 break;
             }
             // A bin may move up to the hole unless its probe starts behind the hole.
@@ -142,15 +137,17 @@ impl<M: Memory> Bins<M> {
                 hole = place;
             }
         }
-        self.places[hole].first = NIL;
+        self.places[hole].ends.first = NIL;
         self.used -= 1;
     }
+}
 
+impl<M: Memory> Bins<M> {
     #[cold]
     fn grow(&mut self, wanted: usize) -> Result<(), OutOfMemory> {
         let len = wanted.next_power_of_two().max(FIRST_PLACES);
         self.places.replace(len, Bin::VACANT, |old, new| {
-            for bin in old.iter().filter(|bin| bin.first != NIL) {
+            for bin in old.iter().filter(|bin| !bin.is_vacant()) {
                 let place = probe(new, len - 1, &bin.key);
                 new[place] = *bin;
             }
@@ -158,14 +155,15 @@ impl<M: Memory> Bins<M> {
     }
 }
 
-/// The place of the bin called `key`, or the vacant place where it would go. There is a vacant place.
+/// Returns the place of the bin called `key`, or the vacant place for it. There is always a vacant
+/// place.
 #[inline(always)]
-fn probe(places: &[Bin], mask: usize, key: &Key) -> usize {
+fn probe(places: &[Bin], mask: usize, key: &BinKey) -> usize {
     let mut place = key.hash() & mask;
     loop {
         step();
         let bin = &places[place];
-        if bin.first == NIL || bin.key == *key {
+        if bin.is_vacant() || bin.key == *key {
             return place;
         }
         place = (place + 1) & mask;
@@ -179,26 +177,26 @@ mod tests {
     use crate::matching::{ANY_SOURCE, ANY_TAG};
     use crate::memory::counted::Counted;
 
-    /// Fills a map with the bins of `patterns`, then empties it, and returns the mean and the longest look-up in the
-    /// full map.
+    /// Fills a map with the bins of `patterns` and empties it. Returns the mean and the longest
+    /// look-up in the full map.
     fn look_ups(patterns: impl Iterator<Item = Pattern> + Clone) -> (f64, u64) {
         let (mut count, mut sum, mut longest) = (0_u32, 0_u64, 0);
         Counted::lend(|memory| {
             let mut bins = Bins::new(memory);
             for (node, pattern) in (0..).zip(patterns.clone()) {
                 bins.reserve(1).unwrap();
-                assert_eq!(bins.append(Key::of(pattern), node), NIL, "patterns are distinct");
+                assert_eq!(bins.append(BinKey::of(pattern), node), NIL, "patterns are distinct");
             }
             for (node, pattern) in (0..).zip(patterns.clone()) {
-                let (place, steps) = steps::count(|| bins.find(&Key::of(pattern)).unwrap());
+                let (place, steps) = steps::count(|| bins.find(&BinKey::of(pattern)).unwrap());
                 assert_eq!(bins.at(place).first, node);
                 (count, sum, longest) = (count + 1, sum + steps, longest.max(steps));
             }
             for (node, pattern) in (0..).zip(patterns) {
-                let place = bins.find(&Key::of(pattern)).unwrap();
+                let place = bins.find(&BinKey::of(pattern)).unwrap();
                 assert_eq!(bins.at(place).first, node);
                 bins.remove(place);
-                assert_eq!(bins.find(&Key::of(pattern)), None);
+                assert_eq!(bins.find(&BinKey::of(pattern)), None);
             }
             assert_eq!(bins.used, 0);
         });

@@ -1,10 +1,9 @@
-//! Nodes that hang in bins, in the order they came.
+//! Nodes that are linked into bins, in the order in which they came.
 //!
-//! A node carries its own links, one pair for each bin it is in, so that taking it out of the middle of a bin costs
-//! no search.
+//! A node carries its own links, one pair for each bin that it is in. So a node is removed from the
+//! middle of a bin without a search.
 
-use super::bins::{Bins, Key, NIL};
-use super::envelope::Class;
+use super::selector::{BinMap, Filing, NIL};
 use super::steps::step;
 use crate::memory::{Memory, OutOfMemory, Slab};
 
@@ -16,25 +15,34 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Not in a bin yet.
+    /// The links of a node that is in no bin yet.
     pub(super) const NONE: Self = Self { older: NIL, younger: NIL };
 }
 
+/// The class of one of a node's bins.
+type ClassOf<N> = <<N as Node>::Selector as Filing>::Class;
+
+/// The name of one of a node's bins.
+type KeyOf<N> = <<N as Node>::Selector as Filing>::Key;
+
 /// An entry of a queue. It is in one bin of each of its classes.
 pub(super) trait Node: Copy {
-    /// The classes of the bins the node belongs in.
-    fn classes(&self) -> &'static [Class];
+    /// The selector type, which defines the bins.
+    type Selector: Filing;
 
-    /// The name of its bin of `class`.
-    fn key(&self, class: Class) -> Key;
+    /// Returns the classes of the bins that the node belongs in.
+    fn classes(&self) -> &'static [ClassOf<Self>];
 
-    /// Its neighbours in that bin.
-    fn links(&mut self, class: Class) -> &mut Links;
+    /// Returns the name of its bin of `class`.
+    fn key(&self, class: ClassOf<Self>) -> KeyOf<Self>;
+
+    /// Returns its neighbours in that bin.
+    fn links(&mut self, class: ClassOf<Self>) -> &mut Links;
 }
 
-/// The oldest node of a bin and where the bin is. Valid until the queue changes.
+/// A node and the place of a bin that it is in, valid until the queue changes.
 #[derive(Clone, Copy)]
-pub(super) struct Front {
+pub(super) struct Spot {
     pub(super) handle: u32,
     place: usize,
 }
@@ -42,7 +50,7 @@ pub(super) struct Front {
 /// Nodes and their bins.
 pub(super) struct Chains<N: Node, M: Memory> {
     nodes: Slab<N, M>,
-    bins: Bins<M>,
+    bins: <N::Selector as Filing>::Bins<M>,
 }
 
 impl<N: Node, M: Memory> Chains<N, M> {
@@ -50,7 +58,7 @@ impl<N: Node, M: Memory> Chains<N, M> {
     where
         M: Clone,
     {
-        Self { nodes: Slab::new(memory.clone()), bins: Bins::new(memory) }
+        Self { nodes: Slab::new(memory.clone()), bins: BinMap::new(memory) }
     }
 
     #[inline(always)]
@@ -58,11 +66,20 @@ impl<N: Node, M: Memory> Chains<N, M> {
         &self.nodes
     }
 
-    /// Hangs `node` behind all others in its bins and returns its handle. Without memory nothing changes.
-    #[inline]
+    /// Adds `node` behind all others of its bins. Returns its handle. Without memory nothing
+    /// changes.
+    #[inline(always)]
     pub(super) fn insert(&mut self, node: N) -> Result<u32, OutOfMemory> {
-        let classes = node.classes();
+        let (mut node, classes) = (node, node.classes());
         self.bins.reserve(classes.len())?;
+        if let &[class] = classes {
+            // The node is stored once, with its link.
+            let handle = self.nodes.next_key()?;
+            let older = self.bins.append(node.key(class), handle);
+            node.links(class).older = older;
+            self.link(older, class, |links| links.younger = handle);
+            return self.nodes.insert(node);
+        }
         let handle = self.nodes.insert(node)?;
         for &class in classes {
             let older = self.bins.append(node.key(class), handle);
@@ -72,8 +89,8 @@ impl<N: Node, M: Memory> Chains<N, M> {
         Ok(handle)
     }
 
-    /// Hangs `node` in its bins behind those that are `older`, which come first in each, and returns its handle. Walks past those.
-    /// Without memory nothing changes.
+    /// Adds `node` to its bins behind the nodes that are `older`, which come first in each bin.
+    /// Returns its handle. The call visits all of those. Without memory nothing changes.
     pub(super) fn insert_behind(
         &mut self,
         node: N,
@@ -85,7 +102,7 @@ impl<N: Node, M: Memory> Chains<N, M> {
         for &class in classes {
             let key = node.key(class);
             let (mut older, mut younger) =
-                (NIL, self.front(&key).map_or(NIL, |front| front.handle));
+                (NIL, self.bins.find(&key).map_or(NIL, |place| self.bins.at(place).first));
             while let Some(mut next) = self.nodes.get(younger).copied().filter(&is_older) {
                 (older, younger) = (younger, next.links(class).younger);
             }
@@ -103,34 +120,69 @@ impl<N: Node, M: Memory> Chains<N, M> {
         Ok(handle)
     }
 
-    /// The oldest node of the bin called `key`.
-    #[inline]
-    pub(super) fn front(&self, key: &Key) -> Option<Front> {
+    /// Returns the oldest node that `matches`, of the bin of `class` called `key`. Where every node
+    /// of a bin matches, that is its first.
+    #[inline(always)]
+    pub(super) fn oldest(
+        &self,
+        key: &KeyOf<N>,
+        class: ClassOf<N>,
+        matches: impl Fn(&N) -> bool,
+    ) -> Option<(Spot, &N)> {
         let place = self.bins.find(key)?;
-        Some(Front { handle: self.bins.at(place).first, place })
+        let mut handle = self.bins.at(place).first;
+        loop {
+            let node = self.nodes.get(handle)?;
+            if N::Selector::IS_EXACT || matches(node) {
+                return Some((Spot { handle, place }, node));
+            }
+            step();
+            let mut node = *node;
+            handle = node.links(class).younger;
+        }
     }
 
-    /// The youngest node of the bin called `key`.
-    pub(super) fn back(&self, key: &Key) -> Option<u32> {
+    /// Returns the first node of the bin called `key`.
+    #[inline(always)]
+    pub(super) fn first(&self, key: &KeyOf<N>) -> Option<(Spot, &N)> {
+        let place = self.bins.find(key)?;
+        let handle = self.bins.at(place).first;
+        Some((Spot { handle, place }, self.nodes.get(handle)?))
+    }
+
+    /// Returns the youngest node of the bin called `key`.
+    pub(super) fn youngest(&self, key: &KeyOf<N>) -> Option<u32> {
         Some(self.bins.at(self.bins.find(key)?).last)
     }
 
-    /// The node before `handle` in the bin of its only class `class`.
-    pub(super) fn older(&self, handle: u32, class: Class) -> Option<u32> {
+    /// Returns the node before `handle` in the bin of its only class `class`.
+    pub(super) fn older(&self, handle: u32, class: ClassOf<N>) -> Option<u32> {
         let mut node = *self.nodes.get(handle)?;
         Some(node.links(class).older).filter(|older| *older != NIL)
     }
 
-    /// Takes `front` out of its bin and of the queue. `class` is its only one. Unlike [`Self::remove`] this looks
-    /// nothing up.
-    #[inline]
-    pub(super) fn remove_front(&mut self, front: Front, class: Class) -> Option<N> {
-        let mut node = self.nodes.remove(front.handle)?;
-        self.unlink(front.place, *node.links(class), class);
-        Some(node)
+    /// Removes the node at `spot`. Its only class is `class`, and it has these `links` there.
+    /// Unlike [`Self::remove`] this looks nothing up.
+    #[inline(always)]
+    pub(super) fn remove_at(&mut self, spot: Spot, links: Links, class: ClassOf<N>) {
+        self.nodes.discard(spot.handle);
+        self.unlink(spot.place, links, class);
     }
 
-    /// Takes a node out of its bins and of the queue.
+    /// Removes the node at `spot`, which is the first of its bin. Its only class is `class`, and it
+    /// has these `links` there.
+    #[inline(always)]
+    pub(super) fn remove_first(&mut self, spot: Spot, links: Links, class: ClassOf<N>) {
+        self.nodes.discard(spot.handle);
+        if links.younger == NIL {
+            return self.bins.remove(spot.place);
+        }
+        self.bins.at_mut(spot.place).first = links.younger;
+        self.link(links.younger, class, |links| links.older = NIL);
+    }
+
+    /// Removes a node.
+    #[inline]
     pub(super) fn remove(&mut self, handle: u32) -> Option<N> {
         let mut node = self.nodes.remove(handle)?;
         for &class in node.classes() {
@@ -144,9 +196,10 @@ impl<N: Node, M: Memory> Chains<N, M> {
         Some(node)
     }
 
-    /// Takes what had these `links` out of the bin at `place`, which goes when nothing is left in it.
-    #[inline]
-    fn unlink(&mut self, place: usize, links: Links, class: Class) {
+    /// Removes the node that had these `links` from the bin at `place`, and the bin with its last
+    /// node.
+    #[inline(always)]
+    fn unlink(&mut self, place: usize, links: Links, class: ClassOf<N>) {
         match (links.older, links.younger) {
             (NIL, NIL) => return self.bins.remove(place),
             (NIL, younger) => self.bins.at_mut(place).first = younger,
@@ -156,16 +209,16 @@ impl<N: Node, M: Memory> Chains<N, M> {
         self.close(links, class);
     }
 
-    /// Makes the neighbours in `links` each other's.
-    #[inline]
-    fn close(&mut self, Links { older, younger }: Links, class: Class) {
+    /// Links the neighbours in `links` to each other.
+    #[inline(always)]
+    fn close(&mut self, Links { older, younger }: Links, class: ClassOf<N>) {
         self.link(older, class, |links| links.younger = younger);
         self.link(younger, class, |links| links.older = older);
     }
 
-    /// Changes the links of a node; there is no node at [`NIL`].
+    /// Changes the links of a node. There is no node at [`NIL`].
     #[inline(always)]
-    fn link(&mut self, handle: u32, class: Class, change: impl FnOnce(&mut Links)) {
+    fn link(&mut self, handle: u32, class: ClassOf<N>, change: impl FnOnce(&mut Links)) {
         step();
         if let Some(node) = self.nodes.get_mut(handle) {
             change(node.links(class));

@@ -1,6 +1,10 @@
-//! What a message says about itself and what a receive asks for (MPI-4.1 §3.2.3, §3.2.4).
+//! The envelope of a message and the pattern of a receive (MPI-4.1 §3.2.3, §3.2.4).
 
-/// The source of a [`Pattern`] that takes messages of every source. No rank has this number.
+use super::bins::{BinKey, Bins};
+use super::selector::{Filing, Selector};
+use crate::memory::Memory;
+
+/// The source of a selector that takes messages of every source. No rank has this number.
 pub const ANY_SOURCE: u32 = u32::MAX;
 
 /// The tag of a [`Pattern`] that takes messages of every tag. No message has this tag.
@@ -9,7 +13,7 @@ pub const ANY_TAG: u32 = u32::MAX;
 /// The highest tag of a message: tags are non-negative C `int`s.
 pub const TAG_MAX: u32 = i32::MAX as u32;
 
-/// The envelope of a message (MPI-4.1 §3.2.3). The destination is whoever reads it.
+/// The envelope of a message (MPI-4.1 §3.2.3). The destination is the rank that reads it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Envelope {
     /// The context of the communicator.
@@ -20,7 +24,7 @@ pub struct Envelope {
     pub tag: u32,
 }
 
-/// What a receive or probe takes (MPI-4.1 §3.2.4).
+/// The messages that a receive or probe accepts (MPI-4.1 §3.2.4).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Pattern {
     /// The context of the communicator. It has no wildcard.
@@ -32,9 +36,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Whether a receive with this pattern may take a message with that envelope (MPI-4.1 §3.2.4).
-    ///
-    /// Which of several candidates it takes is a matter of order (MPI-4.1 §3.5): the oldest.
+    /// Returns whether a receive with this pattern may take a message with that envelope
+    /// (MPI-4.1 §3.2.4).
     #[inline]
     #[must_use]
     pub const fn matches(&self, envelope: &Envelope) -> bool {
@@ -43,33 +46,80 @@ impl Pattern {
             && (self.tag == ANY_TAG || self.tag == envelope.tag)
     }
 
-    /// Which fields are wildcards.
+    /// Returns the class of this pattern: the fields that are wildcards.
     #[inline(always)]
-    pub(super) const fn class(&self) -> Class {
+    pub(super) const fn wildcards(&self) -> WildcardClass {
         match (self.source, self.tag) {
-            (ANY_SOURCE, ANY_TAG) => Class::AnyBoth,
-            (ANY_SOURCE, _) => Class::AnySource,
-            (_, ANY_TAG) => Class::AnyTag,
-            _ => Class::Exact,
+            (ANY_SOURCE, ANY_TAG) => WildcardClass::AnyBoth,
+            (ANY_SOURCE, _) => WildcardClass::AnySource,
+            (_, ANY_TAG) => WildcardClass::AnyTag,
+            _ => WildcardClass::Exact,
         }
     }
 }
 
-/// Patterns by their wildcards: a message is matched by one pattern of each class.
+impl Selector for Pattern {
+    #[inline]
+    fn matches(&self, envelope: &Envelope) -> bool {
+        Self::matches(self, envelope)
+    }
+}
+
+impl Filing for Pattern {
+    type Envelope = Envelope;
+    type Class = WildcardClass;
+    type Key = BinKey;
+    type Bins<M: Memory> = Bins<M>;
+    type PerClass<T: Copy> = [T; WildcardClass::ALL.len()];
+
+    const CLASSES: &'static [WildcardClass] = &WildcardClass::ALL;
+    const IS_EXACT: bool = true;
+
+    #[inline(always)]
+    fn per_class<T: Copy>(value: T) -> [T; WildcardClass::ALL.len()] {
+        [value; WildcardClass::ALL.len()]
+    }
+
+    #[inline(always)]
+    fn index(class: WildcardClass) -> usize {
+        class as usize
+    }
+
+    #[inline(always)]
+    fn class(&self) -> WildcardClass {
+        self.wildcards()
+    }
+
+    #[inline(always)]
+    fn key(&self) -> BinKey {
+        BinKey::of(*self)
+    }
+
+    #[inline(always)]
+    fn key_matching(envelope: &Envelope, class: WildcardClass) -> BinKey {
+        BinKey::matching(envelope, class)
+    }
+}
+
+/// Patterns by their wildcards. One pattern of each class matches a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-pub(super) enum Class {
+pub enum WildcardClass {
+    /// No wildcard.
     Exact,
+    /// Any source, one tag.
     AnySource,
+    /// One source, any tag.
     AnyTag,
+    /// Any source and any tag.
     AnyBoth,
 }
 
-impl Class {
+impl WildcardClass {
     /// All classes; each at the index that is its number.
     pub(super) const ALL: [Self; 4] = [Self::Exact, Self::AnySource, Self::AnyTag, Self::AnyBoth];
 
-    /// The one pattern of this class that matches `envelope`.
+    /// Returns the only pattern of this class that matches `envelope`.
     #[inline(always)]
     pub(super) const fn pattern(self, envelope: &Envelope) -> Pattern {
         let Envelope { context, source, tag } = *envelope;
@@ -90,21 +140,23 @@ mod tests {
 
     #[test]
     fn a_wildcard_stands_for_every_value_of_its_own_field() {
-        for class in Class::ALL {
+        for class in WildcardClass::ALL {
             let pattern = class.pattern(&HELLO);
-            assert_eq!(pattern.class(), class);
+            assert_eq!(pattern.wildcards(), class);
             assert!(pattern.matches(&HELLO));
             assert!(!pattern.matches(&Envelope { context: 9, ..HELLO }), "contexts never mix");
-            let any_source = matches!(class, Class::AnySource | Class::AnyBoth);
+            let any_source = matches!(class, WildcardClass::AnySource | WildcardClass::AnyBoth);
             assert_eq!(pattern.matches(&Envelope { source: 9, ..HELLO }), any_source);
-            let any_tag = matches!(class, Class::AnyTag | Class::AnyBoth);
+            let any_tag = matches!(class, WildcardClass::AnyTag | WildcardClass::AnyBoth);
             assert_eq!(pattern.matches(&Envelope { tag: 9, ..HELLO }), any_tag);
         }
     }
 
     #[test]
     fn a_class_is_its_index() {
-        assert!(Class::ALL.iter().enumerate().all(|(index, &class)| class as usize == index));
+        assert!(
+            WildcardClass::ALL.iter().enumerate().all(|(index, &class)| class as usize == index)
+        );
     }
 
     #[test]

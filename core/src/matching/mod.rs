@@ -1,18 +1,33 @@
-//! Which message goes to which receive (MPI-4.1 §3.2.4 and §3.5).
+//! Decides which message goes to which receive (MPI-4.1 §3.2.4 and §3.5; libfabric's
+//! `fi_tagged(3)`).
 //!
-//! Two queues: receives that wait for a message ([`Posted`]) and messages that wait for a receive ([`Unexpected`]).
-//! Both answer in constant time whatever they hold, wildcards included. Nothing is ever searched: entries hang in
-//! *bins*, one for each distinct pattern, each bin in the order of posting or arrival, and a hash map leads to the
-//! bin. A receive hangs in the one bin of its own pattern, and an arrival compares the oldest of the at most four
-//! bins that fit it. A message hangs in the four bins of the patterns that fit it, and a receive looks into one.
+//! There are two queues: receives that wait for a message ([`PostedQueue`]) and messages that wait
+//! for a receive ([`UnexpectedQueue`]). Both are generic over the [`Selector`] of a receive. The
+//! entries of a queue are linked into *bins*, each in the order of posting or arrival.
 //!
-//! The numbers that stand for receives and messages are the caller's own; matching does not look at them.
-//! Absent on purpose: ranks and communicators as objects, payloads, any lock.
+//! | Selector          | A receive names                             | Bins                 |
+//! |-------------------|---------------------------------------------|----------------------|
+//! | [`Pattern`]       | context, source, 31-bit tag, with wildcards | one for each pattern |
+//! | [`MaskedPattern`] | source, 64-bit tag, mask of bits to ignore  | one                  |
+//!
+//! With [`Pattern`] both queues answer in constant time, wildcards included. A receive is in the
+//! bin of its own pattern, and an arrival compares the oldest entries of the at most four bins that
+//! match it. A message is in the four bins of the patterns that match it, and a receive looks into
+//! one of them. A hash map leads to the bin.
+//!
+//! With [`MaskedPattern`] a search visits the entries that are older than the one it finds. A mask
+//! may have any bits, so no fixed set of bins covers a message. The oldest entry nearly always
+//! matches.
+//!
+//! The queues store a value of the caller's for each entry and never look at it. This module has no
+//! communicators, no payloads and no locks.
 
 mod bins;
 mod chains;
 mod envelope;
+mod masked;
 mod posted;
+mod selector;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -20,5 +35,7 @@ mod unexpected;
 
 pub(crate) use bins::fold;
 pub use envelope::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
-pub use posted::{Ahead, Posted};
-pub use unexpected::{Found, Unexpected};
+pub use masked::{MaskedEnvelope, MaskedPattern};
+pub use posted::{Ahead, PostedQueue};
+pub use selector::Selector;
+pub use unexpected::{Found, UnexpectedQueue};

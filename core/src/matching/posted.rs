@@ -5,53 +5,57 @@ use core::iter;
 use core::num::NonZeroU64;
 use core::slice;
 
-use super::bins::Key;
-use super::chains::{Chains, Front, Links, Node};
-use super::envelope::{Class, Envelope, Pattern};
+use super::chains::{Chains, Links, Node, Spot};
+use super::envelope::{Envelope, Pattern, WildcardClass};
+use super::masked::{All, MaskedEnvelope, MaskedPattern};
+use super::selector::{Filing, Selector};
 use crate::memory::{Memory, OutOfMemory};
 
-/// One posted receive, in the bin of its own pattern.
+/// One posted receive, in the bin of its own selector.
 #[derive(Clone, Copy)]
-struct Receive {
-    pattern: Pattern,
-    /// The caller's number.
-    receive: u32,
+struct ReceiveNode<P, T> {
+    selector: P,
+    /// The caller's value.
+    receive: T,
     links: Links,
-    /// The when of its posting. The zero that it never is tells a free slot of the slab, at no cost: a receive takes
-    /// half a cache line.
+    /// The number of postings before it plus one, where there are several classes. A zero here
+    /// marks a free slot of the slab, at no cost: a receive of MPI's takes half a cache line.
     sequence: NonZeroU64,
 }
 
-impl Node for Receive {
+impl<P: Selector, T: Copy> Node for ReceiveNode<P, T> {
+    type Selector = P;
+
     #[inline(always)]
-    fn classes(&self) -> &'static [Class] {
-        slice::from_ref(&Class::ALL[self.pattern.class() as usize])
+    fn classes(&self) -> &'static [P::Class] {
+        slice::from_ref(&P::CLASSES[P::index(self.selector.class())])
     }
 
     #[inline(always)]
-    fn key(&self, _: Class) -> Key {
-        Key::of(self.pattern)
+    fn key(&self, _: P::Class) -> P::Key {
+        self.selector.key()
     }
 
     #[inline(always)]
-    fn links(&mut self, _: Class) -> &mut Links {
+    fn links(&mut self, _: P::Class) -> &mut Links {
         &mut self.links
     }
 }
 
-/// What is posted before a receive with a certain pattern and takes its messages first.
+/// The receives that are posted before a receive with a certain pattern and take its messages
+/// first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ahead<T = u32> {
-    /// Nothing.
+    /// No receive.
     Nothing,
-    /// Receives with the same pattern alone; this is the youngest.
+    /// Only receives with the same pattern. The value is the youngest one's.
     Same(T),
-    /// Receives with another pattern that matches the same message: a wildcard.
+    /// A receive with another pattern that matches the same message: a wildcard.
     Wildcard,
 }
 
 impl<T> Ahead<T> {
-    /// The same of what stands for the youngest receive.
+    /// Changes the value of the youngest receive.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Ahead<U> {
         match self {
             Self::Nothing => Ahead::Nothing,
@@ -63,128 +67,184 @@ impl<T> Ahead<T> {
 
 /// The posted-receive queue of one rank.
 ///
-/// Constant time for every operation but iteration (posting: amortised).
-pub struct Posted<M: Memory> {
-    chains: Chains<Receive, M>,
-    /// Receives of each class. A class without any costs an arrival no look-up.
-    waiting: [u32; Class::ALL.len()],
-    /// The when of the next posting. At one a nanosecond it lasts for five centuries.
+/// `T` is a value of the caller's for each receive. With [`Pattern`] every operation but iteration
+/// takes constant time (posting: amortised).
+pub struct PostedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
+    chains: Chains<ReceiveNode<P, T>, M>,
+    /// The number of receives of each class, where there are several. An arrival looks up nothing
+    /// in a class without any.
+    waiting: P::PerClass<u32>,
+    /// The sequence number of the next receive. At one a nanosecond it lasts for five centuries.
     next_sequence: NonZeroU64,
 }
 
-impl<M: Memory> Posted<M> {
-    /// An empty queue. Allocates nothing until the first receive.
+impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
+    /// Whether there are several classes. If there is one, its bin has all receives in their order.
+    const HAS_CLASSES: bool = P::CLASSES.len() > 1;
+
+    /// Returns an empty queue. It allocates nothing until the first receive.
     pub fn new(memory: M) -> Self
     where
         M: Clone,
     {
         Self {
             chains: Chains::new(memory),
-            waiting: [0; Class::ALL.len()],
+            waiting: P::per_class(0),
             next_sequence: NonZeroU64::MIN,
         }
     }
 
-    /// The number of posted receives.
+    /// Returns the number of posted receives.
     #[inline(always)]
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.chains.nodes().len()
     }
 
-    /// Whether no receive is posted. One load.
+    /// Returns whether no receive is posted. One load.
     #[inline(always)]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.chains.nodes().is_empty()
     }
 
-    /// Posts the caller's `receive` and returns the handle to cancel it by, valid until it is taken or cancelled.
+    /// Posts the caller's `receive`. Returns the handle to cancel it by, valid until it is taken or
+    /// cancelled.
     ///
     /// # Errors
     ///
     /// [`OutOfMemory`]: nothing was posted.
     #[inline]
-    pub fn post(&mut self, pattern: Pattern, receive: u32) -> Result<u32, OutOfMemory> {
-        let sequence = self.next_sequence;
-        let node = Receive { pattern, receive, links: Links::NONE, sequence };
+    pub fn post(&mut self, selector: P, receive: T) -> Result<u32, OutOfMemory> {
+        let sequence = if Self::HAS_CLASSES { self.next_sequence } else { NonZeroU64::MIN };
+        let node = ReceiveNode { selector, receive, links: Links::NONE, sequence };
         let handle = self.chains.insert(node)?;
-        self.waiting[pattern.class() as usize] += 1;
-        self.next_sequence = sequence.saturating_add(1);
+        if Self::HAS_CLASSES {
+            self.waiting[P::index(selector.class())] += 1;
+            self.next_sequence = sequence.saturating_add(1);
+        }
         Ok(handle)
     }
 
-    /// Takes the receive that a message with this envelope goes to: the oldest that matches (MPI-4.1 §3.5).
+    /// Takes the receive that a message with this envelope goes to: the oldest that matches
+    /// (MPI-4.1 §3.5).
     #[inline]
-    pub fn take(&mut self, envelope: &Envelope) -> Option<u32> {
-        let mut oldest: Option<(NonZeroU64, Front, Class)> = None;
-        for class in Class::ALL {
-            if self.waiting[class as usize] == 0 {
+    pub fn take(&mut self, envelope: &P::Envelope) -> Option<T> {
+        let (spot, class, node) = self.oldest(envelope)?;
+        let (receive, links) = (node.receive, node.links);
+        self.chains.remove_at(spot, links, class);
+        if Self::HAS_CLASSES {
+            self.waiting[P::index(class)] -= 1;
+        }
+        Some(receive)
+    }
+
+    /// Returns the receive that [`PostedQueue::take`] would take, as (handle, the caller's value).
+    /// It stays in the queue.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, envelope: &P::Envelope) -> Option<(u32, T)> {
+        let (spot, _, node) = self.oldest(envelope)?;
+        Some((spot.handle, node.receive))
+    }
+
+    /// Returns the oldest receive that matches: its spot, its class and its node.
+    #[inline(always)]
+    fn oldest(&self, envelope: &P::Envelope) -> Option<(Spot, P::Class, &ReceiveNode<P, T>)> {
+        let mut oldest: Option<(Spot, P::Class, &ReceiveNode<P, T>)> = None;
+        for &class in P::CLASSES {
+            if Self::HAS_CLASSES && self.waiting[P::index(class)] == 0 {
                 continue;
             }
-            let Some(front) = self.chains.front(&Key::matching(envelope, class)) else { continue };
-            let Some(node) = self.chains.nodes().get(front.handle) else { continue };
-            if oldest.is_none_or(|(sequence, ..)| node.sequence < sequence) {
-                oldest = Some((node.sequence, front, class));
+            let key = P::key_matching(envelope, class);
+            let matches = |node: &ReceiveNode<P, T>| node.selector.matches(envelope);
+            let Some((spot, node)) = self.chains.oldest(&key, class, matches) else { continue };
+            if oldest.is_none_or(|(.., oldest)| node.sequence < oldest.sequence) {
+                oldest = Some((spot, class, node));
             }
         }
-        let (_, front, class) = oldest?;
-        let node = self.chains.remove_front(front, class)?;
-        self.waiting[class as usize] -= 1;
-        Some(node.receive)
+        oldest
     }
 
-    /// What would be ahead of a receive with this pattern, which has no wildcard, if it were posted now. Constant time.
-    #[must_use]
-    pub fn ahead_of(&self, exact: &Pattern) -> Ahead {
-        let Pattern { context, source, tag } = *exact;
-        let envelope = Envelope { context, source, tag };
-        let is_posted = |class: &Class| {
-            self.waiting[*class as usize] > 0
-                && self.chains.front(&Key::matching(&envelope, *class)).is_some()
-        };
-        let [_, wildcards @ ..] = &Class::ALL;
-        if wildcards.iter().any(is_posted) {
-            return Ahead::Wildcard;
-        }
-        self.youngest_first(exact)
-            .next()
-            .map_or(Ahead::Nothing, |(_, receive)| Ahead::Same(receive))
-    }
-
-    /// The receives with this very pattern as (handle, the caller's number), the youngest first.
-    pub fn youngest_first(&self, pattern: &Pattern) -> impl Iterator<Item = (u32, u32)> {
-        let class = pattern.class();
-        let youngest = self.chains.back(&Key::of(*pattern));
-        let handles = iter::successors(youngest, move |handle| self.chains.older(*handle, class));
-        handles.filter_map(|handle| Some((handle, self.chains.nodes().get(handle)?.receive)))
-    }
-
-    /// Withdraws a receive and returns the caller's number of it; `None` when it has been taken or cancelled already.
-    pub fn cancel(&mut self, handle: u32) -> Option<u32> {
+    /// Withdraws a receive. Returns the caller's value; `None` if it has been taken or cancelled.
+    #[inline]
+    pub fn cancel(&mut self, handle: u32) -> Option<T> {
         let node = self.chains.remove(handle)?;
-        self.waiting[node.pattern.class() as usize] -= 1;
+        if Self::HAS_CLASSES {
+            self.waiting[P::index(node.selector.class())] -= 1;
+        }
         Some(node.receive)
     }
 
-    /// All posted receives as (handle, pattern, the caller's number), by ascending handle.
-    pub fn patterns(&self) -> impl Iterator<Item = (u32, Pattern, u32)> {
+    /// Returns all posted receives as (handle, selector, the caller's value), by ascending handle.
+    pub fn patterns(&self) -> impl Iterator<Item = (u32, P, T)> {
         let nodes = self.chains.nodes().iter();
-        nodes.map(|(handle, node)| (handle, node.pattern, node.receive))
+        nodes.map(|(handle, node)| (handle, node.selector, node.receive))
     }
 
-    /// The first of [`Self::patterns`] whose handle is at least `first`.
+    /// Returns the first entry of [`Self::patterns`] with a handle of at least `first`.
     ///
-    /// A walk that cancels on its way goes on behind the last handle it saw. So all receives from a dead peer fail in
-    /// one pass over the queue, without a list of them.
+    /// A walk may cancel receives on its way and continue behind the last handle that it has seen.
+    /// So all receives from a peer that has died fail in one pass over the queue, without a list.
     #[must_use]
-    pub fn next_from(&self, first: u32) -> Option<(u32, Pattern, u32)> {
+    pub fn next_from(&self, first: u32) -> Option<(u32, P, T)> {
         let (handle, node) = self.chains.nodes().iter_from(first).next()?;
-        Some((handle, node.pattern, node.receive))
+        Some((handle, node.selector, node.receive))
     }
 }
 
-impl<M: Memory> fmt::Debug for Posted<M> {
+impl<M: Memory, T: Copy> PostedQueue<M, MaskedPattern, T> {
+    /// Takes the oldest receive of the queue, if it matches and `accept` returns a value for it.
+    /// Otherwise it stays in the queue.
+    ///
+    /// This looks at no other receive, so it is short enough to be part of its caller.
+    #[inline(always)]
+    pub fn take_first_with<R>(
+        &mut self,
+        envelope: &MaskedEnvelope,
+        accept: impl FnOnce(&T) -> Option<R>,
+    ) -> Option<R> {
+        let class = All;
+        let (spot, node) = self.chains.first(&class)?;
+        if !node.selector.matches(envelope) {
+            return None;
+        }
+        let (accepted, links) = (accept(&node.receive)?, node.links);
+        self.chains.remove_first(spot, links, class);
+        Some(accepted)
+    }
+}
+
+impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
+    /// Returns what would be ahead of a receive with this pattern if it were posted now. The
+    /// pattern has no wildcard. Constant time.
+    #[must_use]
+    pub fn ahead_of(&self, exact: &Pattern) -> Ahead<T> {
+        let Pattern { context, source, tag } = *exact;
+        let envelope = Envelope { context, source, tag };
+        let is_posted = |class: &WildcardClass| {
+            self.waiting[*class as usize] > 0
+                && self.chains.youngest(&Pattern::key_matching(&envelope, *class)).is_some()
+        };
+        let [_, wildcards @ ..] = &WildcardClass::ALL;
+        if wildcards.iter().any(is_posted) {
+            return Ahead::Wildcard;
+        }
+        let youngest = self.youngest_first(exact).next();
+        youngest.map_or(Ahead::Nothing, |(_, receive)| Ahead::Same(receive))
+    }
+
+    /// Returns the receives with this very pattern as (handle, the caller's value), the youngest
+    /// first.
+    pub fn youngest_first(&self, pattern: &Pattern) -> impl Iterator<Item = (u32, T)> {
+        let class = pattern.class();
+        let youngest = self.chains.youngest(&pattern.key());
+        let handles = iter::successors(youngest, move |handle| self.chains.older(*handle, class));
+        handles.filter_map(|handle| Some((handle, self.chains.nodes().get(handle)?.receive)))
+    }
+}
+
+impl<M: Memory, P: Selector, T: Copy + fmt::Debug> fmt::Debug for PostedQueue<M, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.patterns()).finish()
     }
@@ -202,7 +262,7 @@ mod tests {
     #[test]
     fn the_oldest_of_equal_receives_is_first() {
         Counted::lend(|memory| {
-            let mut posted = Posted::new(memory);
+            let mut posted = PostedQueue::new(memory);
             for receive in 10..13 {
                 posted.post(EXACT, receive).unwrap();
             }
@@ -214,8 +274,8 @@ mod tests {
     #[test]
     fn the_time_of_posting_decides_between_wildcards() {
         Counted::lend(|memory| {
-            let mut posted = Posted::new(memory);
-            let patterns = Class::ALL.map(|class| class.pattern(&HELLO));
+            let mut posted = PostedQueue::new(memory);
+            let patterns = WildcardClass::ALL.map(|class| class.pattern(&HELLO));
             // Whichever class is posted first wins, for each of the four.
             for first in 0..patterns.len() {
                 for step in 0..patterns.len() {
@@ -234,7 +294,7 @@ mod tests {
     #[test]
     fn other_messages_pass_by() {
         Counted::lend(|memory| {
-            let mut posted = Posted::new(memory);
+            let mut posted = PostedQueue::new(memory);
             posted.post(EXACT, 1).unwrap();
             posted.post(Pattern { source: ANY_SOURCE, ..EXACT }, 2).unwrap();
             posted.post(Pattern { tag: ANY_TAG, ..EXACT }, 3).unwrap();
@@ -249,7 +309,7 @@ mod tests {
     #[test]
     fn a_cancelled_receive_takes_nothing() {
         Counted::lend(|memory| {
-            let mut posted = Posted::new(memory);
+            let mut posted = PostedQueue::new(memory);
             let handles = [10, 11, 12].map(|receive| posted.post(EXACT, receive).unwrap());
             assert_eq!(posted.cancel(handles[1]), Some(11));
             assert_eq!(posted.cancel(handles[1]), None);
@@ -260,7 +320,7 @@ mod tests {
     #[test]
     fn a_walk_may_cancel_on_its_way() {
         Counted::lend(|memory| {
-            let mut posted = Posted::new(memory);
+            let mut posted = PostedQueue::new(memory);
             for receive in 0..20 {
                 posted.post(Pattern { source: receive % 2, ..EXACT }, receive).unwrap();
             }
@@ -278,12 +338,13 @@ mod tests {
     #[test]
     fn a_class_that_is_empty_again_costs_no_look_up() {
         Counted::lend(|memory| {
-            let (mut fresh, mut used) = (Posted::new(memory.clone()), Posted::new(memory));
-            for class in Class::ALL {
+            let (mut fresh, mut used) =
+                (PostedQueue::new(memory.clone()), PostedQueue::new(memory));
+            for class in WildcardClass::ALL {
                 used.post(class.pattern(&HELLO), 0).unwrap();
                 used.take(&HELLO);
             }
-            for class in Class::ALL {
+            for class in WildcardClass::ALL {
                 let handle = used.post(class.pattern(&HELLO), 0).unwrap();
                 used.cancel(handle);
             }
@@ -299,6 +360,6 @@ mod tests {
 
     #[test]
     fn a_receive_takes_half_a_cache_line() {
-        assert_eq!(size_of::<Option<Receive>>(), crate::sync::CACHE_LINE / 2);
+        assert_eq!(size_of::<Option<ReceiveNode<Pattern, u32>>>(), crate::sync::CACHE_LINE / 2);
     }
 }

@@ -2,63 +2,75 @@
 
 use core::fmt;
 
-use super::bins::Key;
 use super::chains::{Chains, Links, Node};
-use super::envelope::{Class, Envelope, Pattern};
+use super::envelope::Pattern;
+use super::selector::{Filing, Selector};
 use crate::memory::{Memory, OutOfMemory};
 
-/// One message, in the bins of the four patterns that match it.
-#[derive(Clone, Copy)]
-struct Message {
-    envelope: Envelope,
-    /// The caller's number.
-    message: u32,
-    links: [Links; Class::ALL.len()],
+/// One message, in the bin of each class that it matches.
+struct MessageNode<P: Filing, T: Copy> {
+    envelope: P::Envelope,
+    /// The caller's value.
+    message: T,
+    links: P::PerClass<Links>,
 }
 
-impl Node for Message {
+impl<P: Filing, T: Copy> Clone for MessageNode<P, T> {
     #[inline(always)]
-    fn classes(&self) -> &'static [Class] {
-        &Class::ALL
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Filing, T: Copy> Copy for MessageNode<P, T> {}
+
+impl<P: Filing, T: Copy> MessageNode<P, T> {
+    #[inline(always)]
+    fn new(envelope: P::Envelope, message: T) -> Self {
+        Self { envelope, message, links: P::per_class(Links::NONE) }
+    }
+}
+
+impl<P: Filing, T: Copy> Node for MessageNode<P, T> {
+    type Selector = P;
+
+    #[inline(always)]
+    fn classes(&self) -> &'static [P::Class] {
+        P::CLASSES
     }
 
     #[inline(always)]
-    fn key(&self, class: Class) -> Key {
-        Key::matching(&self.envelope, class)
+    fn key(&self, class: P::Class) -> P::Key {
+        P::key_matching(&self.envelope, class)
     }
 
     #[inline(always)]
-    fn links(&mut self, class: Class) -> &mut Links {
-        &mut self.links[class as usize]
+    fn links(&mut self, class: P::Class) -> &mut Links {
+        &mut self.links[P::index(class)]
     }
 }
 
 /// A message in the queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Found {
-    /// What to remove it by, valid until it is removed.
+pub struct Found<E = super::Envelope, T = u32> {
+    /// The handle to remove it by, valid until it is removed.
     pub handle: u32,
-    /// Its envelope: where a wildcard matched, the receive learns from it what came.
-    pub envelope: Envelope,
-    /// The caller's number of it.
-    pub message: u32,
-}
-
-impl Found {
-    const fn new(handle: u32, node: &Message) -> Self {
-        Self { handle, envelope: node.envelope, message: node.message }
-    }
+    /// Its envelope. A receive with a wildcard learns from it what came.
+    pub envelope: E,
+    /// The caller's value.
+    pub message: T,
 }
 
 /// The unexpected-message queue of one rank.
 ///
-/// Constant time for every operation but iteration (insertion: amortised).
-pub struct Unexpected<M: Memory> {
-    chains: Chains<Message, M>,
+/// `T` is a value of the caller's for each message. With [`Pattern`] every operation but iteration
+/// takes constant time (insertion: amortised).
+pub struct UnexpectedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
+    chains: Chains<MessageNode<P, T>, M>,
 }
 
-impl<M: Memory> Unexpected<M> {
-    /// An empty queue. Allocates nothing until the first message.
+impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
+    /// Returns an empty queue. It allocates nothing until the first message.
     pub fn new(memory: M) -> Self
     where
         M: Clone,
@@ -66,76 +78,81 @@ impl<M: Memory> Unexpected<M> {
         Self { chains: Chains::new(memory) }
     }
 
-    /// The number of messages.
+    /// Returns the number of messages.
     #[inline(always)]
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.chains.nodes().len()
     }
 
-    /// Whether there is no message. One load.
+    /// Returns whether there is no message. One load.
     #[inline(always)]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.chains.nodes().is_empty()
     }
 
-    /// Queues the caller's `message` behind all that arrived before it and returns its handle.
+    /// Queues the caller's `message` behind all that arrived before it. Returns its handle.
     ///
     /// # Errors
     ///
     /// [`OutOfMemory`]: the message was not queued.
     #[inline]
-    pub fn insert(&mut self, envelope: Envelope, message: u32) -> Result<u32, OutOfMemory> {
-        self.chains.insert(Message { envelope, message, links: [Links::NONE; Class::ALL.len()] })
+    pub fn insert(&mut self, envelope: P::Envelope, message: T) -> Result<u32, OutOfMemory> {
+        self.chains.insert(MessageNode::new(envelope, message))
     }
 
-    /// Queues a message again that was taken out, among the others as they arrived: behind those of the caller's that `came_before` it.
-    /// Walks past these.
+    /// Queues a message that was taken out again, in the order of arrival: behind the messages
+    /// that `came_before` it, by their values. The call visits all of those.
     ///
     /// # Errors
     ///
     /// [`OutOfMemory`]: the message was not queued.
     pub fn put_back(
         &mut self,
-        envelope: Envelope,
-        message: u32,
-        came_before: impl Fn(u32) -> bool,
+        envelope: P::Envelope,
+        message: T,
+        came_before: impl Fn(T) -> bool,
     ) -> Result<u32, OutOfMemory> {
-        let node = Message { envelope, message, links: [Links::NONE; Class::ALL.len()] };
+        let node = MessageNode::new(envelope, message);
         self.chains.insert_behind(node, |other| came_before(other.message))
     }
 
-    /// The message that a receive or probe with this pattern takes: the first to arrive of those that match
-    /// (MPI-4.1 §3.5). It stays in the queue.
+    /// Returns the message that a receive or probe with this selector takes: the first to arrive
+    /// of those that match (MPI-4.1 §3.5). It stays in the queue.
     #[inline]
     #[must_use]
-    pub fn find(&self, pattern: &Pattern) -> Option<Found> {
-        let front = self.chains.front(&Key::of(*pattern))?;
-        Some(Found::new(front.handle, self.chains.nodes().get(front.handle)?))
+    pub fn find(&self, selector: &P) -> Option<Found<P::Envelope, T>> {
+        let matches = |node: &MessageNode<P, T>| selector.matches(&node.envelope);
+        let (spot, node) = self.chains.oldest(&selector.key(), selector.class(), matches)?;
+        Some(found(spot.handle, node))
     }
 
-    /// Takes a message out and returns the caller's number of it; `None` when it has been taken out already.
+    /// Takes a message out. Returns the caller's value; `None` if it has been taken out already.
     #[inline]
-    pub fn remove(&mut self, handle: u32) -> Option<u32> {
+    pub fn remove(&mut self, handle: u32) -> Option<T> {
         Some(self.chains.remove(handle)?.message)
     }
 
-    /// All messages, by ascending handle.
-    pub fn iter(&self) -> impl Iterator<Item = Found> {
-        self.chains.nodes().iter().map(|(handle, node)| Found::new(handle, node))
+    /// Returns all messages, by ascending handle.
+    pub fn iter(&self) -> impl Iterator<Item = Found<P::Envelope, T>> {
+        self.chains.nodes().iter().map(|(handle, node)| found(handle, node))
     }
 
-    /// The first of [`Self::iter`] whose handle is at least `first`: a walk that removes on its way goes on behind
-    /// the last handle it saw.
+    /// Returns the first entry of [`Self::iter`] with a handle of at least `first`. A walk that
+    /// removes messages on its way continues behind the last handle that it has seen.
     #[must_use]
-    pub fn next_from(&self, first: u32) -> Option<Found> {
+    pub fn next_from(&self, first: u32) -> Option<Found<P::Envelope, T>> {
         let (handle, node) = self.chains.nodes().iter_from(first).next()?;
-        Some(Found::new(handle, node))
+        Some(found(handle, node))
     }
 }
 
-impl<M: Memory> fmt::Debug for Unexpected<M> {
+fn found<P: Filing, T: Copy>(handle: u32, node: &MessageNode<P, T>) -> Found<P::Envelope, T> {
+    Found { handle, envelope: node.envelope, message: node.message }
+}
+
+impl<M: Memory, P: Selector, T: Copy + fmt::Debug> fmt::Debug for UnexpectedQueue<M, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -144,7 +161,8 @@ impl<M: Memory> fmt::Debug for Unexpected<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matching::ANY_TAG;
+    use crate::matching::envelope::WildcardClass;
+    use crate::matching::{ANY_TAG, Envelope};
     use crate::memory::counted::Counted;
 
     const HELLO: Envelope = Envelope { context: 1, source: 2, tag: 3 };
@@ -152,17 +170,17 @@ mod tests {
     #[test]
     fn every_pattern_finds_the_oldest() {
         Counted::lend(|memory| {
-            let mut unexpected = Unexpected::new(memory);
+            let mut unexpected = UnexpectedQueue::new(memory);
             let handle = unexpected.insert(HELLO, 10).unwrap();
             unexpected.insert(HELLO, 11).unwrap();
-            for class in Class::ALL {
+            for class in WildcardClass::ALL {
                 let found = unexpected.find(&class.pattern(&HELLO));
                 assert_eq!(found, Some(Found { handle, envelope: HELLO, message: 10 }));
             }
             assert_eq!(unexpected.len(), 2, "a probe takes nothing");
             assert_eq!(unexpected.remove(handle), Some(10));
             assert_eq!(unexpected.remove(handle), None);
-            for class in Class::ALL {
+            for class in WildcardClass::ALL {
                 let found = unexpected.find(&class.pattern(&HELLO));
                 assert_eq!(found.map(|found| found.message), Some(11));
             }
@@ -172,7 +190,7 @@ mod tests {
     #[test]
     fn a_wildcard_keeps_the_order_of_arrival_across_tags() {
         Counted::lend(|memory| {
-            let mut unexpected = Unexpected::new(memory);
+            let mut unexpected = UnexpectedQueue::new(memory);
             for tag in [5, 3, 9, 4] {
                 unexpected.insert(Envelope { tag, ..HELLO }, tag).unwrap();
             }
@@ -191,10 +209,10 @@ mod tests {
     #[test]
     fn a_wildcard_in_an_envelope_harms_nothing() {
         Counted::lend(|memory| {
-            let mut unexpected = Unexpected::new(memory);
+            let mut unexpected = UnexpectedQueue::new(memory);
             let odd = Envelope { tag: ANY_TAG, ..HELLO };
             let handles = [odd, HELLO, odd].map(|envelope| unexpected.insert(envelope, 0).unwrap());
-            let any = Class::AnyTag.pattern(&HELLO);
+            let any = WildcardClass::AnyTag.pattern(&HELLO);
             for handle in handles {
                 assert_eq!(unexpected.find(&any).map(|found| found.handle), Some(handle));
                 unexpected.remove(handle);

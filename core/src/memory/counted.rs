@@ -1,4 +1,5 @@
-//! The system allocator with a ledger, for tests: it can refuse, and it tells when something was kept.
+//! The system allocator with a ledger, for tests. It can refuse requests, and it detects memory
+//! that was not released.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -8,7 +9,7 @@ use std::rc::Rc;
 
 use super::Memory;
 
-/// A [`Memory`] that counts. Clones share one ledger.
+/// A [`Memory`] that counts requests and lent bytes. Clones share one ledger.
 #[derive(Clone, Default)]
 pub(crate) struct Counted(Rc<Ledger>);
 
@@ -20,25 +21,25 @@ struct Ledger {
 }
 
 impl Counted {
-    /// Runs `test` and asserts that whatever it borrowed was released.
+    /// Runs `test` and asserts that all memory it borrowed was released.
     pub(crate) fn lend(test: impl FnOnce(Self)) {
         let memory = Self::default();
         test(memory.clone());
         assert_eq!(memory.0.lent_bytes.get(), 0, "bytes were not released");
     }
 
-    /// Whether to refuse all memory from now on.
+    /// Sets whether all later requests are refused.
     pub(crate) fn refuse(&self, refuse: bool) {
         self.0.refusing.set(refuse);
     }
 
-    /// How often memory was asked for, refusals included.
+    /// Returns the number of requests for memory, including refused ones.
     pub(crate) fn asked(&self) -> u32 {
         self.0.asked.get()
     }
 }
 
-// SAFETY: memory is passed on from the system allocator as it is, with the layout that was asked for.
+// SAFETY: the memory comes unchanged from the system allocator, with the requested layout.
 unsafe impl Memory for Counted {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         self.0.asked.update(|count| count + 1);
@@ -54,7 +55,8 @@ unsafe impl Memory for Counted {
 
     unsafe fn release(&self, memory: NonNull<u8>, layout: Layout) {
         self.0.lent_bytes.update(|bytes| bytes - layout.size());
-        // SAFETY: by the contract of `release`, from `allocate` above with this layout.
+        // SAFETY: the caller guarantees that `memory` came from `allocate` with this layout
+        // (contract of `release`).
         unsafe { alloc::dealloc(memory.as_ptr(), layout) }
     }
 }

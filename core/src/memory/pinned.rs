@@ -1,7 +1,7 @@
-//! Entries behind small integer keys that stay where they are in memory.
+//! Entries with small integer keys and stable addresses.
 //!
-//! A [`Slab`] of pointers: each entry has memory of its own, so a device may work on an entry while
-//! others come and go. Absent on purpose: a limit on the number of entries.
+//! A [`Slab`] of pointers: each entry has memory of its own, so a device may use one entry while
+//! others are inserted and removed. Absent on purpose: a limit on the number of entries.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -11,7 +11,7 @@ use super::{Memory, OutOfMemory, Slab};
 
 /// A pool of entries with stable addresses. Keys are those of [`Slab`].
 pub struct Pinned<T: Copy, M: Memory> {
-    /// Each pointer is to an initialised entry in memory from `memory`, which the pool owns.
+    /// Pointers to initialised entries in memory from `memory`, which the pool owns.
     places: Slab<NonNull<T>, M>,
     memory: M,
 }
@@ -20,7 +20,7 @@ pub struct Pinned<T: Copy, M: Memory> {
 unsafe impl<T: Copy + Send, M: Memory + Send> Send for Pinned<T, M> {}
 
 impl<T: Copy, M: Memory + Clone> Pinned<T, M> {
-    /// An empty pool. Allocates nothing until the first entry.
+    /// Creates an empty pool. Allocates nothing until the first entry.
     pub fn new(memory: M) -> Self {
         Self { places: Slab::new(memory.clone()), memory }
     }
@@ -29,7 +29,7 @@ impl<T: Copy, M: Memory + Clone> Pinned<T, M> {
 impl<T: Copy, M: Memory> Pinned<T, M> {
     const LAYOUT: Layout = Layout::new::<T>();
 
-    /// Whether there is no entry.
+    /// Returns true if there is no entry.
     #[inline(always)]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -40,51 +40,54 @@ impl<T: Copy, M: Memory> Pinned<T, M> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`]. Nothing was changed.
+    /// [`OutOfMemory`]: nothing was changed.
     pub fn insert(&mut self, value: T) -> Result<u32, OutOfMemory> {
-        const { assert!(size_of::<T>() != 0, "no memory is asked for entries without a size") };
+        const { assert!(size_of::<T>() != 0, "zero-sized entries need no memory") };
         self.places.reserve()?;
         let place = self.memory.allocate(Self::LAYOUT);
         let place = place.ok_or(OutOfMemory { bytes: size_of::<T>() })?.cast::<T>();
-        // SAFETY: `allocate` gave aligned memory for one `T`, to us alone.
+        // SAFETY: `allocate` returned exclusive, aligned memory for one `T`.
         unsafe { place.write(value) };
         self.places.insert(place)
     }
 
-    /// The entry at `key`; `None` where there is none.
+    /// Returns the entry at `key`, or `None` if there is none.
     #[inline]
     #[must_use]
     pub fn get(&self, key: u32) -> Option<&T> {
-        // SAFETY: the entry is initialised and the pool's (see the field), borrowed with `self`.
+        // SAFETY: the pool owns the entry, which is initialised (see the field) and borrowed with
+        // `self`.
         self.places.get(key).map(|place| unsafe { place.as_ref() })
     }
 
-    /// The entry at `key`, to change; `None` where there is none.
+    /// Returns the entry at `key` for modification, or `None` if there is none.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: u32) -> Option<&mut T> {
-        // SAFETY: as in `get`; `&mut self` makes the borrow the only one.
+        // SAFETY: the pool owns the initialised entry, and `&mut self` makes the borrow exclusive.
         self.places.get_mut(key).map(|place| unsafe { place.as_mut() })
     }
 
-    /// Takes the entry at `key` out and releases its memory; `None` where there is none.
+    /// Removes the entry at `key`, releases its memory and returns it, or returns `None` if there
+    /// is none.
     pub fn remove(&mut self, key: u32) -> Option<T> {
         let place = self.places.remove(key)?;
-        // SAFETY: the entry is initialised and the pool's, and its key ended with the line above.
+        // SAFETY: the pool owns the initialised entry, and its key is no longer valid.
         let value = unsafe { place.read() };
-        // SAFETY: the memory came from `allocate` with this layout, and nothing points there any more.
+        // SAFETY: the memory came from `allocate` with this layout, and no pointer to it is left.
         unsafe { self.memory.release(place.cast(), Self::LAYOUT) };
         Some(value)
     }
 
-    /// The entries by ascending key.
+    /// Returns the entries in ascending order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.iter_from(0)
     }
 
-    /// The entries whose key is at least `first`, by ascending key.
+    /// Returns the entries with keys of at least `first`, in ascending order of their keys.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
-        // SAFETY: as in `get`.
+        // SAFETY: the pool owns the entry, which is initialised (see the field) and borrowed with
+        // `self`.
         self.places.iter_from(first).map(|(key, place)| (key, unsafe { place.as_ref() }))
     }
 }

@@ -1,49 +1,51 @@
-//! Entries behind small integer keys.
+//! Entries with small integer keys.
 //!
-//! Constant time for everything but iteration (insertion: amortised). A key is valid until its entry is removed; a
-//! later entry may then get the same key. Keys carry no generation: whoever hands them out owns them.
-//! Absent on purpose: shrinking, stable addresses (entries are plain data and move when the slab grows; [`super::Pinned`]
-//! keeps them in place).
+//! Every operation but iteration takes constant time (insertion: amortised). A key is valid until
+//! its entry is removed; a later entry may then get the same key. Keys carry no generation, so the
+//! code that hands out a key must track its validity.
+//!
+//! Absent on purpose: shrinking, and stable addresses. Entries are plain data and move when the
+//! slab grows; [`super::Pinned`] keeps them in place.
 
 use core::fmt;
 
-use super::{Block, Memory, OutOfMemory};
+use super::{Memory, OutOfMemory, OwnedSlice};
 
-/// The end of the free list. Never a key: the slab has fewer slots.
+/// The end of the free list. It is never a key, because the slab has fewer slots.
 const NIL: u32 = u32::MAX;
 
-/// Slots of the first allocation.
+/// Number of slots in the first allocation.
 const FIRST_SLOTS: usize = 4;
 
 #[derive(Clone, Copy)]
-enum Slot<T> {
+enum SlabSlot<T> {
     Vacant { next: u32 },
     Occupied(T),
 }
 
-/// A contiguous pool of entries. The last key given back is the next one used, so that a slab of few entries stays
-/// in the cache.
+/// A contiguous pool of entries. The key released last is reused first, so a slab with few entries
+/// stays in the cache.
 pub struct Slab<T: Copy, M: Memory> {
-    slots: Block<Slot<T>, M>,
-    /// First vacant slot; the vacant slots form a list that ends with [`NIL`].
+    slots: OwnedSlice<SlabSlot<T>, M>,
+    /// The first vacant slot. The vacant slots form a list that ends with [`NIL`].
     free: u32,
     len: u32,
 }
 
 impl<T: Copy, M: Memory> Slab<T, M> {
-    /// An empty slab. Allocates nothing until the first entry.
+    /// Creates an empty slab. Allocates nothing until the first entry.
     pub const fn new(memory: M) -> Self {
-        Self { slots: Block::new(memory), free: NIL, len: 0 }
+        Self { slots: OwnedSlice::new(memory), free: NIL, len: 0 }
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[inline(always)]
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is no entry.
+    /// Returns true if there is no entry.
     #[inline(always)]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -54,7 +56,8 @@ impl<T: Copy, M: Memory> Slab<T, M> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`]: all slots are taken and there is no memory for twice as many. Nothing was changed.
+    /// [`OutOfMemory`]: all slots are in use and there is no memory for twice as many. Nothing was
+    /// changed.
     #[inline]
     pub fn insert(&mut self, value: T) -> Result<u32, OutOfMemory> {
         if self.free == NIL {
@@ -62,74 +65,98 @@ impl<T: Copy, M: Memory> Slab<T, M> {
         }
         let key = self.free;
         let slot = &mut self.slots[key as usize];
-        if let Slot::Vacant { next } = *slot {
+        if let SlabSlot::Vacant { next } = *slot {
             self.free = next;
         }
-        *slot = Slot::Occupied(value);
+        *slot = SlabSlot::Occupied(value);
         self.len += 1;
         Ok(key)
     }
 
-    /// Makes sure that the next [`Slab::insert`] does not fail.
+    /// Ensures that the next [`Slab::insert`] does not fail.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`]. Nothing was changed.
+    /// [`OutOfMemory`]: nothing was changed.
     #[inline]
     pub fn reserve(&mut self) -> Result<(), OutOfMemory> {
         if self.free == NIL { self.grow() } else { Ok(()) }
     }
 
-    /// The entry at `key`; `None` where there is none.
+    /// Returns the key that the next [`Slab::insert`] returns. That insert does not fail.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]. Nothing was changed.
+    #[inline]
+    pub fn next_key(&mut self) -> Result<u32, OutOfMemory> {
+        self.reserve()?;
+        Ok(self.free)
+    }
+
+    /// Returns the entry at `key`, or `None` if there is none.
     #[inline]
     #[must_use]
     pub fn get(&self, key: u32) -> Option<&T> {
         match self.slots.get(key as usize)? {
-            Slot::Occupied(value) => Some(value),
-            Slot::Vacant { .. } => None,
+            SlabSlot::Occupied(value) => Some(value),
+            SlabSlot::Vacant { .. } => None,
         }
     }
 
-    /// The entry at `key`, to change; `None` where there is none.
+    /// Returns the entry at `key` for modification, or `None` if there is none.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: u32) -> Option<&mut T> {
         match self.slots.get_mut(key as usize)? {
-            Slot::Occupied(value) => Some(value),
-            Slot::Vacant { .. } => None,
+            SlabSlot::Occupied(value) => Some(value),
+            SlabSlot::Vacant { .. } => None,
         }
     }
 
-    /// Takes the entry at `key` out; `None` where there is none.
+    /// Removes and returns the entry at `key`, or returns `None` if there is none.
     #[inline]
     pub fn remove(&mut self, key: u32) -> Option<T> {
         let slot = self.slots.get_mut(key as usize)?;
-        let Slot::Occupied(value) = *slot else { return None };
-        *slot = Slot::Vacant { next: self.free };
+        let SlabSlot::Occupied(value) = *slot else { return None };
+        *slot = SlabSlot::Vacant { next: self.free };
         self.free = key;
         self.len -= 1;
         Some(value)
     }
 
-    /// A copy of the first entry whose key is at least `first`: for a walk that changes the slab on its way.
+    /// Drops the entry at `key`, if there is one. Cheaper than [`Slab::remove`]: the entry is not
+    /// copied.
+    #[inline]
+    pub fn discard(&mut self, key: u32) {
+        if let Some(slot @ SlabSlot::Occupied(_)) = self.slots.get_mut(key as usize) {
+            *slot = SlabSlot::Vacant { next: self.free };
+            self.free = key;
+            self.len -= 1;
+        }
+    }
+
+    /// Returns a copy of the first entry with a key of at least `first`. A loop that changes the
+    /// slab uses it to continue.
     #[must_use]
     pub fn next_from(&self, first: u32) -> Option<(u32, T)> {
         self.iter_from(first).next().map(|(key, entry)| (key, *entry))
     }
 
-    /// The entries by ascending key.
+    /// Returns the entries in ascending order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.iter_from(0)
     }
 
-    /// The entries whose key is at least `first`, by ascending key.
+    /// Returns the entries with keys of at least `first`, in ascending order of their keys.
     ///
-    /// With it a walk can go on after a change to the slab, from the key after the last one it saw.
+    /// After a change to the slab, an iteration continues with it from the key after the last one
+    /// seen.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
         let slots = self.slots.get(first as usize..).unwrap_or_default();
         slots.iter().zip(first..).filter_map(|(slot, key)| match slot {
-            Slot::Occupied(value) => Some((key, value)),
-            Slot::Vacant { .. } => None,
+            SlabSlot::Occupied(value) => Some((key, value)),
+            SlabSlot::Vacant { .. } => None,
         })
     }
 
@@ -139,17 +166,18 @@ impl<T: Copy, M: Memory> Slab<T, M> {
         self.grow_to((self.slots.len() * 2).max(FIRST_SLOTS))
     }
 
-    /// Makes it `len` slots, which are more. The new ones are the first on the free list, lowest key first.
+    /// Grows the slab to `len` slots. The new slots become the head of the free list, lowest key
+    /// first.
     fn grow_to(&mut self, len: usize) -> Result<(), OutOfMemory> {
         let (old_len, free) = (self.slots.len(), self.free);
         let Ok(last) = u32::try_from(len - 1) else {
-            return Err(OutOfMemory { bytes: len.saturating_mul(size_of::<Slot<T>>()) });
+            return Err(OutOfMemory { bytes: len.saturating_mul(size_of::<SlabSlot<T>>()) });
         };
-        self.slots.replace(len, Slot::Vacant { next: free }, |old, new| {
+        self.slots.replace(len, SlabSlot::Vacant { next: free }, |old, new| {
             let (kept, added) = new.split_at_mut(old.len());
             kept.copy_from_slice(old);
             for (slot, next) in added.iter_mut().zip(old.len() as u32 + 1..=last) {
-                *slot = Slot::Vacant { next };
+                *slot = SlabSlot::Vacant { next };
             }
         })?;
         self.free = old_len as u32;
@@ -200,18 +228,24 @@ mod tests {
             let [a, b, c] = ['a', 'b', 'c'].map(|value| slab.insert(value).unwrap());
             assert_eq!(slab.remove(b), Some('b'));
             assert_eq!(slab.remove(b), None);
+            slab.discard(b);
+            assert_eq!(slab.len(), 2);
             assert_eq!(slab.get(b), None);
             assert_eq!(slab.get_mut(b), None);
             assert_eq!(slab.iter().collect::<Vec<_>>(), [(a, &'a'), (c, &'c')]);
             assert_eq!(slab.iter_from(a + 1).collect::<Vec<_>>(), [(c, &'c')]);
+            assert_eq!(slab.next_key(), Ok(b));
             assert_eq!(slab.insert('d'), Ok(b));
             *slab.get_mut(c).unwrap() = 'e';
             assert_eq!(slab.iter().map(|(_, v)| *v).collect::<Vec<_>>(), ['a', 'd', 'e']);
+            slab.discard(a);
+            assert_eq!((slab.len(), slab.get(a)), (2, None));
+            assert_eq!(slab.next_key(), Ok(a));
         });
     }
 
     #[test]
-    fn keys_that_never_were_find_nothing() {
+    fn unknown_keys_find_nothing() {
         Counted::lend(|memory| {
             let mut slab = Slab::new(memory);
             slab.insert(7_u8).unwrap();

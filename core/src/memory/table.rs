@@ -1,4 +1,4 @@
-//! A slice in lent memory, which can be extended.
+//! A slice in lent memory that can be extended.
 
 use core::alloc::Layout;
 use core::ops::{Deref, DerefMut};
@@ -18,11 +18,11 @@ pub struct Table<T, M: Memory> {
 unsafe impl<T: Send, M: Memory + Send> Send for Table<T, M> {}
 
 impl<T, M: Memory> Table<T, M> {
-    /// A table of `length` values, each made by `make` from its index.
+    /// Creates a table of `length` values. `make` creates each value from its index.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`]. `make` was not called.
+    /// [`OutOfMemory`]: `make` was not called.
     pub fn new(
         memory: M,
         length: usize,
@@ -36,18 +36,19 @@ impl<T, M: Memory> Table<T, M> {
             memory.allocate(layout).ok_or(OutOfMemory { bytes })?.cast::<T>()
         };
         for index in 0..length {
-            // SAFETY: `allocate` gave memory for `length` values of `T`, aligned for them, to us alone.
+            // SAFETY: `allocate` returned exclusive memory for `length` values of `T`, aligned for
+            // them.
             unsafe { first.add(index).write(make(index)) };
         }
         Ok(Self { first, length, memory })
     }
 
-    /// Extends the table to `length` values; it has at most as many. `make` makes each new value from
-    /// its index.
+    /// Extends the table to `length` values. `make` creates each new value from its index. A table
+    /// with that many values or more stays unchanged.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`]. Nothing was changed.
+    /// [`OutOfMemory`]: nothing was changed.
     pub fn extend(
         &mut self,
         length: usize,
@@ -60,11 +61,12 @@ impl<T, M: Memory> Table<T, M> {
         }
         let first = self.memory.allocate(layout).ok_or(OutOfMemory { bytes })?.cast::<T>();
         for index in self.length..length {
-            // SAFETY: `allocate` gave memory for `length` values of `T`, aligned for them, to us alone.
+            // SAFETY: `allocate` returned exclusive memory for `length` values of `T`, aligned for
+            // them.
             unsafe { first.add(index).write(make(index)) };
         }
-        // SAFETY: both are memory for `self.length` values, and different memory. The values move:
-        // their old places are released below without being dropped.
+        // SAFETY: both regions hold at least `self.length` values and do not overlap. The values
+        // move: the old memory is released below without dropping them.
         unsafe { first.copy_from_nonoverlapping(self.first, self.length) };
         let (old, old_length) = (self.first, self.length);
         (self.first, self.length) = (first, length);
@@ -84,7 +86,7 @@ impl<T, M: Memory> Deref for Table<T, M> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` wrote `length` values there, which the table owns.
+        // SAFETY: `new` and `extend` wrote `length` values there, which the table owns.
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.length) }
     }
 }
@@ -92,15 +94,16 @@ impl<T, M: Memory> Deref for Table<T, M> {
 impl<T, M: Memory> DerefMut for Table<T, M> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`; `&mut self` makes the access exclusive.
+        // SAFETY: the table owns `length` initialised values there; `&mut self` makes the access
+        // exclusive.
         unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), self.length) }
     }
 }
 
 impl<T, M: Memory> Drop for Table<T, M> {
     fn drop(&mut self) {
-        // SAFETY: the values are dropped once, here, and the memory goes back with the layout it came with, which
-        // was valid in `new`.
+        // SAFETY: this is the only place that drops the values. The memory is released with the
+        // layout of its allocation, which was valid then.
         unsafe {
             core::ptr::drop_in_place::<[T]>(&mut **self);
             let layout = Layout::array::<T>(self.length).unwrap_unchecked();

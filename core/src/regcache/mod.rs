@@ -1,77 +1,88 @@
-//! The registration cache: memory stays registered after its use, in case it is used again (`[RdmaChannel04]` §5).
+//! The registration cache: memory stays registered after its use, in case it is used again
+//! (`[RdmaChannel04]` §5).
 //!
-//! [`Cached`] goes around any [`Hca`]: `register` answers from the cache where it can, `deregister` only ends the use.
-//! Which registrations stay is decided by [`Cache`], which asks nobody anything: by last use, within limits of number
-//! and bytes. One in use is never given up.
+//! [`Cached`] wraps any [`Hca`]. `register` answers from the cache if possible, and `deregister`
+//! only ends the use. [`Cache`] decides by itself which registrations stay: the most recently used
+//! ones, within limits of number and bytes. It never evicts a registration in use.
 //!
-//! Memory that a program unmaps, or that is mapped anew, has to be *invalidated* first: by [`Cached::invalidate`], or
-//! through a [`Watch`] that the embedder's own hooks fill. After that no use is answered from what was registered
-//! before. Absent on purpose: hooks into an allocator or the system; rounding to pages.
+//! Memory that a program unmaps or maps again must be *invalidated* first. The embedder does so by
+//! [`Cached::invalidate`], or through a [`MemoryWatch`] that its own hooks fill. After that, no
+//! request is answered from an earlier registration. Absent on purpose: hooks into an allocator or
+//! the system; rounding to pages.
 
 mod cache;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Cache, Counts, Limits};
+pub use cache::{Cache, CacheLimits, CacheStats};
 
 use core::fmt;
 use core::ptr::NonNull;
 
 use crate::hca::{
-    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Piece, PostError,
-    Readiness, Region, WorkRequest,
+    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, PostError, Readiness,
+    Region, Sge, WorkRequest,
 };
 use crate::memory::{Memory, OutOfMemory};
 
-/// Where the embedder reports memory that is not what it was.
-pub trait Watch {
-    /// The next report: address of the first byte and length, bytes. Asked before each registration until there is none.
+/// A source of reports about memory that has changed.
+pub trait MemoryWatch {
+    /// Returns the next report: address of the first byte, and length in bytes. The cache takes all
+    /// reports before each registration.
     fn next(&mut self) -> Option<(u64, u64)>;
 
-    /// Whether it would be reported of these bytes. A registration of others is not kept.
+    /// Returns true if changes of these bytes are reported. The cache does not keep a registration
+    /// of other bytes.
     fn covers(&self, _address: u64, _length: u64) -> bool {
         true
     }
 }
 
-/// Nobody watches: all invalidation is explicit.
+/// A source without reports: all invalidation is explicit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 
-impl Watch for Unwatched {
+impl MemoryWatch for Unwatched {
     fn next(&mut self) -> Option<(u64, u64)> {
         None
     }
 }
 
-/// A device whose registrations are kept.
+/// A device with a registration cache.
 pub struct Cached<H, W, M: Memory> {
     hca: H,
     watch: W,
     cache: Cache<M>,
 }
 
-impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
-    /// A cache in front of `hca`.
+impl<H: Hca, W: MemoryWatch, M: Memory> Cached<H, W, M> {
+    /// Creates a cache in front of `hca`.
     ///
     /// # Safety
     ///
-    /// Memory that was registered through the cache, and that the watch covers, is invalidated before it is unmapped, whether it
-    /// is deregistered or not. It may be later where the device then reaches nothing but the pages that were there, and no use of
-    /// that memory begins in between.
+    /// Memory that is registered through the cache, and that the watch covers, is invalidated
+    /// before it is unmapped, whether it is deregistered or not. The invalidation may come later
+    /// under two conditions. The device then accesses only the old pages, and no use of that memory
+    /// begins in between.
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`]: `memory` does not hold as many entries as the limits say.
-    pub unsafe fn new(hca: H, watch: W, memory: M, limits: Limits) -> Result<Self, OutOfMemory> {
+    /// [`OutOfMemory`] if `memory` does not hold as many entries as the limits say.
+    pub unsafe fn new(
+        hca: H,
+        watch: W,
+        memory: M,
+        limits: CacheLimits,
+    ) -> Result<Self, OutOfMemory> {
         Ok(Self { hca, watch, cache: Cache::new(memory, limits)? })
     }
 
-    /// Forgets what is registered of `length` bytes at `address`. What is in use is deregistered at the end of its use.
+    /// Forgets all registrations of `length` bytes at `address`. Those in use are deregistered at
+    /// the end of their use.
     ///
     /// # Errors
     ///
-    /// Those of [`Hca::deregister`]. The cache has forgotten the memory nevertheless.
+    /// The errors of [`Hca::deregister`]. The cache has forgotten the memory nevertheless.
     pub fn invalidate(&mut self, address: u64, length: u64) -> Result<(), HcaError> {
         let mut result = Ok(());
         while let Some(region) = self.cache.invalidate(address, length) {
@@ -84,7 +95,7 @@ impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
     ///
     /// # Errors
     ///
-    /// Those of [`Hca::deregister`].
+    /// The errors of [`Hca::deregister`].
     pub fn clear(&mut self) -> Result<(), HcaError> {
         let mut result = Ok(());
         while let Some(region) = self.cache.evict() {
@@ -93,11 +104,11 @@ impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
         result
     }
 
-    /// Registers, and gives up what is kept where the system lets no more memory be pinned.
+    /// Registers memory. Evicts registrations if the system refuses to pin more memory.
     ///
     /// # Safety
     ///
-    /// As for [`Hca::register`].
+    /// The contract of [`Hca::register`] holds.
     unsafe fn register_now(
         &mut self,
         base: NonNull<u8>,
@@ -105,7 +116,8 @@ impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
         access: Access,
     ) -> Result<Region, HcaError> {
         loop {
-            // SAFETY: by the contract.
+            // SAFETY: the caller guarantees the contract of [`Hca::register`] (contract of
+            // `register_now`).
             match unsafe { self.hca.register(base, length, access) } {
                 Err(HcaError::Memory { bytes }) => match self.cache.evict() {
                     Some(region) => self.hca.deregister(region)?,
@@ -116,29 +128,29 @@ impl<H: Hca, W: Watch, M: Memory> Cached<H, W, M> {
         }
     }
 
-    /// What the cache has done.
+    /// Returns the cache's counters.
     #[must_use]
-    pub const fn counts(&self) -> Counts {
+    pub const fn counts(&self) -> CacheStats {
         self.cache.counts()
     }
 
-    /// Who reports.
+    /// Returns the source of reports.
     pub const fn watch(&mut self) -> &mut W {
         &mut self.watch
     }
 
-    /// The device, to be asked about.
+    /// Returns the device, for queries.
     pub const fn device(&self) -> &H {
         &self.hca
     }
 
-    /// The device.
+    /// Returns the device.
     pub const fn hca(&mut self) -> &mut H {
         &mut self.hca
     }
 }
 
-impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
+impl<H: Hca, W: MemoryWatch, M: Memory> Hca for Cached<H, W, M> {
     fn capabilities(&self) -> Capabilities {
         self.hca.capabilities()
     }
@@ -154,7 +166,7 @@ impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
         }
         let address = base.addr().get() as u64;
         if !self.watch.covers(address, length as u64) {
-            // SAFETY: by the contract.
+            // SAFETY: the caller guarantees the contract of [`Hca::register`].
             return unsafe { self.register_now(base, length, access) };
         }
         if let Some(region) = self.cache.find(address, length as u64, access) {
@@ -164,7 +176,8 @@ impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
         while let Some(region) = self.cache.make_room(length as u64) {
             self.hca.deregister(region)?;
         }
-        // SAFETY: by the contract, and by that of `new` for as long as the region stays in the cache.
+        // SAFETY: the caller guarantees the contract of [`Hca::register`]. While the region stays
+        // in the cache after its use, the contract of `new` keeps its memory valid.
         let region = unsafe { self.register_now(base, length, access) }?;
         while let Some(region) = self.cache.superseded(&region, access) {
             self.hca.deregister(region)?;
@@ -207,12 +220,12 @@ impl<H: Hca, W: Watch, M: Memory> Hca for Cached<H, W, M> {
         connection: Connection,
         request: &WorkRequest<'_>,
     ) -> Result<(), PostError> {
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees the contract of [`Hca::post`].
         unsafe { self.hca.post(connection, request) }
     }
 
-    unsafe fn post_receive(&mut self, id: u64, piece: Piece) -> Result<(), PostError> {
-        // SAFETY: by the contract.
+    unsafe fn post_receive(&mut self, id: u64, piece: Sge) -> Result<(), PostError> {
+        // SAFETY: the caller guarantees the contract of [`Hca::post_receive`].
         unsafe { self.hca.post_receive(id, piece) }
     }
 

@@ -1,4 +1,5 @@
-//! The cache in front of a device that remembers, against an oracle that looks at everything.
+//! Compares the cache, in front of a device that records its registrations, with an oracle that
+//! visits all entries.
 
 use std::vec::Vec;
 
@@ -7,12 +8,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::memory::counted::Counted;
 
-/// A device that only registers.
+/// A device that can only register.
 #[derive(Debug, Default)]
 struct Registrar {
     live: Vec<Region>,
     made: u32,
-    /// Registrations at a time.
+    /// Largest number of simultaneous registrations.
     most: usize,
 }
 
@@ -74,7 +75,7 @@ impl Hca for Registrar {
         Err(PostError::Unsupported)
     }
 
-    unsafe fn post_receive(&mut self, _: u64, _: Piece) -> Result<(), PostError> {
+    unsafe fn post_receive(&mut self, _: u64, _: Sge) -> Result<(), PostError> {
         Err(PostError::Unsupported)
     }
 
@@ -87,11 +88,11 @@ impl Hca for Registrar {
     }
 }
 
-/// Reports that an embedder's hook has left.
+/// Reports of an embedder's hook.
 #[derive(Debug, Default)]
 struct Reports(Vec<(u64, u64)>);
 
-impl Watch for Reports {
+impl MemoryWatch for Reports {
     fn next(&mut self) -> Option<(u64, u64)> {
         self.0.pop()
     }
@@ -118,12 +119,12 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..80)
 }
 
-/// What the oracle knows of a registration.
+/// The oracle's record of a registration.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     region: Region,
     access: Access,
-    /// Whether the cache had room for it.
+    /// True if the cache had room for it.
     kept: bool,
     fresh: bool,
     used: usize,
@@ -144,8 +145,9 @@ fn covers_rights(have: Access, want: Access) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What answers is registered, covers what was asked, and was registered after the last invalidation; what is in use
-    /// stays; what is not in use keeps to the limits, and goes by last use.
+    /// A registration that answers is registered, covers the request, and is newer than the last
+    /// invalidation. A registration in use stays. Idle registrations keep to the limits, and the
+    /// least recently used one goes first.
     #[test]
     fn the_cache_answers_as_the_oracle_would(
         acts in acts(),
@@ -156,7 +158,7 @@ proptest! {
         let mut failed = None;
         Counted::lend(|memory| {
             let device = Registrar { most, ..Registrar::default() };
-            let limits = Limits { entries, bytes };
+            let limits = CacheLimits { entries, bytes };
             // SAFETY: the device touches no memory.
             let cached = unsafe { Cached::new(device, Reports::default(), memory, limits) };
             failed = Game { cached: cached.unwrap(), limits, known: Vec::new(), held: Vec::new() }
@@ -171,7 +173,7 @@ proptest! {
 
 struct Game {
     cached: Cached<Registrar, Reports, Counted>,
-    limits: Limits,
+    limits: CacheLimits,
     known: Vec<Known>,
     held: Vec<Region>,
 }
@@ -237,16 +239,16 @@ impl Game {
         let got = unsafe { self.cached.register(base, length as usize, access) };
         let Ok(region) = got else {
             let all_in_use = live.iter().all(|live| self.held.contains(live));
-            prop_assert!(answer.is_none() && all_in_use, "refused while something could go");
+            prop_assert!(answer.is_none() && all_in_use, "refused with an idle registration");
             return Ok(());
         };
         prop_assert!(within(&region, address, length));
         prop_assert!(self.cached.hca.live.contains(&region), "the region is not registered");
         if let Some(known) = answer {
-            prop_assert_eq!(known.region, region, "another region than the cached one");
+            prop_assert_eq!(known.region, region, "not the cached region");
             known.used = now;
         } else {
-            prop_assert!(!live.contains(&region), "a region that should not have answered");
+            prop_assert!(!live.contains(&region), "answered from a region that does not fit");
             self.check_gone(&live, &region)?;
             self.supersede(&region, rights);
             let now_live = self.live();
@@ -258,7 +260,7 @@ impl Game {
         Ok(())
     }
 
-    /// What went to make room was the least recently used of what was not in use.
+    /// Checks that the evicted registrations were the least recently used idle ones.
     fn check_gone(&self, before: &[Region], new: &Region) -> Result<(), TestCaseError> {
         let now = self.live();
         let used = |region: &Region| {
@@ -312,23 +314,23 @@ impl Game {
 fn a_buffer_that_is_used_again_is_registered_once() {
     Counted::lend(|memory| {
         let device = Registrar { most: 9, ..Registrar::default() };
-        let limits = Limits { entries: 4, bytes: 1 << 20 };
+        let limits = CacheLimits { entries: 4, bytes: 1 << 20 };
         // SAFETY: the device touches no memory.
         let mut cached = unsafe { Cached::new(device, Unwatched, memory, limits) }.unwrap();
         let base = NonNull::without_provenance(4096.try_into().unwrap());
         for _ in 0..5 {
-            // SAFETY: as above.
+            // SAFETY: the device touches no memory.
             let region = unsafe { cached.register(base, 4096, Access::LOCAL) }.unwrap();
             cached.deregister(region).unwrap();
         }
-        assert_eq!(cached.counts(), Counts { hits: 4, misses: 1, ..Counts::default() });
-        // SAFETY: as above.
+        assert_eq!(cached.counts(), CacheStats { hits: 4, misses: 1, ..CacheStats::default() });
+        // SAFETY: the device touches no memory.
         let in_use = unsafe { cached.register(base, 8, Access::LOCAL_READ) }.unwrap();
         cached.invalidate(4100, 1).unwrap();
-        assert_eq!(cached.hca.live, [in_use], "in use until the end");
-        // SAFETY: as above.
+        assert_eq!(cached.hca.live, [in_use], "a region in use stays registered");
+        // SAFETY: the device touches no memory.
         let again = unsafe { cached.register(base, 8, Access::LOCAL_READ) }.unwrap();
-        assert_ne!(again.local_key, in_use.local_key, "used after invalidation");
+        assert_ne!(again.local_key, in_use.local_key, "answered from an invalidated region");
         cached.deregister(in_use).unwrap();
         assert_eq!(cached.hca.live, [again]);
         assert_eq!(cached.counts().invalidations, 1);

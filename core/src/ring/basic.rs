@@ -1,40 +1,42 @@
-//! The basic design: a ring of bytes with head and tail pointers on both sides (`[RdmaChannel04]` §4.2).
+//! The basic design: a ring of bytes with head and tail pointers on both sides
+//! (`[RdmaChannel04]` §4.2).
 //!
-//! The ring lies at the receiver, its image, the staging memory, at the sender. The sender has the head pointer and a
-//! replica of the tail, the receiver the tail and a replica of the head. A message takes three writes: its bytes, the
-//! head, and the tail on the way back. Writes of a connection land in order, so the head never comes before its bytes.
+//! The ring is in the receiver's memory; its image, the staging memory, is in the sender's. The
+//! sender has the head pointer and a replica of the tail; the receiver has the tail and a replica
+//! of the head. A message takes three writes: its bytes, the head, and the tail on the way back.
+//! Writes of one connection arrive in order, so the head never arrives before its bytes.
 
-use super::config::{Config, HEAD, RING, TAIL};
+use super::config::{HEAD, LinkConfig, RING, TAIL};
 use super::error::Cause;
-use super::knock::Told;
 use super::poster::Poster;
+use super::wakeup::WriteCounts;
+use crate::buffer::Cursor;
 use crate::hca::Hca;
-use crate::progress::Cursor;
 
-/// One link's two streams. Positions are bytes since the beginning.
+/// Both streams of a link. Positions count bytes from the start of a stream.
 #[derive(Debug)]
 pub(super) struct Basic {
-    /// Bytes of the ring.
+    /// Size of the ring, in bytes.
     size: u64,
     staging: usize,
-    /// Copied to the staging memory.
+    /// Position up to which bytes are in the staging memory.
     filled: u64,
-    /// Handed to the device.
+    /// Position up to which bytes are posted to the device.
     written: u64,
-    /// The head pointer as the peer was told.
+    /// The head pointer that was last written to the peer.
     head: u64,
     /// The replica of the peer's tail pointer, as last read.
     tail: u64,
     /// The replica of the peer's head pointer, as last read.
     arrived: u64,
-    /// The tail pointer: consumed of the peer's stream.
+    /// The tail pointer: position up to which the peer's stream is consumed.
     consumed: u64,
-    /// The tail pointer as the peer was told.
+    /// The tail pointer that was last written to the peer.
     told: u64,
 }
 
 impl Basic {
-    pub(super) const fn new(config: &Config) -> Self {
+    pub(super) const fn new(config: &LinkConfig) -> Self {
         Self {
             size: config.ring_bytes() as u64,
             staging: config.staging(),
@@ -48,7 +50,7 @@ impl Basic {
         }
     }
 
-    /// Takes bytes as far as the ring has room.
+    /// Takes as many bytes as the ring has room for.
     pub(super) fn put<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -56,12 +58,12 @@ impl Basic {
         mut from: Cursor,
     ) -> Result<usize, Cause> {
         self.tail = advanced(poster, TAIL, self.tail, self.head, "the tail pointer")?;
-        // Room is where the peer has read, and where our own device has no more to read.
+        // A place is free when the peer has read it and our own device no longer reads its image.
         let free = self.size - (self.filled - self.tail.min(poster.done_mark()));
         let take = free.min(from.remaining() as u64);
         for (at, length) in runs(self.filled, take, self.size) {
-            // SAFETY: the run lies in the staging memory, which nobody reads there (see `free`), and apart from users'
-            // buffers.
+            // SAFETY: the run is in the staging memory, where no device reads it (see `free`).
+            // Users' buffers do not overlap the lent memory (contract of `Link::put`).
             unsafe { from.gather(poster.at(self.staging + at), length) };
         }
         self.filled += take;
@@ -70,7 +72,7 @@ impl Basic {
         Ok(take as usize)
     }
 
-    /// Delivers bytes as far as they have arrived.
+    /// Delivers the bytes that have arrived, up to the size of `into`.
     pub(super) fn get<H: Hca>(
         &mut self,
         poster: &Poster,
@@ -81,7 +83,8 @@ impl Basic {
         self.arrived = advanced(poster, HEAD, self.arrived, most, "the head pointer")?;
         let take = (self.arrived - self.consumed).min(into.remaining() as u64);
         for (at, length) in runs(self.consumed, take, self.size) {
-            // SAFETY: the run lies in the ring, before the head and behind the tail, where the peer does not write.
+            // SAFETY: the run is in the ring, before the head and after the tail, where the peer
+            // does not write.
             unsafe { into.scatter(poster.at(RING + at), length) };
         }
         self.consumed += take;
@@ -89,7 +92,7 @@ impl Basic {
         Ok(take as usize)
     }
 
-    /// Hands to the device what it has not got yet: bytes, then the head; the tail.
+    /// Posts what the device has not taken yet: the bytes, then the head; and the tail.
     pub(super) fn progress<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -97,7 +100,7 @@ impl Basic {
     ) -> Result<(), Cause> {
         for (at, length) in runs(self.written, self.filled - self.written, self.size) {
             let mark = self.written + length as u64;
-            // SAFETY: `put` writes there again only when `done_mark` says so.
+            // SAFETY: `put` writes there again only after `done_mark` has passed the bytes.
             if !unsafe { poster.write(hca, (self.staging + at, RING + at), length, mark) }? {
                 return Ok(());
             }
@@ -112,22 +115,22 @@ impl Basic {
         Ok(())
     }
 
-    /// Writes the tail that the peer has.
+    /// Writes the tail that the peer already has.
     pub(super) fn probe<H: Hca>(&self, poster: &mut Poster, hca: &mut H) -> Result<(), Cause> {
         poster.probe(hca, self.told, TAIL)
     }
 
-    /// How much was written to the peer.
-    pub(super) const fn told(&self) -> Told {
+    /// Returns how much was written to the peer.
+    pub(super) const fn told(&self) -> WriteCounts {
         [self.head, self.told, 0, 0]
     }
 
-    /// Whether so much of the peer's has landed.
-    pub(super) fn has_landed(poster: &Poster, &[head, tail, ..]: &Told) -> bool {
+    /// Returns true if this much of the peer's writes has arrived.
+    pub(super) fn has_landed(poster: &Poster, &[head, tail, ..]: &WriteCounts) -> bool {
         poster.counter(HEAD) >= head && poster.counter(TAIL) >= tail
     }
 
-    /// As [`Basic::progress`]. True: the peer has all of it.
+    /// Calls [`Basic::progress`]. Returns true once the peer has everything.
     pub(super) fn drain<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -139,7 +142,8 @@ impl Basic {
     }
 }
 
-/// The pointer that the peer keeps at `place`, which is between what it was and `most`.
+/// Returns the pointer that the peer keeps at `place`, or an error unless it is between `was` and
+/// `most`.
 fn advanced(
     poster: &Poster,
     place: usize,
@@ -155,7 +159,8 @@ fn advanced(
     }
 }
 
-/// Offset and length of the one or two runs that `length` bytes from `position` on have in a ring of `size`.
+/// Returns offset and length of the one or two runs that `length` bytes from `position` on occupy
+/// in a ring of `size` bytes.
 fn runs(position: u64, length: u64, size: u64) -> impl Iterator<Item = (usize, usize)> {
     let at = position % size;
     let first = length.min(size - at);
@@ -170,7 +175,7 @@ mod tests {
     use super::runs;
 
     #[test]
-    fn bytes_that_reach_the_end_of_the_ring_go_on_at_its_beginning() {
+    fn bytes_wrap_at_the_end_of_the_ring() {
         let all = |position, length| runs(position, length, 16).collect::<Vec<_>>();
         assert_eq!(all(0, 0), []);
         assert_eq!(all(35, 5), [(3, 5)]);

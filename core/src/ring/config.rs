@@ -1,34 +1,36 @@
-//! What a link is made of, and what lies where in the memory lent to it.
+//! The configuration of a link, and the layout of the memory lent to it.
 
 use core::ptr::NonNull;
 
+use super::announcement::ANNOUNCEMENT;
 use super::landing::Landing;
-use super::slot::ANNOUNCEMENT;
 use crate::sync::CACHE_LINE;
 
-/// How bytes travel: the designs of `[RdmaChannel04]`, each better than the one before.
+/// The design of the byte transfer. Each design of `[RdmaChannel04]` improves on the one before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Design {
-    /// Head and tail pointers on both sides; three writes for a message (§4.2).
+    /// Head and tail pointers on both sides; three writes for each message (§4.2).
     Basic = 0,
-    /// Slots whose writes carry size, flag and credit (§4.3).
+    /// Slots with size, flag and credit in the same write (§4.3).
     Piggyback = 1,
-    /// As `Piggyback`, and each chunk leaves while the next one is copied (§4.4).
+    /// The piggyback design, in which each chunk is sent while the next one is copied (§4.4).
     Pipeline = 2,
-    /// As `Pipeline`, and the receiver reads large parts straight into its user's buffer (§5).
+    /// The pipeline design, in which the receiver reads large parts directly into its user's buffer
+    /// (§5).
     ZeroCopy = 3,
-    /// As `Pipeline`, and the sender writes large parts straight into the receiver's user's buffer, once it knows where
-    /// that is (§6: what the paper compares with).
+    /// The pipeline design, in which the sender writes large parts directly into the buffer of the
+    /// receiver's user, once it knows the buffer's address. The paper compares its zero-copy design
+    /// with this one (§6).
     RendezvousWrite = 4,
 }
 
 impl Design {
-    /// All of them, in the paper's order.
+    /// All designs, in the paper's order.
     pub const ALL: [Self; 5] =
         [Self::Basic, Self::Piggyback, Self::Pipeline, Self::ZeroCopy, Self::RendezvousWrite];
 
-    /// Its name, as the paper has it.
+    /// Returns the name that the paper uses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,79 +43,85 @@ impl Design {
     }
 }
 
-/// What both sides of a link agree on.
+/// The parameters of a link, on which both sides agree.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Config {
-    /// How bytes travel.
+pub struct LinkConfig {
+    /// The design of the byte transfer.
     pub design: Design,
-    /// Bytes of the stream that travel together. A multiple of 8.
+    /// Number of bytes of the stream that are sent together, a multiple of 8.
     pub chunk: u32,
-    /// Chunks under way in each direction.
+    /// Number of chunks in flight in each direction.
     pub slots: u32,
-    /// Parts of at least this many bytes are large. A side's own affair; at least 1.
+    /// Minimum size of a large part in bytes, at least 1. The two sides may differ in it.
     pub large: u32,
 }
 
-/// Memory that the embedder lends to a link, registered for everything ([`Access::ALL`](crate::hca::Access::ALL)).
+/// Memory that the embedder lends to a link, registered with
+/// [`Access::ALL`](crate::hca::Access::ALL).
 #[derive(Clone, Copy, Debug)]
-pub struct Lent {
-    /// First byte, aligned to a cache line.
+pub struct LinkMemory {
+    /// Address of the first byte, aligned to a cache line.
     pub base: NonNull<u8>,
-    /// Key of its region for this rank.
+    /// The region's key for this rank.
     pub local_key: u32,
-    /// Key of its region for the peer.
+    /// The region's key for the peer.
     pub remote_key: u32,
 }
 
-/// Requests under way on a link, at most: each has a word that the device may read a number from.
+/// Maximum number of requests in flight on a link. Each has a word from which the device may read a
+/// number.
 pub(super) const REQUESTS: usize = 64;
 
-/// Where the peer says how far its stream to us goes: the replica of its head pointer.
+/// Offset of the word to which the peer writes the length of its stream so far: the replica of its
+/// head pointer.
 pub(super) const HEAD: usize = 0;
 
-/// Where the peer says how much of our stream it has consumed: the replica of its tail pointer, or our credit.
+/// Offset of the word to which the peer writes how much of our stream it has consumed. The word is
+/// the replica of its tail pointer, or our credit.
 pub(super) const TAIL: usize = 8;
 
-/// Where the peer says how many of our large parts it has read.
+/// Offset of the word to which the peer writes how many of our large parts it has read.
 pub(super) const FETCHED: usize = 16;
 
-/// Where a read leaves a word that nobody looks at: that it is done is what was asked.
+/// Destination of a read that only proves the completion of earlier writes. Its value is not used.
 pub(super) const PROOF: usize = 24;
 
-/// The place of one line where the peer says where a large part of ours may be written.
+/// Offset of the line in which the peer says where a large part of ours may be written.
 pub(super) const GRANT: usize = CACHE_LINE;
 
-/// Sources of the numbers that we write into the peer's words.
+/// Offset of the numbers that we write into the peer's words.
 const WORDS: usize = 2 * CACHE_LINE;
 
-/// The image of the peer's [`GRANT`].
+/// Offset of the image of the peer's [`GRANT`].
 pub(super) const GRANTED: usize = WORDS + REQUESTS * size_of::<u64>();
 
-/// The line where the peer asks for a knock ([`Porch`](super::Porch)).
-pub(super) const PORCH: usize = GRANTED + CACHE_LINE;
+/// Offset of the line in which the peer requests a wake-up ([`super::WakeupWords`]).
+pub(super) const WAKEUP_WORDS: usize = GRANTED + CACHE_LINE;
 
-/// Where the peer reads how much was written to it.
-pub(super) const TOLD: usize = PORCH + size_of::<u64>();
+/// Offset of the words from which the peer reads how much was written to it.
+pub(super) const TOLD: usize = WAKEUP_WORDS + size_of::<u64>();
 
-/// What was read there at the peer.
-pub(super) const NEWS: usize = PORCH + CACHE_LINE;
+/// Offset of the words read from the peer's `TOLD`.
+pub(super) const NEWS: usize = WAKEUP_WORDS + CACHE_LINE;
 
-/// The ring that the peer writes.
+/// Offset of the ring that the peer writes.
 pub(super) const RING: usize = NEWS + CACHE_LINE;
 
-/// Where request `number` takes a word from.
+/// Returns the offset of the word that request `number` writes to the peer.
 pub(super) const fn word(number: u64) -> usize {
     WORDS + number as usize % REQUESTS * size_of::<u64>()
 }
 
-impl Config {
-    /// 64 chunks of 16 KiB, the paper's choice (§4.4); large is what is longer than two.
+impl LinkConfig {
+    /// Returns a configuration with 64 chunks of 16 KiB, the paper's choice (§4.4). Parts of at
+    /// least two chunks are large.
     #[must_use]
     pub const fn new(design: Design) -> Self {
         Self { design, chunk: 16 << 10, slots: 64, large: 32 << 10 }
     }
 
-    /// Whether links can be made so: whole words, and a ring of at most 1 GiB. A slot has to hold an announcement.
+    /// Returns true if a link can have this configuration: whole words, and a ring of at most 1
+    /// GiB. In all designs but [`Design::Basic`], a slot must hold an announcement.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         const MOST: u64 = 1 << 30;
@@ -129,7 +137,7 @@ impl Config {
             && self.large > 0
     }
 
-    /// Bytes from one slot to the next.
+    /// Returns the number of bytes from one slot to the next.
     pub(super) const fn stride(&self) -> usize {
         match self.design {
             Design::Basic => self.chunk as usize,
@@ -137,17 +145,18 @@ impl Config {
         }
     }
 
-    /// Bytes of the ring.
+    /// Returns the size of the ring, in bytes.
     pub(super) const fn ring_bytes(&self) -> usize {
         self.slots as usize * self.stride()
     }
 
-    /// Where the bytes of our stream wait for the device: the image of the peer's ring.
+    /// Returns the offset of the staging memory, where the bytes of our stream wait for the device.
+    /// It is the image of the peer's ring.
     pub(super) const fn staging(&self) -> usize {
         RING + self.ring_bytes().next_multiple_of(CACHE_LINE)
     }
 
-    /// Memory that a link of this kind needs, bytes.
+    /// Returns the number of bytes of memory that a link with this configuration needs.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.staging() + self.ring_bytes().next_multiple_of(CACHE_LINE)

@@ -1,40 +1,44 @@
 //! Transfers between registered memory of the two users, beside the stream.
 //!
-//! They share the connection with the stream: a transfer takes its place in the order of the requests, and its completion in that of
-//! the completions. So few are under way at a time, and none is long: what is put into the stream meanwhile waits for no more
-//! than these.
+//! A transfer shares the connection with the stream, and its requests and completions keep the
+//! order of the stream's. Therefore few transfers are in flight at a time, and none is long. Stream
+//! data that are put meanwhile wait for no more than these.
 
 use super::error::Cause;
 use super::poster::Poster;
-use crate::hca::{Hca, Piece};
-use crate::progress::{Begun, Direct, Way};
+use crate::buffer::Direction;
+use crate::engine::{Begun, Direct};
+use crate::hca::{Hca, Sge};
 
-/// Requests under way, at most; fewer where the device does fewer reads at a time, since one that waits its turn there keeps the
-/// stream waiting.
+/// Maximum number of requests in flight. It is lower if the device executes fewer reads at a time,
+/// because a read that waits in the device delays the stream.
 const UNDER_WAY: usize = 4;
 
-/// Bytes of a request, at most. All that are under way together go on while nobody is inside the library.
+/// Maximum size of a request, in bytes. All requests in flight together continue while no thread is
+/// inside the library.
 const MOST: usize = 4 << 20;
 
 /// The requests of a link's transfers.
 #[derive(Debug, Default)]
-pub(super) struct Window {
-    /// The last ones, by turns.
+pub(super) struct TransferWindow {
+    /// The latest requests, in rotation.
     requests: [u64; UNDER_WAY],
     begun: usize,
 }
 
 impl Poster {
-    /// Whether a transfer is under way.
+    /// Returns true if a transfer is in flight.
     pub(super) fn transfers(&self) -> bool {
         self.window.requests.iter().any(|request| !self.is_done(*request))
     }
 
-    /// Begins a transfer, or as much of it as goes in one request. `None`: not now.
+    /// Starts a transfer, or as much of it as fits in one request. Returns `None` if that is not
+    /// possible now.
     ///
     /// # Safety
     ///
-    /// As for [`Link::transfer`](super::Link::transfer).
+    /// The memory is registered, and valid for the device until the request is done or the link is
+    /// finalized (contract of [`Link::transfer`](super::Link::transfer)).
     pub(super) unsafe fn begin<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -45,11 +49,12 @@ impl Poster {
         if !self.is_done(self.window.requests[place]) {
             return Ok(None);
         }
-        let Direct { way, near, key, far } = *direct;
+        let Direct { direction, near, key, far } = *direct;
         let bytes = near.length.min(MOST).min(self.longest());
-        let piece = Piece { base: near.base, length: bytes as u32, key };
-        // SAFETY: by the contract.
-        let posted = unsafe { self.transfer(hca, piece, far, way == Way::Read) }?;
+        let piece = Sge { base: near.base, length: bytes as u32, key };
+        // SAFETY: the caller guarantees that the memory is registered and stays valid (contract of
+        // `begin`).
+        let posted = unsafe { self.transfer(hca, piece, far, direction == Direction::Read) }?;
         Ok(posted.map(|number| {
             self.window.requests[place] = number;
             self.window.begun += 1;

@@ -1,25 +1,25 @@
-//! How a link fails.
+//! The errors of a link.
 
 use core::fmt;
 
-use super::config::Config;
+use super::config::LinkConfig;
+use crate::engine::FailureCause;
 use crate::hca::{HcaError, PostError, WorkError};
-use crate::progress::Sign;
 
-/// A link failed. Links to other peers are not concerned.
+/// A link failed. Links to other peers are not affected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LinkError {
-    /// The rank at the other side.
+    /// The rank at the other end.
     pub peer: u32,
-    /// Why.
+    /// The cause of the failure.
     pub cause: Cause,
 }
 
-/// Why a link failed.
+/// The cause of a link's failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The device could not make, connect or close the connection, or register memory.
+    /// The device could not open, connect or close the connection, or register memory.
     Device(HcaError),
     /// The device refused a request.
     Refused(PostError),
@@ -27,35 +27,39 @@ pub enum Cause {
     Failed(WorkError),
     /// The link is not connected yet.
     NotConnected,
-    /// A call names another buffer than the one before it, which the device is still working on.
+    /// A call names another buffer than the previous call, and the device is still using that
+    /// buffer.
     AnotherBuffer,
-    /// A link of this shape cannot be made.
-    Config(Config),
-    /// The peer's end has another shape, or what it says of itself is no [`Card`](super::Card).
+    /// A link cannot have this configuration.
+    Config(LinkConfig),
+    /// The peer's end has another configuration, or its address is not a valid
+    /// [`super::LinkAddress`].
     Mismatch,
     /// The peer wrote a number that no correct peer writes.
     Corrupt {
-        /// What the number should say.
+        /// The meaning of the number.
         what: &'static str,
         /// The number.
         found: u64,
-        /// The most that it can be.
+        /// The maximum value.
         most: u64,
     },
 }
 
 impl LinkError {
-    /// What it says of the peer.
+    /// Returns what the error says about the peer.
     #[must_use]
-    pub const fn sign(&self) -> Sign {
+    pub const fn sign(&self) -> FailureCause {
         match self.cause {
-            Cause::Device(error) => Sign::Device(error),
-            Cause::Refused(PostError::Device { code }) => Sign::Device(HcaError::Device { code }),
+            Cause::Device(error) => FailureCause::Device(error),
+            Cause::Refused(PostError::Device { code }) => {
+                FailureCause::Device(HcaError::Device { code })
+            }
             // An earlier failure broke the connection.
-            Cause::Refused(_) | Cause::NotConnected => Sign::Request(WorkError::Flushed),
-            Cause::Failed(error) => Sign::Request(error),
+            Cause::Refused(_) | Cause::NotConnected => FailureCause::Request(WorkError::Flushed),
+            Cause::Failed(error) => FailureCause::Request(error),
             Cause::AnotherBuffer | Cause::Config(_) | Cause::Mismatch | Cause::Corrupt { .. } => {
-                Sign::Nonsense
+                FailureCause::Nonsense
             }
         }
     }
@@ -69,23 +73,24 @@ impl fmt::Display for LinkError {
             Cause::Refused(error) => write!(f, "a request was refused: {error}"),
             Cause::Failed(error) => write!(
                 f,
-                "a request failed: {error}; nothing more can be sent to this rank or received from it"
+                "a request failed: {error}; this rank can no longer exchange messages with it"
             ),
             Cause::NotConnected => f.write_str("not connected yet"),
             Cause::AnotherBuffer => f.write_str(
-                "a call names another buffer than the one that is being transferred; until its bytes are counted, each call \
-                 begins with the same buffer",
+                "a call names another buffer than the one that is being transferred; until its \
+                 bytes are counted, each call must start with the same buffer",
             ),
-            Cause::Config(Config { chunk, slots, .. }) => write!(
+            Cause::Config(LinkConfig { chunk, slots, .. }) => write!(
                 f,
-                "{slots} chunks of {chunk} bytes are no ring: a chunk is a multiple of 8 bytes, at least 24, and all together \
-                 are at most 1 GiB"
+                "{slots} chunks of {chunk} bytes are not a valid ring: a chunk is a multiple of 8 \
+                 bytes, at least 24, and all chunks together are at most 1 GiB"
             ),
             Cause::Mismatch => f.write_str(
-                "the peer's end has another design, chunk size or number of chunks; all ranks need the same settings",
+                "the peer's end has another design, chunk size or number of chunks; all ranks need \
+                 the same settings",
             ),
             Cause::Corrupt { what, found, most } => {
-                write!(f, "{what} is {found}, and can be {most} at most: the peer is not a correct one")
+                write!(f, "{what} is {found}, but at most {most} is valid: the peer is faulty")
             }
         }
     }

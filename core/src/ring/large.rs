@@ -1,33 +1,36 @@
-//! What zero copy and rendezvous have in common: users' memory that the device reaches while a transfer lasts.
+//! Users' memory that a device accesses during a transfer; shared by zero copy and rendezvous.
 
 use core::ptr::NonNull;
 
+use super::announcement::{ANNOUNCEMENT, Announcement};
 use super::error::Cause;
 use super::pipeline;
 use super::poster::Poster;
-use super::slot::{ANNOUNCEMENT, Announcement, Kind, Slots};
-use crate::hca::{Access, Hca, HcaError, Piece, Region};
-use crate::progress::{Cursor, Part};
+use super::slot::{SlotKind, Slots};
+use crate::buffer::{Cursor, Part};
+use crate::hca::{Access, Hca, HcaError, Region, Sge};
 
-/// Less than this is not worth a registration of its own, bytes.
+/// Minimum number of bytes that are worth a registration.
 const LEAST: usize = 4096;
 
 /// A part of a user's buffer, registered for one transfer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct RegisteredPart {
     pub(super) part: Part,
     region: Region,
 }
 
-// SAFETY: a held part is used by the device, and by one thread at a time; its owner vouches for the memory.
-unsafe impl Send for Held {}
+// SAFETY: the device and one thread at a time use a held part; its owner guarantees that the memory
+// is valid.
+unsafe impl Send for RegisteredPart {}
 
-impl Held {
-    /// Registers the beginning of `part`: `most` bytes, or as much as the system lets. `None`: it lets nothing.
+impl RegisteredPart {
+    /// Registers the start of `part`: `most` bytes, or as many as the system permits. Returns
+    /// `None` if it permits none.
     ///
     /// # Safety
     ///
-    /// The part is valid for `access` until [`Held::release`].
+    /// The part is valid for `access` until [`RegisteredPart::release`].
     pub(super) unsafe fn new<H: Hca>(
         hca: &mut H,
         part: Part,
@@ -36,7 +39,8 @@ impl Held {
     ) -> Result<Option<Self>, Cause> {
         let mut length = part.length.min(most);
         loop {
-            // SAFETY: by the contract.
+            // SAFETY: the caller guarantees that the part is valid for `access` (contract of
+            // `RegisteredPart::new`).
             match unsafe { hca.register(part.base, length, access) } {
                 Ok(region) => {
                     return Ok(Some(Self { part: Part { base: part.base, length }, region }));
@@ -48,18 +52,18 @@ impl Held {
         }
     }
 
-    /// Gives the registration back.
+    /// Deregisters the memory.
     pub(super) fn release<H: Hca>(self, hca: &mut H) -> Result<(), Cause> {
         hca.deregister(self.region).map_err(Cause::Device)
     }
 
-    /// What a request of this rank names.
-    pub(super) const fn piece(&self) -> Piece {
+    /// Returns the piece for a request of this rank.
+    pub(super) const fn piece(&self) -> Sge {
         let Self { part, region } = self;
-        Piece { base: part.base, length: part.length as u32, key: region.local_key }
+        Sge { base: part.base, length: part.length as u32, key: region.local_key }
     }
 
-    /// What a peer's request names.
+    /// Returns the announcement for a request of the peer.
     pub(super) fn announcement(&self) -> Announcement {
         Announcement {
             address: self.part.base.addr().get() as u64,
@@ -68,15 +72,15 @@ impl Held {
         }
     }
 
-    /// Whether a call that goes on with this transfer begins with the same buffer.
+    /// Returns an error unless a call that continues this transfer starts with the same buffer.
     pub(super) fn check(&self, again: Option<Part>) -> Result<(), Cause> {
         let same = |part: &Part| part.base == self.part.base && part.length >= self.part.length;
         if again.is_none_or(|part| same(&part)) { Ok(()) } else { Err(Cause::AnotherBuffer) }
     }
 }
 
-/// Takes the parts before the first one of at least `large` bytes, as far as there is room. Also that one, when they are all in:
-/// it is next.
+/// Takes the parts before the first one of at least `large` bytes, as far as there is room. If it
+/// took all of them, it also returns that large part, which is next.
 pub(super) fn put_small<H: Hca>(
     slots: &mut Slots,
     poster: &mut Poster,
@@ -92,19 +96,19 @@ pub(super) fn put_small<H: Hca>(
     Ok((taken, place.filter(|_| taken == all).map(|place| from[place])))
 }
 
-/// The bytes of an announcement, to put into a slot or a grant.
+/// Returns a cursor over the bytes of an announcement, to put them into a slot or a grant.
 pub(super) fn cursor(announcement: &Announcement) -> Cursor {
     let part = Part { base: NonNull::from(announcement).cast(), length: ANNOUNCEMENT };
-    // SAFETY: the callers use the cursor while the announcement lives.
+    // SAFETY: the callers use the cursor only while the announcement lives.
     unsafe { Cursor::contiguous(part) }
 }
 
-/// Fills a slot with an announcement. There has to be room.
+/// Fills a slot with an announcement. The caller has checked that there is room.
 pub(super) fn announce<H: Hca>(
     slots: &mut Slots,
     poster: &Poster,
     hca: &mut H,
     announcement: &Announcement,
 ) {
-    slots.fill(poster, hca, Kind::Large, &mut cursor(announcement));
+    slots.fill(poster, hca, SlotKind::Large, &mut cursor(announcement));
 }

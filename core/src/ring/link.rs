@@ -1,35 +1,36 @@
 //! One connection of the channel.
 
+use super::address::LinkAddress;
 use super::basic::Basic;
-use super::card::Card;
-use super::config::{Config, Design, Lent};
+use super::config::{Design, LinkConfig, LinkMemory};
 use super::error::{Cause, LinkError};
-use super::knock::{Knocks, Told, Vigil};
 use super::poster::{Operations, Poster};
 use super::rendezvous_write::RendezvousWrite;
 use super::slot::Slots;
+use super::wakeup::{WakeupSource, Wakeups, WriteCounts};
 use super::zero_copy::ZeroCopy;
 use super::{piggyback, pipeline};
-use crate::hca::{Completion, Connection, Done, Hca, Readiness, Remote, WorkError};
-use crate::progress::{Begun, Cursor, Direct, Part};
+use crate::buffer::{Cursor, Part};
+use crate::engine::{Begun, Direct};
+use crate::hca::{Completion, Connection, Done, Hca, Readiness, RemoteAddress, WorkError};
 
 /// A pipe of bytes to one peer, and one back.
 ///
-/// The device's completions are the embedder's to poll; those of [`Link::connection`] go to [`Link::handle`]. Once a
-/// link has failed, every call says why.
+/// The embedder polls the device's completions and passes those of [`Link::connection`] to
+/// [`Link::handle`]. Once a link has failed, every call returns the cause.
 #[derive(Debug)]
 pub struct Link {
     peer: u32,
-    config: Config,
-    lent: Lent,
+    config: LinkConfig,
+    lent: LinkMemory,
     connection: Connection,
-    /// From the time that the connection is ready.
+    /// `Some` once the connection is ready.
     ends: Option<(Poster, Ends)>,
-    knocks: Knocks,
+    wakeups: Wakeups,
     broken: Option<Cause>,
 }
 
-/// Both ends of a link's streams, in its design.
+/// Both ends of a link's streams, for each design.
 #[derive(Debug)]
 enum Ends {
     Basic(Basic),
@@ -40,8 +41,8 @@ enum Ends {
 }
 
 impl Ends {
-    /// How much was written to the peer.
-    const fn told(&self) -> Told {
+    /// Returns how much was written to the peer.
+    const fn told(&self) -> WriteCounts {
         match self {
             Self::Basic(basic) => basic.told(),
             Self::Piggyback(slots) | Self::Pipeline(slots) => slots.told(),
@@ -50,8 +51,8 @@ impl Ends {
         }
     }
 
-    /// Whether so much of the peer's has landed.
-    fn have_landed(&mut self, poster: &Poster, told: &Told) -> Result<bool, Cause> {
+    /// Returns true if this much of the peer's writes has arrived.
+    fn have_landed(&mut self, poster: &Poster, told: &WriteCounts) -> Result<bool, Cause> {
         match self {
             Self::Basic(_) => Ok(Basic::has_landed(poster, told)),
             Self::Piggyback(slots) | Self::Pipeline(slots) => slots.has_landed(poster, told),
@@ -62,16 +63,19 @@ impl Ends {
 }
 
 impl Link {
-    /// Makes this side's end of a link to `peer`. The card is for the peer, whose own comes back to [`Link::connect`].
+    /// Creates this side's end of a link to `peer`. The embedder delivers the card to the peer, and
+    /// passes the peer's card to [`Link::connect`].
     ///
     /// # Safety
     ///
-    /// The memory lent has [`Config::bytes`] bytes, which are valid, zero, aligned to a cache line, registered for
-    /// everything, and used by nothing else until the link is finalized. It is touched when bytes travel, not before.
+    /// The lent memory has [`LinkConfig::bytes`] bytes, which are valid, zero, aligned to a cache
+    /// line and registered with [`Access::ALL`](crate::hca::Access::ALL). Nothing else uses it
+    /// until the link is finalized. The link first accesses it when bytes are transferred.
     ///
     /// # Errors
     ///
-    /// [`Cause::Config`] for a shape that cannot be, [`Cause::Device`] when the device has no connection left.
+    /// [`Cause::Config`] for an invalid configuration; [`Cause::Device`] if the device has no
+    /// connection left.
     ///
     /// # Source
     ///
@@ -79,15 +83,15 @@ impl Link {
     pub unsafe fn init<H: Hca>(
         hca: &mut H,
         peer: u32,
-        config: Config,
-        lent: Lent,
-    ) -> Result<(Self, Card), LinkError> {
+        config: LinkConfig,
+        lent: LinkMemory,
+    ) -> Result<(Self, LinkAddress), LinkError> {
         let fault = |cause| LinkError { peer, cause };
         if !config.is_valid() {
             return Err(fault(Cause::Config(config)));
         }
         let (connection, address) = hca.open(peer).map_err(|error| fault(Cause::Device(error)))?;
-        let card = Card::new(&address, &config, &lent);
+        let card = LinkAddress::new(&address, &config, &lent);
         Ok((
             Self {
                 peer,
@@ -95,27 +99,33 @@ impl Link {
                 lent,
                 connection,
                 ends: None,
-                knocks: Knocks::default(),
+                wakeups: Wakeups::default(),
                 broken: None,
             },
             card,
         ))
     }
 
-    /// Connects to the peer's end. Called again until it is [`Readiness::Ready`].
+    /// Connects to the peer's end. The caller repeats the call until the result is
+    /// [`Readiness::Ready`].
     ///
     /// # Errors
     ///
-    /// [`Cause::Mismatch`] when the peer's end has another shape, [`Cause::Device`] when it cannot be reached.
-    pub fn connect<H: Hca>(&mut self, hca: &mut H, card: &Card) -> Result<Readiness, LinkError> {
-        let Some(far) = card.memory(&self.config) else {
+    /// [`Cause::Mismatch`] if the peer's end has another configuration; [`Cause::Device`] if the
+    /// device cannot reach it.
+    pub fn connect<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        address: &LinkAddress,
+    ) -> Result<Readiness, LinkError> {
+        let Some(far) = address.memory(&self.config) else {
             return Err(self.failed(Cause::Mismatch));
         };
         if self.ends.is_some() {
             return Ok(Readiness::Ready);
         }
         let readiness = hca
-            .connect(self.connection, &card.address())
+            .connect(self.connection, &address.address())
             .map_err(|error| self.failed(Cause::Device(error)))?;
         if readiness == Readiness::Ready {
             self.ends = Some(self.begin(hca, far));
@@ -123,7 +133,7 @@ impl Link {
         Ok(readiness)
     }
 
-    fn begin<H: Hca>(&self, hca: &H, far: Remote) -> (Poster, Ends) {
+    fn begin<H: Hca>(&self, hca: &H, far: RemoteAddress) -> (Poster, Ends) {
         let config = &self.config;
         let (ends, marks) = match config.design {
             Design::Basic => (Ends::Basic(Basic::new(config)), config.ring_bytes() as u64),
@@ -137,18 +147,19 @@ impl Link {
         (Poster::new(self.connection, self.lent, far, &hca.capabilities(), marks), ends)
     }
 
-    /// Puts bytes into the pipe: as many as it takes now, in their order. Returns how many; the rest is put again
-    /// later, and begins with the same part.
+    /// Puts bytes into the pipe, in order, as many as it takes now. Returns how many. The caller
+    /// puts the rest again later, starting with the same part.
     ///
     /// # Safety
     ///
-    /// The parts are valid for reads and lie outside the memory lent. A large part stays so after the call, until it is
-    /// counted in what a call returns or the link is finalized.
+    /// The parts are valid for reads and do not overlap the lent memory. A large part stays valid
+    /// after the call, until a call counts it in its result or the link is finalized.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed and what the peer has is counted, or the call does not go on where the last one ended. A full pipe is
-    /// none: it takes 0 bytes.
+    /// [`LinkError`] if the link has failed and everything that the peer has is counted. Also if
+    /// the call does not continue where the last one ended. A full pipe is not an error: it takes 0
+    /// bytes.
     ///
     /// # Source
     ///
@@ -159,7 +170,8 @@ impl Link {
         {
             return Ok(bytes);
         }
-        // SAFETY: by the contract, for as long as this call takes.
+        // SAFETY: the caller guarantees that the parts are valid for reads during this call
+        // (contract of `put`).
         let cursor = unsafe { Cursor::parts(from) };
         self.with(hca, |poster, ends, hca| match ends {
             Ends::Basic(basic) => basic.put(poster, hca, cursor),
@@ -170,7 +182,7 @@ impl Link {
         })
     }
 
-    /// Counts a large part that the peer has although the link has failed since.
+    /// Counts a large part that the peer received, although the link has failed since.
     fn settle<H: Hca>(&mut self, hca: &mut H) -> Option<usize> {
         let settled = match &mut self.ends {
             Some((poster, Ends::ZeroCopy(zero_copy))) => zero_copy.settle(poster, hca),
@@ -180,25 +192,26 @@ impl Link {
         settled.ok().flatten()
     }
 
-    /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many; what a next call names
-    /// begins with the part where they end.
+    /// Gets bytes out of the pipe: as many as have arrived and the parts hold. Returns how many.
+    /// The next call starts with the part where these bytes end.
     ///
     /// # Safety
     ///
-    /// The parts are valid for writes and lie outside the memory lent. A part into which large bytes are on their way
-    /// stays so after the call, and nobody else touches it, until they are counted in what a call returns or the link
-    /// is finalized.
+    /// The parts are valid for writes and do not overlap the lent memory. A part that receives
+    /// large bytes stays valid after the call, until a call counts the bytes in its result or the
+    /// link is finalized. Until then nothing else accesses it.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed and all that had arrived is delivered. An empty pipe is none: it gives 0
-    /// bytes.
+    /// [`LinkError`] if the link has failed and everything that had arrived is delivered. An empty
+    /// pipe is not an error: it delivers 0 bytes.
     ///
     /// # Source
     ///
     /// `[RdmaChannel04]` §3.2, `get`.
     pub unsafe fn get<H: Hca>(&mut self, hca: &mut H, into: &[Part]) -> Result<usize, LinkError> {
-        // SAFETY: by the contract, for as long as this call takes.
+        // SAFETY: the caller guarantees that the parts are valid for writes during this call
+        // (contract of `get`).
         let mut into = unsafe { Cursor::parts(into) };
         let Some((poster, ends)) = &mut self.ends else {
             return Err(self.failed(self.broken.unwrap_or(Cause::NotConnected)));
@@ -209,7 +222,7 @@ impl Link {
             Ends::ZeroCopy(zero_copy) => zero_copy.get(poster, hca, into),
             Ends::RendezvousWrite(rendezvous) => rendezvous.get(poster, hca, into),
         };
-        // What has arrived is delivered, even if nothing more will.
+        // Bytes that have arrived are delivered, even if no more will arrive.
         let progress = self.progress(hca);
         match got {
             Ok(0) => progress.map(|()| 0),
@@ -218,7 +231,7 @@ impl Link {
         }
     }
 
-    /// Whether the device may be at work on the part with which the next [`Link::put`] begins.
+    /// Returns true if the device may be using the part with which the next [`Link::put`] starts.
     #[must_use]
     pub const fn holds_put(&self) -> bool {
         match &self.ends {
@@ -228,7 +241,8 @@ impl Link {
         }
     }
 
-    /// Whether the device, or the peer's, may be at work on the part with which the next [`Link::get`] begins.
+    /// Returns true if either device may be using the part with which the next [`Link::get`]
+    /// starts.
     #[must_use]
     pub const fn holds_get(&self) -> bool {
         match &self.ends {
@@ -238,38 +252,44 @@ impl Link {
         }
     }
 
-    /// Begins to move bytes between registered memory of this rank and of the peer, beside the stream: all of them, or as many as
-    /// go in one request. `None`: not now. The device takes it up after what has been put before, and a write is at the peer before what
-    /// is put after it.
+    /// Starts a transfer between registered memory of this rank and of the peer, beside the stream.
+    /// It covers all of the bytes, or as many as fit in one request. Returns `None` if that is not
+    /// possible now.
+    ///
+    /// The device starts the transfer after everything that was put before. A write arrives before
+    /// everything that is put after it.
     ///
     /// # Safety
     ///
-    /// The memory is registered, and valid for the device until [`Link::is_done`] says so or the link is finalized.
+    /// The memory is registered, and valid for the device until [`Link::is_done`] returns true or
+    /// the link is finalized.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed.
+    /// [`LinkError`] if the link has failed.
     pub unsafe fn transfer<H: Hca>(
         &mut self,
         hca: &mut H,
         direct: &Direct,
     ) -> Result<Option<Begun>, LinkError> {
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees that the memory is registered and stays valid (contract of
+        // `transfer`).
         self.with(hca, |poster, _, hca| unsafe { poster.begin(hca, direct) })
     }
 
-    /// Whether the transfer `number`, and all before it, are done. Also of a link that has failed since.
+    /// Returns true if the transfer `number` and all before it are done. It also applies to a link
+    /// that has failed since.
     #[must_use]
     pub fn is_done(&self, number: u64) -> bool {
         self.ends.as_ref().is_some_and(|(poster, _)| poster.is_done(number))
     }
 
-    /// Hands to the device what it refused before. To be called while a peer may wait for it, even if this rank has
-    /// nothing to put or get.
+    /// Posts what the device refused before. The caller repeats it while a peer may wait for the
+    /// data, even if this rank has nothing to put or get.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed.
+    /// [`LinkError`] if the link has failed.
     pub fn progress<H: Hca>(&mut self, hca: &mut H) -> Result<(), LinkError> {
         self.with(hca, |poster, ends, hca| match ends {
             Ends::Basic(basic) => basic.progress(poster, hca),
@@ -279,10 +299,10 @@ impl Link {
         })
     }
 
-    /// Takes in a completion of this link's connection.
+    /// Handles a completion of this link's connection.
     pub fn handle(&mut self, completion: &Completion) {
         if let Ok(Done::Receive { .. } | Done::Immediate { .. }) = completion.result {
-            self.knocks.hear();
+            self.wakeups.hear();
         } else if let Some((poster, _)) = &mut self.ends
             && let Err(cause) = poster.handle(completion)
         {
@@ -290,17 +310,17 @@ impl Link {
         }
     }
 
-    /// Ends the link because the embedder knows that the peer is gone.
+    /// Fails the link because the embedder knows that the peer has failed or finished.
     pub fn fail(&mut self, why: WorkError) {
         self.broken.get_or_insert(Cause::Failed(why));
     }
 
-    /// Writes to the peer a word that it has already: if the peer is not there any more, the link fails. For an embedder that
-    /// only waits for the peer, and would not hear of its end.
+    /// Writes to the peer a word that it already has. If the peer no longer exists, the link fails.
+    /// It is for an embedder that only waits for the peer and would not learn of its end.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed.
+    /// [`LinkError`] if the link has failed.
     pub fn probe<H: Hca>(&mut self, hca: &mut H) -> Result<(), LinkError> {
         self.with(hca, |poster, ends, hca| match ends {
             Ends::Basic(basic) => basic.probe(poster, hca),
@@ -310,30 +330,33 @@ impl Link {
         })
     }
 
-    /// Goes on asking the peer to knock when it writes, for an embedder that is about to sleep until its device reports
-    /// something. It has armed the device before; unless this is [`Vigil::Open`] it looks at everything once more, and then
-    /// sleeps. A knock is a message, so the device's receives have to be as many as its links, and nobody else's.
+    /// Continues a request to the peer for a wake-up at its next write. The embedder is about to
+    /// sleep until its device reports an event.
+    ///
+    /// The embedder has armed the device before the call. Unless the result is
+    /// [`WakeupSource::Open`], it polls everything once more and then sleeps. A wake-up is a
+    /// message, so the device needs as many receives as it has links, and only links may use them.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed.
-    pub fn ask<H: Hca>(&mut self, hca: &mut H) -> Result<Vigil, LinkError> {
+    /// [`LinkError`] if the link has failed.
+    pub fn ask<H: Hca>(&mut self, hca: &mut H) -> Result<WakeupSource, LinkError> {
         let asked = match (self.broken, &mut self.ends) {
             (Some(cause), _) => Err(cause),
             (None, None) => return Err(self.failed(Cause::NotConnected)),
             (None, Some((poster, ends))) => {
-                self.knocks.ask(poster, hca, |poster, told| ends.have_landed(poster, told))
+                self.wakeups.ask(poster, hca, |poster, told| ends.have_landed(poster, told))
             }
         };
         asked.map_err(|cause| self.breaks(cause))
     }
 
-    /// As [`Link::progress`]. True: everything that was put is in the peer's memory, and the link can be finalized
-    /// without loss.
+    /// Calls [`Link::progress`]. Returns true once everything that was put is in the peer's memory,
+    /// so that finalizing the link loses nothing.
     ///
     /// # Errors
     ///
-    /// [`LinkError`] when the link has failed.
+    /// [`LinkError`] if the link has failed.
     pub fn drain<H: Hca>(&mut self, hca: &mut H) -> Result<bool, LinkError> {
         self.with(hca, |poster, ends, hca| match ends {
             Ends::Basic(basic) => basic.drain(poster, hca),
@@ -343,12 +366,12 @@ impl Link {
         })
     }
 
-    /// Takes the link down. What was put and has not arrived is lost, so [`Link::drain`] it first. From now on the memory
-    /// lent is the embedder's again.
+    /// Closes the link. Bytes that were put and have not arrived are lost, so the caller first uses
+    /// [`Link::drain`]. From now on the lent memory belongs to the embedder again.
     ///
     /// # Errors
     ///
-    /// [`Cause::Device`] when the device does not close the connection.
+    /// [`Cause::Device`] if the device does not close the connection.
     pub fn finalize<H: Hca>(self, hca: &mut H) -> Result<(), LinkError> {
         let peer = self.peer;
         let fault = |cause| LinkError { peer, cause };
@@ -361,33 +384,33 @@ impl Link {
         released.map_err(fault)
     }
 
-    /// True of a link that works, on which the device is at work on no user's memory.
+    /// Returns true if the link works and the device uses no memory of users.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let transfers = self.ends.as_ref().is_some_and(|(poster, _)| poster.transfers());
         self.broken.is_none() && !self.holds_put() && !self.holds_get() && !transfers
     }
 
-    /// The device's name for this end.
+    /// Returns the device's index of this end.
     #[must_use]
     pub const fn connection(&self) -> Connection {
         self.connection
     }
 
-    /// The rank at the other side.
+    /// Returns the rank at the other end.
     #[must_use]
     pub const fn peer(&self) -> u32 {
         self.peer
     }
 
-    /// What the link has asked of the device.
+    /// Returns the number of requests that the link has posted, by kind.
     #[must_use]
     pub fn operations(&self) -> Operations {
         self.ends.as_ref().map_or_else(Operations::default, |(poster, _)| poster.operations)
     }
 
-    /// Does something with the ends of a link that works, knocks if that has written anything to a peer who asked for it, and
-    /// remembers if it fails.
+    /// Runs `act` on the ends of a working link. Sends a wake-up if `act` wrote to a peer that
+    /// requested one, and records a failure.
     fn with<H: Hca, R>(
         &mut self,
         hca: &mut H,
@@ -397,7 +420,7 @@ impl Link {
             (Some(cause), _) => Err(cause),
             (None, None) => return Err(self.failed(Cause::NotConnected)),
             (None, Some((poster, ends))) => act(poster, ends, hca)
-                .and_then(|done| self.knocks.answer(poster, hca, ends.told()).map(|()| done)),
+                .and_then(|done| self.wakeups.answer(poster, hca, ends.told()).map(|()| done)),
         };
         result.map_err(|cause| self.breaks(cause))
     }

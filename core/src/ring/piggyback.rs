@@ -1,14 +1,14 @@
 //! The piggyback design: one write carries bytes, size, flag and credit (`[RdmaChannel04]` §4.3).
 //!
-//! Copying and writing take turns: all that is put is copied first, and then leaves.
+//! Copies and writes alternate: `put` copies all its bytes first, and then posts them.
 
 use super::error::Cause;
 use super::poster::Poster;
-use super::slot::{Kind, Slots};
+use super::slot::{SlotKind, Slots};
+use crate::buffer::Cursor;
 use crate::hca::Hca;
-use crate::progress::Cursor;
 
-/// Takes bytes as far as there is room.
+/// Takes as many bytes as there is room for.
 pub(super) fn put<H: Hca>(
     slots: &mut Slots,
     poster: &mut Poster,
@@ -20,7 +20,7 @@ pub(super) fn put<H: Hca>(
         if from.remaining() == 0 {
             break;
         }
-        taken += slots.fill(poster, hca, Kind::Data, &mut from);
+        taken += slots.fill(poster, hca, SlotKind::Data, &mut from);
     }
     slots.progress(poster, hca)?;
     Ok(taken)

@@ -1,15 +1,16 @@
-//! The pipeline design: each chunk leaves as soon as it is copied, while the next one is (`[RdmaChannel04]` §4.4).
+//! The pipeline design: each chunk is sent as soon as it is copied, while the next one is copied
+//! (`[RdmaChannel04]` §4.4).
 //!
-//! A chunk that the device refuses for now ends the call. Were more copied after it, they would leave later than their
-//! copies allow, since the device has nothing to do by then.
+//! The call ends at a chunk that the device refuses for now. Chunks copied after it would be sent
+//! later than their copies allow, because the device would be idle by then.
 
 use super::error::Cause;
 use super::poster::Poster;
-use super::slot::{Kind, Slots};
+use super::slot::{SlotKind, Slots};
+use crate::buffer::Cursor;
 use crate::hca::Hca;
-use crate::progress::Cursor;
 
-/// Takes bytes as far as there is room and the device takes chunks.
+/// Takes as many bytes as there is room for and the device accepts.
 pub(super) fn put<H: Hca>(
     slots: &mut Slots,
     poster: &mut Poster,
@@ -22,7 +23,7 @@ pub(super) fn put<H: Hca>(
         if from.remaining() == 0 || !slots.are_sent() {
             break;
         }
-        taken += slots.fill(poster, hca, Kind::Data, &mut from);
+        taken += slots.fill(poster, hca, SlotKind::Data, &mut from);
     }
     slots.progress(poster, hca)?;
     Ok(taken)

@@ -1,79 +1,81 @@
-//! Posting the requests of one link, and remembering how far they are.
+//! Posts the requests of one link and tracks their completion.
 
 use core::ptr::NonNull;
 
-use super::config::{Lent, PROOF, REQUESTS, TOLD, word};
-use super::direct::Window;
+use super::config::{LinkMemory, PROOF, REQUESTS, TOLD, word};
+use super::direct::TransferWindow;
 use super::error::Cause;
 use super::landing::Counter;
 use crate::hca::{
-    Capabilities, Completion, Connection, Hca, Operation, Piece, PostError, Remote, WorkRequest,
+    Capabilities, Completion, Connection, Hca, Operation, PostError, RemoteAddress, Sge,
+    WorkRequest,
 };
 
-/// How many requests of each kind a link has posted.
+/// Number of requests of each kind that a link has posted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Operations {
-    /// Writes that carry bytes of the stream.
+    /// Writes with bytes of the stream.
     pub data: u64,
-    /// Writes of a flag, where it cannot travel with its bytes.
+    /// Writes of a flag that cannot travel with its bytes.
     pub flags: u64,
     /// Writes of a pointer or counter: head, tail, credit, acknowledgement.
     pub pointers: u64,
     /// Reads.
     pub reads: u64,
-    /// Empty messages, which wake the peer.
-    pub knocks: u64,
+    /// Empty messages that wake the peer.
+    pub wakeups: u64,
 }
 
 impl Operations {
-    /// All of them.
+    /// Returns the total number of requests.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.data + self.flags + self.pointers + self.reads + self.knocks
+        self.data + self.flags + self.pointers + self.reads + self.wakeups
     }
 }
 
 /// One connection, the memory at both of its ends, and the requests between them.
 ///
-/// Requests are done in the order of posting, so one number says which are. A *mark* is the position in the stream that
-/// the requests so far have carried; it comes back in the completions, and says which bytes of the staging memory are
-/// the link's again.
+/// Requests complete in the order of posting, so a single number tells which are done. A *mark* is
+/// the position in the stream up to which the requests so far have carried its bytes. The
+/// completions return it, which tells which bytes of the staging memory the link may reuse.
 #[derive(Debug)]
 pub(super) struct Poster {
     connection: Connection,
-    near: Lent,
-    far: Remote,
+    near: LinkMemory,
+    far: RemoteAddress,
     inline: usize,
     message: u64,
     ordered_bytes: bool,
     acknowledged: bool,
-    /// Requests under way, at most.
+    /// Maximum number of requests in flight.
     limit: u64,
-    /// Marks without a completion asked for, at most.
+    /// Maximum number of marks without a signaled request.
     step: u64,
     posted: u64,
     done: u64,
     mark: u64,
-    /// Completions are asked for up to this request.
+    /// Requests up to this number are signaled.
     wanted: u64,
-    /// As `posted`, up to the last request whose completion was asked for.
+    /// Number of the last signaled request.
     asked: u64,
     asked_mark: u64,
     done_mark: u64,
-    /// As `posted`, up to the last request whose end says that all before it are at the peer.
+    /// Number of the last request with a completion that proves the arrival of all earlier ones.
     proved: u64,
-    /// The device had no place for the last request, whatever was under way.
+    /// True if the device had no room for the last request, regardless of the requests in flight.
     refused: bool,
-    pub(super) window: Window,
+    pub(super) window: TransferWindow,
     pub(super) operations: Operations,
 }
 
 impl Poster {
-    /// The requests of a new connection. Of a ring of `ring` marks at most a quarter is without a completion asked for.
+    /// Creates the state of a new connection. In a ring of `ring` marks, at most a quarter is
+    /// without a signaled request.
     pub(super) fn new(
         connection: Connection,
-        near: Lent,
-        far: Remote,
+        near: LinkMemory,
+        far: RemoteAddress,
         capabilities: &Capabilities,
         ring: u64,
     ) -> Self {
@@ -96,50 +98,53 @@ impl Poster {
             done_mark: 0,
             proved: 0,
             refused: false,
-            window: Window::default(),
+            window: TransferWindow::default(),
             operations: Operations::default(),
         }
     }
 
-    /// Whether one write can carry bytes and the flag that announces them.
+    /// Returns true if one write can carry bytes and the flag that announces them.
     pub(super) const fn ordered_bytes(&self) -> bool {
         self.ordered_bytes
     }
 
-    /// Most bytes of one request.
+    /// Returns the maximum size of one request, in bytes.
     pub(super) fn longest(&self) -> usize {
         self.message.min(1 << 30) as usize
     }
 
-    /// Whether the device may take a request now that it refused, and says nothing when it does.
+    /// Returns true if the device refused a request. It may take the request later without
+    /// reporting so.
     pub(super) const fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// Whether request `number` is done.
+    /// Returns true if request `number` is done.
     pub(super) const fn is_done(&self, number: u64) -> bool {
         self.done >= number
     }
 
-    /// Asks for the completions of the next requests. The number of the last of them.
+    /// Makes the next requests signaled. Returns the number of the last of them.
     pub(super) const fn ask(&mut self, requests: u64) -> u64 {
         self.wanted = self.posted + requests;
         self.wanted
     }
 
-    /// The position in the stream that the requests so far have carried.
+    /// Returns the position in the stream up to which the requests so far have carried its bytes.
     pub(super) const fn mark(&self) -> u64 {
         self.mark
     }
 
-    /// The position in the stream up to which all requests are done.
+    /// Returns the position in the stream up to which all requests are done.
     pub(super) const fn done_mark(&self) -> u64 {
         self.done_mark
     }
 
-    /// Whether every request is done, and what it wrote in the peer's memory. One more is posted where the end of the last does not
-    /// say so: it has no completion of its own, or the device acknowledges no writes, and a read has to follow them. Otherwise the
-    /// word `value` is written to `to`, which is what the peer has there.
+    /// Returns true if every request is done and its data are in the peer's memory.
+    ///
+    /// If the last request's completion does not prove that, the function posts one more. If the
+    /// last request is not signaled, it writes the word `value` to `to`, which the peer already has
+    /// there. If the device acknowledges no writes, it posts a read, which must follow them.
     pub(super) fn drain<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -158,7 +163,8 @@ impl Poster {
         Ok(proved && self.done == self.posted)
     }
 
-    /// Writes once more what the peer has at `to`, unless some request is under way already, whose end tells as much.
+    /// Writes once more what the peer already has at `to`, unless the end of a request in flight
+    /// will tell as much.
     pub(super) fn probe<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -172,28 +178,31 @@ impl Poster {
         Ok(())
     }
 
-    /// This side's memory at `offset`.
+    /// Returns the address of this side's memory at `offset`.
     pub(super) fn at(&self, offset: usize) -> NonNull<u8> {
-        // SAFETY: offsets come from `config` and lie within the memory lent.
+        // SAFETY: offsets come from `config` and lie within the lent memory.
         unsafe { self.near.base.add(offset) }
     }
 
-    /// The number that the peer's device keeps at `offset`.
+    /// Returns the number that the peer's device keeps at `offset`.
     pub(super) fn counter(&self, offset: usize) -> u64 {
-        // SAFETY: the word lies in the memory lent, aligned, and the peer's device writes it whole.
+        // SAFETY: the word is in the lent memory, aligned, and the peer's device writes it as a
+        // whole.
         unsafe { self.at(offset).cast::<Counter>().as_ref() }.read()
     }
 
-    /// `length` bytes of this side's memory at `offset`, for the device.
-    pub(super) fn piece(&self, offset: usize, length: usize) -> Piece {
-        Piece { base: self.at(offset), length: length as u32, key: self.near.local_key }
+    /// Returns `length` bytes of this side's memory at `offset` as a piece for the device.
+    pub(super) fn piece(&self, offset: usize, length: usize) -> Sge {
+        Sge { base: self.at(offset), length: length as u32, key: self.near.local_key }
     }
 
-    /// Writes `length` bytes at `from` of this side's memory to `to` of the peer's. False: not now.
+    /// Writes `length` bytes at `from` of this side's memory to `to` of the peer's. Returns false
+    /// if that is not possible now.
     ///
     /// # Safety
     ///
-    /// The bytes do not change before `done_mark` reaches `mark`, the position that the stream has with them.
+    /// The bytes do not change until `done_mark` reaches `mark`, the position of the stream after
+    /// them.
     pub(super) unsafe fn write<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -204,31 +213,34 @@ impl Poster {
         let piece = self.piece(from, length);
         let inline = length <= self.inline;
         let operation = Operation::Write { from: &[piece], to: self.there(to) };
-        // SAFETY: the bytes lie in the memory lent, which is registered; that they do not change is the caller's contract.
+        // SAFETY: the bytes are in the lent memory, which is registered. The caller guarantees that
+        // they do not change (contract of `write`).
         let posted = unsafe { self.post(hca, operation, inline, mark) }?;
         self.operations.data += u64::from(posted);
         Ok(posted)
     }
 
-    /// Writes the flag that lies at `from`, as [`Poster::write`] does.
+    /// Writes the flag at `from` of this side's memory to the peer's. Returns false if that is not
+    /// possible now.
     ///
     /// # Safety
     ///
-    /// As for [`Poster::write`].
+    /// The flag does not change until `done_mark` reaches `mark`.
     pub(super) unsafe fn write_flag<H: Hca>(
         &mut self,
         hca: &mut H,
         ways: (usize, usize),
         mark: u64,
     ) -> Result<bool, Cause> {
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees that the flag does not change (contract of `write_flag`).
         let posted = unsafe { self.write(hca, ways, size_of::<u64>(), mark) }?;
         self.operations.data -= u64::from(posted);
         self.operations.flags += u64::from(posted);
         Ok(posted)
     }
 
-    /// Writes a user's memory straight to the peer's, or reads it from there. The number of the request; `None`: not now.
+    /// Writes a user's memory directly to the peer's, or reads from there into it. Returns the
+    /// number of the request, or `None` if that is not possible now.
     ///
     /// # Safety
     ///
@@ -236,8 +248,8 @@ impl Poster {
     pub(super) unsafe fn transfer<H: Hca>(
         &mut self,
         hca: &mut H,
-        piece: Piece,
-        remote: Remote,
+        piece: Sge,
+        remote: RemoteAddress,
         reads: bool,
     ) -> Result<Option<u64>, Cause> {
         let pieces = [piece];
@@ -247,14 +259,16 @@ impl Poster {
             Operation::Write { from: &pieces, to: remote }
         };
         let number = self.ask(1);
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees that the piece is registered and stays valid (contract of
+        // `transfer`).
         let posted = unsafe { self.post(hca, operation, false, self.mark) }?;
         self.operations.data += u64::from(posted && !reads);
         self.operations.reads += u64::from(posted && reads);
         Ok(posted.then_some(number))
     }
 
-    /// Writes `value` to the word at `to` of the peer's memory. False: not now.
+    /// Writes `value` to the word at `to` of the peer's memory. Returns false if that is not
+    /// possible now.
     pub(super) fn write_word<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -265,18 +279,20 @@ impl Poster {
             return Ok(false);
         }
         let source = self.at(word(self.posted)).cast::<u64>();
-        // SAFETY: the word lies in the memory lent, is aligned, and its last request is done: fewer than `REQUESTS` are
-        // not.
+        // SAFETY: the word is in the lent memory and aligned. Its previous request is done, because
+        // fewer than `REQUESTS` requests are in flight.
         unsafe { source.write(value) };
         let piece = self.piece(word(self.posted), size_of::<u64>());
         let operation = Operation::Write { from: &[piece], to: self.there(to) };
-        // SAFETY: as above; the word is written again only when this request is done.
+        // SAFETY: the word is in the lent memory, and it is written again only when this request is
+        // done.
         let posted = unsafe { self.post(hca, operation, 8 <= self.inline, self.mark) }?;
         self.operations.pointers += u64::from(posted);
         Ok(posted)
     }
 
-    /// Reads `length` bytes at `from` of the peer's memory to `to` of this side's. The number of the request; `None`: not now.
+    /// Reads `length` bytes at `from` of the peer's memory to `to` of this side's. Returns the
+    /// number of the request, or `None` if that is not possible now.
     pub(super) fn read_line<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -284,23 +300,25 @@ impl Poster {
         (to, from): (usize, usize),
     ) -> Result<Option<u64>, Cause> {
         let (piece, there) = (self.piece(to, length), self.there(from));
-        // SAFETY: the piece lies in the memory lent, which is registered; nobody else touches it before the request is done.
+        // SAFETY: the piece is in the lent memory, which is registered; nothing else accesses it
+        // until the request is done.
         unsafe { self.transfer(hca, piece, there, true) }
     }
 
-    /// Sends an empty message, behind all that was written. False: not now.
-    pub(super) fn knock<H: Hca>(&mut self, hca: &mut H) -> Result<bool, Cause> {
-        // The place that is kept free for it.
+    /// Sends an empty message behind everything that was written. Returns false if that is not
+    /// possible now.
+    pub(super) fn send_wakeup<H: Hca>(&mut self, hca: &mut H) -> Result<bool, Cause> {
+        // `is_full` keeps one place free for this message.
         if self.posted - self.done >= self.limit {
             return Ok(false);
         }
-        // SAFETY: there is nothing to keep valid.
-        let posted = unsafe { self.hand(hca, Operation::Send { from: &[] }, false, self.mark) }?;
-        self.operations.knocks += u64::from(posted);
+        // SAFETY: the request has no pieces that must stay valid.
+        let posted = unsafe { self.submit(hca, Operation::Send { from: &[] }, false, self.mark) }?;
+        self.operations.wakeups += u64::from(posted);
         Ok(posted)
     }
 
-    /// Takes in the end of a request.
+    /// Handles the completion of a request.
     pub(super) fn handle(&mut self, completion: &Completion) -> Result<(), Cause> {
         completion.result.map_err(Cause::Failed)?;
         let behind = |now: u64, low: u32| now + u64::from(low.wrapping_sub(now as u32));
@@ -309,23 +327,24 @@ impl Poster {
         Ok(())
     }
 
-    /// Whether there is no place for another request and a knock behind it: who has written may go its way and not come
-    /// back for long.
+    /// Returns true if there is no room for another request with a wake-up behind it. A rank that
+    /// has written may not call the link again for a long time.
     const fn is_full(&self) -> bool {
         let kept = if self.limit > 1 { 1 } else { 0 };
         self.posted - self.done + kept >= self.limit
     }
 
-    const fn there(&self, offset: usize) -> Remote {
-        Remote { address: self.far.address + offset as u64, key: self.far.key }
+    const fn there(&self, offset: usize) -> RemoteAddress {
+        RemoteAddress { address: self.far.address + offset as u64, key: self.far.key }
     }
 
-    /// Posts one request. Its completion is asked for when it is time to: a quarter of the queue or of the ring is
-    /// without one.
+    /// Posts one request. It is signaled at intervals, so that at most a quarter of the queue or of
+    /// the ring is without a signaled request.
     ///
     /// # Safety
     ///
-    /// As for [`Hca::post`].
+    /// The pieces of the operation stay valid until the request completes (contract of
+    /// [`Hca::post`]).
     unsafe fn post<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -336,16 +355,17 @@ impl Poster {
         if self.is_full() {
             return Ok(false);
         }
-        // SAFETY: by the contract.
-        unsafe { self.hand(hca, operation, inline, mark) }
+        // SAFETY: the caller guarantees that the pieces stay valid (contract of `post`).
+        unsafe { self.submit(hca, operation, inline, mark) }
     }
 
-    /// Hands one request to the device.
+    /// Passes one request to the device.
     ///
     /// # Safety
     ///
-    /// As for [`Hca::post`].
-    unsafe fn hand<H: Hca>(
+    /// The pieces of the operation stay valid until the request completes (contract of
+    /// [`Hca::post`]).
+    unsafe fn submit<H: Hca>(
         &mut self,
         hca: &mut H,
         operation: Operation<'_>,
@@ -358,7 +378,7 @@ impl Poster {
             || mark - self.asked_mark >= self.step;
         let id = number << 32 | mark & u64::from(u32::MAX);
         let request = WorkRequest { id, operation, signaled, inline, fenced: false };
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees that the pieces stay valid (contract of `submit`).
         let posted = unsafe { hca.post(self.connection, &request) };
         self.refused = posted == Err(PostError::Full);
         match posted {

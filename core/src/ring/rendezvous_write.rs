@@ -1,62 +1,64 @@
-//! Rendezvous by RDMA write: the sender writes large parts straight into the receiver's user's buffer
-//! (`[RdmaChannel04]` §6).
+//! Rendezvous by RDMA write: the sender writes large parts directly into the buffer of the
+//! receiver's user (`[RdmaChannel04]` §6).
 //!
-//! What the paper compares zero copy with. The sender announces how much it has; the receiver, when its user's buffer
-//! is there, grants a place for some of it; the sender writes, and says so in a slot, which lands after the bytes. What
-//! was not granted is announced again. A grant waits behind no slot: it has a place of its own.
+//! The paper compares its zero-copy design with this one. The sender announces the length of a
+//! part. When its user's buffer is there, the receiver grants a place for some of the bytes. The
+//! sender writes them and then reports that in a slot, which arrives after the bytes. The remaining
+//! bytes are announced again. A grant has a place of its own, so it does not wait behind slots.
 
-use super::config::{Config, GRANT, GRANTED};
+use super::announcement::{ANNOUNCEMENT, Announcement};
+use super::config::{GRANT, GRANTED, LinkConfig};
 use super::error::Cause;
-use super::knock::Told;
-use super::landing::Head;
-use super::large::{Held, announce, cursor, put_small};
+use super::landing::LandingHead;
+use super::large::{RegisteredPart, announce, cursor, put_small};
 use super::pipeline;
 use super::poster::Poster;
-use super::slot::{ANNOUNCEMENT, Announcement, Front, Kind, Place, Slots, corrupt};
+use super::slot::{LandedSlot, SlotKind, SlotLocation, Slots, corrupt};
+use super::wakeup::WriteCounts;
+use crate::buffer::{Cursor, Part};
 use crate::hca::{Access, Hca, HcaError};
-use crate::progress::{Cursor, Part};
 use crate::sync::CACHE_LINE;
 
-/// Where grants land.
-const PLACE: Place = Place { near: GRANTED, far: GRANT, length: CACHE_LINE };
-const LANDED: Place = Place { near: GRANT, far: GRANTED, length: CACHE_LINE };
+/// The place of outgoing grants.
+const PLACE: SlotLocation = SlotLocation { near: GRANTED, far: GRANT, length: CACHE_LINE };
+const LANDED: SlotLocation = SlotLocation { near: GRANT, far: GRANTED, length: CACHE_LINE };
 
-/// One link's two streams.
+/// Both streams of a link.
 #[derive(Debug)]
 pub(super) struct RendezvousWrite {
     slots: Slots,
     large: usize,
-    outgoing: Option<Outgoing>,
-    incoming: Option<Incoming>,
-    /// Announcements made, each of which has its grant.
+    outgoing: Option<OutgoingPart>,
+    incoming: Option<GrantedBuffer>,
+    /// Number of announcements made. Each has its grant.
     asked: u64,
-    /// Grants given.
+    /// Number of grants given.
     given: u64,
-    /// The last request of the last grant, whose image may be filled again when it is done.
+    /// The last request of the last grant. Once it is done, the grant's image may be filled again.
     grant_request: u64,
 }
 
-/// A part on its way out.
+/// A large part that is being sent.
 #[derive(Clone, Copy, Debug)]
-struct Outgoing {
-    held: Held,
-    /// Bytes granted, and the request that writes them.
+struct OutgoingPart {
+    held: RegisteredPart,
+    /// Number of bytes granted, and the request that writes them.
     writing: Option<(usize, u64)>,
-    /// Whether the peer is told that they are there.
+    /// True once the peer is told that the bytes are written.
     told: bool,
 }
 
-/// A place that was granted.
+/// A granted place.
 #[derive(Clone, Copy, Debug)]
-struct Incoming {
-    held: Held,
-    /// Whether the grant is handed to the device, and whether all of it but the flag is.
+struct GrantedBuffer {
+    held: RegisteredPart,
+    /// `sent`: the device has taken the grant. `half`: it has taken everything but the flag.
     sent: bool,
     half: bool,
 }
 
 impl RendezvousWrite {
-    pub(super) const fn new(config: &Config) -> Self {
+    pub(super) const fn new(config: &LinkConfig) -> Self {
         Self {
             slots: Slots::new(config),
             large: config.large as usize,
@@ -80,7 +82,8 @@ impl RendezvousWrite {
         self.incoming.is_some()
     }
 
-    /// Takes small parts as far as there is room, and of a large one what the peer granted, when it is written.
+    /// Takes small parts as far as there is room. Of a large part, takes the granted bytes once
+    /// they are written.
     pub(super) fn put<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -88,7 +91,7 @@ impl RendezvousWrite {
         from: &[Part],
     ) -> Result<usize, Cause> {
         self.progress(poster, hca)?;
-        if let Some(Outgoing { held, .. }) = self.outgoing {
+        if let Some(OutgoingPart { held, .. }) = self.outgoing {
             held.check(from.iter().find(|part| part.length > 0).copied())?;
             return Ok(self.settle(poster, hca)?.unwrap_or(0));
         }
@@ -96,7 +99,8 @@ impl RendezvousWrite {
         if let Some(part) = large
             && !self.ask(poster, hca, part)?
         {
-            // The system registers no more: through the slots, like a small one.
+            // The system registers no more memory, so the part goes through the slots, like a small
+            // one.
             // SAFETY: the part is valid while `Link::put` runs.
             let part = unsafe { Cursor::contiguous(part) };
             taken += pipeline::put(&mut self.slots, poster, hca, part)?;
@@ -104,14 +108,14 @@ impl RendezvousWrite {
         Ok(taken)
     }
 
-    /// Counts what is written of the part on its way out.
+    /// Counts the written bytes of the part that is being sent.
     pub(super) fn settle<H: Hca>(
         &mut self,
         poster: &Poster,
         hca: &mut H,
     ) -> Result<Option<usize>, Cause> {
         match self.outgoing {
-            Some(Outgoing { held, writing: Some((bytes, request)), told: true })
+            Some(OutgoingPart { held, writing: Some((bytes, request)), told: true })
                 if poster.is_done(request) =>
             {
                 held.release(hca)?;
@@ -122,29 +126,30 @@ impl RendezvousWrite {
         }
     }
 
-    /// Announces a large part, if there is room. False: its memory cannot be registered.
+    /// Announces a large part, if there is room. Returns false if its memory cannot be registered.
     fn ask<H: Hca>(&mut self, poster: &mut Poster, hca: &mut H, part: Part) -> Result<bool, Cause> {
         if self.slots.room(poster)? == 0 {
             return Ok(true);
         }
-        // SAFETY: the part is valid until it is counted (contract of `Link::put`), and released then or in `finalize`.
-        let held = unsafe { Held::new(hca, part, poster.longest(), Access::LOCAL_READ) }?;
+        // SAFETY: the part is valid until it is counted (contract of `Link::put`), and is released
+        // then or in `finalize`.
+        let held = unsafe { RegisteredPart::new(hca, part, poster.longest(), Access::LOCAL_READ) }?;
         let Some(held) = held else { return Ok(false) };
         let length = held.part.length as u64;
         announce(&mut self.slots, poster, hca, &Announcement { address: 0, length, key: 0 });
         self.asked += 1;
-        self.outgoing = Some(Outgoing { held, writing: None, told: false });
+        self.outgoing = Some(OutgoingPart { held, writing: None, told: false });
         self.slots.progress(poster, hca)?;
         Ok(true)
     }
 
-    /// Writes what has been granted, and says that it is there.
+    /// Writes the granted bytes, and reports that they are written.
     fn answer<H: Hca>(&mut self, poster: &mut Poster, hca: &mut H) -> Result<(), Cause> {
         let Some(outgoing) = &mut self.outgoing else { return Ok(()) };
         if outgoing.writing.is_none()
             && let Some((head, payload)) = LANDED.look(poster, self.asked)?
         {
-            let front = Front { kind: Kind::Large, length: head.length as usize, payload };
+            let front = LandedSlot { kind: SlotKind::Large, length: head.length as usize, payload };
             let granted = front.announcement()?;
             let most = outgoing.held.part.length as u64;
             if granted.length == 0 || granted.length > most {
@@ -158,14 +163,14 @@ impl RendezvousWrite {
             outgoing.writing = posted.map(|request| (bytes, request));
         }
         if outgoing.writing.is_some() && !outgoing.told && self.slots.room(poster)? > 0 {
-            // SAFETY: there is nothing to keep valid.
-            self.slots.fill(poster, hca, Kind::Done, &mut unsafe { Cursor::parts(&[]) });
+            // SAFETY: the cursor has no parts that must stay valid.
+            self.slots.fill(poster, hca, SlotKind::Done, &mut unsafe { Cursor::parts(&[]) });
             outgoing.told = true;
         }
         Ok(())
     }
 
-    /// Delivers what has arrived, and grants places for what has been announced.
+    /// Delivers bytes that have arrived, and grants places for announced parts.
     pub(super) fn get<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -175,38 +180,38 @@ impl RendezvousWrite {
         let mut got = 0;
         loop {
             let first = into.first();
-            if let Some(Incoming { held, .. }) = &self.incoming {
+            if let Some(GrantedBuffer { held, .. }) = &self.incoming {
                 held.check(first)?;
             }
             let Some(front) = self.slots.front(poster)? else { return Ok(got) };
             match (front.kind, self.incoming, first) {
-                (Kind::Data, None, _) => {
+                (SlotKind::Data, None, _) => {
                     let bytes = self.slots.get(poster, hca, &mut into)?;
                     got += bytes;
                     if bytes == 0 && into.first().is_none() {
                         return Ok(got);
                     }
                 }
-                (Kind::Large, None, Some(part)) => {
+                (SlotKind::Large, None, Some(part)) => {
                     if !poster.is_done(self.grant_request) {
                         return Ok(got);
                     }
                     self.grant(poster, hca, part, front.announcement()?.length)?;
                 }
-                (Kind::Done, Some(Incoming { held, sent: true, .. }), Some(_)) => {
+                (SlotKind::Done, Some(GrantedBuffer { held, sent: true, .. }), Some(_)) => {
                     held.release(hca)?;
                     self.incoming = None;
                     self.slots.consume();
                     got += held.part.length;
                     into = into.after(held.part.length);
                 }
-                (Kind::Large, None, None) | (Kind::Done, Some(_), None) => return Ok(got),
+                (SlotKind::Large, None, None) | (SlotKind::Done, Some(_), None) => return Ok(got),
                 (kind, ..) => return Err(corrupt("the kind of a message", kind as u64, 1)),
             }
         }
     }
 
-    /// Grants the beginning of `part`, up to the bytes announced.
+    /// Grants the start of `part`, up to the number of bytes announced.
     fn grant<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -219,14 +224,15 @@ impl RendezvousWrite {
         }
         let most = poster.longest().min(usize::try_from(announced).unwrap_or(usize::MAX));
         let access = Access { remote_write: true, ..Access::LOCAL };
-        // SAFETY: the part is valid until it is counted (contract of `Link::get`), and released then or in `finalize`.
-        let held = unsafe { Held::new(hca, part, most, access) }?
+        // SAFETY: the part is valid until it is counted (contract of `Link::get`), and is released
+        // then or in `finalize`.
+        let held = unsafe { RegisteredPart::new(hca, part, most, access) }?
             .ok_or(Cause::Device(HcaError::Memory { bytes: part.length as u64 }))?;
         self.given += 1;
-        let head = Head { length: ANNOUNCEMENT as u32, ..Head::default() };
-        // SAFETY: the last grant's requests are done.
+        let head = LandingHead { length: ANNOUNCEMENT as u32, ..LandingHead::default() };
+        // SAFETY: the requests of the last grant are done.
         unsafe { PLACE.fill(poster, head, self.given, &mut cursor(&held.announcement())) };
-        self.incoming = Some(Incoming { held, sent: false, half: false });
+        self.incoming = Some(GrantedBuffer { held, sent: false, half: false });
         self.slots.consume();
         self.send_grant(poster, hca)
     }
@@ -243,7 +249,7 @@ impl RendezvousWrite {
         Ok(())
     }
 
-    /// Hands to the device what it has not got yet.
+    /// Posts everything that the device has not taken yet.
     pub(super) fn progress<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -254,20 +260,24 @@ impl RendezvousWrite {
         self.slots.progress(poster, hca)
     }
 
-    /// How much was written to the peer.
-    pub(super) const fn told(&self) -> Told {
+    /// Returns how much was written to the peer.
+    pub(super) const fn told(&self) -> WriteCounts {
         let [sent, credit, ..] = self.slots.told();
-        let kept = matches!(self.incoming, Some(Incoming { sent: false, .. }));
+        let kept = matches!(self.incoming, Some(GrantedBuffer { sent: false, .. }));
         [sent, credit, self.given - kept as u64, 0]
     }
 
-    /// Whether so much of the peer's has landed.
-    pub(super) fn has_landed(&mut self, poster: &Poster, told: &Told) -> Result<bool, Cause> {
+    /// Returns true if this much of the peer's writes has arrived.
+    pub(super) fn has_landed(
+        &mut self,
+        poster: &Poster,
+        told: &WriteCounts,
+    ) -> Result<bool, Cause> {
         let granted = told[2] == 0 || LANDED.look(poster, told[2])?.is_some();
         Ok(granted && self.slots.has_landed(poster, told)?)
     }
 
-    /// As [`RendezvousWrite::progress`]. True: the peer has all of it.
+    /// Calls [`RendezvousWrite::progress`]. Returns true once the peer has everything.
     pub(super) fn drain<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -277,7 +287,7 @@ impl RendezvousWrite {
         self.slots.drain(poster, hca)
     }
 
-    /// Gives back what is registered; the connection is closed.
+    /// Deregisters all users' memory. The connection is closed.
     pub(super) fn finalize<H: Hca>(self, hca: &mut H) -> Result<(), Cause> {
         let outgoing = self.outgoing.map(|outgoing| outgoing.held);
         let incoming = self.incoming.map(|incoming| incoming.held);

@@ -1,63 +1,44 @@
-//! Slots: fixed places for the chunks of a stream, in which messages land one after the other (`[RdmaChannel04]` §4.3).
+//! Slots: places of fixed size for the chunks of a stream, in which messages arrive one after the
+//! other (`[RdmaChannel04]` §4.3).
 //!
-//! A slot is filled from the bottom: payload, [`Landing`], end. So the flag is in one place, and one write carries payload,
-//! size, credit and flag. A device that promises nothing within a write gets the flag as a write of its own.
-//! Slot `n` of a stream, from 1, is the ring's `(n - 1) % slots`th.
+//! A slot is filled from the bottom: payload, [`Landing`], end. The flag is therefore always in the
+//! same place, and one write carries payload, size, credit and flag. For a device that guarantees
+//! no order within a write, the flag is a write of its own. Slot `n` of a stream, counted from 1,
+//! is at index `(n - 1) % slots` of the ring.
 
 use core::ptr::NonNull;
 
-use super::config::{Config, RING, TAIL};
+use super::announcement::{ANNOUNCEMENT, Announcement};
+use super::config::{LinkConfig, RING, TAIL};
 use super::credit::Credit;
 use super::error::Cause;
-use super::knock::Told;
-use super::landing::{Head, Landing};
+use super::landing::{Landing, LandingHead};
 use super::poster::Poster;
-use crate::hca::{Hca, Remote};
-use crate::progress::Cursor;
-use crate::sync::CACHE_LINE;
+use super::wakeup::WriteCounts;
+use crate::buffer::Cursor;
+use crate::hca::Hca;
 
-/// What the payload of a slot is.
+/// The kind of a slot's payload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-pub(super) enum Kind {
+pub(super) enum SlotKind {
     /// Bytes of the stream.
     Data = 0,
-    /// An [`Announcement`] of bytes that come another way.
+    /// An [`Announcement`] of bytes that are transferred separately.
     Large = 1,
-    /// Nothing: the bytes granted by the last grant are there.
+    /// An empty payload: the bytes of the last grant are written.
     Done = 2,
 }
 
-/// Where a large part lies, or may go: the payload of an announcement or a grant.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(C)]
-pub(super) struct Announcement {
-    pub(super) address: u64,
-    pub(super) length: u64,
-    pub(super) key: u64,
-}
-
-/// Bytes of an announcement.
-pub(super) const ANNOUNCEMENT: usize = size_of::<Announcement>();
-
-const _: () = assert!(cfg!(strait_loom) || ANNOUNCEMENT + size_of::<Landing>() <= CACHE_LINE);
-
-impl Announcement {
-    /// The place that it names.
-    pub(super) const fn remote(&self) -> Remote {
-        Remote { address: self.address, key: self.key as u32 }
-    }
-}
-
-/// A place for one message: at both sides, of this length.
+/// A place for one message, with its offsets in the memory of both sides and its length.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct SlotLocation {
     pub(super) near: usize,
     pub(super) far: usize,
     pub(super) length: usize,
 }
 
-impl Place {
+impl SlotLocation {
     const fn landing(&self) -> usize {
         self.near + self.length - size_of::<Landing>()
     }
@@ -67,25 +48,33 @@ impl Place {
     /// # Safety
     ///
     /// No request reads the place.
-    pub(super) unsafe fn fill(&self, poster: &Poster, head: Head, number: u64, from: &mut Cursor) {
+    pub(super) unsafe fn fill(
+        &self,
+        poster: &Poster,
+        head: LandingHead,
+        number: u64,
+        from: &mut Cursor,
+    ) {
         let landing = self.landing();
-        // SAFETY: the place lies in the memory lent, and by the contract nobody else touches it now. The payload fits
-        // before the landing, which is 8-aligned and has the layout of these two values.
+        // SAFETY: the place is in the lent memory, and no request reads it now (contract of
+        // `fill`). The payload fits before the landing, which is 8-aligned and has the layout of
+        // these two values.
         unsafe {
             from.gather(poster.at(landing - head.length as usize), head.length as usize);
-            poster.at(landing).cast::<Head>().write(head);
-            poster.at(landing + size_of::<Head>()).cast::<u64>().write(number);
+            poster.at(landing).cast::<LandingHead>().write(head);
+            poster.at(landing + size_of::<LandingHead>()).cast::<u64>().write(number);
         }
     }
 
-    /// Payload of the message that the image holds, bytes.
+    /// Returns the payload length in bytes of the message that the image holds.
     fn filled_length(&self, poster: &Poster) -> usize {
-        // SAFETY: the place lies in the memory lent, and only devices of this rank reach its image, and only read it.
-        unsafe { poster.at(self.landing()).cast::<Head>().read() }.length as usize
+        // SAFETY: the place is in the lent memory. Only devices of this rank access its image, and
+        // only read it.
+        unsafe { poster.at(self.landing()).cast::<LandingHead>().read() }.length as usize
     }
 
-    /// Sends the image to the peer: in one write, or the flag in one of its own. False: not now, or not all; `half`
-    /// remembers.
+    /// Sends the image to the peer in one write, or in two if the flag needs its own. Returns false
+    /// if that is not possible now, or only in part; `half` remembers the first write.
     pub(super) fn send<H: Hca>(
         &self,
         poster: &mut Poster,
@@ -99,15 +88,16 @@ impl Place {
         let ways = |at: usize| (self.near + at, self.far + at);
         if poster.ordered_bytes() {
             let whole = self.length - start;
-            // SAFETY: the image is filled again only when `mark` is done.
+            // SAFETY: the image is filled again only after `mark` is done.
             return unsafe { poster.write(hca, ways(start), whole, mark) };
         }
         let body = self.length - FLAG - start;
         if !*half {
-            // SAFETY: as above.
+            // SAFETY: the image is filled again only after `mark` is done, and this write precedes
+            // that of the flag.
             *half = unsafe { poster.write(hca, ways(start), body, poster.mark()) }?;
         }
-        // SAFETY: as above.
+        // SAFETY: the flag is part of the image, which is filled again only after `mark` is done.
         if *half && unsafe { poster.write_flag(hca, ways(self.length - FLAG), mark) }? {
             *half = false;
             return Ok(true);
@@ -115,19 +105,20 @@ impl Place {
         Ok(false)
     }
 
-    /// The message that has landed in this place of the ring, if it is `number`: its head, and its payload.
+    /// Returns head and payload of the message that has arrived in this place of the ring, if it is
+    /// message `number`.
     pub(super) fn look(
         &self,
         poster: &Poster,
         number: u64,
-    ) -> Result<Option<(Head, NonNull<u8>)>, Cause> {
+    ) -> Result<Option<(LandingHead, NonNull<u8>)>, Cause> {
         let at = self.landing();
-        // SAFETY: the place lies in the memory lent, 8-aligned; the peer's device alone writes it.
+        // SAFETY: the place is in the lent memory, 8-aligned, and only the peer's device writes it.
         let landing = unsafe { poster.at(at).cast::<Landing>().as_ref() };
         if !landing.holds(number) {
             return Ok(None);
         }
-        // SAFETY: it has landed, and the caller has not given its credit.
+        // SAFETY: the message has arrived, and the caller has not given its credit.
         let head = unsafe { landing.head() };
         let most = (self.length - size_of::<Landing>()) as u64;
         if u64::from(head.length) > most {
@@ -138,34 +129,34 @@ impl Place {
     }
 }
 
-/// A link's two streams of slots. Numbers count slots since the beginning.
+/// Both streams of slots of a link. Numbers count slots from the start of a stream.
 #[derive(Debug)]
 pub(super) struct Slots {
     count: u64,
     stride: usize,
     chunk: usize,
     staging: usize,
-    /// Filled with a message.
+    /// Number of slots filled with a message.
     filled: u64,
-    /// Handed to the device.
+    /// Number of slots that the device has taken.
     sent: u64,
-    /// Whether of the next one all but the flag is handed to the device.
+    /// True if the device has taken everything but the flag of the next slot.
     half: bool,
-    /// What the peer has consumed, as far as it has said so.
+    /// Number of slots that the peer has consumed, as far as it has reported.
     credited: u64,
-    /// Landed, as far as anybody looked: their credits are taken in.
+    /// Number of slots that were seen to have arrived; their credits are counted.
     noticed: u64,
-    /// Consumed.
+    /// Number of slots consumed.
     consumed: u64,
-    /// Bytes consumed of the slot after.
+    /// Number of bytes consumed of the next slot.
     offset: usize,
     credit: Credit,
-    /// The last credit that was a write of its own.
+    /// The last credit that was written by a request of its own.
     credit_written: u64,
 }
 
 impl Slots {
-    pub(super) const fn new(config: &Config) -> Self {
+    pub(super) const fn new(config: &LinkConfig) -> Self {
         Self {
             count: config.slots as u64,
             stride: config.stride(),
@@ -183,37 +174,39 @@ impl Slots {
         }
     }
 
-    /// Slots that may be filled now. Looks for credits first.
+    /// Returns the number of slots that may be filled now. Polls for credits first.
     pub(super) fn room(&mut self, poster: &Poster) -> Result<u64, Cause> {
         self.notice(poster)?;
         self.take_credit(poster.counter(TAIL))?;
         Ok(self.count - (self.filled - self.credited.min(poster.done_mark())))
     }
 
-    /// Fills the next slot with up to a chunk of `from`. There has to be room. Returns how many bytes.
+    /// Fills the next slot with at most one chunk of `from` and returns the number of bytes. The
+    /// caller has checked that there is room.
     pub(super) fn fill<H: Hca>(
         &mut self,
         poster: &Poster,
         hca: &mut H,
-        kind: Kind,
+        kind: SlotKind,
         from: &mut Cursor,
     ) -> usize {
         let length = from.remaining().min(self.chunk);
         self.filled += 1;
         let credit = self.credit.tell(self.consumed);
-        let head = Head { length: length as u32, kind: kind as u32, credit };
-        // SAFETY: the peer has consumed what was there, and our device is done with it: `room` says so.
+        let head = LandingHead { length: length as u32, kind: kind as u32, credit };
+        // SAFETY: `room` ensured that the peer has consumed the slot's previous contents and that
+        // our device no longer reads them.
         unsafe { self.place(self.filled).fill(poster, head, self.filled, from) };
         hca.copied(length);
         length
     }
 
-    /// Whether the device has taken all filled slots.
+    /// Returns true if the device has taken all filled slots.
     pub(super) const fn are_sent(&self) -> bool {
         self.sent == self.filled
     }
 
-    /// Hands filled slots to the device, as far as it takes them; and the credit, if it is due.
+    /// Posts filled slots, as far as the device takes them, and the credit if it is due.
     pub(super) fn progress<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -233,27 +226,27 @@ impl Slots {
         Ok(())
     }
 
-    /// Writes the credit that the peer has.
+    /// Writes the credit that the peer already has.
     pub(super) fn probe<H: Hca>(&self, poster: &mut Poster, hca: &mut H) -> Result<(), Cause> {
         poster.probe(hca, self.credit.told(), TAIL)
     }
 
-    /// How much was written to the peer.
-    pub(super) const fn told(&self) -> Told {
+    /// Returns how much was written to the peer.
+    pub(super) const fn told(&self) -> WriteCounts {
         [self.sent, self.credit_written, 0, 0]
     }
 
-    /// Whether so much of the peer's has landed.
+    /// Returns true if this much of the peer's writes has arrived.
     pub(super) fn has_landed(
         &mut self,
         poster: &Poster,
-        &[sent, credit, ..]: &Told,
+        &[sent, credit, ..]: &WriteCounts,
     ) -> Result<bool, Cause> {
         self.notice(poster)?;
         Ok(self.noticed >= sent && poster.counter(TAIL) >= credit)
     }
 
-    /// As [`Slots::progress`]. True: the peer has all of it.
+    /// Calls [`Slots::progress`]. Returns true once the peer has everything.
     pub(super) fn drain<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -264,23 +257,24 @@ impl Slots {
         Ok(handed && poster.drain(hca, self.credit.told(), TAIL)?)
     }
 
-    /// What the oldest slot that is not consumed holds.
-    pub(super) fn front(&mut self, poster: &Poster) -> Result<Option<Front>, Cause> {
+    /// Returns the contents of the oldest slot that is not consumed.
+    pub(super) fn front(&mut self, poster: &Poster) -> Result<Option<LandedSlot>, Cause> {
         self.notice(poster)?;
         let number = self.consumed + 1;
         let Some((head, payload)) = self.landed(number).look(poster, number)? else {
             return Ok(None);
         };
         let kind = match head.kind {
-            0 => Kind::Data,
-            1 => Kind::Large,
-            2 => Kind::Done,
+            0 => SlotKind::Data,
+            1 => SlotKind::Large,
+            2 => SlotKind::Done,
             found => return Err(corrupt("the kind of a message", found.into(), 2)),
         };
-        Ok(Some(Front { kind, length: head.length as usize, payload }))
+        Ok(Some(LandedSlot { kind, length: head.length as usize, payload }))
     }
 
-    /// Copies as much of the front slot's data as `into` has room for. Returns how many bytes, none when it is not data.
+    /// Copies as much data of the front slots as `into` has room for. Returns the number of bytes,
+    /// which is zero if the front slot holds no data.
     pub(super) fn get<H: Hca>(
         &mut self,
         poster: &Poster,
@@ -288,9 +282,10 @@ impl Slots {
         into: &mut Cursor,
     ) -> Result<usize, Cause> {
         let mut got = 0;
-        while let Some(Front { kind: Kind::Data, length, payload }) = self.front(poster)? {
+        while let Some(LandedSlot { kind: SlotKind::Data, length, payload }) = self.front(poster)? {
             let piece = length.saturating_sub(self.offset).min(into.remaining());
-            // SAFETY: the payload has `length` bytes, and the peer does not write them before they are credited.
+            // SAFETY: the payload has `length` bytes, and the peer does not write them before they
+            // are credited.
             unsafe { into.scatter(payload.add(length.min(self.offset)), piece) };
             got += piece;
             self.offset += piece;
@@ -303,14 +298,14 @@ impl Slots {
         Ok(got)
     }
 
-    /// Gives the front slot back to the peer: the credit travels later.
+    /// Returns the front slot to the peer. The credit is sent later.
     pub(super) const fn consume(&mut self) {
         self.consumed += 1;
         self.offset = 0;
     }
 
-    /// Takes in the credits of slots that have landed since the last look. They need not be consumed for it, so a peer's
-    /// credit never waits for this rank's user.
+    /// Counts the credits of slots that have arrived since the last poll. A slot need not be
+    /// consumed for that, so a peer's credit never waits for this rank's user.
     fn notice(&mut self, poster: &Poster) -> Result<(), Cause> {
         while self.noticed < self.consumed + self.count {
             let next = self.noticed + 1;
@@ -331,16 +326,16 @@ impl Slots {
         Ok(())
     }
 
-    /// The place of slot `number` of our stream.
-    const fn place(&self, number: u64) -> Place {
+    /// Returns the place of slot `number` of our stream.
+    const fn place(&self, number: u64) -> SlotLocation {
         let at = self.at(number);
-        Place { near: self.staging + at, far: RING + at, length: self.stride }
+        SlotLocation { near: self.staging + at, far: RING + at, length: self.stride }
     }
 
-    /// The place where slot `number` of the peer's stream lands.
-    const fn landed(&self, number: u64) -> Place {
+    /// Returns the place where slot `number` of the peer's stream arrives.
+    const fn landed(&self, number: u64) -> SlotLocation {
         let at = self.at(number);
-        Place { near: RING + at, far: self.staging + at, length: self.stride }
+        SlotLocation { near: RING + at, far: self.staging + at, length: self.stride }
     }
 
     const fn at(&self, number: u64) -> usize {
@@ -348,22 +343,22 @@ impl Slots {
     }
 }
 
-/// A slot that has landed.
+/// A slot that has arrived.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Front {
-    pub(super) kind: Kind,
+pub(super) struct LandedSlot {
+    pub(super) kind: SlotKind,
     pub(super) length: usize,
     pub(super) payload: NonNull<u8>,
 }
 
-impl Front {
-    /// The announcement that it is.
+impl LandedSlot {
+    /// Returns the announcement in the slot.
     pub(super) fn announcement(&self) -> Result<Announcement, Cause> {
         if self.length != ANNOUNCEMENT {
             let what = "the length of an announcement";
             return Err(corrupt(what, self.length as u64, ANNOUNCEMENT as u64));
         }
-        // SAFETY: the payload has that many bytes, any of which make an announcement.
+        // SAFETY: the payload has that many bytes, and any bytes are a valid announcement.
         Ok(unsafe { self.payload.cast::<Announcement>().read_unaligned() })
     }
 }

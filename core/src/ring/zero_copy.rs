@@ -1,38 +1,41 @@
-//! The zero-copy design: the receiver reads large parts straight into its user's buffer (`[RdmaChannel04]` §5).
+//! The zero-copy design: the receiver reads large parts directly into its user's buffer
+//! (`[RdmaChannel04]` §5).
 //!
-//! Small parts go through slots. For a large one the sender registers the user's memory and puts its address into a
-//! slot. The receiver, when its user's buffer is there, registers that, reads, and writes an acknowledgement: a
-//! counter, which waits behind no slot. `put` counts the part when it is acknowledged, `get` as its reads are done.
+//! Small parts go through slots. For a large part, the sender registers the user's memory and puts
+//! its address into a slot. When its user's buffer is there, the receiver registers it, reads, and
+//! writes an acknowledgement. The acknowledgement is a counter and does not wait behind slots.
+//! `put` counts the part when it is acknowledged; `get` counts the bytes as their reads complete.
 
-use super::config::{Config, FETCHED};
+use super::config::{FETCHED, LinkConfig};
 use super::error::Cause;
-use super::knock::Told;
-use super::large::{Held, announce, put_small};
+use super::large::{RegisteredPart, announce, put_small};
 use super::pipeline;
 use super::poster::Poster;
-use super::slot::{Kind, Slots, corrupt};
-use crate::hca::{Access, Hca, HcaError, Remote};
-use crate::progress::{Cursor, Part};
+use super::slot::{SlotKind, Slots, corrupt};
+use super::wakeup::WriteCounts;
+use crate::buffer::{Cursor, Part};
+use crate::hca::{Access, Hca, HcaError, RemoteAddress};
 
-/// One link's two streams.
+/// Both streams of a link.
 #[derive(Debug)]
 pub(super) struct ZeroCopy {
     slots: Slots,
     large: usize,
-    /// The part that the peer is to read, and the number of parts so far.
-    offered: Option<Held>,
+    /// The part that the peer reads, and the number of such parts so far.
+    offered: Option<RegisteredPart>,
     offers: u64,
-    /// The read under way, and its request.
-    reading: Option<(Held, u64)>,
-    /// Bytes read of the announcement in front.
+    /// The read in flight, and its request.
+    reading: Option<(RegisteredPart, u64)>,
+    /// Number of bytes read of the front announcement.
     offset: u64,
-    /// The peer's parts that are read whole, and of them those that it knows of.
+    /// Number of the peer's parts that were read completely, and number of those reported to the
+    /// peer.
     fetched: u64,
     told: u64,
 }
 
 impl ZeroCopy {
-    pub(super) const fn new(config: &Config) -> Self {
+    pub(super) const fn new(config: &LinkConfig) -> Self {
         Self {
             slots: Slots::new(config),
             large: config.large as usize,
@@ -57,7 +60,7 @@ impl ZeroCopy {
         self.reading.is_some()
     }
 
-    /// Takes small parts as far as there is room, and a large one when the peer has it.
+    /// Takes small parts as far as there is room, and a large part once the peer has read it.
     pub(super) fn put<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -73,7 +76,8 @@ impl ZeroCopy {
         if let Some(part) = large
             && !self.offer(poster, hca, part)?
         {
-            // The system registers no more: through the slots, like a small one.
+            // The system registers no more memory, so the part goes through the slots, like a small
+            // one.
             // SAFETY: the part is valid while `Link::put` runs.
             let cursor = unsafe { Cursor::contiguous(part) };
             taken += pipeline::put(&mut self.slots, poster, hca, cursor)?;
@@ -81,7 +85,7 @@ impl ZeroCopy {
         Ok(taken)
     }
 
-    /// Counts the part offered, if the peer has read it.
+    /// Counts the offered part, if the peer has read it.
     pub(super) fn settle<H: Hca>(
         &mut self,
         poster: &Poster,
@@ -96,7 +100,7 @@ impl ZeroCopy {
         Ok(Some(held.part.length))
     }
 
-    /// Announces a large part, if there is room. False: its memory cannot be registered.
+    /// Announces a large part, if there is room. Returns false if its memory cannot be registered.
     fn offer<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -107,8 +111,10 @@ impl ZeroCopy {
             return Ok(true);
         }
         let access = Access { remote_read: true, ..Access::LOCAL_READ };
-        // SAFETY: the part is valid until it is counted (contract of `Link::put`), and released then or in `finalize`.
-        let Some(held) = (unsafe { Held::new(hca, part, poster.longest(), access) })? else {
+        // SAFETY: the part is valid until it is counted (contract of `Link::put`), and is released
+        // then or in `finalize`.
+        let Some(held) = (unsafe { RegisteredPart::new(hca, part, poster.longest(), access) })?
+        else {
             return Ok(false);
         };
         announce(&mut self.slots, poster, hca, &held.announcement());
@@ -118,7 +124,7 @@ impl ZeroCopy {
         Ok(true)
     }
 
-    /// Whether the peer has read the part offered last.
+    /// Returns true if the peer has read the part that was offered last.
     fn is_fetched(&self, poster: &Poster) -> Result<bool, Cause> {
         let found = poster.counter(FETCHED);
         if found > self.offers {
@@ -127,7 +133,7 @@ impl ZeroCopy {
         Ok(found == self.offers)
     }
 
-    /// Delivers what has arrived, and begins to read what has been announced.
+    /// Delivers bytes that have arrived, and starts to read announced parts.
     pub(super) fn get<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -149,15 +155,15 @@ impl ZeroCopy {
             }
             let Some(front) = self.slots.front(poster)? else { return Ok(got) };
             let bytes = match front.kind {
-                Kind::Data => self.slots.get(poster, hca, &mut into)?,
-                Kind::Large => {
+                SlotKind::Data => self.slots.get(poster, hca, &mut into)?,
+                SlotKind::Large => {
                     let announced = front.announcement()?;
                     match announced.length.checked_sub(self.offset) {
                         Some(0) => self.finish(),
                         Some(left) => {
                             let at = announced.remote();
                             let address = at.address.wrapping_add(self.offset);
-                            let from = Remote { address, ..at };
+                            let from = RemoteAddress { address, ..at };
                             if !self.read(poster, hca, into.first(), from, left)? {
                                 return Ok(got);
                             }
@@ -169,7 +175,7 @@ impl ZeroCopy {
                     }
                     continue;
                 }
-                Kind::Done => return Err(corrupt("the kind of a message", 2, 1)),
+                SlotKind::Done => return Err(corrupt("the kind of a message", 2, 1)),
             };
             got += bytes;
             if bytes == 0 && into.first().is_none() {
@@ -178,28 +184,29 @@ impl ZeroCopy {
         }
     }
 
-    /// The announcement in front is read whole.
+    /// Notes that the front announcement is read completely.
     const fn finish(&mut self) {
         self.slots.consume();
         self.offset = 0;
         self.fetched += 1;
     }
 
-    /// Begins to read up to `left` bytes into `part`. False: not now.
+    /// Starts to read up to `left` bytes into `part`. Returns false if that is not possible now.
     fn read<H: Hca>(
         &mut self,
         poster: &mut Poster,
         hca: &mut H,
         part: Option<Part>,
-        from: Remote,
+        from: RemoteAddress,
         left: u64,
     ) -> Result<bool, Cause> {
         let Some(part) = part else { return Ok(false) };
         let most = poster.longest().min(usize::try_from(left).unwrap_or(usize::MAX));
-        // SAFETY: the part is valid until it is counted (contract of `Link::get`), and released then or in `finalize`.
-        let held = unsafe { Held::new(hca, part, most, Access::LOCAL) }?
+        // SAFETY: the part is valid until it is counted (contract of `Link::get`), and is released
+        // then or in `finalize`.
+        let held = unsafe { RegisteredPart::new(hca, part, most, Access::LOCAL) }?
             .ok_or(Cause::Device(HcaError::Memory { bytes: part.length as u64 }))?;
-        // SAFETY: as above.
+        // SAFETY: the part is registered, and valid until it is counted or released.
         let posted = unsafe { poster.transfer(hca, held.piece(), from, true) };
         if let Ok(Some(request)) = posted {
             self.reading = Some((held, request));
@@ -209,7 +216,7 @@ impl ZeroCopy {
         posted.map(|request| request.is_some())
     }
 
-    /// Hands to the device what it has not got yet: slots, credit, acknowledgement.
+    /// Posts everything that the device has not taken yet: slots, credit, acknowledgement.
     pub(super) fn progress<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -221,18 +228,22 @@ impl ZeroCopy {
         self.slots.progress(poster, hca)
     }
 
-    /// How much was written to the peer.
-    pub(super) const fn told(&self) -> Told {
+    /// Returns how much was written to the peer.
+    pub(super) const fn told(&self) -> WriteCounts {
         let [sent, credit, ..] = self.slots.told();
         [sent, credit, self.told, 0]
     }
 
-    /// Whether so much of the peer's has landed.
-    pub(super) fn has_landed(&mut self, poster: &Poster, told: &Told) -> Result<bool, Cause> {
+    /// Returns true if this much of the peer's writes has arrived.
+    pub(super) fn has_landed(
+        &mut self,
+        poster: &Poster,
+        told: &WriteCounts,
+    ) -> Result<bool, Cause> {
         Ok(poster.counter(FETCHED) >= told[2] && self.slots.has_landed(poster, told)?)
     }
 
-    /// As [`ZeroCopy::progress`]. True: the peer has all of it.
+    /// Calls [`ZeroCopy::progress`]. Returns true once the peer has everything.
     pub(super) fn drain<H: Hca>(
         &mut self,
         poster: &mut Poster,
@@ -242,7 +253,7 @@ impl ZeroCopy {
         Ok(self.told == self.fetched && self.slots.drain(poster, hca)?)
     }
 
-    /// Gives back what is registered; the connection is closed.
+    /// Deregisters all users' memory. The connection is closed.
     pub(super) fn finalize<H: Hca>(self, hca: &mut H) -> Result<(), Cause> {
         let reading = self.reading.map(|(held, _)| held);
         self.offered.into_iter().chain(reading).try_for_each(|held| held.release(hca))

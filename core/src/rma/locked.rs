@@ -1,42 +1,44 @@
-//! Numbers of a part that are changed under a lock which devices take (`[OneSided04]` §3.3.1): fetched, changed, written back.
+//! A change of numbers in a part under a lock that devices take (`[OneSided04]` §3.3.1): fetch,
+//! change, write back.
 //!
-//! Two round trips for what fits a slot, since neither the write nor what gives the lock back behind it is waited for; three for
-//! more, whose memory is not free before. The lock's word names its holder, so that it can be taken from the dead.
+//! Data that fits a slot takes two round trips: the lane waits neither for the write nor for the
+//! unlock behind it. Longer data takes three, because its memory is free only after the write. The
+//! lock's word names its holder, so that another rank can take the lock from a dead one.
 
-use super::{Change, Lane, LaneError, Moving, SLOT, Turn};
-use crate::hca::{Hca, Remote};
-use crate::progress::{Part, Way};
+use super::{AtomicOp, Lane, LaneError, Moving, SLOT, StepResult};
+use crate::buffer::{Direction, Part};
+use crate::hca::{Hca, RemoteAddress};
 use crate::sync::{Step, reached};
 
-/// A change under a lock, on its way.
+/// A change under a lock, in progress.
 #[derive(Debug)]
-pub struct Locked {
-    /// This rank, as the lock has it.
+pub struct LockedUpdate {
+    /// Name of this rank in the lock's word.
     holder: u64,
-    lock: Remote,
+    lock: RemoteAddress,
     here: Part,
     key: u32,
-    there: Remote,
-    stage: Stage,
+    there: RemoteAddress,
+    stage: LockedStage,
 }
 
 #[derive(Debug)]
-enum Stage {
-    /// It is about to ask for the lock, in which it expects to find this.
+enum LockedStage {
+    /// The lock is about to be requested; its word is expected to have this value.
     Asking {
         expected: u64,
     },
-    /// It has asked for it, and the lock was another's.
+    /// The lock has been requested.
     Locking {
         expected: u64,
         request: u64,
     },
-    /// It has the lock, and asks for the numbers.
+    /// This rank has the lock, and requests the numbers.
     Fetching(Moving),
     Fetched {
         last: u64,
     },
-    /// They are the caller's to change, and then go back.
+    /// The caller may change the numbers, which are then written back.
     Changed,
     Writing(Moving),
     Written {
@@ -45,99 +47,111 @@ enum Stage {
     Unlocking,
 }
 
-/// What a change under a lock came to.
+/// The result of a change under a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum LockedTurn {
-    /// The numbers are in the memory of this rank: the caller changes them, and calls again.
+pub enum LockedResult {
+    /// The numbers are in the memory of this rank. The caller changes them and calls again.
     Fetched,
-    /// All is asked for.
+    /// All requests are posted.
     Asked,
 }
 
-impl Locked {
-    /// Changes the numbers at `there` under the lock at `lock`, as `rank`, by way of `here`, which is registered under `key`.
+impl LockedUpdate {
+    /// Creates a change, as `rank`, of the numbers at `there` under the lock at `lock`. It uses the
+    /// memory `here`, which is registered under `key`.
     #[must_use]
-    pub const fn new(rank: u32, lock: Remote, here: Part, key: u32, there: Remote) -> Self {
-        let stage = Stage::Asking { expected: 0 };
+    pub const fn new(
+        rank: u32,
+        lock: RemoteAddress,
+        here: Part,
+        key: u32,
+        there: RemoteAddress,
+    ) -> Self {
+        let stage = LockedStage::Asking { expected: 0 };
         Self { holder: rank as u64 + 1, lock, here, key, there, stage }
     }
 
-    /// The lock is taken from who was found to hold it: that rank has died.
+    /// Lets the next step take the lock over from the holder that was found. That rank has died.
     pub const fn take_over(&mut self, found: u64) {
-        self.stage = Stage::Asking { expected: found };
+        self.stage = LockedStage::Asking { expected: found };
     }
 
-    /// Goes on. [`Turn::Done`] twice, with [`LockedTurn::Fetched`] and then [`LockedTurn::Asked`]; `None`: not now.
+    /// Performs the next step.
+    ///
+    /// Returns [`StepResult::Done`] twice, with [`LockedResult::Fetched`] and then with
+    /// [`LockedResult::Asked`]. Returns `None` if no step is possible now.
     ///
     /// # Safety
     ///
-    /// `here` is valid for reads and writes, outside the memory lent to the lane and nobody else's until it is all asked for, or the
-    /// connection closed.
+    /// `here` is valid for reads and writes, and lies outside the memory lent to the lane. Nothing
+    /// else accesses it until all requests are posted or the connection is closed.
     ///
     /// # Errors
     ///
-    /// As [`Lane::write`]; the device may still be about some of it.
+    /// The errors of [`Lane::write`]. The device may still be working on some of the requests.
     pub unsafe fn step<H: Hca>(
         &mut self,
         lane: &mut Lane,
         hca: &mut H,
-    ) -> Result<Option<Turn<LockedTurn>>, LaneError> {
+    ) -> Result<Option<StepResult<LockedResult>>, LaneError> {
         let Self { holder, lock, here, key, there, .. } = *self;
         self.stage = match &mut self.stage {
-            Stage::Asking { expected } => {
-                let change = Change::Swap { expected: *expected, desired: holder };
+            LockedStage::Asking { expected } => {
+                let change = AtomicOp::Swap { expected: *expected, desired: holder };
                 let Some(request) = lane.change(hca, change, lock)? else { return Ok(None) };
-                Stage::Locking { expected: *expected, request }
+                LockedStage::Locking { expected: *expected, request }
             }
-            Stage::Locking { expected, request } => {
+            LockedStage::Locking { expected, request } => {
                 if !lane.is_done(*request)? {
                     return Ok(None);
                 }
                 let found = lane.found(*request);
                 if found != *expected {
-                    self.stage = Stage::Asking { expected: 0 };
-                    return Ok(Some(Turn::Held(found)));
+                    self.stage = LockedStage::Asking { expected: 0 };
+                    return Ok(Some(StepResult::Held(found)));
                 }
                 reached(Step::AccumulateLocked);
-                Stage::Fetching(Moving::new(Way::Read, here, key, there))
+                LockedStage::Fetching(Moving::new(Direction::Read, here, key, there))
             }
-            Stage::Fetching(moving) => {
-                // SAFETY: by the contract.
+            LockedStage::Fetching(moving) => {
+                // SAFETY: the caller guarantees valid, exclusive memory (contract of `step`).
                 let Some(last) = unsafe { moving.step(lane, hca) }? else { return Ok(None) };
-                Stage::Fetched { last }
+                LockedStage::Fetched { last }
             }
-            Stage::Fetched { last } => {
+            LockedStage::Fetched { last } => {
                 if !lane.is_done(*last)? {
                     return Ok(None);
                 }
-                self.stage = Stage::Changed;
-                return Ok(Some(Turn::Done(LockedTurn::Fetched)));
+                self.stage = LockedStage::Changed;
+                return Ok(Some(StepResult::Done(LockedResult::Fetched)));
             }
-            Stage::Changed if here.length <= SLOT => {
-                // SAFETY: by the contract.
+            LockedStage::Changed if here.length <= SLOT => {
+                // SAFETY: the caller guarantees valid, exclusive memory (contract of `step`).
                 let Some(_) = unsafe { lane.write(hca, here, there) }? else { return Ok(None) };
                 reached(Step::AccumulateWritten);
-                Stage::Unlocking
+                LockedStage::Unlocking
             }
-            Stage::Changed => Stage::Writing(Moving::new(Way::Write, here, key, there)),
-            Stage::Writing(moving) => {
-                // SAFETY: by the contract.
+            LockedStage::Changed => {
+                LockedStage::Writing(Moving::new(Direction::Write, here, key, there))
+            }
+            LockedStage::Writing(moving) => {
+                // SAFETY: the caller guarantees valid, exclusive memory (contract of `step`).
                 let Some(last) = unsafe { moving.step(lane, hca) }? else { return Ok(None) };
-                Stage::Written { last }
+                LockedStage::Written { last }
             }
-            Stage::Written { last } => {
+            LockedStage::Written { last } => {
                 if !lane.is_done(*last)? {
                     return Ok(None);
                 }
                 reached(Step::AccumulateWritten);
-                Stage::Unlocking
+                LockedStage::Unlocking
             }
-            Stage::Unlocking => {
-                let change = Change::Swap { expected: holder, desired: 0 };
+            LockedStage::Unlocking => {
+                let change = AtomicOp::Swap { expected: holder, desired: 0 };
                 let asked = lane.change(hca, change, lock)?;
-                return Ok(asked.map(|_| Turn::Done(LockedTurn::Asked)));
+                return Ok(asked.map(|_| StepResult::Done(LockedResult::Asked)));
             }
         };
-        Ok(Some(Turn::On))
+        Ok(Some(StepResult::On))
     }
 }

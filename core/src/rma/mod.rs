@@ -1,25 +1,29 @@
-//! One-sided communication: what needs no operating system (`[OneSided04]` chapter 3, MPI-4.1 chapter 12).
+//! The part of one-sided communication that needs no operating system (`[OneSided04]` chapter 3,
+//! MPI-4.1 chapter 12).
 //!
-//! A window is made of *parts*, one for each member. Its owner and all others reach a part at the same time, each in its own
-//! good time: so nothing here ever makes a reference to a part's bytes, and what moves them is [`transfer`] or an atomic
-//! access ([`Place`]).
+//! A window consists of *parts*, one for each member. The owner of a part and all other members
+//! access it concurrently. So nothing here ever makes a reference to a part's bytes. [`transfer()`]
+//! or an atomic access ([`SharedNumber`]) moves them.
 //!
-//! Beside its part each member has a [`Block`] in the segment: the words by which ranks tell each other that a part may be
-//! reached and that it has been (`post`, `start`, `complete`, `wait`), and the locks of accumulates that no instruction can
-//! make atomic.
+//! Beside its part each member has a [`WindowBlock`] in the segment. It contains the words by which
+//! ranks announce that a part may be accessed and that an access is complete (`post`, `start`,
+//! `complete`, `wait`). It also contains the locks of accumulates for which no atomic instruction
+//! exists.
 //!
-//! A window that spans nodes has a [`Lane`] to each member: puts are its writes, gets its reads. An accumulate is some requests on
-//! it, one after the other ([`Exchange`], [`Locked`]); what would go to and fro for long is an [`Errand`] for the member's
-//! [`Handler`].
+//! A window that spans nodes has a [`Lane`] to each member. Puts are the lane's writes, gets its
+//! reads. An accumulate is a sequence of requests on the lane ([`FetchUpdate`], [`LockedUpdate`]).
+//! An accumulate that would need many round trips is an active message ([`ActiveMessage`]) to the
+//! member's [`AmHandler`].
 //!
-//! Absent on purpose: which epochs allow which operations (an MPI library's), and passing the time.
+//! Absent on purpose: which epochs allow which operations (an MPI library's task), and passing the
+//! time.
 
+mod am;
+mod am_handler;
+mod am_sender;
 mod attachment;
 mod block;
-mod errand;
-mod errands;
 mod exchange;
-mod handler;
 mod lane;
 mod locked;
 mod moving;
@@ -30,41 +34,46 @@ mod shape;
 mod transfer;
 mod word;
 
-pub use attachment::{ATTACHMENTS, Attachment, Table, Tag, Words, find};
-pub use block::{Block, STRIPE, STRIPES};
-pub use errand::{Deed, Errand, ErrandMemory, TRAY, TRAYS};
-pub use errands::{Errands, Trays};
-pub use exchange::Exchange;
-pub use handler::{Guest, Handler, Lanes, Station, Stripes};
-pub use lane::{Change, LENT, Lane, LaneError, SLOT, SLOTS};
-pub use locked::{Locked, LockedTurn};
+pub use crate::sync::AtomicWord;
+pub use am::{ActiveMessage, AmMemory, AmOperation, OPERAND_BUFFER_BYTES, OPERAND_BUFFERS};
+pub use am_handler::{AmHandler, AmOrigin, LaneAccess, Station, Stripes};
+pub use am_sender::{AmSender, OperandBuffers};
+pub use attachment::{
+    ATTACHMENTS, Attachment, AttachmentTable, AttachmentTag, AttachmentWords, find,
+};
+pub use block::{STRIPE, STRIPES, WindowBlock};
+pub use exchange::FetchUpdate;
+pub use lane::{AtomicOp, LENT, Lane, LaneError, SLOT, SLOTS};
+pub use locked::{LockedResult, LockedUpdate};
 pub use moving::Moving;
-pub use name::{AnswerNumber, DataNumber, NUMBER_MAX, Name, WindowNumber};
+pub use name::{AnswerNumber, DataNumber, NUMBER_MAX, RecordName, WindowNumber};
 pub use pscw::{Pair, Signal};
 pub use record::{RECORD, Record};
-pub use shape::{Run, Shape};
+pub use shape::{ByteRun, Shape};
 pub use transfer::transfer;
-pub use word::{Place, Word, is_sum_of_words};
+pub use word::{SharedNumber, is_sum_of_words};
 
 use crate::sync::Ordering::SeqCst;
 use crate::sync::{fence, order};
 
-/// What a step of an operation came to.
+/// The result of a step of an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Turn<R> {
-    /// It has moved: there is another step.
+pub enum StepResult<R> {
+    /// The operation has advanced. There is another step.
     On,
-    /// A lock is another's, whom the word found in it names. There is another step, after a moment.
+    /// Another rank holds a lock; the value names it. There is another step, after a pause.
     Held(u64),
-    /// It is done.
+    /// The operation is done.
     Done(R),
 }
 
-/// Completes, at their targets, all operations that this thread has carried out so far, and lets it see what others have
-/// completed: the memory's part of a flush (MPI-4.1 §12.5.4).
+/// Completes at their targets all operations that this thread has carried out so far. Makes the
+/// operations that other ranks have completed visible to it. This is the memory's part of a flush
+/// (MPI-4.1 §12.5.4).
 #[inline(always)]
 pub fn flush() {
-    // ORDER rma/1: SeqCst, pairs with itself. Two ranks that each write, flush, and read what the other writes: at least one
-    //   reads it. And with rma/1 of a reader between two reads: who sees an operation after a flush sees those before it.
+    // ORDER rma/1: SeqCst, pairs with itself. If two ranks each write, flush, and read what the
+    //   other writes, at least one of them reads the new value. Pairs with rma/1 of a reader
+    //   between two reads: a reader that sees an operation after a flush sees those before it.
     fence(order("rma/1", SeqCst));
 }

@@ -1,86 +1,88 @@
-//! Records: what members of a window say to each other where that goes by messages (`[OneSided04]` §3.2).
+//! Records: the contents of messages between members of a window that use messages (`[OneSided04]`
+//! §3.2).
 //!
-//! An origin packs its operations into a message, one record behind the other, and sends it when it synchronises. The target carries
-//! them out in their order. What is long goes in a message of its own, *apart*, and so does an answer; both are told from others by
-//! a number that the origin gives them.
+//! An origin packs its operations into a message, one record behind the other, and sends the
+//! message when it synchronises. The target carries them out in order. Long data goes in a message
+//! of its own, *apart*, and so does an answer. A number that the origin assigns identifies such a
+//! message.
 
 use core::ptr::NonNull;
 
-use super::{AnswerNumber, DataNumber, NUMBER_MAX, Place};
-use crate::layout::Corrupt;
-use crate::progress::Part;
-use crate::reduce::{Number, Op, with_number_of};
+use super::{AnswerNumber, DataNumber, NUMBER_MAX, SharedNumber};
+use crate::buffer::Part;
+use crate::reduce::{Op, Reducible, with_number_of};
+use crate::wire::Corrupt;
 
-/// Bytes of a record, without the data behind it.
+/// Size in bytes of a record, without the data behind it.
 pub const RECORD: usize = 40;
 
-/// One of them.
+/// A record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Record {
-    /// Write to the part.
+    /// Writes to the part.
     Put {
-        /// Bytes from the start of the part.
+        /// Offset in bytes from the start of the part.
         offset: usize,
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
-        /// The number of the message with the data; `None`: they are behind the record.
+        /// Number of the message with the data, or `None` if the data follows the record.
         apart: Option<DataNumber>,
     },
-    /// Send bytes of the part.
+    /// Asks for bytes of the part.
     Get {
-        /// Bytes from the start of the part.
+        /// Offset in bytes from the start of the part.
         offset: usize,
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
-        /// The number of the message to send.
+        /// Number of the message to send.
         answer: AnswerNumber,
     },
-    /// Combine numbers of the part with operands.
+    /// Combines numbers of the part with operands.
     Combine {
-        /// Bytes from the start of the part.
+        /// Offset in bytes from the start of the part.
         offset: usize,
-        /// Numbers.
+        /// Number of numbers.
         count: usize,
-        /// Their type, as [`Number`] numbers it.
+        /// Code of their type, as assigned by [`Reducible`].
         kind: u8,
-        /// What to do with each.
+        /// Operation on each number.
         op: Op,
-        /// As in a put.
+        /// Number of the message with the operands, or `None` if they follow the record.
         apart: Option<DataNumber>,
-        /// The number of the message with what was there, if it is wanted.
+        /// Number of the message with the old values, if they are wanted.
         answer: Option<AnswerNumber>,
     },
-    /// Compare an integer, and swap it.
+    /// Compares an integer of the part and swaps it.
     Swap {
-        /// Bytes from the start of the part.
+        /// Offset in bytes from the start of the part.
         offset: usize,
-        /// Bytes of the integer.
+        /// Size of the integer in bytes.
         width: u8,
-        /// The integer, in the lowest bytes.
+        /// Expected value, in the lowest bytes.
         compare: u64,
-        /// Likewise.
+        /// New value, in the lowest bytes.
         new: u64,
-        /// The number of the message with what was there.
+        /// Number of the message with the old value.
         answer: AnswerNumber,
     },
-    /// Say when everything before this is done.
+    /// Asks for a reply when everything before this record is done.
     Flush {
-        /// How many times that has been asked.
+        /// Number of this request: how many have been sent so far.
         number: u64,
     },
-    /// It is done.
+    /// Replies that everything before a [`Record::Flush`] is done.
     Flushed {
-        /// How many times that was asked.
+        /// Number of that request.
         number: u64,
     },
-    /// The sender's part may be reached.
+    /// Announces that the sender's part may be accessed.
     Posted {
-        /// The epoch.
+        /// Number of the epoch.
         number: u64,
     },
-    /// The sender has reached the part.
+    /// Announces that the sender has completed its access to the part.
     Completed {
-        /// The epoch.
+        /// Number of the epoch.
         number: u64,
     },
 }
@@ -95,9 +97,9 @@ const POSTED: u8 = 7;
 const COMPLETED: u8 = 8;
 
 impl Record {
-    /// A record to combine `count` numbers from `offset` on.
+    /// Creates a record that combines `count` numbers from `offset` on.
     #[must_use]
-    pub const fn combine<T: Number>(
+    pub const fn combine<T: Reducible>(
         op: Op,
         offset: usize,
         count: usize,
@@ -107,7 +109,7 @@ impl Record {
         Self::Combine { offset, count, kind: T::KIND, op, apart, answer }
     }
 
-    /// As it travels.
+    /// Returns the encoded record.
     #[must_use]
     pub fn bytes(self) -> [u8; RECORD] {
         let (verb, kind, op, numbers, messages) = match self {
@@ -140,11 +142,11 @@ impl Record {
         bytes
     }
 
-    /// The record at the start of what is left of a message to the owner of `part`.
+    /// Parses the record at the start of the rest of a message to the owner of `part`.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`]: no member sends this.
+    /// [`Corrupt`] if no correct member sends this record.
     pub fn read(message: &[u8], part: Part) -> Result<Self, Corrupt> {
         let short = Corrupt::Length { found: message.len() as u64, max: RECORD as u64 };
         let (words, _) = message.get(..RECORD).ok_or(short)?.as_chunks::<8>();
@@ -152,9 +154,10 @@ impl Record {
         let [verb, kind, op, ..] = words[0];
         let unknown = |found| Corrupt::Kind { found };
         let [apart, answer] = [word(4) as u32, (word(4) >> 32) as u32];
-        let beyond = |number: u32| Corrupt::Length { found: number.into(), max: NUMBER_MAX.into() };
+        let too_large =
+            |number: u32| Corrupt::Length { found: number.into(), max: NUMBER_MAX.into() };
         if let Some(number) = [apart, answer].into_iter().find(|number| *number > NUMBER_MAX) {
-            return Err(beyond(number));
+            return Err(too_large(number));
         }
         let (apart, answer) = (DataNumber::parse(apart), AnswerNumber::parse(answer));
         let known = match verb {
@@ -189,13 +192,14 @@ impl Record {
             None if message.len() - RECORD < behind => {
                 Err(Corrupt::Length { found: behind as u64, max: (message.len() - RECORD) as u64 })
             }
-            // What the record says is all that was sent.
+            // The encoding of the parsed record must equal the bytes that were sent, so no unused
+            // bit is set.
             _ if known.bytes() != message[..RECORD] => Err(unknown(verb)),
             _ => Ok(known),
         }
     }
 
-    /// Bytes of the data that belong to it, behind it or apart.
+    /// Returns the size in bytes of the record's data, behind it or apart.
     #[must_use]
     pub fn data(self) -> usize {
         match self {
@@ -207,7 +211,7 @@ impl Record {
         }
     }
 
-    /// The number of the message with the data, if they are apart.
+    /// Returns the number of the message with the data, if the data is apart.
     #[must_use]
     pub const fn apart(self) -> Option<DataNumber> {
         match self {
@@ -216,22 +220,25 @@ impl Record {
         }
     }
 
-    /// Combines, and leaves what was there in the place of the operands. Other records do nothing.
+    /// Combines the numbers with the operands, and replaces the operands with the old values. Does
+    /// nothing for other records.
     ///
     /// # Safety
     ///
-    /// It was read for `part`, which is valid; whoever else reaches these numbers does so as the contract of [`Place::new`] says.
+    /// The record was read for `part`, which is valid. Other accesses to these numbers meet the
+    /// contract of [`SharedNumber::new`].
     pub unsafe fn carry_out(self, part: Part, operands: &mut [u8]) {
         let Self::Combine { offset, count, kind, op, .. } = self else { return };
-        // SAFETY: in the part, by the check of `read`.
+        // SAFETY: the offset lies within the part (checked by `read`).
         let there = unsafe { part.base.add(offset) };
         let _known = with_number_of!(kind, T => {
-            for (number, operand) in operands.chunks_exact_mut(size_of::<T>()).take(count).enumerate() {
+            let operands = operands.chunks_exact_mut(size_of::<T>()).take(count);
+            for (number, operand) in operands.enumerate() {
                 let place = NonNull::from(operand).cast::<T>();
-                // SAFETY: the operand has the bytes of a number, for which any are good; the place is in the part and aligned, by
-                // the check of `read`.
+                // SAFETY: the operand has the bytes of a number, and any bytes are a valid number.
+                // The place lies within the part and is aligned (checked by `read`).
                 unsafe {
-                    let number = Place::<T>::new(there.add(number * size_of::<T>()));
+                    let number = SharedNumber::<T>::new(there.add(number * size_of::<T>()));
                     if let Some(before) = number.fetch_and_op(op, place.read_unaligned()) {
                         place.write_unaligned(before);
                     }
@@ -240,28 +247,36 @@ impl Record {
         });
     }
 
-    /// Compares and swaps, and gives what was there. Other records do nothing.
+    /// Compares and swaps, and returns the old value. Does nothing for other records.
     ///
     /// # Safety
     ///
-    /// As for [`Record::carry_out`].
+    /// The record was read for `part`, which is valid. Other accesses to the integer meet the
+    /// contract of [`SharedNumber::new`].
     #[must_use]
     pub unsafe fn swap(self, part: Part) -> u64 {
         let Self::Swap { offset, width, compare, new, .. } = self else { return 0 };
-        // SAFETY: in the part and aligned, by the check of `read`.
+        // SAFETY: the integer lies within the part and is aligned (checked by `read`).
         unsafe {
             let there = part.base.add(offset);
             match width {
-                1 => Place::<u8>::new(there).compare_and_swap(compare as u8, new as u8).into(),
-                2 => Place::<u16>::new(there).compare_and_swap(compare as u16, new as u16).into(),
-                4 => Place::<u32>::new(there).compare_and_swap(compare as u32, new as u32).into(),
-                _ => Place::<u64>::new(there).compare_and_swap(compare, new),
+                1 => {
+                    SharedNumber::<u8>::new(there).compare_and_swap(compare as u8, new as u8).into()
+                }
+                2 => SharedNumber::<u16>::new(there)
+                    .compare_and_swap(compare as u16, new as u16)
+                    .into(),
+                4 => SharedNumber::<u32>::new(there)
+                    .compare_and_swap(compare as u32, new as u32)
+                    .into(),
+                _ => SharedNumber::<u64>::new(there).compare_and_swap(compare, new),
             }
         }
     }
 }
 
-/// Offset and count of things of `width` bytes that all lie in the part, where such things can be.
+/// Checks that `count` items of `width` bytes from `offset` on lie within the part and are aligned.
+/// Returns offset and count.
 fn within(part: Part, offset: u64, count: u64, width: usize) -> Result<(usize, usize), Corrupt> {
     let length = count.saturating_mul(width as u64);
     let max = (part.length as u64).saturating_sub(offset);
@@ -269,7 +284,7 @@ fn within(part: Part, offset: u64, count: u64, width: usize) -> Result<(usize, u
     if offset > part.length as u64 || length > max || !address.is_multiple_of(width as u64) {
         return Err(Corrupt::Length { found: length, max });
     }
-    // Both fit: they count bytes of the part.
+    // Both values fit `usize`, because they count bytes of the part.
     Ok((offset as usize, count as usize))
 }
 
@@ -308,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_heard() {
+    fn a_record_is_parsed_as_it_was_encoded() {
         let mut memory = [0_u64; 4];
         let part = part(&mut memory);
         for record in records() {
@@ -325,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_says_is_refused() {
+    fn a_record_that_no_member_sends_is_refused() {
         let mut memory = [0_u64; 4];
         let part = part(&mut memory);
         let bad = [
@@ -341,7 +356,7 @@ mod tests {
         for record in bad {
             assert!(Record::read(&record.bytes(), part).is_err(), "{record:?}");
         }
-        // A bit that no record has, the other's number, and a number beyond the highest.
+        // An unused bit, the number of the other type, and a number above the largest.
         for (at, byte) in [(5, 1), (16, 1), (32, 1), (36, 1), (39, 0x80)] {
             let mut rest = Record::Posted { number: 1 }.bytes();
             rest[at] = byte;
@@ -353,12 +368,12 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_heard_lies_in_the_part() {
+    fn a_parsed_record_stays_within_the_part() {
         let mut memory = [0_u64; 4];
         let part = part(&mut memory);
         for record in records() {
             for at in 0..RECORD {
-                // Every byte takes Miri too long.
+                // Miri takes too long for every byte value.
                 for byte in (0..=u8::MAX).step_by(if cfg!(miri) { 51 } else { 1 }) {
                     let mut message = [0; RECORD + 64];
                     message[..RECORD].copy_from_slice(&record.bytes());
@@ -367,7 +382,7 @@ mod tests {
                         Ok(
                             Record::Put { offset, length, .. } | Record::Get { offset, length, .. },
                         ) => offset + length,
-                        Ok(heard @ Record::Combine { offset, .. }) => offset + heard.data(),
+                        Ok(parsed @ Record::Combine { offset, .. }) => offset + parsed.data(),
                         Ok(Record::Swap { offset, width, .. }) => offset + usize::from(width),
                         _ => 0,
                     };
@@ -378,20 +393,20 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_combined_and_what_was_there_is_left() {
+    fn numbers_are_combined_and_the_old_values_returned() {
         let mut memory = [5_u64, 7, 9, 11];
         let part = part(&mut memory);
         let mut operands = [0_u8; 17];
         operands[1..9].copy_from_slice(&1_u64.to_le_bytes());
         operands[9..].copy_from_slice(&2_u64.to_le_bytes());
         let record = Record::combine::<u64>(Op::Sum, 8, 2, None, None);
-        // SAFETY: within the memory, which is this test's alone.
+        // SAFETY: the numbers lie within the memory, which belongs to this test alone.
         unsafe { record.carry_out(part, &mut operands[1..]) };
         assert_eq!(operands[1..9], 7_u64.to_le_bytes());
         assert_eq!(operands[9..], 9_u64.to_le_bytes());
         let swap =
             |compare| Record::Swap { offset: 24, width: 1, compare, new: 1, answer: answer(1) };
-        // SAFETY: likewise.
+        // SAFETY: the integer lies within the memory, which belongs to this test alone.
         let found = unsafe { [swap(3).swap(part), swap(11).swap(part), swap(11).swap(part)] };
         assert_eq!((found, memory), ([11, 11, 1], [5, 8, 11, 1]));
     }

@@ -1,38 +1,38 @@
-//! Which bytes of a part an operation reaches: one run, or several.
+//! The bytes of a part that an operation accesses: one run, or several.
 
 use core::ptr::NonNull;
 
-use crate::progress::{Cursor, Part};
+use crate::buffer::{Cursor, Part};
 
-/// Consecutive bytes.
+/// A run of consecutive bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Run {
-    /// Where they begin, bytes from the displacement of the operation.
+pub struct ByteRun {
+    /// Offset of the first byte, in bytes from the displacement of the operation.
     pub offset: usize,
-    /// Their number.
+    /// Number of bytes.
     pub length: usize,
 }
 
-/// The bytes of a part that an operation reaches, relative to its displacement, in the order in which the origin's data
-/// belong to them.
+/// The bytes of a part that an operation accesses, relative to its displacement. Their order is
+/// that of the origin's data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shape<'a> {
     /// One run, from the displacement on.
     Contiguous {
-        /// Bytes.
+        /// Number of bytes.
         length: usize,
     },
-    /// Blocks at equal distances, as of `MPI_Type_vector`.
+    /// Blocks at equal distances, as in `MPI_Type_vector`.
     Strided {
-        /// Blocks.
+        /// Number of blocks.
         count: usize,
-        /// Bytes of a block.
+        /// Size of a block in bytes.
         block: usize,
-        /// Bytes from the start of one block to that of the next.
+        /// Distance in bytes from the start of one block to the start of the next.
         stride: usize,
     },
-    /// Any runs, as of `MPI_Type_indexed`.
-    Runs(&'a [Run]),
+    /// Arbitrary runs, as in `MPI_Type_indexed`.
+    Runs(&'a [ByteRun]),
 }
 
 impl Shape<'_> {
@@ -44,23 +44,25 @@ impl Shape<'_> {
         }
     }
 
-    /// Run number `number`, wrapped where it lies beyond all addresses: [`Shape::extent`] has refused that.
-    fn run(&self, number: usize) -> Run {
+    /// Returns run number `number`. The offset wraps if it exceeds all addresses; [`Shape::extent`]
+    /// has refused such shapes.
+    fn run(&self, number: usize) -> ByteRun {
         match *self {
-            Self::Contiguous { length } => Run { offset: 0, length },
+            Self::Contiguous { length } => ByteRun { offset: 0, length },
             Self::Strided { block, stride, .. } => {
-                Run { offset: number.wrapping_mul(stride), length: block }
+                ByteRun { offset: number.wrapping_mul(stride), length: block }
             }
             Self::Runs(runs) => runs[number],
         }
     }
 
-    /// The runs, in order.
-    pub fn runs(&self) -> impl Iterator<Item = Run> {
+    /// Returns the runs, in order.
+    pub fn runs(&self) -> impl Iterator<Item = ByteRun> {
         (0..self.count()).map(|number| self.run(number))
     }
 
-    /// Bytes of all runs, and bytes up to the end of the one that ends last; `None` when a number overflows.
+    /// Returns the number of bytes of all runs, and the end of the run that ends last. Returns
+    /// `None` if a number overflows.
     #[must_use]
     pub fn extent(&self) -> Option<(usize, usize)> {
         match *self {
@@ -77,18 +79,20 @@ impl Shape<'_> {
         }
     }
 
-    /// Calls `each` for consecutive pieces that are contiguous on both sides: a place in the origin's buffer, an offset from
-    /// the displacement, a length. The origin's buffer has as many bytes as the shape.
+    /// Calls `each` for consecutive pieces that are contiguous on both sides.
+    ///
+    /// Its arguments are an address in the origin's buffer, an offset from the displacement, and a
+    /// length. The origin's buffer has as many bytes as the shape.
     ///
     /// # Errors
     ///
-    /// The first of `each`.
+    /// The first error of `each`.
     pub fn pieces<E>(
         &self,
         mut origin: Cursor,
         mut each: impl FnMut(NonNull<u8>, usize, usize) -> Result<(), E>,
     ) -> Result<(), E> {
-        for Run { mut offset, mut length } in self.runs() {
+        for ByteRun { mut offset, mut length } in self.runs() {
             while length > 0 {
                 let Some(Part { base, length: part }) = origin.first() else { return Ok(()) };
                 let piece = part.min(length);
@@ -108,8 +112,11 @@ mod tests {
 
     use super::*;
 
-    const RUNS: [Run; 3] =
-        [Run { offset: 9, length: 2 }, Run { offset: 0, length: 3 }, Run { offset: 5, length: 0 }];
+    const RUNS: [ByteRun; 3] = [
+        ByteRun { offset: 9, length: 2 },
+        ByteRun { offset: 0, length: 3 },
+        ByteRun { offset: 5, length: 0 },
+    ];
 
     #[test]
     fn an_extent_has_the_bytes_and_the_furthest_end() {
@@ -117,10 +124,10 @@ mod tests {
         assert_eq!(Shape::Strided { count: 3, block: 2, stride: 10 }.extent(), Some((6, 22)));
         assert_eq!(Shape::Strided { count: 0, block: 2, stride: 10 }.extent(), Some((0, 0)));
         assert_eq!(Shape::Runs(&RUNS).extent(), Some((5, 11)));
-        let far = Shape::Strided { count: 3, block: 1, stride: usize::MAX / 2 + 1 };
-        assert_eq!(far.extent(), None);
-        let beyond = [Run { offset: usize::MAX, length: 1 }];
-        assert_eq!(Shape::Runs(&beyond).extent(), None);
+        let too_long = Shape::Strided { count: 3, block: 1, stride: usize::MAX / 2 + 1 };
+        assert_eq!(too_long.extent(), None);
+        let past_end = [ByteRun { offset: usize::MAX, length: 1 }];
+        assert_eq!(Shape::Runs(&past_end).extent(), None);
     }
 
     #[test]
@@ -136,7 +143,7 @@ mod tests {
             // SAFETY: the arrays outlive the cursor.
             let cursor = unsafe { Cursor::parts(&parts) };
             let all = shape.pieces(cursor, |place, offset, length| {
-                // SAFETY: a piece of one of the arrays.
+                // SAFETY: the address is that of a piece of one of the arrays.
                 found.push((unsafe { place.read() }, offset, length));
                 Ok::<_, ()>(())
             });

@@ -1,20 +1,24 @@
-//! Copies from and to memory that others may reach at the same moment.
+//! Copies from and to memory that other ranks may access at the same time.
 
 use core::ptr::NonNull;
 
-use super::word::Place;
+use super::word::SharedNumber;
 
-/// Copies `length` bytes, of which one side or both lie in a part. What other ranks do there at the same time, without
-/// synchronisation, gives bytes of either (MPI-4.1 §12.7 leaves them undefined); an aligned number of 1, 2, 4 or 8 bytes
-/// is copied whole.
+/// Copies `length` bytes, where one side or both lie in a part.
+///
+/// If other ranks change the same bytes concurrently without synchronisation, the result has bytes
+/// of either value; MPI-4.1 §12.7 leaves it undefined. An aligned number of 1, 2, 4 or 8 bytes is
+/// copied as a whole.
 ///
 /// # Safety
 ///
-/// `source` is valid for reads and `destination` for writes of `length` bytes, and the two do not overlap. While others may
-/// reach either, they do so by this function, by [`Place`], or from outside this program.
+/// `source` is valid for reads and `destination` for writes of `length` bytes, and the two do not
+/// overlap. Concurrent accesses by others go through this function or [`SharedNumber`], or come
+/// from outside this program.
 #[inline(always)]
 pub unsafe fn transfer(source: NonNull<u8>, destination: NonNull<u8>, length: usize) {
-    // SAFETY: by the contract, for each length.
+    // SAFETY: the caller guarantees valid, separate ranges (contract of `transfer`), and each arm
+    // has its own length.
     unsafe {
         match length {
             8 if both_aligned::<u64>(source, destination) => one::<u64>(source, destination),
@@ -34,22 +38,23 @@ fn both_aligned<T>(source: NonNull<u8>, destination: NonNull<u8>) -> bool {
 
 /// # Safety
 ///
-/// As for [`transfer`], for one number; both are aligned.
+/// The contract of [`transfer`] holds for one number, and both addresses are aligned.
 #[inline(always)]
-unsafe fn one<T: crate::reduce::Number>(source: NonNull<u8>, destination: NonNull<u8>) {
-    // SAFETY: by the contract.
-    unsafe { Place::<T>::new(destination).store(Place::<T>::new(source).load()) };
+unsafe fn one<T: crate::reduce::Reducible>(source: NonNull<u8>, destination: NonNull<u8>) {
+    // SAFETY: the caller guarantees valid, aligned numbers (contract of `one`).
+    unsafe { SharedNumber::<T>::new(destination).store(SharedNumber::<T>::new(source).load()) };
 }
 
-/// By the C library's `memcpy`, called so that the compiler does not know it.
+/// Copies by the C library's `memcpy`, in a way that hides its identity from the compiler.
 ///
-/// For Rust a copy that races with another access is undefined behaviour, whatever MPI says of the values. Nothing here can
-/// keep two processes from it. So these bytes are moved by code from outside the program, as a device would move them: to the
-/// compiler it is a call that may do to that memory whatever atomic accesses may do, and there is no race.
+/// In Rust a copy that races with another access is undefined behaviour, whatever MPI says about
+/// the values. Nothing here can prevent two processes from such a race. So code from outside the
+/// program moves these bytes, as a device would. To the compiler it is a call that may do to that
+/// memory whatever atomic accesses may do, and there is no race.
 ///
 /// # Safety
 ///
-/// As for [`transfer`].
+/// The contract of [`transfer`] holds.
 #[cfg(not(miri))]
 #[inline(always)]
 unsafe fn many(source: NonNull<u8>, destination: NonNull<u8>, length: usize) {
@@ -58,16 +63,16 @@ unsafe fn many(source: NonNull<u8>, destination: NonNull<u8>, length: usize) {
         fn memcpy(destination: *mut u8, source: *const u8, length: usize) -> *mut u8;
     }
     let copy: Copy = core::hint::black_box(memcpy);
-    // SAFETY: by the contract.
+    // SAFETY: the caller guarantees valid, separate ranges (contract of `many`).
     unsafe { copy(destination.as_ptr(), source.as_ptr(), length) };
 }
 
 /// # Safety
 ///
-/// As for [`transfer`].
+/// The contract of [`transfer`] holds.
 #[cfg(miri)]
 unsafe fn many(source: NonNull<u8>, destination: NonNull<u8>, length: usize) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller guarantees valid, separate ranges (contract of `many`).
     unsafe { source.copy_to_nonoverlapping(destination, length) };
 }
 
@@ -77,7 +82,7 @@ mod tests {
 
     #[test]
     fn every_length_at_every_alignment_is_copied_whole_and_nothing_beyond_it() {
-        // The memory of a window can be written: its words are atomics.
+        // The memory of a window is writable: its words are atomics.
         let mut source: [u8; 64] = core::array::from_fn(|at| at as u8 + 1);
         for (from, to) in [(0, 0), (1, 0), (0, 4), (8, 8), (2, 6)] {
             for length in 0..=40 {

@@ -1,97 +1,32 @@
-//! Numbers in a part, reached by the processor's atomic instructions.
+//! Numbers in a part, accessed by the processor's atomic instructions.
 //!
-//! All accesses are Relaxed. The order between them is what synchronisation makes ([`super::flush`], [`super::Signal`],
-//! barriers); the order of one origin's accesses to one number is that of its program, by coherence.
+//! All accesses are Relaxed. Synchronisation orders them ([`super::flush`], [`super::Signal`],
+//! barriers). Coherence keeps one origin's accesses to one number in program order.
 
 use core::ptr::NonNull;
 
-use crate::reduce::{Integer, Number, Op, sealed::Bits};
-use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use crate::reduce::{Integer, Op, Reducible, sealed::Bits};
+use crate::sync::word::sealed;
 
-/// An unsigned integer that the processor reads, writes and swaps whole.
-pub trait Word: Copy + Eq + sealed::Atomic {}
-
-mod sealed {
-    use core::ptr::NonNull;
-
-    /// The accesses. The place is valid for reads and writes, aligned, and reached by atomic accesses alone while others may
-    /// reach it, in all of them.
-    pub trait Atomic: Sized {
-        unsafe fn load(place: NonNull<Self>) -> Self;
-        unsafe fn store(place: NonNull<Self>, value: Self);
-        unsafe fn swap(place: NonNull<Self>, value: Self) -> Self;
-        unsafe fn fetch_add(place: NonNull<Self>, value: Self) -> Self;
-        unsafe fn compare_exchange(
-            place: NonNull<Self>,
-            old: Self,
-            new: Self,
-        ) -> Result<Self, Self>;
-    }
-}
-
-macro_rules! words {
-    ($($word:ident is $atomic:ident,)*) => {$(
-        impl Word for $word {}
-
-        impl sealed::Atomic for $word {
-            #[inline(always)]
-            unsafe fn load(place: NonNull<Self>) -> Self {
-                // SAFETY: by the contract.
-                unsafe { place.cast::<$atomic>().as_ref() }.load(Relaxed)
-            }
-
-            #[inline(always)]
-            unsafe fn store(place: NonNull<Self>, value: Self) {
-                // SAFETY: by the contract.
-                unsafe { place.cast::<$atomic>().as_ref() }.store(value, Relaxed);
-            }
-
-            #[inline(always)]
-            unsafe fn swap(place: NonNull<Self>, value: Self) -> Self {
-                // SAFETY: by the contract.
-                unsafe { place.cast::<$atomic>().as_ref() }.swap(value, Relaxed)
-            }
-
-            #[inline(always)]
-            unsafe fn fetch_add(place: NonNull<Self>, value: Self) -> Self {
-                // SAFETY: by the contract.
-                unsafe { place.cast::<$atomic>().as_ref() }.fetch_add(value, Relaxed)
-            }
-
-            #[inline(always)]
-            unsafe fn compare_exchange(
-                place: NonNull<Self>,
-                old: Self,
-                new: Self,
-            ) -> Result<Self, Self> {
-                // SAFETY: by the contract.
-                unsafe { place.cast::<$atomic>().as_ref() }
-                    .compare_exchange(old, new, Relaxed, Relaxed)
-            }
-        }
-    )*};
-}
-
-words! { u8 is AtomicU8, u16 is AtomicU16, u32 is AtomicU32, u64 is AtomicU64, }
-
-/// Whether `op` on numbers of this type is the sum of the words that hold them, which devices can do.
+/// Returns true if `op` on numbers of this type is the sum of the words that hold them. Devices can
+/// perform such a sum.
 #[must_use]
-pub fn is_sum_of_words<T: Number>(op: Op) -> bool {
+pub fn is_sum_of_words<T: Reducible>(op: Op) -> bool {
     op == Op::Sum && T::ADDS_AS_WORD
 }
 
-/// Where a number lies that several processes reach.
+/// The address of a number that several processes access.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<T: Bits>(NonNull<T::Word>);
+pub struct SharedNumber<T: Bits>(NonNull<T::Word>);
 
-impl<T: Number> Place<T> {
-    /// The number at `address`.
+impl<T: Reducible> SharedNumber<T> {
+    /// Describes the number at `address`.
     ///
     /// # Safety
     ///
-    /// The address is aligned to the size of the number, and valid for reads and writes as long as the place is used. While
-    /// others may reach it they do so by places, by [`super::transfer`], or from outside this program.
+    /// `address` is aligned to the size of the number, and valid for reads and writes while this
+    /// value is in use. Concurrent accesses by others go through places or [`super::transfer()`],
+    /// or come from outside this program.
     #[inline(always)]
     #[must_use]
     pub const unsafe fn new(address: NonNull<u8>) -> Self {
@@ -102,22 +37,23 @@ impl<T: Number> Place<T> {
     #[inline(always)]
     #[must_use]
     pub fn load(self) -> T {
-        // SAFETY: by the contract of `new`, here and below.
+        // SAFETY: the address is valid and aligned (contract of `new`).
         T::from_bits(unsafe { sealed::Atomic::load(self.0) })
     }
 
     /// Writes the number.
     #[inline(always)]
     pub fn store(self, value: T) {
-        // SAFETY: as above.
+        // SAFETY: the address is valid and aligned (contract of `new`).
         unsafe { sealed::Atomic::store(self.0, value.to_bits()) };
     }
 
-    /// Combines the number with `operand`, and gives the one before; `None`, and nothing is done, where `op` has no meaning.
+    /// Combines the number with `operand` and returns the old one. Returns `None` without a change
+    /// if `op` is not defined for the type.
     #[inline(always)]
     pub fn fetch_and_op(self, op: Op, operand: T) -> Option<T> {
         let bits = operand.to_bits();
-        // SAFETY: as above.
+        // SAFETY: the address is valid and aligned (contract of `new`).
         let old = unsafe {
             match op {
                 Op::Sum if T::ADDS_AS_WORD => sealed::Atomic::fetch_add(self.0, bits),
@@ -129,13 +65,13 @@ impl<T: Number> Place<T> {
         Some(T::from_bits(old))
     }
 
-    /// By compare-and-swap until nobody comes in between.
+    /// Combines by compare-and-swap, repeated until no other access comes in between.
     fn fetch_by(self, function: fn(T, T) -> T, operand: T) -> T {
-        // SAFETY: as above.
+        // SAFETY: the address is valid and aligned (contract of `new`).
         let mut old = unsafe { sealed::Atomic::load(self.0) };
         loop {
             let new = function(T::from_bits(old), operand).to_bits();
-            // SAFETY: as above.
+            // SAFETY: the address is valid and aligned (contract of `new`).
             match unsafe { sealed::Atomic::compare_exchange(self.0, old, new) } {
                 Ok(_) => return T::from_bits(old),
                 Err(found) => old = found,
@@ -144,13 +80,13 @@ impl<T: Number> Place<T> {
     }
 }
 
-impl<T: Integer> Place<T> {
-    /// Writes `new` if the number is `compare`, and gives the one before.
+impl<T: Integer> SharedNumber<T> {
+    /// Writes `new` if the number equals `compare`, and returns the old number.
     #[inline(always)]
     #[must_use]
     pub fn compare_and_swap(self, compare: T, new: T) -> T {
         let (old, new) = (compare.to_bits(), new.to_bits());
-        // SAFETY: as above.
+        // SAFETY: the address is valid and aligned (contract of `new`).
         let found = unsafe { sealed::Atomic::compare_exchange(self.0, old, new) };
         T::from_bits(found.unwrap_or_else(|found| found))
     }
@@ -160,11 +96,11 @@ impl<T: Integer> Place<T> {
 mod tests {
     use super::*;
 
-    fn check<T: Number + PartialEq + core::fmt::Debug>(mut before: T, operand: T) {
+    fn check<T: Reducible + PartialEq + core::fmt::Debug>(mut before: T, operand: T) {
         let start = before;
         for op in Op::ALL {
-            // SAFETY: a number of ours, aligned.
-            let place = unsafe { Place::<T>::new(NonNull::from(&mut before).cast()) };
+            // SAFETY: the number belongs to this test and is aligned.
+            let place = unsafe { SharedNumber::<T>::new(NonNull::from(&mut before).cast()) };
             place.store(start);
             let expected = T::function(op).map(|function| function(start, operand));
             assert_eq!(place.fetch_and_op(op, operand), expected.map(|_| start), "{op:?}");
@@ -173,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_on_every_type_does_to_memory_what_it_does_to_two_numbers() {
+    fn every_operation_gives_the_same_result_in_memory_as_on_two_numbers() {
         check(-5_i8, 7);
         check(-5_i16, 7);
         check(-5_i32, 7);
@@ -187,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_happens_when_the_number_is_the_expected_one() {
+    fn a_swap_happens_if_the_number_has_the_expected_value() {
         let mut number = -7_i16;
-        // SAFETY: a number of ours, aligned.
-        let place = unsafe { Place::<i16>::new(NonNull::from(&mut number).cast()) };
+        // SAFETY: the number belongs to this test and is aligned.
+        let place = unsafe { SharedNumber::<i16>::new(NonNull::from(&mut number).cast()) };
         assert_eq!(place.compare_and_swap(1, 2), -7);
         assert_eq!(place.compare_and_swap(-7, 3), -7);
         assert_eq!(place.load(), 3);

@@ -1,37 +1,43 @@
-//! The dynamic part of the adaptation (`[SpecRndv09]` §3.6): the RTR usage factor of an envelope, and what follows from it.
+//! The dynamic part of the adaptation (`[SpecRndv09]` §3.6): the RTR usage factor of an envelope
+//! and its effect.
 //!
-//! When fewer than [`USAGE_MIN`] percent of [`SAMPLES`] RTRs were used, the next RTS says stop-RTR: as soon as so many are unused
-//! that the others cannot make up for it. Of an envelope that goes on, up to four times as many count on, so that a few that
-//! meet by chance stop nothing.
-//! The paper leaves it there. Here it is tried again after [`PAUSE_MIN`] further rendezvous messages of the envelope, so that a
-//! program that changes its phase is not lost; each time it fails again, after twice as many, up to [`PAUSE_MAX`]. A trial
-//! wastes four RTRs and those on their way: below 1 message in 500 in the long run.
+//! When fewer than [`USAGE_MIN`] percent of [`SAMPLES`] RTRs were used, the next RTS says stop-RTR.
+//! It does so as soon as too many RTRs are unused for the remaining ones to make up for it. An
+//! envelope that continues keeps up to four times as many samples, so that a few chance misses do
+//! not stop it.
+//!
+//! The paper stops there. Here, speculation is retried after [`PAUSE_MIN`] further rendezvous
+//! messages of the envelope, so that a program benefits again after it changes phase. Each failed
+//! trial doubles the pause, up to [`PAUSE_MAX`]. A trial wastes four RTRs and those in flight: in
+//! the long run, fewer than 1 message in 500.
 
 use super::Rules;
 
-/// RTRs used, percent of those heard, below which speculation stops: the paper's threshold.
+/// Percentage of received RTRs that must be used; speculation stops below it. This is the paper's
+/// threshold.
 pub const USAGE_MIN: u32 = 80;
 
-/// Fewest RTRs that are judged.
+/// Minimum number of RTRs in a decision.
 pub const SAMPLES: u32 = 16;
 
-/// RTRs that count on once they are judged, in parts of [`SAMPLES`]; beyond, they count half.
+/// Number of past RTRs that keep their full weight, as a multiple of [`SAMPLES`]. Above it, counts
+/// are halved.
 const HISTORY: u32 = 4;
 
-/// Rendezvous messages of an envelope for which speculation first stops.
+/// Number of rendezvous messages of an envelope in its first pause of speculation.
 pub const PAUSE_MIN: u32 = 16;
 
-/// And at most.
+/// Maximum number of rendezvous messages in a pause.
 pub const PAUSE_MAX: u32 = 4096;
 
-/// What became of the last RTRs of one envelope.
+/// The use of the latest RTRs of one envelope.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Factor {
     heard: u32,
     used: u32,
-    /// Messages until RTRs are asked for again; zero while they are.
+    /// Messages until RTRs are requested again; zero while RTRs are requested.
     pause: u32,
-    /// How long the next pause is.
+    /// Length of the next pause, in messages.
     next_pause: u32,
 }
 
@@ -44,24 +50,26 @@ impl Factor {
         self.pause > 0
     }
 
-    /// An RTR has come. What comes in a pause was sent before it and says nothing.
+    /// Counts an RTR that has arrived. An RTR that arrives in a pause was sent before it and is not
+    /// counted.
     pub(super) const fn heard(&mut self) {
         if !self.is_paused() {
             self.heard = self.heard.saturating_add(1);
         }
     }
 
-    /// An RTR is used.
+    /// Counts an RTR that is used.
     pub(super) const fn used(&mut self) {
         self.used = self.used.saturating_add(1);
     }
 
-    /// The use that was counted last is none.
+    /// Takes back the last count of a used RTR.
     pub(super) const fn unused(&mut self) {
         self.used = self.used.saturating_sub(1);
     }
 
-    /// A message leaves without an RTR, while `kept` are still of use: whether its RTS says stop-RTR.
+    /// Notes that a message leaves without an RTR, while `kept` RTRs are still usable. Returns true
+    /// if its RTS says stop-RTR.
     pub(super) fn stops<R: Rules>(&mut self, kept: u32) -> bool {
         if self.pause > 0 {
             self.pause -= 1;

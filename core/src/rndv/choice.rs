@@ -1,22 +1,24 @@
-//! Whether a rank speculates: the static part of the adaptation (`[SpecRndv09]` §3.6).
+//! The static part of the adaptation (`[SpecRndv09]` §3.6): whether a rank speculates.
 
-/// How large messages are negotiated. Ranks need not agree: an RTR is sent only where the sender of the messages takes them.
+/// The negotiation of large messages. Ranks may differ: a receiver sends an RTR only to a sender
+/// that accepts RTRs.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Rendezvous {
-    /// The sender announces; no RTR is asked for or sent.
+    /// The sender announces messages; no RTR is requested or sent.
     Plain,
-    /// A receiver that comes first asks, whatever becomes of its RTRs.
+    /// A receive that is posted before its message sends an RTR, regardless of how many RTRs are
+    /// used.
     Speculative,
-    /// As `Speculative`, for envelopes whose RTRs are mostly used.
+    /// Speculation, but only for envelopes with mostly used RTRs.
     #[default]
     Adaptive,
 }
 
 impl Rendezvous {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Speculative, Self::Adaptive];
 
-    /// Its name, as users write it.
+    /// Returns the name of the setting.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

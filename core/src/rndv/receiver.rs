@@ -1,4 +1,4 @@
-//! The side that receives messages and asks for them.
+//! The receiving side, which sends RTRs.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -9,27 +9,31 @@ use crate::matching::{ANY_SOURCE, ANY_TAG, Ahead, Pattern};
 use crate::memory::Memory;
 use crate::wire::Key;
 
-/// What a rank knows of the messages to come, so that it can ask for them.
+/// What a rank knows about coming messages, so that it can ask for them.
 ///
-/// Constant time for every call but [`Receiver::forget`]. Lack of memory means no speculation, and is no failure.
-pub struct Receiver<M: Memory, R: Rules = All> {
-    /// The envelopes for which RTRs may be sent, and the turn of the first message of each that has not arrived.
+/// Every call but [`RtrReceiver::forget`] takes constant time. Lack of memory disables speculation
+/// and is no failure.
+pub struct RtrReceiver<M: Memory, R: Rules = All> {
+    /// The envelopes that may send RTRs, each with the turn of its first message that has not
+    /// arrived.
     next: Recent<Turn, M>,
-    /// An RTS has come: large messages are sent to this rank.
+    /// True once an RTS has arrived: peers send large messages to this rank.
     announced: bool,
     rules: PhantomData<R>,
 }
 
-impl<M: Memory, R: Rules> Receiver<M, R> {
-    /// Nothing is known.
+impl<M: Memory, R: Rules> RtrReceiver<M, R> {
+    /// Creates a receiver without any record.
     #[must_use]
     pub const fn new(memory: M) -> Self {
         Self { next: Recent::new(memory, R::RECORDS), announced: false, rules: PhantomData }
     }
 
-    /// The turn that a receive asks for, which is about to be posted behind what is `ahead` of it
-    /// ([`crate::matching::Posted::ahead_of`], with the turn that the youngest receive has asked for); `None`: it sends no
-    /// RTR. No message that has arrived matches it.
+    /// Returns the turn that a receive asks for; `None` means that it sends no RTR.
+    ///
+    /// The receive is about to be posted behind the receives that `ahead` describes
+    /// ([`crate::matching::PostedQueue::ahead_of`], with the turn that the youngest receive asked
+    /// for). No message that has arrived matches it.
     #[must_use]
     pub fn may_request(&self, pattern: &Pattern, ahead: Ahead<Option<Turn>>) -> Option<Turn> {
         if pattern.source == ANY_SOURCE || pattern.tag == ANY_TAG {
@@ -39,7 +43,8 @@ impl<M: Memory, R: Rules> Receiver<M, R> {
         let next = *self.next.get(pattern.source, key)?;
         let turn = match ahead {
             Ahead::Nothing => next,
-            // Of a turn that has passed: it is not the turn of the message that the receive will take.
+            // An earlier receive with a turn that has passed will not take the message of that
+            // turn.
             Ahead::Same(Some(before)) if before.since(next).is_some() => before.after(1),
             Ahead::Same(_) if R::NO_RTR_PAST_NONE => return None,
             Ahead::Wildcard if R::NO_RTR_PAST_WILDCARD => return None,
@@ -49,7 +54,7 @@ impl<M: Memory, R: Rules> Receiver<M, R> {
         (bounded || !R::BOUNDED).then_some(turn)
     }
 
-    /// An RTS of `peer` has arrived: with a turn it says resume-RTR, without stop-RTR.
+    /// Handles an RTS of `peer`. With a turn it says resume-RTR, without one stop-RTR.
     pub fn rts(&mut self, peer: u32, key: Key, turn: Option<Turn>) {
         self.announced = true;
         match turn {
@@ -59,47 +64,47 @@ impl<M: Memory, R: Rules> Receiver<M, R> {
         }
     }
 
-    /// An RTR-ACK of `peer` has arrived: its message is one of those that the next RTRs do not ask for.
+    /// Handles an RTR-ACK of `peer`. Later RTRs do not ask for its message.
     pub fn rtr_ack(&mut self, peer: u32, key: Key, turn: Turn) {
         if R::ACKNOWLEDGED {
             self.count(peer, key, turn);
         }
     }
 
-    /// A receive that sent an RTR has met a message without a turn, or is cancelled: no RTR is sent until the next turn is known.
-    /// What it could ask for before nobody would use.
+    /// Notes that a receive with an RTR met a message without a turn, or was cancelled. No RTR is
+    /// sent until the next turn is known, because the sender would not use it.
     pub fn mispredicted(&mut self, peer: u32, key: Key) {
         if R::MISPREDICTION {
             self.next.remove(peer, key);
         }
     }
 
-    /// Whether an RTS may have come for the next receive, so that an initial progress call is worth its time: whether or not it
-    /// may ask, and for those that never may.
+    /// Returns true if an RTS may have arrived for the next receive, so that an initial progress
+    /// call is worthwhile. It applies to every receive, including those that never send an RTR.
     #[must_use]
     pub const fn is_announced_to(&self) -> bool {
         self.announced
     }
 
-    /// Forgets everything about `peer`, which is gone.
+    /// Forgets everything about `peer`, which has failed or finished.
     pub fn forget(&mut self, peer: u32) {
         self.next.forget(peer, drop);
     }
 
-    /// The messages up to `turn` have arrived.
+    /// Notes that the messages up to `turn` have arrived.
     fn count(&mut self, peer: u32, key: Key, turn: Turn) {
         let after = turn.after(1);
         if let Some(next) = self.next.get_mut(peer, key) {
             *next = after;
             self.next.touch(peer, key);
         } else {
-            // Without memory for it, no RTR is sent.
+            // Without memory for the record, the receiver sends no RTR.
             let _ = self.next.insert(peer, key, after);
         }
     }
 }
 
-impl<M: Memory, R: Rules> fmt::Debug for Receiver<M, R> {
+impl<M: Memory, R: Rules> fmt::Debug for RtrReceiver<M, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver").field("next", &self.next).finish_non_exhaustive()
     }

@@ -1,40 +1,41 @@
-//! A bounded table of envelopes, which forgets those that were not used for long.
+//! A bounded table of envelopes that evicts the least recently used ones.
 //!
-//! Set-associative, as a processor's cache is: an envelope has one set, and in it the place of the least recently used, so
-//! that every operation looks at [`WAYS`] places. Takes no memory until the first envelope.
+//! It is set-associative, like a processor cache. An envelope belongs to one set and replaces the
+//! least recently used entry there, so every operation examines [`WAYS`] entries. The table
+//! allocates nothing until the first envelope.
 
 use core::fmt;
 
 use crate::matching::fold;
-use crate::memory::{Block, Memory, OutOfMemory};
+use crate::memory::{Memory, OutOfMemory, OwnedSlice};
 use crate::wire::Key;
 
-/// Places of a set.
+/// Number of entries in a set.
 const WAYS: usize = 4;
 
-/// A place of the table.
+/// An entry of the table.
 #[derive(Clone, Copy)]
-struct Place<T> {
+struct RecentEntry<T> {
     peer: u32,
     key: Key,
-    /// When it was used last.
+    /// The clock value of its last use.
     seen: u32,
-    /// `None`: vacant.
+    /// `None` means vacant.
     value: Option<T>,
 }
 
-/// Values for at most as many envelopes as the table has places.
+/// Values for a bounded number of envelopes.
 pub(super) struct Recent<T: Copy, M: Memory> {
-    places: Block<Place<T>, M>,
+    places: OwnedSlice<RecentEntry<T>, M>,
     capacity: usize,
-    /// Uses so far.
+    /// Number of uses so far.
     clock: u32,
 }
 
 impl<T: Copy, M: Memory> Recent<T, M> {
-    /// An empty table for `capacity` envelopes, a power of two.
+    /// Creates an empty table for `capacity` envelopes, a power of two.
     pub(super) const fn new(memory: M, capacity: usize) -> Self {
-        Self { places: Block::new(memory), capacity, clock: 0 }
+        Self { places: OwnedSlice::new(memory), capacity, clock: 0 }
     }
 
     pub(super) fn get(&self, peer: u32, key: Key) -> Option<&T> {
@@ -48,7 +49,7 @@ impl<T: Copy, M: Memory> Recent<T, M> {
         set.iter_mut().find(|place| place.is_of(peer, key))?.value.as_mut()
     }
 
-    /// Notes that the envelope is in use.
+    /// Marks the envelope as just used.
     pub(super) fn touch(&mut self, peer: u32, key: Key) {
         self.clock = self.clock.wrapping_add(1);
         let (seen, set) = (self.clock, self.set(peer, key));
@@ -58,7 +59,7 @@ impl<T: Copy, M: Memory> Recent<T, M> {
         }
     }
 
-    /// Puts in an envelope that is not there, and returns what had to go for it.
+    /// Inserts an envelope that is not in the table, and returns the value evicted for it.
     pub(super) fn insert(
         &mut self,
         peer: u32,
@@ -66,19 +67,19 @@ impl<T: Copy, M: Memory> Recent<T, M> {
         value: T,
     ) -> Result<Option<T>, OutOfMemory> {
         if self.places.is_empty() {
-            let vacant = Place { peer: 0, key: Key(0), seen: 0, value: None };
+            let vacant = RecentEntry { peer: 0, key: Key(0), seen: 0, value: None };
             self.places.replace(self.capacity, vacant, |_, _| {})?;
         }
         self.clock = self.clock.wrapping_add(1);
         let (seen, set) = (self.clock, self.set(peer, key));
         let set = self.places.get_mut(set).unwrap_or_default();
-        let age = |place: &&mut Place<T>| match place.value {
+        let age = |place: &&mut RecentEntry<T>| match place.value {
             Some(_) => seen.wrapping_sub(place.seen),
             None => u32::MAX,
         };
         let Some(oldest) = set.iter_mut().max_by_key(age) else { return Ok(None) };
         let gone = oldest.value;
-        *oldest = Place { peer, key, seen, value: Some(value) };
+        *oldest = RecentEntry { peer, key, seen, value: Some(value) };
         Ok(gone)
     }
 
@@ -88,7 +89,7 @@ impl<T: Copy, M: Memory> Recent<T, M> {
         set.iter_mut().find(|place| place.is_of(peer, key))?.value.take()
     }
 
-    /// Removes every envelope of `peer`, and hands out what goes.
+    /// Removes every envelope of `peer`, and passes each removed value to `gone`.
     pub(super) fn forget(&mut self, peer: u32, mut gone: impl FnMut(T)) {
         let of_peer = self.places.iter_mut().filter(|place| place.peer == peer);
         of_peer.filter_map(|place| place.value.take()).for_each(&mut gone);
@@ -99,17 +100,18 @@ impl<T: Copy, M: Memory> Recent<T, M> {
         values.filter_map(|(place, value)| Some((place.peer, place.key, value?)))
     }
 
-    /// The places where an envelope may be.
+    /// Returns the indices of the entries that may hold the envelope.
     fn set(&self, peer: u32, key: Key) -> core::ops::Range<usize> {
         let ways = WAYS.min(self.capacity);
         let hash = fold(key.0 ^ 0x2437_54a3_243f_6a89, u64::from(peer) ^ 0xa409_3822_299f_31d1);
         let first = hash as usize & (self.capacity - ways);
-        // The number of sets and that of ways are powers of two, so the mask leaves the first place of a set.
+        // The number of sets and the number of ways are powers of two, so the mask yields the first
+        // entry of a set.
         first..first + ways
     }
 }
 
-impl<T> Place<T> {
+impl<T> RecentEntry<T> {
     fn is_of(&self, peer: u32, key: Key) -> bool {
         self.key == key && self.peer == peer && self.value.is_some()
     }

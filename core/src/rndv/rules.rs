@@ -1,52 +1,60 @@
-//! The rules by name, so that each can be taken away alone and shown to matter.
+//! The rules by name, so that a test can disable each one alone and show that it matters.
 
 use super::adapt;
 
-/// Most RTRs of one envelope that are on their way or kept.
+/// Maximum number of RTRs of one envelope that are in flight or kept.
 pub const RTRS: u32 = 8;
 
-/// Envelopes that one rank speculates on at a time, in each direction.
+/// Maximum number of envelopes that one rank speculates on at a time, in each direction.
 pub const RECORDS: usize = 256;
 
-/// Which rules [`super::Sender`] and [`super::Receiver`] keep: [`All`], but in a model that shows what breaks without one.
+/// The rules that [`super::RtrSender`] and [`super::RtrReceiver`] keep. Production uses [`All`]; a
+/// model disables one to show what breaks.
 pub trait Rules {
-    /// In-order assignment, and crossing: an RTR is for the message of its turn. Without it, for whichever is next.
+    /// In-order assignment, and crossing: an RTR is for the message of its turn. Without it, the
+    /// RTR serves whichever message is next.
     const IN_ORDER: bool = true;
-    /// Acknowledgement: an RTR-ACK is counted by the receiver. Without it the next RTRs ask for turns of the past.
+    /// Acknowledgement: the receiver counts an RTR-ACK. Without it, the next RTRs ask for turns of
+    /// the past.
     const ACKNOWLEDGED: bool = true;
-    /// No RTR past a receive without one.
+    /// No RTR is sent past a receive without one.
     const NO_RTR_PAST_NONE: bool = true;
-    /// No RTR past a receive with a wildcard, which never has one: the same rule, where the bins differ.
+    /// No RTR is sent past a receive with a wildcard, which never has one. It is the preceding
+    /// rule, for receives in different bins.
     const NO_RTR_PAST_WILDCARD: bool = true;
     /// Eager-flag: a message without a turn voids the RTRs that were sent before it arrived.
     const EAGER_FLAG: bool = true;
-    /// Turns that a message without a turn skips: as many as the receiver may have asked for. Fewer leave some valid.
+    /// Number of turns that a message without a turn skips: as many as the receiver may have asked
+    /// for. A smaller number leaves some RTRs valid.
     const SKIPPED: u32 = Self::RTRS;
-    /// Stop-RTR: the receiver heeds it.
+    /// Stop-RTR: the receiver obeys it.
     const STOP_RTR: bool = true;
-    /// Resume-RTR: the sender says it. Without it, what once went without a turn speculates no more.
+    /// Resume-RTR: the sender says it. Without it, an envelope never speculates again after a
+    /// message without a turn.
     const RESUME_RTR: bool = true;
-    /// Misprediction: the receiver heeds it.
+    /// Misprediction: the receiver obeys it.
     const MISPREDICTION: bool = true;
-    /// Bounded accumulation: most RTRs of an envelope, at most [`RTRS`] and a power of two.
+    /// Bounded accumulation: maximum number of RTRs of an envelope, at most [`RTRS`] and a power of
+    /// two.
     const RTRS: u32 = RTRS;
-    /// Whether the receiver keeps to that.
+    /// Bounded accumulation: the receiver observes the maximum.
     const BOUNDED: bool = true;
-    /// Envelopes in a table, a power of two.
+    /// Number of envelopes in a table, a power of two.
     const RECORDS: usize = RECORDS;
-    /// A record that is made anew counts on from beyond all that went. Without it, from the first turn.
+    /// A recreated record counts from beyond all turns of evicted records. Without it, a record
+    /// counts from the first turn.
     const COUNTS_ON: bool = true;
-    /// Retraction: it voids the RTRs of its turn and after.
+    /// Retraction: it voids the RTRs of its turn and of later turns.
     const RETRACTION: bool = true;
-    /// Adaptation: the sender says stop-RTR where too few RTRs are used.
+    /// Adaptation: the sender says stop-RTR if too few RTRs are used.
     const ADAPTATION: bool = true;
-    /// Adaptation: the threshold, percent.
+    /// Adaptation: the threshold, in percent.
     const USAGE_MIN: u32 = adapt::USAGE_MIN;
-    /// Adaptation: fewest RTRs that are judged.
+    /// Adaptation: minimum number of RTRs in a decision.
     const SAMPLES: u32 = adapt::SAMPLES;
-    /// Adaptation: messages of the first pause, and of the longest.
+    /// Adaptation: number of messages in the first pause.
     const PAUSE_MIN: u32 = adapt::PAUSE_MIN;
-    /// See [`Rules::PAUSE_MIN`].
+    /// Adaptation: maximum number of messages in a pause.
     const PAUSE_MAX: u32 = adapt::PAUSE_MAX;
 }
 

@@ -1,4 +1,4 @@
-//! The side that sends messages and hears RTRs.
+//! The sending side, which receives RTRs.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -9,69 +9,71 @@ use super::{All, RTRS, Rendezvous, Rules, Turn};
 use crate::memory::Memory;
 use crate::wire::Key;
 
-/// How a rendezvous message begins.
+/// The first packet of a rendezvous message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Start<T> {
-    /// By an RTS: with a turn it says resume-RTR, without stop-RTR.
+pub enum RndvStart<T> {
+    /// The message starts with an RTS. With a turn it says resume-RTR, without one stop-RTR.
     Rts(Option<Turn>),
     /// Its receive has asked: write to `target`, and send the RTR-ACK of `turn`.
     Write {
-        /// The turn of message and RTR.
+        /// The turn of the message and of the RTR.
         turn: Turn,
-        /// What the RTR said.
+        /// The contents of the RTR.
         target: T,
     },
 }
 
-/// What becomes of an RTR.
+/// The result of an RTR's arrival.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Heard {
-    /// It waits for the message of its turn.
+pub enum RtrOutcome {
+    /// The RTR waits for the message of its turn.
     Kept,
-    /// Its message has left, or nobody can tell which it is.
+    /// The message of the RTR has left, or cannot be determined.
     Dropped,
 }
 
-/// What became of all RTRs so far.
+/// Counts of all RTRs so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Usage {
-    /// RTRs that came.
+    /// Number of RTRs that arrived.
     pub heard: u64,
-    /// Messages that used one.
+    /// Number of messages that used one.
     pub used: u64,
-    /// How often stop-RTR was said for lack of use.
+    /// Number of times stop-RTR was sent because too few RTRs were used.
     pub stopped: u64,
 }
 
-/// One envelope: a peer that messages go to, a context and a tag.
+/// One envelope: a destination peer, a context and a tag.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Record<T> {
-    /// The turn of the next rendezvous message. RTRs of earlier ones are void.
+struct EnvelopeRecord<T> {
+    /// The turn of the next rendezvous message. RTRs of earlier turns are void.
     next: Turn,
-    /// Messages without a turn went after the last with one, and their turns are skipped.
+    /// Set if messages without a turn followed the last one with a turn; their turns are skipped.
     eager_flag: bool,
     factor: Factor,
-    /// The last look at the marks of its eager messages.
+    /// The number of the last poll of the eager messages' marks.
     looked: u64,
-    /// RTRs, each at the place of its turn.
+    /// RTRs that wait for their messages, each at the index of its turn.
     kept: [Option<(Turn, T)>; RTRS as usize],
 }
 
-/// What a rank knows of the RTRs for its messages. A `T` is what an RTR says of the receiver's memory.
+/// What a rank knows about the RTRs for its messages. `T` is what an RTR says about the receiver's
+/// memory.
 ///
-/// Constant time for every call but [`Sender::forget`]. Lack of memory means no speculation, and is no failure.
-pub struct Sender<T: Copy, M: Memory, R: Rules = All> {
-    records: Recent<Record<T>, M>,
-    /// Beyond every turn of a record that is no more.
+/// Every call but [`RtrSender::forget`] takes constant time. Lack of memory disables speculation
+/// and is no failure.
+pub struct RtrSender<T: Copy, M: Memory, R: Rules = All> {
+    records: Recent<EnvelopeRecord<T>, M>,
+    /// A turn after every turn of the records that were evicted or removed.
     beyond: Turn,
-    /// The last look at the marks of eager messages ([`Sender::catch_up`]).
+    /// The number of the last poll of the eager messages' marks ([`RtrSender::catch_up`]).
     looked: u64,
     usage: Usage,
     rules: PhantomData<R>,
 }
 
-impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
-    /// Nothing is known.
+impl<T: Copy, M: Memory, R: Rules> RtrSender<T, M, R> {
+    /// Creates a sender without any record.
     #[must_use]
     pub const fn new(memory: M) -> Self {
         Self {
@@ -83,25 +85,26 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         }
     }
 
-    /// A message by rendezvous begins, which is the next to `peer` with this key. The caller is bound by the answer, but for
-    /// [`Sender::refused`].
-    pub fn start(&mut self, peer: u32, key: Key, choice: Rendezvous) -> Start<T> {
+    /// Starts a rendezvous message, the next message to `peer` with this key.
+    ///
+    /// The caller must follow the answer, unless it calls [`RtrSender::refused`].
+    pub fn start(&mut self, peer: u32, key: Key, choice: Rendezvous) -> RndvStart<T> {
         if choice == Rendezvous::Plain {
             self.eager(peer, key);
-            return Start::Rts(None);
+            return RndvStart::Rts(None);
         }
         self.open(peer, key);
         let Self { records, usage, .. } = self;
-        let Some(record) = records.get_mut(peer, key) else { return Start::Rts(None) };
+        let Some(record) = records.get_mut(peer, key) else { return RndvStart::Rts(None) };
         if let Some((turn, target)) = record.take_kept::<R>() {
             usage.used += 1;
-            return Start::Write { turn, target };
+            return RndvStart::Write { turn, target };
         }
-        Start::Rts(record.announce::<R>(choice, usage))
+        RndvStart::Rts(record.announce::<R>(choice, usage))
     }
 
-    /// The RTR that [`Sender::start`] has just handed out turned out to be retracted, or of no use. The message goes by RTS,
-    /// with this turn; later RTRs that are kept are not used.
+    /// Notes that the RTR which [`RtrSender::start`] just returned is retracted or useless. The
+    /// message leaves by RTS with the returned turn. Later RTRs that are kept are not used.
     pub fn refused(&mut self, peer: u32, key: Key, choice: Rendezvous) -> Option<Turn> {
         let record = self.records.get_mut(peer, key)?;
         self.usage.used -= 1;
@@ -110,9 +113,11 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         record.announce::<R>(choice, &mut self.usage)
     }
 
-    /// A message without a turn is the next to `peer` with this key: an eager one, or whatever else is not begun by
-    /// [`Sender::start`]. Sets the Eager-flag: RTRs that are kept, and those that come until the next turn is known, may be for
-    /// receives that such a message took.
+    /// Notes that the next message to `peer` with this key has no turn: an eager message, or any
+    /// message that [`RtrSender::start`] did not start.
+    ///
+    /// Sets the Eager-flag: such a message may have taken the receive of a kept RTR, or of one that
+    /// arrives before the next turn is known.
     #[inline]
     pub fn eager(&mut self, peer: u32, key: Key) {
         if R::EAGER_FLAG
@@ -122,9 +127,12 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         }
     }
 
-    /// As [`Sender::eager`], for messages that leave a mark and are not told of one by one. Said before each [`Sender::start`]
-    /// to `peer`: this look at the marks has a `number`, which goes up, and `found` is that of the last look that found one of
-    /// this envelope.
+    /// Applies [`RtrSender::eager`] for messages that leave a mark instead of being reported one by
+    /// one.
+    ///
+    /// The caller calls it before each [`RtrSender::start`] to `peer`, after it has polled the
+    /// marks. `number` is the number of this poll; numbers increase. `found` is the number of the
+    /// last poll that found a mark of this envelope.
     pub fn catch_up(&mut self, peer: u32, key: Key, found: u64, number: u64) {
         self.looked = number;
         let Some(record) = self.records.get_mut(peer, key) else { return };
@@ -134,17 +142,20 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         record.looked = number;
     }
 
-    /// An RTR has come from `peer`.
-    pub fn rtr(&mut self, peer: u32, key: Key, turn: Turn, target: T) -> Heard {
+    /// Handles an RTR from `peer`.
+    pub fn rtr(&mut self, peer: u32, key: Key, turn: Turn, target: T) -> RtrOutcome {
         self.usage.heard += 1;
-        let Some(record) = self.records.get_mut(peer, key) else { return Heard::Dropped };
+        let Some(record) = self.records.get_mut(peer, key) else { return RtrOutcome::Dropped };
         record.factor.heard();
         record.keep::<R>(turn, target)
     }
 
-    /// The receive that asked for `turn` is to be cancelled, says `peer`. If no message has that turn yet, none will: neither
-    /// its RTR nor those of later turns are used. Otherwise the message is on its way, and the receive takes it. The peer can
-    /// tell by what has come when the answer does, if the answer keeps the order of the messages.
+    /// Handles the request of `peer` to cancel the receive that asked for `turn`.
+    ///
+    /// If no message has that turn yet, none gets it: its RTR and those of later turns are not
+    /// used. Otherwise the message is in flight, and the receive takes it. If the answer keeps the
+    /// order of the messages, the peer can tell the two cases apart by what has arrived before the
+    /// answer.
     pub fn retract(&mut self, peer: u32, key: Key, turn: Turn) {
         if let Some(record) = self.records.get_mut(peer, key)
             && R::RETRACTION
@@ -154,50 +165,51 @@ impl<T: Copy, M: Memory, R: Rules> Sender<T, M, R> {
         }
     }
 
-    /// Whether an RTR may have come for the next message, so that an initial progress call is worth its time.
+    /// Returns true if an RTR may have arrived for the next message, so that an initial progress
+    /// call is worthwhile.
     #[must_use]
     pub fn speculates(&self, peer: u32, key: Key) -> bool {
         let record = self.records.get(peer, key);
         record.is_some_and(|record| !record.eager_flag && !record.factor.is_paused())
     }
 
-    /// Whether an RTR is here for the next message.
+    /// Returns true if an RTR for the next message or a later one is kept.
     #[must_use]
     pub fn is_asked(&self, peer: u32, key: Key) -> bool {
         self.records.get(peer, key).is_some_and(|record| record.kept() > 0)
     }
 
-    /// Forgets everything about `peer`, which is gone.
+    /// Forgets everything about `peer`, which has failed or finished.
     pub fn forget(&mut self, peer: u32) {
         let Self { records, beyond, .. } = self;
         records.forget(peer, |record| record.leave::<R>(beyond));
     }
 
-    /// Counts of all RTRs.
+    /// Returns the counts of all RTRs.
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Makes the record of an envelope, if there is none, and memory for one.
+    /// Creates the record of an envelope if there is none and memory suffices.
     fn open(&mut self, peer: u32, key: Key) {
         if self.records.get(peer, key).is_some() {
             return self.records.touch(peer, key);
         }
-        let record = Record::new::<R>(self.beyond, self.looked);
+        let record = EnvelopeRecord::new::<R>(self.beyond, self.looked);
         if let Ok(Some(gone)) = self.records.insert(peer, key, record) {
             gone.leave::<R>(&mut self.beyond);
         }
     }
 }
 
-impl<T: Copy> Record<T> {
+impl<T: Copy> EnvelopeRecord<T> {
     const fn new<R: Rules>(next: Turn, looked: u64) -> Self {
         let kept = [None; RTRS as usize];
         Self { next, eager_flag: false, factor: Factor::new::<R>(), looked, kept }
     }
 
-    /// The next message goes by RTS: its turn, or stop-RTR.
+    /// Returns the turn of the next message, which leaves by RTS, or `None` for stop-RTR.
     fn announce<R: Rules>(&mut self, choice: Rendezvous, usage: &mut Usage) -> Option<Turn> {
         let (kept, paused) = (self.kept(), self.factor.is_paused());
         let adapts = R::ADAPTATION && choice == Rendezvous::Adaptive;
@@ -218,7 +230,8 @@ impl<T: Copy> Record<T> {
         turn
     }
 
-    /// Voids all RTRs that the receiver has sent so far: none asks for a turn as late as the next.
+    /// Voids all RTRs that the receiver has sent so far: none asks for the next turn or a later
+    /// one.
     fn skip<R: Rules>(&mut self) {
         if !self.eager_flag {
             self.next = self.next.after(R::SKIPPED);
@@ -226,17 +239,17 @@ impl<T: Copy> Record<T> {
         }
     }
 
-    fn keep<R: Rules>(&mut self, turn: Turn, target: T) -> Heard {
+    fn keep<R: Rules>(&mut self, turn: Turn, target: T) -> RtrOutcome {
         let of_use = turn.since(self.next).is_some_and(|messages| messages < R::RTRS);
         if !of_use && R::IN_ORDER {
-            return Heard::Dropped;
+            return RtrOutcome::Dropped;
         }
-        // One of the same turn was retracted.
+        // An older RTR at this index with the same turn was retracted.
         self.kept[turn.place(R::RTRS)] = Some((turn, target));
-        Heard::Kept
+        RtrOutcome::Kept
     }
 
-    /// The RTR for the next message, which then has its turn.
+    /// Takes the RTR for the next message, which then has the RTR's turn.
     fn take_kept<R: Rules>(&mut self) -> Option<(Turn, T)> {
         let next = self.next;
         let mine = |kept: &&mut Option<(Turn, T)>| {
@@ -250,13 +263,14 @@ impl<T: Copy> Record<T> {
         Some(found)
     }
 
-    /// RTRs that may still be used.
+    /// Returns the number of RTRs that are still usable.
     fn kept(&self) -> u32 {
         let of_use = self.kept.iter().flatten().filter(|(turn, _)| turn.since(self.next).is_some());
         of_use.count() as u32
     }
 
-    /// The record goes. One that is made later begins beyond the turns that RTRs on their way may ask for.
+    /// Accounts for the removal of the record. A record created later starts beyond the turns that
+    /// RTRs in flight may ask for.
     fn leave<R: Rules>(self, beyond: &mut Turn) {
         let end = self.next.after(R::RTRS);
         if R::COUNTS_ON && end.since(*beyond).is_some() {
@@ -265,7 +279,7 @@ impl<T: Copy> Record<T> {
     }
 }
 
-impl<T: Copy + fmt::Debug, M: Memory, R: Rules> fmt::Debug for Sender<T, M, R> {
+impl<T: Copy + fmt::Debug, M: Memory, R: Rules> fmt::Debug for RtrSender<T, M, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Sender");
         shown.field("records", &self.records).field("beyond", &self.beyond).finish_non_exhaustive()

@@ -1,42 +1,45 @@
-//! The element of every queue: a header line, and a payload behind it.
+//! The element of every queue: a header line followed by a payload.
 
 use core::ptr::NonNull;
 
-use crate::layout::{CellIndex, Corrupt, golden};
+use crate::golden;
 use crate::sync::{AtomicU32, UnsafeCell};
+use crate::wire::{CellIndex, Corrupt};
 
-/// One cell's header line. The payload, [`crate::layout::Config::cell_payload`] bytes, follows it.
+/// The header line of a cell. The payload follows, which has
+/// [`crate::layout::SegmentConfig::cell_payload`] bytes.
 ///
-/// A cell belongs to one rank for ever. It is private to its owner until enqueued, then to the consumer of that
-/// queue until returned to the owner's free queue; `next` alone is touched by others in between.
+/// A cell belongs to one rank for ever. It is private to its owner until enqueued, and then to the
+/// consumer of that queue until it returns to the owner's free queue. In between, other ranks touch
+/// only `next`.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Cell {
-    /// Link to the next cell of whichever queue holds this one; zero for none.
+    /// Link to the next cell of the queue that holds this one; zero for none.
     pub next: AtomicU32,
     /// What the cell carries.
     pub head: UnsafeCell<CellHead>,
 }
 
-/// The description of a cell's contents, written by the owner before it enqueues the cell.
+/// The description of a cell's contents. The owner writes it before it enqueues the cell.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(C)]
 pub struct CellHead {
-    /// Place in the order of packets from `source` to the queue's owner.
+    /// Position in the order of packets from `source` to the queue's owner.
     pub sequence: u64,
     /// Context and tag ([`crate::wire::Key`]).
     pub key: u64,
-    /// Length of the whole message, bytes.
+    /// Length of the whole message in bytes.
     pub total: u64,
     /// The sending rank.
     pub source: u32,
-    /// Bytes of payload in this cell.
+    /// Number of payload bytes in this cell.
     pub length: u32,
-    /// Packet kind ([`crate::wire::Kind`]).
+    /// Packet kind ([`crate::wire::PacketKind`]).
     pub kind: u8,
-    /// [`CellHead::FASTBOX_OPEN`].
+    /// Flags: [`CellHead::FASTBOX_OPEN`] or zero.
     pub flags: u8,
-    /// Zero.
+    /// Reserved, zero.
     pub reserved: [u8; 6],
 }
 
@@ -61,26 +64,28 @@ const _: () = {
     const_assert_eq!(offset_of!(CellHead, kind), 32);
 };
 
-// SAFETY: `next` is atomic; `head` is reached by one process at a time, which the queues' hand-over proves (edges
+// SAFETY: `next` is atomic. One process at a time accesses `head`: the queues hand it over (edges
 // queue/2, queue/3 and free/2, each explored by loom).
 unsafe impl Sync for Cell {}
 
 impl Cell {
-    /// A cell in its zeroed state, for models and tests: in a segment, zeroed memory is already one.
+    /// Creates a zeroed cell, for models and tests. In a segment, zeroed memory has this state.
     #[must_use]
     pub fn empty() -> Self {
         Self { next: AtomicU32::new(CellIndex::NIL), head: UnsafeCell::new(CellHead::default()) }
     }
 
-    /// Copies the description out.
+    /// Returns a copy of the description.
     ///
     /// # Safety
     ///
-    /// `cell` points to a live cell that is in the caller's hands: it dequeued the cell, or owns it and has it free.
+    /// `cell` points to a live cell to which the caller has exclusive access: it dequeued the cell,
+    /// or it owns the cell and the cell is free.
     #[inline(always)]
     #[must_use]
     pub unsafe fn read_head(cell: NonNull<Self>) -> CellHead {
-        // SAFETY: by the contract nobody writes the head now; any bytes are a valid `CellHead`.
+        // SAFETY: no other process writes the head now (contract of `read_head`), and any bytes are
+        // a valid `CellHead`.
         unsafe { (*cell.as_ptr()).head.with(|head| head.read()) }
     }
 
@@ -88,35 +93,38 @@ impl Cell {
     ///
     /// # Safety
     ///
-    /// As for [`Cell::read_head`].
+    /// `cell` points to a live cell to which the caller has exclusive access: it dequeued the cell,
+    /// or it owns the cell and the cell is free.
     #[inline(always)]
     pub unsafe fn write_head(cell: NonNull<Self>, value: CellHead) {
-        // SAFETY: by the contract nobody else reads or writes the head now.
+        // SAFETY: no other process reads or writes the head now (contract of `write_head`).
         unsafe { (*cell.as_ptr()).head.with_mut(|head| head.write(value)) }
     }
 
-    /// The payload behind the header line.
+    /// Returns the address of the payload behind the header line.
     ///
     /// # Safety
     ///
-    /// `cell` came from [`crate::layout::Segment::cell`], whose cells have their payload behind them.
+    /// `cell` came from [`crate::layout::Segment::cell`], which returns cells that are followed by
+    /// their payload.
     #[inline(always)]
     #[must_use]
     pub unsafe fn payload(cell: NonNull<Self>) -> NonNull<u8> {
-        // SAFETY: by the contract at least `cell_payload` bytes of the same mapping follow.
+        // SAFETY: at least `cell_payload` bytes of the same mapping follow the header (contract of
+        // `payload`).
         unsafe { cell.add(1).cast() }
     }
 }
 
-/// Finds cells by index: mapped memory in production, a vector in the models.
+/// Access to cells by index: mapped memory in production, a vector in the models.
 pub trait CellArena {
     /// Parses a link that another process may have written.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::CellIndex`].
+    /// [`Corrupt::CellIndex`] if `raw` is neither zero nor the index of a cell.
     fn parse(&self, raw: u32) -> Result<Option<CellIndex>, Corrupt>;
 
-    /// The link of a cell.
+    /// Returns the link of a cell.
     fn next(&self, index: CellIndex) -> &AtomicU32;
 }

@@ -1,41 +1,48 @@
-//! The copy ring: shared memory through which large messages stream from one rank to another (`[Nemesis07]` §3.2).
+//! The copy ring: shared memory through which large messages stream from one rank to another
+//! (`[Nemesis07]` §3.2).
 //!
-//! The paper's double buffer: the sender copies a chunk in while the receiver copies the one before out. Here the buffers
-//! are the *granules* of a ring, and a chunk takes as many as it needs. The ring is longer than two buffers would be for a
-//! reason that was measured: to write lines which the other core has just read costs four times as much as to write those
-//! that have left its cache since.
+//! In the paper's double buffer, the sender copies a chunk in while the receiver copies the
+//! previous one out. Here the buffers are the *granules* of a ring, and a chunk takes as many as it
+//! needs. The ring is longer than two buffers because of a measurement. Writing lines that the
+//! other core has just read costs four times as much as writing lines that have left its cache
+//! since.
 //!
-//! Each granule has a *head* in an array beside the bytes. The head of a chunk's first granule says what the chunk is and,
-//! last of all, where it ends: positions only grow, so a head of an earlier lap says a place that has passed.
+//! Each granule has a *head* in an array beside the bytes. The head of a chunk's first granule
+//! describes the chunk. Its last store is the position where the chunk ends. Positions only grow,
+//! so the head of an earlier lap names a position that has passed.
 //!
-//! Sender: one thread. Receiver: one thread. Everything is wait-free. A full ring is no error.
-//! Absent on purpose: the bytes themselves. Both ends say which granules to copy, and whoever copies knows where they lie.
+//! Sender: one thread. Receiver: one thread. Every operation is wait-free. A full ring is not an
+//! error.
+//! Absent on purpose: the bytes themselves. Both ends say which granules to copy, and the caller
+//! knows their addresses.
 
 use core::ptr::NonNull;
 
-use crate::layout::{Corrupt, golden};
+use crate::golden;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, Step, order, reached};
+use crate::wire::Corrupt;
 
-/// Bytes of a granule: a page.
+/// Size of a granule in bytes: a page.
 pub const GRANULE: usize = 4096;
 
-/// What a chunk is: a piece of a large message.
+/// The description of a chunk: a piece of a large message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RingChunk {
-    /// The receiver's name of the transfer.
+    /// The receiver's name for the transfer.
     pub handle: u32,
-    /// Generation of the sender's descriptor, which tells an old transfer from a new one of the same name.
+    /// Generation of the sender's descriptor. It distinguishes an old transfer from a new one of
+    /// the same name.
     pub generation: u32,
-    /// Place in the message, bytes.
+    /// Offset in the message, in bytes.
     pub offset: u64,
-    /// Bytes, at least 1.
+    /// Length in bytes, at least 1.
     pub length: u32,
-    /// Whether the receiver had better store it round its caches, as the sender has.
+    /// True if the receiver should store the chunk with non-temporal stores, as the sender did.
     pub streamed: bool,
 }
 
-/// The head of a granule, on a line of its own.
+/// The head of a granule, on its own cache line.
 ///
 /// | offset | size | field        |                                                             |
 /// |-------:|-----:|--------------|-------------------------------------------------------------|
@@ -61,7 +68,8 @@ golden::structure!(GranuleHead { end, offset, handle, generation, length, stream
 static_assertions::const_assert!(cfg!(strait_loom) || size_of::<GranuleHead>() == 64);
 
 impl GranuleHead {
-    /// A head of no chunk, for models and tests: in a segment, zeroed memory is already one.
+    /// Creates a head without a chunk, for models and tests. In a segment, zeroed memory has this
+    /// state.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -75,16 +83,16 @@ impl GranuleHead {
     }
 }
 
-/// Consecutive granules of a ring, which do not go round its end.
+/// Consecutive granules of a ring that do not wrap.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Granules {
-    /// Number of the first.
+    /// Number of the first granule.
     pub first: u32,
-    /// How many, at least 1.
+    /// Number of granules, at least 1.
     pub count: u32,
 }
 
-/// Where a copy ring lies.
+/// The address of a copy ring.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRingPtr {
     /// Position behind the last granule that the receiver has emptied.
@@ -94,12 +102,12 @@ pub struct CopyRingPtr {
 }
 
 impl CopyRingPtr {
-    /// The ring of `count` granules with the receiver's word `emptied` and these `heads`.
+    /// Describes the ring of `count` granules with the receiver's word `emptied` and these `heads`.
     ///
     /// # Safety
     ///
-    /// Both stay valid as long as an end made from this value is used, `count` is at least 1, and the ring has one sender and
-    /// one receiver.
+    /// Both stay valid while an end made from this value is in use. `count` is at least 1. The ring
+    /// has one sender and one receiver.
     #[must_use]
     pub const unsafe fn new(
         emptied: NonNull<CacheLine<AtomicU64>>,
@@ -109,14 +117,14 @@ impl CopyRingPtr {
         Self { emptied, heads, count }
     }
 
-    /// Number of the granule at `position`.
+    /// Returns the number of the granule at `position`.
     const fn number(&self, position: u64) -> u32 {
         (position % self.count as u64) as u32
     }
 
     fn head(&self, number: u32) -> &GranuleHead {
         debug_assert!(number < self.count);
-        // SAFETY: valid by the contract of `new`; numbers are remainders by `count`.
+        // SAFETY: the heads are valid (contract of `new`), and callers pass a remainder by `count`.
         unsafe { self.heads.add(number as usize).as_ref() }
     }
 }
@@ -126,28 +134,30 @@ impl CopyRingPtr {
 pub struct CopyRingSender {
     /// Position behind the last granule that was published.
     filled: u64,
-    /// The receiver's word as it was read last.
+    /// Value of the receiver's word when it was read last.
     emptied: u64,
     ring: CopyRingPtr,
 }
 
-// SAFETY: the end is used by one thread at a time (`&mut self`), and the memory it points to is made for concurrent
-// processes.
+// SAFETY: one thread at a time uses the end (`&mut self`), and the memory that it points to is
+// designed for access by concurrent processes.
 unsafe impl Send for CopyRingSender {}
 
 impl CopyRingSender {
-    /// The sending end of a ring that nobody has sent through yet.
+    /// Creates the sending end of an unused ring.
     #[must_use]
     pub const fn new(ring: CopyRingPtr) -> Self {
         Self { filled: 0, emptied: 0, ring }
     }
 
-    /// Room for `wanted` granules, or for as many as there are before the end of the ring, behind the `ahead` granules that
-    /// were given before and are not published yet. `None`: the ring is full.
+    /// Returns room for `wanted` granules, or for as many as fit before the end of the ring.
+    ///
+    /// The room lies behind the `ahead` granules that earlier calls returned and that are not
+    /// published yet. Returns `None` if the ring is full.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Credit`] when the receiver's word makes no sense.
+    /// [`Corrupt::Credit`] if the receiver's word is impossible.
     pub fn room(&mut self, ahead: u32, wanted: u32) -> Result<Option<Granules>, Corrupt> {
         let from = self.filled + u64::from(ahead);
         let first = self.ring.number(from);
@@ -170,15 +180,17 @@ impl CopyRingSender {
         head.length.store(chunk.length, Relaxed);
         head.streamed.store(u32::from(chunk.streamed), Relaxed);
         self.filled += u64::from(count);
-        // ORDER copy_ring/1: Release, pairs with copy_ring/2: the bytes and what the head says of them come before its end.
+        // ORDER copy_ring/1: Release, pairs with copy_ring/2: the bytes and the rest of the head
+        //   come before `end`.
         head.end.store(self.filled, order("copy_ring/1", Release));
         reached(Step::RingFilled);
     }
 
     fn refill(&mut self) -> Result<(), Corrupt> {
-        // SAFETY: valid by the contract of `CopyRingPtr::new`.
+        // SAFETY: the word is valid (contract of `CopyRingPtr::new`).
         let word = unsafe { self.ring.emptied.as_ref() };
-        // ORDER copy_ring/4: Acquire, pairs with copy_ring/3: the receiver's reads of a granule come before our rewriting it.
+        // ORDER copy_ring/4: Acquire, pairs with copy_ring/3: the receiver's reads of a granule
+        //   come before our rewrite of it.
         let found = word.load(order("copy_ring/4", Acquire));
         if found > self.filled || found < self.emptied {
             return Err(Corrupt::Credit { found, sent: self.filled });
@@ -196,26 +208,31 @@ pub struct CopyRingReceiver {
     ring: CopyRingPtr,
 }
 
-// SAFETY: as for `CopyRingSender`.
+// SAFETY: one thread at a time uses the end (`&mut self`), and the memory that it points to is
+// designed for access by concurrent processes.
 unsafe impl Send for CopyRingReceiver {}
 
 impl CopyRingReceiver {
-    /// The receiving end of a ring that nobody has received from yet.
+    /// Creates the receiving end of an unused ring.
     #[must_use]
     pub const fn new(ring: CopyRingPtr) -> Self {
         Self { emptied: 0, ring }
     }
 
-    /// The next chunk and where it lies, if it is there. The caller checks what the chunk says, but for its length, which fits.
+    /// Returns the next chunk and its granules, if the chunk has arrived.
+    ///
+    /// The length is known to fit the granules. The caller checks the other fields of the chunk.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Length`] when the chunk is longer than its granules, and those more than a ring may hold together.
+    /// [`Corrupt::Length`] if the chunk is empty or longer than its granules, or if the granules
+    /// would pass the end of the ring.
     #[inline]
     pub fn peek(&self) -> Result<Option<(Granules, RingChunk)>, Corrupt> {
         let first = self.ring.number(self.emptied);
         let head = self.ring.head(first);
-        // ORDER copy_ring/2: Acquire, pairs with copy_ring/1: the rest of the head and the bytes may be read.
+        // ORDER copy_ring/2: Acquire, pairs with copy_ring/1: the rest of the head and the bytes
+        //   may be read.
         let end = head.end.load(order("copy_ring/2", Acquire));
         if end <= self.emptied {
             return Ok(None);
@@ -235,16 +252,17 @@ impl CopyRingReceiver {
         if chunk.length == 0 || u64::from(chunk.length) > max {
             return Err(Corrupt::Length { found: u64::from(chunk.length), max });
         }
-        // At most `most`.
+        // The cast is exact: `count` is at most `most`.
         Ok(Some((Granules { first, count: count as u32 }, chunk)))
     }
 
-    /// Gives the chunk's granules back, which [`CopyRingReceiver::peek`] gave.
+    /// Returns the granules of the chunk that [`CopyRingReceiver::peek`] found.
     pub fn release(&mut self, granules: Granules) {
         self.emptied += u64::from(granules.count);
-        // SAFETY: valid by the contract of `CopyRingPtr::new`.
+        // SAFETY: the word is valid (contract of `CopyRingPtr::new`).
         let word = unsafe { self.ring.emptied.as_ref() };
-        // ORDER copy_ring/3: Release, pairs with copy_ring/4: our reads of the granules come before the word that frees them.
+        // ORDER copy_ring/3: Release, pairs with copy_ring/4: our reads of the granules come before
+        //   the word that frees them.
         reached(Step::RingRead);
         word.store(self.emptied, order("copy_ring/3", Release));
     }
@@ -296,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_cannot_be_are_refused() {
+    fn impossible_numbers_are_refused() {
         let ring = Ring::new();
         let (mut sender, receiver) = ring.ends();
         sender.room(0, 1).unwrap();

@@ -1,18 +1,19 @@
-//! What two ranks share of a large message that is on its way from one to the other: its receive cookie
-//! (`[Nemesis07]` §3.2) and the counters that share the work out.
+//! The descriptor of a large message in transit between two ranks. It holds the receive cookie
+//! (`[Nemesis07]` §3.2) and the counters that distribute the work.
 //!
-//! The sender owns the descriptor and announces it in an RTS packet. The receiver answers in the descriptor itself
-//! instead of in a CTS packet: an answer never waits for a free cell, whatever the queues hold.
+//! The sender owns the descriptor and announces it in an RTS packet. The receiver answers in the
+//! descriptor itself instead of in a CTS packet. An answer therefore never waits for a free cell.
 //!
-//! Participants: the owner, and the receiver of the message it is in use for, one thread each. Everything is wait-free.
+//! Participants: the owner, and the receiver of the current message, one thread each. Every
+//! operation is wait-free.
 
 use super::Chunks;
 use super::chunks::Grains;
-use crate::layout::golden;
+use crate::golden;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 
-/// One transfer's place in the segment, on two lines.
+/// The words of one transfer in the segment, on two cache lines.
 ///
 /// | offset | size | field    | written by |
 /// |-------:|-----:|----------|------------|
@@ -21,7 +22,7 @@ use crate::sync::{AtomicU32, AtomicU64, CacheLine, order};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Descriptor {
-    /// Who moves what, and how much is done.
+    /// The claims of both sides, and the number of grains done.
     pub chunks: CacheLine<Chunks>,
     /// The receiver's answer.
     pub grant: CacheLine<Grant>,
@@ -44,16 +45,17 @@ const _: () = {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Grant {
-    /// Generation of the transfer that the rest answers.
+    /// Generation of the transfer that the other fields answer.
     open: AtomicU32,
     handle: AtomicU32,
     address: AtomicU64,
     length: AtomicU64,
     moves: AtomicU32,
-    /// First of the grains that the receiver could not move, and their number; both zero for none.
+    /// First of the grains that the receiver could not move, and their number. The number is zero
+    /// for none.
     refused_first: AtomicU32,
     refused_count: AtomicU32,
-    /// What `address` means.
+    /// Code for the meaning of `address`.
     lies: AtomicU32,
 }
 
@@ -68,23 +70,23 @@ golden::structure!(Grant {
     lies
 });
 
-/// What a receiver answers: the receive cookie.
+/// The receive cookie: the contents of a receiver's answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReceiveCookie {
-    /// Names the receive in data packets.
+    /// Name of the receive in data packets.
     pub handle: u32,
-    /// Where the buffer lies in the receiver's memory ([`crate::lmt::Place`]).
+    /// Address of the buffer in the receiver's memory ([`crate::lmt::WireAddress`]).
     pub address: u64,
-    /// What `address` means.
+    /// Code for the meaning of `address`.
     pub lies: u32,
-    /// Bytes wanted: all of the message, or as many as there is room for.
+    /// Number of bytes wanted: the whole message, or as much as the buffer holds.
     pub length: u64,
-    /// Whether the receiver moves grains itself.
+    /// True if the receiver moves grains itself.
     pub moves: bool,
 }
 
 impl Grant {
-    /// An unused grant, for models and tests: in a segment, zeroed memory is already one.
+    /// Creates an unused grant, for models and tests. In a segment, zeroed memory has this state.
     #[must_use]
     pub fn unused() -> Self {
         let (half, word) = (|| AtomicU32::new(0), || AtomicU64::new(0));
@@ -100,7 +102,8 @@ impl Grant {
         }
     }
 
-    /// Forgets what was refused last. Called by the owner between two transfers.
+    /// Clears the refused grains of the previous transfer. Called by the owner between two
+    /// transfers.
     pub fn begin(&self) {
         // The announcement of the transfer publishes it.
         self.refused_count.store(0, Relaxed);
@@ -113,16 +116,18 @@ impl Grant {
         self.lies.store(cookie.lies, Relaxed);
         self.length.store(cookie.length, Relaxed);
         self.moves.store(u32::from(cookie.moves), Relaxed);
-        // ORDER grant/1: Release, pairs with grant/2: the cookie comes before the word that says it is there, and so does
-        //   whatever the receiver did to its buffer before.
+        // ORDER grant/1: Release, pairs with grant/2: the cookie comes before the word that
+        //   announces it. So does every earlier access of the receiver to its buffer.
         self.open.store(generation, order("grant/1", Release));
     }
 
-    /// The answer to the transfer `generation`, if it is there. The caller checks the numbers.
+    /// Returns the answer to the transfer `generation`, if it has arrived. The caller checks the
+    /// numbers.
     #[inline]
     #[must_use]
     pub fn answer(&self, generation: u32) -> Option<ReceiveCookie> {
-        // ORDER grant/2: Acquire, pairs with grant/1: the cookie may be read, and the buffer written.
+        // ORDER grant/2: Acquire, pairs with grant/1: the cookie may be read, and the buffer
+        //   written.
         if self.open.load(order("grant/2", Acquire)) != generation {
             return None;
         }
@@ -135,19 +140,22 @@ impl Grant {
         })
     }
 
-    /// Leaves grains that the receiver has claimed to the sender: it cannot move them and will claim no more.
+    /// Leaves grains that the receiver has claimed to the sender. The receiver cannot move them and
+    /// claims no more.
     pub fn refuse(&self, grains: Grains) {
         self.refused_first.store(grains.first, Relaxed);
-        // ORDER grant/3: Release, pairs with grant/4: what the receiver's attempt wrote to its buffer comes before what
-        //   the sender writes there.
+        // ORDER grant/3: Release, pairs with grant/4: what the receiver's attempt wrote to its
+        //   buffer comes before what the sender writes there.
         self.refused_count.store(grains.count, order("grant/3", Release));
     }
 
-    /// The grains that the receiver left to the sender, if it did. The caller checks the numbers.
+    /// Returns the grains that the receiver has left to the sender, if any. The caller checks the
+    /// numbers.
     #[inline]
     #[must_use]
     pub fn refused(&self) -> Option<Grains> {
-        // ORDER grant/4: Acquire, pairs with grant/3.
+        // ORDER grant/4: Acquire, pairs with grant/3: the sender may write the part of the buffer
+        //   that the grains belong to.
         let count = self.refused_count.load(order("grant/4", Acquire));
         (count != 0).then(|| Grains { first: self.refused_first.load(Relaxed), count })
     }

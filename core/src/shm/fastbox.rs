@@ -1,46 +1,48 @@
-//! The fastbox: a ring of cache lines from one rank to another that goes round the queue (`[Nemesis07]` §2).
+//! The fastbox: a ring of cache lines from one rank to another that bypasses the queue
+//! (`[Nemesis07]` §2).
 //!
-//! The paper's fastbox is one buffer and a flag that the receiver resets, so each message moves the flag's line
-//! twice. Here the flag *is* the message's sequence number, in the same line as the payload: a message of up to
-//! [`super::SHORT_MAX`] bytes is one line transfer, and the receiver never writes the line. What it has consumed it says
-//! lazily, on a line of its own. A ring of one line behaves like the paper's.
+//! The paper's fastbox is one buffer and a flag that the receiver resets, so each message moves the
+//! flag's line twice. Here the flag *is* the message's sequence number, in the same line as the
+//! payload. A message of up to [`super::SHORT_MAX`] bytes costs one line transfer, and the receiver
+//! never writes the line. The receiver reports what it has consumed lazily, on a separate line. A
+//! ring of one line behaves like the paper's fastbox.
 //!
-//! Sender: one thread. Receiver: one thread. `send` and `peek` are wait-free. A full ring is not an error: the
-//! message goes through the queue, and the shared sequence numbers keep the order.
-//! Lines are laid out as [`Line`] says.
+//! Sender: one thread. Receiver: one thread. `send` and `peek` are wait-free. A full ring is not an
+//! error: the message takes the queue instead, and the shared sequence numbers keep the order.
+//! [`Line`] defines the layout of the lines.
 
 use core::ptr::NonNull;
 
 use super::line::{Line, LineMessage, lines_for, write_message, write_short};
-use crate::layout::Corrupt;
 use crate::sync::Ordering::{Acquire, Release};
 use crate::sync::{AtomicU64, CacheLine, Step, order, reached};
-use crate::wire::{HeaderWord, Key, Kind, KindLength, Sequence};
+use crate::wire::{Corrupt, HeaderWord, Key, KindLength, PacketKind, Sequence};
 
-/// Where a fastbox lies.
+/// The address of a fastbox.
 #[derive(Clone, Copy, Debug)]
 pub struct FastboxPtr {
     credit: NonNull<CacheLine<AtomicU64>>,
     lines: NonNull<Line>,
-    /// One past the last line.
+    /// Pointer one past the last line.
     end: NonNull<Line>,
     count: u32,
 }
 
 impl FastboxPtr {
-    /// The fastbox with the receiver's `credit` word and a ring of `count` lines at `lines`.
+    /// Describes the fastbox with the receiver's `credit` word and a ring of `count` lines at
+    /// `lines`.
     ///
     /// # Safety
     ///
-    /// Both stay valid as long as a sender or receiver made from this value is used, `count` is at least 1, and
-    /// the fastbox is used by one sender and one receiver.
+    /// Both stay valid while a sender or receiver made from this value is in use. `count` is at
+    /// least 1. One sender and one receiver use the fastbox.
     #[must_use]
     pub const unsafe fn new(
         credit: NonNull<CacheLine<AtomicU64>>,
         lines: NonNull<Line>,
         count: u32,
     ) -> Self {
-        // SAFETY: one past the ring is still in bounds of its allocation.
+        // SAFETY: a pointer one past the ring is still in bounds of the ring's allocation.
         Self { credit, lines, end: unsafe { lines.add(count as usize) }, count }
     }
 }
@@ -48,44 +50,45 @@ impl FastboxPtr {
 /// The sending end: private state of the source.
 #[derive(Debug)]
 pub struct FastboxSender {
-    /// The line the next message begins in.
+    /// The line in which the next message begins.
     next: NonNull<Line>,
-    /// Where the short path has to stop, for the ring comes round there or its lines may not be ours. At `next` when the
-    /// end is shut.
+    /// The line at which the short path stops. The ring wraps there, or the lines from there on may
+    /// not be free. Equal to `next` while the end is shut.
     stop: NonNull<Line>,
-    /// Lines sent when `next` comes to `stop`.
+    /// Number of lines sent when `next` reaches `stop`.
     sent_at_stop: u64,
-    /// Lines that may ever be sent by the credit read last.
+    /// Number of lines that may be sent in total, by the credit that was read last.
     granted: u64,
     open: bool,
     ring: FastboxPtr,
 }
 
-// SAFETY: the end is used by one thread at a time (`&mut self`), and the memory it points to is made for
-// concurrent processes.
+// SAFETY: one thread at a time uses the end (`&mut self`), and the memory that it points to is
+// designed for access by concurrent processes.
 unsafe impl Send for FastboxSender {}
 
 impl FastboxSender {
-    /// The sending end of a fastbox nobody has sent through yet, shut.
+    /// Creates the sending end of an unused fastbox. The end is shut.
     #[must_use]
     pub const fn new(ring: FastboxPtr) -> Self {
         let granted = ring.count as u64;
         Self { next: ring.lines, stop: ring.lines, sent_at_stop: 0, granted, open: false, ring }
     }
 
-    /// Lets short messages through: the peer looks here and nothing older waits.
+    /// Allows short messages: the peer polls this fastbox, and no older message waits.
     pub const fn open(&mut self) {
         self.open = true;
     }
 
-    /// Keeps short messages back until [`FastboxSender::open`].
+    /// Refuses short messages until [`FastboxSender::open`].
     pub fn shut(&mut self) {
         self.sent_at_stop = self.sent();
         self.stop = self.next;
         self.open = false;
     }
 
-    /// Sends a whole message of at most [`super::SHORT_MAX`] bytes. False: the ring is full or shut, nothing was sent.
+    /// Sends a whole message of at most [`super::SHORT_MAX`] bytes. Returns false, without sending,
+    /// if the ring is full or shut.
     #[inline(always)]
     #[must_use]
     pub fn send_short(&mut self, sequence: Sequence, key: Key, payload: &[u8]) -> bool {
@@ -93,31 +96,34 @@ impl FastboxSender {
         if self.next == self.stop {
             return false;
         }
-        // SAFETY: before `stop`, `next` points into the ring, valid by the contract of `FastboxPtr::new`; it is ours by
-        // credit.
+        // SAFETY: `next` is before `stop`, so it points into the ring, which is valid (contract of
+        // `FastboxPtr::new`). The credit makes the line ours.
         unsafe { write_short(self.next, key, payload) };
         reached(Step::FastboxFilled);
-        let header = HeaderWord::new(sequence, Kind::Eager, payload.len());
-        // SAFETY: as above.
-        // ORDER fastbox/1: Release, pairs with fastbox/2: the payload comes before the header that announces it.
+        let header = HeaderWord::new(sequence, PacketKind::Eager, payload.len());
+        // SAFETY: `next` still points to that line.
+        // ORDER fastbox/1: Release, pairs with fastbox/2: the payload comes before the header that
+        //   announces it.
         unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/1", Release));
         reached(Step::FastboxSent);
-        // SAFETY: at most one past the ring's last line.
+        // SAFETY: the result is at most one past the ring's last line.
         self.next = unsafe { self.next.add(1) };
         true
     }
 
-    /// Sends a message of up to [`crate::wire::FASTBOX_LENGTH_MAX`] bytes that `fill` writes piece by piece:
+    /// Sends a message of up to [`crate::wire::FASTBOX_LENGTH_MAX`] bytes, which `fill` writes
+    /// piece by piece.
+    ///
     /// `fill(destination, offset, length)` must write the whole piece of the payload at `offset`.
-    /// False: not enough free lines, nothing was sent and `fill` was not called.
+    /// Returns false, without sending or calling `fill`, if too few lines are free.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Credit`] when the receiver's credit makes no sense.
+    /// [`Corrupt::Credit`] if the receiver's credit is impossible.
     pub fn send(
         &mut self,
         sequence: Sequence,
-        kind: Kind,
+        kind: PacketKind,
         key: Key,
         length: usize,
         fill: impl Fn(NonNull<u8>, usize, usize),
@@ -130,29 +136,31 @@ impl FastboxSender {
             }
         }
         let first = self.ring.after(self.next, 0);
-        // SAFETY: the ring is valid by the contract of `FastboxPtr::new`; `lines` lines of it are ours by credit.
+        // SAFETY: the ring is valid (contract of `FastboxPtr::new`), and the credit makes `lines`
+        // lines of it ours.
         unsafe { write_message(first, |line| self.ring.after(line, 1), key, length, fill) };
         reached(Step::FastboxFilled);
         let header = HeaderWord::new(sequence, kind, length);
-        // SAFETY: as above.
-        // ORDER fastbox/5: Release, pairs with fastbox/2: every line of the message comes before its header.
+        // SAFETY: `first` is the first of those lines.
+        // ORDER fastbox/5: Release, pairs with fastbox/2: every line of the message comes before
+        //   its header.
         unsafe { first.as_ref() }.header.store(header.0, order("fastbox/5", Release));
         reached(Step::FastboxSent);
         self.go_on_at(first, lines, sent + u64::from(lines));
         Ok(true)
     }
 
-    /// Lines sent so far.
+    /// Returns the number of lines sent so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent_at_stop - lines_between(self.next, self.stop)
     }
 
-    /// Lines of which the receiver has said that it has consumed them.
+    /// Returns the number of lines that the receiver has reported as consumed.
     ///
     /// # Errors
     ///
-    /// As for [`FastboxSender::send`].
+    /// [`Corrupt::Credit`] if the receiver's credit is impossible.
     pub fn consumed(&mut self) -> Result<u64, Corrupt> {
         self.read_credit()?;
         Ok(self.granted - u64::from(self.ring.count))
@@ -161,9 +169,10 @@ impl FastboxSender {
     /// Reads the receiver's credit.
     fn read_credit(&mut self) -> Result<(), Corrupt> {
         let sent = self.sent();
-        // SAFETY: valid by the contract of `FastboxPtr::new`.
+        // SAFETY: the credit word is valid (contract of `FastboxPtr::new`).
         let credit = unsafe { self.ring.credit.as_ref() };
-        // ORDER fastbox/4: Acquire, pairs with fastbox/3: the receiver's reads of a line come before our rewriting it.
+        // ORDER fastbox/4: Acquire, pairs with fastbox/3: the receiver's reads of a line come
+        //   before our rewrite of it.
         let consumed = credit.load(order("fastbox/4", Acquire));
         let granted = consumed.wrapping_add(u64::from(self.ring.count));
         if consumed > sent || granted < self.granted {
@@ -173,39 +182,42 @@ impl FastboxSender {
         Ok(())
     }
 
-    /// Puts the short path `lines` lines behind `at`, where `sent` lines have been sent.
+    /// Moves the short path to `lines` lines behind `at`; `sent` lines have been sent up to there.
     fn go_on_at(&mut self, at: NonNull<Line>, lines: u32, sent: u64) {
         self.next = self.ring.after(at, lines);
-        // At most `count` lines: what is granted is at most as much more than what was sent.
+        // The difference fits 32 bits: the credit exceeds the lines sent by at most `count`.
         let until_end = self.ring.lines_from(self.next);
         let run = if self.open { until_end.min((self.granted - sent) as u32) } else { 0 };
-        // SAFETY: at most one past the ring's last line.
+        // SAFETY: the result is at most one past the ring's last line.
         self.stop = unsafe { self.next.add(run as usize) };
         self.sent_at_stop = sent + u64::from(run);
     }
 }
 
 impl FastboxPtr {
-    /// The line `lines` behind `at`, around the ring. `at` is a line of it or one past the last, and `lines` is at most the
-    /// ring's length, less by one in the latter case.
+    /// Returns the line `lines` behind `at`, with wrap-around.
+    ///
+    /// `at` is a line of the ring or one past the last. `lines` is at most the ring's length; in
+    /// the latter case it is less.
     #[inline(always)]
     fn after(&self, at: NonNull<Line>, lines: u32) -> NonNull<Line> {
         let mut next = at.as_ptr().wrapping_add(lines as usize);
         if next >= self.end.as_ptr() {
             next = next.wrapping_sub(self.count as usize);
         }
-        // SAFETY: by the callers, it is in the ring.
+        // SAFETY: the callers meet the conditions above, so the pointer lies in the ring and is not
+        // null.
         unsafe { NonNull::new_unchecked(next) }
     }
 
-    /// Lines from `at` to the ring's end.
+    /// Returns the number of lines from `at` to the ring's end.
     fn lines_from(&self, at: NonNull<Line>) -> u32 {
-        // No more than `count`.
+        // The result fits 32 bits: it is at most `count`.
         lines_between(at, self.end) as u32
     }
 }
 
-/// Lines from `from` on that lie before `to`, which is not before `from`.
+/// Returns the number of lines from `from` to `to`, which is not before `from`.
 #[inline(always)]
 fn lines_between(from: NonNull<Line>, to: NonNull<Line>) -> u64 {
     ((to.addr().get() - from.addr().get()) / size_of::<Line>()) as u64
@@ -214,22 +226,23 @@ fn lines_between(from: NonNull<Line>, to: NonNull<Line>) -> u64 {
 /// The receiving end: private state of the destination.
 #[derive(Debug)]
 pub struct FastboxReceiver {
-    /// The line the next message will begin in.
+    /// The line in which the next message will begin.
     next: NonNull<Line>,
-    /// Where credit is due, and the ring may come round: behind `next`.
+    /// A line after `next` at which credit is due and the ring may wrap.
     stop: NonNull<Line>,
-    /// Lines consumed when `next` comes to `stop`.
+    /// Number of lines consumed when `next` reaches `stop`.
     consumed_at_stop: u64,
-    /// Lines between two credits: a quarter of the ring, at least 1.
+    /// Number of lines between two credits: a quarter of the ring, at least 1.
     quarter: u32,
     ring: FastboxPtr,
 }
 
-// SAFETY: as for `FastboxSender`.
+// SAFETY: one thread at a time uses the end (`&mut self`), and the memory that it points to is
+// designed for access by concurrent processes.
 unsafe impl Send for FastboxReceiver {}
 
 impl FastboxReceiver {
-    /// The receiving end of a fastbox nobody has received from yet.
+    /// Creates the receiving end of an unused fastbox.
     #[must_use]
     pub fn new(ring: FastboxPtr) -> Self {
         let (lines, quarter) = (ring.lines, ring.count.div_ceil(4));
@@ -238,31 +251,33 @@ impl FastboxReceiver {
         end
     }
 
-    /// Kind and length of message `sequence`, if it has arrived here. One load and one subtraction.
+    /// Returns kind and length of message `sequence` if it has arrived here. Costs one load and one
+    /// subtraction.
     #[inline(always)]
     #[must_use]
     pub fn peek(&self, sequence: Sequence) -> Option<KindLength> {
-        // SAFETY: `next` points into the ring, valid by the contract of `FastboxPtr::new`.
+        // SAFETY: `next` points into the ring, which is valid (contract of `FastboxPtr::new`).
         let line = unsafe { self.next.as_ref() };
-        // ORDER fastbox/2: Acquire, pairs with fastbox/1 and fastbox/5.
+        // ORDER fastbox/2: Acquire, pairs with fastbox/1 and fastbox/5: the message may be read.
         HeaderWord(line.header.load(order("fastbox/2", Acquire))).of_message(sequence)
     }
 
-    /// The message that the last `peek` found. It may be read until it is released.
+    /// Returns the message that the last `peek` found. It may be read until it is released.
     #[inline(always)]
     #[must_use]
     pub const fn message(&self) -> LineMessage {
         LineMessage::around(self.next, self.ring.lines, self.ring.count)
     }
 
-    /// True when a message of `length` bytes fits the ring at all: what a correct sender keeps to.
+    /// Returns true if a message of `length` bytes fits the ring. A correct sender sends no longer
+    /// one.
     #[inline(always)]
     #[must_use]
     pub const fn holds(&self, length: usize) -> bool {
         lines_for(length) <= self.ring.count
     }
 
-    /// Gives the lines of the message that the last `peek` found back to the sender.
+    /// Returns the lines of the message that the last `peek` found to the sender.
     #[inline(always)]
     pub fn release(&mut self, length: usize) {
         let (lines, left) = (lines_for(length), lines_between(self.next, self.stop) as u32);
@@ -274,10 +289,11 @@ impl FastboxReceiver {
         }
     }
 
-    /// As [`FastboxReceiver::release`], for a message of one line.
+    /// Returns the line of a message of one line to the sender; faster than
+    /// [`FastboxReceiver::release`].
     #[inline(always)]
     pub fn release_short(&mut self) {
-        // SAFETY: at most one past the ring's last line.
+        // SAFETY: the result is at most one past the ring's last line.
         self.next = unsafe { self.next.add(1) };
         if self.next == self.stop {
             let next = if self.stop == self.ring.end { self.ring.lines } else { self.stop };
@@ -285,29 +301,33 @@ impl FastboxReceiver {
         }
     }
 
-    /// Gives the credit that is due later now: its sender waits to see what has been consumed.
+    /// Gives the credit now that would be due later. The sender waits to see what has been
+    /// consumed.
     pub fn tell(&mut self) {
         let left = lines_between(self.next, self.stop);
         self.give_credit(self.next, self.consumed_at_stop - left);
     }
 
-    /// The next message begins at `next`, before which `consumed` lines were consumed. Inlined, for a call would cost every
-    /// receive the saving of registers.
+    /// Gives credit for `consumed` lines and lets the next message begin at `next`.
+    ///
+    /// The function is inlined because a call would make every receive save registers.
     #[inline(always)]
     fn give_credit(&mut self, next: NonNull<Line>, consumed: u64) {
-        // SAFETY: valid by the contract of `FastboxPtr::new`.
+        // SAFETY: the credit word is valid (contract of `FastboxPtr::new`).
         let credit = unsafe { self.ring.credit.as_ref() };
-        // ORDER fastbox/3: Release, pairs with fastbox/4.
+        // ORDER fastbox/3: Release, pairs with fastbox/4: our reads of the lines come before the
+        //   credit.
         credit.store(consumed, order("fastbox/3", Release));
         self.go_on_at(next, consumed);
     }
 
-    /// Puts the next stop a quarter of the ring behind `next`, or at the ring's end if that is nearer.
+    /// Sets the next stop a quarter of the ring behind `next`, or at the ring's end if that is
+    /// nearer.
     #[inline(always)]
     fn go_on_at(&mut self, next: NonNull<Line>, consumed: u64) {
         let run = self.quarter.min(self.ring.lines_from(next));
         self.next = next;
-        // SAFETY: at most one past the ring's last line.
+        // SAFETY: the result is at most one past the ring's last line.
         self.stop = unsafe { next.add(run as usize) };
         self.consumed_at_stop = consumed + u64::from(run);
     }

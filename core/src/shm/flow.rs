@@ -1,20 +1,22 @@
-//! What a receiver tells one sender about messages that nobody waits for: whether it has room for more, and which of those
-//! that the sender kept it wants now.
+//! The words by which a receiver controls the flow of unexpected messages from one sender. They say
+//! whether it has room for more messages, and which offered message it wants.
 //!
-//! A receiver copies an unexpected message into private memory, of which it spends a bounded amount on each source. When that
-//! is used up it says *full*, and the sender keeps its further messages and offers them instead. An offer takes part in
-//! matching like a message; when it has met its receive, the receiver *calls* for the message.
+//! A receiver copies an unexpected message into private memory. It spends a bounded amount of that
+//! memory on each source. When the amount is used up, the receiver says *full*. The sender then
+//! keeps its further messages and offers them instead. An offer takes part in matching like a
+//! message. When an offer has matched a receive, the receiver *calls* for the message.
 //!
 //! Writer: the receiver. Reader: the sender. One thread each; all operations are wait-free.
-//! Absent on purpose: a count of bytes. The sender's short path has no time for one, and what it hands over before it looks
-//! is bounded by the shared memory that it has: lines of one fastbox and its own cells.
+//! Absent on purpose: a count of bytes. The sender's short path has no time for one. What it sends
+//! before it looks is bounded by its shared memory: the lines of one fastbox and its own cells.
 
-use crate::layout::golden;
+use crate::golden;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::wire::Offer;
 
-/// The words for one ordered pair of ranks. Zeroed memory says: there is room, and nothing was called for.
+/// The words of one ordered pair of ranks. Zeroed memory means that there is room and that no
+/// message is called for.
 ///
 /// | offset | size | field    | written by |
 /// |-------:|-----:|----------|------------|
@@ -22,47 +24,50 @@ use crate::wire::Offer;
 /// |      8 |    4 | `full`   | receiver   |
 #[derive(Debug)]
 #[repr(C)]
-pub struct Flow {
-    /// Number (upper half) and place of the offer whose message is wanted. Numbers begin with 1.
+pub struct FlowWords {
+    /// Number (upper half) and place (lower half) of the offer that is called for. Numbers begin
+    /// with 1.
     called: AtomicU64,
     full: AtomicU32,
     reserved: u32,
 }
 
-golden::structure!(Flow { called, full, reserved });
+golden::structure!(FlowWords { called, full, reserved });
 
 #[cfg(not(strait_loom))]
 const _: () = {
     use memoffset::offset_of;
     use static_assertions::const_assert_eq;
 
-    const_assert_eq!(size_of::<Flow>(), 16);
-    const_assert_eq!(offset_of!(Flow, full), 8);
+    const_assert_eq!(size_of::<FlowWords>(), 16);
+    const_assert_eq!(offset_of!(FlowWords, full), 8);
 };
 
-impl Flow {
-    /// Says whether the sender is to keep its messages.
+impl FlowWords {
+    /// Tells the sender whether to keep its messages.
     ///
-    /// Said before the cell or line goes back whose message made the difference: so a sender that gets anything back sees
-    /// it (free/1, fastbox/3), and one that sees it late has only what it had.
+    /// The receiver calls it before it returns the cell or line of the message that changed the
+    /// state. A sender that gets a cell or line back therefore sees the new state (free/1,
+    /// fastbox/3). A sender that sees it late has only the cells and lines that it had.
     pub fn set_full(&self, full: bool) {
         self.full.store(u32::from(full), Relaxed);
     }
 
-    /// True when the sender is to keep its messages. Late news of either kind does no harm.
+    /// Returns true if the sender must keep its messages. A late view of either state does no harm.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.full.load(Relaxed) != 0
     }
 
-    /// Calls for the message of `offer`. The one called for before has begun to arrive.
+    /// Calls for the message of `offer`. The message called for previously has begun to arrive.
     pub fn call(&self, offer: Offer) {
-        // Relaxed: the word is all there is to know.
+        // Relaxed: the word carries all the information itself.
         self.called.store(u64::from(offer.number) << 32 | u64::from(offer.place), Relaxed);
     }
 
-    /// Place and number of the offer that was called for last. No offer has number 0. The caller checks both.
+    /// Returns place and number of the offer that was called for last. No offer has number 0. The
+    /// caller checks both.
     #[inline]
     #[must_use]
     pub fn called(&self) -> (u32, u32) {

@@ -1,19 +1,13 @@
-//! The cache line that carries a message, or a part of one: the element of fastbox and baton.
+//! The cache line that carries a message or a part of one: the element of fastbox and baton.
 
 use core::ptr::NonNull;
 
-use super::copy_short;
-use crate::layout::golden;
+use crate::buffer::copy::copy_short;
+use crate::golden;
 use crate::sync::{AtomicU64, CACHE_LINE, UnsafeCell};
-use crate::wire::Key;
+use crate::wire::{Key, MORE_PER_LINE, SHORT_MAX};
 
-/// Payload of a message that takes one line, bytes.
-pub const SHORT_MAX: usize = 48;
-
-/// Payload of each further line of a longer message, bytes.
-pub const MORE_PER_LINE: usize = 56;
-
-/// One line. A message takes as many in a row as its payload needs.
+/// One line. A message takes as many consecutive lines as its payload needs.
 ///
 /// | line             | bytes  | contents                                              |
 /// |------------------|-------:|-------------------------------------------------------|
@@ -45,30 +39,31 @@ const _: () = {
     const_assert_eq!(MORE_PER_LINE, BODY);
 };
 
-// SAFETY: `header` is atomic; `body` is reached by one side at a time, which headers (fastbox/1, baton/1) and credits
-// (fastbox/3) prove, explored by loom.
+// SAFETY: `header` is atomic. One side at a time accesses `body`: headers (fastbox/1, baton/1) and
+// credits (fastbox/3) hand it over, as explored by loom.
 unsafe impl Sync for Line {}
 
 impl Line {
-    /// A line in its zeroed state, for models and tests: in a segment, zeroed memory is already one.
+    /// Creates a zeroed line, for models and tests. In a segment, zeroed memory has this state.
     #[must_use]
     pub fn empty() -> Self {
         Self { header: AtomicU64::new(0), body: UnsafeCell::new([0; BODY / 8]) }
     }
 }
 
-/// Lines that a message of `length` bytes takes.
+/// Returns the number of lines that a message of `length` bytes takes.
 #[inline(always)]
 pub(super) const fn lines_for(length: usize) -> u32 {
-    // The key takes its part of the first.
+    // The key takes its part of the first line.
     (length + size_of::<Key>()).div_ceil(MORE_PER_LINE) as u32
 }
 
-/// The line `lines` behind `at` in the ring of `count` lines at `first`.
+/// Returns the line `lines` behind `at` in the ring of `count` lines at `first`.
 ///
 /// # Safety
 ///
-/// `at` lies in the ring and `lines` is at most `count`, or `at` is one past its last line and `lines` is less.
+/// `at` lies in the ring and `lines` is at most `count`, or `at` is one past the last line and
+/// `lines` is less than `count`.
 #[inline(always)]
 pub(super) unsafe fn step(
     at: NonNull<Line>,
@@ -76,8 +71,9 @@ pub(super) unsafe fn step(
     first: NonNull<Line>,
     count: u32,
 ) -> NonNull<Line> {
-    // SAFETY: one past the ring's end is still in bounds of its allocation, and the step back by a whole ring brings
-    // whatever lies beyond its last line into the ring; `wrapping` keeps the sum in between defined.
+    // SAFETY: one past the ring's end is still in bounds of its allocation. A step back by a whole
+    // ring brings a pointer beyond the last line into the ring. `wrapping` keeps the sum in between
+    // defined.
     unsafe {
         let end = first.as_ptr().add(count as usize);
         let mut next = at.as_ptr().wrapping_add(lines as usize);
@@ -88,15 +84,17 @@ pub(super) unsafe fn step(
     }
 }
 
-/// Writes key and payload of a message of one line. The header, which publishes it, is the caller's.
+/// Writes key and payload of a message of one line. The caller writes the header, which publishes
+/// the message.
 ///
 /// # Safety
 ///
-/// `line` is valid and in the caller's hands; `payload` has at most [`SHORT_MAX`] bytes.
+/// `line` is valid, and the caller has exclusive access to its body. `payload` has at most
+/// [`SHORT_MAX`] bytes.
 #[inline(always)]
 pub(super) unsafe fn write_short(line: NonNull<Line>, key: Key, payload: &[u8]) {
-    // SAFETY: the line is ours by the contract. 8 bytes of key and at most 48 of payload fit its 56 bytes, which are
-    // 8-aligned.
+    // SAFETY: the caller guarantees that the line is ours (contract of `write_short`). 8 bytes of
+    // key and at most 48 of payload fit its 56 bytes, which are 8-aligned.
     unsafe {
         line.as_ref().body.with_mut(|body| {
             let body = body.cast::<u8>();
@@ -106,15 +104,18 @@ pub(super) unsafe fn write_short(line: NonNull<Line>, key: Key, payload: &[u8]) 
     }
 }
 
-/// Writes all of a message but its header: `fill(destination, offset, length)` writes the piece of the payload at
-/// `offset`, `next` gives the line behind one.
+/// Writes a message except for its header.
 ///
-/// The first line, which the receiver is polling, is written last, so that it is taken away from the receiver once
-/// and not a second time for the header.
+/// `fill(destination, offset, length)` writes the piece of the payload at `offset`. `next` returns
+/// the line behind a line.
+///
+/// The first line, which the receiver is polling, is written last. It is thus taken away from the
+/// receiver once, and not a second time for the header.
 ///
 /// # Safety
 ///
-/// From `first` on, [`lines_for`]`(length)` lines are valid and in the caller's hands.
+/// From `first` on, [`lines_for`]`(length)` lines are valid, and the caller has exclusive access to
+/// their bodies.
 #[inline(always)]
 pub(super) unsafe fn write_message(
     first: NonNull<Line>,
@@ -129,7 +130,8 @@ pub(super) unsafe fn write_message(
     while done < length {
         at = next(at);
         let piece = (length - done).min(BODY);
-        // SAFETY: one of the message's lines, ours by the contract; the piece fits it; a pointer into it is not null.
+        // SAFETY: the line is one of the message's lines and ours (contract of `write_message`).
+        // The piece fits it, and a pointer into it is not null.
         unsafe {
             at.as_ref().body.with_mut(|body| {
                 fill(NonNull::new_unchecked(body.cast()), done, piece);
@@ -137,7 +139,7 @@ pub(super) unsafe fn write_message(
         }
         done += piece;
     }
-    // SAFETY: the first line is ours, too; key and `beginning` bytes fit it.
+    // SAFETY: the first line is also ours. The key and `beginning` bytes fit it.
     unsafe {
         first.as_ref().body.with_mut(|body| {
             body.cast::<u64>().write(key.0);
@@ -146,7 +148,7 @@ pub(super) unsafe fn write_message(
     }
 }
 
-/// A message that has arrived in lines, to be read before it is released.
+/// A message that has arrived in lines. It is read before it is released.
 #[derive(Clone, Copy, Debug)]
 pub struct LineMessage {
     first: NonNull<Line>,
@@ -155,18 +157,18 @@ pub struct LineMessage {
 }
 
 impl LineMessage {
-    /// A message at `first` in the ring of `count` lines at `ring`.
+    /// Describes a message at `first` in the ring of `count` lines at `ring`.
     #[inline(always)]
     pub(super) const fn around(first: NonNull<Line>, ring: NonNull<Line>, count: u32) -> Self {
         Self { first, ring, count }
     }
 
-    /// Context and tag.
+    /// Returns context and tag of the message.
     #[inline(always)]
     #[must_use]
     pub fn key(&self) -> Key {
-        // SAFETY: whoever made this value saw the message's header, so its lines are valid and ours to read until
-        // released; any bytes are a key.
+        // SAFETY: the maker of this value saw the message's header. Its lines are therefore valid
+        // and ours to read until released, and any bytes are a key.
         unsafe { self.first.as_ref().body.with(|body| Key(body.cast::<u64>().read())) }
     }
 
@@ -178,7 +180,8 @@ impl LineMessage {
     #[inline(always)]
     pub unsafe fn copy_short(&self, destination: NonNull<u8>, length: usize) {
         debug_assert!(length <= SHORT_MAX);
-        // SAFETY: as in `key`; the payload begins behind the 8 bytes of key and has at most 48 bytes.
+        // SAFETY: the line is valid and ours to read, as in `key`. The payload begins behind the 8
+        // bytes of key and has at most 48 bytes.
         unsafe {
             self.first.as_ref().body.with(|body| {
                 let payload = body.cast::<u8>().add(size_of::<Key>());
@@ -187,11 +190,12 @@ impl LineMessage {
         }
     }
 
-    /// Reads `length` bytes of payload: `take(source, piece)` is called with consecutive pieces.
+    /// Reads `length` bytes of payload. Calls `take(source, piece)` with consecutive pieces.
     #[inline(always)]
     pub fn copy(&self, length: usize, mut take: impl FnMut(NonNull<u8>, usize)) {
         let mut take_from = |line: NonNull<Line>, skip, piece| {
-            // SAFETY: as in `key`, for each line of the message; a pointer into a line is not null.
+            // SAFETY: each line of the message is valid and ours to read, as in `key`. A pointer
+            // into a line is not null.
             unsafe {
                 line.as_ref().body.with(|body| {
                     take(NonNull::new_unchecked(body.cast_mut().cast::<u8>().add(skip)), piece);
@@ -202,7 +206,8 @@ impl LineMessage {
         let mut done = length.min(SHORT_MAX);
         take_from(at, size_of::<Key>(), done);
         while done < length {
-            // SAFETY: as in `key`.
+            // SAFETY: `at` is a line of the message, so it lies in the ring, which is valid as in
+            // `key`.
             at = unsafe { step(at, 1, self.ring, self.count) };
             let piece = (length - done).min(BODY);
             take_from(at, 0, piece);

@@ -1,14 +1,15 @@
 //! Multi-producer single-consumer queue of cells (`[Nemesis07]` §2).
 //!
 //! Producers: any local process. Consumer: the owner of the queue, one thread.
-//! `enqueue` is wait-free: one swap, one link. `dequeue` never waits: in the window between a producer's swap and
-//! its link it reports the queue as empty, and finds the cell when it looks again.
+//! `enqueue` is wait-free: one swap, one link. `dequeue` never waits. Between a producer's swap and
+//! its link it reports the queue as empty, and finds the cell at a later call.
 //! Absent on purpose: a length, a timeout, allocation, any pointer.
 
-use crate::layout::{CellIndex, Corrupt, golden};
+use crate::golden;
 use crate::shm::CellArena;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, CacheLine, order};
+use crate::wire::{CellIndex, Corrupt};
 
 /// The queue's control words. Zeroed memory is an empty queue.
 ///
@@ -20,11 +21,13 @@ use crate::sync::{AtomicU32, CacheLine, order};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RecvQueue {
-    /// First cell, set by the producer that found the queue empty and moved to `shadow` by the consumer.
+    /// First cell. The producer that finds the queue empty sets it, and the consumer moves it to
+    /// `shadow`.
     head: AtomicU32,
     /// Last cell: the word that producers swap.
     tail: AtomicU32,
-    /// The consumer's own head: while the queue is not empty, the consumer leaves the producers' line alone.
+    /// The consumer's own head. While the queue is not empty, the consumer does not touch the
+    /// producers' line.
     shadow: CacheLine<AtomicU32>,
 }
 
@@ -38,12 +41,12 @@ const _: () = {
     use crate::sync::CACHE_LINE;
 
     const_assert_eq!(size_of::<RecvQueue>(), 2 * CACHE_LINE);
-    // The consumer's line must not bounce on enqueue.
+    // An enqueue must not move the consumer's line between cores.
     const_assert_eq!(offset_of!(RecvQueue, shadow), CACHE_LINE);
 };
 
 impl RecvQueue {
-    /// An empty queue, for models and tests: in a segment, zeroed memory is already one.
+    /// Creates an empty queue, for models and tests. In a segment, zeroed memory has this state.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -53,11 +56,12 @@ impl RecvQueue {
         }
     }
 
-    /// Appends `cell`, which the caller owns, has filled and no longer touches.
+    /// Appends `cell`. The caller owns the cell, has filled it and no longer touches it.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::CellIndex`] when the tail is no cell. The queue is then beyond use; `cell` is not in it.
+    /// [`Corrupt::CellIndex`] if the tail is not the index of a cell. The queue is then unusable,
+    /// and `cell` is not in it.
     #[inline]
     pub fn enqueue(&self, arena: &impl CellArena, cell: CellIndex) -> Result<(), Corrupt> {
         Self::prepare(arena, cell);
@@ -66,19 +70,21 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// Resets the link of `cell`: the step before the swap.
+    /// Resets the link of `cell` before the swap.
     #[inline(always)]
     pub(super) fn prepare(arena: &impl CellArena, cell: CellIndex) {
         // ORDER queue/1: Relaxed. The cell is still private; queue/2 and queue/3 publish it.
         arena.next(cell).store(CellIndex::NIL, order("queue/1", Relaxed));
     }
 
-    /// The first half of [`RecvQueue::enqueue`]: makes `cell` the last and gives the one that was, if the queue was not
-    /// empty. Public for tests that stop a producer between the halves.
+    /// Makes `cell` the last cell and returns the previous last one if the queue was not empty.
+    ///
+    /// This is the first half of [`RecvQueue::enqueue`]. It is public for tests that stop a
+    /// producer between the halves.
     ///
     /// # Errors
     ///
-    /// As [`RecvQueue::enqueue`].
+    /// [`Corrupt::CellIndex`] if the tail is not the index of a cell.
     #[inline(always)]
     pub fn swap(
         &self,
@@ -86,63 +92,75 @@ impl RecvQueue {
         cell: CellIndex,
     ) -> Result<Option<CellIndex>, Corrupt> {
         // ORDER queue/2: AcqRel.
-        // Acquire, pairs with the consumer's exchange (queue/8): our store of `head` comes after the consumer's
-        //   reset of it. Without it the reset can land last and the message is lost.
-        // Release, pairs with the next producer's swap: our `next = NIL` comes before its link. Without it the
-        //   link is overwritten and the consumer never finds the cells behind it.
+        // Acquire, pairs with the consumer's exchange (queue/8): our store of `head` comes after
+        //   the consumer's reset of it. Without it the reset can land last and the message is lost.
+        // Release, pairs with the next producer's swap: our `next = NIL` comes before its link.
+        //   Without it the link is overwritten and the consumer never finds the cells behind it.
         let last = self.tail.swap(cell.raw(), order("queue/2", AcqRel));
         arena.parse(last)
     }
 
-    /// The second half: links `cell` behind `last`, which `swap` gave.
+    /// Links `cell` behind `last`, which `swap` returned. This is the second half of
+    /// [`RecvQueue::enqueue`].
     #[inline(always)]
     pub fn link(&self, arena: &impl CellArena, last: Option<CellIndex>, cell: CellIndex) {
         match last {
-            // ORDER queue/3: Release, pairs with queue/5: the cell's contents come before the queue's head.
+            // ORDER queue/3: Release, pairs with queue/5: the cell's contents come before the
+            //   queue's head.
             None => self.head.store(cell.raw(), order("queue/3", Release)),
-            // ORDER queue/4: Release, pairs with queue/7 and queue/9: the contents come before the link.
+            // ORDER queue/4: Release, pairs with queue/7 and queue/9: the contents come before the
+            //   link.
             Some(last) => arena.next(last).store(cell.raw(), order("queue/4", Release)),
         }
     }
 
-    /// The last cell, for a repair by the owner: what producers stored before the swaps that led to it can be seen.
+    /// Returns the last cell, for a repair by the owner. All stores of producers before the swaps
+    /// that led to it are visible.
     pub(super) fn tail(&self, arena: &impl CellArena) -> Result<Option<CellIndex>, Corrupt> {
-        // ORDER queue/12: Acquire, pairs with queue/2 of this cell's producer and of each before it: what they hold
-        //   (hand/1), and the contents of their cells.
+        // ORDER queue/12: Acquire, pairs with queue/2 of this cell's producer and of each earlier
+        //   one. Their in-flight markers (in_flight/1) and the contents of their cells are visible.
         arena.parse(self.tail.load(order("queue/12", Acquire)))
     }
 
-    /// The first cell, for a repair by the owner.
+    /// Returns the first cell, for a repair by the owner.
     pub(super) fn first(&self, arena: &impl CellArena) -> Result<Option<CellIndex>, Corrupt> {
         match arena.parse(self.shadow.load(Relaxed))? {
-            // ORDER queue/13: Relaxed. The repair reads nothing through it that queue/12 and hand/3 do not order.
+            // ORDER queue/13: Relaxed. queue/12 and in_flight/3 order everything that the repair
+            //   reads through it.
             None => arena.parse(self.head.load(order("queue/13", Relaxed))),
             first => Ok(first),
         }
     }
 
-    /// Links `cell` behind `last`, or as the first when the owner has taken all before it: for its producer, which is
-    /// dead. Called by the owner.
+    /// Links `cell` behind `last` in place of its producer, which is dead. Called by the owner.
+    ///
+    /// Makes `cell` the first if `last` is `None`, that is, if the owner has taken all earlier
+    /// cells.
     pub(super) fn mend(&self, arena: &impl CellArena, last: Option<CellIndex>, cell: CellIndex) {
         match last {
             None => self.shadow.store(cell.raw(), Relaxed),
-            // ORDER queue/14: Relaxed. The owner itself reads it.
+            // ORDER queue/14: Relaxed. Only the owner reads it.
             Some(last) => arena.next(last).store(cell.raw(), order("queue/14", Relaxed)),
         }
     }
 
-    /// Takes `cell`, which the caller owns, out of the queue if it is the last there; the cells before it go with it.
-    /// For a queue whose owner is dead: no rank takes anything from it any more. True: no producer links a cell to
-    /// `cell`. False: `cell` is not the last, and what the producers before the tail hold can be seen.
+    /// Takes `cell`, which the caller owns, out of the queue of a dead rank, if it is the last cell
+    /// there.
+    ///
+    /// The cells before it leave the queue with it; no rank takes anything from this queue any
+    /// more. Returns true if the cell was taken out: no producer links a cell to it. Returns false
+    /// if `cell` is not the last. The in-flight markers of the producers before the tail are then
+    /// visible.
     pub(super) fn withdraw(
         &self,
         arena: &impl CellArena,
         cell: CellIndex,
     ) -> Result<bool, Corrupt> {
-        // A second turn finds another tail: the caller does not send to the dead rank meanwhile.
+        // A second iteration finds another tail: the caller does not send to the dead rank
+        // meanwhile.
         while self.tail(arena)? == Some(cell) {
-            // ORDER queue/15: Relaxed. The tail's own order decides: a later swap does not give `cell`. A failure
-            //   leads to queue/12.
+            // ORDER queue/15: Relaxed. The tail's modification order decides: a later swap does not
+            //   return `cell`. A failure leads to queue/12.
             let withdrawn = self.tail.compare_exchange(
                 cell.raw(),
                 CellIndex::NIL,
@@ -156,48 +174,55 @@ impl RecvQueue {
         Ok(false)
     }
 
-    /// True when a look into the queue may find something. One load when the queue has been drained.
+    /// Returns true if the queue may hold a cell. Costs at most two loads.
     #[inline(always)]
     #[must_use]
     pub fn has_news(&self) -> bool {
-        // ORDER queue/10: Relaxed. Only a reason to look; `dequeue` orders what it finds.
+        // ORDER queue/10: Relaxed. It is only a reason to look; `dequeue` orders what it finds.
         self.head.load(order("queue/10", Relaxed)) != CellIndex::NIL
             || self.shadow.load(Relaxed) != CellIndex::NIL
     }
 
-    /// True when a cell is there that `dequeue` could not give: a producer has not linked the one behind it yet.
-    /// Meaningful to the owner, after a `dequeue` that found nothing.
+    /// Returns true if the queue holds a cell that `dequeue` could not return, because a producer
+    /// has not linked the cell behind it yet.
+    ///
+    /// The result is meaningful to the owner, after a `dequeue` that found nothing.
     #[must_use]
     pub fn awaits_link(&self) -> bool {
         self.shadow.load(Relaxed) != CellIndex::NIL
     }
 
-    /// True when the producer behind `cell` has linked its own to it, or `cell` has left the queue. Asked by the owner
-    /// of a cell that is with a rank that is gone: no producer touches the cell any more, and it may be used again.
+    /// Returns true if the producer behind `cell` has linked its own cell to it, or if `cell` has
+    /// left the queue.
+    ///
+    /// Called by the owner of a cell that it sent to a rank that is gone. If true, no producer
+    /// touches the cell any more, and it may be used again.
     #[inline]
     #[must_use]
     pub fn is_linked(arena: &impl CellArena, cell: CellIndex) -> bool {
-        // ORDER queue/11: Relaxed. Coherence of this one word: the owner's next store of it comes after the link it
-        //   saw. Of the owner's cells a producer touches nothing else.
+        // ORDER queue/11: Relaxed. Coherence of this one word: the owner's next store to it comes
+        //   after the link that it saw. A producer touches nothing else of the owner's cells.
         arena.next(cell).load(order("queue/11", Relaxed)) != CellIndex::NIL
     }
 
-    /// Takes the first cell, if one is there. Called by the owner alone.
+    /// Takes the first cell, if there is one. Called by the owner alone.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::CellIndex`] when a link is no cell.
+    /// [`Corrupt::CellIndex`] if a link is not the index of a cell.
     #[inline]
     pub fn dequeue(&self, arena: &impl CellArena) -> Result<Option<CellIndex>, Corrupt> {
         let first = match arena.parse(self.shadow.load(Relaxed))? {
             Some(first) => first,
             None => {
-                // ORDER queue/5: Acquire, pairs with queue/3.
+                // ORDER queue/5: Acquire, pairs with queue/3: the first cell's contents may be
+                //   read.
                 match arena.parse(self.head.load(order("queue/5", Acquire)))? {
                     None => return Ok(None),
                     Some(first) => {
-                        // ORDER queue/6: Relaxed. Producers store `head` again only after they saw the tail empty,
-                        //   and queue/8, which empties it, comes after this store.
+                        // ORDER queue/6: Relaxed. Producers store `head` again only after they saw
+                        //   the tail empty. queue/8, which empties the tail, comes after this
+                        //   store.
                         self.head.store(CellIndex::NIL, order("queue/6", Relaxed));
                         self.shadow.store(first.raw(), Relaxed);
                         first
@@ -205,12 +230,15 @@ impl RecvQueue {
                 }
             }
         };
-        // ORDER queue/7: Acquire, pairs with queue/4: the next cell's contents may be read once it is `shadow`.
+        // ORDER queue/7: Acquire, pairs with queue/4: the next cell's contents may be read once it
+        //   is `shadow`.
         let mut next = arena.next(first).load(order("queue/7", Acquire));
         if next == CellIndex::NIL {
-            // The last cell, as far as we see: close the queue behind it, unless a producer has swapped already.
+            // The last cell, as far as is visible: close the queue behind it, unless a producer has
+            // swapped already.
             // ORDER queue/8: Release / Relaxed.
-            // Release, pairs with queue/2: our reset of `head` (queue/6) comes before the next producer's store.
+            // Release, pairs with queue/2: our reset of `head` (queue/6) comes before the next
+            //   producer's store.
             let closed = self.tail.compare_exchange(
                 first.raw(),
                 CellIndex::NIL,
@@ -218,10 +246,12 @@ impl RecvQueue {
                 Relaxed,
             );
             if closed.is_err() {
-                // ORDER queue/9: Acquire, pairs with queue/4.
+                // ORDER queue/9: Acquire, pairs with queue/4: the next cell's contents may be read
+                //   once it is `shadow`.
                 next = arena.next(first).load(order("queue/9", Acquire));
                 if next == CellIndex::NIL {
-                    // Swapped but not linked yet. `first` stays, so that its link has a place to arrive.
+                    // A producer has swapped but not linked yet. `first` stays, because the
+                    // producer will store the link into it.
                     return Ok(None);
                 }
             }

@@ -1,7 +1,7 @@
 //! Atomic integers with the operations that the algorithms use, and no others.
 //!
-//! Wrappers rather than re-exports, so that clippy can tell an atomic that came through the facade from one that did
-//! not. Each call is inlined to its `core` namesake.
+//! The types are wrappers rather than re-exports. clippy can therefore tell an atomic of the facade
+//! from one that bypasses it. Each call is inlined to its `core` namesake.
 
 #[cfg(not(strait_loom))]
 #[allow(clippy::disallowed_types, reason = "this is the facade")]
@@ -22,21 +22,21 @@ macro_rules! atomic {
         #[cfg_attr(not(strait_loom), repr(transparent))]
         pub struct $name(
             #[allow(clippy::disallowed_types, reason = "this is the facade")] provider::$name,
-            /// What each load writes, for loom's sake.
+            /// A byte that each load modifies; see `load`.
             #[cfg(strait_loom)]
             provider::AtomicU8,
         );
 
         #[allow(clippy::disallowed_types, reason = "this is the facade")]
         impl $name {
-            /// An atomic with this value.
+            /// Creates an atomic with this value.
             #[cfg(not(strait_loom))]
             #[must_use]
             pub const fn new(value: $integer) -> Self {
                 Self(provider::$name::new(value))
             }
 
-            /// An atomic with this value; loom's cannot be made in constants.
+            /// Creates an atomic with this value. The constructor of loom is not `const`.
             #[cfg(strait_loom)]
             #[must_use]
             pub fn new(value: $integer) -> Self {
@@ -47,8 +47,10 @@ macro_rules! atomic {
             #[inline(always)]
             #[must_use]
             pub fn load(&self, ordering: Ordering) -> $integer {
-                // Loom forgets a thread's load once another thread loads the same, and then never tries the other's next write
-                // before it (its issues 166 and 392). Of writes it forgets none.
+                // Loom forgets a thread's load once another thread loads the same location. It then
+                // never explores the schedules in which the other thread's next write precedes that
+                // load (loom issues 166 and 392). Loom forgets no write, so each load also writes a
+                // byte.
                 #[cfg(strait_loom)]
                 self.1.fetch_add(0, Ordering::Relaxed);
                 self.0.load(ordering)
@@ -60,19 +62,19 @@ macro_rules! atomic {
                 self.0.store(value, ordering);
             }
 
-            /// Writes the value and gives the one before.
+            /// Writes the value and returns the previous one.
             #[inline(always)]
             pub fn swap(&self, value: $integer, ordering: Ordering) -> $integer {
                 self.0.swap(value, ordering)
             }
 
-            /// Adds and gives the value before.
+            /// Adds `value` and returns the previous value.
             #[inline(always)]
             pub fn fetch_add(&self, value: $integer, ordering: Ordering) -> $integer {
                 self.0.fetch_add(value, ordering)
             }
 
-            /// Raises the value to at least `value` and gives the one before.
+            /// Raises the value to at least `value` and returns the previous one.
             #[inline(always)]
             pub fn fetch_max(&self, value: $integer, ordering: Ordering) -> $integer {
                 self.0.fetch_max(value, ordering)
@@ -82,7 +84,7 @@ macro_rules! atomic {
             ///
             /// # Errors
             ///
-            /// The value that was there instead.
+            /// The value found instead.
             #[inline(always)]
             pub fn compare_exchange(
                 &self,
@@ -94,11 +96,11 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// As `compare_exchange`, but may fail although the value is `current`.
+            /// Writes `new` if the value is `current`; it can also fail spuriously.
             ///
             /// # Errors
             ///
-            /// The value that was there.
+            /// The value found.
             #[inline(always)]
             pub fn compare_exchange_weak(
                 &self,
@@ -110,7 +112,7 @@ macro_rules! atomic {
                 self.0.compare_exchange_weak(current, new, success, failure)
             }
 
-            /// The address, for a system call that waits on it.
+            /// Returns the address, for a system call that waits on the word.
             #[cfg(not(strait_loom))]
             #[must_use]
             pub fn as_ptr(&self) -> *mut $integer {
@@ -127,18 +129,18 @@ macro_rules! atomic {
 }
 
 atomic! {
-    /// A byte that several processes reach.
+    /// A byte that several processes access.
     AtomicU8, u8
 }
 atomic! {
-    /// A 16-bit word that several processes reach.
+    /// A 16-bit word that several processes access.
     AtomicU16, u16
 }
 atomic! {
-    /// A 32-bit word that several processes reach.
+    /// A 32-bit word that several processes access.
     AtomicU32, u32
 }
 atomic! {
-    /// A 64-bit word that several processes reach.
+    /// A 64-bit word that several processes access.
     AtomicU64, u64
 }

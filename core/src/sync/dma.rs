@@ -1,12 +1,17 @@
-//! Barriers between this processor and a device that reaches memory by itself (DMA).
+//! Barriers between this processor and a device that accesses memory by itself (DMA).
 //!
-//! An acquire or a release orders what *processors* see of each other, and on some machines no more than that: aarch64 keeps
-//! processors and devices in different domains, inner and outer, and `dmb ish`, which a fence is there, ends at the inner one. So
-//! where the other side is a device there is one of these besides, with a name for each use. On x86-64 none is an instruction:
-//! devices take part in the caches' protocol, loads stay behind loads and stores behind stores, and a full fence is one for
-//! devices, too. Stores past the caches (`copy_bulk`) end with their own fence.
+//! An acquire or a release orders what *processors* observe of each other. It does not order
+//! devices on every machine. On aarch64, processors and devices are in different shareability
+//! domains, inner and outer. A fence compiles to `dmb ish`, which covers only the inner domain.
+//! Code that synchronises with a device therefore uses one of these barriers in addition, each with
+//! a name for its use.
 //!
-//! Loom knows no device: in a model it is a thread, and the atomics beside these barriers are all there is.
+//! On x86-64 none of them is an instruction. Devices take part in cache coherence, loads are not
+//! reordered with loads nor stores with stores, and a full fence also orders device accesses.
+//! Non-temporal stores (`copy_bulk`) end with their own fence.
+//!
+//! Loom has no device. In a model a thread plays the device, and only the atomics beside these
+//! barriers take effect.
 
 #[cfg(all(target_arch = "aarch64", not(miri), not(strait_loom)))]
 macro_rules! barrier {
@@ -23,7 +28,7 @@ macro_rules! barrier {
     };
 }
 
-/// Keeps the compiler's order; the processor keeps its own.
+/// Keeps the compiler from reordering. The processor keeps its own order.
 #[inline(always)]
 #[cfg(not(all(target_arch = "aarch64", not(miri), not(strait_loom))))]
 fn keep_order() {
@@ -34,19 +39,21 @@ fn keep_order() {
     }
 }
 
-/// After a flag that a device wrote was seen, before what it stands for is read.
+/// Orders the read of a payload after the read of a flag that a device wrote.
 #[inline(always)]
 pub fn payload_after_flag() {
     barrier!("dmb oshld");
 }
 
-/// After memory was written, before the doorbell has a device read it.
+/// Orders writes to memory before the doorbell that makes a device read that memory.
 #[inline(always)]
 pub fn payload_before_doorbell() {
     barrier!("dmb oshst");
 }
 
-/// After a word was written that a peer's device reads, before a look at one that it writes. Beside a full fence.
+/// Orders a store to a word that a peer's device reads before a load of a word that it writes.
+///
+/// The caller uses it beside a full fence.
 #[inline(always)]
 pub fn store_before_look() {
     barrier!("dmb osh");

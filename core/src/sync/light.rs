@@ -2,10 +2,12 @@
 
 use super::Ordering;
 
-/// A fence against another thread's *heavy* one, that is, a barrier which the kernel runs on every processor
-/// (`membarrier(2)`). It keeps the compiler from reordering; the processor's part is done by the other side.
+/// Fences against another thread's *heavy* fence, a barrier that the kernel runs on every processor
+/// (`membarrier(2)`). This side only keeps the compiler from reordering; the heavy side covers the
+/// processor.
 ///
-/// Loom knows no barrier that reaches other threads, so there this is a fence like any other, and so is the heavy one.
+/// Loom has no barrier that reaches other threads. Under loom, this fence and the heavy one are
+/// ordinary full fences.
 #[inline(always)]
 #[cfg(not(strait_loom))]
 #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "this is the facade")]
@@ -13,7 +15,7 @@ pub fn fence(_ordering: Ordering) {
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// See the production twin.
+/// Loom's variant of the fence above: an ordinary fence.
 #[cfg(strait_loom)]
 pub fn fence(ordering: Ordering) {
     loom::sync::atomic::fence(ordering);

@@ -1,10 +1,10 @@
 //! The atomics facade: the only module that names `core::sync::atomic`, `UnsafeCell` or loom.
 //!
-//! In production every item is a re-export or an inlined wrapper of its `core` namesake. Built with
-//! `--cfg strait_loom` the same names are loom's, so the code that loom explores is the code that ships.
+//! In production every item is a re-export or an inlined wrapper of its `core` namesake. With
+//! `--cfg strait_loom` the same names are loom's, so loom explores the code that ships.
 //!
-//! Guarantees: no item here allocates or blocks in production. `SeqCst` accesses are not used anywhere in
-//! the crate; a full fence is written as `fence(SeqCst)` with its reason.
+//! Guarantees: no item here allocates or blocks in production. The crate has no `SeqCst` access; a
+//! full fence is written as `fence(SeqCst)` with its reason.
 
 mod atomic;
 mod cell;
@@ -14,6 +14,7 @@ mod order;
 mod processor;
 mod spin;
 mod step;
+pub(crate) mod word;
 
 pub use atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
@@ -24,11 +25,12 @@ pub use spin::{finish_look, prefetch, prefetch_to_write, spin_hint};
 pub use step::{Step, reached};
 #[cfg(all(debug_assertions, not(strait_loom)))]
 pub use step::{is_stopped, stop_at};
+pub use word::AtomicWord;
 
 #[cfg(strait_loom)]
 pub use loom::sync::atomic::fence;
 
-/// A fence of this thread.
+/// Issues a fence on this thread.
 #[inline(always)]
 #[cfg(not(strait_loom))]
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
@@ -41,17 +43,18 @@ pub fn fence(ordering: Ordering) {
         return core::sync::atomic::fence(ordering);
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: it changes no bit of the stack. A locked instruction does all that `mfence`, which is what the compiler makes of a
-    // full fence, does for ordinary memory, in a fifth of the time.
+    // SAFETY: the instruction ORs zero into the top of the stack, so no bit of memory changes. On
+    // ordinary memory a locked instruction has the effect of `mfence`, which the compiler emits for
+    // a full fence, in a fifth of the time.
     unsafe {
         core::arch::asm!("lock or dword ptr [rsp], 0");
     }
 }
 
-/// Bytes that move between caches together. Every structure that two processes write is cut along it.
+/// Size in bytes of a cache line. Structures that two processes write are split along it.
 pub const CACHE_LINE: usize = 64;
 
-/// A value alone on its cache line, so that a write to it takes no other word away from its reader.
+/// A value alone on its cache line, so that a write to it does not invalidate another word.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct CacheLine<T>(pub T);

@@ -1,6 +1,7 @@
-//! What this processor has beyond what every one of its architecture has: asked once, at run time.
+//! Optional features of this processor, detected once at run time.
 
-/// Whether there are registers of 32 bytes for loads and stores, and the system keeps them. False where nobody knows.
+/// Returns true if the processor has 32-byte registers for loads and stores and the OS preserves
+/// them. Returns false where detection is not available.
 #[inline(always)]
 #[must_use]
 pub fn has_avx() -> bool {

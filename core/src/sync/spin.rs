@@ -1,4 +1,4 @@
-//! Passing the time between two looks at what another processor writes.
+//! Short waits between two polls of a location that another processor writes.
 
 use core::ptr::NonNull;
 
@@ -10,11 +10,12 @@ pub fn spin_hint() {
     core::hint::spin_loop();
 }
 
-/// Passes no more time between two looks at one word than it takes to finish the first.
+/// Waits between two polls of one word only until the first poll completes.
 ///
-/// For the innermost wait for one cache line, where `pause` would keep us from seeing an arrival for 25 to 40 ns. Not
-/// nothing either: a processor that runs ahead of a look, into the next ones and what follows an arrival, has to be
-/// flushed when the line is taken away, which costs more than the look (`lfence` on x86-64).
+/// It is for the innermost wait for one cache line, where `pause` would delay the detection of an
+/// arrival by 25 to 40 ns. An empty loop is no better: the processor speculates past the poll, into
+/// later polls and the code after an arrival. That work is flushed when the line is invalidated,
+/// which costs more than the poll. On x86-64 this is `lfence`.
 #[inline(always)]
 pub fn finish_look() {
     #[cfg(all(target_arch = "x86_64", not(miri), not(strait_loom)))]
@@ -26,12 +27,13 @@ pub fn finish_look() {
     spin_hint();
 }
 
-/// Has the processor fetch the line at `place`, if it is not there, so that it may be written, without waiting for it.
+/// Prefetches the cache line at `place` for writing. Does not wait for it.
 #[inline(always)]
 pub fn prefetch_to_write<T>(place: *mut T) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(strait_loom)))]
-    // The intrinsic takes the instruction only where the whole program may; those that do not know it take it for a `nop`.
-    // SAFETY: a prefetch has no effect but on time, whatever the address.
+    // The compiler offers the intrinsic only where the whole program may use it. A processor that
+    // does not know the instruction treats it as a `nop`.
+    // SAFETY: a prefetch affects only timing, whatever the address.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags));
     }
@@ -39,11 +41,11 @@ pub fn prefetch_to_write<T>(place: *mut T) {
     let _ = place;
 }
 
-/// Has the processor fetch the line at `place`, if it is not there, without waiting for it.
+/// Prefetches the cache line at `place` for reading. Does not wait for it.
 #[inline(always)]
 pub fn prefetch<T>(place: NonNull<T>) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(strait_loom)))]
-    // SAFETY: a prefetch has no effect but on time, whatever the address.
+    // SAFETY: a prefetch affects only timing, whatever the address.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
             place.as_ptr().cast(),

@@ -1,13 +1,13 @@
-//! Places at which a test stops a rank for good, to kill it there.
+//! Named points in the code at which a test stops a rank permanently and kills it there.
 //!
-//! A death matters between two stores to shared memory, and no test can hit that gap by chance. So the gaps have names, and
-//! a rank that is to die in one stops there until it is killed. In a build without debug assertions, and under loom, a step
-//! is nothing.
+//! A death matters between two stores to shared memory, and no test hits that gap by chance. The
+//! gaps therefore have names, and a selected rank stops in one until a test kills it. In a build
+//! without debug assertions, and under loom, a step compiles to nothing.
 
-/// A gap between two stores that others can see: what has been done is in the name.
+/// A gap between two stores that other processes observe. The name says what precedes the gap.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-#[allow(missing_docs, reason = "the names say it; `ALL` and `OF_WINDOWS` have the table")]
+#[allow(missing_docs, reason = "the names describe the steps; `ALL` and `OF_WINDOWS` list them")]
 pub enum Step {
     BatonFilled = 1,
     BatonPassed,
@@ -45,7 +45,7 @@ pub enum Step {
     WindowPut,
     AccumulateLocked,
     AccumulateWritten,
-    ErrandSent,
+    AmSent,
     WindowFlushing,
     WindowCompleted,
     WindowWaiting,
@@ -53,8 +53,11 @@ pub enum Step {
 }
 
 impl Step {
-    /// Those of messages and groups, in the order of what they belong to: sending by baton, fastbox, parcel and cell; receiving from
-    /// a cell; waking; a large message, also one that its receiver asked for; an offered one; a barrier.
+    /// The steps of messages and groups, in this order:
+    /// - sending by baton, fastbox, parcel and cell;
+    /// - receiving from a cell, and waking a rank;
+    /// - a large message, including one that its receiver requested;
+    /// - an offered message, and a barrier.
     pub const ALL: [Self; 31] = [
         Self::BatonFilled,
         Self::BatonPassed,
@@ -89,15 +92,18 @@ impl Step {
         Self::SeatLeft,
     ];
 
-    /// Those of windows, in the order of a round: posting, starting, a put, an accumulate under a lock, one by the target's handler,
-    /// a flush that has begun, completing, waiting, and a fence that has flushed and has not met the others.
+    /// The steps of windows, in the order of a round:
+    /// - post, start and put;
+    /// - an accumulate under a lock, and an accumulate by the target's handler;
+    /// - a flush that has begun, complete and wait;
+    /// - a fence that has flushed but not yet synchronised.
     pub const OF_WINDOWS: [Self; 10] = [
         Self::WindowPosted,
         Self::WindowStarted,
         Self::WindowPut,
         Self::AccumulateLocked,
         Self::AccumulateWritten,
-        Self::ErrandSent,
+        Self::AmSent,
         Self::WindowFlushing,
         Self::WindowCompleted,
         Self::WindowWaiting,
@@ -105,7 +111,7 @@ impl Step {
     ];
 }
 
-/// The step `at` has been reached.
+/// Marks that execution has reached the step `at`.
 #[inline(always)]
 #[cfg(not(all(debug_assertions, not(strait_loom))))]
 pub const fn reached(_at: Step) {}
@@ -121,13 +127,13 @@ mod stopping {
 
     use super::Step;
 
-    /// The step to stop at; zero for none.
+    /// The step to stop at; zero means none.
     static WANTED: AtomicU32 = AtomicU32::new(0);
 
-    /// The step at which a thread stands still; zero for none.
+    /// The step at which a thread has stopped; zero means none.
     static STOPPED: AtomicU32 = AtomicU32::new(0);
 
-    /// The step `at` has been reached: a thread that is to stop there does.
+    /// Marks that execution has reached the step `at`, and stops the thread there if requested.
     #[inline(always)]
     pub fn reached(at: Step) {
         if WANTED.load(Relaxed) == at as u32 {
@@ -143,12 +149,13 @@ mod stopping {
         }
     }
 
-    /// Has this process's next thread that reaches `step` stop there for good.
+    /// Makes the next thread of this process that reaches `step` stop there permanently.
     pub fn stop_at(step: Step) {
         WANTED.store(step as u32, Relaxed);
     }
 
-    /// True once a thread has stopped: all that it had stored can be seen, and nothing follows.
+    /// Returns true once a thread has stopped. All its earlier stores are visible, and none
+    /// follows.
     #[must_use]
     pub fn is_stopped() -> bool {
         STOPPED.load(Relaxed) != 0

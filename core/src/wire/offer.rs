@@ -1,47 +1,47 @@
-//! What an offer says.
+//! The payload of an offer packet.
 
-use super::Payload;
-use crate::layout::{Corrupt, golden};
+use super::{Corrupt, WirePayload};
+use crate::golden;
 
-/// The description of a message that its sender keeps because the receiver has no room for it: the payload of a packet of
-/// kind [`super::Kind::Offer`].
+/// Describes a message that its sender keeps because the receiver has no room for it. It is the
+/// payload of a packet of kind [`super::PacketKind::Offer`].
 ///
 /// | offset | size | field    | meaning                                              |
 /// |-------:|-----:|----------|------------------------------------------------------|
 /// |      0 |    8 | `total`  | length of the message, bytes                         |
-/// |      8 |    4 | `place`  | the sender's name of the message, for the call       |
+/// |      8 |    4 | `place`  | the sender's identifier of the message             |
 /// |     12 |    4 | `number` | which offer from this sender to this receiver; not 0 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct Offer {
-    /// Length of the message, bytes.
+    /// Length of the message, in bytes.
     pub total: u64,
-    /// The sender's name of the message.
+    /// The sender's identifier of the message.
     pub place: u32,
-    /// Tells this use of the name from others; not zero.
+    /// A number that distinguishes this use of the identifier from others; not zero.
     pub number: u32,
 }
 
 golden::structure!(Offer { total, place, number });
 
-// SAFETY: numbers without a gap.
-unsafe impl Payload for Offer {}
+// SAFETY: all fields are integers, and there is no padding.
+unsafe impl WirePayload for Offer {}
 
 impl Offer {
-    /// Bytes in a packet: they fit the one line of a fastbox.
+    /// Size in bytes in a packet. It fits the single line of a fastbox.
     pub const LENGTH: usize = 16;
 
-    /// As the payload of a packet.
+    /// Returns the offer as the payload of a packet.
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
         self.to_bytes()
     }
 
-    /// Reads an offer that another process wrote.
+    /// Parses an offer that another process wrote.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Length`] for a length that no message has, or the number zero.
+    /// [`Corrupt::Length`] for a length that no message has, or for the number zero.
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
         let offer = Self::from_bytes(&packet);
         if offer.total > isize::MAX as u64 || offer.number == 0 {
@@ -52,7 +52,7 @@ impl Offer {
 }
 
 static_assertions::const_assert_eq!(size_of::<Offer>(), Offer::LENGTH);
-static_assertions::const_assert!(Offer::LENGTH <= crate::shm::SHORT_MAX);
+static_assertions::const_assert!(Offer::LENGTH <= super::SHORT_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_that_nobody_makes_is_refused() {
+    fn an_impossible_offer_is_refused() {
         assert!(Offer::parse([0; Offer::LENGTH]).is_err());
         assert!(Offer::parse([0xff; Offer::LENGTH]).is_err());
     }

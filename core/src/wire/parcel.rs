@@ -1,11 +1,44 @@
-//! What the packet says that hands a parcel over.
+//! The payload of the packet that hands over a parcel.
 
-use super::Payload;
-use crate::layout::{Corrupt, golden};
-use crate::shm::{PIECES_MAX, RUN_MAX, Run};
+use super::{Corrupt, WirePayload};
+use crate::golden;
 use crate::sync::CACHE_LINE;
 
-/// The description of a part of a message that lies in a run of parcels: the payload of a packet of kind [`super::Kind::Parcel`].
+/// Size of a parcel in bytes.
+pub const PARCEL: usize = 16 * 1024;
+
+/// Largest number of parcels of a pair.
+pub const PARCELS_MAX: u32 = u32::BITS;
+
+/// Largest number of pieces of a run; each parcel has this many marks.
+pub const PIECES_MAX: u32 = 4;
+
+/// Size in bytes of the longest run: four parcels.
+pub const RUN_MAX: usize = 4 * PARCEL;
+
+/// Consecutive parcels that hold one part of a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ParcelRun {
+    /// Number of the first parcel, less than [`PARCELS_MAX`].
+    pub number: u32,
+    /// Number of bytes in the run, from 1 to [`RUN_MAX`].
+    pub length: usize,
+}
+
+impl ParcelRun {
+    /// Returns a mask in which bit n is set if the run contains parcel n.
+    pub(crate) const fn bits(self) -> u32 {
+        ((1 << parcels_of(self.length)) - 1) << self.number
+    }
+}
+
+/// Returns the number of parcels that hold `length` bytes.
+pub(crate) const fn parcels_of(length: usize) -> u32 {
+    length.div_ceil(PARCEL) as u32
+}
+
+/// Describes a part of a message that lies in a run of parcels. It is the payload of a packet of
+/// kind [`super::PacketKind::Parcel`].
 ///
 /// | offset | size | field    | meaning                                  |
 /// |-------:|-----:|----------|------------------------------------------|
@@ -17,39 +50,42 @@ use crate::sync::CACHE_LINE;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct ParcelHead {
-    /// Length of the whole message, bytes.
+    /// Length of the whole message, in bytes.
     pub total: u64,
-    /// Place of the part in it, bytes.
+    /// Offset of the part in the message, in bytes.
     pub offset: u64,
-    /// Length of the part, bytes.
+    /// Length of the part, in bytes.
     pub length: u32,
-    /// The first of the pair's parcels the part lies in.
+    /// The first of the pair's parcels that hold the part.
     pub number: u16,
-    /// Pieces that are filled after the packet, each with a mark when it is there; 0: all of the part was there before.
+    /// Number of pieces that are filled after the packet is sent, each with a mark once it is
+    /// complete. Zero means that the whole part was complete before.
     pub pieces: u16,
 }
 
 golden::structure!(ParcelHead { total, offset, length, number, pieces });
 
-// SAFETY: numbers without a gap.
-unsafe impl Payload for ParcelHead {}
+// SAFETY: all fields are integers, and there is no padding.
+unsafe impl WirePayload for ParcelHead {}
 
 impl ParcelHead {
-    /// Bytes in a packet: they fit the one line of a fastbox.
+    /// Size in bytes in a packet. It fits the single line of a fastbox.
     pub const LENGTH: usize = 24;
 
-    /// As the payload of a packet.
+    /// Returns the head as the payload of a packet.
     #[inline(always)]
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
         self.to_bytes()
     }
 
-    /// Reads a head that another process wrote. Whether there is such a parcel is for its owner to say.
+    /// Parses a head that another process wrote. The parcels' owner checks whether such a parcel
+    /// exists.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Length`] for a part that no run holds, or that does not lie in its message.
+    /// [`Corrupt::Length`] for a part that no run holds, that lies outside its message, or that has
+    /// too many pieces.
     #[inline(always)]
     pub fn parse(packet: [u8; Self::LENGTH]) -> Result<Self, Corrupt> {
         let head = Self::from_bytes(&packet);
@@ -67,14 +103,14 @@ impl ParcelHead {
         Ok(head)
     }
 
-    /// The parcels that the part lies in.
+    /// Returns the run of parcels that holds the part.
     #[inline(always)]
     #[must_use]
-    pub const fn run(&self) -> Run {
-        Run { number: self.number as u32, length: self.length as usize }
+    pub const fn run(&self) -> ParcelRun {
+        ParcelRun { number: self.number as u32, length: self.length as usize }
     }
 
-    /// Bytes of each piece but the last: whole lines. Not 0.
+    /// Returns the size in bytes of each piece but the last: a non-zero number of whole lines.
     #[inline(always)]
     #[must_use]
     pub const fn piece(&self) -> usize {
@@ -84,7 +120,7 @@ impl ParcelHead {
 }
 
 static_assertions::const_assert_eq!(size_of::<ParcelHead>(), ParcelHead::LENGTH);
-static_assertions::const_assert!(ParcelHead::LENGTH <= crate::shm::SHORT_MAX);
+static_assertions::const_assert!(ParcelHead::LENGTH <= super::SHORT_MAX);
 
 #[cfg(test)]
 mod tests {

@@ -1,123 +1,141 @@
-//! What stands before a message in the stream of bytes to a rank on another node.
+//! The head that precedes a message in the byte stream to a rank on another node.
 
-use super::{Key, Offer};
-use crate::hca::Remote;
-use crate::layout::Corrupt;
-use crate::rndv::Turn;
+use super::{Corrupt, Key, Offer, Turn};
+use crate::hca::RemoteAddress;
 
-/// The head of a packet in a stream. Kinds that say so are followed by the bytes of a message.
+/// The head of a packet in a stream. The bytes of a message follow the kinds that say so.
 ///
-/// | offset | size | field     | meaning                                                             |
-/// |-------:|-----:|-----------|---------------------------------------------------------------------|
-/// |      0 |    8 | `key`     | context (upper 32 bits) and tag; kinds 0 to 2, 7, 11 to 13, and 15  |
-/// |      8 |    8 | `total`   | length of the message, bytes; kinds 0 to 2, 7, 12 and 13; of the receive's buffer; kind 11 |
-/// |     16 |    4 | `place`   | the sender's name of an offered message; kinds 2, 3, and 7 to 10; the receiver's of a receive; from 11 on |
-/// |     20 |    4 | `number`  | which offer from its sender to its receiver; kinds 2, 3, and 7 to 10 |
-/// |     24 |    4 | `kind`    | 0 message, 1 called, 2 offer, 3 call, 4 keep, 5 send, 6 leave,      |
-/// |        |      |           | 7 RTS, 8 done, 9 retract, 10 retracted, 11 RTR, 12 RTR-ACK,         |
-/// |        |      |           | 13 RTR-ACK of a message in the middle of being written, 14 written, |
-/// |        |      |           | 15 retract RTR, 16 RTR retracted                                    |
-/// |     28 |    4 | `remote`  | key of the region in which message or buffer lies; kinds 7 and 11   |
-/// |     32 |    8 | `address` | of its first byte; kinds 7 and 11                                   |
-/// |     40 |    4 | `turn`    | [`Turn`] of the message, zero for none; kind 7; never zero; from 11 on |
-/// |     44 |    4 |           | zero                                                                |
+/// | offset | size | field     | meaning                                                          |
+/// |-------:|-----:|-----------|------------------------------------------------------------------|
+/// |      0 |    8 | `key`     | context (upper 32 bits) and tag; kinds 0 to 2, 7, 11 to 13, 15   |
+/// |      8 |    8 | `total`   | length of the message, bytes; kinds 0 to 2, 7, 12, 13            |
+/// |        |      |           | length of the receive buffer, bytes; kind 11                     |
+/// |     16 |    4 | `place`   | the sender's identifier of a message; kinds 2, 3, 7 to 10        |
+/// |        |      |           | the receiver's identifier of a receive; kinds 11 to 16           |
+/// |        |      |           | the rank that died; kind 17                                      |
+/// |     20 |    4 | `number`  | which offer from its sender to its receiver; kinds 2, 3, 7 to 10 |
+/// |     24 |    4 | `kind`    | see the next table                                               |
+/// |     28 |    4 | `remote`  | key of the region that holds the message; kind 7                 |
+/// |        |      |           | key of the region that holds the receive buffer; kind 11         |
+/// |     32 |    8 | `address` | address of the first byte; kinds 7, 11                           |
+/// |     40 |    4 | `turn`    | [`Turn`] of the message: zero means none; kind 7                 |
+/// |        |      |           | [`Turn`] of the message: never zero; kinds 11 to 16              |
+/// |     44 |    4 |           | zero                                                             |
 ///
-/// Numbers have their low byte first, and fields that a kind does not use are zero.
+/// | kind | meaning   | kind | meaning         | kind | meaning                         |
+/// |-----:|-----------|-----:|-----------------|-----:|---------------------------------|
+/// |    0 | message   |    6 | leave           |   12 | RTR-ACK                         |
+/// |    1 | called    |    7 | RTS             |   13 | RTR-ACK of a partly written one |
+/// |    2 | offer     |    8 | done            |   14 | written                         |
+/// |    3 | call      |    9 | retract         |   15 | retract RTR                     |
+/// |    4 | keep      |   10 | retracted       |   16 | RTR retracted                   |
+/// |    5 | send      |   11 | RTR             |   17 | dead                            |
+///
+/// Numbers are little-endian. Fields that a kind does not use are zero.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StreamHead {
     /// A message. Its bytes follow.
     Message {
         /// Its context and tag.
         key: Key,
-        /// Its length, bytes.
+        /// Its length, in bytes.
         total: usize,
     },
-    /// The message that was called for. Its bytes follow.
+    /// A message that the receiver pulled. Its bytes follow.
     Called {
         /// Its context and tag.
         key: Key,
-        /// Its length, bytes.
+        /// Its length, in bytes.
         total: usize,
     },
-    /// A message that its sender keeps until it is called for.
+    /// Announces a message that its sender keeps until the receiver pulls it.
     Offer {
         /// Its context and tag.
         key: Key,
-        /// Length and name.
+        /// The length and the identifier.
         offer: Offer,
     },
-    /// The receive for an offered message is there.
-    Call(Name),
-    /// There is no room for messages that nobody waits for: keep them, and offer them.
+    /// Pulls an offered message: its receive is posted.
+    Call(DeferredMessageId),
+    /// The receiver has no room for unexpected messages; the sender keeps and offers them.
     Keep,
-    /// There is room again.
+    /// The receiver has room again.
     Send,
     /// The last packet: its sender has left in good order.
     Leave,
-    /// As an offer, of a message that may also be read where it lies (`[SpecRndv09]` §3.1.1).
+    /// Announces a message, like an offer. The receiver may also read it from the sender's memory
+    /// (`[SpecRndv09]` §3.1.1).
     Rts {
         /// Its context and tag.
         key: Key,
-        /// Length and name.
+        /// The length and the identifier.
         offer: Offer,
-        /// Where it lies.
-        from: Remote,
-        /// Its turn; none says stop-RTR.
+        /// The location of the message.
+        from: RemoteAddress,
+        /// Its turn; `None` means stop-RTR.
         turn: Option<Turn>,
     },
-    /// An announced message was read as far as it is wanted.
-    Done(Name),
-    /// An announced message is not to be read any more.
-    Retract(Name),
-    /// It will not be: it is as if it had been offered.
-    Retracted(Name),
-    /// A receive is there before its message, which may be written where it is wanted (`[SpecRndv09]` §3.1.2).
+    /// The receiver has read an announced message as far as it needs it.
+    Done(DeferredMessageId),
+    /// Asks the receiver to stop reading an announced message.
+    Retract(DeferredMessageId),
+    /// The receiver stops reading the message, which now counts as merely offered.
+    Retracted(DeferredMessageId),
+    /// A receive was posted before its message. The sender may write the message into the receive
+    /// buffer (`[SpecRndv09]` §3.1.2).
     Rtr {
         /// Its context and tag.
         key: Key,
-        /// Bytes that it has room for.
+        /// Size of the receive buffer, in bytes.
         capacity: usize,
-        /// Where they lie.
-        to: Remote,
-        /// Which receive it is, and which message it asks for.
-        asked: Asked,
+        /// The location of the receive buffer.
+        to: RemoteAddress,
+        /// Identifies the receive and the message that it asks for.
+        asked: RtrId,
     },
-    /// A message that uses an RTR. Its bytes do not follow: they are where they belong.
+    /// A message that uses an RTR. Its bytes do not follow: they are written into the receive
+    /// buffer.
     RtrAck {
         /// Its context and tag.
         key: Key,
-        /// Its length, bytes.
+        /// Its length, in bytes.
         total: usize,
-        /// What the RTR said.
-        asked: Asked,
-        /// Whether all of it is there, and not said to be later.
+        /// The contents of the RTR.
+        asked: RtrId,
+        /// True if the whole message is written; otherwise `Written` follows later.
         whole: bool,
     },
-    /// The rest of a message that uses an RTR is where it belongs.
-    Written(Asked),
-    /// A receive that has sent an RTR is to be cancelled.
+    /// The rest of a message that uses an RTR is written.
+    Written(RtrId),
+    /// A receive that has sent an RTR is being cancelled.
     RetractRtr {
         /// Its context and tag.
         key: Key,
-        /// What the RTR said.
-        asked: Asked,
+        /// The contents of the RTR.
+        asked: RtrId,
     },
-    /// No message that is behind this in the stream uses the RTR.
-    RtrRetracted(Asked),
+    /// No message after this point in the stream uses the RTR.
+    RtrRetracted(RtrId),
+    /// Reports that a rank of the job has died. Ranks tell each other where no launcher reports
+    /// deaths.
+    Dead {
+        /// The rank that died.
+        rank: u32,
+    },
 }
 
-/// Which receive has sent an RTR, and for which message.
+/// Identifies the receive that sent an RTR, and the message that it asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Asked {
-    /// The receiver's name of it.
+pub struct RtrId {
+    /// The receiver's identifier of the receive.
     pub place: u32,
     /// The turn of the message.
     pub turn: Turn,
 }
 
-/// Which offered or announced message is meant.
+/// Identifies an offered or announced message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Name {
+pub struct DeferredMessageId {
     /// [`Offer::place`].
     pub place: u32,
     /// [`Offer::number`].
@@ -125,67 +143,78 @@ pub struct Name {
 }
 
 impl Offer {
-    /// The message's name.
+    /// Returns the message's identifier.
     #[must_use]
-    pub const fn name(&self) -> Name {
-        Name { place: self.place, number: self.number }
+    pub const fn name(&self) -> DeferredMessageId {
+        DeferredMessageId { place: self.place, number: self.number }
     }
 }
 
 impl StreamHead {
-    /// Bytes of a head.
+    /// Size of a head, in bytes.
     pub const LENGTH: usize = 48;
 
-    /// As it travels.
+    /// Returns the head as it is sent.
     #[must_use]
     pub fn pack(self) -> [u8; Self::LENGTH] {
-        let none = Fields::NONE;
+        let none = HeadFields::NONE;
         let fields = match self {
-            Self::Message { key, total } => Fields { kind: 0, key, total: total as u64, ..none },
-            Self::Called { key, total } => Fields { kind: 1, key, total: total as u64, ..none },
-            Self::Offer { key, offer } => {
-                Fields { kind: 2, key, total: offer.total, name: offer.name(), ..none }
+            Self::Message { key, total } => {
+                HeadFields { kind: 0, key, total: total as u64, ..none }
             }
-            Self::Call(name) => Fields { kind: 3, name, ..none },
-            Self::Keep => Fields { kind: 4, ..none },
-            Self::Send => Fields { kind: 5, ..none },
-            Self::Leave => Fields { kind: 6, ..none },
+            Self::Called { key, total } => HeadFields { kind: 1, key, total: total as u64, ..none },
+            Self::Offer { key, offer } => {
+                HeadFields { kind: 2, key, total: offer.total, name: offer.name(), ..none }
+            }
+            Self::Call(name) => HeadFields { kind: 3, name, ..none },
+            Self::Keep => HeadFields { kind: 4, ..none },
+            Self::Send => HeadFields { kind: 5, ..none },
+            Self::Leave => HeadFields { kind: 6, ..none },
             Self::Rts { key, offer, from: remote, turn } => {
                 let (total, name) = (offer.total, offer.name());
-                Fields { kind: 7, key, total, name, remote, turn }
+                HeadFields { kind: 7, key, total, name, remote, turn }
             }
-            Self::Done(name) => Fields { kind: 8, name, ..none },
-            Self::Retract(name) => Fields { kind: 9, name, ..none },
-            Self::Retracted(name) => Fields { kind: 10, name, ..none },
-            Self::Rtr { key, capacity, to: remote, asked } => {
-                Fields { kind: 11, key, total: capacity as u64, remote, ..Fields::of(asked) }
-            }
+            Self::Done(name) => HeadFields { kind: 8, name, ..none },
+            Self::Retract(name) => HeadFields { kind: 9, name, ..none },
+            Self::Retracted(name) => HeadFields { kind: 10, name, ..none },
+            Self::Rtr { key, capacity, to: remote, asked } => HeadFields {
+                kind: 11,
+                key,
+                total: capacity as u64,
+                remote,
+                ..HeadFields::of(asked)
+            },
             Self::RtrAck { key, total, asked, whole } => {
                 let kind = if whole { 12 } else { 13 };
-                Fields { kind, key, total: total as u64, ..Fields::of(asked) }
+                HeadFields { kind, key, total: total as u64, ..HeadFields::of(asked) }
             }
-            Self::Written(asked) => Fields { kind: 14, ..Fields::of(asked) },
-            Self::RetractRtr { key, asked } => Fields { kind: 15, key, ..Fields::of(asked) },
-            Self::RtrRetracted(asked) => Fields { kind: 16, ..Fields::of(asked) },
+            Self::Written(asked) => HeadFields { kind: 14, ..HeadFields::of(asked) },
+            Self::RetractRtr { key, asked } => {
+                HeadFields { kind: 15, key, ..HeadFields::of(asked) }
+            }
+            Self::RtrRetracted(asked) => HeadFields { kind: 16, ..HeadFields::of(asked) },
+            Self::Dead { rank } => {
+                HeadFields { kind: 17, name: DeferredMessageId { place: rank, number: 0 }, ..none }
+            }
         };
         fields.pack()
     }
 
-    /// Reads a head that another process wrote.
+    /// Parses a head that another process wrote.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Kind`] for a kind that there is not, [`Corrupt::Length`] for a length that no message has, or an offer without
-    /// a number, [`Corrupt::Rtr`] for an RTR without a turn.
+    /// [`Corrupt::Kind`] for an unknown kind. [`Corrupt::Length`] for a length that no message has,
+    /// or an offer without a number. [`Corrupt::Rtr`] for an RTR without a turn.
     pub fn parse(bytes: &[u8; Self::LENGTH]) -> Result<Self, Corrupt> {
-        let Fields { kind, key, total, name, remote, turn } = Fields::parse(bytes);
+        let HeadFields { kind, key, total, name, remote, turn } = HeadFields::parse(bytes);
         let length = usize::try_from(total).ok().filter(|total| isize::try_from(*total).is_ok());
         let length = length.ok_or(Corrupt::Length { found: total, max: isize::MAX as u64 })?;
         let offer = Offer { total, place: name.place, number: name.number };
         if matches!(kind, 2 | 7) && offer.number == 0 {
             return Err(Corrupt::Length { found: 0, max: u32::MAX.into() });
         }
-        let asked = turn.map(|turn| Asked { place: name.place, turn }).ok_or(Corrupt::Rtr);
+        let asked = turn.map(|turn| RtrId { place: name.place, turn }).ok_or(Corrupt::Rtr);
         match kind {
             0 => Ok(Self::Message { key, total: length }),
             1 => Ok(Self::Called { key, total: length }),
@@ -203,33 +232,34 @@ impl StreamHead {
             14 => Ok(Self::Written(asked?)),
             15 => Ok(Self::RetractRtr { key, asked: asked? }),
             16 => Ok(Self::RtrRetracted(asked?)),
+            17 => Ok(Self::Dead { rank: name.place }),
             found => Err(Corrupt::Kind { found: found.min(u8::MAX.into()) as u8 }),
         }
     }
 }
 
-/// A head as the table has it.
-struct Fields {
+/// The fields of a head as the table lists them.
+struct HeadFields {
     kind: u32,
     key: Key,
     total: u64,
-    name: Name,
-    remote: Remote,
+    name: DeferredMessageId,
+    remote: RemoteAddress,
     turn: Option<Turn>,
 }
 
-impl Fields {
+impl HeadFields {
     const NONE: Self = Self {
         kind: 0,
         key: Key(0),
         total: 0,
-        name: Name { place: 0, number: 0 },
-        remote: Remote { address: 0, key: 0 },
+        name: DeferredMessageId { place: 0, number: 0 },
+        remote: RemoteAddress { address: 0, key: 0 },
         turn: None,
     };
 
-    fn of(Asked { place, turn }: Asked) -> Self {
-        Self { name: Name { place, number: 0 }, turn: Some(turn), ..Self::NONE }
+    fn of(RtrId { place, turn }: RtrId) -> Self {
+        Self { name: DeferredMessageId { place, number: 0 }, turn: Some(turn), ..Self::NONE }
     }
 
     fn pack(&self) -> [u8; StreamHead::LENGTH] {
@@ -250,9 +280,9 @@ impl Fields {
         Self {
             key: Key(double(0)),
             total: double(8),
-            name: Name { place: word(bytes, 16), number: word(bytes, 20) },
+            name: DeferredMessageId { place: word(bytes, 16), number: word(bytes, 20) },
             kind: word(bytes, 24),
-            remote: Remote { address: double(32), key: word(bytes, 28) },
+            remote: RemoteAddress { address: double(32), key: word(bytes, 28) },
             turn: Turn::parse(word(bytes, 40)),
         }
     }
@@ -270,11 +300,11 @@ mod tests {
 
     #[test]
     fn a_head_gives_its_numbers_back() {
-        let (key, name) = (Key::new(7, 9), Name { place: 3, number: u32::MAX });
+        let (key, name) = (Key::new(7, 9), DeferredMessageId { place: 3, number: u32::MAX });
         let offer = Offer { total: 70_000, place: u32::MAX, number: 1 };
-        let from = Remote { address: u64::MAX - 1, key: 5 };
+        let from = RemoteAddress { address: u64::MAX - 1, key: 5 };
         let turn = Turn::parse(u32::MAX);
-        let asked = Asked { place: 9, turn: Turn::FIRST };
+        let asked = RtrId { place: 9, turn: Turn::FIRST };
         for head in [
             StreamHead::Message { key, total: 0 },
             StreamHead::Called { key, total: isize::MAX as usize },
@@ -294,6 +324,7 @@ mod tests {
             StreamHead::Written(asked),
             StreamHead::RetractRtr { key, asked },
             StreamHead::RtrRetracted(asked),
+            StreamHead::Dead { rank: 4095 },
         ] {
             assert_eq!(StreamHead::parse(&head.pack()), Ok(head));
         }
@@ -302,7 +333,7 @@ mod tests {
     #[test]
     fn the_fields_lie_where_the_table_says() {
         let offer = Offer { total: 0x0201, place: 3, number: 4 };
-        let from = Remote { address: 0x0605, key: 9 };
+        let from = RemoteAddress { address: 0x0605, key: 9 };
         let bytes = StreamHead::Rts { key: Key(5), offer, from, turn: Turn::parse(7) }.pack();
         assert_eq!((bytes[0], &bytes[8..10]), (5, &[1, 2][..]));
         assert_eq!((bytes[16], bytes[20], &bytes[24..28]), (3, 4, &[7, 0, 0, 0][..]));
@@ -311,11 +342,11 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_nobody_sends_is_refused() {
+    fn an_impossible_head_is_refused() {
         assert!(StreamHead::parse(&[0xff; StreamHead::LENGTH]).is_err());
         let mut bytes = StreamHead::Leave.pack();
-        bytes[24] = 17;
-        assert_eq!(StreamHead::parse(&bytes), Err(Corrupt::Kind { found: 17 }));
+        bytes[24] = 18;
+        assert_eq!(StreamHead::parse(&bytes), Err(Corrupt::Kind { found: 18 }));
         bytes[24] = 14;
         assert_eq!(StreamHead::parse(&bytes), Err(Corrupt::Rtr));
         let offer = Offer { total: 1, place: 0, number: 0 };

@@ -1,12 +1,12 @@
-/* The program whose instructions are counted, through libfabric's interface: docs/instruction-count.md has the method. Two endpoints
- * of one process send to each other in turn and one way. */
+/* A program for the count of instructions through libfabric's interface.
+ * docs/instruction-count.md has the method. Two endpoints of one process send to each other in
+ * turn and in one direction. */
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,17 +21,37 @@ struct side {
 
 /* Makes a counted function of one line of code. */
 #define COUNTED(name, call)                                                                                            \
-    __attribute__((noinline)) ssize_t name(struct side *side, uint64_t *data, struct fi_cq_tagged_entry *entry);       \
-    ssize_t name(struct side *side, uint64_t *data, struct fi_cq_tagged_entry *entry)                                  \
+    __attribute__((noinline)) ssize_t name(struct side *side, void *data, struct fi_cq_tagged_entry *entry);           \
+    ssize_t name(struct side *side, void *data, struct fi_cq_tagged_entry *entry)                                      \
     {                                                                                                                  \
         (void)data, (void)entry;                                                                                       \
         return call;                                                                                                   \
     }
 
-COUNTED(strait_icount_fi_tinject, fi_tinject(side->ep, data, 8, side->peer, 7))
-COUNTED(strait_icount_fi_trecv, fi_trecv(side->ep, data, 8, NULL, FI_ADDR_UNSPEC, 7, 0, NULL))
-COUNTED(strait_icount_fi_cq_read, fi_cq_read(side->cq, entry, 1))
+/* Makes the counted functions for messages of `bytes` bytes. */
+#define COUNTED_FOR(bytes)                                                                                             \
+    COUNTED(strait_icount_fi_tinject_##bytes, fi_tinject(side->ep, data, bytes, side->peer, 7))                        \
+    COUNTED(strait_icount_fi_trecv_##bytes, fi_trecv(side->ep, data, bytes, NULL, FI_ADDR_UNSPEC, 7, 0, NULL))         \
+    COUNTED(strait_icount_fi_cq_read_##bytes, fi_cq_read(side->cq, entry, 1))
+
+COUNTED_FOR(4)
+COUNTED_FOR(8)
+COUNTED_FOR(16)
+COUNTED_FOR(48)
 COUNTED(strait_icount_fi_cq_read_empty, fi_cq_read(side->cq, entry, 1))
+
+typedef ssize_t (*counted)(struct side *side, void *data, struct fi_cq_tagged_entry *entry);
+
+/* The counted functions for messages of one length. */
+struct length {
+    size_t bytes;
+    counted tinject, trecv, cq_read;
+};
+
+#define LENGTH(bytes)                                                                                                  \
+    {bytes, strait_icount_fi_tinject_##bytes, strait_icount_fi_trecv_##bytes, strait_icount_fi_cq_read_##bytes}
+
+static const struct length LENGTHS[] = {LENGTH(8), LENGTH(4), LENGTH(16), LENGTH(48)};
 
 static void check(int is_good)
 {
@@ -61,17 +81,19 @@ static void introduce(struct side *side, struct side *peer)
     check(fi_av_insert(side->av, name, 1, &side->peer, 0, NULL) == 1);
 }
 
-/* A message that arrives, and two looks for it: one finds it, the other nothing. */
-static void exchange(struct side *from, struct side *to, uint64_t number)
+/* Sends one message, and polls twice for it: one poll finds it, the other finds nothing. */
+static void exchange(struct side *from, struct side *to, const struct length *length, int number)
 {
     struct fi_cq_tagged_entry entry;
-    uint64_t received = 0;
-    check(strait_icount_fi_trecv(to, &received, &entry) == 0);
-    while (strait_icount_fi_tinject(from, &number, &entry) != 0)
+    unsigned char sent[48], received[48];
+    memset(sent, number, sizeof sent);
+    memset(received, ~number, sizeof received);
+    check(length->trecv(to, received, &entry) == 0);
+    while (length->tinject(from, sent, &entry) != 0)
         ;
-    check(strait_icount_fi_cq_read(to, &received, &entry) == 1);
-    check(received == number && entry.len == 8);
-    check(strait_icount_fi_cq_read_empty(to, &received, &entry) == -FI_EAGAIN);
+    check(length->cq_read(to, received, &entry) == 1);
+    check(memcmp(received, sent, length->bytes) == 0 && entry.len == length->bytes);
+    check(strait_icount_fi_cq_read_empty(to, received, &entry) == -FI_EAGAIN);
 }
 
 int main(void)
@@ -90,11 +112,12 @@ int main(void)
     struct side one = open_side(domain, info), other = open_side(domain, info);
     introduce(&one, &other);
     introduce(&other, &one);
-    for (uint64_t number = 0; number < CALLS; number++) {
-        exchange(&one, &other, number);
-        if (number % 2 == 0)
-            exchange(&other, &one, number);
-    }
+    for (size_t place = 0; place < sizeof LENGTHS / sizeof *LENGTHS; place++)
+        for (int number = 0; number < CALLS; number++) {
+            exchange(&one, &other, &LENGTHS[place], number);
+            if (number % 2 == 0)
+                exchange(&other, &one, &LENGTHS[place], number);
+        }
     for (int number = 0; number < 2; number++) {
         struct side *side = number == 0 ? &one : &other;
         check(fi_close(&side->ep->fid) == 0 && fi_close(&side->cq->fid) == 0 && fi_close(&side->av->fid) == 0);

@@ -1,7 +1,9 @@
-/* The rows of docs/mpi.md on an MPI's own interface: two ranks, the best of many short runs, one line of numbers.
+/* The rows of docs/mpi.md on an MPI's own interface: two ranks, the best of many short runs, one
+ * line of numbers.
  *
- * latency 8 B, latency 1 KiB (us, half a round trip), bandwidth 64 KiB, 1 MiB (GB/s, 16 on their way), message rate 8 B (M/s, 64 on
- * their way), put 8 B with flush, fetch-and-op 8 B with flush (us). An argument says how many runs, for what is slow. */
+ * The numbers are: latency 8 B, latency 1 KiB (us, half a round trip), bandwidth 64 KiB, 1 MiB
+ * (GB/s, 16 in flight), message rate 8 B (M/s, 64 in flight), put 8 B with flush, fetch-and-op 8
+ * B with flush (us). An argument sets the number of runs, for slow transports. */
 
 #include <mpi.h>
 #include <sched.h>
@@ -62,7 +64,7 @@ static void fetch(int length, int rounds)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Seconds of the quickest of many runs. */
+/* Returns the time of the fastest of many runs, in seconds. */
 static double best(void (*run)(int, int), int length, int count)
 {
     double least = 1e9;

@@ -1,58 +1,63 @@
-//! Address vectors: the processes behind libfabric's addresses, which are places in a table.
+//! Address vectors: tables of processes. An address of libfabric is an index into the table.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::{c_char, c_void};
+use core::mem::MaybeUninit;
 
-use strait::port::Contact;
+use strait::port::PeerAddress;
 
-use crate::abi::{ADDR_UNSPEC, AvAttr, FiAddr, Fid, OpsAv, Status, absent, class, errno, flag};
+use crate::abi::{
+    ADDR_UNSPEC, AnswersArg, AvArg, AvAttr, AvFid, DomainArg, FiAddr, FiStatus, Fid, LengthArg,
+    ListArg, MemoryArg, NAME_BYTES, NewArg, OpsAv, RoomArg, absent, class, errno, flag,
+};
 use crate::domain::{Domain, failed};
-use crate::endpoint::Endpoint;
-use crate::object::{self, Object};
-use crate::wire::Name;
+use crate::endpoint::FidEp;
+use crate::object::{self, Object, ObjectRef};
+use crate::wire::ProviderName;
 
 /// An address vector.
 #[repr(C)]
 pub(crate) struct Av {
     fid: Fid,
     ops: *const OpsAv,
-    domain: *const Domain,
-    /// The numbers by which this process knows those that were inserted, or [`REMOVED`].
+    domain: ObjectRef<Domain>,
+    /// The numbers of the inserted processes in this process, or [`REMOVED`].
     numbers: RefCell<Vec<u32>>,
-    /// Their names.
-    names: RefCell<Vec<Name>>,
-    /// Bound to it.
-    endpoints: RefCell<Vec<*const Endpoint>>,
+    /// The names of the inserted processes.
+    names: RefCell<Vec<ProviderName>>,
+    /// The endpoints that are bound to it.
+    endpoints: RefCell<Vec<ObjectRef<FidEp>>>,
 }
 
-/// Nobody's number.
+/// A number that stands for no process.
 const REMOVED: u32 = u32::MAX;
 
 // SAFETY: begins with a fid, and names its class.
 unsafe impl Object for Av {
+    type Class = AvFid;
     const CLASS: usize = class::AV;
 }
 
 impl Av {
-    /// The number of the process at `address`.
+    /// Returns the number of the process at `address`.
     #[inline(always)]
     pub(crate) fn rank(&self, address: FiAddr) -> Option<u32> {
         let numbers = self.numbers.borrow();
         numbers.get(address as usize).copied().filter(|number| *number != REMOVED)
     }
 
-    /// The first address of a process, by its number.
+    /// Returns the first address of the process with this number.
     pub(crate) fn address_of(&self, number: u32) -> FiAddr {
         let place = self.numbers.borrow().iter().position(|inserted| *inserted == number);
         place.map_or(ADDR_UNSPEC, |place| place as FiAddr)
     }
 
-    /// Binds an endpoint, which meets all processes that are here, and those that will be.
+    /// Binds an endpoint, and connects it to all present and later processes of the table.
     ///
     /// # Errors
     ///
-    /// One of libfabric's: the endpoint has no way to a process elsewhere.
-    pub(crate) fn attach(&self, endpoint: &Endpoint) -> Result<(), Status> {
+    /// One of libfabric's: the endpoint has no way to a process on another node.
+    pub(crate) fn attach(&self, endpoint: ObjectRef<FidEp>) -> Result<(), FiStatus> {
         let numbers = self.numbers.borrow();
         let mut there = numbers.iter().filter(|number| **number != REMOVED);
         there.try_for_each(|number| endpoint.meet(*number))?;
@@ -60,20 +65,18 @@ impl Av {
         Ok(())
     }
 
-    /// Forgets an endpoint, which is about to go.
-    pub(crate) fn detach(&self, endpoint: *const Endpoint) {
-        self.endpoints.borrow_mut().retain(|bound| *bound != endpoint);
+    /// Removes an endpoint that is about to close.
+    pub(crate) fn detach(&self, endpoint: *const FidEp) {
+        self.endpoints.borrow_mut().retain(|bound| bound.as_ptr() != endpoint);
     }
 
-    /// Takes in a name; `None` when no process can be reached that has it.
-    fn insert(&self, bytes: &[u8; Name::BYTES]) -> Option<FiAddr> {
-        let name = Name::parse(bytes)?;
-        // SAFETY: a domain outlives what was made in it.
-        let universe = unsafe { &*self.domain }.universe();
-        let number = universe.number(name.contact).map_err(|error| failed(&error)).ok()?;
+    /// Inserts a name. Returns `None` when no process with this name can be reached.
+    fn insert(&self, bytes: &[u8; ProviderName::BYTES]) -> Option<FiAddr> {
+        let name = ProviderName::parse(bytes)?;
+        let universe = self.domain.universe();
+        let number = universe.number(name.address).map_err(|error| failed(&error)).ok()?;
         for endpoint in self.endpoints.borrow().iter() {
-            // SAFETY: it is open, or it would have detached itself.
-            unsafe { &**endpoint }.meet(number).ok()?;
+            endpoint.meet(number).ok()?;
         }
         self.names.borrow_mut().push(name);
         let mut numbers = self.numbers.borrow_mut();
@@ -93,74 +96,64 @@ static OPS: OpsAv = OpsAv {
     av_set: absent,
 };
 
-/// Opens an address vector in `domain`.
-///
-/// # Safety
-///
-/// libfabric's, of `fi_av_open`.
-pub(crate) unsafe extern "C" fn open(
-    domain: *mut Fid,
-    attr: *mut AvAttr,
-    av: *mut *mut Fid,
+/// Opens an address vector in `domain`, for `fi_av_open`.
+pub(crate) extern "C" fn open(
+    domain: DomainArg<'_>,
+    attr: Option<&Cell<AvAttr>>,
+    av: NewArg<'_>,
     context: *mut c_void,
-) -> Status {
-    // SAFETY: by the contract.
-    let (domain, attr) = unsafe { (Domain::of(domain), attr.as_mut()) };
+) -> FiStatus {
     if let Some(attr) = attr {
-        if !attr.name.is_null() || attr.flags & flag::EVENT != 0 {
+        let asked = attr.get();
+        if !asked.name.is_null() || asked.flags & flag::EVENT != 0 {
             return -errno::ENOSYS;
         }
-        attr.kind = 2;
+        attr.set(AvAttr { kind: 2, ..asked });
     }
-    let fid = object::fid::<Av>(context);
-    let (numbers, names) = (RefCell::default(), RefCell::default());
-    let endpoints = RefCell::default();
-    let made = Av { fid, ops: &raw const OPS, domain, numbers, names, endpoints };
-    // SAFETY: by the contract.
-    unsafe { object::hand_out(made, av) }
+    let made = Av {
+        fid: object::fid::<Av>(context),
+        ops: &raw const OPS,
+        domain: Domain::keep(domain),
+        numbers: RefCell::default(),
+        names: RefCell::default(),
+        endpoints: RefCell::default(),
+    };
+    object::hand_out(made, av)
 }
 
-unsafe extern "C" fn insert(
-    av: *mut Fid,
-    names: *const c_void,
-    count: usize,
-    addresses: *mut FiAddr,
+extern "C" fn insert(
+    av: AvArg<'_>,
+    names: ListArg<'_, [u8; NAME_BYTES]>,
+    count: LengthArg,
+    addresses: AnswersArg<'_, FiAddr>,
     _flags: u64,
     _context: *mut c_void,
-) -> Status {
-    // SAFETY: by libfabric's contract.
-    let av = unsafe { Av::of(av) };
-    // SAFETY: a domain outlives what was made in it.
-    let _turn = unsafe { &*av.domain }.enter();
+) -> FiStatus {
+    let av = Av::of(av);
+    let _turn = av.domain.enter();
+    let addresses = addresses.slice(count);
     let mut inserted = 0;
-    for place in 0..count {
-        // SAFETY: by libfabric's contract there are `count` names, and room for as many addresses if for any.
-        unsafe {
-            let address = av.insert(&*names.cast::<[u8; Name::BYTES]>().add(place));
-            inserted += i32::from(address.is_some());
-            if !addresses.is_null() {
-                addresses.add(place).write(address.unwrap_or(ADDR_UNSPEC));
-            }
+    for (place, name) in names.slice(count).iter().enumerate() {
+        let address = av.insert(name);
+        inserted += i32::from(address.is_some());
+        if let Some(wanted) = addresses.get(place) {
+            wanted.set(MaybeUninit::new(address.unwrap_or(ADDR_UNSPEC)));
         }
     }
     inserted
 }
 
-unsafe extern "C" fn remove(
-    av: *mut Fid,
-    addresses: *mut FiAddr,
-    count: usize,
+extern "C" fn remove(
+    av: AvArg<'_>,
+    addresses: ListArg<'_, FiAddr>,
+    count: LengthArg,
     _flags: u64,
-) -> Status {
-    // SAFETY: by libfabric's contract.
-    let av = unsafe { Av::of(av) };
-    // SAFETY: a domain outlives what was made in it.
-    let _turn = unsafe { &*av.domain }.enter();
+) -> FiStatus {
+    let av = Av::of(av);
+    let _turn = av.domain.enter();
     let mut numbers = av.numbers.borrow_mut();
-    for place in 0..count {
-        // SAFETY: by libfabric's contract there are `count` addresses.
-        let address = unsafe { addresses.add(place).read() };
-        match numbers.get_mut(address as usize) {
+    for address in addresses.slice(count) {
+        match numbers.get_mut(*address as usize) {
             Some(number) => *number = REMOVED,
             None => return -errno::EINVAL,
         }
@@ -168,59 +161,33 @@ unsafe extern "C" fn remove(
     0
 }
 
-unsafe extern "C" fn lookup(
-    av: *mut Fid,
+extern "C" fn lookup(
+    av: AvArg<'_>,
     address: FiAddr,
-    name: *mut c_void,
-    length: *mut usize,
-) -> Status {
-    // SAFETY: by libfabric's contract.
-    let av = unsafe { Av::of(av) };
+    name: MemoryArg,
+    length: RoomArg<'_>,
+) -> FiStatus {
+    let av = Av::of(av);
     let found = av.rank(address).and_then(|_| av.names.borrow().get(address as usize).copied());
     let Some(found) = found else { return -errno::EINVAL };
-    // SAFETY: by libfabric's contract.
-    unsafe { give_name(found, name, length) };
+    length.fill(name, &found.bytes());
     0
 }
 
-/// Writes a name, as much as has room, and its length. Says whether all of it had.
-///
-/// # Safety
-///
-/// `to` has room for `*length` bytes.
-pub(crate) unsafe fn give_name(name: Name, to: *mut c_void, length: *mut usize) -> bool {
-    // SAFETY: by the contract.
-    unsafe {
-        let room = length.read();
-        let count = room.min(Name::BYTES);
-        to.cast::<u8>().copy_from_nonoverlapping(name.bytes().as_ptr(), count);
-        length.write(Name::BYTES);
-        room >= Name::BYTES
-    }
-}
-
-unsafe extern "C" fn straddr(
-    _av: *mut Fid,
-    name: *const c_void,
-    buffer: *mut c_char,
-    length: *mut usize,
+extern "C" fn straddr(
+    _av: AvArg<'_>,
+    name: Option<&[u8; NAME_BYTES]>,
+    buffer: MemoryArg,
+    length: RoomArg<'_>,
 ) -> *const c_char {
-    // SAFETY: by libfabric's contract.
-    let found = Name::parse(unsafe { &*name.cast() });
-    let text = found.map_or_else(String::new, |Name { pid, contact }| {
-        let Contact { nonce, rank, address, .. } = contact;
-        let host = address.map_or_else(String::new, |address| format!("{address}/"));
-        format!("fi_strait://{host}{nonce:016x}/{rank}?pid={pid}")
-    });
-    // SAFETY: by libfabric's contract the buffer has this length.
-    unsafe {
-        let room = length.read();
-        let count = text.len().min(room.saturating_sub(1));
-        if room > 0 {
-            buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), count);
-            buffer.add(count).write(0);
-        }
-        length.write(text.len() + 1);
-    }
-    buffer
+    let text = name.and_then(ProviderName::parse).map_or_else(
+        String::new,
+        |ProviderName { pid, address: peer_address }| {
+            let PeerAddress { nonce, rank, address, .. } = peer_address;
+            let host = address.map_or_else(String::new, |address| format!("{address}/"));
+            format!("fi_strait://{host}{nonce:016x}/{rank}?pid={pid}")
+        },
+    );
+    length.fill_text(buffer, &text);
+    buffer.as_ptr().cast()
 }

@@ -1,59 +1,66 @@
-//! Buffers of the user's, in one part or several.
+//! Buffers of the user, in one part or several.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
-use strait_core::progress::{Cursor, Part};
-use strait_core::shm::{SHORT_MAX, copy_short};
+use strait_core::buffer::copy::copy_short;
+use strait_core::buffer::{Cursor, Part};
+use strait_core::shm::SHORT_MAX;
 
-use crate::abi::{IoVec, Ssize, errno};
+use crate::abi::{IoVec, LengthArg, ListArg, MemoryArg, Ssize, errno};
 use crate::wire::IOV_MAX;
 
-/// A buffer that the user leaves to an operation until its completion.
+/// A buffer that the user lends to an operation.
+///
+/// Invariant: its memory is valid until the completion, or until the call returns if it injects.
 #[derive(Debug)]
-pub(crate) struct Buffer {
-    /// The only part, or the first.
+pub(crate) struct UserBuffer {
+    /// The first part, or the only part.
     first: Part,
-    /// All parts, where there are several.
+    /// All parts, when there are several.
     parts: Option<Box<[Part]>>,
 }
 
-impl Buffer {
-    /// One part.
+impl UserBuffer {
+    /// Makes a part.
     #[inline(always)]
-    pub(crate) fn one(base: *const c_void, length: usize) -> Self {
-        Self { first: part(base, length), parts: None }
+    pub(crate) fn one(base: MemoryArg, length: LengthArg) -> Self {
+        Self { first: part(base.as_ptr(), length.get()), parts: None }
     }
 
-    /// The parts of a list.
+    /// Makes a buffer of this part alone.
+    #[inline(always)]
+    pub(crate) const fn of_part(part: Part) -> Self {
+        Self { first: part, parts: None }
+    }
+
+    /// Returns the part of a buffer that has only one.
+    #[inline(always)]
+    pub(crate) const fn only_part(&self) -> Option<Part> {
+        if self.parts.is_none() { Some(self.first) } else { None }
+    }
+
+    /// Makes a buffer of the parts of a list.
     ///
     /// # Errors
     ///
-    /// There are too many.
-    ///
-    /// # Safety
-    ///
-    /// `list` points to `count` of them.
-    pub(crate) unsafe fn list(list: *const IoVec, count: usize) -> Result<Self, Ssize> {
-        if count > IOV_MAX {
+    /// Fails when there are too many parts.
+    pub(crate) fn list(list: ListArg<'_, IoVec>, count: LengthArg) -> Result<Self, Ssize> {
+        if count.get() > IOV_MAX {
             return Err(-(errno::EINVAL as Ssize));
         }
-        if count == 0 {
-            return Ok(Self::one(core::ptr::null(), 0));
-        }
-        // SAFETY: by the contract.
-        let list = unsafe { core::slice::from_raw_parts(list, count) };
         let part = |vector: &IoVec| part(vector.iov_base, vector.iov_len);
-        Ok(match list {
+        Ok(match list.slice(count) {
             [only] => Self { first: part(only), parts: None },
-            [first, ..] => {
-                Self { first: part(first), parts: Some(list.iter().map(part).collect()) }
-            }
-            [] => Self::one(core::ptr::null(), 0),
+            [first, .., _] => Self {
+                first: part(first),
+                parts: Some(list.slice(count).iter().map(part).collect()),
+            },
+            [] => Self { first: Part { base: NonNull::dangling(), length: 0 }, parts: None },
         })
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     #[inline(always)]
     pub(crate) fn length(&self) -> usize {
         match &self.parts {
@@ -62,13 +69,13 @@ impl Buffer {
         }
     }
 
-    /// The first byte.
+    /// Returns the address of the first byte.
     #[inline(always)]
     pub(crate) const fn base(&self) -> *mut c_void {
         self.first.base.as_ptr().cast()
     }
 
-    /// All parts.
+    /// Returns all parts.
     #[inline(always)]
     pub(crate) fn parts(&self) -> &[Part] {
         match &self.parts {
@@ -77,14 +84,15 @@ impl Buffer {
         }
     }
 
-    /// A cursor at its start, to be used no longer than the buffer stays where it is, or, of several parts, is kept.
+    /// Returns a cursor at the start of the buffer. The cursor is valid while the buffer stays in
+    /// place or, with several parts, while it exists.
     ///
     /// # Safety
     ///
     /// The user's memory is valid as long as the cursor is used.
     #[inline(always)]
     pub(crate) unsafe fn cursor(&self) -> Cursor {
-        // SAFETY: by the contract.
+        // SAFETY: the user's memory outlasts the cursor (contract of `cursor`).
         unsafe {
             match &self.parts {
                 None => Cursor::contiguous(self.first),
@@ -93,7 +101,7 @@ impl Buffer {
         }
     }
 
-    /// Copies the beginning of `bytes` into it, as much as has room.
+    /// Copies as much of the beginning of `bytes` into the buffer as fits.
     ///
     /// # Safety
     ///
@@ -102,7 +110,8 @@ impl Buffer {
     pub(crate) unsafe fn fill(&self, bytes: &[u8]) {
         if self.parts.is_none() {
             let (length, to) = (bytes.len().min(self.first.length), self.first.base.as_ptr());
-            // SAFETY: by the contract; a user's buffer does not overlap ours.
+            // SAFETY: the user's memory is valid (contract of `fill`), and does not overlap this
+            // library's.
             unsafe {
                 if length <= SHORT_MAX {
                     copy_short(bytes.as_ptr(), to, length);
@@ -112,28 +121,12 @@ impl Buffer {
             }
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the user's memory is valid (contract of `fill`), and does not overlap this
+        // library's.
         unsafe { self.cursor().scatter(NonNull::from(bytes).cast(), bytes.len()) };
     }
 
-    /// Copies at most [`SHORT_MAX`] bytes into a buffer of one part that has room for all of them. False: it is no such case, and
-    /// nothing was done.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory may be written.
-    #[inline(always)]
-    pub(crate) unsafe fn fill_short(&self, bytes: &[u8]) -> bool {
-        let suits = self.parts.is_none() & (bytes.len() <= self.first.length);
-        if suits && bytes.len() <= SHORT_MAX {
-            // SAFETY: by the contract; a user's buffer does not overlap ours.
-            unsafe { copy_short(bytes.as_ptr(), self.first.base.as_ptr(), bytes.len()) };
-            return true;
-        }
-        false
-    }
-
-    /// Copies all of it to the beginning of `to`.
+    /// Copies the whole buffer to the beginning of `to`.
     ///
     /// # Safety
     ///
@@ -141,7 +134,8 @@ impl Buffer {
     pub(crate) unsafe fn copy_to(&self, to: *mut u8) {
         let mut to = to;
         for part in self.parts() {
-            // SAFETY: by the contract; a user's buffer does not overlap ours.
+            // SAFETY: the user's memory is valid (contract of `copy_to`), and does not overlap this
+            // library's.
             unsafe {
                 to.copy_from_nonoverlapping(part.base.as_ptr(), part.length);
                 to = to.add(part.length);
@@ -153,7 +147,7 @@ impl Buffer {
     pub(crate) fn split(&mut self, length: usize) -> Self {
         let length = length.min(self.first.length);
         let front = Part { base: self.first.base, length };
-        // SAFETY: within the buffer, or one past its end.
+        // SAFETY: the address is within the buffer, or one past its end.
         self.first.base = unsafe { self.first.base.add(length) };
         self.first.length -= length;
         Self { first: front, parts: None }
@@ -163,6 +157,6 @@ impl Buffer {
 #[inline(always)]
 fn part(base: *const c_void, length: usize) -> Part {
     let base = NonNull::new(base.cast_mut().cast());
-    // Nobody reads or writes behind a null pointer: then the length is zero, or the user's mistake.
+    // A null pointer leads to no bytes: the length is zero, or the user made a mistake.
     base.map_or(Part { base: NonNull::dangling(), length: 0 }, |base| Part { base, length })
 }

@@ -1,20 +1,21 @@
 //! Completion queues. Reading one makes progress at the endpoints bound to it.
 
 use core::cell::{Cell, RefCell};
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::abi::{
-    ADDR_UNSPEC, CqAttr, CqEntry, CqErrEntry, FiAddr, Fid, OpsCq, Ssize, Status, absent, class,
-    errno,
+    ADDR_UNSPEC, AnswerArg, AnswersArg, CqArg, CqAttr, CqEntry, CqErrEntry, CqFid, DomainArg,
+    FiAddr, FiStatus, Fid, LengthArg, MemoryArg, NewArg, OpsCq, Ssize, absent, class, errno,
 };
 use crate::domain::Domain;
-use crate::endpoint::Endpoint;
-use crate::object::{self, Object, aside};
+use crate::endpoint::FidEp;
+use crate::object::{self, Object, ObjectRef, aside, strerror};
 
-/// Bytes of an entry in each format, by the number of the format.
+/// Size in bytes of an entry in each format, by the number of the format.
 const ENTRY_BYTES: [usize; 5] = [8, 8, 24, 40, 48];
 
 const WAIT_NONE: u32 = 0;
@@ -26,34 +27,36 @@ const WAIT_YIELD: u32 = 5;
 pub(crate) struct Cq {
     fid: Fid,
     ops: *const OpsCq,
-    domain: *const Domain,
+    domain: ObjectRef<Domain>,
     entry_bytes: usize,
-    /// Where the next entry goes, in the reader's hands, and for how many there is room. None while nobody reads.
+    /// The address of the next entry in the reader's memory, and the number of entries that still
+    /// fit. It is zero while no call reads.
     place: Cell<*mut CqEntry>,
     room: Cell<usize>,
     done: RefCell<VecDeque<(CqEntry, u32)>>,
     failed: RefCell<VecDeque<CqErrEntry>>,
-    /// How many entries are in the two.
+    /// Number of entries in both queues.
     kept: Cell<usize>,
-    endpoints: RefCell<Vec<*const Endpoint>>,
-    /// The only endpoint; null where there are several, or none.
-    only: Cell<*const Endpoint>,
+    endpoints: RefCell<Vec<ObjectRef<FidEp>>>,
+    /// The only endpoint, or `None` if there are several or none.
+    only: Cell<Option<ObjectRef<FidEp>>>,
 }
 
 // SAFETY: begins with a fid, and names its class.
 unsafe impl Object for Cq {
+    type Class = CqFid;
     const CLASS: usize = class::CQ;
 }
 
 impl Cq {
-    /// An operation ended well.
+    /// Adds the entry of an operation that succeeded.
     #[inline(always)]
     pub(crate) fn complete(&self, entry: CqEntry, source: u32) {
         let (place, room) = (self.place.get(), self.room.get());
         if room == 0 {
             return self.keep(entry, source);
         }
-        // SAFETY: by the contract of `give` there is room for one more.
+        // SAFETY: there is room for one more entry (contract of `progress_into`).
         unsafe {
             place.write_unaligned(entry);
             self.place.set(place.add(1));
@@ -67,13 +70,13 @@ impl Cq {
         self.kept.set(self.kept.get() + 1);
     }
 
-    /// An operation ended badly.
+    /// Adds the entry of an operation that failed.
     pub(crate) fn fail(&self, entry: CqErrEntry) {
         self.failed.borrow_mut().push_back(entry);
         self.kept.set(self.kept.get() + 1);
     }
 
-    pub(crate) fn attach(&self, endpoint: *const Endpoint) {
+    pub(crate) fn attach(&self, endpoint: ObjectRef<FidEp>) {
         let mut endpoints = self.endpoints.borrow_mut();
         if !endpoints.contains(&endpoint) {
             endpoints.push(endpoint);
@@ -81,16 +84,15 @@ impl Cq {
         self.only.set(sole(&endpoints));
     }
 
-    pub(crate) fn detach(&self, endpoint: *const Endpoint) {
+    pub(crate) fn detach(&self, endpoint: *const FidEp) {
         let mut endpoints = self.endpoints.borrow_mut();
-        endpoints.retain(|other| *other != endpoint);
+        endpoints.retain(|other| other.as_ptr() != endpoint);
         self.only.set(sole(&endpoints));
     }
 
     #[inline(always)]
     fn progress(&self) {
-        // SAFETY: an endpoint takes itself off the list before it goes.
-        match unsafe { self.only.get().as_ref() } {
+        match self.only.get() {
             Some(only) => only.progress(),
             None => self.progress_all(),
         }
@@ -98,17 +100,15 @@ impl Cq {
 
     #[inline(never)]
     fn progress_all(&self) {
-        for endpoint in self.endpoints.borrow().iter() {
-            // SAFETY: an endpoint takes itself off the list before it goes.
-            unsafe { &**endpoint }.progress();
-        }
+        self.endpoints.borrow().iter().for_each(|endpoint| endpoint.progress());
     }
 
-    /// Makes progress while none is kept. The entries that come of it are written to `into` at once; how many.
+    /// Makes progress while no entry is queued. Writes the resulting entries to `into` at once, and
+    /// returns their number.
     ///
     /// # Safety
     ///
-    /// As for [`Cq::give`]; entries are whole ones.
+    /// `into` has room for `count` entries in the full format.
     #[inline(always)]
     unsafe fn progress_into(&self, into: *mut c_void, count: usize) -> usize {
         self.place.set(into.cast());
@@ -117,28 +117,26 @@ impl Cq {
         count - self.room.replace(0)
     }
 
-    /// Gives out entries that were kept, oldest first.
-    ///
-    /// # Safety
-    ///
-    /// `into` has room for `count` entries of the queue's format; `sources` is null or has room for as many addresses.
+    /// Returns queued entries to the user, oldest first.
     #[inline(never)]
-    unsafe fn give(&self, into: *mut c_void, count: usize, sources: *mut FiAddr) -> Ssize {
+    fn give(&self, into: MemoryArg, count: LengthArg, sources: AnswersArg<'_, FiAddr>) -> Ssize {
         if !self.failed.borrow().is_empty() {
             return -(errno::EAVAIL as Ssize);
         }
+        let sources = sources.slice(count);
         let mut done = self.done.borrow_mut();
         let mut given = 0;
-        while given < count
+        while given < count.get()
             && let Some((entry, source)) = done.pop_front()
         {
-            // SAFETY: by the contract; every format is a beginning of the longest.
+            // SAFETY: the user has room for `count` entries of the queue's format, and every format
+            // is a prefix of the longest.
             unsafe {
-                let to = into.cast::<u8>().add(given * self.entry_bytes);
+                let to = into.as_ptr().cast::<u8>().add(given * self.entry_bytes);
                 to.copy_from_nonoverlapping((&raw const entry).cast(), self.entry_bytes);
-                if !sources.is_null() {
-                    sources.add(given).write(self.address_of(source));
-                }
+            }
+            if let Some(wanted) = sources.get(given) {
+                wanted.set(MaybeUninit::new(self.address_of(source)));
             }
             given += 1;
         }
@@ -149,40 +147,33 @@ impl Cq {
     #[cold]
     fn address_of(&self, rank: u32) -> FiAddr {
         let endpoints = self.endpoints.borrow();
-        // SAFETY: as in `progress`.
-        let mut found = endpoints.iter().map(|endpoint| unsafe { &**endpoint }.address_of(rank));
+        let mut found = endpoints.iter().map(|endpoint| endpoint.address_of(rank));
         found.find(|address| *address != ADDR_UNSPEC).unwrap_or(ADDR_UNSPEC)
     }
 
-    /// # Safety
-    ///
-    /// As for [`Cq::give`].
     #[inline(always)]
-    unsafe fn read(&self, into: *mut c_void, count: usize, sources: *mut FiAddr) -> Ssize {
-        // SAFETY: a domain outlives what was made in it.
-        let domain = unsafe { &*self.domain };
-        if !domain.has_no_gate() {
+    fn read(&self, into: MemoryArg, count: LengthArg, sources: AnswersArg<'_, FiAddr>) -> Ssize {
+        if !self.domain.has_no_gate() {
             return aside(|| {
-                let _turn = domain.enter();
-                // SAFETY: by the contract.
-                unsafe { self.read_alone(into, count, sources) }
+                let _turn = self.domain.enter();
+                self.read_alone(into, count, sources)
             });
         }
-        // SAFETY: by the contract.
-        unsafe { self.read_alone(into, count, sources) }
+        self.read_alone(into, count, sources)
     }
 
-    /// As [`Cq::read`], when no other thread is in the domain.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Cq::give`].
+    /// Reads when no other thread is in the domain.
     #[inline(always)]
-    unsafe fn read_alone(&self, into: *mut c_void, count: usize, sources: *mut FiAddr) -> Ssize {
+    fn read_alone(
+        &self,
+        into: MemoryArg,
+        count: LengthArg,
+        sources: AnswersArg<'_, FiAddr>,
+    ) -> Ssize {
         if self.kept.get() == 0 {
             if self.is_direct(sources) {
-                // SAFETY: by the contract, and as was just seen.
-                let given = unsafe { self.progress_into(into, count) };
+                // SAFETY: the user has room for `count` entries, which have the full format.
+                let given = unsafe { self.progress_into(into.as_ptr(), count.get()) };
                 if given > 0 {
                     return given as Ssize;
                 }
@@ -193,52 +184,42 @@ impl Cq {
         if self.kept.get() == 0 {
             return -(errno::EAGAIN as Ssize);
         }
-        // SAFETY: by the contract.
-        unsafe { self.give_on(into, count, sources) }
+        self.give_on(into, count, sources)
     }
 
-    /// Gives out entries that were kept. Where there is room left, what comes now is told of in the same call.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Cq::give`].
+    /// Returns queued entries, and then, as far as there is room, entries that arrive now.
     #[inline(never)]
-    unsafe fn give_on(&self, into: *mut c_void, count: usize, sources: *mut FiAddr) -> Ssize {
-        // SAFETY: by the contract.
-        let given = unsafe { self.give(into, count, sources) };
-        let room = count.saturating_sub(usize::try_from(given).unwrap_or(count));
+    fn give_on(&self, into: MemoryArg, count: LengthArg, sources: AnswersArg<'_, FiAddr>) -> Ssize {
+        let given = self.give(into, count, sources);
+        let room = count.get().saturating_sub(usize::try_from(given).unwrap_or(count.get()));
         if room == 0 || !self.is_direct(sources) {
             return given;
         }
-        // SAFETY: by the contract, of the entries that are left.
+        // SAFETY: the user has room for `count` entries, of which `room` are left.
         let more = unsafe {
-            let rest = into.byte_add((count - room) * self.entry_bytes);
+            let rest = into.as_ptr().byte_add((count.get() - room) * self.entry_bytes);
             self.progress_into(rest, room)
         };
         given + more as Ssize
     }
 
-    /// Whether entries can be written where their reader wants them.
+    /// Returns whether entries can be written directly to the user's memory.
     #[inline(always)]
-    const fn is_direct(&self, sources: *mut FiAddr) -> bool {
+    const fn is_direct(&self, sources: AnswersArg<'_, FiAddr>) -> bool {
         self.entry_bytes == size_of::<CqEntry>() && sources.is_null()
     }
 
-    /// # Safety
-    ///
-    /// As for [`Cq::give`].
-    unsafe fn read_for(
+    fn read_for(
         &self,
-        into: *mut c_void,
-        count: usize,
-        sources: *mut FiAddr,
+        into: MemoryArg,
+        count: LengthArg,
+        sources: AnswersArg<'_, FiAddr>,
         milliseconds: c_int,
     ) -> Ssize {
         let begin = Instant::now();
         let longest = u64::try_from(milliseconds).ok().map(Duration::from_millis);
         loop {
-            // SAFETY: by the contract.
-            let answer = unsafe { self.read(into, count, sources) };
+            let answer = self.read(into, count, sources);
             let over = longest.is_some_and(|longest| begin.elapsed() >= longest);
             if answer != -(errno::EAGAIN as Ssize) || over {
                 return answer;
@@ -248,8 +229,8 @@ impl Cq {
     }
 }
 
-fn sole(endpoints: &[*const Endpoint]) -> *const Endpoint {
-    if let [only] = endpoints { *only } else { core::ptr::null() }
+fn sole(endpoints: &[ObjectRef<FidEp>]) -> Option<ObjectRef<FidEp>> {
+    if let [only] = endpoints { Some(*only) } else { None }
 }
 
 static OPS: OpsCq = OpsCq {
@@ -260,22 +241,16 @@ static OPS: OpsCq = OpsCq {
     sread,
     sreadfrom,
     signal: absent,
-    strerror,
+    strerror: strerror::<CqFid>,
 };
 
-/// Opens a queue in `domain`.
-///
-/// # Safety
-///
-/// libfabric's, of `fi_cq_open`.
-pub(crate) unsafe extern "C" fn open(
-    domain: *mut Fid,
-    attr: *mut CqAttr,
-    cq: *mut *mut Fid,
+/// Opens a queue in `domain`, for `fi_cq_open`.
+pub(crate) extern "C" fn open(
+    domain: DomainArg<'_>,
+    attr: Option<&CqAttr>,
+    cq: NewArg<'_>,
     context: *mut c_void,
-) -> Status {
-    // SAFETY: by the contract.
-    let (domain, attr) = unsafe { (Domain::of(domain), attr.as_ref()) };
+) -> FiStatus {
     let (format, wait) = attr.map_or((0, 0), |attr| (attr.format as usize, attr.wait_obj));
     let Some(entry_bytes) = ENTRY_BYTES.get(format) else { return -errno::EINVAL };
     if !matches!(wait, WAIT_NONE | WAIT_UNSPEC | WAIT_YIELD) {
@@ -284,7 +259,7 @@ pub(crate) unsafe extern "C" fn open(
     let made = Cq {
         fid: object::fid::<Cq>(context),
         ops: &raw const OPS,
-        domain,
+        domain: Domain::keep(domain),
         entry_bytes: *entry_bytes,
         place: Cell::new(core::ptr::null_mut()),
         room: Cell::new(0),
@@ -292,78 +267,52 @@ pub(crate) unsafe extern "C" fn open(
         failed: RefCell::default(),
         kept: Cell::new(0),
         endpoints: RefCell::default(),
-        only: Cell::new(core::ptr::null()),
+        only: Cell::new(None),
     };
-    // SAFETY: by the contract.
-    unsafe { object::hand_out(made, cq) }
+    object::hand_out(made, cq)
 }
 
-unsafe extern "C" fn read(cq: *mut Fid, into: *mut c_void, count: usize) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe { Cq::of(cq).read(into, count, core::ptr::null_mut()) }
+extern "C" fn read(cq: CqArg<'_>, into: MemoryArg, count: LengthArg) -> Ssize {
+    Cq::of(cq).read(into, count, AnswersArg::NULL)
 }
 
-unsafe extern "C" fn readfrom(
-    cq: *mut Fid,
-    into: *mut c_void,
-    count: usize,
-    sources: *mut FiAddr,
+extern "C" fn readfrom(
+    cq: CqArg<'_>,
+    into: MemoryArg,
+    count: LengthArg,
+    sources: AnswersArg<'_, FiAddr>,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe { Cq::of(cq).read(into, count, sources) }
+    Cq::of(cq).read(into, count, sources)
 }
 
-unsafe extern "C" fn sread(
-    cq: *mut Fid,
-    into: *mut c_void,
-    count: usize,
+extern "C" fn sread(
+    cq: CqArg<'_>,
+    into: MemoryArg,
+    count: LengthArg,
     _cond: *const c_void,
     timeout: c_int,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe { Cq::of(cq).read_for(into, count, core::ptr::null_mut(), timeout) }
+    Cq::of(cq).read_for(into, count, AnswersArg::NULL, timeout)
 }
 
-unsafe extern "C" fn sreadfrom(
-    cq: *mut Fid,
-    into: *mut c_void,
-    count: usize,
-    sources: *mut FiAddr,
+extern "C" fn sreadfrom(
+    cq: CqArg<'_>,
+    into: MemoryArg,
+    count: LengthArg,
+    sources: AnswersArg<'_, FiAddr>,
     _cond: *const c_void,
     timeout: c_int,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe { Cq::of(cq).read_for(into, count, sources, timeout) }
+    Cq::of(cq).read_for(into, count, sources, timeout)
 }
 
-unsafe extern "C" fn readerr(cq: *mut Fid, into: *mut CqErrEntry, _flags: u64) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    let cq = unsafe { Cq::of(cq) };
-    // SAFETY: a domain outlives what was made in it.
-    let _turn = unsafe { &*cq.domain }.enter();
+extern "C" fn readerr(cq: CqArg<'_>, into: AnswerArg<'_, CqErrEntry>, _flags: u64) -> Ssize {
+    let cq = Cq::of(cq);
+    let _turn = cq.domain.enter();
     let failed = cq.failed.borrow_mut().pop_front();
     let Some(entry) = failed else { return -(errno::EAGAIN as Ssize) };
     cq.kept.set(cq.kept.get() - 1);
-    // SAFETY: by libfabric's contract. What the caller offers for details stays empty.
-    unsafe { into.write(CqErrEntry { err_data_size: 0, ..entry }) };
+    // The caller's buffer for details stays empty.
+    into.write(CqErrEntry { err_data_size: 0, ..entry });
     1
-}
-
-pub(crate) unsafe extern "C" fn strerror(
-    _object: *mut Fid,
-    _errno: c_int,
-    _data: *const c_void,
-    buffer: *mut c_char,
-    length: usize,
-) -> *const c_char {
-    const TEXT: &core::ffi::CStr = c"strait: see err";
-    if !buffer.is_null() && length > 0 {
-        let count = TEXT.count_bytes().min(length - 1);
-        // SAFETY: by libfabric's contract the buffer has this length.
-        unsafe {
-            buffer.copy_from_nonoverlapping(TEXT.as_ptr(), count);
-            buffer.add(count).write(0);
-        }
-    }
-    TEXT.as_ptr()
 }

@@ -7,12 +7,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use strait::boot::Universe;
 use strait::port::REGIONS_MAX;
 
-use crate::abi::{AtomicAttr, Fid, Info, OpsDomain, OpsMr, Status, absent, class, errno, flag};
-use crate::endpoint::Endpoint;
+use crate::abi::{
+    AnswerArg, AtomicAttr, DomainArg, DomainFid, FabricArg, FiInfo, FiStatus, Fid, NewArg,
+    OpsDomain, OpsMr, absent, class, errno, flag,
+};
+use crate::endpoint::FidEp;
 use crate::info::THREAD_DOMAIN;
 use crate::numbers::{Form, element_bytes};
-use crate::object::{self, Object};
-use crate::regions::{Regions, Registered};
+use crate::object::{self, Object, ObjectRef};
+use crate::regions::{MrEntry, MrTable};
 use crate::traffic::ATOMIC_MAX;
 use crate::{av, cntr, cq, endpoint, mr};
 
@@ -23,14 +26,15 @@ pub(crate) struct Domain {
     ops: *const OpsDomain,
     mr: *const OpsMr,
     universe: Universe,
-    regions: RefCell<Regions>,
-    endpoints: RefCell<Vec<*const Endpoint>>,
-    /// Held in every call where the user does not see to it that one thread at a time is here.
+    regions: RefCell<MrTable>,
+    endpoints: RefCell<Vec<ObjectRef<FidEp>>>,
+    /// A lock that every call holds, unless the user guarantees one thread at a time.
     gate: Option<Mutex<()>>,
 }
 
 // SAFETY: begins with a fid, and names its class.
 unsafe impl Object for Domain {
+    type Class = DomainFid;
     const CLASS: usize = class::DOMAIN;
 }
 
@@ -39,12 +43,12 @@ impl Domain {
         &self.universe
     }
 
-    /// Registers memory, under a key that no other has or had: others remember keys.
+    /// Registers memory under a key that no other region has or had, since peers remember keys.
     ///
     /// # Errors
     ///
     /// One of libfabric's: there is no room for a further region.
-    pub(crate) fn register(&self, registered: Registered) -> Result<u64, Status> {
+    pub(crate) fn register(&self, registered: MrEntry) -> Result<u64, FiStatus> {
         let added = self.regions.borrow_mut().add(registered);
         let Some(key) = added else {
             eprintln!(
@@ -54,12 +58,10 @@ impl Domain {
         };
         let endpoints = self.endpoints.borrow();
         for (opened, endpoint) in endpoints.iter().enumerate() {
-            // SAFETY: it is open, or it would have detached itself.
-            let error = unsafe { &**endpoint }.open_region(key, &registered).err();
+            let error = endpoint.open_region(key, &registered).err();
             let Some(error) = error else { continue };
             for endpoint in &endpoints[..opened] {
-                // SAFETY: as above.
-                unsafe { &**endpoint }.close_region(key);
+                endpoint.close_region(key);
             }
             self.regions.borrow_mut().remove(key);
             failed(&error);
@@ -70,23 +72,22 @@ impl Domain {
 
     pub(crate) fn deregister(&self, key: u64) {
         for endpoint in self.endpoints.borrow().iter() {
-            // SAFETY: it is open, or it would have detached itself.
-            unsafe { &**endpoint }.close_region(key);
+            endpoint.close_region(key);
         }
         self.regions.borrow_mut().remove(key);
     }
 
-    /// The region of `key`.
-    pub(crate) fn region(&self, key: u64) -> Option<Registered> {
+    /// Returns the region of `key`.
+    pub(crate) fn region(&self, key: u64) -> Option<MrEntry> {
         self.regions.borrow().get(key)
     }
 
-    /// Takes in an endpoint, through which peers reach all regions, and which hears of those that are opened and closed later.
+    /// Adds an endpoint, through which peers reach all present and later regions.
     ///
     /// # Errors
     ///
-    /// One of libfabric's: there is no memory to tell the peers of all regions.
-    pub(crate) fn attach(&self, endpoint: &Endpoint) -> Result<(), Status> {
+    /// One of libfabric's: there is no memory to announce all regions to the peers.
+    pub(crate) fn attach(&self, endpoint: ObjectRef<FidEp>) -> Result<(), FiStatus> {
         for (key, registered) in self.regions.borrow().iter() {
             endpoint.open_region(key, registered).map_err(|error| failed(&error))?;
         }
@@ -94,18 +95,18 @@ impl Domain {
         Ok(())
     }
 
-    /// Forgets an endpoint, which is about to go.
-    pub(crate) fn detach(&self, endpoint: *const Endpoint) {
-        self.endpoints.borrow_mut().retain(|open| *open != endpoint);
+    /// Removes an endpoint that is about to close.
+    pub(crate) fn detach(&self, endpoint: *const FidEp) {
+        self.endpoints.borrow_mut().retain(|open| open.as_ptr() != endpoint);
     }
 
-    /// Whether [`Domain::enter`] has nothing to do.
+    /// Returns whether [`Domain::enter`] has nothing to do.
     #[inline(always)]
     pub(crate) const fn has_no_gate(&self) -> bool {
         self.gate.is_none()
     }
 
-    /// Lets one thread at a time in.
+    /// Admits one thread at a time.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<MutexGuard<'_, ()>> {
         let gate = self.gate.as_ref()?;
@@ -128,25 +129,18 @@ static OPS: OpsDomain = OpsDomain {
     endpoint2: absent,
 };
 
-/// Opens a domain: enters the universe of this process's job.
-///
-/// # Safety
-///
-/// libfabric's, of `fi_domain`.
-pub(crate) unsafe extern "C" fn open(
-    _fabric: *mut Fid,
-    info: *mut Info,
-    domain: *mut *mut Fid,
+/// Opens a domain, for `fi_domain`: joins the universe of this process's job.
+pub(crate) extern "C" fn open(
+    _fabric: FabricArg<'_>,
+    info: Option<&FiInfo>,
+    domain: NewArg<'_>,
     context: *mut c_void,
-) -> Status {
+) -> FiStatus {
     let universe = match Universe::of_job() {
         Ok(universe) => universe,
         Err(error) => return failed(&error),
     };
-    // SAFETY: by the contract.
-    let threading = unsafe {
-        info.as_ref().and_then(|info| info.domain_attr.as_ref()).map_or(0, |attr| attr.threading)
-    };
+    let threading = info.and_then(FiInfo::domain).map_or(0, |attr| attr.threading);
     let made = Domain {
         fid: object::fid::<Domain>(context),
         ops: &raw const OPS,
@@ -156,24 +150,23 @@ pub(crate) unsafe extern "C" fn open(
         endpoints: RefCell::default(),
         gate: (threading != THREAD_DOMAIN).then(Mutex::default),
     };
-    // SAFETY: by the contract.
-    unsafe { object::hand_out(made, domain) }
+    object::hand_out(made, domain)
 }
 
-/// Says on standard error why a process cannot take part, which libfabric's numbers cannot.
+/// Prints on standard error why a process cannot take part, since an error number cannot say it.
 #[cold]
-pub(crate) fn failed(error: &dyn core::error::Error) -> Status {
+pub(crate) fn failed(error: &dyn core::error::Error) -> FiStatus {
     eprintln!("strait: {error}");
     -errno::EIO
 }
 
-unsafe extern "C" fn query_atomic(
-    _domain: *mut Fid,
+extern "C" fn query_atomic(
+    _domain: DomainArg<'_>,
     datatype: u32,
     operation: u32,
-    attr: *mut AtomicAttr,
+    attr: AnswerArg<'_, AtomicAttr>,
     flags: u64,
-) -> Status {
+) -> FiStatus {
     let form = match flags {
         0 => Form::Write,
         flag::FETCH_ATOMIC => Form::Fetch,
@@ -181,9 +174,6 @@ unsafe extern "C" fn query_atomic(
         _ => return -errno::EOPNOTSUPP,
     };
     let Some(size) = element_bytes(datatype, operation, form) else { return -errno::EOPNOTSUPP };
-    // SAFETY: by libfabric's contract.
-    if let Some(attr) = unsafe { attr.as_mut() } {
-        *attr = AtomicAttr { count: ATOMIC_MAX / size, size };
-    }
+    attr.write(AtomicAttr { count: ATOMIC_MAX / size, size });
     0
 }

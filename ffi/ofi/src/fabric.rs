@@ -1,21 +1,24 @@
-//! The fabric: where domains are opened.
+//! The fabric, in which domains are opened.
 
 use core::ffi::c_void;
 
-use crate::abi::{API_VERSION, FabricAttr, Fid, OpsFabric, Status, absent, class};
+use crate::abi::{
+    API_VERSION, FabricAttr, FabricFid, FiStatus, Fid, NewArg, OpsFabric, absent, class,
+};
 use crate::object::{self, Object};
 use crate::{domain, eq};
 
 /// The fabric. `struct fid_fabric`.
 #[repr(C)]
-struct Fabric {
+struct FidFabric {
     fid: Fid,
     ops: *const OpsFabric,
     api_version: u32,
 }
 
 // SAFETY: begins with a fid, and names its class.
-unsafe impl Object for Fabric {
+unsafe impl Object for FidFabric {
+    type Class = FabricFid;
     const CLASS: usize = class::FABRIC;
 }
 
@@ -29,19 +32,14 @@ static OPS: OpsFabric = OpsFabric {
     domain2: absent,
 };
 
-/// Opens the fabric.
-///
-/// # Safety
-///
-/// libfabric's, of `fi_fabric`.
-pub(crate) unsafe extern "C" fn open(
-    attr: *mut FabricAttr,
-    fabric: *mut *mut Fid,
+/// Opens the fabric, for `fi_fabric`.
+pub(crate) extern "C" fn open(
+    attr: Option<&FabricAttr>,
+    fabric: NewArg<'_>,
     context: *mut c_void,
-) -> Status {
-    // SAFETY: by the contract.
-    let api_version = unsafe { attr.as_ref() }.map_or(API_VERSION, |attr| attr.api_version);
-    let made = Fabric { fid: object::fid::<Fabric>(context), ops: &raw const OPS, api_version };
-    // SAFETY: by the contract.
-    unsafe { object::hand_out(made, fabric) }
+) -> FiStatus {
+    let api_version = attr.map_or(API_VERSION, |attr| attr.api_version);
+    let made =
+        FidFabric { fid: object::fid::<FidFabric>(context), ops: &raw const OPS, api_version };
+    object::hand_out(made, fabric)
 }

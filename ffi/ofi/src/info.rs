@@ -1,20 +1,21 @@
-//! What the provider offers: `fi_getinfo`.
+//! The provider's offer: `fi_getinfo`.
 //!
-//! libfabric frees what it is given with `free`, so all of it comes from `calloc` and `strdup`; and with room behind it, since newer
-//! libraries read further.
+//! libfabric releases the result with `free`, so all of it comes from `calloc` and `strdup`. Each
+//! structure has spare bytes behind it, since newer libraries read further.
 
 use core::ffi::{CStr, c_char};
 use core::ptr;
 
 use crate::abi::{
-    API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, RxAttr, Status, TxAttr, errno, flag,
+    API_VERSION, AnswerArg, DomainAttr, EpAttr, FabricAttr, FiInfo, FiStatus, RxAttr, TxAttr,
+    errno, flag,
 };
-use crate::wire::{INJECT_MAX, IOV_MAX, Name};
+use crate::wire::{INJECT_MAX, IOV_MAX, ProviderName};
 
-/// The provider's name, its fabric's and its domain's.
+/// The name of the provider, its fabric and its domain.
 pub(crate) const NAME: &CStr = c"strait";
 
-/// Bytes behind each structure for fields of later versions.
+/// Number of bytes behind each structure for fields of later versions.
 const SPARE: usize = 256;
 
 const EP_RDM: u32 = 3;
@@ -26,7 +27,7 @@ const MR_VIRT_ADDR: i32 = 1 << 4;
 const MR_ALLOCATED: i32 = 1 << 5;
 const MR_PROV_KEY: i32 = 1 << 6;
 
-/// As [`DomainAttr::threading`]: the caller sees to it that one thread at a time is in a domain.
+/// A value of [`DomainAttr::threading`]: the caller guarantees one thread at a time in a domain.
 pub(crate) const THREAD_DOMAIN: u32 = 3;
 
 const CAPS: u64 = flag::MSG
@@ -45,50 +46,43 @@ const CAPS: u64 = flag::MSG
     | flag::SOURCE
     | flag::DIRECTED_RECV;
 
-/// What needs remote addresses to be virtual ones.
+/// The capabilities that require virtual addresses for remote memory.
 const REMOTE_MEMORY: u64 =
     flag::RMA | flag::ATOMIC | flag::READ | flag::WRITE | flag::REMOTE_READ | flag::REMOTE_WRITE;
 
 /// `FI_ORDER_SAS`: messages of a pair keep their order.
 const ORDER_SAS: u64 = 1 << 8;
 
-/// Reads, writes and atomics of a pair keep theirs, and messages do not overtake those before them: `RAR RAW WAR WAW SAR SAW`, and
-/// the forms of RMA alone and of atomics alone.
+/// Reads, writes and atomics of a pair keep their order, and messages do not overtake earlier ones:
+/// `RAR RAW WAR WAW SAR SAW`, and the forms of RMA alone and of atomics alone.
 const ORDER_RMA: u64 = 0b1101_1011 | 0xff << 32;
 
 /// Answers `fi_getinfo`.
-///
-/// # Safety
-///
-/// `hints` is null or valid as libfabric's are; `info` may be written.
-pub(crate) unsafe extern "C" fn getinfo(
+pub(crate) extern "C" fn getinfo(
     _version: u32,
     _node: *const c_char,
     _service: *const c_char,
     flags: u64,
-    hints: *const Info,
-    info: *mut *mut Info,
-) -> Status {
-    // SAFETY: by the contract.
-    let hints = unsafe { Hints::read(hints) };
+    hints: Option<&FiInfo>,
+    info: AnswerArg<'_, *mut FiInfo>,
+) -> FiStatus {
+    let hints = hints.map_or_else(Hints::default, Hints::read);
     let Some(caps) = hints.caps() else { return -errno::ENODATA };
     let offer = if flags & flag::PROV_ATTR_ONLY != 0 {
-        Offer::new(CAPS, Hints::default())
+        InfoBuilder::new(CAPS, Hints::default())
     } else {
-        Offer::new(caps, hints)
+        InfoBuilder::new(caps, hints)
     };
-    // SAFETY: all of it was just made, or is null.
-    match unsafe { offer.fill() } {
+    match offer.fill() {
         Some(offer) => {
-            // SAFETY: by the contract.
-            unsafe { info.write(offer) };
+            info.write(offer);
             0
         }
         None => -errno::ENOMEM,
     }
 }
 
-/// What the caller asks for, as far as it matters.
+/// The part of the caller's hints that matters.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hints {
     caps: u64,
@@ -105,41 +99,33 @@ struct Hints {
 }
 
 impl Hints {
-    /// # Safety
-    ///
-    /// `hints` is null or valid.
-    unsafe fn read(hints: *const Info) -> Self {
-        let mut found = Self::default();
-        // SAFETY: by the contract, of the structure and of those it points to.
-        unsafe {
-            let Some(hints) = hints.as_ref() else { return found };
-            found.caps = hints.caps;
-            if let Some(domain) = hints.domain_attr.as_ref() {
-                found.mr_mode = Some(domain.mr_mode);
-                found.threading = domain.threading;
-            }
-            if let Some(ep) = hints.ep_attr.as_ref() {
-                found.ep_kind = ep.kind;
-                found.max_msg_size = ep.max_msg_size;
-                found.tag_format = ep.mem_tag_format;
-            }
-            if let Some(tx) = hints.tx_attr.as_ref() {
-                found.caps |= tx.caps;
-                found.tx_flags = tx.op_flags;
-                found.msg_order |= tx.msg_order;
-                found.comp_order |= tx.comp_order;
-                found.inject_size = tx.inject_size;
-            }
-            if let Some(rx) = hints.rx_attr.as_ref() {
-                found.caps |= rx.caps;
-                found.rx_flags = rx.op_flags;
-                found.msg_order |= rx.msg_order;
-            }
+    fn read(hints: &FiInfo) -> Self {
+        let mut found = Self { caps: hints.caps, ..Self::default() };
+        if let Some(domain) = hints.domain() {
+            found.mr_mode = Some(domain.mr_mode);
+            found.threading = domain.threading;
+        }
+        if let Some(ep) = hints.ep() {
+            found.ep_kind = ep.kind;
+            found.max_msg_size = ep.max_msg_size;
+            found.tag_format = ep.mem_tag_format;
+        }
+        if let Some(tx) = hints.tx() {
+            found.caps |= tx.caps;
+            found.tx_flags = tx.op_flags;
+            found.msg_order |= tx.msg_order;
+            found.comp_order |= tx.comp_order;
+            found.inject_size = tx.inject_size;
+        }
+        if let Some(rx) = hints.rx() {
+            found.caps |= rx.caps;
+            found.rx_flags = rx.op_flags;
+            found.msg_order |= rx.msg_order;
         }
         found
     }
 
-    /// The capabilities to offer; `None` when what is asked for cannot be had.
+    /// Returns the capabilities to offer, or `None` when the hints cannot be satisfied.
     fn caps(&self) -> Option<u64> {
         let virt = self.mr_mode.is_none_or(|mode| mode == MR_BASIC || mode & MR_VIRT_ADDR != 0);
         let possible = if virt { CAPS } else { CAPS & !REMOTE_MEMORY };
@@ -153,7 +139,7 @@ impl Hints {
         suits.then_some(with_directions(asked) & possible)
     }
 
-    /// What of memory registration the caller has to do.
+    /// Returns the duties of the caller in memory registration.
     fn mr_mode(&self) -> i32 {
         match self.mr_mode {
             Some(MR_BASIC) => MR_BASIC,
@@ -163,10 +149,11 @@ impl Hints {
     }
 }
 
-/// Longest message, bytes.
+/// Maximum size of a message in bytes.
 const MAX_MESSAGE: usize = isize::MAX as usize;
 
-/// Where a kind of communication is asked for without its directions, all of them are meant (`fi_getinfo(3)`).
+/// Adds the directions: a kind of communication without directions means all of them
+/// (`fi_getinfo(3)`).
 const fn with_directions(mut caps: u64) -> u64 {
     let messages = flag::SEND | flag::RECV;
     let memory = flag::READ | flag::WRITE | flag::REMOTE_READ | flag::REMOTE_WRITE;
@@ -180,10 +167,10 @@ const fn with_directions(mut caps: u64) -> u64 {
 }
 
 /// The structures of one `fi_info`.
-struct Offer {
+struct InfoBuilder {
     caps: u64,
     hints: Hints,
-    info: *mut Info,
+    info: *mut FiInfo,
     tx: *mut TxAttr,
     rx: *mut RxAttr,
     ep: *mut EpAttr,
@@ -192,9 +179,9 @@ struct Offer {
     names: [*mut c_char; 2],
 }
 
-impl Offer {
+impl InfoBuilder {
     fn new(caps: u64, hints: Hints) -> Self {
-        // SAFETY: the name is a string of C.
+        // SAFETY: the name is a C string.
         let name = || unsafe { libc::strdup(NAME.as_ptr()) };
         Self {
             caps,
@@ -209,12 +196,8 @@ impl Offer {
         }
     }
 
-    /// The whole, or nothing when there was no memory for a part.
-    ///
-    /// # Safety
-    ///
-    /// The parts are null or zeroed.
-    unsafe fn fill(self) -> Option<*mut Info> {
+    /// Returns the whole, or nothing when there was no memory for a part.
+    fn fill(self) -> Option<*mut FiInfo> {
         let parts = [
             self.info.cast(),
             self.tx.cast(),
@@ -226,11 +209,11 @@ impl Offer {
             self.names[1].cast(),
         ];
         if parts.iter().any(|part: &*mut libc::c_void| part.is_null()) {
-            // SAFETY: each is null or from the allocator of C, and known to nobody.
+            // SAFETY: each is null, or comes from the allocator of C and is used nowhere else.
             parts.into_iter().for_each(|part| unsafe { libc::free(part) });
             return None;
         }
-        // SAFETY: none is null.
+        // SAFETY: `new` has made each part and zeroed it, and none is null.
         unsafe {
             Self::fill_contexts((self.caps, self.hints), &mut *self.tx, &mut *self.rx);
             Self::fill_ep(&mut *self.ep);
@@ -242,8 +225,8 @@ impl Offer {
             let info = &mut *self.info;
             info.next = ptr::null_mut();
             info.caps = self.caps;
-            info.src_addrlen = Name::BYTES;
-            info.dest_addrlen = Name::BYTES;
+            info.src_addrlen = ProviderName::BYTES;
+            info.dest_addrlen = ProviderName::BYTES;
             info.tx_attr = self.tx;
             info.rx_attr = self.rx;
             info.ep_attr = self.ep;
@@ -308,16 +291,16 @@ impl Offer {
     }
 }
 
-/// Operations under way for which there is always room: there is for any number.
+/// Number of pending operations that always fit. In fact any number does.
 const QUEUE: usize = 1 << 16;
 
-/// Objects of each kind in a domain.
+/// Number of objects of each kind in a domain.
 const COUNT: usize = 256;
 
 /// `FI_PROV_SPECIFIC`, and a number that no other provider uses.
 const PROTOCOL: u32 = 1 << 31 | 0x5354;
 
 fn allocate<T>() -> *mut T {
-    // SAFETY: any size may be asked for.
+    // SAFETY: `calloc` accepts any size.
     unsafe { libc::calloc(1, size_of::<T>() + SPARE) }.cast()
 }

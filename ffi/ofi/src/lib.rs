@@ -1,8 +1,11 @@
-//! Strait as a provider of libfabric: MPICH, Open MPI and Intel MPI run on it as they are.
+//! Strait as a provider of libfabric: MPICH, Open MPI and Intel MPI run on it without changes.
 //!
-//! libfabric loads `libstrait-fi.so` and calls [`fi_prov_ini`]; from there it finds everything else. What crosses that border is
-//! in `abi`. An endpoint is a rank of a universe ([`strait::boot::Universe`]), to which all processes of a job come as they start;
-//! its messages are matched in `matching`, since libfabric's rules are not MPI's, and carried by Strait (`traffic`).
+//! libfabric loads `libstrait-fi.so` and calls [`fi_prov_ini`], which leads to everything else. The
+//! module `abi` describes the structures and functions of that border.
+//!
+//! An endpoint is a rank of a universe ([`strait::boot::Universe`]), which all processes of a job
+//! join as they start. Strait carries its messages. The matching of core matches them under
+//! libfabric's 64-bit tags (`traffic`).
 
 mod abi;
 mod av;
@@ -14,7 +17,6 @@ mod endpoint;
 mod eq;
 mod fabric;
 mod info;
-mod matching;
 mod mr;
 mod numbers;
 mod object;
@@ -28,16 +30,16 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use abi::{API_VERSION, Provider};
 
-unsafe extern "C" fn cleanup() {}
+extern "C" fn cleanup() {}
 
-/// What libfabric calls after it has loaded the library: describes the provider.
+/// Describes the provider. libfabric calls it after it has loaded the library.
 ///
 /// # Source
 ///
 /// `rdma/providers/fi_prov.h`, `FI_EXT_INI`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut core::ffi::c_void {
-    // libfabric writes to it, and keeps it for as long as the library is loaded.
+    // libfabric writes to it, and uses it for as long as the library is loaded.
     static PROVIDER: AtomicPtr<Provider> = AtomicPtr::new(ptr::null_mut());
     let known = PROVIDER.load(Relaxed);
     if !known.is_null() {

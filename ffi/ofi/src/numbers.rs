@@ -1,6 +1,7 @@
-//! What atomic operations do with numbers: libfabric's types and operators (`fi_atomic(3)`).
+//! The arithmetic of atomic operations: libfabric's types and operators (`fi_atomic(3)`).
 //!
-//! Absent: `long double` of processors other than x86-64, which MPIs then combine themselves.
+//! Absent: `long double` on processors other than x86-64. MPI libraries then combine them
+//! themselves.
 
 #[cfg(target_arch = "x86_64")]
 mod long_double;
@@ -9,10 +10,11 @@ use core::ops::{Add, BitAnd, BitOr, BitXor, Mul};
 
 /// A number as it lies in memory.
 trait Element: Copy + PartialEq {
-    /// `old` and `new` combined by `operator`; `None` for one that this type does not have.
+    /// Combines `old` and `new` by `operator`. Returns `None` if this type lacks the operator.
     fn combine(operator: u32, old: Self, new: Self) -> Option<Self>;
 
-    /// What `operator` makes of `old` where it compares with a third number; `None` likewise.
+    /// Applies `operator`, which compares with a third number, to `old`. Returns `None` if this
+    /// type lacks the operator.
     fn swap(operator: u32, old: Self, new: Self, compare: Self) -> Option<Self>;
 }
 
@@ -36,7 +38,7 @@ const CSWAP_GE: u32 = 16;
 const CSWAP_GT: u32 = 17;
 const MSWAP: u32 = 18;
 
-/// What all types do alike; the rest is for `others`.
+/// Applies the operators that all types share, and passes the rest to `others`.
 fn basic<T: Element>(
     operator: u32,
     (old, new): (T, T),
@@ -55,7 +57,8 @@ fn basic<T: Element>(
     })
 }
 
-/// `new` where `old` and `compare` are as `operator` wants them, else `old`. The comparison is of `compare` with `old`.
+/// Returns `new` if `compare` and `old` satisfy `operator`, else `old`. The comparison has
+/// `compare` on its left.
 fn swap_if<T: Element + PartialOrd>(operator: u32, (old, new): (T, T), compare: T) -> Option<T> {
     let yes = match operator {
         CSWAP => compare == old,
@@ -73,7 +76,7 @@ macro_rules! integers {
     ($($number:ty)*) => {$(
         impl Element for $number {
             fn combine(operator: u32, old: Self, new: Self) -> Option<Self> {
-                basic(operator, (old, new), |number| number != 0, Self::from, || Some(match operator {
+                basic(operator, (old, new), |x| x != 0, Self::from, || Some(match operator {
                     MIN => old.min(new),
                     MAX => old.max(new),
                     SUM => old.wrapping_add(new),
@@ -102,7 +105,7 @@ macro_rules! floats {
         impl Element for $number {
             fn combine(operator: u32, old: Self, new: Self) -> Option<Self> {
                 let truth = |truth| if truth { $one } else { $zero };
-                basic(operator, (old, new), |number| number != $zero, truth, || Some(match operator {
+                basic(operator, (old, new), |x| x != $zero, truth, || Some(match operator {
                     MIN => old.min(new),
                     MAX => old.max(new),
                     SUM => old + new,
@@ -128,7 +131,7 @@ floats! {
     long_double::LongDouble, Self::from(0), Self::from(1);
 }
 
-/// A complex number as C has it.
+/// A complex number in the layout of C.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
 struct Complex<T>(T, T);
@@ -164,13 +167,14 @@ where
     }
 }
 
-/// A function over elements of some type.
+/// A function over elements of any type.
 trait Visitor {
     type Output;
     fn visit<T: Element>(self) -> Self::Output;
 }
 
-/// Calls a visitor with the type of libfabric's number `datatype`; `None` for one that we do not have.
+/// Calls a visitor with the type of libfabric's number `datatype`. Returns `None` for a type that
+/// is not served.
 fn with_type<V: Visitor>(datatype: u32, visitor: V) -> Option<V::Output> {
     Some(match datatype {
         0 => visitor.visit::<i8>(),
@@ -195,20 +199,20 @@ fn with_type<V: Visitor>(datatype: u32, visitor: V) -> Option<V::Output> {
     })
 }
 
-/// How an operation uses its operands.
+/// The form of an operation: how it uses its operands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub(crate) enum Form {
-    /// The old value is nobody's.
+    /// The old value is discarded.
     Write = 0,
-    /// The old value goes back.
+    /// The old value is returned.
     Fetch = 1,
-    /// As [`Form::Fetch`], with a third number to compare with.
+    /// The operation compares with a third number, and returns the old value.
     Compare = 2,
 }
 
 impl Form {
-    /// A form that a peer wrote.
+    /// Parses a form that a peer wrote.
     pub(crate) const fn parse(raw: u8) -> Option<Self> {
         Some(match raw {
             0 => Self::Write,
@@ -219,13 +223,13 @@ impl Form {
     }
 }
 
-/// Bytes of an element, if the operation is served.
+/// Returns the size of an element in bytes, if the operation is served.
 pub(crate) fn element_bytes(datatype: u32, operator: u32, form: Form) -> Option<usize> {
     struct Ask(u32, Form);
     impl Visitor for Ask {
         type Output = Option<usize>;
         fn visit<T: Element>(self) -> Option<usize> {
-            // SAFETY: any bytes are a number of each type.
+            // SAFETY: any bytes are a valid number of each type.
             let zero: T = unsafe { core::mem::zeroed() };
             let served = match self.1 {
                 Form::Write => self.0 != READ && T::combine(self.0, zero, zero).is_some(),
@@ -238,12 +242,14 @@ pub(crate) fn element_bytes(datatype: u32, operator: u32, form: Form) -> Option<
     with_type(datatype, Ask(operator, form)).flatten()
 }
 
-/// Applies an operation to the elements at `target`, one for each of `operands`, and puts what they were before into `old`.
+/// Applies an operation to the elements at `target`, one for each of `operands`, and stores their
+/// previous values in `old`.
 ///
 /// # Safety
 ///
-/// `target` is valid for reads and writes of as many bytes as there are `operands`. `compare` is as long as they are, or empty
-/// where nothing is compared; `old` has room for as many, or is empty where nobody wants them.
+/// `target` is valid for reads and writes of as many bytes as `operands` has. `compare` is as long,
+/// or empty for operations without a comparison. `old` has as much room, or is empty when the old
+/// values are not wanted.
 pub(crate) unsafe fn apply(
     (datatype, operator): (u32, u32),
     target: *mut u8,
@@ -258,7 +264,8 @@ pub(crate) unsafe fn apply(
             let Self(operator, target, operands, compare, old) = self;
             let size = size_of::<T>();
             for at in (0..operands.len() / size).map(|number| number * size) {
-                // SAFETY: by the contract of `apply`; any bytes are a number.
+                // SAFETY: the target has as many bytes as the operands (contract of `apply`), and
+                // any bytes are a valid number.
                 unsafe {
                     let place = target.add(at).cast::<T>();
                     let before = place.read_unaligned();
@@ -286,17 +293,17 @@ pub(crate) unsafe fn apply(
 mod tests {
     use super::*;
 
-    /// What `operator` makes of 6 and 3 of type `T`, and what was there before.
+    /// Applies `operator` to 6 and 3 of type `T`. Returns the result and the old value.
     fn on<T: Copy>(datatype: u32, operator: u32, target: T, operand: T, third: &[T]) -> (T, T) {
         let bytes = |values: &[T]| {
-            // SAFETY: numbers are bytes.
+            // SAFETY: `T` is a type of numbers, and the bytes of a number may be read.
             unsafe {
                 core::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values))
             }
             .to_vec()
         };
         let (mut target, mut old) = ([target], bytes(&[target]));
-        // SAFETY: as many bytes as the operand has.
+        // SAFETY: the source has as many bytes as the operand.
         unsafe {
             let place = target.as_mut_ptr().cast();
             apply((datatype, operator), place, &bytes(&[operand]), &bytes(third), &mut old);
@@ -305,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_do_what_they_are_called() {
+    fn operators_compute_their_results() {
         assert_eq!(on(4, SUM, 6_i32, 3, &[]), (9, 6));
         assert_eq!(on(4, MIN, 6_i32, -3, &[]).0, -3);
         assert_eq!(on(1, SUM, 255_u8, 2, &[]).0, 1);
@@ -318,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_compares_the_third_with_what_is_there() {
+    fn a_swap_compares_the_third_number_with_the_old_one() {
         assert_eq!(on(7, CSWAP, 6_u64, 9, &[6]), (9, 6));
         assert_eq!(on(7, CSWAP, 6_u64, 9, &[5]), (6, 6));
         assert_eq!(on(7, CSWAP_LT, 6_u64, 9, &[5]).0, 9);
@@ -350,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_type_does_not_have_is_not_served() {
+    fn operators_that_a_type_lacks_are_not_served() {
         assert_eq!(element_bytes(9, BOR, Form::Write), None);
         assert_eq!(element_bytes(9, SUM, Form::Write), Some(8));
         assert_eq!(element_bytes(4, READ, Form::Write), None);

@@ -1,38 +1,39 @@
 //! The memory regions of a domain, and their keys.
 //!
-//! libfabric's key of a region says where peers on this host find it in the table of each endpoint ([`strait::port::RegionKey`]):
-//! the place in the lowest bits, a serial number in the others.
+//! libfabric's key of a region tells peers on this host the region's place in the table of each
+//! endpoint ([`strait::port::RegionKey`]). The lowest bits are the place, the others a serial
+//! number.
 
 use std::collections::VecDeque;
 
 use strait::port::{REGIONS_MAX, RegionKey};
 use strait_core::hca::Access;
 
-/// Bits of a key that say which place the region has.
+/// Number of bits in a key that hold the place of the region.
 const INDEX_BITS: u32 = 20;
 
 const _: () = assert!(REGIONS_MAX <= 1 << INDEX_BITS);
 
 /// Registered memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Registered {
+pub(crate) struct MrEntry {
     pub(crate) base: usize,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) length: usize,
     pub(crate) access: Access,
 }
 
 /// All regions of a domain.
 #[derive(Debug, Default)]
-pub(crate) struct Regions {
-    entries: Vec<Option<(u64, Registered)>>,
-    /// Places that are free. The one that is longest free goes first.
+pub(crate) struct MrTable {
+    entries: Vec<Option<(u64, MrEntry)>>,
+    /// The free places. The place that has been free longest is used first.
     free: VecDeque<usize>,
     serial: u64,
 }
 
-impl Registered {
-    /// Whether all of `length` bytes at `address` are in it.
+impl MrEntry {
+    /// Returns whether the region contains all of the `length` bytes at `address`.
     pub(crate) fn holds(&self, address: u64, length: usize) -> bool {
         let before = address.checked_sub(self.base as u64);
         let needed = before.and_then(|before| before.checked_add(length as u64));
@@ -40,13 +41,14 @@ impl Registered {
     }
 }
 
-impl Regions {
-    /// Adds a region. Returns its key, which no other has or had; `None` when there are as many as there can be.
-    pub(crate) fn add(&mut self, registered: Registered) -> Option<u64> {
+impl MrTable {
+    /// Adds a region. Returns its key, which no other region has or had, or `None` when the table
+    /// is full.
+    pub(crate) fn add(&mut self, registered: MrEntry) -> Option<u64> {
         let next = (self.entries.len() < REGIONS_MAX).then_some(self.entries.len());
         let index = self.free.pop_front().or(next)?;
         self.serial += 1;
-        // The tag is not zero.
+        // Zero is not a valid tag.
         if self.serial as u32 == 0 {
             self.serial += 1;
         }
@@ -66,17 +68,17 @@ impl Regions {
         }
     }
 
-    pub(crate) fn get(&self, key: u64) -> Option<Registered> {
+    pub(crate) fn get(&self, key: u64) -> Option<MrEntry> {
         let (found, registered) = (*self.entries.get(place(key).index as usize)?)?;
         (found == key).then_some(registered)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Registered)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &MrEntry)> {
         self.entries.iter().flatten().map(|(key, registered)| (*key, registered))
     }
 }
 
-/// Where peers on this host find the region of a key.
+/// Returns the place where peers on this host find the region of a key.
 pub(crate) const fn place(key: u64) -> RegionKey {
     let index = (key & ((1 << INDEX_BITS) - 1)) as u32;
     RegionKey { index, tag: (key >> INDEX_BITS) as u32 }
@@ -86,7 +88,7 @@ pub(crate) const fn place(key: u64) -> RegionKey {
 mod tests {
     use super::*;
 
-    const SOME: Registered = Registered { base: 100, length: 10, access: Access::LOCAL };
+    const SOME: MrEntry = MrEntry { base: 100, length: 10, access: Access::LOCAL };
 
     #[test]
     fn an_access_is_in_its_region_or_refused() {
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_place_is_used_again_under_another_key() {
-        let mut regions = Regions::default();
+        let mut regions = MrTable::default();
         let first = regions.add(SOME).unwrap();
         let other = regions.add(SOME).unwrap();
         regions.remove(first);

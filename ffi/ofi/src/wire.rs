@@ -1,36 +1,39 @@
-//! What the provider's messages look like on Strait, and names.
+//! The format of the provider's messages on Strait, and of names.
 //!
-//! Everything but the data of large messages travels in one context of Strait's, in the order of its pair, and is matched here: a
-//! *head* says what it is. The data of large messages follow in another context under a number that their head names, and go where
-//! Strait finds it best.
+//! Everything but the data of large messages travels in one context of Strait. It arrives in the
+//! order of its pair, and is matched here. A *head* says what a message is.
+//!
+//! The data of large messages follow in another context, under a number that their head contains.
+//! Strait chooses their path.
 
-use strait::port::Contact;
+use strait::port::PeerAddress;
 use strait_core::matching::TAG_MAX;
 use strait_core::wire::Key;
 
-use crate::abi::errno;
-use crate::regions::Registered;
-use crate::traffic::Op;
+use crate::abi::{NAME_BYTES, errno};
+use crate::regions::MrEntry;
+use crate::traffic::OperationKind;
 
 /// The context of heads.
 pub(crate) const HEADS: u32 = 0;
 
-/// The context of the data of messages that their heads announce.
+/// The context of the data of messages that heads announce.
 pub(crate) const DATA: u32 = 1;
 
-/// Longest message whose data stand behind its head, bytes: what Strait copies through shared memory.
-pub(crate) const INLINE_MAX: usize = 12 * 1024 - Head::BYTES;
+/// Maximum size in bytes of a message that follows its head: the size that Strait copies through
+/// shared memory.
+pub(crate) const INLINE_MAX: usize = 12 * 1024 - ProviderHead::BYTES;
 
-/// Longest message that may be injected, bytes.
+/// Maximum size in bytes of a message that may be injected.
 pub(crate) const INJECT_MAX: usize = 4096;
 
-/// Most parts of a buffer.
+/// Maximum number of parts of a buffer.
 pub(crate) const IOV_MAX: usize = 8;
 
-/// What a head announces. It is the tag of Strait's message, with the flags below.
+/// The kind of a head. It is the tag of Strait's message, with the flags below.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-pub(crate) enum Kind {
+pub(crate) enum HeadKind {
     /// A message without a tag; its bytes follow.
     Msg = 0,
     /// A message with a tag; its bytes follow.
@@ -39,45 +42,48 @@ pub(crate) enum Kind {
     MsgAway = 2,
     /// A message with a tag; an [`Away`] follows.
     TaggedAway = 3,
-    /// The message of the number that stands in place of the tag is in its receiver's buffer.
+    /// The number of a message replaces the tag. The message is in its receiver's buffer.
     Delivered = 4,
-    /// Remote memory was written, and its owner is told so with the data.
+    /// Remote memory was written. Its owner is notified with the data.
     Written = 5,
-    /// An atomic operation; an [`crate::atomic::Request`] and its operands follow.
+    /// An atomic operation; an request (`numbers`) and its operands follow.
     Atomic = 6,
-    /// Its answer: the number of the operation stands in place of the tag, and what the memory held follows.
+    /// The answer to an atomic operation. The number of the operation replaces the tag, and the old
+    /// values of the memory follow.
     AtomicDone = 7,
-    /// The device's key of a region is wanted, whose own key stands in place of the tag.
+    /// A request for the device's key of a region. The region's own key replaces the tag.
     Ask = 8,
-    /// The answer: that key in place of the tag, and an [`Opened`].
+    /// The answer to [`HeadKind::Ask`]: the same key replaces the tag, and an [`Opened`] follows.
     Open = 9,
-    /// Whether what was written before is there; a number stands in place of the tag.
+    /// A question whether earlier writes have arrived. A number replaces the tag.
     Prove = 10,
-    /// It is: the same number.
+    /// The answer to [`HeadKind::Prove`] that they have, with the same number.
     Proved = 11,
-    /// The owner of the region whose key stands in place of the tag needs the device's room for another.
+    /// The owner of a region needs the device's room for another. The key of the region replaces
+    /// the tag.
     Recall = 12,
-    /// No transfer names that region any more: the same key.
+    /// No transfer names a region any more. The key of the region replaces the tag.
     Returned = 13,
 }
 
-/// The head has data for its receiver's completion.
+/// The head contains data for its receiver's completion.
 pub(crate) const HAS_DATA: u32 = 1 << 8;
 
-/// The sender wants to know of the delivery. A message whose bytes follow is [`Numbered`] then.
+/// The sender asks for a report of the delivery. If the bytes of the message follow, it is then
+/// [`Numbered`].
 pub(crate) const WANTS_ACK: u32 = 1 << 9;
 
-/// The sender looks whether it has been taken ([`strait_core::progress::Mark`]).
+/// The sender polls whether the message has been taken ([`strait_core::engine::Mark`]).
 pub(crate) const WANTS_CREDIT: u32 = 1 << 10;
 
-impl Kind {
-    /// The key of Strait's message.
+impl HeadKind {
+    /// Returns the key of Strait's message.
     #[inline(always)]
     pub(crate) const fn key(self, flags: u32) -> Key {
         Key::new(HEADS, self as u32 | flags)
     }
 
-    /// What the tag of a message that came says; `None` for what no provider sends.
+    /// Parses the tag of a message that arrived. Returns `None` for a tag that no provider sends.
     #[inline(always)]
     pub(crate) const fn parse(tag: u32) -> Option<Self> {
         Some(match tag & 0xff {
@@ -100,19 +106,19 @@ impl Kind {
     }
 }
 
-/// What stands before everything else.
+/// The first bytes of every message.
 ///
 /// | offset | size | field  | meaning                               |
 /// |-------:|-----:|--------|---------------------------------------|
 /// |      0 |    8 | `tag`  | libfabric's tag, or a number          |
 /// |      8 |    8 | `data` | for the receiver's completion entry   |
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Head {
+pub(crate) struct ProviderHead {
     pub(crate) tag: u64,
     pub(crate) data: u64,
 }
 
-impl Head {
+impl ProviderHead {
     pub(crate) const BYTES: usize = 16;
 
     #[inline(always)]
@@ -121,7 +127,7 @@ impl Head {
         to[8..].copy_from_slice(&self.data.to_le_bytes());
     }
 
-    /// The head, and what is behind it; `None` when it is too short.
+    /// Returns the head and the bytes behind it, or `None` when there are too few bytes.
     #[inline(always)]
     pub(crate) fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (tag, rest) = bytes.split_first_chunk()?;
@@ -130,25 +136,27 @@ impl Head {
     }
 }
 
-/// What stands before the bytes of a message whose delivery is told ([`WANTS_ACK`]): the head, and 8 bytes with the number by which it is.
+/// The first bytes of a message with a report of its delivery ([`WANTS_ACK`]): the head, and 8
+/// bytes with the number of the report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Numbered {
-    pub(crate) head: Head,
+    pub(crate) head: ProviderHead,
     pub(crate) number: u32,
 }
 
 impl Numbered {
-    pub(crate) const BYTES: usize = Head::BYTES + 8;
+    pub(crate) const BYTES: usize = ProviderHead::BYTES + 8;
 
     pub(crate) fn write(self, to: &mut [u8; Self::BYTES]) {
-        let (head, number) = to.split_at_mut(Head::BYTES);
+        let (head, number) = to.split_at_mut(ProviderHead::BYTES);
         if let Some(head) = head.first_chunk_mut() {
             self.head.write(head);
         }
         number.copy_from_slice(&u64::from(self.number).to_le_bytes());
     }
 
-    /// The number behind a head, and what is behind that, which another process wrote.
+    /// Parses the number behind a head, and returns it with the bytes behind it. Another process
+    /// wrote them.
     pub(crate) fn number(body: &[u8]) -> Option<(u32, &[u8])> {
         let (number, rest) = body.split_first_chunk()?;
         let number = u32::try_from(u64::from_le_bytes(*number)).ok()?;
@@ -156,7 +164,7 @@ impl Numbered {
     }
 }
 
-/// Where the data of a message are: in Strait's message `number` of the context [`DATA`].
+/// The location of the data of a message: Strait's message `number` in the context [`DATA`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Away {
     pub(crate) length: usize,
@@ -173,7 +181,7 @@ impl Away {
         bytes
     }
 
-    /// What another process wrote.
+    /// Parses bytes that another process wrote.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (length, rest) = bytes.split_first_chunk()?;
         let number = u32::from_le_bytes(*rest.first_chunk()?);
@@ -182,7 +190,7 @@ impl Away {
     }
 }
 
-/// A region as the devices of others reach it, or why they do not.
+/// A region that the devices of other processes may access, or the reason for a refusal.
 ///
 /// | offset | size | field     | meaning                                          |
 /// |-------:|-----:|-----------|--------------------------------------------------|
@@ -203,14 +211,14 @@ pub(crate) struct Opened {
 impl Opened {
     pub(crate) const BYTES: usize = 24;
 
-    /// A region that is open to devices under `key`.
-    pub(crate) fn new(registered: &Registered, key: u32) -> Self {
-        let Registered { base, length, access } = *registered;
+    /// Makes the description of a region that is open to devices under `key`.
+    pub(crate) fn new(registered: &MrEntry, key: u32) -> Self {
+        let MrEntry { base, length, access } = *registered;
         let rights = u8::from(access.remote_read) | u8::from(access.remote_write) << 1;
         Self { base: base as u64, length: length as u64, key, rights, refusal: 0 }
     }
 
-    /// A region that is not open, and the error number that says why.
+    /// Makes a refusal with its error number.
     pub(crate) const fn refused(error: i32) -> Self {
         Self { base: 0, length: 0, key: 0, rights: 0, refusal: error as u8 }
     }
@@ -224,7 +232,7 @@ impl Opened {
         bytes
     }
 
-    /// What another process wrote.
+    /// Parses bytes that another process wrote.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (base, rest) = bytes.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
@@ -234,16 +242,16 @@ impl Opened {
         Some(Self { base, length, key: u32::from_le_bytes(*key), rights, refusal })
     }
 
-    /// Whether `length` bytes at `address` may be read or written.
+    /// Checks whether `length` bytes at `address` may be read or written.
     ///
     /// # Errors
     ///
     /// The error number with which the operation ends.
-    pub(crate) fn allows(&self, op: Op, address: u64, length: usize) -> Result<(), i32> {
+    pub(crate) fn allows(&self, op: OperationKind, address: u64, length: usize) -> Result<(), i32> {
         if self.refusal != 0 {
             return Err(self.refusal.into());
         }
-        let right = if op == Op::Read { 1 } else { 2 };
+        let right = if op == OperationKind::Read { 1 } else { 2 };
         let before = address.checked_sub(self.base);
         let needed = before.and_then(|before| before.checked_add(length as u64));
         let holds = needed.is_some_and(|needed| needed <= self.length);
@@ -251,38 +259,38 @@ impl Opened {
     }
 }
 
-/// How a process is known to others, as `fi_getname` gives it.
+/// The name of a process, as `fi_getname` returns it.
 ///
 /// | offset | size | field     | meaning                     |
 /// |-------:|-----:|-----------|-----------------------------|
 /// |      0 |    4 |           | `STRT`                      |
-/// |      4 |    4 | `pid`     | its process, for people     |
-/// |      8 |   40 | `contact` | where it is                 |
+/// |      4 |    4 | `pid`     | its process, for debugging  |
+/// |      8 |   40 | `address` | its address                 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Name {
+pub(crate) struct ProviderName {
     pub(crate) pid: u32,
-    pub(crate) contact: Contact,
+    pub(crate) address: PeerAddress,
 }
 
 const MAGIC: [u8; 4] = *b"STRT";
 
-impl Name {
-    /// MPICH takes 64 at most.
-    pub(crate) const BYTES: usize = 8 + Contact::BYTES;
+impl ProviderName {
+    /// Size of a name in bytes. MPICH accepts at most 64.
+    pub(crate) const BYTES: usize = NAME_BYTES;
 
     pub(crate) fn bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4..8].copy_from_slice(&self.pid.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.contact.to_bytes());
+        bytes[8..].copy_from_slice(&self.address.to_bytes());
         bytes
     }
 
-    /// Reads a name; `None` when it is none of Strait's.
+    /// Parses a name. Returns `None` when it is not one of Strait's.
     pub(crate) fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let pid = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
-        let contact = Contact::from_bytes(bytes.last_chunk()?);
-        bytes.starts_with(&MAGIC).then_some(Self { pid, contact })
+        let peer_address = PeerAddress::from_bytes(bytes.last_chunk()?);
+        bytes.starts_with(&MAGIC).then_some(Self { pid, address: peer_address })
     }
 }
 
@@ -293,52 +301,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
-        let head = Head { tag: u64::MAX - 1, data: 7 };
-        let mut bytes = [0; Head::BYTES + 3];
+    fn written_values_are_read_back() {
+        let head = ProviderHead { tag: u64::MAX - 1, data: 7 };
+        let mut bytes = [0; ProviderHead::BYTES + 3];
         head.write(bytes.first_chunk_mut().unwrap());
-        assert_eq!(Head::read(&bytes), Some((head, &[0_u8; 3][..])));
-        assert_eq!(Head::read(&bytes[..Head::BYTES - 1]), None);
+        assert_eq!(ProviderHead::read(&bytes), Some((head, &[0_u8; 3][..])));
+        assert_eq!(ProviderHead::read(&bytes[..ProviderHead::BYTES - 1]), None);
         let (numbered, mut bytes) = (Numbered { head, number: 9 }, [7; Numbered::BYTES + 3]);
         numbered.write(bytes.first_chunk_mut().unwrap());
-        let (read, rest) = Head::read(&bytes).unwrap();
+        let (read, rest) = ProviderHead::read(&bytes).unwrap();
         assert_eq!((read, Numbered::number(rest)), (head, Some((9, &[7_u8; 3][..]))));
         let away = Away { length: 1 << 40, number: TAG_MAX };
         assert_eq!(Away::parse(&away.bytes()), Some(away));
         let access = Access::ALL;
-        let opened = Opened::new(&Registered { base: 1 << 40, length: 64, access }, 9);
+        let opened = Opened::new(&MrEntry { base: 1 << 40, length: 64, access }, 9);
         assert_eq!(Opened::parse(&opened.bytes()), Some(opened));
-        let contact = Contact { nonce: 1 << 60, rank: 3, host: 9, address: None, key: [0; 16] };
-        let name = Name { pid: 77, contact };
-        assert_eq!(Name::parse(&name.bytes()), Some(name));
+        let peer_address =
+            PeerAddress { nonce: 1 << 60, rank: 3, host: 9, address: None, key: [0; 16] };
+        let name = ProviderName { pid: 77, address: peer_address };
+        assert_eq!(ProviderName::parse(&name.bytes()), Some(name));
     }
 
     #[test]
-    fn what_nobody_writes_is_refused() {
-        assert_eq!(Kind::parse(200), None);
+    fn invalid_bytes_are_refused() {
+        assert_eq!(HeadKind::parse(200), None);
         assert_eq!(Away::parse(&[0xff; Away::BYTES]), None);
         assert_eq!(Away::parse(&[0; 3]), None);
         assert_eq!(Numbered::number(&[0xff; 8]), None);
         assert_eq!(Numbered::number(&[0; 7]), None);
-        assert_eq!(Name::parse(&[0; Name::BYTES]), None);
+        assert_eq!(ProviderName::parse(&[0; ProviderName::BYTES]), None);
     }
 
     #[test]
     fn an_access_is_in_its_region_or_refused() {
         let access = Access { remote_write: false, ..Access::ALL };
-        let opened = Opened::new(&Registered { base: 100, length: 10, access }, 1);
-        let is_held = |(address, length)| opened.allows(Op::Read, address, length).is_ok();
+        let opened = Opened::new(&MrEntry { base: 100, length: 10, access }, 1);
+        let is_held =
+            |(address, length)| opened.allows(OperationKind::Read, address, length).is_ok();
         let held = [(100, 10), (105, 5), (110, 0), (99, 2), (105, 6), (u64::MAX, 2)].map(is_held);
         assert_eq!(held, [true, true, true, false, false, false]);
-        assert_eq!(opened.allows(Op::Write, 100, 1), Err(errno::EACCES));
-        assert_eq!(Opened::refused(errno::ENOMEM).allows(Op::Read, 0, 0), Err(errno::ENOMEM));
+        assert_eq!(opened.allows(OperationKind::Write, 100, 1), Err(errno::EACCES));
+        assert_eq!(
+            Opened::refused(errno::ENOMEM).allows(OperationKind::Read, 0, 0),
+            Err(errno::ENOMEM)
+        );
     }
 
     #[test]
-    fn kinds_come_back_whatever_their_flags() {
-        for kind in [Kind::Msg, Kind::TaggedAway, Kind::AtomicDone] {
+    fn kinds_are_parsed_with_any_flags() {
+        for kind in [HeadKind::Msg, HeadKind::TaggedAway, HeadKind::AtomicDone] {
             let key = kind.key(HAS_DATA | WANTS_ACK);
-            assert_eq!((key.context(), Kind::parse(key.tag())), (HEADS, Some(kind)));
+            assert_eq!((key.context(), HeadKind::parse(key.tag())), (HEADS, Some(kind)));
         }
     }
 }

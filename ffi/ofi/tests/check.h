@@ -1,4 +1,5 @@
-/* What the programs of this folder have in common: a check that ends the job, and says of which rank and where. */
+/* The check that the programs of this folder share. It ends the job, and reports the rank and
+ * the line. */
 #ifndef CHECK_H
 #define CHECK_H
 

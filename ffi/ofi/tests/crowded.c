@@ -1,5 +1,6 @@
-/* More ranks than processors, which is what a waiting rank must not make worse: fetching accumulates, reads of pairs, and collective
- * operations that do not block. Says "all well" once. The argument is the number of loops. */
+/* More ranks than processors, which a waiting rank must not slow down further: fetching
+ * accumulates, reads of pairs, and non-blocking collective operations. Prints "all well" once.
+ * The argument is the number of loops. */
 
 #include <mpi.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ struct pair {
     int place;
 };
 
-/* Every rank adds to a number of rank 0's, and each value before must be seen once. */
+/* Every rank adds to a number of rank 0, and each old value must be seen once. */
 static void fetching(int loops)
 {
     long *number, one = 1, before, last = -1;
@@ -36,7 +37,7 @@ static void fetching(int loops)
     MPI_Win_free(&win);
 }
 
-/* Rank 0 writes pairs whose halves agree, and the others see no pair of two halves. */
+/* Rank 0 writes pairs with equal halves, and the other ranks must never see different halves. */
 static void pairs(int loops)
 {
     struct pair *shared, mine, got;

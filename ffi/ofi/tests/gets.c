@@ -1,5 +1,6 @@
-/* More gets, puts and accumulates at a time than a device registers buffers: two ranks that reach each other's windows. Says "all
- * well" once. The windows are many, too. With an argument it also sends more long messages than a device registers. */
+/* More simultaneous gets, puts and accumulates than a device registers buffers. Two ranks access
+ * each other's windows, of which there are many as well. Prints "all well" once. With an
+ * argument it also sends more long messages than a device registers. */
 
 #include <mpi.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@
 /* A device registers 1024 buffers. COUNT exceeds that and no more, because each device takes seconds for it. */
 enum { COUNT = 1200, WINDOWS = 40, LONG = 20000 };
 
-/* More long messages on their way than a device registers, while their receiver first reads the sender's memory. */
+/* More long messages in flight than a device registers, while their receiver first reads the
+ * sender's memory. */
 static void messages(void)
 {
     enum { MESSAGES = 1100, BYTES = 13000 };
@@ -77,7 +79,7 @@ int main(int count, char **arguments)
         CHECK(mine[i] == 10000 * before + i + 8);
     MPI_Win_free(&win);
 
-    /* Long buffers, each of which is registered, in many windows. */
+    /* Long buffers in many windows. Each is registered. */
     int *all = malloc(WINDOWS * LONG * sizeof *all), *back = calloc(WINDOWS * LONG, sizeof *back);
     for (int i = 0; i < WINDOWS * LONG; i++)
         all[i] = i ^ rank;

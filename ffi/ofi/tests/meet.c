@@ -1,5 +1,6 @@
-/* Processes that did not start together: run by `cargo xtask mpi` under MPICH, as `meet accept FILE` and `meet connect FILE` by an mpiexec
- * each, which meet by the port's name in the file, and as `meet spawn`. Says "all well" once for each job. */
+/* Processes that did not start together. `cargo xtask mpi` runs it under MPICH as
+ * `meet accept FILE` and `meet connect FILE`, each by its own mpiexec, and as `meet spawn`. The
+ * first two meet by the port name in the file. Prints "all well" once for each job. */
 
 #include <mpi.h>
 #include <stdio.h>
@@ -11,7 +12,8 @@
 
 #define LENGTH 300000
 
-/* Everybody here and everybody there: a short and a long message both ways, and a window of all. */
+/* Exchanges a short and a long message in both directions between all ranks of both jobs, and
+ * makes a window of all. */
 static void talk(MPI_Comm others, int high)
 {
     MPI_Comm all;
@@ -54,7 +56,7 @@ static void talk(MPI_Comm others, int high)
         puts("all well");
 }
 
-/* Makes the file whole or not at all. */
+/* Makes the file complete or not at all. */
 static void write_port(const char *file, const char *port)
 {
     char draft[4096];

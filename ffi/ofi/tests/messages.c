@@ -1,4 +1,5 @@
-/* What an MPI asks of a transport, checked from above: run by `cargo xtask mpi` under each MPI with 3 ranks. Says "all well" once. */
+/* The requirements of an MPI on a transport, tested through the MPI. `cargo xtask mpi` runs it
+ * under each MPI with 3 ranks. Prints "all well" once. */
 
 #include <mpi.h>
 #include <signal.h>
@@ -23,7 +24,8 @@ static int is_filled(const unsigned char *bytes, int length, unsigned seed)
     return 1;
 }
 
-/* Every length around the limits between the ways that a message can take, to every other rank, expected and unexpected. */
+/* Every length near the limits between the paths of a message, to every other rank, expected and
+ * unexpected. */
 static void lengths(void)
 {
     static const int all[] = {0,    1,     8,     31,    32,    33,    48,     1007,    1008,   1009,
@@ -51,7 +53,7 @@ static void lengths(void)
     }
 }
 
-/* Rank 0 learns of messages before it receives them, and takes them out of order. */
+/* Rank 0 probes messages before it receives them, and takes them out of order. */
 static void probing(void)
 {
     enum { COUNT = 20, LENGTH = 30000 };
@@ -81,7 +83,7 @@ static void probing(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* More than a receiver's share of unexpected messages, then their receives. */
+/* More unexpected messages than a receiver's share, then their receives. */
 static void flood(void)
 {
     enum { COUNT = 1500, LENGTH = 8000 };
@@ -108,7 +110,8 @@ static void flood(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Synchronous sends, cancelled receives, messages that are too long, and to oneself. */
+/* Synchronous sends, cancelled receives, messages that are too long, and messages to the own
+ * rank. */
 static void corners(void)
 {
     int next = (rank + 1) % size, last = (rank + size - 1) % size, got = -1, cancelled;
@@ -188,7 +191,8 @@ static void windows(void)
     MPI_Win_free(&window);
 }
 
-/* Rank 1 dies, and rank 0 waits for it, and is to learn of it by an error: then it makes a file of this name. */
+/* Rank 1 dies while rank 0 waits for it. Rank 0 must get an error, and then makes a file of this
+ * name. */
 static void death(const char *name)
 {
     int got;

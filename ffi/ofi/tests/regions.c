@@ -1,6 +1,9 @@
-/* What a provider owes to memory regions, asked through libfabric itself by two processes: an access that does not suit the region
- * of its key ends with FI_EACCES and touches nothing, and no number of accesses or regions is too many.
- * `regions near`: the two share memory. `regions far`: they are of different universes, and a device is between them. */
+/* The requirements on memory regions, tested through libfabric itself by two processes. An
+ * access that does not fit the region of its key ends with FI_EACCES and touches nothing. Any
+ * number of accesses or regions is possible.
+ *
+ * `regions near`: the two processes share memory. `regions far`: they are of different
+ * universes, and a device connects them. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +32,7 @@ enum { ACCESSES = 3000, REGIONS = 1200, LENGTH = 4096, LONG = 1 << 20, SECONDS =
         }                                                                        \
     } while (0)
 
-/* What the owner says of its memory: address and key of each region. */
+/* The owner's description of its memory: address and key of each region. */
 struct card {
     uint64_t base, keys[4], many[REGIONS];
 };
@@ -92,7 +95,8 @@ static struct fid_mr *region(void *base, size_t length, uint64_t access)
     return mr;
 }
 
-/* Makes progress. The number of completions; of a failed operation, its error as a negative number. */
+/* Makes progress. Returns the number of completions, or the error of a failed operation as a
+ * negative number. */
 static int progress(void)
 {
     struct fi_cq_tagged_entry entries[16];
@@ -104,7 +108,7 @@ static int progress(void)
     return -error.err;
 }
 
-/* How the only operation ends. */
+/* Returns the result of the only operation. */
 static int outcome(void)
 {
     for (;;) {
@@ -171,7 +175,8 @@ static void wrong_accesses(const struct card *card)
         CHECK(bytes[i] == (unsigned char)(i * 7));
 }
 
-/* More accesses at a time than a device has room for buffers, of all lengths, and none of them waited for before the last. */
+/* More simultaneous accesses than a device has room for buffers, of all lengths. None is waited
+ * for before the last has started. */
 static void many_accesses(const struct card *card)
 {
     static unsigned char in[ACCESSES][4];
@@ -196,7 +201,7 @@ static void many_accesses(const struct card *card)
             CHECK(in[i][j] == (unsigned char)((i % (LENGTH - 4) + j) * 7));
     for (int i = 0; i < LONG; i++)
         wide[i] = (unsigned char)(i * 13 + 1);
-    /* Hundreds of long writes beside each other, of overlapping parts, and then one read of all. */
+    /* Hundreds of simultaneous long writes to overlapping parts, and then one read of all. */
     for (int i = 0; i < 256; i++) {
         uint64_t place = card->base + LENGTH * 2 + i * (LONG / 256);
         size_t length = i % 2 ? LONG / 256 : LONG - i * (LONG / 256);
@@ -218,7 +223,7 @@ static void many_accesses(const struct card *card)
     free(wide);
 }
 
-/* More regions than a device has room for, each of which stays open. */
+/* More regions than a device has room for. Each stays open. */
 static void many_regions(const struct card *card)
 {
     static uint32_t in[REGIONS];
@@ -252,7 +257,7 @@ static void own(int from, int to)
     char end;
     memory = malloc(64 + LENGTH * 2 + LONG);
     memset(memory, 0xee, LENGTH * 2);
-    /* The region begins behind bytes that are not part of it. */
+    /* Bytes before the region are not part of it. */
     unsigned char *base = memory + 64;
     for (int i = 0; i < LENGTH; i++)
         base[i] = (unsigned char)(i * 7);

@@ -1,5 +1,6 @@
-/* Puts, gets and accumulates of random sections of arrays of one to six dimensions, as ARMCI makes them of MPI's windows. MPICH sends
- * the datatypes in active messages, and the target reads what is long. Says "all well" once. The argument is the number of loops. */
+/* Puts, gets and accumulates of random sections of arrays of one to six dimensions, as ARMCI
+ * makes them with MPI's windows. MPICH sends the datatypes in active messages, and the target
+ * reads long data. Prints "all well" once. The argument is the number of loops. */
 
 #include <mpi.h>
 #include <stdio.h>

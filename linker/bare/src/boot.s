@@ -1,7 +1,8 @@
-// How both processors come to run 64-bit code in `start`, with all memory where it is.
+// Switches both processors to 64-bit code and calls `start`, with memory mapped one to one.
 //
-// The first is at `enter`, by the PVH boot protocol: 32-bit code, no paging, and in ebx the address of the start information.
-// The second is woken at a copy of `wake` in low memory, in real mode.
+// The first processor starts at `enter` by the PVH boot protocol: in 32-bit code, without paging,
+// and with the address of the start information in ebx. The second starts at a copy of `wake` in
+// low memory, in real mode.
 
 .section .note.pvh, "a", @note
 .align 4
@@ -9,7 +10,7 @@
 .asciz "Xen"
 .long enter
 
-// Into long mode: from 32-bit code, and straight from real mode. The jump into 64-bit code must come next.
+// Enters long mode, from 32-bit code or from real mode. A jump into 64-bit code must follow.
 .macro to_long_mode
     mov eax, 0x20               // CR4: physical address extension
     mov cr4, eax
@@ -78,7 +79,8 @@ descriptors_at:
     .word 23
     .long descriptors
 
-// The first gigabyte as it is, in pages of 2 MiB, and the page of the interrupt controllers, uncached.
+// The first gigabyte, mapped one to one in pages of 2 MiB, and the page of the interrupt
+// controllers, uncached.
 .section .data.pages, "aw"
 .align 4096
 page_map:

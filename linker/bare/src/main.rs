@@ -1,7 +1,8 @@
-//! strait-core without an operating system: its structures, and whole engines, tried by two processors in memory of their own.
+//! strait-core without an operating system. Two processors test its structures and whole engines in
+//! memory of their own.
 //!
-//! QEMU starts the image and takes its verdict: `cargo xtask bare`. The word `broken` on its command line breaks each self-test,
-//! and each must fail then.
+//! QEMU starts the image and reads its verdict: `cargo xtask bare`. The word `broken` on its
+//! command line breaks each self-test, and then each must fail.
 //!
 //! Absent on purpose: an allocator, interrupts, a clock.
 
@@ -18,7 +19,7 @@ use machine::{Verdict, exit, say};
 use place::{Flaw, Party, RANKS, attempt, clear, is_flawless, meet};
 use self_tests::{SELF_TESTS, SelfTest};
 
-/// Where `boot.s` leads both processors.
+/// The function that `boot.s` calls on both processors.
 #[unsafe(no_mangle)]
 extern "C" fn start(rank: u32, start_info: usize) -> ! {
     static BROKEN: strait_core::sync::AtomicU32 = strait_core::sync::AtomicU32::new(0);
@@ -42,7 +43,7 @@ extern "C" fn start(rank: u32, start_info: usize) -> ! {
     exit(if passed == SELF_TESTS.len() { Verdict::Passed } else { Verdict::Failed })
 }
 
-/// One self-test on both processors. Says, on both, whether it passed, and prints a line.
+/// Runs one self-test on both processors. Returns on both whether it passed, and prints a line.
 fn run((name, test): &SelfTest, rank: u32, broken: bool) -> bool {
     let cleared = if rank == 0 { clear() } else { Ok(()) };
     meet();

@@ -1,18 +1,20 @@
-//! What a self-test has: the segment, as a processor sees it that is a rank, and a way to fail.
+//! The environment of a self-test: the segment as one rank sees it, and a way to fail.
 
 use core::fmt;
 use core::ptr::NonNull;
 
-use strait_core::layout::{AttachError, Config, Corrupt, PAGE, Plan, PlanError, Segment};
-use strait_core::progress::{Fault, ProgressError, StartError};
+use strait_core::engine::{Fault, ProgressError, StartError};
+use strait_core::layout::{
+    AttachError, Corrupt, PAGE, PlanError, Segment, SegmentConfig, SegmentPlan,
+};
 use strait_core::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use strait_core::sync::{AtomicU32, UnsafeCell, spin_hint};
 
-/// The processors, each of them a rank.
+/// Number of processors, each of which is a rank.
 pub(crate) const RANKS: u32 = 2;
 
-/// Rings and pools that a test fills many times over.
-const CONFIG: Config = Config {
+/// A configuration with rings and pools that a test fills many times over.
+const CONFIG: SegmentConfig = SegmentConfig {
     ranks: RANKS,
     cells_per_rank: 8,
     cell_payload: 1024,
@@ -27,20 +29,21 @@ const NONCE: u64 = 0xba5e;
 
 /// The memory of the segment.
 #[repr(C, align(4096))]
-struct Memory(UnsafeCell<[u8; 8 << 20]>);
+struct SegmentMemory(UnsafeCell<[u8; 8 << 20]>);
 
-// SAFETY: it is reached through the segment, whose structures are made for two processors, and rewritten while one waits.
-unsafe impl Sync for Memory {}
+// SAFETY: the memory is accessed through the segment, which supports two processors. It is
+// rewritten while one of them waits.
+unsafe impl Sync for SegmentMemory {}
 
-static MEMORY: Memory = Memory(UnsafeCell::new([0; 8 << 20]));
+static MEMORY: SegmentMemory = SegmentMemory(UnsafeCell::new([0; 8 << 20]));
 
-/// Processors that have come to a meeting, of all meetings.
+/// Number of arrivals of processors at all meetings so far.
 static ARRIVED: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a processor has found a flaw in this self-test.
+/// Non-zero if a processor has found a flaw in this self-test.
 static FLAWED: AtomicU32 = AtomicU32::new(0);
 
-/// Waits for the other processor. By a counter of its own, and not by the barrier, which is under test.
+/// Waits for the other processor. Uses a counter of its own, because the barrier is under test.
 pub(crate) fn meet() {
     let meeting = ARRIVED.fetch_add(1, AcqRel) / RANKS;
     while ARRIVED.load(Acquire) / RANKS == meeting {
@@ -48,15 +51,16 @@ pub(crate) fn meet() {
     }
 }
 
-/// Begins with an empty segment, for one processor to do while the other waits.
+/// Creates an empty segment. One processor calls it while the other waits.
 pub(crate) fn clear() -> Result<(), Flaw> {
     FLAWED.store(0, Relaxed);
-    let plan = Plan::new(CONFIG)?;
-    let length = size_of::<Memory>();
+    let plan = SegmentPlan::new(CONFIG)?;
+    let length = size_of::<SegmentMemory>();
     check("bytes of the segment beyond the memory", plan.total_bytes().saturating_sub(length), 0)?;
     MEMORY.0.with_mut(|memory| {
         let base = NonNull::new(memory.cast::<u8>()).expect("a static has an address");
-        // SAFETY: nobody else uses the memory now. It is a page's multiple long and aligned, and zero from here on.
+        // SAFETY: nothing else uses the memory now. It is aligned to a page, a multiple of a page
+        // long, and zero from here on.
         unsafe {
             base.write_bytes(0, length);
             Segment::format(base, plan, NONCE);
@@ -65,7 +69,7 @@ pub(crate) fn clear() -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Whether a self-test has gone well on both processors so far.
+/// Returns true if both processors have found no flaw in this self-test so far.
 pub(crate) fn is_flawless() -> bool {
     FLAWED.load(Acquire) == 0
 }
@@ -79,26 +83,27 @@ pub(crate) struct Party {
 }
 
 impl Party {
-    /// Processor `rank`. In a `broken` test, the second says what is not so.
+    /// Creates processor `rank`. In a `broken` test, the second processor sends wrong numbers.
     pub(crate) fn new(rank: u32, broken: bool) -> Result<Self, Flaw> {
         let base = MEMORY.0.with_mut(|memory| NonNull::new(memory.cast::<u8>()));
         let base = base.expect("a static has an address");
-        // SAFETY: the memory is static, a page's multiple long and aligned, and reached as a segment alone.
-        let segment = unsafe { Segment::attach(base, size_of::<Memory>(), NONCE, rank) }?;
+        // SAFETY: the memory is static, aligned to a page and a multiple of a page long, and
+        // accessed only as a segment.
+        let segment = unsafe { Segment::attach(base, size_of::<SegmentMemory>(), NONCE, rank) }?;
         Ok(Self { rank, segment, lies: broken && rank != 0 })
     }
 
-    /// The other processor.
+    /// Returns the other processor.
     pub(crate) const fn peer(&self) -> u32 {
         1 - self.rank
     }
 
-    /// The number to send or write where `number` is expected.
+    /// Returns the number to send or write where `number` is expected.
     pub(crate) const fn say(&self, number: u64) -> u64 {
         number + self.lies as u64
     }
 
-    /// Looks until there is something, or the other processor has found a flaw.
+    /// Polls until there is a result, or the other processor has found a flaw.
     pub(crate) fn wait<T>(
         &self,
         mut look: impl FnMut() -> Result<Option<T>, Flaw>,
@@ -114,20 +119,21 @@ impl Party {
         }
     }
 
-    /// A structure that both processors reach, in memory that nothing else uses.
+    /// Returns a structure that both processors access, in memory that nothing else uses.
     ///
     /// # Safety
     ///
-    /// `T` is made for two processors, and zeroed memory is one.
+    /// `T` supports two processors, and zeroed memory is a valid `T`.
     pub(crate) unsafe fn shared<T>(&self) -> &T {
         const { assert!(size_of::<T>() <= CONFIG.heap_bytes as usize) };
         let (heap, _) = self.segment.heap(0);
-        // SAFETY: a heap is page-aligned and long enough; the rest is the contract.
+        // SAFETY: a heap is page-aligned and long enough. The caller guarantees that `T` supports
+        // two processors and zeroed memory (contract of `shared`).
         unsafe { heap.cast().as_ref() }
     }
 }
 
-/// One processor's part in a self-test. The other is told if it goes wrong.
+/// Runs one processor's part of a self-test. Informs the other processor if it fails.
 pub(crate) fn attempt(part: impl FnOnce() -> Result<(), Flaw>) -> Result<(), Flaw> {
     let result = part();
     if result.is_err() {
@@ -136,7 +142,7 @@ pub(crate) fn attempt(part: impl FnOnce() -> Result<(), Flaw>) -> Result<(), Fla
     result
 }
 
-/// That something is as it should be.
+/// Returns an error unless `found` equals `expected`.
 pub(crate) fn check<T: TryInto<u64>>(
     what: &'static str,
     found: T,
@@ -148,10 +154,10 @@ pub(crate) fn check<T: TryInto<u64>>(
     }
 }
 
-/// What is wrong.
+/// A flaw that a self-test found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flaw {
-    /// Something is not what it should be.
+    /// A value differs from the expected one.
     Found {
         what: &'static str,
         found: u64,
@@ -163,7 +169,7 @@ pub(crate) enum Flaw {
     Start(StartError),
     Progress(ProgressError),
     Fault(Fault),
-    /// The other processor found a flaw, and says so itself.
+    /// The other processor found a flaw, and reports it.
     Elsewhere,
 }
 
@@ -179,7 +185,7 @@ impl fmt::Display for Flaw {
             Self::Start(error) => error.fmt(f),
             Self::Progress(error) => error.fmt(f),
             Self::Fault(error) => error.fmt(f),
-            Self::Elsewhere => f.write_str("given up"),
+            Self::Elsewhere => f.write_str("the other processor found a flaw"),
         }
     }
 }

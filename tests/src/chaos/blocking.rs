@@ -1,4 +1,5 @@
-//! Messages that wait: only for what another rank has prepared already, so that its library brings it about whatever its program does.
+//! Blocking messages. A rank waits only for an operation that another rank has already prepared, so
+//! that the library completes it whatever the program of the other rank does.
 
 use core::task::Poll;
 use std::io::{IoSlice, IoSliceMut};
@@ -12,11 +13,11 @@ use super::rank::Rank;
 use super::stream::{Context, Stream};
 use super::talk::{Posted, What};
 
-/// Most messages of a batch, either way.
+/// The most messages of a batch, in each direction.
 const BATCH: usize = 5;
 
 impl Rank<'_> {
-    /// Looks for a message that no receive waits for, and does one of the things that can be done with it.
+    /// Probes for a message without a receive, and handles it in one of the possible ways.
     pub(super) fn probe(&mut self) {
         let (source, tag) = self.pattern();
         let context = if self.random.bool() { Context::Free } else { Context::Own };
@@ -49,7 +50,7 @@ impl Rank<'_> {
             Err(error) => return self.excuse(&error, "a matched probe"),
         };
         if self.random.u8(..3) == 0 {
-            // It goes back at once, so the order of messages stays.
+            // The message returns at once, so the order of messages is kept.
             return drop(message);
         }
         let Status { source, tag, bytes } = message.status();
@@ -86,7 +87,7 @@ impl Rank<'_> {
         self.take(posted, received, &room);
     }
 
-    /// Posts a receive for one send of a peer that may wait, and says so.
+    /// Posts a receive for one blocking send of a peer, and tells the peer.
     pub(super) fn give_credit(&mut self) {
         let (peer, room) = (self.any_rank(), self.room());
         if peer == self.me {
@@ -96,7 +97,7 @@ impl Rank<'_> {
         self.begin_send(self.stream_to(peer, Context::Control, 0));
     }
 
-    /// A peer that has posted a receive for this rank.
+    /// Returns a peer that has posted a receive for this rank.
     fn creditor(&mut self) -> Option<u32> {
         let with: Vec<u32> =
             (0..self.ranks).filter(|peer| self.credits[*peer as usize] > 0).collect();
@@ -125,7 +126,7 @@ impl Rank<'_> {
         self.sent(peer, Some(stream), sent.map(|()| status));
     }
 
-    /// Begins to send a message for a receive that waits, and says so.
+    /// Begins to send a message for a blocking receive, and tells the receiver.
     pub(super) fn announce(&mut self) {
         let (peer, tag) = (self.any_rank(), self.random.u32(..Stream::TAGS - 1));
         if peer == self.me {
@@ -135,7 +136,7 @@ impl Rank<'_> {
         self.begin_send(self.stream_to(peer, Context::Control, tag + 1));
     }
 
-    /// A source and a tag of a message that is on its way.
+    /// Returns the source and tag of a message that is under way.
     fn announcement(&mut self) -> Option<(u32, u32)> {
         let known = (0..self.ranks).flat_map(|peer| {
             let tags = self.announced[peer as usize].into_iter().zip(0..);
@@ -143,7 +144,7 @@ impl Rank<'_> {
         });
         let known: Vec<_> = known.collect();
         let (peer, tag) = self.random.choice(known)?;
-        // Messages that were received before their announcement are not on their way any more.
+        // Messages that were received before their announcement are not under way any more.
         let others = self.announced[peer as usize].iter().sum::<i32>() >= 1;
         let any = others && self.random.bool();
         Some((peer, if any { ANY_TAG } else { tag }))
@@ -156,7 +157,7 @@ impl Rank<'_> {
         self.wait_for(Context::Announced, peer, tag, room);
     }
 
-    /// Receives a message from any source and waits. One from this rank itself is there at worst.
+    /// Receives a message from any source and waits. At least one from this rank itself exists.
     pub(super) fn receive_from_any(&mut self) {
         let tag = self.random.u32(..Stream::TAGS);
         self.begin_send(self.stream_to(self.me, Context::Own, tag));
@@ -199,7 +200,8 @@ impl Rank<'_> {
         }
     }
 
-    /// Begins several operations, each of which will end, and waits for them in one of the ways for several.
+    /// Begins several operations, each of which will end, and waits for them with one of the calls
+    /// for several requests.
     pub(super) fn batch(&mut self) {
         let mut sends = Vec::new();
         while sends.len() < BATCH
@@ -269,11 +271,11 @@ impl Rank<'_> {
     }
 }
 
-/// Waits until all requests are over.
+/// Waits until all requests are complete.
 fn finish(requests: &mut [Request<'_>], way: u8) {
     const NO_PROGRESS: &str = "progress";
     match way {
-        // How each ended is asked later.
+        // The outcome of each is checked later.
         0 => drop(wait_all(requests)),
         1 => while wait_any(requests).expect(NO_PROGRESS).is_some() {},
         2 => while !wait_some(requests).expect(NO_PROGRESS).is_empty() {},

@@ -1,7 +1,9 @@
-//! The scoreboard: a file that the driver and the ranks of one job map, beside everything that Strait shares.
+//! The scoreboard: a file that the driver and the ranks of one job map, separate from all memory
+//! that Strait shares.
 //!
-//! A rank records there what it begins and what has ended, so that the others can judge what they find, and the driver can say
-//! where each rank stands. The kernel keeps the file when a rank is killed, so nothing recorded is lost.
+//! A rank records there which operations it begins and which have ended. With these records the
+//! others judge their results, and the driver reports the state of each rank. The kernel keeps the
+//! file when a rank is killed, so no record is lost.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -13,11 +15,11 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::stream::Stream;
 
-/// Most ranks of a job.
+/// The most ranks of a job.
 pub(super) const RANKS: usize = 16;
-/// Most windows of a job.
+/// The most windows of a job.
 pub(super) const WINDOWS: usize = 4;
-/// Tickets of one word that are told apart.
+/// Number of distinct tickets of one word.
 pub(super) const TICKETS: u64 = 4096;
 
 /// Words that describe the job.
@@ -26,11 +28,13 @@ const JOB: usize = 8;
 const RANK: usize = 16 + NAME + TEXT;
 const NAME: usize = 4;
 const TEXT: usize = 192;
-/// Words of one stream: messages begun, messages whose send has ended, messages received.
+/// Words of one stream: messages begun, messages with a completed send, messages received.
 const STREAM: usize = 3;
-/// Words of one (window, origin, target): for each [`Count`] the operations begun and the operations ended.
+/// Words of one (window, origin, target): for each [`Count`] the operations begun and the
+/// operations ended.
 const COUNTS: usize = 2 * Count::ALL;
-/// Words of one (window, member): whether it is done, whether it has judged, the displacement of its part.
+/// Words of one (window, member): whether it is done, the result of the window's creation, the
+/// displacement of its part.
 const MEMBER: usize = 3;
 /// Words of the bits of all tickets of one (window, target, kind).
 const BITS: usize = TICKETS as usize / 64;
@@ -48,12 +52,12 @@ const WORDS: usize = TICKET_AT + WINDOWS * RANKS * KINDS * BITS;
 #[derive(Clone, Copy, Debug, Eq, PartialEq, PartialOrd)]
 pub(super) enum Fate {
     Alive,
-    /// A signal that kills it is on its way, or it stops at a step and dies there.
+    /// A fatal signal is under way, or the rank stops at a step and dies there.
     Condemned,
     Dead,
 }
 
-/// How far a rank has come.
+/// The phase that a rank has reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, PartialOrd)]
 pub(super) enum Phase {
     Starting,
@@ -79,10 +83,10 @@ impl Phase {
     ];
 }
 
-/// What is counted for each origin and target of a window.
+/// The counters for each origin and target of a window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Count {
-    /// Ones added to one of four words by accumulates.
+    /// Additions of 1 to one of four words by accumulates.
     Added(usize),
     /// Tickets drawn by fetch-and-op.
     Fetched,
@@ -96,7 +100,7 @@ pub(super) enum Count {
 
 impl Count {
     const ALL: usize = 8;
-    /// Words that accumulates add to.
+    /// Number of words that accumulates add to.
     pub(super) const ADDED: usize = 4;
 
     const fn index(self) -> usize {
@@ -116,21 +120,21 @@ pub(super) struct Board {
     base: NonNull<AtomicU64>,
 }
 
-// SAFETY: all of it is atomic words, which any thread may use.
+// SAFETY: the board consists of atomic words, which any thread may use.
 unsafe impl Send for Board {}
-// SAFETY: as above.
+// SAFETY: the board consists of atomic words, which any threads may share.
 unsafe impl Sync for Board {}
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // SAFETY: mapped in `map`, and no reference outlives the board.
+        // SAFETY: `map` has mapped this memory, and no reference outlives the board.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), WORDS * 8) };
         assert!(unmapped.is_ok(), "the scoreboard is unmapped");
     }
 }
 
 impl Board {
-    /// Makes the file at `path`, zeroed, and maps it.
+    /// Creates the file at `path`, zeroed, and maps it.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
         file.set_len(WORDS as u64 * 8)?;
@@ -144,7 +148,8 @@ impl Board {
 
     fn map(file: &File) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the file is as long.
+        // SAFETY: the mapping is new, at an address that the kernel chooses, and the file is as
+        // long.
         let base =
             unsafe { mmap(core::ptr::null_mut(), WORDS * 8, access, MapFlags::SHARED, file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::Other)?;
@@ -153,7 +158,7 @@ impl Board {
 
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at < WORDS, "a word of the scoreboard");
-        // SAFETY: inside the mapping, aligned, and atomic in every process.
+        // SAFETY: the word is inside the mapping, aligned, and atomic in every process.
         unsafe { self.base.add(at).as_ref() }
     }
 
@@ -161,12 +166,12 @@ impl Board {
         self.word(RANK_AT + rank as usize * RANK + field)
     }
 
-    /// Set once no rank is killed any more.
+    /// Returns the flag that is set once no rank is killed any more.
     pub(super) fn blows_are_over(&self) -> &AtomicU64 {
         self.word(0)
     }
 
-    /// The number of a process that a rank left behind on purpose.
+    /// Returns the number of a process that a rank left behind on purpose.
     pub(super) fn left_behind(&self) -> &AtomicU64 {
         self.word(1)
     }
@@ -179,7 +184,7 @@ impl Board {
         }
     }
 
-    /// Records a fate; a rank never comes back to life.
+    /// Records a fate. A dead rank never comes back to life.
     pub(super) fn set_fate(&self, rank: u32, fate: Fate) {
         self.of_rank(rank, 0).fetch_max(fate as u64, SeqCst);
     }
@@ -192,27 +197,27 @@ impl Board {
         self.of_rank(rank, 1).store(phase as u64, SeqCst);
     }
 
-    /// True when the rank counts as a survivor: it lives and has joined.
+    /// Returns whether the rank counts as a survivor: it lives and has joined.
     pub(super) fn is_here(&self, rank: u32) -> bool {
         self.fate(rank) == Fate::Alive && self.phase(rank) != Phase::GaveUp
     }
 
-    /// True when nothing more comes from the rank.
+    /// Returns whether the rank does nothing more.
     pub(super) fn is_gone(&self, rank: u32) -> bool {
         self.fate(rank) == Fate::Dead || self.phase(rank) == Phase::GaveUp
     }
 
-    /// True when the rank is dead, or about to die, or never joined.
+    /// Returns whether the rank is dead, or about to die, or never joined.
     pub(super) fn is_doomed(&self, rank: u32) -> bool {
         !self.is_here(rank)
     }
 
-    /// Operations that the rank has begun.
+    /// Returns the number of operations that the rank has begun.
     pub(super) fn steps(&self, rank: u32) -> u64 {
         self.of_rank(rank, 2).load(SeqCst)
     }
 
-    /// Records what the rank begins.
+    /// Records the operation that the rank begins.
     pub(super) fn begin(&self, rank: u32, name: &str, numbers: [u64; 3]) {
         for (place, number) in numbers.into_iter().enumerate() {
             self.of_rank(rank, 4 + place).store(number, SeqCst);
@@ -221,14 +226,14 @@ impl Board {
         self.of_rank(rank, 2).fetch_add(1, SeqCst);
     }
 
-    /// What the rank last began.
+    /// Returns the last operation that the rank began.
     pub(super) fn last_begun(&self, rank: u32) -> String {
         let numbers = [4, 5, 6].map(|field| self.of_rank(rank, field).load(SeqCst));
         let name = self.read_text(rank, 16, NAME);
         format!("{name} {numbers:?}, operation {}", self.steps(rank))
     }
 
-    /// Records why the rank fails. The first reason stays.
+    /// Records why the rank fails. Only the first reason is kept.
     pub(super) fn fail(&self, rank: u32, why: &str) {
         if self.of_rank(rank, 8).swap(1, SeqCst) == 0 {
             self.write_text(rank, 16 + NAME, TEXT, why);
@@ -236,7 +241,7 @@ impl Board {
         }
     }
 
-    /// Why the rank failed, if it did.
+    /// Returns why the rank failed, if it did.
     pub(super) fn failure(&self, rank: u32) -> Option<String> {
         let failed = self.of_rank(rank, 8).load(SeqCst) == 2;
         failed.then(|| self.read_text(rank, 16 + NAME, TEXT))
@@ -262,17 +267,17 @@ impl Board {
         self.word(STREAM_AT + (pair * Stream::COUNT + stream.index()) * STREAM + field)
     }
 
-    /// Messages of the stream whose send has begun.
+    /// Returns the number of messages of the stream that have begun to be sent.
     pub(super) fn begun(&self, stream: Stream) -> &AtomicU64 {
         self.stream(stream, 0)
     }
 
-    /// Messages of the stream whose send has ended well.
+    /// Returns the number of messages of the stream that were sent successfully.
     pub(super) fn sent(&self, stream: Stream) -> &AtomicU64 {
         self.stream(stream, 1)
     }
 
-    /// Messages of the stream that have been received.
+    /// Returns the number of messages of the stream that have been received.
     pub(super) fn received(&self, stream: Stream) -> &AtomicU64 {
         self.stream(stream, 2)
     }
@@ -282,12 +287,13 @@ impl Board {
         COUNT_AT + pair * COUNTS + 2 * count.index()
     }
 
-    /// Operations of this kind that the origin has begun on the target's part: each may have happened.
+    /// Returns the number of operations of this kind that the origin has begun on the target's
+    /// part. Each of them may have happened.
     pub(super) fn most(&self, at: (usize, u32, u32), count: Count) -> &AtomicU64 {
         self.word(self.count(at, count))
     }
 
-    /// Operations of this kind that have happened.
+    /// Returns the number of operations of this kind that have certainly happened.
     pub(super) fn least(&self, at: (usize, u32, u32), count: Count) -> &AtomicU64 {
         self.word(self.count(at, count) + 1)
     }
@@ -296,22 +302,24 @@ impl Board {
         self.word(MEMBER_AT + (window * RANKS + rank as usize) * MEMBER + field)
     }
 
-    /// Set once the member begins no more operations on the window and has ended all.
+    /// Returns the flag that is set once the member has ended all its operations on the window and
+    /// begins no more.
     pub(super) fn is_done(&self, window: usize, rank: u32) -> &AtomicU64 {
         self.member(window, rank, 0)
     }
 
-    /// What became of the member's call that creates the window: 0 until it returns, 1 for a window, 2 for an error.
+    /// Returns the result of the member's call that creates the window: 0 until it returns, 1 for a
+    /// window, 2 for an error.
     pub(super) fn creation(&self, window: usize, rank: u32) -> &AtomicU64 {
         self.member(window, rank, 1)
     }
 
-    /// One more than the displacement of the member's part; 0 until the others may reach it.
+    /// Returns the displacement of the member's part plus 1, or 0 until the others may access it.
     pub(super) fn displacement(&self, window: usize, rank: u32) -> &AtomicU64 {
         self.member(window, rank, 2)
     }
 
-    /// Records a ticket that was drawn. False: another process drew it as well.
+    /// Records a drawn ticket. Returns false if another process drew it as well.
     pub(super) fn draw(&self, window: usize, target: u32, swapped: bool, ticket: u64) -> bool {
         if ticket >= TICKETS {
             return true;

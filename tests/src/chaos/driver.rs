@@ -1,4 +1,4 @@
-//! One job after the other, until the time is up or something is wrong.
+//! Runs one job after the other, until the time is up or a fault is found.
 
 use core::fmt::Write as _;
 use core::sync::atomic::Ordering::SeqCst;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use std::{env, fs, io, thread};
 
 use rustix::process::{Pid, Signal, test_kill_process_group};
-use strait::boot::{Launch, Outcome};
+use strait::boot::{JobOutcome, Launch};
 
 use super::board::{Board, Fate, Phase};
 use super::job::Job;
@@ -20,12 +20,15 @@ use super::settings::Settings;
 use super::warden::{Seen, Warden, standing};
 use super::{BOARD, JOB};
 
-/// Memory that the driver itself may take more from the twentieth job on, KiB.
+/// Time in which the killed processes of a group end.
+const GROUP_END_LIMIT: Duration = Duration::from_secs(10);
+
+/// Limit on the growth of the driver's own memory from the twentieth job on, in KiB.
 const GROWTH: u64 = 16 << 10;
-/// Jobs after which the driver's memory is looked at.
+/// Number of jobs after which the driver's memory is measured.
 const SETTLED: u64 = 20;
 
-/// What was done so far.
+/// Totals of the jobs so far.
 #[derive(Debug, Default)]
 struct Sums {
     jobs: u64,
@@ -35,7 +38,20 @@ struct Sums {
     slowest: Duration,
 }
 
-/// Runs jobs. Success is that nothing was wrong with any.
+impl Sums {
+    /// Returns the sums in words, for a run that started at `begin`.
+    fn tell(&self, begin: Instant) -> String {
+        let Self { jobs, deaths, stops, ranks, slowest } = self;
+        let seconds = begin.elapsed().as_secs_f64();
+        let longest = slowest.as_millis();
+        format!(
+            "{jobs} jobs with {ranks} ranks, {deaths} deaths, {stops} stops in {seconds:.0} s, the \
+             longest job {longest} ms"
+        )
+    }
+}
+
+/// Runs jobs. Succeeds if no job shows a fault.
 pub(super) fn run(options: &Options) -> ExitCode {
     eprintln!("chaos: --seed {}, without {:?}", options.seed, options.excluded);
     let (begin, mut sums, mut memory) = (Instant::now(), Sums::default(), None);
@@ -58,30 +74,25 @@ pub(super) fn run(options: &Options) -> ExitCode {
         let mut wrong = play(&job, &settings, options.limit, &mut sums);
         let left = new_descriptors(&before, &descriptors(), false);
         if wrong.is_ok() && !left.is_empty() {
-            wrong = Err(format!("the launcher keeps descriptors: {left:?}"));
+            wrong = Err(format!("the launcher left descriptors open: {left:?}"));
         }
         if sums.jobs >= SETTLED && wrong.is_ok() {
             let (now, before) = (memory_kib(), *memory.get_or_insert_with(memory_kib));
             if now > before + GROWTH {
-                wrong = Err(format!("the launcher grows: from {before} to {now} KiB"));
+                wrong = Err(format!("the memory of the launcher grew from {before} to {now} KiB"));
             }
         }
         if let Err(why) = wrong {
             eprintln!("{}", explain(&job, &settings, &why));
+            eprintln!("chaos: before that {}", sums.tell(begin));
             return ExitCode::FAILURE;
         }
     }
-    let Sums { jobs, deaths, stops, ranks, slowest } = sums;
-    let seconds = begin.elapsed().as_secs_f64();
-    println!(
-        "chaos: {jobs} jobs with {ranks} ranks, {deaths} deaths, {stops} stops in {seconds:.0} s, the longest job {} ms; \
-         nothing was wrong",
-        slowest.as_millis()
-    );
+    println!("chaos: {}; no fault", sums.tell(begin));
     ExitCode::SUCCESS
 }
 
-/// A failure with all that it takes to try again.
+/// Formats a failure with everything needed to reproduce it.
 fn explain(job: &Job, settings: &Settings, why: &str) -> String {
     let events = Plan::draw(settings).events;
     let mut text = format!("\nchaos: {why}\n{settings}\nevents: {events:?}\n");
@@ -89,7 +100,8 @@ fn explain(job: &Job, settings: &Settings, why: &str) -> String {
     let without: String = job.excluded.iter().map(|name| format!(" --without {name}")).collect();
     let _ = writeln!(
         text,
-        "again: cargo xtask chaos --job {}{ranks}{without} --seconds 60\n(the same programs and settings; not the same timing)",
+        "to repeat: cargo xtask chaos --job {}{ranks}{without} --seconds 60\n\
+         (the same programs and settings; not the same timing)",
         job.seed
     );
     text
@@ -138,8 +150,13 @@ fn launch(job: &Job, settings: &Settings, board: &std::path::Path) -> Launch {
     launch
 }
 
-/// Judges how a job ended, and what it left.
-fn judge(settings: &Settings, board: &Board, outcome: &Outcome, seen: &Seen) -> Result<(), String> {
+/// Judges how a job ended, and what it left behind.
+fn judge(
+    settings: &Settings,
+    board: &Board,
+    outcome: &JobOutcome,
+    seen: &Seen,
+) -> Result<(), String> {
     let mut wrong = seen.failure.clone().unwrap_or_default();
     for exit in outcome.exits() {
         let (fate, phase) = (board.fate(exit.rank), board.phase(exit.rank));
@@ -152,7 +169,7 @@ fn judge(settings: &Settings, board: &Board, outcome: &Outcome, seen: &Seen) -> 
         }
         let pid = Pid::from_raw(exit.pid.cast_signed()).expect("a process number");
         if test_kill_process_group(pid).is_ok() {
-            for process in processes_of_group(exit.pid) {
+            for process in remaining_processes(exit.pid) {
                 let _ =
                     writeln!(wrong, "rank {} left a process of its group: {process}", exit.rank);
             }
@@ -173,7 +190,20 @@ fn judge(settings: &Settings, board: &Board, outcome: &Outcome, seen: &Seen) -> 
     Err(format!("{wrong}\n{}", standing(board, settings.ranks)))
 }
 
-/// Processes of a group, without those that have ended and wait to be reaped.
+/// Returns the processes of a group that remain. A process that was killed may take a moment to end
+/// where all processors are busy.
+fn remaining_processes(group: u32) -> Vec<String> {
+    let begin = Instant::now();
+    loop {
+        let all = processes_of_group(group);
+        if all.is_empty() || begin.elapsed() > GROUP_END_LIMIT {
+            return all;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns the processes of a group, except those that have ended and wait to be reaped.
 fn processes_of_group(group: u32) -> Vec<String> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let stats = all.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
@@ -184,7 +214,7 @@ fn processes_of_group(group: u32) -> Vec<String> {
     stats.filter(lives).map(|stat| stat.chars().take(60).collect()).collect()
 }
 
-/// Files of segments; there are never any.
+/// Returns the named files of segments. None may exist.
 fn segments_with_names() -> Vec<String> {
     let magic = strait_core::layout::MAGIC.to_le_bytes();
     let entries =
@@ -198,7 +228,7 @@ fn segments_with_names() -> Vec<String> {
     entries.filter(is_segment).map(|path| path.display().to_string()).collect()
 }
 
-/// Memory of this process, KiB.
+/// Returns the memory of this process, in KiB.
 fn memory_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,13 +1,14 @@
-//! Which job is run: what the driver tells its ranks in one variable of the environment.
+//! The description of a job, which the driver passes to its ranks in an environment variable.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Names a job. Two processes that have the same name for it derive the same settings and programs.
+/// The parameters of a job. Two processes with the same parameters derive the same settings and
+/// programs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Job {
     pub(super) seed: u64,
-    /// Ranks, if the caller chose their number.
+    /// Number of ranks, if the caller chose it.
     pub(super) ranks: Option<u32>,
     /// Names of the settings that are not drawn: see [`super::settings::EXCLUSIONS`].
     pub(super) excluded: Vec<String>,
@@ -15,7 +16,7 @@ pub(super) struct Job {
     pub(super) plant: Option<Plant>,
 }
 
-/// A fault on purpose, which the driver has to find.
+/// A deliberate fault, which the driver must find.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Plant {
     /// A byte of a message changes after its receive.
@@ -30,11 +31,11 @@ pub(super) enum Plant {
     Add,
     /// A put is recorded and not carried out.
     Put,
-    /// The lock of a change under a lock is left out.
+    /// A change is made without its lock.
     Lock,
-    /// A rank that lives is told to be dead.
+    /// A living rank is reported as dead.
     Death,
-    /// A rank waits for a message that never comes.
+    /// A rank waits for a message that never arrives.
     Hang,
     /// A rank leaves a process behind.
     Child,

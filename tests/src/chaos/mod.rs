@@ -1,9 +1,11 @@
-//! The chaos driver: jobs of random programs under random settings, whose ranks are killed and stopped at any moment.
+//! The chaos driver: jobs of random programs under random settings. It kills and stops their ranks
+//! at any moment.
 //!
-//! Every rank draws its own program from the seed of its job and goes through it at its own pace: nothing but the order of meetings is
-//! agreed on (`plan`). Messages say which message they are (`stream`). What is done to windows is recorded on a scoreboard
-//! beside Strait (`board`), on which each rank judges what it finds. The driver (`driver`) starts one job after the other, strikes
-//! their ranks, and ends when its time is up, enough ranks have died, or something is wrong.
+//! Every rank draws its own program from the seed of its job and runs it at its own pace: the ranks
+//! agree only on the order of meetings (`plan`). Messages contain their own number (`stream`).
+//! Operations on windows are recorded on a scoreboard separate from Strait (`board`), with which
+//! each rank judges its results. The driver (`driver`) starts one job after the other and strikes
+//! their ranks. It ends when its time is up, enough ranks have died, or it finds a fault.
 
 mod blocking;
 mod board;
@@ -23,16 +25,16 @@ mod window;
 use std::process::ExitCode;
 use std::{env, path};
 
-/// Names the job to its ranks.
+/// Environment variable with the job, for its ranks.
 const JOB: &str = "STRAIT_TEST_CHAOS_JOB";
-/// Names the scoreboard to them.
+/// Environment variable with the scoreboard, for the ranks.
 const BOARD: &str = "STRAIT_TEST_CHAOS_BOARD";
 
 /// Runs the driver, or in a process that the driver started, a rank.
 ///
 /// # Panics
 ///
-/// In a rank, when something is wrong.
+/// In a rank, when it finds a fault.
 #[must_use]
 pub fn main() -> ExitCode {
     if let (Ok(job), Some(board)) = (env::var(JOB), env::var_os(BOARD)) {

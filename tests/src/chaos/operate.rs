@@ -1,7 +1,8 @@
-//! Operations on windows, and the judgement of what they left.
+//! Operations on windows, and the judgement of their results.
 //!
-//! The scoreboard has for each origin and target how often each kind of operation has begun, and how often it has happened. A word
-//! that counts them lies between the two sums, and for origins that live they are the same in the end.
+//! For each origin and target, the scoreboard counts how often each kind of operation has begun,
+//! and how often it has happened. A word that counts them lies between the two sums. For origins
+//! that live the two are equal in the end.
 
 use core::sync::atomic::Ordering::SeqCst;
 use std::io::{IoSlice, IoSliceMut};
@@ -19,14 +20,14 @@ const FETCHED: usize = Count::ADDED;
 const SWAPPED: usize = Count::ADDED + 1;
 const PAIR: usize = Count::ADDED + 2;
 
-/// Attempts at a compare-and-swap.
+/// The most attempts at a compare-and-swap.
 const SWAPS: u32 = 4;
 
-/// A version of a region: how long it is, and how its bytes lie.
+/// A version of a region: its length, and the layout of its bytes.
 #[derive(Clone, Copy, Debug)]
 struct Version {
     id: u64,
-    /// Bytes of a block; there are gaps of this length between blocks. 0: without gaps.
+    /// Bytes of a block, with gaps of this length between blocks; 0: without gaps.
     block: usize,
     length: usize,
 }
@@ -55,13 +56,15 @@ impl Rank<'_> {
         }
     }
 
-    /// The displacement of a byte of a member's part; `None` while the member has not said where its part lies.
+    /// Returns the displacement of a byte of a member's part, or `None` while the member has not
+    /// published the place of its part.
     fn displacement(&self, number: usize, target: u32, at: usize) -> Option<usize> {
         let base = self.board.displacement(number, target).load(SeqCst);
         Some(base.checked_sub(1)? as usize + at)
     }
 
-    /// The bounds of a word that counts: what has happened, and what may have.
+    /// Returns the bounds of a word that counts: the operations that have happened, and those that
+    /// may have.
     fn bounds(&self, number: usize, members: &[u32], target: u32, count: Count) -> (u64, u64) {
         let sum = |most: bool| {
             let of = |origin: &u32| {
@@ -82,7 +85,7 @@ impl Rank<'_> {
         open.unconfirmed[place as usize].push(count);
     }
 
-    /// Some operations on a member's part.
+    /// Does some operations on a member's part.
     pub(super) fn operate(&mut self, number: usize, open: &mut Open<'_>, place: u32, epoch: Epoch) {
         let target = open.members[place as usize];
         if self.displacement(number, target, 0).is_none() {
@@ -96,11 +99,11 @@ impl Rank<'_> {
                 2 => self.fetch(number, open, place),
                 3 => self.swap(number, open, place),
                 4 if may_pair => {
-                    // What it puts is not there to be read before the epoch ends.
+                    // The data of a put cannot be read before the epoch ends.
                     may_pair = false;
                     self.pair(number, open, place, epoch)
                 }
-                // One version at a time.
+                // Puts one version at a time.
                 _ if may_put => {
                     may_put = false;
                     self.put(number, open, place)
@@ -108,14 +111,14 @@ impl Rank<'_> {
                 _ => Ok(()),
             };
             if self.explained(number, done, "a window operation").is_none() {
-                // It may have happened or not, and no flush tells which.
+                // The operation may have happened or not, and no flush tells which.
                 open.unconfirmed[place as usize].truncate(known);
                 return;
             }
         }
     }
 
-    /// Adds one to some of the words.
+    /// Adds 1 to some of the words.
     fn add(&mut self, number: usize, open: &mut Open<'_>, place: u32) -> Result<(), Error> {
         let target = open.members[place as usize];
         let Some(at) = self.displacement(number, target, 0) else { return Ok(()) };
@@ -169,7 +172,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// Counts a word up by compare-and-swap.
+    /// Increments a word by compare-and-swap.
     fn swap(&mut self, number: usize, open: &mut Open<'_>, place: u32) -> Result<(), Error> {
         let target = open.members[place as usize];
         let Some(at) = self.displacement(number, target, 8 * SWAPPED) else { return Ok(()) };
@@ -190,7 +193,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// Reads two words that are always the same, and under an exclusive lock changes both.
+    /// Reads two words that are always equal, and under an exclusive lock changes both.
     fn pair(
         &mut self,
         number: usize,
@@ -205,7 +208,7 @@ impl Rank<'_> {
         open.window.get(&mut found, place, at)?;
         let (_, most) = self.bounds(number, &open.members, target, Count::Paired);
         let [first, second] = found;
-        // A rank that died may have changed one of them.
+        // A rank that died may have changed only one of them.
         assert!(
             first == second || self.any_doomed(open),
             "window {number}, target {target}: a pair {found:?}"
@@ -257,7 +260,7 @@ impl Rank<'_> {
         open.window.put_vectored(&parts, place, at, version.shape())
     }
 
-    /// Reads the version that this rank has put and knows to be there.
+    /// Reads the version that this rank has put and that must have arrived.
     pub(super) fn read_back(&mut self, number: usize, open: &mut Open<'_>, place: u32) {
         let target = open.members[place as usize];
         let region = self.region_at(number, self.place_of(number, self.me));
@@ -293,7 +296,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Judges this rank's part, which no other reaches any more.
+    /// Judges this rank's part, which no other rank accesses any more.
     pub(super) fn judge_part(&self, number: usize, open: &Open<'_>) {
         let local = match &open.attached {
             Some(attached) => open.window.attached(attached).expect("it is attached"),

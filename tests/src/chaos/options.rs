@@ -5,22 +5,23 @@ use core::time::Duration;
 use super::job::Plant;
 use super::settings::{EXCLUSIONS, KNOWN};
 
-pub(super) const USAGE: &str = "usage: chaos [--seconds N] [--deaths N] [--jobs N] [--seed S] [--job SEED] [--ranks N] \
-    [--limit SECONDS] [--without NAME]... [--with NAME]... [--plant FAULT]";
+pub(super) const USAGE: &str = "usage: chaos [--seconds N] [--deaths N] [--jobs N] [--seed S] \
+    [--job SEED] [--ranks N] [--limit SECONDS] \
+    [--without NAME]... [--with NAME]... [--plant FAULT]";
 
-/// What the caller asks for.
+/// The options of the caller.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    /// From this seed the seeds of all jobs follow.
+    /// Seed from which the seeds of all jobs are derived.
     pub(super) seed: u64,
-    /// The seed of the one job that is repeated.
+    /// Seed of the job to repeat.
     pub(super) job: Option<u64>,
     pub(super) ranks: Option<u32>,
-    /// Ends after this time, at the end of a job.
+    /// Time after which the driver ends, at the end of a job.
     pub(super) time: Option<Duration>,
-    /// Ends after so many deaths.
+    /// Number of deaths after which the driver ends.
     pub(super) deaths: Option<u64>,
-    /// Ends after so many jobs.
+    /// Number of jobs after which the driver ends.
     pub(super) jobs: Option<u64>,
     /// Time after which a job counts as stuck.
     pub(super) limit: Duration,
@@ -29,11 +30,11 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads the arguments.
+    /// Parses the arguments.
     ///
     /// # Errors
     ///
-    /// The first argument that is none.
+    /// Returns the first invalid argument.
     pub(super) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             seed: fastrand::u64(..),
@@ -74,9 +75,10 @@ impl Options {
                     options.excluded.retain(|name| *name != known);
                 }
                 "--plant" => {
-                    options.plant = Some(Plant::parse(&value).ok_or(format!("no fault {value}"))?);
+                    options.plant =
+                        Some(Plant::parse(&value).ok_or(format!("unknown fault {value}"))?);
                 }
-                _ => return Err(format!("no option {name}")),
+                _ => return Err(format!("unknown option {name}")),
             }
         }
         options.excluded.sort();

@@ -1,25 +1,26 @@
-//! What the ranks of a job do together, and what is done to them: drawn from the seed, the same in every process.
+//! The plan of a job: what its ranks do together, and how they are struck. It is drawn from the
+//! seed and is the same in every process.
 //!
-//! Ranks meet for collective operations and epochs. All meetings have one order, in which each rank takes part in those that it
-//! belongs to, and between them it does what it likes. Nothing that it does there waits for another rank's program, so no job gets
-//! stuck by its own fault.
+//! Ranks meet for collective operations and epochs. All meetings have one order. Each rank takes
+//! part in its meetings in this order, and between them runs its own operations. None of these
+//! operations waits for another rank's program, so a correct job does not get stuck.
 
 use strait::{Accumulates, LockDesign, Op, WindowDesign};
 
 use super::board::WINDOWS;
 use super::settings::Settings;
 
-/// Something that several ranks do together.
+/// An operation that several ranks do together.
 #[derive(Clone, Debug)]
 pub(super) struct Meeting {
     pub(super) number: u64,
     pub(super) what: Together,
 }
 
-/// What is done at a meeting.
+/// The operation of a meeting.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Together {
-    /// In group number `group`; all ranks without a group, where the number is of none.
+    /// A collective operation in group number `group`, or of all ranks if there is no such group.
     Collective {
         group: usize,
         operation: Collective,
@@ -29,7 +30,7 @@ pub(super) enum Together {
     Fence(usize),
     /// Operations between post, start, complete and wait.
     Epochs(usize),
-    /// The window's end: its memory is judged.
+    /// The end of a window, at which its memory is judged.
     Close(usize),
 }
 
@@ -37,14 +38,14 @@ pub(super) enum Together {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Collective {
     Barrier,
-    /// From a place, of so many bytes.
+    /// Root, and number of bytes.
     Broadcast(u32, usize),
-    /// To a place, of so many numbers.
+    /// Root, number of elements, and operation.
     Reduce(u32, usize, Op),
     Allreduce(usize, Op),
 }
 
-/// Where the memory of a window comes from.
+/// The source of a window's memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Memory {
     Allocated,
@@ -65,35 +66,36 @@ pub(super) struct WindowPlan {
     pub(super) region: usize,
 }
 
-/// What is done to a rank.
+/// An action against a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Blow {
     Kill,
-    /// The rank stands still for so many milliseconds.
+    /// The rank is stopped for this number of milliseconds.
     Stop(u64),
     /// The rank dies when it next reaches a step; in builds without steps at once.
     Step(usize),
 }
 
-/// When a rank is struck.
+/// The time at which a rank is struck.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) rank: u32,
-    /// Operations that the rank has begun by then.
+    /// Number of operations that the rank has begun by then.
     pub(super) at: u64,
-    /// Microseconds after that.
+    /// Delay after that, in microseconds.
     pub(super) after_us: u64,
     pub(super) blow: Blow,
 }
 
-/// Everything that the processes of a job agree on beside the settings.
+/// Everything that the processes of a job agree on besides the settings.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) groups: Vec<Vec<u32>>,
     pub(super) windows: Vec<WindowPlan>,
     pub(super) meetings: Vec<Meeting>,
     pub(super) events: Vec<Event>,
-    /// Ranks may be struck until they have ended, so the survivors do nothing together at the end.
+    /// Whether ranks may be struck until they have ended. If so, the survivors do nothing together
+    /// at the end.
     pub(super) is_struck_late: bool,
 }
 
@@ -108,7 +110,7 @@ impl Plan {
         Self { groups, windows, meetings, events, is_struck_late: random.u8(..3) == 0 }
     }
 
-    /// Members of a meeting.
+    /// Returns the members of a meeting.
     pub(super) fn members(&self, what: Together, ranks: u32) -> Vec<u32> {
         match what {
             Together::Collective { group, .. } => {
@@ -122,7 +124,7 @@ impl Plan {
     }
 }
 
-/// Two ranks or more, in any order.
+/// Draws two or more ranks, in any order.
 fn members(random: &mut fastrand::Rng, settings: &Settings) -> Vec<u32> {
     let mut all: Vec<u32> = (0..settings.ranks).collect();
     random.shuffle(&mut all);
@@ -136,7 +138,7 @@ fn window(random: &mut fastrand::Rng, settings: &Settings) -> WindowPlan {
     let memories = [Memory::Allocated, Memory::Private, Memory::Segment, Memory::Dynamic];
     let design = settings.window_designs[random.usize(..settings.window_designs.len())];
     let lock = settings.lock_designs[random.usize(..settings.lock_designs.len())];
-    // Where nothing is chosen, the variable of the environment is in force.
+    // Where nothing is chosen, the environment variable applies.
     WindowPlan {
         members: members(random, settings),
         memory: memories[random.usize(..4)],
@@ -178,7 +180,7 @@ fn meetings(
             life.push(if fence { Together::Fence(window) } else { Together::Epochs(window) });
         }
         life.push(Together::Close(window));
-        // In among the others, in its own order.
+        // Inserts these meetings among the others, in their own order.
         let mut at = 0;
         for meeting in life {
             at = random.usize(at..=all.len());
@@ -190,7 +192,8 @@ fn meetings(
 }
 
 fn events(random: &mut fastrand::Rng, settings: &Settings, meetings: u64) -> Vec<Event> {
-    // Its own operations, the meetings with a few operations in each, and some more for the end.
+    // The rank's own operations, the meetings with a few operations each, and some more for the
+    // end.
     let last = settings.steps + 4 * meetings + 12;
     let first = u64::from(!settings.early) * 2;
     let mut all: Vec<u32> = (0..settings.ranks).collect();
@@ -213,5 +216,5 @@ fn events(random: &mut fastrand::Rng, settings: &Settings, meetings: u64) -> Vec
     events
 }
 
-/// Steps that a rank may be killed at: of messages, then of windows.
+/// Number of steps at which a rank may be killed: of messages, then of windows.
 pub(super) const STEPS: usize = 31 + 10;

@@ -1,4 +1,5 @@
-//! The life of one rank: it joins, does what it draws, closes its accounts, and leaves.
+//! The life of one rank: it joins, runs the operations that it draws, closes its accounts, and
+//! leaves.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::{env, fs, panic, process, thread};
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 
-use strait::{Error, Fault, Group, LockDesign, Op, Sign, World};
+use strait::{Error, FailureCause, Fault, Group, LockDesign, Op, World};
 
 use super::board::{Board, Fate, Phase};
 use super::job::{Job, Plant};
@@ -30,34 +31,35 @@ pub(super) struct Rank<'w> {
     pub(super) me: u32,
     pub(super) ranks: u32,
     pub(super) random: fastrand::Rng,
-    /// Operations that do not wait.
+    /// Operations that have begun and not ended.
     pub(super) pending: Vec<Pending>,
     pub(super) account: Account,
-    /// Receives posted so far.
+    /// Number of receives posted so far.
     pub(super) receives: u64,
-    /// Messages begun, by stream.
+    /// Number of messages begun, by stream.
     pub(super) begun: BTreeMap<Stream, u64>,
-    /// Sends that each peer has posted a receive for.
+    /// Number of sends for which each peer has posted a receive.
     pub(super) credits: Vec<u32>,
-    /// Messages that each peer has announced, by tag. A receive with any tag may take one before its announcement.
+    /// Messages that each peer has announced, by tag. A receive with any tag may take one before
+    /// its announcement.
     pub(super) announced: Vec<[i32; Stream::TAGS as usize]>,
-    /// Contexts of each peer whose last message is here.
+    /// Contexts of each peer in which the last message has arrived.
     pub(super) ended: Vec<[bool; Context::ALL.len()]>,
-    /// Groups of the plan, made at their first operation.
+    /// Groups of the plan, created at their first operation.
     pub(super) groups: Vec<Option<Group<'w>>>,
     pub(super) windows: Vec<Option<Open<'w>>>,
-    /// The design of each window's locks, once it was made.
+    /// The lock design of each window, once the window exists.
     pub(super) lock_designs: Vec<Option<LockDesign>>,
     /// Processes that this rank forked.
     pub(super) children: Vec<process::Child>,
 }
 
-/// Runs this process as a rank of `job`, whose scoreboard is at `path`.
+/// Runs this process as a rank of `job`, with the scoreboard at `path`.
 pub(super) fn run(job: &Job, path: &Path) -> ! {
     let settings = Settings::draw(job);
     let plan = Plan::draw(&settings);
     let number = env::var("STRAIT_RANK").ok().and_then(|rank| rank.parse().ok());
-    let me: u32 = number.expect("the launcher says the rank");
+    let me: u32 = number.expect("the launcher gives the rank");
     let board: &'static Board = Box::leak(Box::new(Board::open(path).expect("the scoreboard")));
     panic::set_hook(Box::new(move |info| {
         board.fail(me, &info.to_string());
@@ -81,13 +83,14 @@ pub(super) fn run(job: &Job, path: &Path) -> ! {
     if let Err(error) = world.finalize() {
         let is_doomed = error.gone_peer().is_some_and(|peer| board.is_doomed(peer));
         let any = (0..settings.ranks).any(|rank| board.is_doomed(rank));
-        assert!(is_doomed || any, "finalize, although no rank died: {error}");
+        assert!(is_doomed || any, "cannot finalize, although no rank died: {error}");
     }
     if job.plant == Some(Plant::Descriptor) {
         core::mem::forget(fs::File::open("/dev/null"));
     }
     let after = descriptors();
-    // A window that a death ended keeps its memory, and with it the segment, until the process ends.
+    // A window that ended by a death keeps its memory, and with it the segment, until the process
+    // ends.
     let keeps = (0..settings.ranks).any(|rank| board.is_doomed(rank));
     let left = new_descriptors(&before, &after, keeps);
     assert!(left.is_empty(), "descriptors are left open: {left:?}");
@@ -95,14 +98,14 @@ pub(super) fn run(job: &Job, path: &Path) -> ! {
     process::exit(0);
 }
 
-/// The descriptors that are there now and were not before.
+/// Returns the descriptors that are open now and were not before.
 pub(super) fn new_descriptors(
     before: &Descriptors,
     after: &Descriptors,
     keeps: bool,
 ) -> Vec<String> {
     let new = after.iter().filter(|(number, _)| !before.contains_key(*number));
-    // The one socket by which a process wakes others stays.
+    // The single socket with which a process wakes others stays open.
     let mut wakes = true;
     let is_left = |is: &&String| match is.as_str() {
         is if is.starts_with("socket:") => !core::mem::replace(&mut wakes, false),
@@ -111,16 +114,16 @@ pub(super) fn new_descriptors(
     new.map(|(_, is)| is).filter(is_left).cloned().collect()
 }
 
-/// Descriptors of a process by their numbers, and what they are.
+/// Descriptors of a process by their numbers, and their targets.
 pub(super) type Descriptors = BTreeMap<String, String>;
 
-/// The descriptors of this process.
+/// Returns the descriptors of this process.
 pub(super) fn descriptors() -> Descriptors {
     let folder = "/proc/self/fd";
     let names = fs::read_dir(folder).into_iter().flatten().flatten();
     let known = names.filter_map(|entry| {
         let is = fs::read_link(entry.path()).ok()?.display().to_string();
-        // The one that lists the folder is gone by now.
+        // The descriptor that lists the folder is closed by now.
         (!is.ends_with("/fd")).then(|| (entry.file_name().to_string_lossy().into_owned(), is))
     });
     known.collect()
@@ -156,17 +159,22 @@ fn live(world: &World, board: &Board, settings: &Settings, plan: &Plan, plant: O
 }
 
 impl Rank<'_> {
-    /// Records what this rank begins, and has it die in the middle if that is its fate.
+    /// Records the operation that this rank begins, and lets the rank die in the middle of it if
+    /// that is its fate.
     pub(super) fn begin(&self, name: &str, numbers: [u64; 3]) {
         self.board.begin(self.me, name, numbers);
         #[cfg(debug_assertions)]
         self.die_if_due();
     }
 
-    /// Has this rank stop at a step where another thread kills it, if the plan says so.
+    /// Stops this rank at a step where another thread kills it, if the plan requires it.
     #[cfg(debug_assertions)]
     fn die_if_due(&self) {
         use strait_core::sync::Step;
+        // The survivors count on each other from then on.
+        if self.board.blows_are_over().load(SeqCst) == 1 {
+            return;
+        }
         let steps = self.board.steps(self.me);
         let due = |event: &&super::plan::Event| event.rank == self.me && event.at == steps;
         for event in self.plan.events.iter().filter(due) {
@@ -190,7 +198,7 @@ impl Rank<'_> {
         assert!(is_excused, "{about}: {error}");
     }
 
-    /// All that this rank does, in an order of its own.
+    /// Runs all operations of this rank, in an order of its own.
     fn play(&mut self) {
         let mut own = self.settings.steps;
         let (plan, me, ranks) = (self.plan, self.me, self.ranks);
@@ -210,7 +218,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Commits the faults that belong to no operation.
+    /// Commits the planted faults that belong to no operation.
     fn misbehave(&self) {
         match self.plant {
             Some(Plant::Hang) if self.me == 0 => {
@@ -219,14 +227,14 @@ impl Rank<'_> {
             }
             Some(Plant::Death) => {
                 let rank = (self.me + 1) % self.ranks;
-                let error = Fault::PeerFailed { rank, sign: Sign::Ended }.into();
+                let error = Fault::PeerFailed { rank, sign: FailureCause::Ended }.into();
                 self.excuse(&error, "a death on purpose");
             }
             _ => {}
         }
     }
 
-    /// One thing that no other rank has to agree to.
+    /// Does one operation that needs no agreement with other ranks.
     fn act(&mut self) {
         self.misbehave();
         match self.random.u8(..32) {
@@ -257,18 +265,25 @@ impl Rank<'_> {
         thread::sleep(Duration::from_micros(us));
     }
 
-    /// Forks. The child has copies of everything until it becomes another program.
+    /// Forks. The child has copies of all memory until it becomes another program.
     fn fork(&mut self) {
         use std::os::unix::process::CommandExt;
         self.begin("fork", [0; 3]);
-        let stays = self.plant == Some(Plant::Child);
+        // The scoreboard has room for one such child.
+        let none_stays = self.board.left_behind().load(SeqCst) == 0;
+        let stays = self.plant == Some(Plant::Child) && self.me == 0 && none_stays;
         let mut command = process::Command::new("sleep");
         command.arg(if stays { "1000" } else { "0" });
         if stays {
-            // Out of the group that ends with the rank.
+            // The child leaves the process group that ends with the rank.
             command.process_group(0);
+            // An open pipe would keep a reader of the driver's output waiting.
+            command
+                .stdin(process::Stdio::null())
+                .stdout(process::Stdio::null())
+                .stderr(process::Stdio::null());
         }
-        // SAFETY: the closure makes no call that a forked child must not make.
+        // SAFETY: the closure makes no call that is forbidden in a forked child.
         unsafe { command.pre_exec(|| Ok(())) };
         match command.spawn() {
             Ok(child) if stays => {
@@ -279,7 +294,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Tunes this rank anew.
+    /// Draws new tuning settings for this rank.
     fn choose(&mut self) {
         self.begin("choose", [0; 3]);
         let context = Context::ALL[self.random.usize(..Context::ALL.len())];
@@ -289,7 +304,8 @@ impl Rank<'_> {
         endpoint.choose_rendezvous(choice).expect("memory for a choice");
     }
 
-    /// Waits outside the library's own waits, with progress, until the scoreboard says something.
+    /// Waits with progress, outside the library's own waits, until `is_so` holds for the
+    /// scoreboard.
     pub(super) fn await_board(&mut self, is_so: impl Fn(&Board) -> bool) {
         let mut looks = 0_u32;
         while !is_so(self.board) {
@@ -303,7 +319,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Waits for the others, and does a last thing with the survivors if no more ranks die.
+    /// Waits for the others, and does a last operation with the survivors if no more ranks die.
     fn settle(&mut self) {
         for mut child in core::mem::take(&mut self.children) {
             child.wait().expect("a child ends");
@@ -338,7 +354,8 @@ impl Rank<'_> {
         group.barrier().expect("no survivor dies");
         endpoint.progress().expect("progress");
         let left = self.world.in_use().expect("a sound segment");
-        // What a member had sent when a collective operation ended by a death waits for a receive that does not come.
+        // After a collective operation that ended by a death, messages of a member may wait for a
+        // receive that never comes.
         let is_whole = survivors.len() == self.ranks as usize;
         let under_way = (left.requests, left.transfers, left.descriptors);
         assert!(!is_whole || under_way == (0, 0, 0), "{left:?}");

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use strait::boot::Config;
+use strait::boot::SegmentConfig;
 use strait::{LockDesign, Rendezvous, Transfer, WindowDesign};
 
 use super::job::Job;
@@ -19,30 +19,28 @@ pub(super) const EXCLUSIONS: [(&str, &str); 7] = [
     ("early", "deaths before the job has started"),
 ];
 
-/// Exclusions that hold unless the caller says `--with NAME`: faults that are known. In `foreign` jobs
-/// on several nodes a barrier of a group does not end for a member that waits in its own node when a
-/// member of another node dies: no launcher tells of the death, and the two have no link.
-pub(super) const KNOWN: [&str; 1] = ["foreign"];
+/// Exclusions that apply unless the caller passes `--with NAME`: known faults.
+pub(super) const KNOWN: [&str; 0] = [];
 
-/// Everything about a job but its programs.
+/// All parameters of a job except its programs.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) seed: u64,
     pub(super) ranks: u32,
     pub(super) nodes: u32,
-    pub(super) config: Config,
-    /// The launcher speaks PMI-1 alone.
+    pub(super) config: SegmentConfig,
+    /// Whether the launcher speaks only PMI-1.
     pub(super) foreign: bool,
     pub(super) variables: Vec<(&'static str, String)>,
-    /// Bytes of the longest message.
+    /// Length of the longest message, in bytes.
     pub(super) longest: usize,
-    /// Lengths at which Strait changes its ways.
+    /// Lengths at which Strait changes its protocol.
     thresholds: Vec<usize>,
-    /// Operations of each rank beside those that it does together with others.
+    /// Number of operations of each rank besides those that it does together with others.
     pub(super) steps: u64,
     pub(super) windows: bool,
     pub(super) early: bool,
-    /// The designs that windows are drawn from.
+    /// The designs from which windows are drawn.
     pub(super) window_designs: Vec<WindowDesign>,
     pub(super) lock_designs: Vec<LockDesign>,
 }
@@ -127,7 +125,7 @@ impl Settings {
         word("STRAIT_WINDOW_LOCK", &designs);
     }
 
-    /// Draws a length up to `longest`: of any order of magnitude, or where Strait changes its ways.
+    /// Draws a length up to `longest`: of any order of magnitude, or around a change of protocol.
     pub(super) fn length(&self, random: &mut fastrand::Rng, longest: usize) -> usize {
         let length = match random.u8(..8) {
             0 => 0,
@@ -144,26 +142,33 @@ impl Settings {
     }
 }
 
-/// One line for the shape of the job and one for its variables.
+/// Formats one line for the shape of the job and one for its variables.
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ranks, nodes, foreign, longest, steps, config, .. } = self;
         let by = if *foreign { "PMI-1" } else { "our launcher" };
         writeln!(
             f,
-            "{ranks} ranks on {nodes} nodes by {by}, {steps} operations each, messages of up to {longest} bytes, {config:?}"
+            "{ranks} ranks on {nodes} nodes by {by}, {steps} operations each, \
+             messages of up to {longest} bytes, {config:?}"
         )?;
         self.variables.iter().try_for_each(|(name, value)| write!(f, "{name}={value} "))
     }
 }
 
-fn config(random: &mut fastrand::Rng, ranks: u32) -> Config {
-    let common = Config { heap_bytes: 64 << 20, ..Config::new(ranks) };
+fn config(random: &mut fastrand::Rng, ranks: u32) -> SegmentConfig {
+    let common = SegmentConfig { heap_bytes: 64 << 20, ..SegmentConfig::new(ranks) };
     match random.u8(..6) {
-        0 => Config { heap_bytes: 64 << 20, ..shape::tiny(ranks, 2) },
-        1 => Config { heap_bytes: 64 << 20, ..shape::tiny(ranks, 20) },
-        2 => Config { cells_per_rank: 4, cell_payload: 4096, ..common },
-        3 => Config { fastbox_lines: 1, baton_lines: 0, parcels: 0, ring_granules: 0, ..common },
+        0 => SegmentConfig { heap_bytes: 64 << 20, ..shape::tiny(ranks, 2) },
+        1 => SegmentConfig { heap_bytes: 64 << 20, ..shape::tiny(ranks, 20) },
+        2 => SegmentConfig { cells_per_rank: 4, cell_payload: 4096, ..common },
+        3 => SegmentConfig {
+            fastbox_lines: 1,
+            baton_lines: 0,
+            parcels: 0,
+            ring_granules: 0,
+            ..common
+        },
         _ => common,
     }
 }

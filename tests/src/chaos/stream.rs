@@ -1,23 +1,23 @@
-//! Messages that say which message they are, and the account of those that a rank received.
+//! Messages that contain their own number, and the account of the messages that a rank received.
 //!
-//! Message number `n` of a stream has a length and a content that follow from the seed alone, so a receiver can judge it without
-//! having agreed on anything with the sender.
+//! Length and content of message number `n` of a stream follow from the seed alone, so a receiver
+//! can judge it without an agreement with the sender.
 
 use std::collections::BTreeMap;
 
 use super::settings::Settings;
 use crate::payload;
 
-/// What a context is for.
+/// The purpose of a context.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Ord, PartialOrd)]
 pub(super) enum Context {
-    /// Sends and receives that do not wait, of any pattern.
+    /// Nonblocking sends and receives, of any pattern.
     Free,
-    /// Sends that wait. A receive for each is posted before: the receiver gave a credit.
+    /// Blocking sends. A receive for each is posted before: the receiver gave a credit.
     Credit,
-    /// Receives that wait. A send for each has begun before: the sender announced it.
+    /// Blocking receives. A send for each has begun before: the sender announced it.
     Announced,
-    /// Receives from any source that wait. The receiver has sent a message to itself before.
+    /// Blocking receives from any source. The receiver has sent a message to itself before.
     Own,
     /// Credits and announcements.
     Control,
@@ -27,7 +27,7 @@ impl Context {
     pub(super) const ALL: [Self; 5] =
         [Self::Free, Self::Credit, Self::Announced, Self::Own, Self::Control];
 
-    /// The number of the context in the world.
+    /// Returns the number of the context in the world.
     pub(super) const fn number(self) -> u32 {
         self as u32 + 1
     }
@@ -43,31 +43,31 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Tags of a context.
+    /// Number of tags of a context.
     pub(super) const TAGS: u32 = 4;
     /// The tag of the last message of a context.
     pub(super) const LAST: u32 = 9;
-    /// Streams of one ordered pair of ranks.
+    /// Number of streams of one ordered pair of ranks.
     pub(super) const COUNT: usize = Context::ALL.len() * Self::TAGS as usize;
 
     pub(super) const fn index(self) -> usize {
         self.context as usize * Self::TAGS as usize + self.tag as usize
     }
 
-    /// A number that no other message of the job has.
+    /// Returns a number that is unique to the message within the job.
     fn id(self, settings: &Settings, number: u64) -> u64 {
         let pair = u64::from(self.source) << 8 | u64::from(self.destination);
         settings.seed ^ (pair << 40 | (self.index() as u64) << 32 | number)
     }
 
-    /// Bytes of message `number`.
+    /// Returns the length of message `number`, in bytes.
     pub(super) fn length(self, settings: &Settings, number: u64) -> usize {
         let mut random = fastrand::Rng::with_seed(self.id(settings, number));
         let longest = if self.context == Context::Control { 64 } else { settings.longest };
         settings.length(&mut random, longest)
     }
 
-    /// Message `number`.
+    /// Returns message `number`.
     pub(super) fn message(self, settings: &Settings, number: u64) -> Vec<u8> {
         let (id, length) = (self.id(settings, number), self.length(settings, number));
         let mut bytes = payload::of(id, length);
@@ -78,7 +78,8 @@ impl Stream {
         bytes
     }
 
-    /// Judges what was received of a message of `length` bytes: the number that it says it has, if it is long enough to say one.
+    /// Judges the received part of a message of `length` bytes. Returns the number that the message
+    /// contains, if it is long enough for one.
     fn judge(
         self,
         settings: &Settings,
@@ -113,11 +114,11 @@ const HEADER: usize = 16;
 /// A message that was received.
 #[derive(Debug)]
 struct Receipt {
-    /// When its receive was posted, counted in receives.
+    /// The position of its receive in the order of posting.
     order: u64,
     number: Option<u64>,
     length: usize,
-    /// All of a message that is too short for a head.
+    /// The whole message, if it is too short for a head.
     short: Vec<u8>,
 }
 
@@ -128,11 +129,12 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Takes a message in. `bytes` are its first ones, at least as many as a head has unless the message is shorter.
+    /// Records a message. `bytes` are its first bytes, at least as many as a head has unless the
+    /// message is shorter.
     ///
     /// # Errors
     ///
-    /// What is wrong with the message.
+    /// Returns the fault of the message.
     pub(super) fn enter(
         &mut self,
         settings: &Settings,
@@ -150,11 +152,12 @@ impl Account {
         Ok(())
     }
 
-    /// Judges a stream that has ended: all messages of a survivor, some of a rank that died, in order, and each once.
+    /// Judges a stream that has ended. All messages of a survivor, and some of a rank that died,
+    /// must have arrived in order, and each once.
     ///
     /// # Errors
     ///
-    /// What is missing, or out of order.
+    /// Returns which message is missing, or out of order.
     pub(super) fn close(
         &mut self,
         settings: &Settings,
@@ -170,7 +173,7 @@ impl Account {
                 Some(found) => found == *number,
                 None => is_short_message(settings, stream, *number, receipt),
             };
-            // Of a rank that died, messages may be missing.
+            // Messages of a rank that died may be missing.
             let last = if is_whole { begun.min(next + 1) } else { begun };
             let Some(number) = (next..last).find(matches) else {
                 return Err(format!(

@@ -1,4 +1,4 @@
-//! Messages that do not wait, and what becomes of them.
+//! Nonblocking messages and their results.
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -10,15 +10,16 @@ use super::job::Plant;
 use super::rank::Rank;
 use super::stream::{Context, Stream};
 
-/// Bytes that a receive has at least, so that the head of a message is there.
+/// The least room of a receive, in bytes, so that it holds the head of a message.
 const ROOM: usize = 64;
-/// Most operations of a kind that this rank leaves pending by choice.
+/// The most sends that this rank leaves pending by choice.
 const SENDS: usize = 16;
+/// The most receives that this rank leaves pending by choice.
 const RECEIVES: usize = 8;
-/// Receives for control messages.
+/// Number of receives for control messages.
 const CONTROLS: usize = 3;
 
-/// Memory of a message.
+/// The memory of a message.
 pub(super) enum Buffer {
     Private(Vec<u8>),
     Segment(SharedMemory<u8>),
@@ -54,10 +55,10 @@ pub(super) struct Posted {
     pub(super) is_cancelled: bool,
 }
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
-    /// Of a message of a stream, or the last message to a peer.
+    /// A message of a stream, or the last message to a peer.
     Send {
         peer: u32,
         stream: Option<Stream>,
@@ -65,16 +66,16 @@ pub(super) enum What {
     Receive(Posted),
 }
 
-/// An operation that does not wait. Its buffer stays until it is over.
+/// A nonblocking operation. It keeps its buffer until it is complete.
 pub(super) struct Pending {
     pub(super) operation: Unscoped,
-    /// Where its parts lie, if it has several.
+    /// The segments of its buffer, if there are several.
     _list: Box<[Part]>,
     buffer: Buffer,
     pub(super) what: What,
 }
 
-/// The bytes as the interface for any owner takes them.
+/// Returns the bytes in the form that the interface for any owner takes.
 pub(super) fn part(bytes: &mut [u8]) -> Part {
     Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() }
 }
@@ -84,7 +85,7 @@ impl Rank<'_> {
         self.world.endpoint().with_context(context.number())
     }
 
-    /// Any rank, this one at times.
+    /// Draws any rank, sometimes this one.
     pub(super) fn any_rank(&mut self) -> u32 {
         let rank = self.random.u32(..self.ranks);
         if rank == self.me { self.random.u32(..self.ranks) } else { rank }
@@ -94,7 +95,7 @@ impl Rank<'_> {
         Stream { source: self.me, destination, context, tag }
     }
 
-    /// The next message of a stream, which counts as begun from now on.
+    /// Returns the next message of a stream, which counts as begun from now on.
     pub(super) fn next_message(&mut self, stream: Stream) -> Vec<u8> {
         let number = self.begun.entry(stream).or_default();
         let message = stream.message(self.settings, *number);
@@ -103,7 +104,7 @@ impl Rank<'_> {
         message
     }
 
-    /// The number of the next receive.
+    /// Returns the number of the next receive.
     pub(super) fn next_order(&mut self) -> u64 {
         self.receives += 1;
         self.receives
@@ -119,7 +120,7 @@ impl Rank<'_> {
         Buffer::Private(bytes)
     }
 
-    /// Cuts a buffer into parts, or leaves it whole.
+    /// Cuts a buffer into segments, or leaves it whole.
     fn parts(&mut self, buffer: &mut [u8]) -> Box<[Part]> {
         if self.random.u8(..3) > 0 {
             return Box::default();
@@ -155,7 +156,8 @@ impl Rank<'_> {
         let numbers = [peer.into(), u64::from(context.number()) << 8 | u64::from(tag)];
         self.begin("isend", [numbers[0], numbers[1], buffer.len() as u64]);
         let endpoint = self.endpoint(context);
-        // SAFETY: buffer and list are kept in `pending`, at rest on the heap, until the operation is over.
+        // SAFETY: `pending` keeps the buffer and the list, at a fixed place on the heap, until the
+        // operation is complete.
         let begun = unsafe {
             match (synchronous, list.is_empty()) {
                 (false, true) => endpoint.begin_send(whole, peer, tag),
@@ -184,7 +186,8 @@ impl Rank<'_> {
         );
         let order = self.next_order();
         let endpoint = self.endpoint(context);
-        // SAFETY: as in `begin_message`.
+        // SAFETY: `pending` keeps the buffer and the list, at a fixed place on the heap, until the
+        // operation is complete.
         let begun = unsafe {
             match list.is_empty() {
                 true => endpoint.begin_recv(whole, source, tag),
@@ -221,7 +224,8 @@ impl Rank<'_> {
     ) {
         let mut buffer = self.buffer(vec![0; status.bytes]);
         let whole = part(&mut buffer);
-        // SAFETY: as in `begin_message`.
+        // SAFETY: `pending` keeps the buffer, at a fixed place on the heap, until the operation is
+        // complete.
         let begun = unsafe { self.world.begin_mrecv(message, whole) };
         let posted =
             Posted { context, source: status.source, tag: status.tag, order, is_cancelled: false };
@@ -244,7 +248,7 @@ impl Rank<'_> {
         (source, tag)
     }
 
-    /// Bytes for a message of any stream, at times too few.
+    /// Draws the room for a message of any stream, sometimes too little.
     pub(super) fn room(&mut self) -> usize {
         let longest = self.settings.longest.max(ROOM);
         if self.random.u8(..6) == 0 { self.random.usize(ROOM..=longest) } else { longest }
@@ -276,7 +280,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Makes progress, and takes in what has ended.
+    /// Makes progress, and handles the operations that have ended.
     pub(super) fn pump(&mut self) {
         self.world.endpoint().progress().expect("progress");
         let mut at = 0;
@@ -312,7 +316,7 @@ impl Rank<'_> {
         }
     }
 
-    /// A send has ended.
+    /// Handles a send that has ended.
     pub(super) fn sent(&mut self, peer: u32, stream: Option<Stream>, ended: Result<Status, Error>) {
         match (ended, stream) {
             (Ok(_), Some(stream)) => {
@@ -323,7 +327,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Fails unless the error says that this very peer is gone, and it is.
+    /// Fails unless the error reports that this very peer is gone, and it is.
     #[track_caller]
     pub(super) fn excuse_peer(&self, error: &Error, peer: u32, about: &str) {
         self.excuse(error, about);
@@ -331,7 +335,7 @@ impl Rank<'_> {
         assert!(named == Some(peer), "{about} with rank {peer}: {error}");
     }
 
-    /// A receive has ended: judges what came.
+    /// Handles a receive that has ended: judges its message.
     pub(super) fn take(&mut self, posted: Posted, ended: Result<Status, Error>, buffer: &[u8]) {
         let (source, tag, length) = match ended {
             Ok(Status { source, tag, bytes }) => (source, tag, bytes),
@@ -391,7 +395,8 @@ impl Rank<'_> {
         }
     }
 
-    /// Tells every rank that nothing more comes, receives all that comes, and judges whether that was everything.
+    /// Tells every rank that no more messages follow, receives all that arrive, and judges whether
+    /// they are complete.
     pub(super) fn close_accounts(&mut self) {
         self.begin("close accounts", [0; 3]);
         self.board.set_phase(self.me, super::board::Phase::Accounting);
@@ -427,7 +432,8 @@ impl Rank<'_> {
         }
     }
 
-    /// Keeps a receive posted for each peer and context whose last message is not here, until all are here or their peers dead.
+    /// Keeps a receive posted for each peer and context, until the last message has arrived or the
+    /// peer is dead.
     fn await_last_messages(&mut self) {
         loop {
             let mut waits = 0;

@@ -1,4 +1,5 @@
-//! What several ranks do together, at meetings: collective operations, and the steps of a window's life.
+//! Operations that several ranks do together, at meetings: collective operations, and the steps of
+//! a window's life.
 
 use strait::{Endpoint, Error, Group, Op};
 
@@ -6,7 +7,7 @@ use super::plan::{Collective, Meeting, Together};
 use super::rank::Rank;
 use crate::payload;
 
-/// The contexts of groups begin here, and those of windows.
+/// The first contexts of groups, and of windows.
 const GROUPS: u32 = 100;
 pub(super) const WINDOWS: u32 = 200;
 
@@ -65,7 +66,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Fails unless the error is one that the death of a member explains.
+    /// Fails unless the death of a member explains the error.
     #[track_caller]
     pub(super) fn excuse_among(&self, error: &Error, members: &[u32], about: &str) {
         self.excuse(error, about);
@@ -76,7 +77,7 @@ impl Rank<'_> {
         );
     }
 
-    /// What a rank gives to a reduction.
+    /// Returns the contribution of a rank to a reduction.
     fn numbers(&self, meeting: &Meeting, rank: u32, numbers: usize) -> Vec<u64> {
         let bytes =
             payload::of(self.settings.seed ^ meeting.number << 16 ^ u64::from(rank), numbers * 8);
@@ -84,7 +85,7 @@ impl Rank<'_> {
         bytes.chunks(8).map(number).collect()
     }
 
-    /// What comes of the numbers of all members.
+    /// Returns the expected result of a reduction over all members.
     fn combined(&self, meeting: &Meeting, members: &[u32], op: Op, numbers: usize) -> Vec<u64> {
         let mut all = members.iter().map(|rank| self.numbers(meeting, *rank, numbers));
         let mut result = all.next().expect("a member");

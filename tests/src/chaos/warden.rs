@@ -1,4 +1,5 @@
-//! Strikes the ranks of a running job, and watches over them: one thread beside the one that follows the job.
+//! Strikes the ranks of a running job and watches them, in a thread beside the one that follows the
+//! job.
 
 use core::fmt::Write as _;
 use core::sync::atomic::Ordering::SeqCst;
@@ -17,7 +18,7 @@ use super::board::{Board, Fate, Phase};
 use super::plan::{Blow, Event, Plan};
 use super::settings::Settings;
 
-/// Between two looks at the ranks.
+/// Time between two checks of the ranks.
 const PAUSE: Duration = Duration::from_micros(150);
 
 /// A process of the job.
@@ -25,7 +26,7 @@ struct Process {
     pid: u32,
     pidfd: OwnedFd,
     has_ended: bool,
-    /// When it goes on, if it stands still.
+    /// The time at which it continues, if it is stopped.
     stopped_until: Option<Instant>,
 }
 
@@ -35,22 +36,22 @@ pub(super) struct Warden<'a> {
     settings: &'a Settings,
     plan: &'a Plan,
     processes: Vec<Process>,
-    /// Blows to come, with the time once that is known.
+    /// Pending strikes, with their time once it is known.
     events: Vec<(Event, Option<Instant>)>,
     begin: Instant,
 }
 
-/// What a warden saw.
+/// The observations of a warden.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Why the job was ended, if it was.
+    /// The reason why the job was ended, if it was.
     pub(super) failure: Option<String>,
-    /// Blows that fell.
+    /// Number of strikes that stopped a rank.
     pub(super) stops: u64,
 }
 
 impl<'a> Warden<'a> {
-    /// Before anything is waited for: so the numbers of the processes are theirs.
+    /// Creates a warden. No process has been reaped yet, so the process numbers are still valid.
     pub(super) fn new(
         job: &boot::Job,
         board: &'a Board,
@@ -116,7 +117,7 @@ impl<'a> Warden<'a> {
     }
 
     fn send(&self, rank: u32, signal: Signal) {
-        // It may have ended meanwhile.
+        // The process may have ended meanwhile.
         let _ = pidfd_send_signal(self.processes[rank as usize].pidfd.as_fd(), signal);
     }
 
@@ -131,7 +132,7 @@ impl<'a> Warden<'a> {
         }
     }
 
-    /// Strikes all whose time has come. The number of those that were stopped.
+    /// Strikes all ranks at their time. Returns the number of ranks that it stopped.
     fn strike(&mut self) -> u64 {
         let (board, ranks) = (self.board, self.settings.ranks);
         let all_are_here = (0..ranks)
@@ -159,7 +160,7 @@ impl<'a> Warden<'a> {
                     self.processes[event.rank as usize].stopped_until = Some(until);
                     stops += 1;
                 }
-                // The rank sees to it.
+                // The rank itself dies at the step.
                 Blow::Step(_) if cfg!(debug_assertions) => {}
                 Blow::Kill | Blow::Step(_) => {
                     board.set_fate(event.rank, Fate::Condemned);
@@ -171,11 +172,11 @@ impl<'a> Warden<'a> {
         stops
     }
 
-    /// Once all have settled or died, those that wait for that may go on.
+    /// Once all ranks have settled or died, releases those that wait for the end of the strikes.
     fn end_blows(&mut self) {
         let board = self.board;
         for rank in 0..self.settings.ranks {
-            // The step at which the rank was to die did not come.
+            // The rank did not reach the step at which it was to die.
             if board.fate(rank) == Fate::Condemned && board.phase(rank) >= Phase::Settled {
                 self.send(rank, Signal::KILL);
             }
@@ -190,7 +191,7 @@ impl<'a> Warden<'a> {
         }
     }
 
-    /// Why the job has failed, if it has.
+    /// Returns why the job has failed, if it has.
     fn fault(&self, limit: Duration) -> Option<String> {
         for rank in 0..self.settings.ranks {
             if let Some(why) = self.board.failure(rank) {
@@ -212,14 +213,14 @@ impl<'a> Warden<'a> {
         })
     }
 
-    /// Describes what each rank waits for, as its record in the segment has it.
+    /// Describes what each rank waits for, according to its record in the segment.
     fn waits(&self) -> String {
         let alive = (0..).zip(&self.processes).filter(|(_, process)| !process.has_ended);
         let pids: Vec<_> = alive.map(|(rank, process)| (rank, process.pid)).collect();
         observe::ranks(&pids).iter().map(|rank| format!("{rank}\n")).collect()
     }
 
-    /// Where the ranks are, as far as there is a debugger.
+    /// Returns the stacks of the ranks, if there is a debugger.
     fn stacks(&self) -> String {
         let mut text = String::new();
         for (rank, process) in
@@ -255,7 +256,7 @@ impl<'a> Warden<'a> {
     }
 }
 
-/// What each rank last began, and what it lacks.
+/// Describes the last operation of each rank, and the messages that it lacks.
 pub(super) fn standing(board: &Board, ranks: u32) -> String {
     let mut text = String::new();
     for rank in 0..ranks {

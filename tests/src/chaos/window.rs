@@ -1,6 +1,7 @@
-//! Windows: how they are made, what is done to them and when, and how they end.
+//! Windows: their creation, their operations and synchronisations, and their end.
 //!
-//! A part begins with eight words that many origins change, and goes on with a region for each origin, to which no other puts.
+//! A part begins with eight words that many origins change. Behind them lies a region for each
+//! origin, to which only that origin puts.
 
 use core::sync::atomic::Ordering::SeqCst;
 
@@ -23,17 +24,17 @@ pub(super) struct Open<'w> {
     pub(super) unconfirmed: Vec<Vec<Count>>,
 }
 
-/// What may be done between two synchronisations.
+/// The operations that are permitted between two synchronisations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Epoch {
-    /// Nothing excludes others.
+    /// Nothing excludes other ranks.
     Open,
     Shared,
     Exclusive,
 }
 
 impl Rank<'_> {
-    /// The region of the origin in a place begins there; strided puts take twice the room.
+    /// Returns the start of the region of the origin in a place. Strided puts take twice the room.
     pub(super) fn region_at(&self, window: usize, place: u32) -> usize {
         WORDS + place as usize * 2 * self.plan.windows[window].region
     }
@@ -70,8 +71,8 @@ impl Rank<'_> {
             Ok(window) => window,
             Err(error) => return self.excuse_window(number, &error, "a window is not made"),
         };
-        // A death in the middle may leave a window to some members and an error to others. Calls that need all members
-        // would wait for ever for the latter.
+        // A death in the middle may leave a window to some members and an error to others. Calls
+        // that need all members would then wait for ever.
         let creation = |board: &Board, rank: u32| board.creation(number, rank).load(SeqCst);
         let has_returned =
             |board: &Board, rank: u32| creation(board, rank) > 0 || board.is_gone(rank);
@@ -111,7 +112,7 @@ impl Rank<'_> {
         assert!(is_excused, "{about}: {error}");
     }
 
-    /// Takes what a call on a window gave; `None` when a death explains that it failed.
+    /// Returns the result of a call on a window, or `None` when a death explains its failure.
     #[track_caller]
     pub(super) fn explained<T>(
         &self,
@@ -128,7 +129,7 @@ impl Rank<'_> {
         }
     }
 
-    /// All operations on a member have happened.
+    /// Records that all operations on a member have happened.
     pub(super) fn confirm(&self, number: usize, open: &mut Open<'_>, place: u32) {
         let target = open.members[place as usize];
         for count in open.unconfirmed[place as usize].drain(..) {
@@ -136,7 +137,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Something with a window, if there is one.
+    /// Uses a window, if there is one.
     pub(super) fn use_window(&mut self) {
         let open = (0..self.windows.len()).filter(|number| self.windows[*number].is_some());
         let Some(number) = self.random.choice(open.collect::<Vec<_>>()) else { return };
@@ -153,7 +154,7 @@ impl Rank<'_> {
         self.random.u32(..open.members.len() as u32)
     }
 
-    /// Operations that a flush completes.
+    /// Does operations that a flush completes.
     fn flush_epoch(&mut self, number: usize, open: &mut Open<'_>) {
         let place = self.any_place(open);
         self.begin("window operations", [number as u64, place.into(), 0]);
@@ -162,11 +163,12 @@ impl Rank<'_> {
         self.read_back(number, open, place);
     }
 
-    /// Completes what was done to a member.
+    /// Completes the operations on a member.
     pub(super) fn flush(&mut self, number: usize, open: &mut Open<'_>, place: u32) -> bool {
         self.begin("flush", [number as u64, place.into(), 0]);
         let flushed = if self.random.u8(..4) == 0 {
-            // Deaths are no errors of this call, so it completes nothing for certain at members that may have died.
+            // Deaths are not errors of `flush_all`, so it may leave operations on dead members
+            // incomplete.
             open.window.flush_all().and_then(|()| open.window.flush(place))
         } else {
             open.window.flush(place)
@@ -178,7 +180,7 @@ impl Rank<'_> {
         flushed
     }
 
-    /// Operations under a lock of one member.
+    /// Does operations under a lock of one member.
     fn lock_epoch(&mut self, number: usize, open: &mut Open<'_>) {
         let place = self.any_place(open);
         let exclusive = self.random.bool();
@@ -205,7 +207,7 @@ impl Rank<'_> {
 
     fn lock(&self, number: usize, open: &Open<'_>, kind: LockType, place: u32) -> bool {
         let kind = match (self.plant, kind) {
-            // What is done alone is done beside others.
+            // Does the exclusive change beside other ranks.
             (Some(super::job::Plant::Lock), LockType::Exclusive) => LockType::Shared,
             (_, kind) => kind,
         };
@@ -215,7 +217,7 @@ impl Rank<'_> {
 
     fn unlock(&self, open: &Open<'_>, place: u32) -> Result<(), Error> {
         match open.window.unlock(place) {
-            // A lock that could not be had has ended with its error.
+            // A lock that could not be acquired has ended with its error.
             Err(Error::Window(WindowError::NoEpoch { .. })) if self.any_doomed(open) => Ok(()),
             ended => ended,
         }
@@ -225,7 +227,7 @@ impl Rank<'_> {
         open.members.iter().any(|rank| self.board.is_doomed(*rank))
     }
 
-    /// Operations on several members under shared locks of all.
+    /// Does operations on several members under shared locks of all.
     fn all_epoch(&mut self, number: usize, open: &mut Open<'_>) {
         self.begin("lock all", [number as u64, 0, 0]);
         let locked = open.window.lock_all(Assert::NONE);
@@ -242,7 +244,7 @@ impl Rank<'_> {
         self.explained(number, unlocked, "an unlock of all");
     }
 
-    /// Operations between two fences.
+    /// Does operations between two fences.
     pub(super) fn fence(&mut self, number: usize) {
         let Some(mut open) = self.windows[number].take() else { return };
         self.begin("fence", [number as u64, 0, 0]);
@@ -257,12 +259,14 @@ impl Rank<'_> {
                 self.read_back(number, &mut open, place);
             }
         }
-        // Whatever became of the fence: what was begun before the next operation on the same region is complete.
+        // Whatever the result of the fence, earlier operations on a region must complete before the
+        // next one.
         self.flush_live(number, &mut open);
         self.windows[number] = Some(open);
     }
 
-    /// Operations between post, start, complete and wait. Which member reaches which follows from the seed.
+    /// Does operations between post, start, complete and wait. The seed determines which members
+    /// access which.
     pub(super) fn epochs(&mut self, number: usize, meeting: u64) {
         let Some(mut open) = self.windows[number].take() else { return };
         let count = open.members.len() as u32;
@@ -305,7 +309,7 @@ impl Rank<'_> {
         self.windows[number] = Some(open);
     }
 
-    /// Completes what was done to members that live.
+    /// Completes the operations on members that live.
     fn flush_live(&mut self, number: usize, open: &mut Open<'_>) {
         for place in 0..open.members.len() as u32 {
             if !open.unconfirmed[place as usize].is_empty() {
@@ -314,7 +318,7 @@ impl Rank<'_> {
         }
     }
 
-    /// The window's end: all members are done with it, and each judges its own part.
+    /// Ends the window: all members are done with it, and each judges its own part.
     pub(super) fn close_window(&mut self, number: usize) {
         let open = self.windows[number].take();
         self.begin("close window", [number as u64, 0, 0]);

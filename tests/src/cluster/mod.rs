@@ -1,5 +1,5 @@
-//! The engines of a job on several nodes, on one thread, over the simulated fabric: everything is drawn from a seed, and who
-//! gets what is judged by the oracle.
+//! The engines of a job on several nodes, on one thread, over the simulated fabric. Everything is
+//! drawn from a seed, and the oracle judges the matching.
 
 mod plan;
 mod play;
@@ -8,15 +8,18 @@ mod windows;
 
 pub use plan::Plan;
 pub use play::play;
-pub use scripted::{overtake, write};
+pub use scripted::{hear_of_a_death, overtake, write};
 pub use windows::{Contexts, play_windows};
 
 use core::ops::Range;
 
 use fastrand::Rng;
+use strait_core::buffer::Part;
+use strait_core::engine::{
+    Begun, Broken, Channel, ChannelProgress, Direct, Engine, FailureCause, Tuning,
+};
 use strait_core::hca::{Access, Hca as _, Region};
 use strait_core::lmt::Transfer;
-use strait_core::progress::{Begun, Broken, Channel, Direct, Engine, Part, Sign, Taken, Tuning};
 use strait_core::ring::{self, Design};
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::StreamHead;
@@ -45,36 +48,39 @@ impl Rig for Simulated {
 struct Port<'a> {
     node: &'a mut Node<Device>,
     rng: &'a mut Rng,
-    /// Of a hundred registrations of users' memory this many are refused.
+    /// Percentage of registrations of users' memory that are refused.
     refuse: u32,
 }
 
 impl Channel for Port<'_> {
-    unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<Taken, Broken> {
+    unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<ChannelProgress, Broken> {
         let Node { device, links, .. } = &mut *self.node;
-        let link = &mut links[peer as usize].as_mut().ok_or(Broken(Sign::Ended))?.link;
-        // SAFETY: by the contract.
+        let link = &mut links[peer as usize].as_mut().ok_or(Broken(FailureCause::Ended))?.link;
+        // SAFETY: the caller guarantees that the parts are valid as long as `Link::put` needs them
+        // (contract of `put`).
         let bytes = unsafe { link.put(device, from) }.map_err(|error| Broken(error.sign()))?;
-        Ok(Taken { bytes, holds: link.holds_put() })
+        Ok(ChannelProgress { bytes, holds: link.holds_put() })
     }
 
-    unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<Taken, Broken> {
+    unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<ChannelProgress, Broken> {
         let Node { device, links, .. } = &mut *self.node;
-        let link = &mut links[peer as usize].as_mut().ok_or(Broken(Sign::Ended))?.link;
-        // SAFETY: by the contract.
+        let link = &mut links[peer as usize].as_mut().ok_or(Broken(FailureCause::Ended))?.link;
+        // SAFETY: the caller guarantees that the parts are valid and unused as long as `Link::get`
+        // needs them (contract of `get`).
         let bytes = unsafe { link.get(device, into) }.map_err(|error| Broken(error.sign()))?;
-        Ok(Taken { bytes, holds: link.holds_get() })
+        Ok(ChannelProgress { bytes, holds: link.holds_get() })
     }
 
     unsafe fn register(&mut self, part: Part, access: Access) -> Option<Region> {
         if self.rng.u32(..100) < self.refuse {
             return None;
         }
-        // As a cache may answer with the registration of a longer part.
+        // A cache may also answer with the registration of a longer part.
         let (before, after) = (self.rng.usize(..64), self.rng.usize(..64));
         let base = part.base.map_addr(|base| base.get().saturating_sub(before).try_into().unwrap());
         let length = before + part.length + after;
-        // SAFETY: by the contract. Nobody is asked to reach what lies before the part, or behind it.
+        // SAFETY: the caller guarantees that the part is valid until `release` (contract of
+        // `register`). No request accesses the memory before or behind the part.
         unsafe { self.node.device.register(base, length, access) }.ok()
     }
 
@@ -84,8 +90,9 @@ impl Channel for Port<'_> {
 
     unsafe fn transfer(&mut self, peer: u32, direct: &Direct) -> Result<Option<Begun>, Broken> {
         let Node { device, links, .. } = &mut *self.node;
-        let link = &mut links[peer as usize].as_mut().ok_or(Broken(Sign::Ended))?.link;
-        // SAFETY: by the contract.
+        let link = &mut links[peer as usize].as_mut().ok_or(Broken(FailureCause::Ended))?.link;
+        // SAFETY: the caller guarantees that the memory is valid until the transfer is done
+        // (contract of `transfer`).
         unsafe { link.transfer(device, direct) }.map_err(|error| Broken(error.sign()))
     }
 
@@ -93,15 +100,19 @@ impl Channel for Port<'_> {
         self.node.links[peer as usize].as_ref().is_some_and(|side| side.link.is_done(number))
     }
 
+    fn is_linked(&self, peer: u32) -> bool {
+        self.node.links[peer as usize].is_some()
+    }
+
     fn close(&mut self, peer: u32) {
         self.node.close(peer);
     }
 }
 
-/// Ranks in consecutive pairs on a node each, and the fabric between the nodes.
+/// Consecutive ranks on nodes of one or two ranks each, and the fabric between the nodes.
 #[derive(Debug)]
 pub struct Cluster {
-    /// One for each rank. Dropped before what they point to.
+    /// One engine for each rank. Dropped before the memory that they point to.
     engines: Vec<Engine<Ledger>>,
     mesh: Mesh<Simulated>,
     dead: Option<u32>,
@@ -113,7 +124,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of `ranks` ranks whose fabric and numbers are drawn from `seed`.
+    /// Creates a cluster of `ranks` ranks. Its fabric and settings are drawn from `seed`.
     ///
     /// # Panics
     ///
@@ -123,11 +134,11 @@ impl Cluster {
         let mut rng = Rng::with_seed(seed ^ 0x0c15);
         let (chunk, slots) = (8 * rng.u32(3..32), rng.u32(1..9));
         let large = rng.u32(StreamHead::LENGTH as u32 + 1..400);
-        let links = ring::Config { design, chunk, slots, large };
+        let links = ring::LinkConfig { design, chunk, slots, large };
         let mut model = Model::drawn(seed);
         model.capabilities.message = *rng.choice(&[2000, 1 << 30]).expect("one of them");
         let fabric = Fabric::new(seed, ranks, model);
-        // Two on one node would be none.
+        // Two ranks on one node would not use the network.
         let per_node = if ranks > 2 { rng.u32(1..3) } else { 1 };
         let refuse = *rng.choice(&[0, 0, 0, 20]).expect("one of them");
         let mut draws = rng.fork();
@@ -142,10 +153,10 @@ impl Cluster {
         Self::on(fabric, links, (ranks, per_node), tuning, (rng, refuse))
     }
 
-    /// A cluster on `fabric`, of so many ranks and so many on a node.
+    /// Creates a cluster on `fabric`, of `ranks` ranks with `per_node` on a node.
     fn on(
         fabric: Fabric,
-        links: ring::Config,
+        links: ring::LinkConfig,
         (ranks, per_node): (u32, u32),
         mut tuning: impl FnMut() -> Tuning,
         (rng, refuse): (Rng, u32),
@@ -176,19 +187,19 @@ impl Cluster {
         0..self.engines.len() as u32
     }
 
-    /// The ranks that live.
+    /// Returns the ranks that live.
     fn living(&self) -> impl Iterator<Item = u32> {
         let dead = self.dead;
         self.ranks().filter(move |rank| Some(*rank) != dead)
     }
 
-    /// Ends a rank: its engine makes no call any more, its device does nothing.
+    /// Ends a rank: its engine makes no more calls, and its device does nothing.
     fn kill(&mut self, rank: u32) {
         self.mesh.rig.0.kill(rank);
         self.dead = Some(rank);
     }
 
-    /// One rank makes progress. Says whether anything moved.
+    /// Lets one rank make progress. Returns whether anything moved.
     fn turn(&mut self, rank: u32) -> bool {
         let polled = self.mesh.poll(rank);
         let engine = &mut self.engines[rank as usize];
@@ -201,12 +212,12 @@ impl Cluster {
         polled | moved | far.expect("memory")
     }
 
-    /// Something happens on the fabric. False: nothing is under way there.
+    /// Lets an event happen on the fabric. Returns false if nothing is under way there.
     fn pass(&self) -> bool {
         self.mesh.rig.pass()
     }
 
-    /// Whether everything that `rank` put has reached its peers, or never will.
+    /// Returns whether all bytes that `rank` put have reached its peers, or never will.
     fn is_drained(&mut self, rank: u32) -> bool {
         let Node { device, links, .. } = &mut self.mesh.nodes[rank as usize];
         let busy = links.iter_mut().flatten().filter_map(|side| {

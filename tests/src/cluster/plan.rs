@@ -1,16 +1,16 @@
-//! What is sent and received, as data, and the judgement of what came.
+//! The sends and receives as data, and the judgement of their results.
 
 use fastrand::Rng;
 use strait::{ANY_SOURCE, ANY_TAG, Fault, Status};
+use strait_core::engine::Outcome;
 use strait_core::matching::{Envelope, Pattern};
-use strait_core::progress::Outcome;
 
 use crate::{explain, payload};
 
-/// Lengths around what is sent unasked and what is large here.
+/// Lengths around the limits of eager and large messages in these tests.
 const LENGTHS: [usize; 10] = [0, 1, 8, 31, 32, 100, 399, 600, 1500, 4000];
 
-/// A message; it is named by its place in [`Plan::messages`].
+/// A message. Its name is its place in [`Plan::messages`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) envelope: Envelope,
@@ -18,7 +18,7 @@ pub(super) struct Message {
     pub(super) length: usize,
 }
 
-/// A receive, likewise.
+/// A receive. Its name is its place in [`Plan::receives`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receive {
     pub(super) rank: u32,
@@ -26,28 +26,30 @@ pub(super) struct Receive {
     pub(super) capacity: usize,
 }
 
-/// Who sends what to whom, each rank in the order of this list, and who receives.
+/// All messages and receives. Each rank begins its own in the order of these lists.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) messages: Vec<Message>,
     pub(super) receives: Vec<Receive>,
-    /// Of so many chances to send one is taken, so that receivers may come first.
+    /// A rank takes one of this many chances to send, so that receivers may come first.
     pub(super) hesitation: u8,
-    /// Receives that a rank has under way at a time, at most.
+    /// The most receives that a rank has under way at a time.
     pub(super) ahead: usize,
 }
 
 impl Plan {
-    /// As many messages as `count` says among `ranks` ranks, and a receive for each.
+    /// Draws `count` messages among `ranks` ranks, and a receive for each.
     #[must_use]
     pub fn drawn(seed: u64, ranks: u32, count: usize) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x91a0);
-        // What receives leave open, for each destination: a mixture could starve one of them.
+        // The fields that receives leave open, for each destination: a mixture could starve a
+        // receive.
         let open: Vec<_> = (0..ranks).map(|_| (rng.bool(), rng.bool())).collect();
         Self::of(&mut rng, (ranks, 0), count, &open)
     }
 
-    /// The same of large messages, nearly all, for whose sources and tags the receives wait: such as may ask for theirs.
+    /// Draws mostly large messages, with receives that name source and tag and may therefore send
+    /// RTRs.
     #[must_use]
     pub fn of_large(seed: u64, ranks: u32, count: usize) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x1a46);
@@ -56,14 +58,14 @@ impl Plan {
         for message in &mut plan.messages {
             message.length = if rng.u8(0..8) > 0 { rng.usize(1000..4000) } else { 8 };
         }
-        // Now and then too short for some, but predicting them.
+        // Some buffers are too short for their message, but still predict a large one.
         for receive in &mut plan.receives {
             receive.capacity = if rng.u8(0..8) == 0 { 1500 } else { 4000 };
         }
         Self { hesitation: 8, ahead: 4, ..plan }
     }
 
-    /// Messages to ranks that are at least `nearest` away.
+    /// Draws messages to ranks that are at least `nearest` away.
     fn of(
         rng: &mut Rng,
         (ranks, nearest): (u32, u32),
@@ -86,7 +88,7 @@ impl Plan {
                 source: if any_source { ANY_SOURCE } else { source },
                 tag: if any_tag { ANY_TAG } else { envelope.tag },
             };
-            // Now and then too short.
+            // Some buffers are too short.
             let capacity = if rng.u8(0..8) == 0 { rng.usize(0..300) } else { 4000 };
             receives.push(Receive { rank: destination, pattern, capacity });
         }
@@ -94,8 +96,9 @@ impl Plan {
         Self { messages, receives, hesitation: 1, ahead: usize::MAX }
     }
 
-    /// Judges what `rank` got: by receive, in the order in which they were posted, the outcome and the buffer. With a `dead`
-    /// rank, a receive may have ended because of it, or have been cancelled where nothing more can come.
+    /// Judges the receives of `rank`: the outcome and the buffer of each, in the order of posting.
+    /// With a `dead` rank, a receive may have ended because of it, or have been cancelled where no
+    /// more messages can arrive.
     pub(super) fn judge(&self, rank: u32, got: &[(usize, Outcome, &[u8])], dead: Option<u32>) {
         let to_us = |number: &usize| self.messages[*number].destination == rank;
         let numbers: Vec<usize> = (0..self.messages.len()).filter(to_us).collect();
@@ -117,21 +120,22 @@ impl Plan {
             };
             let at = (0..numbers.len()).find(|at| {
                 let Message { envelope, .. } = self.messages[numbers[*at]];
-                // Those before it from the dead rank may have met receives that ended with it.
+                // Earlier messages of the dead rank may have matched receives that ended with it.
                 !taken[*at]
                     && (envelope.source, envelope.tag) == (source, tag)
                     && (Some(source) != dead || fits(numbers[*at]))
             });
-            let at = at.unwrap_or_else(|| panic!("nobody sent what receive {receive} got"));
+            let at = at.unwrap_or_else(|| panic!("receive {receive} got data that no rank sent"));
             taken[at] = true;
             let number = numbers[at];
-            assert!(fits(number), "receive {receive} got something else than message {number}");
+            assert!(fits(number), "receive {receive} got other data than message {number}");
             assert_eq!(outcome.is_ok(), bytes <= capacity, "receive {receive}");
             patterns.push(pattern);
             matches.push(at);
         }
         if dead.is_some() {
-            // Receives that ended with the dead rank may stand anywhere between: what is left has been looked at.
+            // Receives that ended with the dead rank may lie anywhere between. The remaining
+            // messages were checked.
             return;
         }
         let envelopes: Vec<_> = numbers.iter().map(|n| self.messages[*n].envelope).collect();

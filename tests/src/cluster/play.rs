@@ -1,12 +1,13 @@
-//! A plan, played by a cluster in an order that is drawn.
+//! Plays a plan on a cluster in a random order.
 
 use core::ptr::NonNull;
 
 use fastrand::Rng;
 use strait::{ANY_SOURCE, Fault};
-use strait_core::progress::{
-    Cursor, Gone, InUse, MessageId, Outcome, Owner, Part, Received, RequestId, Rtrs, SendMode,
-    Sent, Sign, StartError,
+use strait_core::buffer::{Cursor, Part};
+use strait_core::engine::{
+    FailureCause, Gone, InUse, MessageId, Outcome, Owner, Received, RequestId, Rtrs, SendMode,
+    Sent, StartError,
 };
 use strait_core::wire::Key;
 
@@ -14,10 +15,10 @@ use super::plan::{Message, Receive};
 use super::{Cluster, Plan};
 use crate::payload;
 
-/// Turns in which nothing happens after which nothing will.
+/// Number of turns without an event after which none will follow.
 const QUIET: u32 = 3_000;
 
-/// Turns that a plan may take.
+/// The most turns of a plan.
 const TURNS: u32 = 1_000_000;
 
 /// One send or receive.
@@ -25,11 +26,11 @@ const TURNS: u32 = 1_000_000;
 struct Operation {
     rank: u32,
     buffer: Vec<u8>,
-    /// Into how many parts the buffer is cut, and those, once the operation has begun.
+    /// Number of segments of the buffer, and the segments, once the operation has begun.
     cuts: usize,
     parts: Vec<Part>,
     state: State,
-    /// A receive that the game wants to cancel.
+    /// Whether the game wants to cancel the receive.
     cancelled: bool,
 }
 
@@ -39,13 +40,13 @@ impl Operation {
         Self { rank, buffer, cuts, parts: Vec::new(), state: State::Waiting, cancelled: false }
     }
 
-    /// All of the buffer.
+    /// Returns the whole buffer.
     fn cursor(&mut self) -> Cursor {
         let length = self.buffer.len();
         let base = NonNull::from(self.buffer.as_mut_slice()).cast::<u8>();
         let part = |cut: usize| {
             let (from, to) = (length * cut / self.cuts, length * (cut + 1) / self.cuts);
-            // SAFETY: no cut is behind the buffer's end.
+            // SAFETY: no cut lies behind the buffer's end.
             Part { base: unsafe { base.add(from) }, length: to - from }
         };
         self.parts = (0..self.cuts).map(part).collect();
@@ -57,19 +58,20 @@ impl Operation {
 #[derive(Debug)]
 enum State {
     Waiting,
-    /// A receive whose message a probe has matched.
+    /// A receive with a message that a probe has matched.
     Matched(MessageId),
     Pending(RequestId),
     Over(Outcome),
-    /// Let go: it has no outcome.
+    /// Detached: it has no outcome.
     Detached,
 }
 
-/// Plays `plan` to its end, in which `victim` dies after so many turns, and judges it. What became of all RTRs.
+/// Plays `plan` to its end and judges it. `victim` gives the rank that dies, and the turn. Returns
+/// the counts of all RTRs.
 ///
 /// # Panics
 ///
-/// When something was received that should not have been, or is lost.
+/// When a receive got the wrong message, or a message is lost.
 pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u32)>) -> Rtrs {
     let mut game = Game::new(&mut cluster, plan, seed);
     let (mut turns, mut quiet) = (0, 0);
@@ -85,18 +87,18 @@ pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u
             quiet = 0;
         }
         let goes_on = quiet < QUIET && turns < TURNS;
-        assert!(goes_on, "it does not end: {:#?}", game.state());
+        assert!(goes_on, "the play does not end: {:#?}", game.state());
     }
     game.judge();
     game.leave();
     let rtrs = game.rtrs();
     let ledger = cluster.ledger.clone();
     drop(cluster);
-    assert_eq!(ledger.lent_bytes(), 0, "memory was not given back");
+    assert_eq!(ledger.lent_bytes(), 0, "memory was not released");
     rtrs
 }
 
-/// What becomes of a receive that began like this.
+/// Returns the state of a receive that began with this result.
 fn begun(received: Result<Received, StartError>) -> State {
     match received {
         Ok(Received::Done(outcome)) => State::Over(outcome),
@@ -110,13 +112,13 @@ fn begun(received: Result<Received, StartError>) -> State {
 struct Game<'a> {
     cluster: &'a mut Cluster,
     plan: Plan,
-    /// By message.
+    /// Indexed by message.
     sends: Vec<Operation>,
-    /// By receive.
+    /// Indexed by receive.
     receives: Vec<Operation>,
     rng: Rng,
     /// Rounds that are left for leaving.
-    patience: u32,
+    backoff: u32,
 }
 
 impl<'a> Game<'a> {
@@ -131,7 +133,7 @@ impl<'a> Game<'a> {
         };
         let receives = plan.receives.iter().map(receive).collect();
         let plan = plan.clone();
-        Self { cluster, plan, sends, receives, rng, patience: 20 * QUIET }
+        Self { cluster, plan, sends, receives, rng, backoff: 20 * QUIET }
     }
 
     fn operations(&self) -> impl Iterator<Item = &Operation> {
@@ -139,7 +141,7 @@ impl<'a> Game<'a> {
         self.sends.iter().chain(&self.receives).filter(move |one| Some(one.rank) != dead)
     }
 
-    /// What is not over, for a failure.
+    /// Describes the incomplete operations, for a failure.
     fn state(&self) -> Vec<String> {
         let over = |one: &Operation| matches!(one.state, State::Over(_) | State::Detached);
         let open = |one: &Operation| Some(one.rank) != self.cluster.dead && !over(one);
@@ -154,10 +156,10 @@ impl<'a> Game<'a> {
         self.operations().all(|one| matches!(one.state, State::Over(_) | State::Detached))
     }
 
-    /// One thing that somebody does. Says whether anything came of it.
+    /// Takes one turn of a rank, or of the fabric. Returns whether it changed anything.
     fn turn(&mut self) -> bool {
         let living: Vec<u32> = self.cluster.living().collect();
-        let rank = *self.rng.choice(&living).expect("somebody lives");
+        let rank = *self.rng.choice(&living).expect("a rank lives");
         match self.rng.u8(0..12) {
             10 => self.cancel_a_receive(rank),
             0 => self.begin_send(rank),
@@ -184,7 +186,8 @@ impl<'a> Game<'a> {
             0 => SendMode::Synchronous,
             _ => SendMode::Standard,
         };
-        // SAFETY: buffers live as long as the game, and are touched by the game only when the engine has no claim on them.
+        // SAFETY: buffers live as long as the game, which uses them only when the engine has no
+        // claim on them.
         let sent = unsafe { engine.isend_by(mode, destination, key, send.cursor(), Owner(1)) };
         send.state = match sent {
             Ok(Sent::Done) if mode == SendMode::Synchronous => panic!("its receive has not begun"),
@@ -218,13 +221,14 @@ impl<'a> Game<'a> {
             receive.state = State::Matched(message);
             return true;
         }
-        // SAFETY: as in `begin_send`.
+        // SAFETY: buffers live as long as the game, which uses them only when the engine has no
+        // claim on them.
         receive.state = begun(unsafe { engine.irecv(pattern, receive.cursor(), Owner(1)) });
         true
     }
 
-    /// Receives the message that a probe has matched, or gives it back. Its rank has begun no other receive meanwhile, so nobody can
-    /// tell that it was away.
+    /// Receives the message that a probe has matched, or returns it. Its rank has begun no other
+    /// receive meanwhile, so the absence has no effect.
     fn end_probe(&mut self, number: usize) {
         let receive = &mut self.receives[number];
         let engine = &mut self.cluster.engines[receive.rank as usize];
@@ -234,11 +238,12 @@ impl<'a> Game<'a> {
             receive.state = State::Waiting;
             return;
         }
-        // SAFETY: as in `begin_send`.
+        // SAFETY: buffers live as long as the game, which uses them only when the engine has no
+        // claim on them.
         receive.state = begun(unsafe { engine.imrecv(message, receive.cursor(), Owner(1)) });
     }
 
-    /// Asks for the outcomes of all that `rank` has under way.
+    /// Tests all operations that `rank` has under way.
     fn test(&mut self, rank: u32) -> bool {
         let engine = &mut self.cluster.engines[rank as usize];
         let (mut moved, mut again) = (false, Vec::new());
@@ -270,7 +275,7 @@ impl<'a> Game<'a> {
         moved
     }
 
-    /// Lets one send go, whose buffer then belongs to the game: the message arrives all the same.
+    /// Detaches one send. Its buffer then belongs to the game, and the message still arrives.
     fn detach_a_send(&mut self, rank: u32) -> bool {
         if self.rng.u8(0..8) > 0 {
             return false;
@@ -288,7 +293,8 @@ impl<'a> Game<'a> {
         false
     }
 
-    /// Cancels one receive. It may be that its sender has to be asked. Where one is dead, some wait for messages that never come.
+    /// Cancels one receive, which may need an answer of its sender. With a dead rank, some receives
+    /// wait for messages that never arrive.
     fn cancel_a_receive(&mut self, rank: u32) -> bool {
         if self.cluster.dead.is_some() {
             return false;
@@ -306,7 +312,8 @@ impl<'a> Game<'a> {
         true
     }
 
-    /// Somebody has to get the message: a receive like a cancelled one is begun after all others.
+    /// Posts a receive like a cancelled one after all others, because some receive must get the
+    /// message.
     fn post_again(&mut self, number: usize) {
         let receive = self.plan.receives[number];
         self.plan.receives.push(receive);
@@ -314,7 +321,7 @@ impl<'a> Game<'a> {
         self.receives.push(Operation::new(receive.rank, room, &mut self.rng));
     }
 
-    /// What became of the RTRs of all that live.
+    /// Returns the RTR counts of all living ranks.
     fn rtrs(&self) -> Rtrs {
         self.cluster.living().fold(Rtrs::default(), |sum, rank| {
             let one = self.cluster.engines[rank as usize].rtrs();
@@ -333,11 +340,12 @@ impl<'a> Game<'a> {
         let Some(dead) = self.cluster.dead else { return false };
         let engine = &mut self.cluster.engines[rank as usize];
         let known = engine.gone(dead).is_some();
-        let _ = engine.peer_gone(dead, Gone::Failed(Sign::Ended)).expect("a sound segment");
+        let _ = engine.peer_gone(dead, Gone::Failed(FailureCause::Ended)).expect("a sound segment");
         !known && engine.gone(dead).is_some()
     }
 
-    /// Cancels the receives from any source for which a message of the dead rank may be missing. False: there are none.
+    /// Cancels the receives from any source that may lack a message of the dead rank. Returns false
+    /// if there are none.
     fn give_up(&mut self) -> bool {
         let mut some = false;
         for (receive, plan) in self.receives.iter_mut().zip(&self.plan.receives) {
@@ -375,18 +383,18 @@ impl<'a> Game<'a> {
         }
     }
 
-    /// All that live leave in good order, and nothing is left under way.
+    /// All living ranks leave in good order, and nothing is left under way.
     fn leave(&mut self) {
         let living: Vec<u32> = self.cluster.living().collect();
         while !living.iter().all(|rank| {
             self.cluster.dead.is_none_or(|dead| {
                 let engine = &mut self.cluster.engines[*rank as usize];
-                engine.peer_gone(dead, Gone::Failed(Sign::Ended)).expect("a sound segment")
+                engine.peer_gone(dead, Gone::Failed(FailureCause::Ended)).expect("a sound segment")
             })
         }) {
             self.work(&living);
         }
-        // The last bytes of sends that were let go.
+        // Sends the last bytes of detached sends.
         while !living.iter().all(|rank| self.cluster.engines[*rank as usize].is_flushed()) {
             self.work(&living);
         }
@@ -410,7 +418,7 @@ impl<'a> Game<'a> {
     }
 
     fn work(&mut self, living: &[u32]) {
-        self.patience = self.patience.checked_sub(1).expect("they cannot leave");
+        self.backoff = self.backoff.checked_sub(1).expect("the ranks cannot leave");
         for rank in living {
             self.cluster.turn(*rank);
             let _ = self.cluster.pass();

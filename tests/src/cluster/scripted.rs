@@ -1,10 +1,12 @@
-//! Short scenes in which the order of events is what matters.
+//! Short scenarios with a fixed order of events.
 
 use core::ptr::NonNull;
 
 use fastrand::Rng;
+use strait_core::buffer::{Cursor, Part};
+use strait_core::engine::{Engine, FailureCause, Gone, Owner, Received, RequestId, Sent, Tuning};
+use strait_core::layout::Life;
 use strait_core::matching::Pattern;
-use strait_core::progress::{Cursor, Owner, Part, Received, RequestId, Sent, Tuning};
 use strait_core::ring::{self, Design};
 use strait_core::wire::Key;
 
@@ -12,32 +14,65 @@ use super::Cluster;
 use crate::payload;
 use crate::sim::{Fabric, Model};
 
-/// Bytes of the large message, and of each request for some of it.
+/// Length of the large message, and of each request for a part of it, in bytes.
 const LARGE: usize = 2 << 20;
 const PIECE: u64 = 64 << 10;
 
 fn two(design: Design) -> Cluster {
-    let mut model = Model::of_2004();
-    model.capabilities.message = PIECE;
-    let links = ring::Config { design, chunk: 16 << 10, slots: 3, large: 32 << 10 };
-    let (fabric, rng) = (Fabric::new(1, 2, model), Rng::with_seed(1));
-    Cluster::on(fabric, links, (2, 1), Tuning::default, (rng, 0))
+    on_nodes_of(1, 2, design)
 }
 
-/// Rank 1 receives large messages and does nothing more until rank 0, which sends them afterwards, is done: they are in the
-/// buffers then.
+fn on_nodes_of(per_node: u32, ranks: u32, design: Design) -> Cluster {
+    let mut model = Model::of_2004();
+    model.capabilities.message = PIECE;
+    let links = ring::LinkConfig { design, chunk: 16 << 10, slots: 3, large: 32 << 10 };
+    let (fabric, rng) = (Fabric::new(1, ranks, model), Rng::with_seed(1));
+    Cluster::on(fabric, links, (ranks, per_node), Tuning::default, (rng, 0))
+}
+
+/// Rank 3 of two nodes dies, and the operating system reports it to rank 2, which is on its node.
+/// The ranks of the other node wait for rank 2, and learn of the death from it: rank 0 by its link
+/// to rank 2, rank 1 by the segment.
 ///
 /// # Panics
 ///
-/// When one is not, or another one is.
+/// When a rank does not learn of the death, or learns of one that did not happen.
+pub fn hear_of_a_death(design: Design) {
+    let mut cluster = on_nodes_of(2, 4, design);
+    cluster.engines.iter_mut().for_each(Engine::tell_deaths);
+    let mut buffer = vec![0_u8; 8];
+    let receive = cluster.receive((2, 0), 0, cursor(&mut buffer));
+    cluster.kill(3);
+    let how = Gone::Failed(FailureCause::Ended);
+    while !cluster.engines[2].peer_gone(3, how).expect("a sound segment") {
+        cluster.turn(2);
+    }
+    assert!(cluster.engines[2].has_deaths_to_tell());
+    cluster.run_until(|cluster| cluster.engines[0].gone(3) == Some(how));
+    let life = |rank: u32| cluster.engines[1].segment().rank_block(rank).liveness.state();
+    assert_eq!([0, 1, 2, 3].map(life), [Life::Unborn, Life::Unborn, Life::Unborn, Life::Dead]);
+    assert_eq!(cluster.engines[0].gone(2), None);
+    // The link of the two living ranks still works.
+    let mut sent = payload::of(1, 8);
+    cluster.send((2, 0), 0, cursor(&mut sent));
+    cluster.run_until(|cluster| cluster.is_over(0, receive));
+    assert!(buffer == sent, "{}: something else came than was sent", design.name());
+}
+
+/// Rank 1 receives large messages and does nothing more until rank 0, which sends them afterwards,
+/// is done. Then they are in the buffers.
+///
+/// # Panics
+///
+/// When a message is missing or wrong.
 pub fn write(design: Design) {
     let mut cluster = two(design);
     for number in 0..8 {
-        // In one request, and in more than go at once.
+        // The message is moved in one request, or in more than go at once.
         let length = if number % 2 == 0 { LARGE } else { 20_000 };
         let (mut sent, mut got) = (payload::of(number, length), vec![0_u8; length]);
         let receive = cluster.receive((0, 1), 0, cursor(&mut got));
-        // The first message is announced, and tells the receiver that such messages come.
+        // The first message is announced, which tells the receiver that such messages come.
         cluster.run_until(|cluster| cluster.engines[0].rtrs().heard == number);
         let send = cluster.send((0, 1), 0, cursor(&mut sent));
         let receiver_computes = number > 0;
@@ -55,11 +90,12 @@ pub fn write(design: Design) {
     }
 }
 
-/// Rank 0 sends rank 1 a large message, and either sends the other a short one when some of that has come.
+/// Rank 0 sends rank 1 a large message, and each sends the other a short message when a part of it
+/// has arrived.
 ///
 /// # Panics
 ///
-/// When a short message comes after the large one, or something else than was sent.
+/// When a short message arrives after the large one, or a message is wrong.
 pub fn overtake(design: Design) {
     let mut cluster = two(design);
     let mut sent = [payload::of(1, LARGE), payload::of(2, 64), payload::of(3, 64)];
@@ -84,7 +120,7 @@ impl Cluster {
     fn receive(&mut self, (source, at): (u32, u32), tag: u32, buffer: Cursor) -> RequestId {
         let (pattern, engine) =
             (Pattern { context: 0, source, tag }, &mut self.engines[at as usize]);
-        // SAFETY: the buffers live as long as the cluster, and are not touched before the end.
+        // SAFETY: the buffers live as long as the cluster, and are not accessed before the end.
         match unsafe { engine.irecv(pattern, buffer, Owner(1)) } {
             Ok(Received::Pending(id)) => id,
             received => panic!("{received:?}"),
@@ -92,7 +128,7 @@ impl Cluster {
     }
 
     fn send(&mut self, (from, to): (u32, u32), tag: u32, data: Cursor) -> RequestId {
-        // SAFETY: as in `receive`.
+        // SAFETY: the buffers live as long as the cluster, and are not accessed before the end.
         let sent =
             unsafe { self.engines[from as usize].isend(to, Key::new(0, tag), data, Owner(1)) };
         match sent {
@@ -110,17 +146,17 @@ impl Cluster {
             if is_there(self) {
                 return;
             }
-            self.ranks().for_each(|rank| {
+            for rank in self.living().collect::<Vec<_>>() {
                 self.turn(rank);
-            });
+            }
             let _ = self.pass();
         }
-        panic!("it does not come");
+        panic!("the event does not occur");
     }
 }
 
 fn cursor(buffer: &mut [u8]) -> Cursor {
     let part = Part { base: NonNull::from(&mut *buffer).cast(), length: buffer.len() };
-    // SAFETY: as in `Cluster::receive`.
+    // SAFETY: the buffers live as long as the cluster, and are not accessed before the end.
     unsafe { Cursor::contiguous(part) }
 }

@@ -1,16 +1,18 @@
-//! Windows by messages, played by the engines of a cluster: every rank is an origin and a target at the same time.
+//! Windows by messages, played by the engines of a cluster: every rank is an origin and a target at
+//! the same time.
 //!
-//! The origins number their operations as windows do, so numbers of two ranks coincide. Whenever a send or a receive begins, the
-//! play checks its name: no other message has it in this direction.
+//! The origins number their operations as windows do, so numbers of two ranks coincide. Whenever a
+//! send or a receive begins, the play checks its name: no other message has it in this direction.
 
 use core::ptr::NonNull;
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use strait::ANY_SOURCE;
+use strait_core::buffer::{Cursor, Part};
+use strait_core::engine::{Owner, Received, RequestId, Sent};
 use strait_core::matching::{Pattern, TAG_MAX};
-use strait_core::progress::{Cursor, Owner, Part, Received, RequestId, Sent};
-use strait_core::rma::{AnswerNumber, DataNumber, Name, RECORD, Record, WindowNumber};
+use strait_core::rma::{AnswerNumber, DataNumber, RECORD, Record, RecordName, WindowNumber};
 use strait_core::wire::Key;
 
 use super::Cluster;
@@ -19,32 +21,32 @@ use crate::payload;
 /// Bytes of each rank's part, and length of the longest operation.
 const LENGTH: usize = 4000;
 
-/// Turns that a play may take.
+/// The most turns of a play.
 const TURNS: u32 = 2_000_000;
 
-/// Which context a message has. [`Name::context`] is the one that ships.
-pub type Contexts = fn(Name) -> u32;
+/// Maps a name to the context of its message. The library uses [`RecordName::context`].
+pub type Contexts = fn(RecordName) -> u32;
 
 /// Source, destination and context of a message.
 type Direction = (u32, u32, u32);
 
-/// Messages under way: what each is, and whether its send and its receive have begun.
+/// Messages under way: their names, and whether their send and their receive have begun.
 #[derive(Debug, Default)]
 struct Names(BTreeMap<Direction, Flight>);
 
 #[derive(Debug)]
 struct Flight {
-    name: Name,
+    name: RecordName,
     /// The rank that counts the number.
     origin: u32,
     begun: [bool; 2],
-    /// Number of ends, of the two, that are over.
+    /// Number of its two ends that are complete.
     over: u32,
 }
 
 impl Names {
-    /// A message's send (0) or receive (1) begins.
-    fn begin(&mut self, direction: Direction, (name, origin): (Name, u32), end: usize) {
+    /// Records that a message's send (0) or receive (1) begins.
+    fn begin(&mut self, direction: Direction, (name, origin): (RecordName, u32), end: usize) {
         let new = Flight { name, origin, begun: [false; 2], over: 0 };
         let flight = self.0.entry(direction).or_insert(new);
         let is_same = (flight.name, flight.origin) == (name, origin);
@@ -64,30 +66,31 @@ impl Names {
 /// A send or a receive that has begun.
 #[derive(Debug)]
 struct Transfer {
-    /// `None`: it is over.
+    /// `None` if it is complete.
     id: Option<RequestId>,
     rank: u32,
     buffer: Vec<u8>,
     /// `None` for records, of which several have one name.
     direction: Option<Direction>,
-    /// Number of the payload that a receive is to find; for a record, its source.
+    /// Number of the payload that a receive expects; for a record, its source.
     awaits: Option<u64>,
 }
 
-/// What one rank counts.
+/// The counters of one rank.
 #[derive(Debug, Default)]
 struct Origin {
-    /// Operations to begin.
+    /// Number of operations still to begin.
     left: u32,
     data: Option<DataNumber>,
     answers: Option<AnswerNumber>,
 }
 
-/// Plays so many puts and gets of each rank. Returns how often two numbers of the two origins of a pair coincided.
+/// Plays `operations` puts and gets of each rank. Returns how often two numbers of the two origins
+/// of a pair coincided.
 ///
 /// # Panics
 ///
-/// When two messages in one direction have one name, or something else comes than was sent.
+/// When two messages in one direction have one name, or a message is wrong.
 pub fn play_windows(cluster: Cluster, seed: u64, operations: u32, contexts: Contexts) -> u32 {
     let ranks = cluster.ranks();
     let origins = ranks.map(|_| Origin { left: operations, ..Origin::default() }).collect();
@@ -98,7 +101,7 @@ pub fn play_windows(cluster: Cluster, seed: u64, operations: u32, contexts: Cont
     while !play.is_over() {
         play.turn();
         turns += 1;
-        assert!(turns < TURNS, "it does not end: {:?}", play.names);
+        assert!(turns < TURNS, "the play does not end: {:?}", play.names);
     }
     play.mirrored
 }
@@ -113,17 +116,16 @@ struct Play {
     mirrored: u32,
 }
 
-/// The payload of a message, by what it is and which rank counts it.
-fn payload_of(name: Name, origin: u32) -> u64 {
+/// Returns the payload of a message, from its name and the rank that counts it.
+fn payload_of(name: RecordName, origin: u32) -> u64 {
     u64::from(name.context()) << 32 | u64::from(origin)
 }
 
-/// Whether data and an answer have the same number.
-fn are_mirrored(one: Name, other: Name) -> bool {
+/// Returns whether data and an answer have the same number.
+fn are_mirrored(one: RecordName, other: RecordName) -> bool {
     match (one, other) {
-        (Name::Data(data), Name::Answer(answer)) | (Name::Answer(answer), Name::Data(data)) => {
-            data.word() == answer.word()
-        }
+        (RecordName::Data(data), RecordName::Answer(answer))
+        | (RecordName::Answer(answer), RecordName::Data(data)) => data.word() == answer.word(),
         _ => false,
     }
 }
@@ -137,7 +139,7 @@ impl Play {
             && self.cluster.ranks().all(is_flushed)
     }
 
-    /// One thing that a rank, or the fabric, does.
+    /// Takes one turn of a rank, or of the fabric.
     fn turn(&mut self) {
         let rank = self.rng.u32(self.cluster.ranks());
         match self.rng.u8(..8) {
@@ -161,27 +163,27 @@ impl Play {
             let number = origin.data.map_or(DataNumber::FIRST, DataNumber::next);
             origin.data = Some(number);
             self.say(rank, target, Record::Put { offset: 0, length, apart: Some(number) });
-            self.send(rank, target, (Name::Data(number), rank), length);
+            self.send(rank, target, (RecordName::Data(number), rank), length);
         } else {
             let answer = origin.answers.map_or(AnswerNumber::FIRST, AnswerNumber::next);
             origin.answers = Some(answer);
             self.say(rank, target, Record::Get { offset: 0, length, answer });
-            self.receive((target, rank), (Name::Answer(answer), rank), length);
+            self.receive((target, rank), (RecordName::Answer(answer), rank), length);
         }
     }
 
-    fn key(&self, name: Name) -> Key {
+    fn key(&self, name: RecordName) -> Key {
         Key::new(1 << 31 | (self.contexts)(name), TAG_MAX)
     }
 
     /// Sends a record.
     fn say(&mut self, rank: u32, target: u32, record: Record) {
-        let key = self.key(Name::Records(WindowNumber::FIRST));
+        let key = self.key(RecordName::Records(WindowNumber::FIRST));
         self.begin_send((rank, target), key, record.bytes().into(), None);
     }
 
     /// Sends data or an answer.
-    fn send(&mut self, from: u32, to: u32, (name, origin): (Name, u32), length: usize) {
+    fn send(&mut self, from: u32, to: u32, (name, origin): (RecordName, u32), length: usize) {
         let key = self.key(name);
         let direction = (from, to, key.context());
         let is_mirrored = self.names.0.iter().any(|(&(source, destination, _), flight)| {
@@ -201,7 +203,8 @@ impl Play {
         direction: Option<Direction>,
     ) {
         let engine = &mut self.cluster.engines[rank as usize];
-        // SAFETY: the buffer stays until the send is over, and moves with its vector only.
+        // SAFETY: the buffer lives until the send is complete, and its bytes stay in place when the
+        // vector moves.
         let sent = unsafe { engine.isend(to, key, cursor(&mut buffer), Owner(1)) };
         let id = match sent.expect("all live") {
             Sent::Done => None,
@@ -211,7 +214,12 @@ impl Play {
     }
 
     /// Receives data or an answer.
-    fn receive(&mut self, (from, to): (u32, u32), (name, origin): (Name, u32), length: usize) {
+    fn receive(
+        &mut self,
+        (from, to): (u32, u32),
+        (name, origin): (RecordName, u32),
+        length: usize,
+    ) {
         let key = self.key(name);
         let direction = (from, to, key.context());
         self.names.begin(direction, (name, origin), 1);
@@ -228,7 +236,8 @@ impl Play {
     ) {
         let pattern = Pattern { context: key.context(), source, tag: key.tag() };
         let engine = &mut self.cluster.engines[rank as usize];
-        // SAFETY: as in `begin_send`.
+        // SAFETY: the buffer lives until the receive is complete, and its bytes stay in place when
+        // the vector moves.
         let received = unsafe { engine.irecv(pattern, cursor(&mut buffer), Owner(1)) };
         let id = match received.expect("all live") {
             Received::Done(outcome) => {
@@ -240,9 +249,9 @@ impl Play {
         self.transfers.push(Transfer { id, rank, buffer, direction, awaits });
     }
 
-    /// Begins to receive a record that has come.
+    /// Begins to receive a record that has arrived.
     fn hear(&mut self, rank: u32) {
-        let key = self.key(Name::Records(WindowNumber::FIRST));
+        let key = self.key(RecordName::Records(WindowNumber::FIRST));
         let pattern = Pattern { context: key.context(), source: ANY_SOURCE, tag: key.tag() };
         let found = self.cluster.engines[rank as usize].iprobe(pattern).expect("a sound segment");
         if let Some(status) = found {
@@ -251,7 +260,7 @@ impl Play {
         }
     }
 
-    /// Looks which transfers of `rank` are over, and goes on with what they bring.
+    /// Tests the transfers of `rank`, and handles their data.
     fn test(&mut self, rank: u32) {
         let engine = &mut self.cluster.engines[rank as usize];
         let is_over = |it: &mut Transfer| {
@@ -274,15 +283,15 @@ impl Play {
         }
     }
 
-    /// Does what a record of `origin` asks of `rank`.
+    /// Carries out the operation that a record of `origin` requests of `rank`.
     fn carry_out(&mut self, rank: u32, origin: u32, message: &[u8]) {
         let part = Part { base: NonNull::dangling(), length: LENGTH };
         match Record::read(message, part).expect("an origin has packed it") {
             Record::Put { length, apart: Some(number), .. } => {
-                self.receive((origin, rank), (Name::Data(number), origin), length);
+                self.receive((origin, rank), (RecordName::Data(number), origin), length);
             }
             Record::Get { length, answer, .. } => {
-                self.send(rank, origin, (Name::Answer(answer), origin), length);
+                self.send(rank, origin, (RecordName::Answer(answer), origin), length);
             }
             record => panic!("{record:?} was not sent"),
         }
@@ -291,6 +300,6 @@ impl Play {
 
 fn cursor(buffer: &mut [u8]) -> Cursor {
     let part = Part { base: NonNull::from(&mut *buffer).cast(), length: buffer.len() };
-    // SAFETY: the callers keep the buffer until the operation is over.
+    // SAFETY: the callers keep the buffer until the operation is complete.
     unsafe { Cursor::contiguous(part) }
 }

@@ -1,4 +1,4 @@
-//! What every implementation of a trait is held to.
+//! Conformance suites that every implementation of a trait must pass.
 
 pub mod hca;
 pub mod ring;

@@ -1,15 +1,18 @@
-//! Locks of windows whose words other processes write at random: every step names a word that exists, a member waits only
-//! for a state that other members can bring about, and no step loops.
+//! Locks of windows with words that other processes write at random. Every step must name a word
+//! that exists. A member may wait only for a state that other members can bring about, and no step
+//! may loop.
 
 use arbitrary::{Result, Unstructured};
 use strait_core::lock::{
-    Attempt, Coding, Entry, Follow, Hybrid, HybridStep, HybridWord, LockType, LockWord, Manager,
-    Mcs, McsRelease, McsStep, McsWord, Migration, MigrationStep, Op, Outcome, Request, State,
+    Attempt, AttemptOutcome, Coding, Follow, Hybrid, HybridStep, HybridWord, LockManager,
+    LockMember, LockRequest, LockState, LockType, LockWord, Mcs, McsRelease, McsStep, McsWord,
+    Migration, MigrationStep, WordAccess,
 };
 
 const MEMBERS: u32 = 4;
 
-/// Accesses in a row after which a member loops: a member that closes a queue marks each flag.
+/// Number of consecutive accesses after which a member counts as looping. A member that closes a
+/// queue marks each flag.
 const ACCESSES: usize = 64;
 
 /// The words of one target, and those of its members' queue places.
@@ -22,7 +25,7 @@ struct Target {
     nexts: [LockWord; MEMBERS as usize],
 }
 
-/// A member that wants or gives back the lock.
+/// A member that acquires or releases the lock.
 enum Machine {
     Word(Attempt),
     Hybrid(Hybrid),
@@ -38,7 +41,8 @@ enum Progress {
     Over,
 }
 
-/// Members that take locks, and a lock manager that serves them, while words and requests are destroyed.
+/// Runs members that take locks, and a lock manager that serves them, while words and requests are
+/// damaged.
 pub fn locks(input: &[u8]) {
     let mut input = Unstructured::new(input);
     play(&mut input).expect("there are bytes without end");
@@ -126,13 +130,14 @@ impl Target {
             0 => input.arbitrary()?,
             1 => input.int_in_range(0..=2 * u64::from(MEMBERS))?,
             2 => u64::MAX - input.int_in_range(0..=2 * u64::from(MEMBERS))?,
-            _ => word.access(Op::Read).rotate_left(input.int_in_range(0..=63)?),
+            _ => word.access(WordAccess::Read).rotate_left(input.int_in_range(0..=63)?),
         };
         word.preset(value);
         Ok(())
     }
 
-    /// Goes on after a wait, until the next one. `lost`: whether a member has died, and whether it is the one waited for.
+    /// Continues after a wait, until the next one. `lost`: whether a member has died, and whether
+    /// it is the one waited for.
     fn run(&self, machine: &mut Machine, lost: Option<bool>) -> Progress {
         match machine {
             Machine::Hybrid(hybrid) if lost == Some(true) => hybrid.inherit(),
@@ -151,7 +156,7 @@ impl Target {
         panic!("a member loops");
     }
 
-    /// Makes one access. `Some`: the member waits now, or it is done.
+    /// Makes one access. Returns `Some` if the member waits now, or is done.
     fn step(&self, machine: &mut Machine, gone: bool) -> Option<Progress> {
         let is_gone = |place: u32| {
             assert!(place < MEMBERS, "only members die");
@@ -159,12 +164,12 @@ impl Target {
         };
         match machine {
             Machine::Word(attempt) => match attempt.handle(self.cpu.access(attempt.op())) {
-                Outcome::Again => return None,
-                Outcome::Held(state) => {
-                    assert!(can_end(state) && !matches!(state, State::Elsewhere(_)));
+                AttemptOutcome::Again => return None,
+                AttemptOutcome::Held(state) => {
+                    assert!(can_end(state) && !matches!(state, LockState::Elsewhere(_)));
                     return Some(Progress::Waits);
                 }
-                Outcome::Taken | Outcome::Corrupt(_) => {}
+                AttemptOutcome::Taken | AttemptOutcome::Corrupt(_) => {}
             },
             Machine::Hybrid(hybrid) => match hybrid.step() {
                 HybridStep::Access(word, op) => {
@@ -214,26 +219,27 @@ impl Target {
     }
 }
 
-/// Whether members can bring the state about, and end it.
-const fn can_end(state: State) -> bool {
+/// Returns whether members can bring the state about, and end it.
+const fn can_end(state: LockState) -> bool {
     match state {
-        State::Free | State::Elsewhere(_) => true,
-        State::One(place) => place < MEMBERS,
-        State::Sharers(count) => count < MEMBERS,
+        LockState::Free | LockState::Elsewhere(_) => true,
+        LockState::One(place) => place < MEMBERS,
+        LockState::Sharers(count) => count < MEMBERS,
     }
 }
 
-/// A lock manager that is asked anything: it grants the lock to one member, or to members that share it.
+/// Sends a lock manager arbitrary requests. It must grant the lock to one member, or to members
+/// that share it.
 fn manage(input: &mut Unstructured<'_>) -> Result<()> {
-    let mut manager = Manager::new([Entry::default(); MEMBERS as usize]);
+    let mut manager = LockManager::new([LockMember::default(); MEMBERS as usize]);
     for _ in 0..100 {
         if input.is_empty() {
             break;
         }
         let origin = input.int_in_range(0..=MEMBERS)?;
         match input.int_in_range(0..=4)? {
-            0 | 1 => drop(manager.handle(origin, Request::Lock(lock_type(input)?))),
-            2 => drop(manager.handle(origin, Request::Unlock)),
+            0 | 1 => drop(manager.handle(origin, LockRequest::Lock(lock_type(input)?))),
+            2 => drop(manager.handle(origin, LockRequest::Unlock)),
             3 => drop(manager.revoke(origin)),
             _ => manager.dismiss(),
         }

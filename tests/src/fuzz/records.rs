@@ -1,18 +1,19 @@
-//! Records of windows by messages, as any bytes that a peer sends.
+//! Records of windows by messages, parsed from arbitrary bytes of a peer.
 
 use core::ptr::NonNull;
 
 use arbitrary::{Result, Unstructured};
-use strait_core::progress::Part;
-use strait_core::rma::{Name, RECORD, Record, transfer};
+use strait_core::buffer::Part;
+use strait_core::rma::{RECORD, Record, RecordName, transfer};
 
-/// Bytes of the part. The memory has as many before it and behind it, which no record may change.
+/// Bytes of the part. The memory has as many bytes before and behind it, which no record may
+/// change.
 const PART: usize = 256;
 
 /// A byte that lies outside the part.
 const OUTSIDE: u64 = 0xa5a5_a5a5_a5a5_a5a5;
 
-/// Records that a target takes from a message and carries out.
+/// Parses records from a message and carries them out.
 pub fn records(input: &[u8]) {
     let mut input = Unstructured::new(input);
     carry_out(&mut input).expect("there are bytes without end");
@@ -38,27 +39,30 @@ fn carry_out(input: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Does to the part what the record says, with the data behind it; those that are apart are as many zeros.
+/// Carries out a record on the part, with the data behind it. Data that travel separately are
+/// replaced by zeros.
 fn act(record: Record, part: Part, data: &mut [u8]) {
     let mut zeros = vec![0; record.data()];
     let data = if record.apart().is_some() { &mut zeros[..] } else { data };
-    // SAFETY: in the part, by the check of `Record::read`; no other thread has it.
+    // SAFETY: the offset lies in the part (checked by `Record::read`), and no other thread uses it.
     let at = |offset: usize| unsafe { part.base.add(offset) };
     match record {
         Record::Put { offset, length, .. } => {
-            // SAFETY: as above; the data are as long.
+            // SAFETY: the range lies in the part (checked by `Record::read`), and the data are as
+            // long.
             unsafe { transfer(NonNull::from(data).cast(), at(offset), length) };
         }
         Record::Get { offset, length, answer } => {
-            assert!(Name::Answer(answer).context() < 1 << 31);
+            assert!(RecordName::Answer(answer).context() < 1 << 31);
             let mut bytes = vec![0_u8; length];
-            // SAFETY: as above.
+            // SAFETY: the range lies in the part (checked by `Record::read`), and the vector is as
+            // long.
             unsafe { transfer(at(offset), NonNull::from(&mut bytes[..]).cast(), length) };
         }
-        // SAFETY: read for this part, which is this thread's alone.
+        // SAFETY: the record was read for this part, which only this thread uses.
         Record::Combine { .. } => unsafe { record.carry_out(part, data) },
         Record::Swap { .. } => {
-            // SAFETY: as above.
+            // SAFETY: the record was read for this part, which only this thread uses.
             let _found = unsafe { record.swap(part) };
         }
         Record::Flush { .. }

@@ -1,14 +1,14 @@
-//! A member that wants a lock, has it, and gives it back.
+//! A member that acquires, holds and releases a lock.
 
 use strait_core::lock::{
-    Attempt, Coding, Hybrid, HybridStep, HybridWord, LockType, Mcs, McsRelease, McsStep, Mode,
-    Outcome, Policy, Request, State,
+    Attempt, AttemptOutcome, Coding, Hybrid, HybridStep, HybridWord, LockMode, LockRequest,
+    LockState, LockType, Mcs, McsRelease, McsStep, Policy,
 };
 
 use super::target::{Answer, Target, Word};
 use super::{Design, Moves};
 
-/// How a member has the lock.
+/// The way in which a member holds the lock.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum How {
     Managed,
@@ -25,29 +25,29 @@ enum Machine {
     Hybrid(Hybrid),
 }
 
-/// For what a member waits: a word that says something else, or a death.
+/// The condition for which a member waits: a change of a word, or a death.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Wait {
     word: Word,
     found: u64,
     deaths: u32,
-    /// Last in the queue, when somebody has died.
+    /// The last place in the queue, for the case of a death.
     last: u64,
-    state: Option<State>,
+    state: Option<LockState>,
 }
 
 impl Wait {
-    fn new(word: Word, found: u64, state: Option<State>, target: &Target) -> Self {
+    fn new(word: Word, found: u64, state: Option<LockState>, target: &Target) -> Self {
         Self { word, found, deaths: target.deaths, last: target.last(), state }
     }
 
-    /// Whether there is a reason to look again.
+    /// Returns whether there is a reason to poll again.
     fn is_over(&self, target: &Target) -> bool {
         let lost = match self.state {
-            Some(State::One(place)) => target.is_gone(place),
-            Some(State::Sharers(_)) => target.lost_sharer(),
-            Some(State::Free | State::Elsewhere(_)) => false,
-            // A queue that is broken stays so.
+            Some(LockState::One(place)) => target.is_gone(place),
+            Some(LockState::Sharers(_)) => target.lost_sharer(),
+            Some(LockState::Free | LockState::Elsewhere(_)) => false,
+            // A broken queue stays broken.
             None => target.deaths > 0 && (self.last != target.last() || self.last == u64::MAX),
         };
         lost || target.read(self.word) != self.found || target.deaths != self.deaths
@@ -67,7 +67,7 @@ enum Doing {
         release: McsRelease,
         wait: Option<Wait>,
     },
-    /// Told that it does not get the lock.
+    /// The member learned that it does not get the lock.
     Told,
     Dead,
 }
@@ -90,7 +90,7 @@ impl Member {
         self.doing = Doing::Dead;
     }
 
-    /// How it has the lock, if it has it.
+    /// Returns how it holds the lock, if it does.
     #[must_use]
     pub fn holds(&self) -> Option<LockType> {
         matches!(self.doing, Doing::Holding(_)).then(|| self.program[self.at])
@@ -107,7 +107,7 @@ impl Member {
 
     pub(super) fn can_step(&self, place: u32, target: &Target) -> bool {
         let ends = |wait: Option<Wait>| wait.is_none_or(|wait| wait.is_over(target));
-        // As often as it looks, it finds the same, but for a death before it began to wait.
+        // Each poll finds the same values, except for a death before the wait began.
         let is_behind_the_lost = |machine: Machine| match machine {
             Machine::Queue(mcs) => match mcs.step() {
                 McsStep::Wait(Some(before)) => target.is_gone(before),
@@ -171,8 +171,8 @@ impl Member {
     ) -> Doing {
         if asked {
             return match target.answers[place as usize].take() {
-                Some(Answer::Granted(Mode::Network)) => Doing::Holding(How::Network),
-                Some(Answer::Granted(Mode::Cpu)) => Doing::Holding(How::Managed),
+                Some(Answer::Granted(LockMode::Network)) => Doing::Holding(How::Network),
+                Some(Answer::Granted(LockMode::Cpu)) => Doing::Holding(How::Managed),
                 Some(Answer::Denied) if target.lost_sharer() => Doing::Told,
                 Some(Answer::Elsewhere | Answer::Denied) | None => {
                     if let Machine::Hybrid(hybrid) = &mut machine {
@@ -183,7 +183,7 @@ impl Member {
             };
         }
         if let Some(wait) = wait {
-            if matches!(wait.state, Some(State::Sharers(_))) && target.lost_sharer() {
+            if matches!(wait.state, Some(LockState::Sharers(_))) && target.lost_sharer() {
                 return Doing::Told;
             }
             go_on(&mut machine, wait, target);
@@ -192,18 +192,18 @@ impl Member {
         let lock_type = self.program[self.at];
         match &mut machine {
             Machine::Managed => {
-                target.request(place, Request::Lock(lock_type));
+                target.request(place, LockRequest::Lock(lock_type));
                 return Doing::Wanting { machine, wait, asked: true };
             }
             Machine::Word(attempt) => {
                 let found = target.access(Word::Cpu, attempt.op());
                 match attempt.handle(found) {
-                    Outcome::Taken => return Doing::Holding(How::Cpu),
-                    Outcome::Again => {}
-                    Outcome::Held(state) => {
+                    AttemptOutcome::Taken => return Doing::Holding(How::Cpu),
+                    AttemptOutcome::Again => {}
+                    AttemptOutcome::Held(state) => {
                         wait = Some(Wait::new(Word::Cpu, found, Some(state), target));
                     }
-                    Outcome::Corrupt(found) => panic!("no member writes {found:#x}"),
+                    AttemptOutcome::Corrupt(found) => panic!("no member writes {found:#x}"),
                 }
             }
             Machine::Queue(mcs) => {
@@ -226,17 +226,17 @@ impl Member {
                     HybridWord::Network => Word::Network,
                 };
                 let found = target.access(word, op);
-                let mut none = strait_core::lock::Pinned(Mode::Cpu);
+                let mut none = strait_core::lock::FixedMode(LockMode::Cpu);
                 let policy = self.policy.as_mut().map(|policy| policy as &mut dyn Policy);
                 hybrid.handle(found, policy.unwrap_or(&mut none));
                 match hybrid.step() {
-                    HybridStep::Taken(Mode::Cpu) => return Doing::Holding(How::Cpu),
-                    HybridStep::Taken(Mode::Network) => return Doing::Holding(How::Network),
+                    HybridStep::Taken(LockMode::Cpu) => return Doing::Holding(How::Cpu),
+                    HybridStep::Taken(LockMode::Network) => return Doing::Holding(How::Network),
                     HybridStep::Wait(state) => {
                         wait = Some(Wait::new(word, found, Some(state), target));
                     }
                     HybridStep::Ask => {
-                        target.request(place, Request::Lock(lock_type));
+                        target.request(place, LockRequest::Lock(lock_type));
                         return Doing::Wanting { machine, wait, asked: true };
                     }
                     HybridStep::Access(..) => {}
@@ -255,7 +255,7 @@ impl Member {
         how: How,
     ) -> Doing {
         match how {
-            How::Managed => target.request(place, Request::Unlock),
+            How::Managed => target.request(place, LockRequest::Unlock),
             How::Cpu => {
                 target.access(Word::Cpu, Coding::Signed.release(lock_type, place));
             }
@@ -292,7 +292,7 @@ impl Member {
             }
         }
         match release.step() {
-            // A broken lock counts as given back.
+            // A broken lock counts as released.
             McsStep::Done | McsStep::Broken => self.over(place, target),
             _ => Doing::Leaving { release, wait },
         }
@@ -305,9 +305,9 @@ impl Member {
     }
 }
 
-/// Goes on after a wait.
+/// Continues after a wait.
 fn go_on(machine: &mut Machine, wait: Wait, target: &Target) {
-    let dead = matches!(wait.state, Some(State::One(place)) if target.is_gone(place));
+    let dead = matches!(wait.state, Some(LockState::One(place)) if target.is_gone(place));
     match machine {
         Machine::Managed => {}
         Machine::Word(attempt) => {

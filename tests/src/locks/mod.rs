@@ -1,28 +1,30 @@
-//! One target's lock, and the members that want it: the machines that ship, and words and messages between them, one step at a
-//! time. Who steps next is drawn by a simulation, or explored by a model checker.
+//! One target's lock, and the members that request it: the state machines of the library, with
+//! words and messages between them, one step at a time. A simulation draws the member with the next
+//! step, or a model checker explores all of them.
 //!
-//! A step is one access to a word, one message, or one wait that can end. A member that waits takes no step until what it waits for
-//! has changed, so where nobody can step although somebody waits, a wake-up was lost.
+//! A step is one access to a word, one message, or one wait that can end. A member that waits takes
+//! no step until the awaited word has changed. If no member can step although a member waits, a
+//! wake-up was lost.
 
 mod member;
 mod standstill;
 mod target;
 
-use strait_core::lock::{Follow, Hysteresis, LockType, Mode, Pinned, Policy};
+use strait_core::lock::{FixedMode, Follow, Hysteresis, LockMode, LockType, Policy};
 
 pub use member::Member;
 pub use target::Target;
 
-/// How the lock is made.
+/// The lock design.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Design {
-    /// By its manager.
+    /// A lock manager.
     Managed,
-    /// By test-and-set.
+    /// Test-and-set.
     TestAndSet,
-    /// By a queue; whether its word can be swapped.
+    /// A queue; whether its word can be swapped.
     Queue(bool),
-    /// At two words, when this moves it.
+    /// Two words, with the policy that moves the lock.
     Hybrid(Moves),
 }
 
@@ -33,12 +35,12 @@ pub enum Moves {
     Always(Follow),
     /// [`Hysteresis`].
     Sometimes(Hysteresis),
-    /// [`Pinned`].
-    Never(Pinned),
+    /// [`FixedMode`].
+    Never(FixedMode),
 }
 
 impl Policy for Moves {
-    fn preset(&self) -> Mode {
+    fn preset(&self) -> LockMode {
         match self {
             Self::Always(policy) => policy.preset(),
             Self::Sometimes(policy) => policy.preset(),
@@ -46,7 +48,7 @@ impl Policy for Moves {
         }
     }
 
-    fn migrates(&mut self, from: Mode) -> bool {
+    fn migrates(&mut self, from: LockMode) -> bool {
         match self {
             Self::Always(policy) => policy.migrates(from),
             Self::Sometimes(policy) => policy.migrates(from),
@@ -55,14 +57,14 @@ impl Policy for Moves {
     }
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Action {
-    /// A member steps.
+    /// A member takes a step.
     Step(u32),
-    /// The manager takes in the oldest message of a member.
+    /// The manager receives the oldest message of a member.
     Deliver(u32),
-    /// The manager works.
+    /// The manager takes a step.
     Manage,
     /// The manager learns that a member has died.
     Learn(u32),
@@ -70,26 +72,27 @@ pub enum Action {
     Kill(u32),
 }
 
-/// All of it.
+/// The whole state.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Play {
     /// The members; the first is the target.
     pub members: Vec<Member>,
-    /// Words and manager.
+    /// The words and the manager.
     pub target: Target,
-    /// Members that may still die.
+    /// Number of members that may still die.
     pub deaths: u32,
-    /// What must never be, and was.
+    /// The rule that was broken, if any.
     pub broken: Option<&'static str>,
     alone: u32,
     sharers: u32,
-    /// Most that ever shared the lock at once.
+    /// The largest number of members that shared the lock at once.
     pub most: u32,
 }
 
 impl Play {
-    /// The members want the lock as their programs say, one time after the other. The first `on_node` are on the target's node;
-    /// `deaths` of the others than the target may die.
+    /// Creates members that acquire the lock as in their programs, one time after the other. The
+    /// first `on_node` are on the target's node. Up to `deaths` members other than the target may
+    /// die.
     #[must_use]
     pub fn new(design: Design, programs: &[&[LockType]], on_node: u32, deaths: u32) -> Self {
         let members = programs.iter().map(|program| Member::new(program.to_vec())).collect();
@@ -97,7 +100,7 @@ impl Play {
         Self { members, target, deaths, broken: None, alone: 0, sharers: 0, most: 0 }
     }
 
-    /// Whether this can happen.
+    /// Returns whether this event can happen.
     #[must_use]
     pub fn can(&self, action: Action) -> bool {
         match action {
@@ -109,7 +112,7 @@ impl Play {
         }
     }
 
-    /// What can happen.
+    /// Returns the events that can happen.
     #[must_use]
     pub fn actions(&self) -> Vec<Action> {
         if self.broken.is_some() {
@@ -122,7 +125,7 @@ impl Play {
         of_places.chain([Action::Manage]).filter(|action| self.can(*action)).collect()
     }
 
-    /// Lets it happen.
+    /// Performs an event.
     pub fn act(&mut self, action: Action) {
         match action {
             Action::Step(place) => self.on_member(place, |it, target| it.step(place, target)),
@@ -138,7 +141,7 @@ impl Play {
         self.judge();
     }
 
-    /// Has a member do something, and counts who has the lock.
+    /// Lets a member act, and counts the holders of the lock.
     fn on_member(&mut self, place: u32, act: impl FnOnce(&mut Member, &mut Target)) {
         let member = &mut self.members[place as usize];
         let before = member.holds();
@@ -152,18 +155,19 @@ impl Play {
         }
     }
 
-    /// Who has the lock now may have it together.
+    /// Checks that the present holders may hold the lock together.
     fn judge(&mut self) {
         if self.alone > 1 || self.alone == 1 && self.sharers > 0 {
-            self.broken = Some("two that exclude each other have the lock");
+            self.broken = Some("two members hold the lock that exclude each other");
         }
         if self.target.is_confused() {
-            self.broken = Some("the manager is asked what it cannot be asked");
+            self.broken = Some("the manager got an invalid request");
         }
         self.most = self.most.max(self.sharers);
     }
 
-    /// Whether all that live have had the lock as often as they wanted it. With a death, some may have been told of it instead.
+    /// Returns whether all living members have held the lock as often as they wanted. After a
+    /// death, some may have learned of it instead.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let anybody_died = (0..self.members.len() as u32).any(|place| self.target.is_gone(place));

@@ -3,35 +3,35 @@
 use std::collections::VecDeque;
 
 use strait_core::lock::{
-    Coding, Entry, HybridWord, LockType, LockWord, Manager, McsWord, Migration, MigrationStep,
-    Mode, Op, Policy, Request, State,
+    Coding, HybridWord, LockManager, LockMember, LockMode, LockRequest, LockState, LockType,
+    LockWord, McsWord, Migration, MigrationStep, Policy, WordAccess,
 };
 
 use super::Design;
 
-/// What the manager answers.
+/// An answer of the manager.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Answer {
-    /// The lock is had.
-    Granted(Mode),
-    /// The lock is to be looked for at the network word.
+    /// The lock is granted.
+    Granted(LockMode),
+    /// The lock is at the network word.
     Elsewhere,
-    /// Somebody has died who shares the lock.
+    /// A member that shares the lock has died.
     Denied,
 }
 
 /// One of the words.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Word {
-    /// Of test-and-set, and of the lock of two modes for processors.
+    /// The word of test-and-set, and the CPU word of the hybrid lock.
     Cpu,
-    /// Of the latter for devices.
+    /// The network word of the hybrid lock.
     Network,
-    /// Of the queue.
+    /// A word of the queue.
     Queue(McsWord),
 }
 
-/// All that is at the target, and between it and the members.
+/// The state at the target, and the messages between it and the members.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Target {
     pub(super) design: Design,
@@ -42,14 +42,14 @@ pub struct Target {
     sharers: u64,
     flags: Vec<u64>,
     nexts: Vec<u64>,
-    /// Who says that it shares the lock, or is about to.
+    /// The members that record that they share the lock, or are about to.
     pub(super) shares: Vec<bool>,
     gone: Vec<bool>,
     pub(super) deaths: u32,
     learnt: Vec<bool>,
-    requests: Vec<VecDeque<Request>>,
+    requests: Vec<VecDeque<LockRequest>>,
     pub(super) answers: Vec<Option<Answer>>,
-    manager: Manager<Vec<Entry>>,
+    manager: LockManager<Vec<LockMember>>,
     current: Option<(u32, LockType, Migration)>,
     blocked: Option<(u64, u32)>,
     moved: u64,
@@ -62,11 +62,11 @@ impl Target {
         let coding = Coding::Ranks { size };
         let mode = match design {
             Design::Hybrid(policy) => policy.preset(),
-            _ => Mode::Cpu,
+            _ => LockMode::Cpu,
         };
         let (cpu, network) = match mode {
-            Mode::Cpu => (State::Free, State::Elsewhere(0)),
-            Mode::Network => (State::Elsewhere(0), State::Free),
+            LockMode::Cpu => (LockState::Free, LockState::Elsewhere(0)),
+            LockMode::Network => (LockState::Elsewhere(0), LockState::Free),
         };
         Self {
             design,
@@ -83,7 +83,7 @@ impl Target {
             learnt: vec![false; members],
             requests: vec![VecDeque::new(); members],
             answers: vec![None; members],
-            manager: Manager::new(vec![Entry::default(); members]),
+            manager: LockManager::new(vec![LockMember::default(); members]),
             current: None,
             blocked: None,
             moved: 0,
@@ -106,11 +106,11 @@ impl Target {
         }
     }
 
-    pub(super) fn access(&mut self, word: Word, op: Op) -> u64 {
+    pub(super) fn access(&mut self, word: Word, op: WordAccess) -> u64 {
         let place = self.place(word);
         let atomic = LockWord::new(*place);
         let found = atomic.access(op);
-        *place = atomic.access(Op::Read);
+        *place = atomic.access(WordAccess::Read);
         found
     }
 
@@ -125,12 +125,13 @@ impl Target {
         }
     }
 
-    /// Who is last in the queue, as its word says.
+    /// Returns the word of the queue, which names its last member.
     pub(super) const fn last(&self) -> u64 {
         self.lock
     }
 
-    /// The same, as a place; that of the target, who does not die, where it names none.
+    /// Returns the place of the last member in the queue. If the word names none, returns the place
+    /// of the target, which does not die.
     pub(super) fn last_place(&self) -> u32 {
         self.lock.checked_sub(1).and_then(|place| u32::try_from(place).ok()).unwrap_or(0)
     }
@@ -148,7 +149,7 @@ impl Target {
         self.deaths += 1;
     }
 
-    pub(super) fn request(&mut self, origin: u32, request: Request) {
+    pub(super) fn request(&mut self, origin: u32, request: LockRequest) {
         self.requests[origin as usize].push_back(request);
     }
 
@@ -164,26 +165,28 @@ impl Target {
         let Some(request) = self.requests[origin as usize].pop_front() else { return };
         let held = self.manager.held(origin);
         self.confused |= self.manager.handle(origin, request).is_err();
-        if request == Request::Unlock {
+        if request == LockRequest::Unlock {
             self.give_back(origin, held);
         }
     }
 
-    /// What the manager held for a member goes back. If that has died, a rank of the node may have taken it already.
+    /// Releases the lock that the manager held for a member. If that member has died, a rank of the
+    /// node may have taken it already.
     fn give_back(&mut self, origin: u32, held: Option<LockType>) {
         let coding = Coding::Signed;
         let (Some(lock_type), Design::Hybrid(_)) = (held, self.design) else { return };
         let op = match lock_type {
             LockType::Shared => coding.release(lock_type, origin),
             LockType::Exclusive => {
-                let expected = coding.word(State::One(origin));
-                Op::CompareAndSwap { expected, desired: coding.word(State::Free) }
+                let expected = coding.word(LockState::One(origin));
+                WordAccess::CompareAndSwap { expected, desired: coding.word(LockState::Free) }
             }
         };
         self.access(Word::Cpu, op);
     }
 
-    /// A death is learnt of behind all that the dead has said.
+    /// Returns whether the manager can learn of a death: only after all messages of the dead
+    /// member.
     pub(super) fn can_learn(&self, place: u32) -> bool {
         self.is_gone(place) && !self.learnt[place as usize] && !self.has_message(place)
     }
@@ -211,23 +214,23 @@ impl Target {
 
     fn is_held_by_the_lost(&self) -> bool {
         match Coding::Signed.state(self.cpu) {
-            State::One(place) => self.is_gone(place),
-            State::Sharers(_) => self.lost_sharer(),
-            State::Free | State::Elsewhere(_) => false,
+            LockState::One(place) => self.is_gone(place),
+            LockState::Sharers(_) => self.lost_sharer(),
+            LockState::Free | LockState::Elsewhere(_) => false,
         }
     }
 
-    /// One step of the manager.
+    /// Takes one step of the manager.
     pub(super) fn manage(&mut self) {
         let current = self.current.map(|(origin, lock_type, _)| (origin, lock_type));
         let Some((origin, lock_type)) = current.or_else(|| self.manager.first()) else { return };
         let Design::Hybrid(policy) = &mut self.design else {
             self.manager.grant();
-            self.answers[origin as usize] = Some(Answer::Granted(Mode::Cpu));
+            self.answers[origin as usize] = Some(Answer::Granted(LockMode::Cpu));
             return;
         };
         let (.., mut migration) = self.current.unwrap_or_else(|| {
-            let moves = policy.migrates(Mode::Cpu).then_some(self.moved + 1);
+            let moves = policy.migrates(LockMode::Cpu).then_some(self.moved + 1);
             let size = self.gone.len() as u32;
             (origin, lock_type, Migration::new(origin, lock_type, 0, size, moves))
         });
@@ -244,10 +247,10 @@ impl Target {
             MigrationStep::Access(HybridWord::Network, op) => {
                 migration.handle(self.access(Word::Network, op));
             }
-            MigrationStep::Blocked(State::One(holder)) if self.is_gone(holder) => {
+            MigrationStep::Blocked(LockState::One(holder)) if self.is_gone(holder) => {
                 migration.inherit();
             }
-            MigrationStep::Blocked(State::Sharers(_)) if self.lost_sharer() => denied = true,
+            MigrationStep::Blocked(LockState::Sharers(_)) if self.lost_sharer() => denied = true,
             MigrationStep::Blocked(_) => migration.again(),
             MigrationStep::Granted(_) | MigrationStep::Elsewhere => {}
             MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
@@ -260,18 +263,19 @@ impl Target {
             _ => return,
         };
         self.current = None;
-        self.moved += u64::from(answer == Answer::Granted(Mode::Network));
+        self.moved += u64::from(answer == Answer::Granted(LockMode::Network));
         if self.learnt[origin as usize] {
-            // Its request was revoked when it was half done. Who has the lock alone is taken from by the next.
-            if answer == Answer::Granted(Mode::Network) && lock_type == LockType::Shared {
+            // The request was revoked when it was half done. The next member takes the lock from an
+            // exclusive holder.
+            if answer == Answer::Granted(LockMode::Network) && lock_type == LockType::Shared {
                 let coding = Coding::Ranks { size: self.size() };
                 self.access(Word::Network, coding.release(lock_type, origin));
             }
             return;
         }
         match answer {
-            Answer::Granted(Mode::Cpu) => self.manager.grant(),
-            Answer::Granted(Mode::Network) | Answer::Elsewhere | Answer::Denied => {
+            Answer::Granted(LockMode::Cpu) => self.manager.grant(),
+            Answer::Granted(LockMode::Network) | Answer::Elsewhere | Answer::Denied => {
                 self.manager.dismiss();
             }
         }

@@ -1,8 +1,9 @@
-//! Random programs of one-sided operations and synchronisations, and the judge of what they left.
+//! Random programs of one-sided operations and synchronisations, and the judge of their results.
 //!
-//! A program goes on in phases. In each, some ranks reach some parts; between phases everybody knows that all is done. The judge
-//! has the contents of all parts before and after a phase, and what every operation gave back; it knows what MPI lets
-//! come of that (MPI-4.1 §12.7), and nothing of how it came.
+//! A program has phases. In each, some ranks access some parts. Between phases every rank knows
+//! that all operations are complete. The judge knows the contents of all parts before and after a
+//! phase, and the results of every operation. It checks them against the outcomes that MPI permits
+//! (MPI-4.1 §12.7), and knows nothing of the implementation.
 
 mod model;
 mod phase;

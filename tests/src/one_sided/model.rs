@@ -1,21 +1,22 @@
-//! The oracle: one number of a window, reached by several ranks at once.
+//! The oracle: one number of a window that several ranks access at once.
 
 use std::collections::HashSet;
 
 use strait::Op;
 
-/// What a rank did to one number, in the order of its program.
+/// An operation of a rank on one number, in the order of its program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Did {
-    /// Combined it, and was told nothing.
+    /// An accumulate without a result.
     Accumulate(Op, u64),
-    /// Combined it, and got what was there before.
+    /// An accumulate that returned the previous value.
     Fetch(Op, u64, u64),
-    /// Compared it with the first number, to write the second, and got what was there before.
+    /// A compare-and-swap: compared value, new value, and the previous value that it returned.
     Swap(u64, u64, u64),
 }
 
-/// What an operation makes of a number. Said again here: an oracle does not ask whom it judges.
+/// Returns the new value of a number after an operation. The oracle does not use the code that it
+/// judges.
 fn combine(op: Op, old: u64, new: u64) -> u64 {
     match op {
         Op::Sum => old.wrapping_add(new),
@@ -35,7 +36,7 @@ fn combine(op: Op, old: u64, new: u64) -> u64 {
 }
 
 impl Did {
-    /// The number after it; `None` when what it got shows that `old` was not there.
+    /// Returns the new value, or `None` when the returned value shows that `old` was not there.
     fn after(self, old: u64) -> Option<u64> {
         match self {
             Self::Accumulate(op, operand) => Some(combine(op, old, operand)),
@@ -47,8 +48,9 @@ impl Did {
     }
 }
 
-/// Whether some order of what the ranks did, each in its own order, leads from `start` to `end` and gives everybody what it
-/// got: accumulates are atomic, and those of one origin to one number are not reordered (MPI-4.1 §12.7.1, §12.7.2).
+/// Returns whether some order of the ranks' operations, each rank's in its own order, leads from
+/// `start` to `end` with the returned values. Accumulates are atomic, and those of one origin to
+/// one number are not reordered (MPI-4.1 §12.7.1, §12.7.2).
 #[must_use]
 pub fn is_possible(start: u64, ranks: &[Vec<Did>], end: u64) -> bool {
     let mut seen = HashSet::new();

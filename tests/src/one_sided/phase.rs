@@ -1,29 +1,29 @@
-//! One phase of a random program: the same for all who draw it from the same seed.
+//! One phase of a random program, which is the same for all ranks that draw it from the same seed.
 
 use fastrand::Rng;
-use strait::{Op, Run, Shape};
+use strait::{ByteRun, Op, Shape};
 
-/// Numbers in a part that are reached one by one.
+/// Numbers in a part that are accessed one by one.
 pub(super) const NUMBERS: usize = 6;
 
-/// Looks by which a rank is ahead of another in a mirrored phase, at most.
+/// The most looks by which a rank is ahead of another in a mirrored phase.
 const SHIFT: usize = 3;
 
-/// How a phase begins and ends.
+/// The synchronisation at the begin and the end of a phase.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Ends {
-    /// By fences.
+    /// Fences.
     Fence,
-    /// By post, start, complete and wait, or test, among those who have to do with each other.
+    /// Post, start, complete and wait, or test, among the ranks that access each other.
     Epochs {
         /// Whether targets test instead of waiting.
         test: bool,
     },
-    /// By flushes and messages; targets do nothing.
+    /// Flushes and messages; targets do nothing.
     Flush,
 }
 
-/// What is done to a number in a phase.
+/// The operation on a number in a phase.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Call {
     Put(u64),
@@ -34,7 +34,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// True when it gives something back.
+    /// Returns whether it returns a value.
     pub(super) const fn gives(self) -> bool {
         !matches!(self, Self::Put(_) | Self::Accumulate(..))
     }
@@ -60,7 +60,7 @@ pub(super) struct Access {
     pub(super) call: Call,
 }
 
-/// A payload that goes to a place that is its origin's alone.
+/// A payload to a place that only its origin writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) origin: u32,
@@ -70,17 +70,18 @@ pub(super) struct Load {
     pub(super) id: u64,
 }
 
-/// A get of bytes of the target that no rank ever changes. It puts its origin out of step with the others.
+/// A get of bytes of the target that no rank ever changes. It shifts the numbering of its origin
+/// against the others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) origin: u32,
     pub(super) target: u32,
     pub(super) cut: Cut,
-    /// So many loads of its origin go before it.
+    /// Number of loads of its origin before it.
     pub(super) after: usize,
 }
 
-/// How many bytes of a part are reached, and in which pieces.
+/// The length of an access to a part, and its division into blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub(super) length: usize,
@@ -93,14 +94,14 @@ pub(super) struct Cut {
 impl Cut {
     fn draw(rng: &mut Rng, longest: usize) -> Self {
         let scale = rng.u32(..8);
-        // Now and then as long as it may be.
+        // Some have the greatest length.
         let length = if scale == 0 { longest } else { rng.usize(..=longest >> (scale - 1)) };
         let block = if rng.u32(..3) == 0 { rng.usize(1..40) } else { 0 };
         let tail = if block > 0 && rng.bool() { rng.usize(..=length) } else { 0 };
         Self { length, block, tail }
     }
 
-    /// As [`Cut::draw`]; half of them are short blocks and a long tail.
+    /// Draws a cut; half of them have short blocks and a long tail.
     fn draw_mixed(rng: &mut Rng, longest: usize) -> Self {
         if rng.bool() {
             return Self::draw(rng, longest);
@@ -110,13 +111,13 @@ impl Cut {
         Self { length, block: rng.usize(16..40), tail }
     }
 
-    /// Calls `with` with the shape. It reaches over no more than twice the length.
+    /// Calls `with` with the shape, which extends over no more than twice the length.
     pub(super) fn with<R>(&self, with: impl FnOnce(Shape<'_>) -> R) -> R {
         let Self { length, block, tail } = *self;
         if tail > 0 {
             let blocks = (length - tail) / block;
-            let run = |at: usize| Run { offset: 2 * at * block, length: block };
-            let last = Run { offset: 2 * blocks * block, length: length - blocks * block };
+            let run = |at: usize| ByteRun { offset: 2 * at * block, length: block };
+            let last = ByteRun { offset: 2 * blocks * block, length: length - blocks * block };
             let runs: Vec<_> = (0..blocks).map(run).chain([last]).collect();
             return with(Shape::Runs(&runs));
         }
@@ -127,14 +128,14 @@ impl Cut {
     }
 }
 
-/// What all ranks do between two points at which everybody knows that all is done.
+/// The operations of all ranks between two points at which every rank knows that all are complete.
 #[derive(Debug)]
 pub(super) struct Phase {
     pub(super) ends: Ends,
-    /// In the order of each origin's program.
+    /// The accesses, in the order of each origin's program.
     pub(super) accesses: Vec<Access>,
     pub(super) loads: Vec<Load>,
-    /// Likewise.
+    /// The looks, in the order of each origin's program.
     pub(super) looks: Vec<Look>,
 }
 
@@ -147,7 +148,7 @@ impl Phase {
                 phase.draw_accesses(&mut rng, ranks, target, number);
             }
             for origin in (0..ranks).filter(|_| rng.u32(..3) == 0).collect::<Vec<_>>() {
-                // In several loads, each in room of its own.
+                // Uses several loads, each in room of its own.
                 let count = if rng.bool() { 1 } else { rng.usize(2..6) };
                 let (longest, first) = (longest / count, rng.usize(..64));
                 for number in 0..count {
@@ -165,9 +166,10 @@ impl Phase {
         phase
     }
 
-    /// As [`Phase::draw`], a phase in which every rank does the same to another: a load and a look by turns. Each rank does up to
-    /// [`SHIFT`] looks before, and the rest of them behind. So what the ranks number by themselves stays near to what the others
-    /// number, is never the same for long, and goes both ways at once.
+    /// Draws a phase in which every rank does the same to another: a load and a look by turns. Each
+    /// rank does up to [`SHIFT`] looks before, and the rest of them behind. So the operation
+    /// numbers of the ranks stay close to each other, do not coincide for long, and run ahead on
+    /// either side.
     pub(super) fn draw_mirrored(seed: u64, number: u32, ranks: u32, longest: usize) -> Self {
         let (mut phase, mut rng) = Self::begin(seed, number);
         let steps = rng.usize(4..10);
@@ -185,7 +187,7 @@ impl Phase {
                 phase.looks.push(Look { origin, target, cut: look, after: step + 1 });
             }
         }
-        // In so many blocks that windows which pack blocks count them, too.
+        // Enough blocks that windows which pack blocks count them, too.
         let cut = Cut { length: 160, block: 8, tail: 0 };
         for origin in 0..ranks {
             let (target, before) = ((origin + 1) % ranks, rng.usize(..=SHIFT));
@@ -197,7 +199,7 @@ impl Phase {
         phase
     }
 
-    /// A phase with nothing in it, and what draws the rest.
+    /// Returns an empty phase, and the generator that draws the rest.
     fn begin(seed: u64, number: u32) -> (Self, Rng) {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1 << 20).wrapping_add(number.into()));
         let ends = match rng.u32(..4) {
@@ -208,7 +210,7 @@ impl Phase {
         (Self { ends, accesses: Vec::new(), loads: Vec::new(), looks: Vec::new() }, rng)
     }
 
-    /// Where an origin looks: so often before anything else, and between its loads.
+    /// Draws the looks of an origin: some before all loads, and some between its loads.
     fn draw_looks(&mut self, rng: &mut Rng, ranks: u32, origin: u32, longest: usize) {
         let loads = self.loads.iter().filter(|load| load.origin == origin).count();
         let first = if rng.bool() { rng.usize(..4) } else { 0 };
@@ -219,7 +221,7 @@ impl Phase {
         }
     }
 
-    /// What becomes of one number: nothing, one put, gets, or accumulates of all.
+    /// Draws the operations on one number: none, one put, gets of all ranks, or atomic operations.
     fn draw_accesses(&mut self, rng: &mut Rng, ranks: u32, target: u32, number: usize) {
         let mut add = |origin, call| {
             self.accesses.push(Access { origin, target, number, call });
@@ -236,7 +238,7 @@ impl Phase {
         }
     }
 
-    /// The members to which `rank` does something, or by which something is done to it.
+    /// Returns the targets that `rank` accesses, or the origins that access it.
     pub(super) fn partners(&self, rank: u32, of_origin: bool) -> Vec<u32> {
         let accesses = self.accesses.iter().map(|access| (access.origin, access.target));
         let looks = self.looks.iter().map(|look| (look.origin, look.target));

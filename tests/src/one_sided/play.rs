@@ -1,4 +1,4 @@
-//! One rank's part of a program, and the judgement of what came of it.
+//! One rank's part of a program, and the judgement of the results.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -8,29 +8,29 @@ use super::model::{Did, is_possible};
 use super::phase::{Access, Call, Ends, Look, NUMBERS, Phase};
 use crate::payload;
 
-/// The context and tag of what ranks tell the judge.
+/// The context and tag of the messages to the judge.
 const CONTEXT: u32 = 900;
 const TAG: u32 = 1;
 
-/// Plays `phases` phases of the program that `seed` stands for, with loads of up to `longest` bytes.
+/// Plays `phases` phases of the program of `seed`, with loads of up to `longest` bytes.
 ///
 /// # Panics
 ///
-/// When something came of it that cannot; the panic names seed, phase and number.
+/// When a result is impossible; the panic names seed, phase and number.
 pub fn run(world: &World, private: bool, seed: u64, phases: u32, longest: usize) {
     run_drawn(world, private, seed, (phases, longest), Phase::draw);
 }
 
-/// As [`run`], a program in which all ranks do the same to each other, out of step.
+/// Plays a program in which all ranks do the same to each other, with shifted numbering.
 ///
 /// # Panics
 ///
-/// As [`run`].
+/// When a result is impossible; the panic names seed, phase and number.
 pub fn run_mirrored(world: &World, private: bool, seed: u64, phases: u32, longest: usize) {
     run_drawn(world, private, seed, (phases, longest), Phase::draw_mirrored);
 }
 
-/// Draws a phase of a program, for so many ranks and loads of up to so many bytes.
+/// Draws a phase of a program for a number of ranks, with loads of a limited length in bytes.
 type Draw = fn(seed: u64, number: u32, ranks: u32, longest: usize) -> Phase;
 
 fn run_drawn(world: &World, private: bool, seed: u64, (phases, longest): (u32, usize), draw: Draw) {
@@ -57,18 +57,19 @@ fn run_drawn(world: &World, private: bool, seed: u64, (phases, longest): (u32, u
         } else {
             world.endpoint().with_context(CONTEXT).send(&said, 0, TAG).unwrap();
         }
-        // Nobody begins the next phase while somebody still looks.
+        // No rank begins the next phase while another still reads.
         world.endpoint().barrier().unwrap();
     }
     window.free().expect("no rank dies");
 }
 
-/// Names the bytes of a part that no rank changes.
+/// Returns the payload id of the bytes of a part that no rank changes.
 fn still_id(rank: u32) -> u64 {
     u64::MAX - u64::from(rank)
 }
 
-/// A window of all ranks. By the seed they promise that most accumulates are of single numbers.
+/// Creates a window of all ranks. By the seed they promise that most accumulates are of single
+/// numbers.
 fn window(world: &World, private: bool, seed: u64, bytes: usize) -> Window<'_> {
     let all: Vec<_> = (0..world.size()).collect();
     let group = world.endpoint().group(&all).expect("a group of all");
@@ -81,12 +82,12 @@ fn window(world: &World, private: bool, seed: u64, bytes: usize) -> Window<'_> {
         false => group.allocate_window_for(bytes, 1, accumulates),
     };
     let window = window.expect("the window is made");
-    // Between nodes, handlers and origins by themselves are to get on with each other.
+    // Between nodes, accumulates by handlers and by origins must be atomic towards each other.
     window.hand_over_above([0, 8, 64, usize::MAX][seed as usize / 2 % 4]);
     window
 }
 
-/// What each rank said: the numbers of its part, and what its calls gave back.
+/// Collects the data of each rank: the numbers of its part, and the values that its calls returned.
 fn hear(world: &World, phase: &Phase, own: &[u64]) -> Vec<Vec<u64>> {
     let endpoint = world.endpoint().with_context(CONTEXT);
     let mut all = vec![own.to_vec()];
@@ -99,7 +100,7 @@ fn hear(world: &World, phase: &Phase, own: &[u64]) -> Vec<Vec<u64>> {
     all
 }
 
-/// This rank's part of a phase: what its calls gave back.
+/// Plays this rank's part of a phase. Returns the values that its calls returned.
 fn play(world: &World, window: &Window<'_>, phase: &Phase, room: usize) -> Result<Vec<u64>, Error> {
     let rank = world.rank();
     match phase.ends {
@@ -120,7 +121,7 @@ fn play(world: &World, window: &Window<'_>, phase: &Phase, room: usize) -> Resul
             if !test {
                 window.wait()?;
             }
-            // The judge wants to know that all is done, not only what is done here.
+            // The judge needs all ranks to be done, not only this one.
             world.endpoint().barrier()?;
             Ok(got)
         }
@@ -182,7 +183,7 @@ fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result
     Ok(got)
 }
 
-/// Gets bytes that no rank changes, and compares them with what they are.
+/// Gets bytes that no rank changes, and checks them.
 fn look(window: &Window<'_>, look: &Look, room: usize) -> Result<(), Error> {
     let Look { target, cut, .. } = *look;
     let still = 8 * NUMBERS + window.group().ranks().len() * room;
@@ -199,12 +200,12 @@ fn look(window: &Window<'_>, look: &Look, room: usize) -> Result<(), Error> {
             }
         }
         let expected = runs.iter().flat_map(|run| &expected[run.offset..run.offset + run.length]);
-        assert!(expected.eq(&found), "bytes that no rank changes are others: {look:?}");
+        assert!(expected.eq(&found), "bytes that no rank changes have changed: {look:?}");
         Ok(())
     })
 }
 
-/// Every load has arrived in this rank's part.
+/// Checks that every load has arrived in this rank's part.
 fn check_loads(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) {
     for load in phase.loads.iter().filter(|load| load.target == rank) {
         let place = 8 * NUMBERS + load.origin as usize * room + load.offset;
@@ -219,10 +220,11 @@ fn check_loads(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) {
     }
 }
 
-/// Holds what all ranks said against what can be; `numbers` are those before, and then those after.
+/// Checks the data of all ranks against the possible outcomes. `numbers` are those before the
+/// phase, and then those after.
 pub(super) fn judge(phase: &Phase, numbers: &mut [u64], said: &[Vec<u64>], about: &str) {
     let mut given: Vec<_> = said.iter().map(|said| said[NUMBERS..].iter().copied()).collect();
-    // By number: what each rank did to it.
+    // The operations of each rank, by number.
     let mut did = vec![vec![Vec::new(); said.len()]; numbers.len()];
     for Access { origin, target, number, call } in &phase.accesses {
         let at = *target as usize * NUMBERS + number;

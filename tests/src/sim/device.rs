@@ -4,8 +4,8 @@ use core::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use strait_core::hca::{
-    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Piece, PostError,
-    Readiness, Region, WorkRequest,
+    Access, Address, Capabilities, Completion, Connection, Hca, HcaError, PostError, Readiness,
+    Region, Sge, WorkRequest,
 };
 
 use super::end::{End, Standing};
@@ -24,19 +24,19 @@ impl Device {
         Self { rank, fabric }
     }
 
-    /// How many regions are registered.
+    /// Returns the number of registered regions.
     #[must_use]
     pub fn regions(&self) -> usize {
         lock(&self.fabric).rank(self.rank).regions.count()
     }
 
-    /// Whether the event that [`Hca::arm`] asked for has come.
+    /// Returns whether the event that [`Hca::arm`] requested has arrived.
     #[must_use]
     pub fn has_event(&self) -> bool {
         lock(&self.fabric).rank(self.rank).event
     }
 
-    /// Takes the event that [`Hca::arm`] asked for, if it has come.
+    /// Takes the event that [`Hca::arm`] requested, if it has arrived.
     #[must_use]
     pub fn take_event(&self) -> bool {
         core::mem::take(&mut lock(&self.fabric).rank_mut(self.rank).event)
@@ -137,7 +137,8 @@ impl Hca for Device {
         if refused || end.posted - end.freed >= u64::from(depth) {
             return Err(PostError::Full);
         }
-        // SAFETY: by the contract of `post`.
+        // SAFETY: the caller guarantees that the pieces are valid until the request completes
+        // (contract of `post`).
         let mut posted = unsafe { Request::new(end.posted + 1, request) };
         let (found, length) = (posted.pieces(), posted.length() as u64);
         if found > pieces as usize {
@@ -155,7 +156,7 @@ impl Hca for Device {
         Ok(())
     }
 
-    unsafe fn post_receive(&mut self, id: u64, piece: Piece) -> Result<(), PostError> {
+    unsafe fn post_receive(&mut self, id: u64, piece: Sge) -> Result<(), PostError> {
         let mut fabric = lock(&self.fabric);
         let limit = fabric.model.capabilities.receives as usize;
         let receives = &mut fabric.rank_mut(self.rank).receives;

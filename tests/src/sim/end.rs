@@ -6,22 +6,23 @@ use strait_core::hca::WorkError;
 
 use super::request::{Request, Stage};
 
-/// An end, and what was posted on it.
+/// An end, and the requests posted on it.
 #[derive(Debug)]
 pub(super) struct End {
     /// The rank at the other side.
     pub(super) peer: u32,
     pub(super) state: Standing,
     pub(super) queue: VecDeque<Request>,
-    /// Requests posted so far.
+    /// Number of requests posted so far.
     pub(super) posted: u64,
-    /// Requests whose place in the queue is free again: up to the last one whose completion was polled.
+    /// Number of requests with a free place in the queue: up to the last one with a polled
+    /// completion.
     pub(super) freed: u64,
-    /// Fails the request that starts next.
+    /// The error with which the request that starts next fails.
     pub(super) fault: Option<WorkError>,
-    /// How often the first request has tried to start in vain.
+    /// Number of failed attempts to start the first request.
     pub(super) tries: u32,
-    /// When the end takes its next step, if that is among the events.
+    /// The time of the end's next step, if that is among the events.
     pub(super) stepping: Option<u64>,
 }
 
@@ -29,19 +30,19 @@ pub(super) struct End {
 pub(super) enum Standing {
     /// Not yet connected.
     Open,
-    /// Connected to this end of the peer's.
+    /// Connected to this end of the peer.
     Connected(u32),
     /// A request failed.
     Broken,
     Closed,
 }
 
-/// What an end can do next.
+/// The next step of an end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Start the request at this place of the queue.
+    /// Starts the request at this place of the queue.
     Start(usize),
-    /// Move a run of the one at this place.
+    /// Moves a run of the request at this place.
     Carry(usize),
 }
 
@@ -59,8 +60,8 @@ impl End {
         }
     }
 
-    /// All that may happen next, and when: requests start in the order of posting, writes land one after the other, and a
-    /// write may pass the reads before it unless it is fenced.
+    /// Returns all possible next steps and their times. Requests start in the order of posting, and
+    /// writes land one after the other. A write may pass the reads before it unless it is fenced.
     pub(super) fn steps(&self, reads_max: u32) -> Vec<(u64, Step)> {
         let (mut steps, mut writes, mut reads) = (Vec::new(), 0, 0);
         for (place, request) in self.queue.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The fabric: what happens next, and what it does to memory.
+//! The fabric: the order of events, and their effects on memory.
 
 use core::cmp::Reverse;
 use core::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
 use strait_core::hca::{
-    Access, Atomics, Capabilities, Completion, Connection, Done, Piece, WorkError,
+    Access, Atomics, Capabilities, Completion, Connection, Done, Sge, WorkError,
 };
 
 use super::device::Device;
@@ -17,32 +17,32 @@ use super::memory::Regions;
 use super::request::{Local, Moving, Request, Stage, Verb};
 use super::wire::Wire;
 
-/// How often a request tries to start at a peer that is not ready before it fails.
+/// Number of attempts to start a request at a peer that is not ready, before it fails.
 const TRIES: u32 = 40;
 
-/// What the devices of a fabric can do, and how long it takes. Times are in ticks of virtual time.
+/// The capabilities and times of the devices of a fabric. Times are in ticks of virtual time.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The same for every device.
+    /// The capabilities of every device.
     pub capabilities: Capabilities,
-    /// Regions that a rank can register.
+    /// Number of regions that a rank can register.
     pub regions: usize,
-    /// From one step of a connection to the next.
+    /// Time from one step of a connection to the next.
     pub step: Range<u64>,
-    /// What a read or an atomic waits longer than a write.
+    /// Additional time of a read or an atomic compared with a write.
     pub read: Range<u64>,
-    /// From the end of a request to its completion.
+    /// Time from the end of a request to its completion.
     pub report: Range<u64>,
-    /// Of a hundred requests this many are refused for now.
+    /// Percentage of requests that are refused temporarily.
     pub refuse: u32,
-    /// What takes how long, where it is not drawn.
+    /// The fixed times, where they are not drawn.
     pub wire: Option<Wire>,
-    /// Whether the order within a write that the capabilities may promise is kept. To show that it is needed.
+    /// Whether a promised order within a write is kept. Tests break it to show that it is needed.
     pub faithful: bool,
 }
 
 impl Model {
-    /// A fabric whose capabilities and times are drawn from `seed`, too.
+    /// Draws the capabilities and times from `seed`, too.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x5e1f_0f00);
@@ -71,7 +71,7 @@ impl Model {
         }
     }
 
-    /// The cards of `[RdmaChannel04]`, on which the last word of a write lands last.
+    /// Returns the cards of `[RdmaChannel04]`, on which the last word of a write lands last.
     #[must_use]
     pub fn of_2004() -> Self {
         let wire = Wire::INFINIBAND_2004;
@@ -105,7 +105,7 @@ impl Model {
 pub struct Fabric(pub(super) Arc<Mutex<State>>);
 
 impl Fabric {
-    /// A fabric of `ranks` devices on which nothing has happened yet.
+    /// Creates a fabric of `ranks` devices on which nothing has happened yet.
     #[must_use]
     pub fn new(seed: u64, ranks: u32, model: Model) -> Self {
         Self(Arc::new(Mutex::new(State {
@@ -118,13 +118,13 @@ impl Fabric {
         })))
     }
 
-    /// The device of `rank`.
+    /// Returns the device of `rank`.
     #[must_use]
     pub fn device(&self, rank: u32) -> Device {
         Device::new(rank, Arc::clone(&self.0))
     }
 
-    /// Lets the next thing happen. False: nothing is under way.
+    /// Lets the next event happen. Returns false if nothing is under way.
     #[must_use]
     pub fn advance(&self) -> bool {
         lock(&self.0).advance()
@@ -137,7 +137,7 @@ impl Fabric {
         }
     }
 
-    /// Ends `rank`: its device does nothing any more, and nothing reaches it.
+    /// Ends `rank`: its device does nothing any more, and no request reaches it.
     pub fn kill(&self, rank: u32) {
         let mut state = lock(&self.0);
         let rank = state.rank_mut(rank);
@@ -145,17 +145,17 @@ impl Fabric {
         rank.ends.iter_mut().for_each(|end| end.queue.clear());
     }
 
-    /// Takes the region with this local key from `rank` behind its back.
+    /// Revokes the region with this local key of `rank` without its knowledge.
     pub fn revoke(&self, rank: u32, local_key: u32) {
         lock(&self.0).rank_mut(rank).regions.remove(local_key);
     }
 }
 
-// SAFETY: the pointers are to memory that the ranks lent (contract of `Hca::register`), which the fabric reaches under its lock
-// alone; what else the ranks do with it meanwhile is theirs to order, on however many threads they are.
+// SAFETY: the pointers are to memory that the ranks lent (contract of `Hca::register`). The fabric
+// accesses it only under its lock. The ranks order their own accesses, on any number of threads.
 unsafe impl Send for State {}
 
-/// What a failed assertion leaves behind is of no use to other ranks, but no danger.
+/// Locks the state. A failed assertion leaves it useless to other ranks, but harmless.
 pub(super) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -175,17 +175,18 @@ pub(super) struct State {
 pub(super) struct Rank {
     pub(super) regions: Regions,
     pub(super) ends: Vec<End>,
-    pub(super) receives: VecDeque<(u64, Piece)>,
+    pub(super) receives: VecDeque<(u64, Sge)>,
     pub(super) completions: VecDeque<Reported>,
     pub(super) armed: bool,
     pub(super) event: bool,
     pub(super) dead: bool,
-    /// What its processor has come to, and when its link out is free again. With a [`Wire`] only.
+    /// The time of its processor, and the time at which its outgoing link is free. Used with a
+    /// [`Wire`] only.
     pub(super) clock: u64,
     pub(super) link_free: u64,
 }
 
-/// A completion, and up to which request it frees the queue.
+/// A completion, and the request up to which it frees the queue.
 #[derive(Debug)]
 pub(super) struct Reported {
     pub(super) completion: Completion,
@@ -225,7 +226,7 @@ impl State {
         self.rank_mut(rank).ends.get_mut(end as usize)
     }
 
-    /// Lets the end take its next step, not before the time given, if it is not going to anyway.
+    /// Schedules the next step of the end, not before the given time, unless one is scheduled.
     pub(super) fn schedule_step(&mut self, rank: u32, end: u32, not_before: u64) {
         let delay = self.rng.u64(self.model.step.clone());
         let due = (self.now + delay).max(not_before);
@@ -242,7 +243,7 @@ impl State {
         self.events.push(Reverse(Event { due, lot, serial, rank, end, retires }));
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next event.
     pub(super) fn next(&self) -> Option<u64> {
         self.events.peek().map(|Reverse(event)| event.due)
     }
@@ -292,7 +293,7 @@ impl State {
         self.schedule_step(rank, end, first);
     }
 
-    /// Starts a request: finds its places, or why it fails.
+    /// Starts a request: finds its places, or its error.
     fn start(&mut self, way: Way, request: &Request) -> Result<Stage, WorkError> {
         let Way { rank, end, peer, peer_end } = way;
         if let Some(error) = self.ranks[rank as usize].ends[end as usize].fault.take() {
@@ -351,7 +352,7 @@ impl State {
         if at.tries < TRIES { Ok(Stage::Posted) } else { Err(error) }
     }
 
-    /// The peer's side of a request, if keys and bounds are right on both sides.
+    /// Returns the peer's side of a request, if keys and bounds are right on both sides.
     fn places(&self, rank: u32, peer: u32, request: &Request) -> Result<NonNull<u8>, WorkError> {
         if let Local::Pieces(pieces) = &request.local {
             let regions = &self.rank(rank).regions;
@@ -432,7 +433,7 @@ impl State {
         Ok(Stage::Landed(moving.moved))
     }
 
-    /// Reports what is done at the front of an end's queue; a failure takes the rest of the queue along.
+    /// Reports the finished requests at the front of an end's queue. A failure flushes the rest.
     fn retire(&mut self, rank: u32, end: u32) {
         let connection = Connection(end);
         loop {
@@ -470,7 +471,7 @@ impl State {
         }
     }
 
-    /// Where writes are not acknowledged: reports the one at the front when its bytes have left, wherever they are.
+    /// Without acknowledgements, reports the write at the front when its bytes have left.
     fn report_early(&mut self, rank: u32, end: u32) {
         if self.model.capabilities.acknowledged {
             return;

@@ -1,8 +1,8 @@
-//! The registered memory of one rank, and who may do what to it.
+//! The registered memory of one rank, and its access rights.
 
 use core::ptr::NonNull;
 
-use strait_core::hca::{Access, Piece, Region, Remote};
+use strait_core::hca::{Access, Region, RemoteAddress, Sge};
 
 /// The regions of one rank.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ struct Registered {
 }
 
 impl Regions {
-    /// Registers memory. Keys are never used again, and no two ranks have one in common.
+    /// Registers memory. Keys are never reused, and no two ranks have a key in common.
     pub(super) fn add(
         &mut self,
         rank: u32,
@@ -39,20 +39,21 @@ impl Regions {
         region
     }
 
-    /// Forgets a region, by its local key. False: there is none.
+    /// Removes a region, by its local key. Returns false if there is none.
     pub(super) fn remove(&mut self, local_key: u32) -> bool {
         let before = self.registered.len();
         self.registered.retain(|registered| registered.region.local_key != local_key);
         self.registered.len() < before
     }
 
-    /// How many regions there are.
+    /// Returns the number of regions.
     pub(super) const fn count(&self) -> usize {
         self.registered.len()
     }
 
-    /// Whether the device may use `piece` on this rank's behalf. Nobody asks where no bytes are.
-    pub(super) fn allows(&self, piece: &Piece, write: bool) -> bool {
+    /// Returns whether the device may use `piece` on this rank's behalf. A piece without bytes is
+    /// not checked.
+    pub(super) fn allows(&self, piece: &Sge, write: bool) -> bool {
         let mut registered = self.registered.iter();
         piece.length == 0
             || registered.any(|registered| {
@@ -64,10 +65,10 @@ impl Regions {
             })
     }
 
-    /// Where a peer's request for `length` bytes goes, if it may.
+    /// Returns the address of a peer's request for `length` bytes, if the peer has the right.
     pub(super) fn place(
         &self,
-        remote: Remote,
+        remote: RemoteAddress,
         length: u64,
         right: impl Fn(&Access) -> bool,
     ) -> Option<NonNull<u8>> {
@@ -78,11 +79,12 @@ impl Regions {
 }
 
 impl Registered {
-    /// The place of `length` bytes at `address`, if they lie in the region.
+    /// Returns the address of `length` bytes at `address`, if they lie in the region.
     fn at(&self, address: u64, length: u64) -> Option<NonNull<u8>> {
         let offset = address.checked_sub(self.region.base)?;
         let end = offset.checked_add(length)?;
-        // SAFETY: the region is valid as long as it is registered (contract of `Hca::register`); the offset is within it.
+        // SAFETY: the region is valid as long as it is registered (contract of `Hca::register`),
+        // and the offset is within it.
         (end <= self.region.length).then(|| unsafe { self.base.add(offset as usize) })
     }
 }

@@ -1,17 +1,25 @@
-//! A simulated fabric of RDMA devices: any number of ranks, in one thread or taking turns, over virtual time.
+//! A simulated fabric of RDMA devices: any number of ranks, in one thread or in turns, over virtual
+//! time.
 //!
-//! [`Device`] does what [`strait_core::hca`] says and nothing that it does not say. Whatever is left open there is drawn
-//! from the seed: how long anything takes, which connection is first, in which order the words of one write land, when
-//! a piece is read between its posting and its completion, how often a request is refused for now. What a device must not
-//! be asked to do is an assertion: above all to write from memory that changes before the request has completed.
+//! [`Device`] does what [`strait_core::hca`] promises, and nothing more. All behaviour that the
+//! trait leaves open is drawn from the seed:
 //!
-//! Nothing happens between two calls of [`Fabric::advance`], so a run is a function of its seed, and a test that prints
-//! the seed can be played again.
+//! - the time of each operation, and the order in which connections proceed;
+//! - the order in which the words of one write land;
+//! - the time at which a piece is read between its posting and its completion;
+//! - the requests that are refused temporarily.
 //!
-//! With a [`Wire`] time is not drawn: requests, copies and polls take what it says, and [`Fabric::play`] lets ranks take
-//! turns by the clocks of their processors. So designs can be compared where the clock of the machine says nothing.
+//! Forbidden use of a device fails an assertion, above all a write from memory that changes before
+//! the request has completed.
 //!
-//! Absent on purpose: threads, the clock of the machine.
+//! Nothing happens between two calls of [`Fabric::advance`], so a run is a function of its seed,
+//! and a test that prints the seed can be repeated.
+//!
+//! With a [`Wire`] time is not drawn: requests, copies and polls take its times, and
+//! [`Fabric::play`] gives ranks turns by the clocks of their processors. This compares designs
+//! independently of the machine's clock.
+//!
+//! Threads and the clock of the machine are absent on purpose.
 
 mod device;
 mod end;

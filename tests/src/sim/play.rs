@@ -4,20 +4,21 @@ use super::fabric::{Fabric, State, lock};
 use super::request::Request;
 use super::wire::Wire;
 
-/// What a rank has done in its turn.
+/// The result of a rank's turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// Something.
+    /// The rank did something.
     Moved,
-    /// Nothing: its turn comes again when something has happened on the fabric.
+    /// The rank did nothing: its next turn comes after an event on the fabric.
     Waits,
-    /// All that it had to do.
+    /// The rank has finished its work.
     Finished,
 }
 
 impl Fabric {
-    /// Has all ranks take turns until they have finished: each next turn has the rank whose processor is the least far, and
-    /// what happens on the fabric before that happens first. Returns how long it took, in nanoseconds of virtual time.
+    /// Gives all ranks turns until they have finished. The next turn goes to the rank with the
+    /// earliest processor clock, after all earlier events on the fabric. Returns the elapsed
+    /// nanoseconds of virtual time.
     ///
     /// # Panics
     ///
@@ -55,21 +56,22 @@ impl Fabric {
 }
 
 impl State {
-    /// Sets all clocks to the one that is furthest, which is returned.
+    /// Sets all clocks to the latest one, and returns it.
     fn gather_clocks(&mut self) -> u64 {
         let latest = self.ranks.iter().map(|rank| rank.clock).max().unwrap_or(0).max(self.now);
         self.ranks.iter_mut().for_each(|rank| rank.clock = latest);
         latest
     }
 
-    /// Has the processor of `rank` spend time.
+    /// Advances the processor clock of `rank`.
     pub(super) fn spend(&mut self, rank: u32, on: impl FnOnce(&Wire) -> u64) {
         if let Some(wire) = self.model.wire {
             self.rank_mut(rank).clock += on(&wire);
         }
     }
 
-    /// Posts a request of `rank`: when it is at the peer. A write has then passed the link, whole.
+    /// Posts a request of `rank` and returns its time of arrival at the peer. All bytes of a write
+    /// have then passed the link.
     pub(super) fn leave(&mut self, rank: u32, request: &Request) -> u64 {
         let Some(wire) = self.model.wire else { return 0 };
         self.spend(rank, |wire| wire.post);
@@ -81,13 +83,14 @@ impl State {
         }
     }
 
-    /// When what a read or atomic brings is here, which starts at `peer` now.
+    /// Returns the arrival time of the result of a read or atomic that starts at `peer` now.
     pub(super) fn come_back(&mut self, peer: u32, request: &Request) -> u64 {
         let Some(wire) = self.model.wire else { return self.now };
         self.pass(peer, self.now, request.length(), &wire) + wire.read - wire.read / 2
     }
 
-    /// Has `length` bytes pass the link out of `rank`, which begin at `now` or when it is free. When they have.
+    /// Lets `length` bytes pass the outgoing link of `rank`, from `now` or from the time when it is
+    /// free. Returns the time at which they have passed.
     fn pass(&mut self, rank: u32, now: u64, length: usize, wire: &Wire) -> u64 {
         let rank = self.rank_mut(rank);
         let begin = now.max(rank.link_free);

@@ -1,8 +1,8 @@
-//! A posted request, and how its bytes move.
+//! A posted request, and the movement of its bytes.
 
 use core::ptr::NonNull;
 
-use strait_core::hca::{Done, Operation, Piece, Remote, WorkError, WorkRequest};
+use strait_core::hca::{Done, Operation, RemoteAddress, Sge, WorkError, WorkRequest};
 
 /// A request in the queue of an end.
 #[derive(Debug)]
@@ -13,28 +13,29 @@ pub(super) struct Request {
     pub(super) signaled: bool,
     pub(super) fenced: bool,
     pub(super) verb: Verb,
-    /// This side's memory; of an inline request a copy.
+    /// This side's memory; for an inline request a copy.
     pub(super) local: Local,
     pub(super) stage: Stage,
-    /// Whether it was reported as done while it moves, on a device that does not wait for the peer's.
+    /// Whether it was reported as done while it moves, on a device that does not wait for the
+    /// peer's.
     pub(super) reported: bool,
-    /// It does not start before this time.
+    /// The earliest time at which it starts.
     pub(super) not_before: u64,
 }
 
-/// What an operation does, without its pieces.
+/// The kind of an operation, without its pieces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Verb {
-    Write { to: Remote, immediate: Option<u32> },
+    Write { to: RemoteAddress, immediate: Option<u32> },
     Send,
-    Read { from: Remote },
-    CompareAndSwap { target: Remote, expected: u64, desired: u64 },
-    FetchAndAdd { target: Remote, addend: u64 },
+    Read { from: RemoteAddress },
+    CompareAndSwap { target: RemoteAddress, expected: u64, desired: u64 },
+    FetchAndAdd { target: RemoteAddress, addend: u64 },
 }
 
 #[derive(Debug)]
 pub(super) enum Local {
-    Pieces(Vec<Piece>),
+    Pieces(Vec<Sge>),
     Inline(Vec<u8>),
 }
 
@@ -52,22 +53,22 @@ pub(super) enum Stage {
 pub(super) struct Moving {
     /// The peer's side of it.
     pub(super) remote: NonNull<u8>,
-    /// What is still to move: offset and length.
+    /// The remaining runs: offset and length.
     pub(super) runs: Vec<(usize, usize)>,
-    /// What has moved, at its offset.
+    /// The moved bytes, at their offsets.
     pub(super) moved: Vec<u8>,
-    /// Nothing moves before this time.
+    /// The earliest time at which anything moves.
     pub(super) not_before: u64,
-    /// The peer's receive that this takes.
+    /// The peer's receive that it consumes.
     pub(super) receive: Option<u64>,
 }
 
 impl Request {
-    /// A request as it was posted, number `number` of its connection.
+    /// Creates a request as it was posted, number `number` of its connection.
     ///
     /// # Safety
     ///
-    /// As for [`strait_core::hca::Hca::post`].
+    /// The caller keeps the contract of [`strait_core::hca::Hca::post`].
     pub(super) unsafe fn new(number: u64, posted: &WorkRequest<'_>) -> Self {
         let (verb, pieces) = match posted.operation {
             Operation::Write { from, to } => (Verb::Write { to, immediate: None }, from.to_vec()),
@@ -100,7 +101,7 @@ impl Request {
         request
     }
 
-    /// Length, bytes.
+    /// Returns the length in bytes.
     pub(super) fn length(&self) -> usize {
         match &self.local {
             Local::Pieces(pieces) => pieces.iter().map(|piece| piece.length as usize).sum(),
@@ -108,7 +109,7 @@ impl Request {
         }
     }
 
-    /// How many pieces it has.
+    /// Returns the number of pieces.
     pub(super) fn pieces(&self) -> usize {
         match &self.local {
             Local::Pieces(pieces) => pieces.len(),
@@ -116,21 +117,23 @@ impl Request {
         }
     }
 
-    /// Replaces the word at `remote`, and leaves the old one with this side. The bytes left.
+    /// Replaces the word at `remote`, and writes the old one to this side's memory. Returns the
+    /// bytes that remain.
     pub(super) fn exchange(&self, remote: NonNull<u8>, new: impl Fn(u64) -> u64) -> Vec<u8> {
         let old = self.carry(remote, (0, 8));
         let word = u64::from_ne_bytes(old.as_slice().try_into().unwrap());
-        // SAFETY: the region check covers these 8 bytes, and that they are aligned.
+        // SAFETY: the region check covers these 8 bytes, and their alignment.
         unsafe { remote.cast::<u64>().write(new(word)) };
         old
     }
 
-    /// True for what writes to the peer in order, false for what brings something back.
+    /// Returns true for requests that write to the peer in order, and false for those with a
+    /// result.
     pub(super) const fn is_write(&self) -> bool {
         matches!(self.verb, Verb::Write { .. } | Verb::Send)
     }
 
-    /// What was done, as its completion says it.
+    /// Returns the operation as its completion reports it.
     pub(super) const fn done(&self) -> Done {
         match self.verb {
             Verb::Write { .. } => Done::Write,
@@ -140,31 +143,33 @@ impl Request {
         }
     }
 
-    /// All bytes of this side's memory, as they are now.
+    /// Returns all bytes of this side's memory, with their present contents.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.length()];
         let length = bytes.len();
         let to = NonNull::from(bytes.as_mut_slice()).cast::<u8>();
         self.walk(0, length, |local, done, piece| {
-            // SAFETY: pieces are valid until the request completes (contract of `Hca::post`); together they are as long as
-            // the vector.
+            // SAFETY: pieces are valid until the request completes (contract of `Hca::post`).
+            // Together they are as long as the vector.
             unsafe { local.copy_to_nonoverlapping(to.add(done), piece) };
         });
         bytes
     }
 
-    /// Moves one run between this side's memory and `remote`. The bytes moved.
+    /// Moves one run between this side's memory and `remote`, and returns its bytes.
     pub(super) fn carry(&self, remote: NonNull<u8>, (offset, length): (usize, usize)) -> Vec<u8> {
         let mut moved = vec![0; length];
         let to = NonNull::from(moved.as_mut_slice()).cast::<u8>();
-        // SAFETY: the region check covers the request's whole length at `remote`; a run is within it.
+        // SAFETY: the region check covers the request's whole length at `remote`, and a run is
+        // within it.
         let remote = unsafe { remote.add(offset) };
         if !self.is_write() {
-            // SAFETY: as above, and the vector is `length` long.
+            // SAFETY: the region check covers the run at `remote`, and the vector is `length` long.
             unsafe { remote.copy_to_nonoverlapping(to, length) };
         }
         self.walk(offset, length, |local, done, piece| {
-            // SAFETY: pieces are valid for this until the request completes (contract of `Hca::post`).
+            // SAFETY: pieces are valid for this until the request completes (contract of
+            // `Hca::post`).
             unsafe {
                 if self.is_write() {
                     local.copy_to_nonoverlapping(to.add(done), piece);
@@ -174,7 +179,7 @@ impl Request {
             }
         });
         if self.is_write() {
-            // SAFETY: as above.
+            // SAFETY: the region check covers the run at `remote`, and the vector is `length` long.
             unsafe { remote.copy_from_nonoverlapping(to, length) };
         }
         moved

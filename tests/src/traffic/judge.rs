@@ -1,4 +1,4 @@
-//! What a rank received against what it should have.
+//! Compares the messages that a rank received with the expected ones.
 
 use strait::Status;
 use strait_core::matching::Envelope;
@@ -6,10 +6,11 @@ use strait_core::matching::Envelope;
 use super::phase::{Message, Phase, Receive, Step};
 use crate::{explain, payload};
 
-/// What the memory of a receive holds before; a payload has it by chance alone.
+/// The initial byte of a receive's memory. A payload contains it only by chance.
 pub(super) const UNTOUCHED: u8 = 0xee;
 
-/// Judges all receives of `rank`; `statuses` and `incoming` stand in the order of [`Phase::receives`].
+/// Judges all receives of `rank`. `statuses` and `incoming` are in the order of
+/// [`Phase::receives`].
 pub(super) fn judge(
     phase: &Phase,
     rank: u32,
@@ -62,12 +63,12 @@ fn judge_wild(
     let mut taken = vec![false; numbers.len()];
     let mut got = Vec::new();
     for &(receive, status) in wild {
-        // Messages of one source with one tag cannot be told apart by their envelopes: the order tells.
+        // Messages of one source with one tag have equal envelopes: their order distinguishes them.
         let candidate = (0..numbers.len()).find(|&at| {
             !taken[at] && (envelopes[at].source, envelopes[at].tag) == (status.source, status.tag)
         });
         let at = candidate
-            .unwrap_or_else(|| panic!("{what}, receive {receive}: nobody sent {status:?}"));
+            .unwrap_or_else(|| panic!("{what}, receive {receive}: no rank sent {status:?}"));
         taken[at] = true;
         got.push(at);
         check(phase, numbers[at], receive, status, &incoming[receive], what);

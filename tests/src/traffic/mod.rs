@@ -1,5 +1,5 @@
-//! Random traffic whose outcome is known: every rank derives the same program from a seed, plays its own part and
-//! checks what it got against the oracle.
+//! Random traffic with a known outcome: every rank derives the same program from a seed, plays its
+//! own part and checks its results against the oracle.
 
 mod judge;
 mod phase;
@@ -12,28 +12,29 @@ use strait::World;
 use crate::report;
 use phase::{Phase, Shape};
 
-/// How many times more seeds than usual are played: what `STRAIT_TEST_SEEDS` says, for a long hunt.
+/// Returns the factor by which more seeds than usual are played: the value of `STRAIT_TEST_SEEDS`,
+/// for a long run.
 ///
 /// # Panics
 ///
-/// When it says no number.
+/// When the variable is not a number.
 #[must_use]
 pub fn times() -> u32 {
     std::env::var("STRAIT_TEST_SEEDS").map_or(1, |times| times.parse().expect("a number"))
 }
 
-/// `count` seeds from `first` on, or [`times`] as many.
+/// Returns `count` seeds from `first` on, multiplied by [`times`].
 #[must_use]
 pub fn seeds(first: u64, count: u64) -> Range<u64> {
     first..first + count * u64::from(times())
 }
 
-/// Plays `phases` phases of the traffic that `seed` stands for, in messages of up to `longest` bytes. Phases run into
-/// each other: a rank goes on to the next when its own part is done.
+/// Plays `phases` phases of the traffic of `seed`, in messages of up to `longest` bytes. Phases
+/// overlap: a rank continues with the next when its own part is done.
 ///
 /// # Panics
 ///
-/// When something was received that should not have been; the panic names seed, phase and rank.
+/// When a receive got a wrong message; the panic names seed, phase and rank.
 pub fn run(world: &World, seed: u64, phases: u32, longest: usize) {
     let (rank, ranks) = (world.rank(), world.size());
     for number in 0..phases {

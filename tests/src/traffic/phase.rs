@@ -1,15 +1,17 @@
-//! What the ranks do in one phase, as data.
+//! The operations of the ranks in one phase, as data.
 //!
-//! A phase is made of messages in one global order. Each is of one of three regimes, which have a context each, so that
-//! no receive takes a message of another regime or phase:
+//! A phase is made of messages in one global order. Each belongs to one of three regimes. Each
+//! regime has a context of its own, so that no receive takes a message of another regime or phase:
 //!
-//! - *ordered*: sends and receives of a pair stand in the same order, so each receive gets its own message, and both
-//!   may block;
-//! - *shuffled*: receives from named sources in any order, some with `ANY_TAG`; the model tells who gets what;
-//! - *any*: receives from `ANY_SOURCE`; what they got must be an outcome that the model can explain.
+//! - *ordered*: sends and receives of a pair are in the same order, so each receive gets its own
+//!   message, and both may block;
+//! - *shuffled*: receives from named sources in any order, some with `ANY_TAG`; the model
+//!   determines their messages;
+//! - *any*: receives from `ANY_SOURCE`; the model must be able to explain the outcome.
 //!
-//! No program deadlocks, whatever a transport buffers: consider the first message in the global order that is not over.
-//! All that stands before it on either side is over or does not block; only ordered messages have a blocking send.
+//! No program deadlocks, whatever a transport buffers. Consider the first message in the global
+//! order that is not complete. All operations before it on either side are complete or do not
+//! block; only ordered messages have a blocking send.
 
 use fastrand::Rng;
 use strait::{ANY_SOURCE, ANY_TAG};
@@ -22,7 +24,7 @@ pub(super) const ORDERED: u32 = 0;
 pub(super) const SHUFFLED: u32 = 1;
 pub(super) const ANY: u32 = 2;
 
-/// What a phase is derived from.
+/// The parameters from which a phase is derived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) seed: u64,
@@ -31,17 +33,17 @@ pub(super) struct Shape {
     pub(super) longest: usize,
 }
 
-/// A message of a phase; it is named by its place in [`Phase::messages`].
+/// A message of a phase. Its name is its place in [`Phase::messages`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) envelope: Envelope,
     pub(super) destination: u32,
     pub(super) length: usize,
-    /// What its payload is made from.
+    /// The id of its payload.
     pub(super) id: u64,
 }
 
-/// A receive of a phase; it is named by its place in [`Phase::receives`].
+/// A receive of a phase. Its name is its place in [`Phase::receives`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receive {
     pub(super) rank: u32,
@@ -71,7 +73,7 @@ pub(super) enum Step {
     },
 }
 
-/// How a message is received.
+/// The way to receive a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Taking {
     Blocking,
@@ -83,18 +85,18 @@ pub(super) enum Taking {
     PostedVectored,
 }
 
-/// Who does what.
+/// The operations of all ranks.
 #[derive(Debug)]
 pub(super) struct Phase {
     pub(super) messages: Vec<Message>,
     pub(super) receives: Vec<Receive>,
     /// The steps of each rank.
     pub(super) steps: Vec<Vec<Step>>,
-    /// How ranks wait at the end.
+    /// The way in which ranks wait at the end.
     pub(super) ending: Ending,
 }
 
-/// How a rank waits for all that it began.
+/// The way in which a rank waits for all its operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ending {
     WaitAll,
@@ -114,12 +116,12 @@ const EDGES: &[usize] = &[
     1_048_576,
 ];
 
-/// The context of a regime in a phase.
+/// Returns the context of a regime in a phase.
 pub(super) const fn context(number: u32, regime: u32) -> u32 {
     number * 4 + regime
 }
 
-/// The regime that a context belongs to.
+/// Returns the regime of a context.
 pub(super) const fn regime(context: u32) -> u32 {
     context % 4
 }
@@ -144,9 +146,10 @@ struct Maker {
     rng: Rng,
     shape: Shape,
     phase: Phase,
-    /// Whether receives from any source take any tag, for each destination: a mixture could starve one of them.
+    /// Whether receives from any source take any tag, for each destination: a mixture could starve
+    /// a receive.
     any_tag: Vec<bool>,
-    /// Shuffled receives, to be put among the steps at the end.
+    /// Shuffled receives, which are inserted among the steps at the end.
     shuffled: Vec<Vec<usize>>,
 }
 
@@ -167,7 +170,7 @@ impl Maker {
         let longest = self.shape.longest;
         let length = match self.rng.u8(0..10) {
             0..=3 => self.rng.usize(0..200),
-            // The longest are rare, or all the time goes into them.
+            // The longest lengths are rare, because they take most of the time.
             4..=7 => EDGES[self.rng.usize(..EDGES.len() - 5)],
             8 => self.rng.usize(1..8) * 1024 + self.rng.usize(0..3) - 1,
             _ => EDGES[self.rng.usize(..EDGES.len())],
@@ -186,7 +189,7 @@ impl Maker {
         number
     }
 
-    /// A receive that gets `message`, and may be longer.
+    /// Makes a receive that gets `message`, and may be longer.
     fn receive(&mut self, message: usize) -> usize {
         let Message { envelope, destination, length, .. } = self.phase.messages[message];
         let Envelope { context, source, tag } = envelope;
@@ -221,7 +224,7 @@ impl Maker {
         };
         let mut receive_first = true;
         if source == destination {
-            // To myself, the first of the two must not block.
+            // For a message to itself, the first of the two calls must not block.
             receive_first = self.rng.bool();
             if receive_first {
                 how = Taking::Posted;
@@ -255,7 +258,7 @@ impl Maker {
         }
     }
 
-    /// A send that does not block.
+    /// Adds a nonblocking send.
     fn begin_send(&mut self, source: u32, message: usize) {
         let (vectored, synchronous) = (self.rng.u8(0..4) == 0, self.rng.u8(0..4) == 0);
         let send = Step::Send { message, blocking: false, vectored, synchronous };
@@ -318,8 +321,8 @@ impl Maker {
         self.phase
     }
 
-    /// Asks the model which message each shuffled receive of a rank gets. Where `ANY_TAG` would take a message away that
-    /// another receive waits for, all ask for their own tags.
+    /// Determines from the model the message of each shuffled receive of a rank. Where a receive
+    /// with `ANY_TAG` would take the message of another receive, all use their own tags.
     fn settle_shuffled(&mut self, rank: usize) {
         let context = context(self.shape.number, SHUFFLED);
         let receives: Vec<usize> = (self.phase.steps[rank].iter())
@@ -367,7 +370,7 @@ impl Maker {
 mod tests {
     use super::*;
 
-    /// The generator is worth something only if it makes all that the scenarios are for.
+    /// Checks that the generator makes every kind of call that the scenarios need.
     #[test]
     fn every_kind_of_step_and_receive_occurs() {
         let mut seen = std::collections::HashSet::new();
@@ -391,8 +394,9 @@ mod tests {
                 });
             }
         }
-        // Sends: 8. Exchange: 1. Receives: 7 ways by tag or none by own or not, and from any source 3 ways by tag or none;
-        // what waits for a message to myself is never vectored and posted first or probed late: all but that occur.
+        // Sends: 8. Exchange: 1. Receives: 7 ways by tag or none by own or not, and from any source
+        // 3 ways by tag or none. A blocking receive of a message to itself is never vectored and
+        // posted first or probed late. All other combinations must occur.
         assert!(seen.len() >= 8 + 1 + 7 * 2 + 3 * 2, "{seen:#?}");
     }
 

@@ -1,4 +1,4 @@
-//! One rank's part of a phase, and the judgement of what it got.
+//! One rank's part of a phase, and the judgement of its results.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -9,7 +9,7 @@ use super::judge::{UNTOUCHED, judge};
 use super::phase::{ANY, Ending, Message, ORDERED, Phase, SHUFFLED, Step, Taking, context, regime};
 use crate::payload;
 
-/// Parts of a vectored buffer: uneven, one of them empty.
+/// Returns the segments of a vectored buffer: uneven, one of them empty.
 fn cuts(length: usize) -> [usize; 4] {
     let first = length / 3;
     let second = (length - first).min(50);
@@ -18,9 +18,9 @@ fn cuts(length: usize) -> [usize; 4] {
 
 /// The buffers of one rank for one phase.
 struct Buffers {
-    /// By message; empty for those of other ranks.
+    /// Indexed by message; empty for those of other ranks.
     outgoing: Vec<Vec<u8>>,
-    /// By receive.
+    /// Indexed by receive.
     incoming: Vec<Vec<u8>>,
 }
 
@@ -67,7 +67,7 @@ enum Room<'a> {
     Parts(Parts<'a>),
 }
 
-/// Plays this rank's part of phase `number`; `what` is put in front of a failure.
+/// Plays this rank's part of phase `number`. A failure message starts with `what`.
 pub(super) fn play(world: &World, number: u32, phase: &Phase, what: &str) {
     let rank = world.rank();
     let steps = &phase.steps[rank as usize];
@@ -112,7 +112,7 @@ pub(super) fn play(world: &World, number: u32, phase: &Phase, what: &str) {
     judge(phase, rank, &statuses, &buffers.incoming, what);
 }
 
-/// What came of a step; receives are named by their number.
+/// The result of a step. Receives are named by their number.
 enum Begun<'scope> {
     Sent,
     Over(usize, Status),
@@ -122,11 +122,11 @@ enum Begun<'scope> {
 /// One rank's part, while it is played.
 struct Part<'a, 'r> {
     phase: &'a Phase,
-    /// By message.
+    /// Indexed by message.
     outgoing: &'a [Vec<u8>],
-    /// The same in parts.
+    /// The outgoing buffers in segments.
     slices: &'a [Vec<IoSlice<'a>>],
-    /// By receive, until it begins.
+    /// Indexed by receive, until it begins.
     free: Vec<Option<&'a mut Room<'r>>>,
 }
 
@@ -249,7 +249,7 @@ impl<'a, 'r> Part<'a, 'r> {
     }
 }
 
-/// Waits for all of `pending`, which are receives where they have a number.
+/// Waits for all of `pending`. Those with a number are receives.
 fn end(
     ending: Ending,
     pending: Vec<(Option<usize>, Request<'_>)>,

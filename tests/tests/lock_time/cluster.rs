@@ -1,12 +1,13 @@
 //! Ranks, devices and lock managers in virtual time.
 //!
-//! A rank is a thread, but one of them runs at a time: the one whose turn is next. So what ranks do is written as programs do it,
-//! and a run is the same everywhere. Devices and managers are events.
+//! A rank is a thread, but only one thread runs at a time: the one with the next turn. Therefore
+//! the ranks are written like programs, and a run is the same on every machine. Devices and
+//! managers are events.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use strait::LockDesign;
-use strait_core::lock::{Op, Request};
+use strait_core::lock::{LockRequest, WordAccess};
 use strait_tests::sim::Wire;
 
 use super::state::{Access, Answer, Asker, Costs, Event, Lock, State, Word};
@@ -17,14 +18,14 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Ranks on these nodes, each of which has so many windows.
+    /// Creates ranks on these nodes, each with `windows` windows.
     pub(crate) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
         let turns = nodes.iter().map(|_| Condvar::new()).collect();
         let state = State::new(costs, design, nodes, windows);
         Self { state: Mutex::new(state), turns }
     }
 
-    /// Has all ranks do their parts. What came of them, and the state in the end.
+    /// Runs `part` on all ranks. Returns their results and the final state.
     pub(crate) fn play<R: Send>(self, part: impl Fn(&Rank<'_>) -> R + Sync) -> (Vec<R>, State) {
         let ranks = 0..self.turns.len() as u32;
         let results = std::thread::scope(|scope| {
@@ -50,7 +51,7 @@ impl Cluster {
     fn tell(&self, state: &State) {
         match state.turn {
             Some(rank) => self.turns[rank as usize].notify_one(),
-            // Nothing is under way any more: who still waits does so for ever.
+            // Nothing is under way any more, so a rank that still waits does so for ever.
             None => self.turns.iter().for_each(Condvar::notify_all),
         }
     }
@@ -105,7 +106,7 @@ impl Rank<'_> {
         self.wait(state)
     }
 
-    /// Lets time pass.
+    /// Advances this rank's time.
     pub(crate) fn spend(&self, time: u64) {
         let mut state = self.state();
         let due = state.now + time;
@@ -126,7 +127,7 @@ impl Rank<'_> {
         self.spend(time);
     }
 
-    /// Is in the library from now on.
+    /// Enters the library.
     pub(crate) fn enter(&self) {
         let mut state = self.state();
         state.outside[self.rank as usize] = false;
@@ -134,26 +135,26 @@ impl Rank<'_> {
         missed.into_iter().for_each(|event| state.at(now, event));
     }
 
-    /// Puts a few bytes, and waits until they are there.
+    /// Puts a few bytes, and waits until they have arrived.
     pub(crate) fn put(&self, lock: Lock, word: u64) {
         if self.is_near(lock.target) {
-            self.touch(lock, Word::Tag, Op::Write(word));
+            self.touch(lock, Word::Tag, WordAccess::Write(word));
             return;
         }
-        self.post(lock, (Word::Tag, lock.target), Op::Write(word), false);
+        self.post(lock, (Word::Tag, lock.target), WordAccess::Write(word), false);
         let Wire { write, acknowledge, .. } = self.costs().wire;
         self.spend(write + acknowledge);
     }
 
-    /// Waits until somebody writes a word that this rank looks at.
+    /// Waits until another rank or a device writes a word that this rank polls.
     pub(crate) fn park(&self) {
         let mut state = self.state();
         state.parked[self.rank as usize] = true;
         drop(self.pass(state));
     }
 
-    /// An access by the processor.
-    pub(crate) fn touch(&self, lock: Lock, word: Word, op: Op) -> u64 {
+    /// Accesses a word with the processor.
+    pub(crate) fn touch(&self, lock: Lock, word: Word, op: WordAccess) -> u64 {
         let mut state = self.state();
         let Costs { line, own_line, .. } = state.costs;
         let now = state.now;
@@ -165,10 +166,16 @@ impl Rank<'_> {
         self.pass(state).change(lock, word, op)
     }
 
-    /// A request to the device; `asks`: waits for what it finds.
-    pub(crate) fn post(&self, lock: Lock, (word, at): (Word, u32), op: Op, asks: bool) -> u64 {
+    /// Posts a request to the device. With `asks`, waits for its result.
+    pub(crate) fn post(
+        &self,
+        lock: Lock,
+        (word, at): (Word, u32),
+        op: WordAccess,
+        asks: bool,
+    ) -> u64 {
         self.spend(self.costs().wire.post);
-        let asker = if asks { Asker::Rank(self.rank) } else { Asker::Nobody };
+        let asker = if asks { Asker::Rank(self.rank) } else { Asker::None };
         let mut state = self.state();
         state.messages[self.rank as usize] += 1;
         state.leave(self.rank, at, Access { lock, word, op, asker });
@@ -178,8 +185,8 @@ impl Rank<'_> {
         self.pass(state).found[self.rank as usize]
     }
 
-    /// A message to the manager, which is answered if `asks`.
-    pub(crate) fn say(&self, lock: Lock, request: Request, asks: bool) -> Option<Answer> {
+    /// Sends a message to the manager, which answers it if `asks` is true.
+    pub(crate) fn say(&self, lock: Lock, request: LockRequest, asks: bool) -> Option<Answer> {
         self.spend(self.costs().wire.post);
         let mut state = self.state();
         state.messages[self.rank as usize] += 1 + u64::from(asks);

@@ -1,9 +1,9 @@
-//! The designs of locks by the figures of `[OneSided04]` §4.4 and `[HybridLock09]` §5, in virtual time: with as many nodes and
-//! processors as the papers have.
+//! The lock designs measured as in the figures of `[OneSided04]` §4.4 and `[HybridLock09]` §5, in
+//! virtual time, with as many nodes and processors as in the papers.
 //!
-//! Nothing here depends on the machine: a run is the same everywhere, to the nanosecond. With `--nocapture` the figures are
-//! printed that `docs/window-locks-measured.md` quotes. What is asserted are the papers' orders, where they come out; where they do not, that page
-//! says why.
+//! Nothing here depends on the machine: a run is the same everywhere, to the nanosecond. With
+//! `--nocapture` it prints the figures that `docs/window-locks-measured.md` quotes. The tests
+//! assert the papers' orders where they are reproduced. Where they are not, that page explains why.
 
 mod cluster;
 mod member;
@@ -15,28 +15,28 @@ use strait::LockDesign;
 
 use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, TwoSided};
 
-/// Of `[OneSided04]`.
+/// The designs of `[OneSided04]`.
 const OF_2004: [LockDesign; 4] = [Thread, Event, TestAndSet, Mcs];
 
-/// Of `[HybridLock09]`, where test-and-set by the device is called one-sided.
+/// The designs of `[HybridLock09]`, which calls test-and-set by the device one-sided.
 const OF_2009: [LockDesign; 3] = [TwoSided, TestAndSet, Hybrid];
 
-/// Without any back-off.
+/// Costs without any back-off.
 const NO_BACKOFF: Costs = Costs { units: [0, 0], backoff: 1, ..Costs::OF_2004 };
 
-/// The back-off that the library has at all words.
+/// Costs with the back-off that the library uses at all words.
 const SHORT_BACKOFF: Costs = Costs { units: [500, 500], ..Costs::OF_2004 };
 
 const fn lock(target: u32) -> Lock {
     Lock { window: 0, target }
 }
 
-/// Each of `ranks` ranks on a node of its own.
+/// Places each of `ranks` ranks on a node of its own.
 fn apart(ranks: u32) -> Vec<u32> {
     (0..ranks).collect()
 }
 
-/// Nodes of so many ranks.
+/// Returns `nodes` nodes of `ranks` ranks each.
 fn nodes(nodes: u32, ranks: u32) -> Vec<u32> {
     (0..nodes).flat_map(|node| vec![node; ranks as usize]).collect()
 }
@@ -63,7 +63,7 @@ fn mean(times: &[f64]) -> f64 {
     times.iter().sum::<f64>() / times.len().max(1) as f64
 }
 
-/// Microseconds of nanoseconds.
+/// Converts nanoseconds to microseconds.
 fn micro(times: &[f64]) -> Vec<f64> {
     times.iter().map(|time| time / 1e3).collect()
 }
@@ -73,7 +73,8 @@ fn tell(figure: &str, what: &str, values: &[f64]) {
     println!("{figure:<22} {what:<28} {}", values.join(" "));
 }
 
-/// One rank locks another again and again: both, to acquire, to release.
+/// One rank locks another repeatedly. Returns the times of both calls, of the acquisition and of
+/// the release.
 fn overhead(design: LockDesign, nodes: Vec<u32>) -> [f64; 3] {
     const TIMES: u64 = 20;
     let times = play(design, nodes, |rank| {
@@ -92,7 +93,7 @@ fn overhead(design: LockDesign, nodes: Vec<u32>) -> [f64; 3] {
     [acquire + release, acquire, release]
 }
 
-/// `[OneSided04]` figure 4.4.
+/// Checks `[OneSided04]` figure 4.4.
 #[test]
 fn overhead_is_least_where_one_round_trip_is_all() {
     let figures = OF_2004.map(|design| {
@@ -102,10 +103,10 @@ fn overhead_is_least_where_one_round_trip_is_all() {
     });
     let [[thread, ..], [event, ..], [swap, acquire, release], [mcs, ..]] = figures;
     assert!(swap < thread && thread < mcs.min(event));
-    assert!(release * 10.0 < acquire, "nobody waits for a release");
+    assert!(release * 10.0 < acquire, "no rank waits for a release");
 }
 
-/// `[HybridLock09]` figure 6.
+/// Checks `[HybridLock09]` figure 6.
 #[test]
 fn on_a_node_processors_are_fastest_and_a_loop_back_slowest() {
     let figures = OF_2009.map(|design| overhead(design, nodes(1, 2))[0]);
@@ -114,7 +115,7 @@ fn on_a_node_processors_are_fastest_and_a_loop_back_slowest() {
     assert!(hybrid < two_sided && two_sided < one_sided);
 }
 
-/// From one's release to the acquisition by the other, which waits.
+/// Returns the time from a release to the acquisition by the other rank, which waits.
 fn delay(costs: Costs, design: LockDesign) -> f64 {
     const ROUNDS: u64 = 32;
     let times = play_at(costs, design, apart(3), |rank| {
@@ -125,7 +126,8 @@ fn delay(costs: Costs, design: LockDesign) -> f64 {
             rank.spend(begin - rank.now());
             let had = rank.lock(lock(2));
             let acquired = rank.now();
-            // Long, and each time a little longer: a look of the other's comes at any moment.
+            // The time is long and grows each round, so that the polls of the other rank fall at
+            // varying moments.
             rank.spend(150_000 + 700 * round);
             times.push(if first { rank.now() } else { acquired });
             rank.unlock(lock(2), had);
@@ -139,9 +141,9 @@ fn delay(costs: Costs, design: LockDesign) -> f64 {
     mean(&delays.collect::<Vec<_>>())
 }
 
-/// `[OneSided04]` figure 4.5.
+/// Checks `[OneSided04]` figure 4.5.
 #[test]
-fn who_waits_longer_is_later() {
+fn a_longer_wait_delays_more() {
     let delays = OF_2004.map(|design| delay(NO_BACKOFF, design));
     tell("4.5 delay, µs", "thread, event, t&s, mcs", &micro(&delays));
     let backed_off = [SHORT_BACKOFF, Costs::OF_2004].map(|costs| delay(costs, TestAndSet));
@@ -150,7 +152,7 @@ fn who_waits_longer_is_later() {
     assert!(mcs.max(swap) < event && backed_off[0].min(backed_off[1]) > swap);
 }
 
-/// Each of `origins` ranks has its own window of the last.
+/// Each of `origins` ranks has its own window of the last rank.
 fn windows(design: LockDesign, origins: u32) -> f64 {
     let times = play(design, apart(origins + 1), |rank| {
         let lock = Lock { window: rank.rank, target: origins };
@@ -159,7 +161,7 @@ fn windows(design: LockDesign, origins: u32) -> f64 {
     mean(&times[..origins as usize])
 }
 
-/// `[OneSided04]` figure 4.6.
+/// Checks `[OneSided04]` figure 4.6.
 #[test]
 fn devices_serve_windows_at_once_and_a_thread_one_by_one() {
     let figures = OF_2004.map(|design| {
@@ -169,11 +171,11 @@ fn devices_serve_windows_at_once_and_a_thread_one_by_one() {
     });
     let [thread, event, swap, mcs] = figures;
     assert!(thread[6] > 1.5 * thread[0]);
-    assert!(event[6] > 1.5 * event[3], "once so many come that it does not fall asleep");
+    assert!(event[6] > 1.5 * event[3], "with so many requests it does not fall asleep");
     assert!([swap, mcs].iter().all(|times| times[6] < 1.1 * times[0]));
 }
 
-/// Messages for each lock that `origins` ranks want at once.
+/// Returns the messages for each lock that `origins` ranks request at once.
 fn complexity(costs: Costs, design: LockDesign, origins: u32) -> f64 {
     const TIMES: u64 = 20;
     let cluster = Cluster::new(costs, design, apart(origins + 1), 1);
@@ -183,7 +185,7 @@ fn complexity(costs: Costs, design: LockDesign, origins: u32) -> f64 {
     state.messages.iter().sum::<u64>() as f64 / (u64::from(origins) * TIMES) as f64
 }
 
-/// `[OneSided04]` figure 4.7.
+/// Checks `[OneSided04]` figure 4.7.
 #[test]
 fn backing_off_takes_messages_away() {
     let of = |costs, design, what: &str| {
@@ -207,7 +209,7 @@ fn neighbours(design: LockDesign, ranks: u32) -> f64 {
     mean(&play(design, nodes(1, ranks), |rank| rank.lock_unlock(lock((rank.rank + 1) % ranks), 20)))
 }
 
-/// `[HybridLock09]` figure 8.
+/// Checks `[HybridLock09]` figure 8.
 #[test]
 fn loop_backs_share_the_device() {
     let figures = OF_2009.map(|design| {
@@ -221,7 +223,7 @@ fn loop_backs_share_the_device() {
     assert!((0..4).all(|at| hybrid[at] < two_sided[at] && two_sided[at] < one_sided[at]));
 }
 
-/// So many ranks of a node want one lock.
+/// `origins` ranks of a node request one lock.
 fn contention(costs: Costs, design: LockDesign, origins: u32) -> f64 {
     let times = play_at(costs, design, nodes(1, origins + 1), |rank| {
         if rank.rank < origins { rank.lock_unlock(lock(origins), 20) } else { 0.0 }
@@ -229,9 +231,9 @@ fn contention(costs: Costs, design: LockDesign, origins: u32) -> f64 {
     mean(&times[..origins as usize])
 }
 
-/// `[HybridLock09]` figure 9.
+/// Checks `[HybridLock09]` figure 9.
 #[test]
-fn who_contends_for_one_lock_suffers_most_by_loop_backs() {
+fn contention_for_one_lock_costs_most_by_loop_backs() {
     let of = |costs, design, what: &str| {
         let times = (1..9).map(|origins| contention(costs, design, origins)).collect::<Vec<_>>();
         tell("9 lock contention, µs", what, &micro(&times));
@@ -248,7 +250,7 @@ fn who_contends_for_one_lock_suffers_most_by_loop_backs() {
     assert!((0..3).all(|at| hybrid[at] < two_sided[at]), "hybrid is best up to three");
 }
 
-/// `[HybridLock09]` figure 7.
+/// Checks `[HybridLock09]` figure 7.
 #[test]
 fn a_target_that_computes_keeps_two_sided_locks() {
     let figures = OF_2009.map(|design| {
@@ -272,8 +274,8 @@ fn a_target_that_computes_keeps_two_sided_locks() {
     assert!(others.iter().all(|times| times[0] == times[3]));
 }
 
-/// Once round a ring of ranks that compute a millisecond each, and look for their tag every 20 µs. The second time counts: as in the
-/// paper, locks are in network mode by then.
+/// Passes once round a ring of ranks that compute a millisecond each, and poll for their tag every
+/// 20 µs. Only the second round counts: as in the paper, locks are in network mode by then.
 fn ring(design: LockDesign, ranks: u32) -> f64 {
     let times = play(design, apart(ranks), |rank| {
         let laps = [1, 2].map(|lap| {
@@ -318,7 +320,7 @@ fn go_round(rank: &Rank<'_>, ranks: u32, lap: u64) -> f64 {
     }
 }
 
-/// `[HybridLock09]` figure 10.
+/// Checks `[HybridLock09]` figure 10.
 #[test]
 fn in_a_ring_skew_adds_up_where_targets_are_asked() {
     let figures = OF_2009.map(|design| {
@@ -333,7 +335,8 @@ fn in_a_ring_skew_adds_up_where_targets_are_asked() {
     assert!(two_sided[1] > 1.5 * hybrid[1], "one after the other computes");
 }
 
-/// Of a hundred locks on the node so many are followed by one from another: the time of one on the node, and of one from there.
+/// Of a hundred locks on the node, `percent` are each followed by one from another node. Returns
+/// the times of a lock on the node and of one from the other node.
 fn migration(percent: u64) -> [f64; 2] {
     const LOCKS: u64 = 100;
     let far_at =
@@ -356,7 +359,7 @@ fn migration(percent: u64) -> [f64; 2] {
     [mean(&times[1]), mean(&times[2])]
 }
 
-/// `[HybridLock09]` figure 11.
+/// Checks `[HybridLock09]` figure 11.
 #[test]
 fn few_migrations_cost_little() {
     let percents = [0, 1, 5, 10, 25, 50, 100];
@@ -370,7 +373,8 @@ fn few_migrations_cost_little() {
     assert!(on_node[1] < 0.05 * on_node[6]);
 }
 
-/// Leaders lock, put and unlock at each of their own, at each other leader, and at their own again.
+/// Leaders lock, put and unlock at each rank of their own node, at each other leader, and at their
+/// own ranks again.
 fn tasks(design: LockDesign, per_node: u32) -> f64 {
     const NODES: u32 = 4;
     const TIMES: u64 = 20;
@@ -393,7 +397,7 @@ fn tasks(design: LockDesign, per_node: u32) -> f64 {
     times.into_iter().fold(0.0, f64::max)
 }
 
-/// `[HybridLock09]` figure 12.
+/// Checks `[HybridLock09]` figure 12.
 #[test]
 fn tasks_are_shared_fastest_by_the_hybrid_lock() {
     let figures = OF_2009.map(|design| {

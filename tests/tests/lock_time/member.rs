@@ -1,9 +1,10 @@
-//! How a rank locks and unlocks: the machines of the library, with accesses and waits in virtual time.
+//! A rank that locks and unlocks: the state machines of the library, with accesses and waits in
+//! virtual time.
 
 use strait::LockDesign;
 use strait_core::lock::{
-    Attempt, Backoff, Coding, Follow, Hybrid, HybridStep, HybridWord, LockType, Mcs, McsRelease,
-    McsStep, McsWord, Mode, Op, Outcome, Request,
+    Attempt, AttemptOutcome, Backoff, Coding, Follow, Hybrid, HybridStep, HybridWord, LockMode,
+    LockRequest, LockType, Mcs, McsRelease, McsStep, McsWord, WordAccess,
 };
 
 use super::cluster::Rank;
@@ -11,7 +12,7 @@ use super::state::{Answer, Lock, Word};
 
 use LockType::Exclusive;
 
-/// How a lock is had.
+/// The state in which a lock is held.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Had {
     Managed,
@@ -21,7 +22,7 @@ pub(crate) enum Had {
 }
 
 impl Rank<'_> {
-    /// Locks the target alone. Returns when the lock is had.
+    /// Acquires an exclusive lock of the target.
     pub(crate) fn lock(&self, lock: Lock) -> Had {
         let design = self.state().design;
         match design {
@@ -29,17 +30,17 @@ impl Rank<'_> {
             LockDesign::Mcs => self.queue(lock),
             LockDesign::Hybrid => self.either(lock),
             _ => {
-                self.say(lock, Request::Lock(Exclusive), true);
+                self.say(lock, LockRequest::Lock(Exclusive), true);
                 Had::Managed
             }
         }
     }
 
-    /// Gives the lock back. Returns when this rank can go on.
+    /// Releases the lock. Returns when this rank can go on.
     pub(crate) fn unlock(&self, lock: Lock, had: Had) {
         let hybrid = self.state().design == LockDesign::Hybrid;
         match had {
-            Had::Managed => drop(self.say(lock, Request::Unlock, false)),
+            Had::Managed => drop(self.say(lock, LockRequest::Unlock, false)),
             Had::Cpu => {
                 self.touch(lock, Word::Cpu, Coding::Signed.release(Exclusive, self.rank));
             }
@@ -52,7 +53,7 @@ impl Rank<'_> {
         }
     }
 
-    /// Locks and unlocks so many times. Nanoseconds of one.
+    /// Locks and unlocks `times` times. Returns the nanoseconds of one round.
     pub(crate) fn lock_unlock(&self, lock: Lock, times: u64) -> f64 {
         let start = self.now();
         for _ in 0..times {
@@ -70,8 +71,8 @@ impl Rank<'_> {
         self.state().messages.len() as u32
     }
 
-    fn pause(&self, backoff: &mut Backoff, mode: Mode) {
-        let unit = self.costs().units[usize::from(mode == Mode::Network)];
+    fn pause(&self, backoff: &mut Backoff, mode: LockMode) {
+        let unit = self.costs().units[usize::from(mode == LockMode::Network)];
         self.spend(u64::from(backoff.pause()) * unit);
     }
 
@@ -85,10 +86,10 @@ impl Rank<'_> {
         loop {
             let found = self.post(lock, (Word::Network, lock.target), attempt.op(), true);
             match attempt.handle(found) {
-                Outcome::Taken => return Had::Network,
-                Outcome::Again => {}
-                Outcome::Held(_) => self.pause(&mut backoff, Mode::Network),
-                Outcome::Corrupt(found) => panic!("no member writes {found:#x}"),
+                AttemptOutcome::Taken => return Had::Network,
+                AttemptOutcome::Again => {}
+                AttemptOutcome::Held(_) => self.pause(&mut backoff, LockMode::Network),
+                AttemptOutcome::Corrupt(found) => panic!("no member writes {found:#x}"),
             }
         }
     }
@@ -97,19 +98,19 @@ impl Rank<'_> {
         let size = self.members();
         let near = self.is_near(lock.target);
         let mut hybrid = Hybrid::new(Exclusive, self.rank, size, near);
-        let (mut backoff, mut mode) = (self.backoff(), Mode::Cpu);
+        let (mut backoff, mut mode) = (self.backoff(), LockMode::Cpu);
         loop {
             match hybrid.step() {
                 HybridStep::Access(HybridWord::Cpu, op) => {
-                    mode = Mode::Cpu;
+                    mode = LockMode::Cpu;
                     hybrid.handle(self.touch(lock, Word::Cpu, op), &mut Follow);
                 }
                 HybridStep::Access(HybridWord::Network, op) => {
-                    mode = Mode::Network;
+                    mode = LockMode::Network;
                     let found = self.post(lock, (Word::Network, lock.target), op, true);
                     hybrid.handle(found, &mut Follow);
                 }
-                HybridStep::Ask => match self.say(lock, Request::Lock(Exclusive), true) {
+                HybridStep::Ask => match self.say(lock, LockRequest::Lock(Exclusive), true) {
                     Some(Answer::Granted(true)) => return Had::Network,
                     Some(Answer::Granted(false)) => return Had::Managed,
                     Some(Answer::Elsewhere) | None => hybrid.again(),
@@ -118,8 +119,8 @@ impl Rank<'_> {
                     self.pause(&mut backoff, mode);
                     hybrid.again();
                 }
-                HybridStep::Taken(Mode::Cpu) => return Had::Cpu,
-                HybridStep::Taken(Mode::Network) => return Had::Network,
+                HybridStep::Taken(LockMode::Cpu) => return Had::Cpu,
+                HybridStep::Taken(LockMode::Network) => return Had::Network,
                 HybridStep::Corrupt(found) => panic!("no member writes {found:#x}"),
             }
         }
@@ -155,20 +156,20 @@ impl Rank<'_> {
         }
     }
 
-    /// A word of the queue: its own words a rank reads and writes itself.
-    fn reach(&self, lock: Lock, word: McsWord, op: Op) -> u64 {
+    /// Accesses a word of the queue. A rank reads and writes its own words with its processor.
+    fn reach(&self, lock: Lock, word: McsWord, op: WordAccess) -> u64 {
         let (own, at) = match word {
             McsWord::Flag(place) | McsWord::Next(place) => (place == self.rank, place),
             McsWord::Lock | McsWord::Sharers => (false, lock.target),
         };
         let known = Word::from(word);
         match op {
-            Op::Read if own => self.state().look(lock, known),
-            Op::Write(_) if own => {
+            WordAccess::Read if own => self.state().look(lock, known),
+            WordAccess::Write(_) if own => {
                 self.state().set(lock, known, op);
                 0
             }
-            Op::Write(_) => self.post(lock, (known, at), op, false),
+            WordAccess::Write(_) => self.post(lock, (known, at), op, false),
             _ => self.post(lock, (known, at), op, true),
         }
     }

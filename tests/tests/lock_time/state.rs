@@ -1,4 +1,4 @@
-//! What happens in virtual time: devices and lock managers are events between the turns of ranks.
+//! The events in virtual time: devices and lock managers act between the turns of ranks.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -6,33 +6,35 @@ use core::cmp::Reverse;
 
 use strait::LockDesign;
 use strait_core::lock::{
-    Coding, Entry, HybridWord, LockType, LockWord, Manager, McsWord, Migration, MigrationStep,
-    Mode, Op, Request, State as Held,
+    Coding, HybridWord, LockManager, LockMember, LockMode, LockRequest, LockState as Held,
+    LockType, LockWord, McsWord, Migration, MigrationStep, WordAccess,
 };
 use strait_tests::sim::Wire;
 
-/// What things take beside the wire, nanoseconds.
+/// Costs besides those of the wire, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     pub(crate) wire: Wire,
-    /// An access of a processor to a line that another had last, and to one that it had itself.
+    /// An access of a processor to a line that another processor accessed last, and to one that it
+    /// accessed last itself.
     pub(crate) line: u64,
     pub(crate) own_line: u64,
     /// A message on a node, one way.
     pub(crate) message: u64,
-    /// Of a manager, for each request.
+    /// Time of a manager for each request.
     pub(crate) serve: u64,
-    /// Until a manager that sleeps is awake.
+    /// Time until a sleeping manager is awake.
     pub(crate) wake: u64,
-    /// The unit of back-off at words for processors, and at those for devices.
+    /// The unit of back-off at words for processors, and at words for devices.
     pub(crate) units: [u64; 2],
-    /// Most units of a back-off.
+    /// The longest back-off, in units.
     pub(crate) backoff: u32,
 }
 
 impl Costs {
-    /// The cards of `Wire::INFINIBAND_2004`, for which an atomic takes as long as a read; the rest is assumed. A request costs a manager
-    /// what a poll, matching and two locks of a library with threads do; a wake-up is an interrupt and a switch.
+    /// The costs with the cards of `Wire::INFINIBAND_2004`, for which an atomic takes as long as a
+    /// read. The other values are assumed. A request costs a manager a poll, matching and two locks
+    /// of a library with threads. A wake-up costs an interrupt and a context switch.
     pub(crate) const OF_2004: Self = Self {
         wire: Wire::INFINIBAND_2004,
         line: 200,
@@ -54,7 +56,7 @@ pub(crate) enum Word {
     Sharers,
     Flag(u32),
     Next(u32),
-    /// Of the window itself.
+    /// The tag of the window itself.
     Tag,
 }
 
@@ -78,17 +80,17 @@ pub(crate) struct Lock {
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Answer {
-    /// The lock is had; true: in network mode.
+    /// The lock is held; true: in network mode.
     Granted(bool),
     Elsewhere,
 }
 
-/// Who waits for what an access finds.
+/// The rank or device that waits for the result of an access.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Asker {
     Rank(u32),
     Manager,
-    Nobody,
+    None,
 }
 
 /// An access as an event: a compare-and-swap, or else an addition, a read or a write.
@@ -96,32 +98,32 @@ pub(super) enum Asker {
 pub(super) struct Access {
     pub(super) lock: Lock,
     pub(super) word: Word,
-    pub(super) op: Op,
+    pub(super) op: WordAccess,
     pub(super) asker: Asker,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     Turn(u32),
-    /// A request is at the device of a node.
+    /// A request arrives at the device of a node.
     Arrive(u32, Access),
     Perform(Access),
     Found(Lock, u64),
-    /// A request is at its manager.
-    Come(Lock, u32, Request),
-    Serve(Lock, u32, Request),
+    /// A request arrives at its manager.
+    Come(Lock, u32, LockRequest),
+    Serve(Lock, u32, LockRequest),
     Work(Lock),
 }
 
 struct Desk {
-    manager: Manager<Vec<Entry>>,
+    manager: LockManager<Vec<LockMember>>,
     current: Option<(u32, Migration)>,
-    /// It waits for its device.
+    /// Whether the rank waits for its device.
     asks: bool,
     moved: u64,
 }
 
-/// A word, and whose processor had its line last until when.
+/// A word, the processor that accessed its line last, and the end of that access.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
     word: u64,
@@ -132,7 +134,7 @@ pub(super) struct Line {
 pub(crate) struct State {
     pub(crate) costs: Costs,
     pub(crate) design: LockDesign,
-    /// Of each rank.
+    /// The node of each rank.
     nodes: Vec<u32>,
     pub(crate) now: u64,
     serial: u64,
@@ -140,17 +142,18 @@ pub(crate) struct State {
     bodies: BTreeMap<u64, Event>,
     pub(super) turn: Option<u32>,
     pub(super) lines: BTreeMap<(Lock, Word), Line>,
-    desks: BTreeMap<Lock, Desk>,
-    /// Until when each device, and each rank's manager, has something to do.
+    lock_managers: BTreeMap<Lock, Desk>,
+    /// The time until which each device, and each rank's manager, is busy.
     devices: Vec<u64>,
     managers: Vec<u64>,
-    /// Which ranks are outside the library, and what has come for their managers meanwhile.
+    /// The ranks that are outside the library, and the requests that arrived for their managers
+    /// meanwhile.
     pub(super) outside: Vec<bool>,
     pub(super) missed: Vec<Vec<Event>>,
     pub(super) parked: Vec<bool>,
     pub(super) found: Vec<u64>,
     pub(super) answers: Vec<Option<Answer>>,
-    /// Requests to devices, and messages to managers and from them, for each rank.
+    /// Requests to devices, and messages to and from managers, for each rank.
     pub(crate) messages: Vec<u64>,
 }
 
@@ -166,7 +169,7 @@ impl State {
             bodies: BTreeMap::new(),
             turn: None,
             lines: BTreeMap::new(),
-            desks: BTreeMap::new(),
+            lock_managers: BTreeMap::new(),
             devices: vec![0; ranks],
             managers: vec![0; ranks],
             outside: vec![false; ranks],
@@ -192,7 +195,7 @@ impl State {
         self.bodies.insert(self.serial, event);
     }
 
-    /// Lets things happen until it is a rank's turn.
+    /// Handles events until it is a rank's turn.
     pub(super) fn hand_over(&mut self) {
         self.turn = None;
         while let Some(Reverse((due, serial))) = self.events.pop() {
@@ -212,12 +215,12 @@ impl State {
         self.nodes[one as usize] == self.nodes[other as usize]
     }
 
-    /// How long a message goes.
+    /// Returns the time of a message.
     pub(super) fn way(&self, one: u32, other: u32) -> u64 {
         if self.is_near(one, other) { self.costs.message } else { self.costs.wire.write }
     }
 
-    /// Makes the words of a lock.
+    /// Creates the words of a lock.
     fn open(&mut self, lock: Lock) {
         let size = self.nodes.len() as u32;
         let hybrid = self.design == LockDesign::Hybrid;
@@ -230,35 +233,35 @@ impl State {
             let line = Line { word: word_of, owner: u32::MAX, free: 0 };
             self.lines.insert((lock, word), line);
         }
-        let manager = Manager::new(vec![Entry::default(); size as usize]);
-        self.desks.insert(lock, Desk { manager, current: None, asks: false, moved: 0 });
+        let manager = LockManager::new(vec![LockMember::default(); size as usize]);
+        self.lock_managers.insert(lock, Desk { manager, current: None, asks: false, moved: 0 });
     }
 
-    pub(super) fn change(&mut self, lock: Lock, word: Word, op: Op) -> u64 {
+    pub(super) fn change(&mut self, lock: Lock, word: Word, op: WordAccess) -> u64 {
         let there = self.lines.get_mut(&(lock, word)).unwrap();
         let atomic = LockWord::new(there.word);
         let found = atomic.access(op);
-        there.word = atomic.access(Op::Read);
+        there.word = atomic.access(WordAccess::Read);
         found
     }
 
-    /// What a rank reads of its own memory.
+    /// Reads a word of a rank's own memory.
     pub(crate) fn look(&self, lock: Lock, word: Word) -> u64 {
         self.lines[&(lock, word)].word
     }
 
-    /// A rank writes its own memory.
-    pub(crate) fn set(&mut self, lock: Lock, word: Word, op: Op) {
+    /// Writes a word of a rank's own memory.
+    pub(crate) fn set(&mut self, lock: Lock, word: Word, op: WordAccess) {
         self.change(lock, word, op);
     }
 
-    /// A device takes a request of its rank's.
+    /// Hands a request of a rank to its device.
     pub(super) fn leave(&mut self, rank: u32, at: u32, access: Access) {
         let node = self.nodes[rank as usize] as usize;
         let begin = self.now.max(self.devices[node]);
         self.devices[node] = begin + self.costs.wire.gap;
         let Wire { read, write, .. } = self.costs.wire;
-        let way = if let Op::Write(_) = access.op { write } else { read / 2 };
+        let way = if let WordAccess::Write(_) = access.op { write } else { read / 2 };
         self.at(begin + way, Event::Arrive(self.nodes[at as usize], access));
     }
 
@@ -273,16 +276,16 @@ impl State {
             }
             Event::Perform(access) => self.perform(access),
             Event::Found(lock, found) => {
-                let desk = self.desks.get_mut(&lock).unwrap();
-                desk.asks = false;
-                desk.current.as_mut().unwrap().1.handle(found);
+                let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
+                lock_manager.asks = false;
+                lock_manager.current.as_mut().unwrap().1.handle(found);
                 self.work(lock);
             }
             Event::Come(lock, origin, request) => self.come(lock, origin, request),
             Event::Serve(lock, origin, request) => {
-                let desk = self.desks.get_mut(&lock).unwrap();
-                desk.manager.handle(origin, request).unwrap();
-                if (request, self.design) == (Request::Unlock, LockDesign::Hybrid) {
+                let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
+                lock_manager.manager.handle(origin, request).unwrap();
+                if (request, self.design) == (LockRequest::Unlock, LockDesign::Hybrid) {
                     let release = Coding::Signed.release(LockType::Exclusive, origin);
                     self.change(lock, Word::Cpu, release);
                 }
@@ -302,7 +305,7 @@ impl State {
                 self.at(due, Event::Turn(rank));
             }
             Asker::Manager => self.at(due, Event::Found(lock, found)),
-            Asker::Nobody => {}
+            Asker::None => {}
         }
         if let Word::Flag(place) | Word::Next(place) = word
             && core::mem::take(&mut self.parked[place as usize])
@@ -311,7 +314,7 @@ impl State {
         }
     }
 
-    fn come(&mut self, lock: Lock, origin: u32, request: Request) {
+    fn come(&mut self, lock: Lock, origin: u32, request: LockRequest) {
         let target = lock.target as usize;
         let has_thread = matches!(self.design, LockDesign::Thread | LockDesign::Event);
         if self.outside[target] && !has_thread {
@@ -327,47 +330,50 @@ impl State {
         self.at(done, Event::Serve(lock, origin, request));
     }
 
-    /// A manager grants what it can.
+    /// Lets a manager grant the requests that it can.
     fn work(&mut self, lock: Lock) {
         let size = self.nodes.len() as u32;
         loop {
-            let desk = self.desks.get_mut(&lock).unwrap();
-            if desk.asks {
+            let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
+            if lock_manager.asks {
                 return;
             }
-            if desk.current.is_none() {
-                let Some((origin, lock_type)) = desk.manager.first() else { return };
-                let moves = Some(desk.moved + 1);
+            if lock_manager.current.is_none() {
+                let Some((origin, lock_type)) = lock_manager.manager.first() else { return };
+                let moves = Some(lock_manager.moved + 1);
                 let migration = Migration::new(origin, lock_type, lock.target, size, moves);
-                desk.current = Some((origin, migration));
+                lock_manager.current = Some((origin, migration));
             }
-            let (origin, migration) = desk.current.unwrap();
+            let (origin, migration) = lock_manager.current.unwrap();
             let answer = match migration.step() {
                 _ if self.design != LockDesign::Hybrid => Answer::Granted(false),
                 MigrationStep::Access(HybridWord::Cpu, op) => {
                     let found = self.change(lock, Word::Cpu, op);
-                    let current = self.desks.get_mut(&lock).and_then(|desk| desk.current.as_mut());
+                    let current = self
+                        .lock_managers
+                        .get_mut(&lock)
+                        .and_then(|lock_manager| lock_manager.current.as_mut());
                     current.unwrap().1.handle(found);
                     continue;
                 }
                 MigrationStep::Access(HybridWord::Network, op) => {
-                    desk.asks = true;
+                    lock_manager.asks = true;
                     let access = Access { lock, word: Word::Network, op, asker: Asker::Manager };
                     return self.leave(lock.target, lock.target, access);
                 }
                 MigrationStep::Blocked(_) => {
-                    desk.current.as_mut().unwrap().1.again();
+                    lock_manager.current.as_mut().unwrap().1.again();
                     return self.at(self.now + self.costs.line, Event::Work(lock));
                 }
-                MigrationStep::Granted(mode) => Answer::Granted(mode == Mode::Network),
+                MigrationStep::Granted(mode) => Answer::Granted(mode == LockMode::Network),
                 MigrationStep::Elsewhere => Answer::Elsewhere,
                 MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
             };
-            desk.current = None;
-            desk.moved += u64::from(answer == Answer::Granted(true));
+            lock_manager.current = None;
+            lock_manager.moved += u64::from(answer == Answer::Granted(true));
             match answer {
-                Answer::Granted(false) => desk.manager.grant(),
-                _ => desk.manager.dismiss(),
+                Answer::Granted(false) => lock_manager.manager.grant(),
+                _ => lock_manager.manager.dismiss(),
             }
             self.answers[origin as usize] = Some(answer);
             let due = self.now + self.costs.wire.post + self.way(lock.target, origin);

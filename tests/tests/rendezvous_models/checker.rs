@@ -17,7 +17,7 @@ pub(crate) struct Programs<R> {
     rules: PhantomData<R>,
 }
 
-pub(crate) const ORDER: &str = "a message goes to the receive that MPI's order says";
+pub(crate) const ORDER: &str = "a message goes to the receive that MPI's order prescribes";
 pub(crate) const DATA: &str =
     "a message is written into the buffer of its receive and nowhere else";
 pub(crate) const BOUND: &str = "RTRs are bounded";
@@ -73,9 +73,9 @@ impl<R: Ruled> Model for Programs<R> {
 }
 
 impl<R: Ruled> State<R> {
-    /// Whether a state in which nothing can happen any more is as it has to be.
+    /// Returns whether a state without successors is as it must be.
     fn is_clean(&self) -> bool {
-        // Told by its own name.
+        // A broken rule is reported under its own name.
         self.broken.is_some()
             || self.is_at_rest()
                 && self.nothing_fits()
@@ -83,7 +83,7 @@ impl<R: Ruled> State<R> {
                 && self.keeps_nothing_wrong()
     }
 
-    /// All programs are over, and all messages that were read are said to be.
+    /// Returns whether all programs are over, and all messages that were read are reported as read.
     fn is_at_rest(&self) -> bool {
         let unread = |number: &usize, sender: u32| {
             self.receiving.arrived.iter().any(|(it, _)| (it.sender, it.number) == (sender, *number))
@@ -94,7 +94,7 @@ impl<R: Ruled> State<R> {
             && senders.all(|(rank, it)| it.announced.iter().all(|number| unread(number, rank)))
     }
 
-    /// No message waits for a receive that waits for it.
+    /// Returns whether no message waits for a receive that would match it.
     fn nothing_fits(&self) -> bool {
         let fits = |pattern: &Pattern| {
             self.receiving.arrived.iter().any(|(message, _)| pattern.matches(&message.envelope()))
@@ -107,7 +107,8 @@ impl<R: Ruled> State<R> {
         written.all(|receive| receive.written == receive.met)
     }
 
-    /// RTRs that are kept are those of posted receives, for the very messages that these would get.
+    /// Returns whether all kept RTRs belong to posted receives, and to the messages that these
+    /// would match.
     fn keeps_nothing_wrong(&self) -> bool {
         let tags = [0, 1];
         let mut envelopes =
@@ -128,13 +129,13 @@ impl<R: Ruled> State<R> {
     }
 }
 
-/// Sends and receives beyond those of the usual run.
+/// Returns the number of sends and receives beyond those of the usual run.
 fn more() -> usize {
     let more = env::var("STRAIT_MODEL_MORE").ok();
     more.map_or(0, |more| more.parse().expect("STRAIT_MODEL_MORE is a number"))
 }
 
-/// Checks every state of every program, and prints how many there are.
+/// Checks every state of every program, and prints the number of states.
 pub(crate) fn holds<R: Ruled>(what: &str, scope: Scope) {
     let model = Programs::<R>::new(&scope.and(more()));
     let programs = model.programs.len();
@@ -144,7 +145,8 @@ pub(crate) fn holds<R: Ruled>(what: &str, scope: Scope) {
     checker.assert_properties();
 }
 
-/// Checks that these rules, of which one is missing, break the property, and prints after how many steps.
+/// Checks that these rules, of which one is missing, break the property. Prints the number of
+/// steps.
 pub(crate) fn breaks<R: Ruled>(what: &str, scope: &Scope, property: &'static str) {
     let checker = Programs::<R>::new(scope).checker().finish_when(HasDiscoveries::AnyFailures);
     let checker = checker.spawn_bfs().join();

@@ -1,31 +1,33 @@
-//! What becomes of the RTRs of an envelope, counted beside the machines: what the adaptation may waste, and what it may not stop.
+//! Statistics on the RTRs of an envelope, counted outside the state machines: how many the
+//! adaptation may waste, and which it may not stop.
 
 use strait_core::rndv::{Rules, Turn};
 
 use crate::state::{Body, Broken, Message, Ruled, State};
 
-/// The RTRs of one tag that came to a sender since it said stop-RTR last.
+/// The RTRs of one tag that arrived at a sender since its last stop-RTR.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct Judged {
-    /// Turns of those whose message has not left.
+    /// Turns with a message that has not left.
     open: Vec<u32>,
     used: u32,
     wasted: u32,
-    /// Messages by rendezvous without a turn, in a row.
+    /// Number of consecutive rendezvous messages without a turn.
     silent: u32,
-    /// How often a message had a turn after those.
+    /// Number of messages that had a turn after those.
     pub(crate) resumed: u32,
 }
 
 impl Judged {
-    /// An RTR has come. What comes in a pause was sent before it.
+    /// Records that an RTR has arrived. An RTR that arrives in a pause was sent before it.
     pub(crate) fn heard(&mut self, turn: Turn) {
         if self.silent == 0 {
             self.open.push(Turn::word(Some(turn)));
         }
     }
 
-    /// A message by rendezvous leaves so. What the adaptation must not do.
+    /// Records how a rendezvous message leaves. Returns the rule that the adaptation breaks, if
+    /// any.
     fn left<R: Rules>(&mut self, body: Body) -> Option<Broken> {
         match body {
             Body::RtrAck(turn, _) => {
@@ -39,7 +41,7 @@ impl Judged {
                 let before = self.open.len();
                 self.open.retain(|open| *open > Turn::word(Some(turn)));
                 self.wasted += (before - self.open.len()) as u32;
-                // What was judged before had enough, and what was not is little.
+                // The RTRs judged earlier were used enough, and those not yet judged are few.
                 let spare = 100_u32.saturating_sub(R::USAGE_MIN);
                 let unjudged = self.wasted.saturating_sub(R::SAMPLES * spare / 100);
                 let enough = unjudged * R::USAGE_MIN <= self.used * spare;
@@ -59,7 +61,7 @@ impl Judged {
 }
 
 impl<R: Ruled> State<R> {
-    /// A message by rendezvous leaves so.
+    /// Judges how a rendezvous message leaves.
     pub(crate) fn judge(&mut self, Message { sender, tag, .. }: Message, body: Body) {
         if !self.program.is_judged(R::RECORDS) {
             return;
@@ -70,7 +72,7 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// Whether a sender said stop-RTR and then resume-RTR.
+    /// Returns whether a sender said stop-RTR and then resume-RTR.
     pub(crate) fn has_resumed(&self) -> bool {
         self.senders.iter().flat_map(|sender| &sender.judged).any(|judged| judged.resumed > 0)
     }

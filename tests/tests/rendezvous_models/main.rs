@@ -1,5 +1,6 @@
-//! The speculative rendezvous, every interleaving of every small program: the machines that ship, between the matching queues
-//! that ship, checked by stateright. What each rule is for is shown by a model without it.
+//! The speculative rendezvous in every interleaving of every small program: the state machines and
+//! the matching queues of the library, checked by stateright. A model without a rule shows what the
+//! rule is for.
 
 mod checker;
 mod judging;
@@ -16,7 +17,7 @@ use checker::holds;
 use program::Scope;
 use state::Ruled;
 
-/// Few RTRs, judged by few, and a record for every envelope.
+/// Few RTRs, judged in small samples, and a record for every envelope.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Small;
 
@@ -52,7 +53,7 @@ fn one_envelope() {
 
 #[test]
 fn unopened() {
-    holds::<Small>("nobody has spoken", Scope::one_envelope().of(3, 3).unopened());
+    holds::<Small>("no rank has sent", Scope::one_envelope().of(3, 3).unopened());
 }
 
 #[test]

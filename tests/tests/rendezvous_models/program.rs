@@ -1,4 +1,4 @@
-//! What the ranks do: all programs of a certain size.
+//! The programs of the ranks: all programs of a certain size.
 
 use strait_core::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern};
 use strait_core::rndv::Rendezvous;
@@ -6,23 +6,25 @@ use strait_core::rndv::Rendezvous;
 /// The context of all messages.
 pub(crate) const CONTEXT: u32 = 1;
 
-/// How packets travel, and who decides what becomes of a cancelled receive.
+/// How packets travel, and which side decides the fate of a cancelled receive.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Network {
-    /// Between nodes: a stream each way; the sender answers a retraction in the stream of its messages.
+    /// Between nodes: a stream in each direction. The sender answers a retraction in the stream of
+    /// its messages.
     Streams,
-    /// On one node: each RTR has a word that its sender takes or its receiver takes back.
+    /// On one node: each RTR has a word that either its sender takes or its receiver retracts.
     Words,
 }
 
-/// How a message goes.
+/// The protocol of a message.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Way {
-    /// At once: a short message, or one of any length in ready mode.
+    /// Sent at once: a short message, or one of any length in ready mode.
     Eager,
-    /// By rendezvous, as the program chooses it: a long message, or one of any length in synchronous mode.
+    /// Sent by the rendezvous that the program chooses: a long message, or one of any length in
+    /// synchronous mode.
     Rendezvous,
-    /// By rendezvous, without speculation.
+    /// Sent by rendezvous, without speculation.
     Plain,
 }
 
@@ -36,28 +38,29 @@ pub(crate) struct Send {
 /// A step of the rank that receives.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Step {
-    /// A receive, into a buffer that is larger than eager messages or not.
+    /// A receive. `large`: its buffer is larger than eager messages.
     Receive { pattern: Pattern, large: bool },
     /// The cancellation of the receive with this number.
     Cancel(usize),
 }
 
-/// What every rank does, in order.
+/// The operations of every rank, in order.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Program {
     pub(crate) network: Network,
-    /// How messages by rendezvous are negotiated.
+    /// How rendezvous messages are negotiated.
     pub(crate) choice: Rendezvous,
     /// The sends of each sender.
     pub(crate) sends: Vec<Vec<Send>>,
     pub(crate) steps: Vec<Step>,
-    /// So many of the steps are over when the model begins: a receive each, with one message of its sender.
+    /// Number of steps that are over when the model begins: each is a receive with one message of
+    /// its sender.
     pub(crate) opened: usize,
 }
 
 impl Program {
-    /// True when every message goes by rendezvous, every receive may ask for it, and there are records for all: then every RTR
-    /// that comes in time is used.
+    /// Returns true if every message goes by rendezvous, every receive may send an RTR, and there
+    /// are records for all. Then every RTR that arrives in time is used.
     pub(crate) fn is_steady(&self, records: usize) -> bool {
         let may_ask = |step: &Step| {
             matches!(step, Step::Receive { pattern, large: true }
@@ -70,12 +73,12 @@ impl Program {
             && self.has_records(records)
     }
 
-    /// True when what becomes of its RTRs is counted.
+    /// Returns true if the fate of the RTRs is counted.
     pub(crate) fn is_judged(&self, records: usize) -> bool {
         self.choice == Rendezvous::Adaptive && self.has_records(records)
     }
 
-    /// True when so many records are enough for all envelopes.
+    /// Returns true if this number of records is enough for all envelopes.
     pub(crate) fn has_records(&self, records: usize) -> bool {
         let tags = self.sends.iter().flatten().map(|send| 1 + send.tag as usize);
         self.sends.len() * tags.max().unwrap_or(1) <= records
@@ -88,9 +91,9 @@ pub(crate) struct Scope {
     /// Envelopes of which both sides have seen one message, as (sender, tag).
     opened: Vec<(u32, u32)>,
     senders: usize,
-    /// What each sender sends: so many of these.
+    /// Number of sends of each sender, and their alphabet.
     sends: (usize, Vec<Send>),
-    /// What is received: so many of these.
+    /// Number of steps of the receiver, and their alphabet.
     receives: (usize, Vec<Step>),
     /// Whether one of the receives is cancelled, at some time after it was posted.
     cancels: bool,
@@ -105,14 +108,14 @@ impl Scope {
         Self { opened, senders: 1, sends: (0, sends), receives, cancels: false, choice }
     }
 
-    /// Messages and receives of all kinds.
+    /// Returns messages and receives of all kinds.
     pub(crate) fn one_envelope() -> Self {
         let small = Step::Receive { pattern: exact(0, 0), large: false };
         let sends = [(Way::Rendezvous, 0), (Way::Eager, 0), (Way::Plain, 0)];
         Self::new(&[(0, 0)], &sends, &[receive(0, 0), small])
     }
 
-    /// Two tags, and receives of any tag or source among the others.
+    /// Returns two tags, and receives of any tag or source among the others.
     pub(crate) fn wildcards() -> Self {
         let sends = [(Way::Rendezvous, 0), (Way::Rendezvous, 1), (Way::Eager, 0)];
         let any = [receive(0, ANY_TAG), receive(ANY_SOURCE, 0)];
@@ -120,7 +123,7 @@ impl Scope {
         Self::new(&[(0, 0), (0, 1)], &sends, &receives)
     }
 
-    /// Receives of each sender and of any.
+    /// Returns receives of each sender and of any.
     pub(crate) fn two_senders() -> Self {
         let receives = [0, 1, ANY_SOURCE].map(|source| receive(source, 0));
         let opened = [(0, 0), (1, 0)];
@@ -128,50 +131,50 @@ impl Scope {
         Self { senders: 2, ..Self::new(&opened, &sends, &receives) }
     }
 
-    /// One of the receives is cancelled.
+    /// Returns programs in which one of the receives is cancelled.
     pub(crate) fn cancelled() -> Self {
         let sends = [(Way::Rendezvous, 0), (Way::Eager, 0)];
         Self { cancels: true, ..Self::new(&[(0, 0)], &sends, &[receive(0, 0)]) }
     }
 
-    /// Large messages of two tags.
+    /// Returns large messages of two tags.
     pub(crate) fn two_tags() -> Self {
         let sends = [0, 1].map(|tag| (Way::Rendezvous, tag));
         Self::new(&[(0, 0)], &sends, &[receive(0, 0), receive(0, 1)])
     }
 
-    /// Large messages, and eager ones among them.
+    /// Returns large messages with eager ones among them.
     pub(crate) fn mispredicted() -> Self {
         Self { cancels: false, ..Self::cancelled() }
     }
 
-    /// Large messages alone.
+    /// Returns large messages alone.
     pub(crate) fn large() -> Self {
         Self::new(&[(0, 0)], &[(Way::Rendezvous, 0)], &[receive(0, 0)])
     }
 
-    /// Adaptive, instead of whatever becomes of the RTRs.
+    /// Makes the rendezvous adaptive. Otherwise RTRs are sent without regard to their use.
     pub(crate) fn adaptive(self) -> Self {
         Self { choice: Rendezvous::Adaptive, ..self }
     }
 
-    /// With so many sends of each sender and so many receives, after those that open envelopes.
+    /// Sets the number of sends of each sender and of receives, after those that open envelopes.
     pub(crate) fn of(self, sends: usize, receives: usize) -> Self {
         Self { sends: (sends, self.sends.1), receives: (receives, self.receives.1), ..self }
     }
 
-    /// With so many sends and receives more.
+    /// Adds `more` sends and receives.
     pub(crate) fn and(self, more: usize) -> Self {
         let (sends, receives) = (self.sends.0 + more, self.receives.0 + more);
         self.of(sends, receives)
     }
 
-    /// From a time when nobody has spoken.
+    /// Starts from a state in which no rank has sent anything.
     pub(crate) fn unopened(self) -> Self {
         Self { opened: Vec::new(), ..self }
     }
 
-    /// Every program, on both networks.
+    /// Returns every program, on both networks.
     pub(crate) fn programs(&self) -> Vec<Program> {
         let all_sends = (0..self.senders).fold(vec![Vec::new()], |all, sender| {
             pairs(&all, &self.sends_of(sender), |sends: &Vec<Vec<Send>>, more| {
@@ -226,12 +229,12 @@ const fn exact(source: u32, tag: u32) -> Pattern {
     Pattern { context: CONTEXT, source, tag }
 }
 
-/// A receive into a large buffer.
+/// Returns a receive into a large buffer.
 const fn receive(source: u32, tag: u32) -> Step {
     Step::Receive { pattern: exact(source, tag), large: true }
 }
 
-/// All words of `length` letters.
+/// Returns all words of `length` letters.
 fn words<T: Copy>(length: usize, alphabet: &[T]) -> Vec<Vec<T>> {
     (0..length).fold(vec![Vec::new()], |words, _| {
         pairs(&words, alphabet, |word: &Vec<T>, letter| [&word[..], &[*letter]].concat())

@@ -5,22 +5,23 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use strait::SystemMemory;
-use strait_core::matching::{Pattern, Posted, Unexpected};
-use strait_core::rndv::{Receiver, Rendezvous, Turn};
+use strait_core::matching::{Pattern, PostedQueue, UnexpectedQueue};
+use strait_core::rndv::{Rendezvous, RtrReceiver, Turn};
 
 use crate::program::{Step, Way, envelope};
 use crate::replayed::{Machine, Replayed};
 use crate::sending::key;
 use crate::state::{Body, Broken, Claim, Message, Packet, Receive, Ruled, State, Word};
 
-/// The queues of a rank, and what it knows of the messages to come.
+/// The queues of a rank, and its knowledge of future messages.
 pub(crate) struct Inbox<R: Ruled> {
-    receiver: Receiver<SystemMemory, R>,
-    posted: Posted<SystemMemory>,
-    unexpected: Unexpected<SystemMemory>,
+    receiver: RtrReceiver<SystemMemory, R>,
+    posted: PostedQueue<SystemMemory>,
+    unexpected: UnexpectedQueue<SystemMemory>,
 }
 
-/// What is in the queues is in the oracle's lists, whose order says more than that of handles.
+/// The contents of the queues are also in the oracle's lists. The order of the lists is more
+/// precise than that of handles.
 impl<R: Ruled> Debug for Inbox<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.receiver.fmt(f)
@@ -30,9 +31,9 @@ impl<R: Ruled> Debug for Inbox<R> {
 impl<R: Ruled> Machine for Inbox<R> {
     fn fresh() -> Self {
         Self {
-            receiver: Receiver::new(SystemMemory),
-            posted: Posted::new(SystemMemory),
-            unexpected: Unexpected::new(SystemMemory),
+            receiver: RtrReceiver::new(SystemMemory),
+            posted: PostedQueue::new(SystemMemory),
+            unexpected: UnexpectedQueue::new(SystemMemory),
         }
     }
 }
@@ -41,18 +42,19 @@ impl<R: Ruled> Machine for Inbox<R> {
 #[derive(Clone, Debug, Hash, PartialEq)]
 pub(crate) struct Receiving<R: Ruled> {
     pub(crate) inbox: Arc<Replayed<Inbox<R>>>,
-    /// Steps that were taken.
+    /// Number of steps taken.
     pub(crate) steps: usize,
     /// The receive that is being cancelled.
     pub(crate) cancelling: Option<usize>,
-    /// On a node: whose RTRs are to be taken back for it, in this order.
+    /// On a node: the receives with RTRs to be retracted for it, in this order.
     pub(crate) retracting: VecDeque<usize>,
-    /// The oracle's: receives in the order in which they were posted, messages in that of their arrival.
+    /// Lists of the oracle: receives in the order in which they were posted, messages in the order
+    /// of their arrival.
     pub(crate) waiting: Vec<(usize, Pattern)>,
     pub(crate) arrived: Vec<(Message, Body)>,
-    /// RTRs that may still be sent before a further turn is known, of each envelope.
+    /// Number of RTRs of each envelope that may still be sent before a further turn is known.
     credits: Vec<((u32, u32), u32)>,
-    /// Envelopes whose last message has told what the next RTR may ask for.
+    /// Envelopes for which the last message has told which message the next RTR may request.
     informed: BTreeSet<(u32, u32)>,
 }
 
@@ -83,7 +85,7 @@ impl<R: Ruled> Receiving<R> {
         &mut self.credits[place].1
     }
 
-    /// A packet says what RTRs may ask for.
+    /// Learns from a packet which messages RTRs may request.
     fn learn(&mut self, Message { sender, tag, .. }: Message, body: Body) {
         match body {
             Body::Eager => {}
@@ -100,7 +102,7 @@ impl<R: Ruled> Receiving<R> {
 }
 
 impl<R: Ruled> State<R> {
-    /// The next packet of a sender comes.
+    /// Delivers the next packet of a sender.
     pub(crate) fn deliver(&mut self, sender: usize) {
         match self.senders[sender].out.pop_front() {
             Some(Packet::Message(message, body)) => self.arrive(message, body),
@@ -122,7 +124,7 @@ impl<R: Ruled> State<R> {
         if let Some(receive) = taken {
             return self.meet(receive, message, body);
         }
-        // Whoever uses an RTR finds its receive.
+        // A message that uses an RTR finds its receive.
         self.require(!matches!(body, Body::RtrAck(..)), Broken::Data);
         self.receiving.arrived.push((message, body));
         self.receiving.call(move |inbox| inbox.unexpected.insert(envelope, name).expect("memory"));
@@ -151,7 +153,7 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// The next step of the program.
+    /// Takes the next step of the program.
     pub(crate) fn step(&mut self) {
         let step = self.program.steps[self.receiving.steps];
         self.receiving.steps += 1;
@@ -198,7 +200,7 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// What a message says of the RTRs to come, whatever its RTS says.
+    /// Records what a message implies for future RTRs, independently of its RTS.
     fn inform(&mut self, Message { sender, number, tag }: Message, body: Body) {
         let informed = &mut self.receiving.informed;
         let paused = self.program.choice == Rendezvous::Adaptive && body == Body::Rts(None);
@@ -209,7 +211,7 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// Whether nothing is in the way of the RTR of a receive that no message has met.
+    /// Returns whether nothing prevents the RTR of a receive without a matching message.
     fn should_ask(&self, pattern: &Pattern) -> bool {
         let Pattern { source, tag, .. } = *pattern;
         let envelope = envelope(source, tag);
@@ -231,7 +233,7 @@ impl<R: Ruled> State<R> {
         self.senders[source as usize].incoming.push_back(Word::Rtr { tag, turn, receive });
     }
 
-    /// A receive is cancelled that no message has met.
+    /// Cancels a receive without a matching message.
     fn cancel(&mut self, receive: usize) {
         if !self.receives[receive].is_posted {
             return;
@@ -251,12 +253,13 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// On a node the receiver takes back one RTR, unless its sender has taken it.
+    /// On a node the receiver retracts one RTR, unless its sender has taken it.
     pub(crate) fn retract(&mut self) {
         let Some(number) = self.receiving.retracting.pop_front() else { return };
         let receive = &mut self.receives[number];
         if receive.claim == Claim::Taken {
-            // All older ones are, so the message of the receive that was to be cancelled is on its way.
+            // The sender has taken all older RTRs, so the message of the receive to be cancelled is
+            // under way.
             self.receiving.retracting.clear();
             self.receiving.cancelling = None;
             return;
@@ -270,7 +273,8 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// Between nodes the answer has come. What the receive could still get has come before.
+    /// Between nodes the answer has arrived. A message for the receive would have arrived before
+    /// it.
     fn answered(&mut self) {
         let Some(number) = self.receiving.cancelling.take() else { return };
         if self.receives[number].is_posted {
@@ -279,7 +283,7 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// The receive that was cancelled had asked, so that later turns than its own are skipped.
+    /// The cancelled receive had sent an RTR, so turns later than its own are skipped.
     fn stop_asking(&mut self, receive: usize) {
         if R::STOPS_AFTER_CANCEL {
             let Pattern { source, tag, .. } = self.pattern_of(receive);
@@ -300,7 +304,7 @@ impl<R: Ruled> State<R> {
         self.require(untouched, Broken::Data);
     }
 
-    /// The pattern of a receive. Only the steps of the program that receive are counted.
+    /// Returns the pattern of a receive. Only the receive steps of the program count.
     pub(crate) fn pattern_of(&self, receive: usize) -> Pattern {
         let patterns = self.program.steps.iter().filter_map(|step| match step {
             Step::Receive { pattern, .. } => Some(*pattern),

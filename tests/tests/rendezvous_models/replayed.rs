@@ -1,13 +1,13 @@
-//! Machines as states of a model: copied, compared and hashed.
+//! State machines as states of a model: copied, compared and hashed.
 
 use core::fmt::{self, Debug, Write};
 use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use std::sync::Arc;
 
-/// What a copy of a machine begins as.
+/// The initial state of a copy of a machine.
 pub(crate) trait Machine: Debug {
-    /// A machine to which nothing has happened.
+    /// Returns a machine in its initial state.
     fn fresh() -> Self;
 }
 
@@ -15,8 +15,9 @@ type Call<M> = Arc<dyn Fn(&mut M) + Send + Sync>;
 
 /// A machine with all calls that were made to it.
 ///
-/// The machines that ship own memory which is lent to them and cannot be cloned. A copy is a fresh one that has been through
-/// the same calls. Two are the same when they show the same, so [`Debug`] must show all that decides what a machine does.
+/// The state machines of the library own memory that is lent to them, and cannot be cloned. A copy
+/// is a fresh machine that has replayed the same calls. Two machines are equal if their [`Debug`]
+/// output is equal. Therefore [`Debug`] must show all state that decides what a machine does.
 pub(crate) struct Replayed<M> {
     machine: M,
     calls: Vec<Call<M>>,

@@ -1,4 +1,4 @@
-//! What each rule is for: without it, some program on some network goes wrong.
+//! Tests that each rule is needed: without it, some program on some network fails.
 
 use strait_core::rndv::Rules;
 
@@ -7,7 +7,8 @@ use crate::program::Scope;
 use crate::state::Ruled;
 use crate::{Small, Tiny};
 
-/// A test that the rules of `base` but for one break `property` in some program of `scope`.
+/// Defines a test that the rules of `$base` without one rule break `property` in some program of
+/// `scope`.
 macro_rules! without {
     (
         $(#[doc = $doc:literal])*
@@ -39,43 +40,47 @@ macro_rules! without {
 }
 
 without! {
-    /// An RTR whose message left by RTS is used for the next one.
+    /// An RTR of a message that left by RTS is used for the next message.
     in_order, Small { IN_ORDER: bool = false }, Scope::one_envelope().of(3, 2) => DATA
 }
 without! {
-    /// The next receive asks for the message that has used an RTR already: nobody uses what it sends.
+    /// The next receive requests the message that has used an RTR already, so its RTR is never
+    /// used.
     acknowledged, Small { ACKNOWLEDGED: bool = false }, Scope::one_envelope().of(3, 2) => USE
 }
 without! {
-    /// A message is written to a receive while an older one without RTR takes it.
-    no_rtr_past_none, Small { NO_RTR_PAST_NONE: bool = false }, Scope::one_envelope().of(3, 2) => DATA
+    /// A message is written to a receive while an older message without RTR takes that receive.
+    no_rtr_past_none, Small { NO_RTR_PAST_NONE: bool = false },
+    Scope::one_envelope().of(3, 2) => DATA
 }
 without! {
-    /// The same, where the older one has a wildcard.
-    no_rtr_past_wildcard, Small { NO_RTR_PAST_WILDCARD: bool = false }, Scope::wildcards().of(2, 2) => DATA
+    /// A message is written to a receive while an older receive with a wildcard takes its place.
+    no_rtr_past_wildcard, Small { NO_RTR_PAST_WILDCARD: bool = false },
+    Scope::wildcards().of(2, 2) => DATA
 }
 without! {
-    /// An eager message took the receive whose RTR the next message uses.
+    /// An eager message took the receive with the RTR that the next message uses.
     eager_flag, Small { EAGER_FLAG: bool = false }, Scope::one_envelope().of(3, 2) => DATA
 }
 without! {
-    /// Two eager messages took the receives, and one turn was skipped.
+    /// Two eager messages took the receives, and only one turn was skipped.
     skipped, Small { SKIPPED: u32 = 1 }, Scope::one_envelope().of(3, 2) => DATA
 }
 without! {
-    /// A sender that said stop-RTR is sent RTRs.
+    /// A sender that said stop-RTR gets RTRs.
     stop_rtr, Small { STOP_RTR: bool = false }, Scope::one_envelope().of(3, 2) => BOUND
 }
 without! {
-    /// A receiver never asks again, once an eager message has come.
+    /// A receiver never sends an RTR again once an eager message has arrived.
     resume_rtr, Small { RESUME_RTR: bool = false }, Scope::one_envelope().of(2, 3) => RESUME
 }
 without! {
-    /// Or once too few of its RTRs were used.
-    resume_rtr_adaptive, Small { RESUME_RTR: bool = false }, Scope::large().of(6, 6).adaptive() => RESUME
+    /// A receiver never sends an RTR again once too few of its RTRs were used.
+    resume_rtr_adaptive, Small { RESUME_RTR: bool = false },
+    Scope::large().of(6, 6).adaptive() => RESUME
 }
 without! {
-    /// RTRs that always come too late are sent for ever.
+    /// RTRs that always arrive too late are sent for ever.
     adaptation, Small { ADAPTATION: bool = false }, Scope::large().of(5, 5).adaptive() => WASTE
 }
 without! {
@@ -83,7 +88,7 @@ without! {
     threshold, Small { USAGE_MIN: u32 = 101 }, Scope::large().of(5, 5).adaptive() => WASTE
 }
 without! {
-    /// A sender that stopped for want of use is sent RTRs.
+    /// A sender that stopped RTRs for want of use gets RTRs.
     stop_rtr_adaptive, Small { STOP_RTR: bool = false }, Scope::large().of(6, 6).adaptive() => BOUND
 }
 without! {
@@ -91,11 +96,11 @@ without! {
     misprediction, Tiny { MISPREDICTION: bool = false }, Scope::one_envelope().of(3, 2) => BOUND
 }
 without! {
-    /// More RTRs than the sender skips turns.
+    /// A receiver sends more RTRs than the sender skips turns.
     bounded, Tiny { BOUNDED: bool = false }, Scope::one_envelope().of(3, 2) => BOUND
 }
 without! {
-    /// A record that was thrown away and made anew uses an RTR from before.
+    /// A record that was discarded and created again uses an RTR from before.
     counts_on, Tiny { COUNTS_ON: bool = false }, Scope::two_tags().of(3, 3) => DATA
 }
 without! {
@@ -103,7 +108,7 @@ without! {
     retraction, Small { RETRACTION: bool = false }, Scope::cancelled().of(2, 2) => DATA
 }
 without! {
-    /// Or the RTR of a cancelled receive is kept.
+    /// The RTR of a cancelled receive is kept.
     retraction_alone, Small { RETRACTION: bool = false }, Scope::cancelled().of(0, 2) => END
 }
 without! {
@@ -111,11 +116,11 @@ without! {
     answers, Small {} ANSWERS: false, Scope::cancelled().of(0, 1) => END
 }
 without! {
-    /// The receives behind a cancelled one get other messages than they have asked for.
+    /// The receives behind a cancelled one get other messages than they have requested.
     takes_back_younger, Small {} TAKES_BACK_YOUNGER: false, Scope::cancelled().of(3, 3) => DATA
 }
 without! {
-    /// A receive is cancelled while its message is on its way.
+    /// A receive is cancelled while its message is under way.
     answers_in_order, Small {} ANSWERS_IN_ORDER: false, Scope::cancelled().of(2, 2) => DATA
 }
 without! {

@@ -3,16 +3,16 @@
 use core::mem;
 use std::sync::Arc;
 
-use strait_core::rndv::{Rendezvous, Start, Turn};
+use strait_core::rndv::{Rendezvous, RndvStart, Turn};
 use strait_core::wire::Key;
 
 use crate::program::{CONTEXT, Step, Way};
 use crate::state::{Body, Broken, Claim, Message, Packet, Ruled, Sending, State, Word};
 
-/// The rank that receives, as the senders call it.
+/// The number by which senders know the receiver.
 const RECEIVER: u32 = 9;
 
-/// The key of a tag.
+/// Returns the key of a tag.
 pub(crate) const fn key(tag: u32) -> Key {
     Key::new(CONTEXT, tag)
 }
@@ -31,7 +31,7 @@ impl<R: Ruled> Sending<R> {
 }
 
 impl<R: Ruled> State<R> {
-    /// The next send begins.
+    /// Begins the next send.
     pub(crate) fn send(&mut self, number: usize) {
         let on_node = self.is_on_node();
         let sender = &mut self.senders[number];
@@ -40,7 +40,7 @@ impl<R: Ruled> State<R> {
         sender.begun += 1;
         let body = match send.way {
             Way::Eager => {
-                // On a node it leaves a mark, one for all tags.
+                // On a node an eager message leaves a mark, one for all tags.
                 sender.marked = on_node;
                 if !on_node {
                     let machine = Arc::make_mut(&mut sender.machine);
@@ -72,8 +72,8 @@ impl<R: Ruled> State<R> {
         let machine = Arc::make_mut(&mut sender.machine);
         let start = machine.call(move |machine| machine.start(RECEIVER, key, choice));
         let (turn, target) = match start {
-            Start::Rts(turn) => return Body::Rts(turn),
-            Start::Write { turn, target } => (turn, target),
+            RndvStart::Rts(turn) => return Body::Rts(turn),
+            RndvStart::Write { turn, target } => (turn, target),
         };
         if self.use_rtr(message, target) {
             return Body::RtrAck(turn, target);
@@ -82,7 +82,7 @@ impl<R: Ruled> State<R> {
         Body::Rts(machine.call(move |machine| machine.refused(RECEIVER, key, choice)))
     }
 
-    /// Writes into the buffer of `target`. False: its RTR was taken back.
+    /// Writes into the buffer of `target`. Returns false if its RTR was retracted.
     fn use_rtr(&mut self, message: Message, target: usize) -> bool {
         let on_node = self.is_on_node();
         let receive = &mut self.receives[target];
@@ -92,14 +92,15 @@ impl<R: Ruled> State<R> {
             }
             receive.claim = Claim::Taken;
         }
-        // The buffer is claimed from the posting of its receive until that one is cancelled or meets a message.
+        // The buffer is claimed from the posting of its receive until the receive is cancelled or
+        // matches a message.
         let is_claimed = receive.is_posted && receive.written.is_none();
         receive.written = Some(message);
         self.require(is_claimed, Broken::Data);
         true
     }
 
-    /// In a steady program an RTR that has come is used.
+    /// Requires that an RTR that has arrived is used, in a steady program.
     fn expect_use(&mut self, message: Message, body: Body) {
         if !self.program.is_steady(R::RECORDS) {
             return;
@@ -117,7 +118,7 @@ impl<R: Ruled> State<R> {
         self.require(!could || matches!(body, Body::RtrAck(..)), Broken::Use);
     }
 
-    /// The next word of the receiver comes.
+    /// Takes the next word of the receiver.
     pub(crate) fn hear(&mut self, number: usize) {
         let is_judged = self.program.is_judged(R::RECORDS);
         let sender = &mut self.senders[number];
@@ -143,7 +144,8 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// Whose RTRs further messages of an envelope would use, in order.
+    /// Returns the RTRs, with their receives, that further messages of an envelope would use, in
+    /// order.
     pub(crate) fn still_usable(&self, sender: usize, tag: u32) -> Vec<(Turn, usize)> {
         let mut sender = self.senders[sender].clone();
         if self.is_on_node() {
@@ -151,10 +153,10 @@ impl<R: Ruled> State<R> {
         }
         let machine = Arc::make_mut(&mut sender.machine);
         let mut usable = Vec::new();
-        while let Start::Write { turn, target } =
+        while let RndvStart::Write { turn, target } =
             machine.call(move |machine| machine.start(RECEIVER, key(tag), Rendezvous::Speculative))
         {
-            // From one that was taken back on, none is.
+            // RTRs from the first retracted one on are not used.
             if self.is_on_node() && self.receives[target].claim != Claim::Open {
                 break;
             }

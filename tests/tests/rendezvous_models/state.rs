@@ -1,4 +1,4 @@
-//! One state of the whole: the ranks, what is between them, and what they have done.
+//! One state of the model: the ranks, the packets between them, and what the ranks have done.
 
 use core::fmt::Debug;
 use core::hash::Hash;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 
 use strait::SystemMemory;
 use strait_core::matching::Envelope;
-use strait_core::rndv::{Rules, Sender, Turn};
+use strait_core::rndv::{RtrSender, Rules, Turn};
 
 use crate::judging::Judged;
 use crate::program::{Network, Program, envelope};
 use crate::receiving::Receiving;
 use crate::replayed::{Machine, Replayed};
 
-/// Rules of a model: those of the machines, and what whoever embeds them has to do.
+/// Rules of a model: those of the state machines, and the duties of their embedder.
 pub(crate) trait Ruled: Rules + Clone + Debug + Eq + Hash + Send + Sync + 'static {
-    /// On a node a receive that is cancelled takes back the RTRs behind its own too.
+    /// On a node the cancellation of a receive also retracts younger RTRs.
     const TAKES_BACK_YOUNGER: bool = true;
     /// Between nodes a retraction is answered.
     const ANSWERS: bool = true;
     /// Between nodes the answer to a retraction keeps the order of the messages.
     const ANSWERS_IN_ORDER: bool = true;
-    /// A receiver that has cancelled a receive which had asked sends no RTR before the next turn.
+    /// A receiver that has cancelled a receive with an RTR sends no RTR before the next turn.
     const STOPS_AFTER_CANCEL: bool = true;
 }
 
-/// A message: its sender and its place among that one's.
+/// A message: its sender and its number among the messages of that sender.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Message {
     pub(crate) sender: u32,
@@ -39,22 +39,22 @@ impl Message {
         envelope(self.sender, self.tag)
     }
 
-    /// What the queue of unexpected messages calls it.
+    /// Returns the name of the message in the queue of unexpected messages.
     pub(crate) const fn name(&self) -> u32 {
         (self.sender << 16) + self.number as u32
     }
 }
 
-/// How a message comes.
+/// The form in which a message arrives.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Body {
     Eager,
     Rts(Option<Turn>),
-    /// The data are where the RTR of this receive wanted them.
+    /// The data lie where the RTR of this receive requested them.
     RtrAck(Turn, usize),
 }
 
-/// What travels from a sender to the receiver.
+/// A packet from a sender to the receiver.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Packet {
     Message(Message, Body),
@@ -62,7 +62,7 @@ pub(crate) enum Packet {
     Retracted,
 }
 
-/// What travels from the receiver to a sender.
+/// A word from the receiver to a sender.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Word {
     Rtr {
@@ -89,52 +89,54 @@ pub(crate) enum Claim {
 /// A rank that sends.
 #[derive(Clone, Debug, Hash, PartialEq)]
 pub(crate) struct Sending<R: Ruled> {
-    pub(crate) machine: Arc<Replayed<Sender<usize, SystemMemory, R>>>,
-    /// Sends that have begun.
+    pub(crate) machine: Arc<Replayed<RtrSender<usize, SystemMemory, R>>>,
+    /// Number of sends that have begun.
     pub(crate) begun: usize,
-    /// Announced messages that nobody has read yet.
+    /// Announced messages that have not been read yet.
     pub(crate) announced: Vec<usize>,
-    /// On a node: an eager message went since the last look, the number of that look, and of the last that found one.
+    /// On a node: whether an eager message left since the last look, the number of that look, and
+    /// of the last look that found one.
     pub(crate) marked: bool,
     pub(crate) looks: u64,
     pub(crate) found: u64,
-    /// What became of the RTRs of each tag.
+    /// Statistics on the RTRs of each tag.
     pub(crate) judged: [Judged; 2],
-    /// To the receiver.
+    /// Packets to the receiver.
     pub(crate) out: VecDeque<Packet>,
-    /// From the receiver.
+    /// Words from the receiver.
     pub(crate) incoming: VecDeque<Word>,
 }
 
 /// A receive.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Receive {
-    /// What its RTR asked for.
+    /// The turn that its RTR requested.
     pub(crate) asked: Option<Turn>,
     pub(crate) is_posted: bool,
-    /// The message it got.
+    /// The message that it matched.
     pub(crate) met: Option<Message>,
-    /// The message whose sender wrote into its buffer.
+    /// The message with the data that were written into its buffer.
     pub(crate) written: Option<Message>,
-    /// Its RTR has come.
+    /// Whether its RTR has arrived.
     pub(crate) heard: bool,
-    /// Used by RTRs on a node.
+    /// The word of its RTR on a node.
     pub(crate) claim: Claim,
 }
 
-/// What must not happen.
+/// A broken rule.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Broken {
-    /// A message went to another receive than MPI-4.1 §3.5 says.
+    /// A message matched another receive than MPI-4.1 §3.5 prescribes.
     Order,
-    /// Data were written into the buffer of a receive which did not get the message.
+    /// Data were written into the buffer of a receive that did not get the message.
     Data,
     /// A receiver sent more RTRs than it may, or one to a sender that had said stop-RTR.
     Bound,
-    /// An RTR came before the message that it was for, and was not used, in a program where nothing is in its way.
+    /// An RTR arrived before its message and was not used, in a program where nothing prevents its
+    /// use.
     Use,
-    /// After a message with a turn a receive did not ask, though nothing is in its way; or no message had a turn for longer
-    /// than a pause.
+    /// After a message with a turn a receive sent no RTR, though nothing prevents it; or no message
+    /// had a turn for longer than a pause.
     Resume,
     /// More RTRs were wasted than the adaptation allows, or it stopped RTRs that were all used.
     Waste,
@@ -150,7 +152,7 @@ pub(crate) struct State<R: Ruled> {
     pub(crate) broken: Option<Broken>,
 }
 
-/// What may happen next.
+/// An action that may happen next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Action {
     /// A sender begins its next send.
@@ -161,18 +163,18 @@ pub(crate) enum Action {
     Deliver(usize),
     /// The receiver takes the next step of its program.
     Step,
-    /// The receiver, which cancels, takes back the next RTR.
+    /// The receiver, which cancels, retracts the next RTR.
     Retract,
 }
 
-impl<T: Copy + Debug + Send + Sync, R: Ruled> Machine for Sender<T, SystemMemory, R> {
+impl<T: Copy + Debug + Send + Sync, R: Ruled> Machine for RtrSender<T, SystemMemory, R> {
     fn fresh() -> Self {
         Self::new(SystemMemory)
     }
 }
 
 impl<R: Ruled> State<R> {
-    /// The beginning of a program.
+    /// Returns the initial state of a program.
     pub(crate) fn new(program: &Arc<Program>) -> Self {
         let sender = Sending {
             machine: Arc::new(Replayed::new()),
@@ -198,7 +200,7 @@ impl<R: Ruled> State<R> {
         state
     }
 
-    /// The next receive, and the message that it gets.
+    /// Posts the next receive, together with the message that it matches.
     fn open(&mut self) {
         let sender = self.pattern_of(self.receiving.steps).source as usize;
         for action in
@@ -209,13 +211,13 @@ impl<R: Ruled> State<R> {
         assert!(self.receives.iter().all(|receive| receive.met.is_some()));
     }
 
-    /// All that may happen. A state in which something was broken is the last.
+    /// Returns all actions that may happen. A state with a broken rule is the last.
     pub(crate) fn actions(&self) -> Vec<Action> {
         if self.broken.is_some() {
             return Vec::new();
         }
         let mut actions = Vec::new();
-        // Who takes back RTRs on a node is inside a call.
+        // A rank that retracts RTRs on a node is inside a call.
         let busy = !self.receiving.retracting.is_empty();
         for (number, sender) in self.senders.iter().enumerate() {
             if sender.begun < self.program.sends[number].len() {
@@ -238,7 +240,7 @@ impl<R: Ruled> State<R> {
         actions
     }
 
-    /// Does one thing.
+    /// Performs one action.
     pub(crate) fn act(&mut self, action: Action) {
         match action {
             Action::Send(sender) => self.send(sender),
@@ -249,7 +251,7 @@ impl<R: Ruled> State<R> {
         }
     }
 
-    /// Notes that something must not have happened.
+    /// Records `otherwise` as broken unless `holds` is true.
     pub(crate) fn require(&mut self, holds: bool, otherwise: Broken) {
         if !holds {
             self.broken.get_or_insert(otherwise);

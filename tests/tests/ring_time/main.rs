@@ -1,32 +1,35 @@
-//! The designs of the RDMA channel on the cards of the paper, in virtual time (`[RdmaChannel04]` §4, §5).
+//! The designs of the RDMA channel on the cards of the paper, in virtual time (`[RdmaChannel04]`
+//! §4, §5).
 //!
-//! Nothing here depends on the machine: a run is the same everywhere, to the nanosecond. With `--nocapture` the figures are
-//! printed that `docs/decisions/ring.md` quotes.
+//! Nothing here depends on the machine: a run is the same everywhere, to the nanosecond. With
+//! `--nocapture` it prints the figures that `docs/decisions/ring.md` quotes.
 
 mod pair;
 mod raw;
 
 use pair::Pair;
 use raw::Raw;
-use strait_core::ring::{Config, Design};
+use strait_core::ring::{Design, LinkConfig};
 use strait_tests::sim::{Fabric, Model, Step};
 
-/// What a rank does next with a message of so many bytes.
+/// The next operation of a rank, with the length of its message in bytes.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Put(usize),
     Get(usize),
 }
 
-/// Two ranks, what they do, one after the other, and how far they are.
+/// Two ranks with their lists of operations and their positions.
 trait Play {
-    /// Goes on with `op` as far as it goes now. `None`: no further than it was; `Some(true)`: it is done.
+    /// Continues `op` as far as possible now. Returns `None` if it made no progress, and
+    /// `Some(true)` if it is complete.
     fn go_on(&mut self, rank: u32, op: Op, next: Option<Op>) -> Option<bool>;
 
-    /// Takes completions, and after the last operation what is left to do. `None` and `Some` as above.
+    /// Takes completions, and after the last operation does the remaining work. Returns `None` if
+    /// it made no progress, and `Some(true)` if all work is complete.
     fn settle(&mut self, rank: u32) -> Option<bool>;
 
-    /// Plays both ranks' operations. How long they take, nanoseconds.
+    /// Plays both ranks' operations and returns their time in nanoseconds.
     fn play(&mut self, fabric: &Fabric, ops: [&[Op]; 2]) -> u64 {
         let mut at = [0; 2];
         fabric.play(|rank| {
@@ -49,7 +52,7 @@ trait Play {
     }
 }
 
-/// A message of `bytes` one way, nanoseconds: half of there and back.
+/// Returns the one-way time of a message of `bytes` in nanoseconds: half of a round trip.
 fn latency(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> f64 {
     let rounds = if bytes < 4096 { 100 } else { 2 };
     let lead = [Op::Put(bytes), Op::Get(bytes)].repeat(rounds);
@@ -57,7 +60,8 @@ fn latency(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> f64 {
     play.play(fabric, [&lead, &follow]) as f64 / (2 * rounds) as f64
 }
 
-/// Megabytes in a second by windows of messages in one direction, each answered by a byte.
+/// Returns the bandwidth in megabytes per second, with windows of messages in one direction, each
+/// window answered by a byte.
 fn bandwidth(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> f64 {
     let window = ((4 << 20) / bytes).clamp(1, 64);
     let mut lead = vec![Op::Put(bytes); window];
@@ -68,12 +72,12 @@ fn bandwidth(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> f64 {
     (window * bytes) as f64 * 1e3 / time as f64
 }
 
-/// Of messages of one length.
+/// Figures for messages of one length.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
-    /// Microseconds.
+    /// Time in microseconds.
     latency: f64,
-    /// Megabytes in a second.
+    /// Rate in megabytes per second.
     bandwidth: f64,
 }
 
@@ -90,7 +94,7 @@ impl Figures {
         Self::of(&mut Raw::new(&fabric, bytes), &fabric, bytes, "raw")
     }
 
-    fn of_config(config: Config, bytes: usize, ordered_bytes: bool) -> Self {
+    fn of_config(config: LinkConfig, bytes: usize, ordered_bytes: bool) -> Self {
         let mut model = Model::of_2004();
         model.capabilities.ordered_bytes = ordered_bytes;
         let fabric = Fabric::new(1, 2, model);
@@ -99,9 +103,9 @@ impl Figures {
         Self::of(&mut Pair::new(fabric.clone(), config), &fabric, bytes, &what)
     }
 
-    /// Of each design, in the paper's order.
+    /// Returns the figures of each design, in the paper's order.
     fn of_designs(bytes: usize, ordered_bytes: bool) -> [Self; 5] {
-        Design::ALL.map(|design| Self::of_config(Config::new(design), bytes, ordered_bytes))
+        Design::ALL.map(|design| Self::of_config(LinkConfig::new(design), bytes, ordered_bytes))
     }
 }
 
@@ -112,7 +116,7 @@ fn the_bare_device_is_the_papers() {
     assert!((865.0..=870.0).contains(&large.bandwidth), "870 MB/s in the paper: {large:?}");
 }
 
-/// [RdmaChannel04] §4.2.1, §4.3, §5.
+/// Checks `[RdmaChannel04]` §4.2.1, §4.3, §5.
 #[test]
 fn small_messages_cost_what_their_requests_cost() {
     let raw = Figures::of_raw(8);
@@ -129,7 +133,7 @@ fn small_messages_cost_what_their_requests_cost() {
     }
 }
 
-/// [RdmaChannel04] §4.2.1, §4.4, §5, figures 5, 8, 11.
+/// Checks `[RdmaChannel04]` §4.2.1, §4.4, §5, figures 5, 8, 11.
 #[test]
 fn large_messages_go_as_fast_as_their_copies_overlap() {
     const MESSAGE: usize = 1 << 20;
@@ -148,11 +152,11 @@ fn large_messages_go_as_fast_as_their_copies_overlap() {
     }
 }
 
-/// [RdmaChannel04] figure 9: the same ring in chunks of 1 to 64 KiB.
+/// Checks `[RdmaChannel04]` figure 9: the same ring in chunks of 1 to 64 KiB.
 #[test]
 fn small_chunks_cost_requests_and_large_ones_overlap() {
     const RING: u32 = 128 << 10;
-    let of = |chunk| Config { chunk, slots: RING / chunk, ..Config::new(Design::Pipeline) };
+    let of = |chunk| LinkConfig { chunk, slots: RING / chunk, ..LinkConfig::new(Design::Pipeline) };
     let sweep =
         [1, 2, 4, 8, 16, 32, 64].map(|kib| Figures::of_config(of(kib << 10), 1 << 20, true));
     let [smallest, two, four, eight, sixteen, thirty_two, largest] = sweep;

@@ -1,6 +1,6 @@
 //! Two ranks and a link.
 
-use strait_core::ring::Config;
+use strait_core::ring::LinkConfig;
 use strait_tests::conformance::ring::{Mesh, Rig};
 use strait_tests::sim::{Device, Fabric};
 
@@ -18,7 +18,7 @@ struct Side {
     arrived: Vec<u8>,
     /// Bytes of the message that are done.
     done: usize,
-    /// Messages put and got.
+    /// Number of messages put and got.
     messages: [u64; 2],
 }
 
@@ -37,7 +37,7 @@ impl Rig for Simulated {
 }
 
 impl Pair {
-    pub(super) fn new(fabric: Fabric, config: Config) -> Self {
+    pub(super) fn new(fabric: Fabric, config: LinkConfig) -> Self {
         Self { mesh: Mesh::new(Simulated(fabric), 2, config), sides: Default::default() }
     }
 }

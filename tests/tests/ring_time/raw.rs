@@ -1,9 +1,9 @@
-//! Two ranks that write into each other's memory, and nothing else.
+//! Two ranks that only write into each other's memory.
 
 use core::ptr::NonNull;
 
 use strait_core::hca::{
-    Access, Completion, Connection, Done, Hca, Operation, Piece, Readiness, Region, Remote,
+    Access, Completion, Connection, Done, Hca, Operation, Readiness, Region, RemoteAddress, Sge,
     WorkRequest,
 };
 use strait_core::ring::Counter;
@@ -12,13 +12,14 @@ use strait_tests::sim::{Device, Fabric};
 
 use crate::{Op, Play};
 
-/// Messages whose numbers have a place that they are written from.
+/// Number of messages that have a source word for their number.
 const MESSAGES: usize = 1024;
 
-/// Where the bytes are; before them the word that the peer writes, and the words that it is written from.
+/// Offset of the bytes. Before them lie the word that the peer writes, and the source words of this
+/// side.
 const BYTES: usize = 8 * (MESSAGES + 1);
 
-/// A connection, and at both of its ends memory for a message and its number.
+/// A connection with memory for a message and its number at both ends.
 pub(super) struct Raw([Side; 2]);
 
 struct Side {
@@ -26,7 +27,7 @@ struct Side {
     connection: Connection,
     memory: Block,
     region: Region,
-    far: Remote,
+    far: RemoteAddress,
     sent: u64,
     awaited: u64,
 }
@@ -36,9 +37,10 @@ impl Raw {
         let opened = [0, 1].map(|rank| {
             let mut device = fabric.device(rank);
             let memory = Block::new(BYTES + bytes);
-            // SAFETY: the block is valid, and whoever writes it is a device.
+            // SAFETY: the block is valid, and only a device writes to it later.
             unsafe { memory.base().write_bytes(0, memory.length()) };
-            // SAFETY: the block goes with the device, after which nothing happens on the fabric.
+            // SAFETY: the block is dropped with the device, after which nothing happens on the
+            // fabric.
             let region = unsafe { device.register(memory.base(), memory.length(), Access::ALL) };
             let (connection, address) = device.open(1 - rank).expect("a connection");
             (device, connection, address, memory, region.expect("a region"))
@@ -50,7 +52,7 @@ impl Raw {
             peer -= 1;
             let connect = |device: &mut Device| device.connect(connection, &addresses[peer]);
             while connect(&mut device).expect("a peer") == Readiness::Pending {}
-            let far = Remote { address: regions[peer].base, key: regions[peer].remote_key };
+            let far = RemoteAddress { address: regions[peer].base, key: regions[peer].remote_key };
             Side { device, connection, memory, region, far, sent: 0, awaited: 0 }
         }))
     }
@@ -64,8 +66,8 @@ impl Side {
 
     fn write(&mut self, from: usize, to: usize, length: usize) {
         let key = self.region.local_key;
-        let piece = Piece { base: self.at(from), length: length as u32, key };
-        let to = Remote { address: self.far.address + to as u64, key: self.far.key };
+        let piece = Sge { base: self.at(from), length: length as u32, key };
+        let to = RemoteAddress { address: self.far.address + to as u64, key: self.far.key };
         let request = WorkRequest {
             id: 0,
             operation: Operation::Write { from: &[piece], to },
@@ -73,7 +75,7 @@ impl Side {
             inline: false,
             fenced: false,
         };
-        // SAFETY: the bytes are never changed, and each word is written from once.
+        // SAFETY: the bytes never change, and each word is the source of one request only.
         unsafe { self.device.post(self.connection, &request) }.expect("room in the queue");
     }
 }
@@ -99,7 +101,7 @@ impl Play for Raw {
             }
             (Op::Get(_), Some(Op::Get(_))) => Some(true),
             (Op::Get(_), _) => {
-                // SAFETY: the word lies in the block, aligned, and is written by a device.
+                // SAFETY: the word lies in the block, aligned, and a device writes it.
                 let arrived = unsafe { side.at(0).cast::<Counter>().as_ref() }.read();
                 let done = arrived > side.awaited;
                 side.awaited += u64::from(done);

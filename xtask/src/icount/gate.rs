@@ -1,14 +1,14 @@
-//! The gate file: which functions are counted, and how many instructions each may take.
+//! The gate file: the functions that are counted, and the limit on the instructions of each.
 
 use serde::{Deserialize, Serialize};
 
 use crate::stop::Stop;
 
-/// Everything in `benches/icount.toml`.
+/// The contents of `benches/icount.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Gate {
-    /// What is counted, in the order of the table.
+    /// The counted operations, in the order of the table.
     #[serde(rename = "row")]
     pub(crate) rows: Vec<Row>,
 }
@@ -32,17 +32,18 @@ pub(crate) enum Program {
 pub(crate) struct Row {
     /// The function that the program calls once for each operation.
     pub(crate) symbol: String,
-    /// The function of the program that makes the counted calls, where others make some, too: of the C interface.
+    /// The function that makes the counted calls, for a function of the C interface that others
+    /// call, too.
     pub(crate) caller: Option<String>,
     #[serde(default)]
     pub(crate) program: Program,
-    /// What the table calls it.
+    /// The name in the table.
     pub(crate) label: String,
-    /// Instructions in `[Nemesis07]`, table 1, where it has them.
+    /// Instructions in `[Nemesis07]`, table 1, where the paper gives them.
     pub(crate) paper: Option<u64>,
     /// Instructions in the best MPI library of today, where they were counted.
     pub(crate) best_mpi: Option<u64>,
-    /// The most it may take.
+    /// The limit, in instructions per operation.
     pub(crate) limit: u64,
 }
 

@@ -1,7 +1,7 @@
-//! Instructions per operation, counted by callgrind (`docs/instruction-count.md` has the method).
+//! Counts instructions per operation with callgrind (`docs/instruction-count.md` has the method).
 //!
-//! Counts repeat to the instruction on any x86-64 machine with the same compiler, which times never do: this is the
-//! one performance figure that may fail a run.
+//! Counts repeat to the instruction on any x86-64 machine with the same compiler; times do not.
+//! This is therefore the only performance figure that can fail a run.
 
 mod gate;
 mod profile;
@@ -19,16 +19,16 @@ use crate::stop::{Absence, Stop};
 use gate::{Program, Row};
 use profile::Calls;
 
-/// One row with its figure.
+/// A row with its measured figure.
 #[derive(Debug, PartialEq, Serialize)]
 struct Counted {
     #[serde(flatten)]
     row: Row,
-    /// Mean over all counted calls.
+    /// Mean number of instructions over all counted calls.
     instructions: f64,
 }
 
-/// `cargo xtask icount`.
+/// Runs `cargo xtask icount`.
 pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
     if cfg!(not(target_arch = "x86_64")) {
         let what = "the limits are for x86-64 and this is another processor".into();
@@ -65,21 +65,23 @@ fn build(shell: &Shell) -> Result<PathBuf, Stop> {
     program.ok_or_else(|| Stop::Failed("cargo made no program called icount".into()))
 }
 
-/// The same in C, against the shared library as it is installed.
+/// Builds the counted calls in C, against the shared library as it is installed.
 fn build_c(shell: &Shell) -> Result<PathBuf, Stop> {
     setup::need(shell, Tool::Cpp)?;
     let prefix = shell.target().join("icount");
     install::run(shell, &prefix, false)?;
     let (program, library) = (prefix.join("icount"), prefix.join("lib"));
-    let arguments = "-std=c99 -O2 -Wall -Wextra -Werror -Iffi/include benches/icount.c -lstrait -L";
+    let arguments =
+        "-std=c99 -O2 -Wall -Wextra -Werror -Iffi/c/include benches/icount.c -lstrait -L";
     let step = shell.step("cc", arguments).arg(&library).arg("-o").arg(&program);
-    // Functions of the library are found when the program starts, as where it is linked for speed; and in no other library, although
-    // cargo has its own folders searched first.
+    // `-z now` resolves the functions of the library when the program starts, as a library linked
+    // for speed does. The runpath makes sure that this library is used, although cargo puts its own
+    // folders first.
     step.arg(format!("-Wl,-z,now,--disable-new-dtags,-rpath,{}", library.display())).output()?;
     Ok(program)
 }
 
-/// The same in C again, through libfabric.
+/// Builds the counted calls in C through libfabric.
 fn build_libfabric(shell: &Shell) -> Result<PathBuf, Stop> {
     setup::need(shell, Tool::Libfabric)?;
     let program = shell.target().join("icount/libfabric");
@@ -88,7 +90,8 @@ fn build_libfabric(shell: &Shell) -> Result<PathBuf, Stop> {
     Ok(program)
 }
 
-/// The text of the profile of one run of `program`, which finds the provider of libfabric where it lies.
+/// Returns the text of the profile of one run of `program`. libfabric finds its provider in
+/// `provider`.
 fn profile(shell: &Shell, program: &Path, provider: &Path) -> Result<String, Stop> {
     let file = shell.target().join("callgrind.out.icount");
     shell
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_counted_is_a_dash() {
+    fn a_missing_count_is_a_dash() {
         let table = table(&[counted(87.0)]);
         let row: Vec<&str> = table.lines().nth(1).unwrap_or("").split_whitespace().collect();
         assert_eq!(row, ["send,", "8", "bytes", "87.0", "241", "-", "100"]);

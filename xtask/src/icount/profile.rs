@@ -1,19 +1,20 @@
-//! The one thing that is read from a callgrind file: how often a function was called, and what that cost.
+//! Reads the number of calls of a function and their cost from a callgrind file.
 
-/// Calls of a function and the instructions spent in it and in everything that it called.
+/// Calls of a function, with the instructions spent in it and in all functions that it called.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Calls {
     /// Number of calls.
     pub(super) count: u64,
-    /// Instructions, over all calls.
+    /// Number of instructions, over all calls.
     pub(super) instructions: u64,
 }
 
-/// The calls of `symbol` in the text of a callgrind file, those by the function `caller` alone if one is given; `None` if the text is
-/// not in the format.
+/// Returns the calls of `symbol` in the text of a callgrind file. If `caller` is given, only calls
+/// by that function count. Returns `None` if the text is not in the format.
 ///
-/// What follows `fn=(7) name` is that function's own. A call there is written as `cfn=(8) name`, `calls=COUNT …` and a line that ends in
-/// its inclusive cost. The name is given where the number first occurs, in either place.
+/// The lines after `fn=(7) name` are that function's own. A call there is written as `cfn=(8)
+/// name`, `calls=COUNT …` and a line that ends in its inclusive cost. The name is given where the
+/// number first occurs, in either place.
 pub(super) fn calls(text: &str, symbol: &str, caller: Option<&str>) -> Option<Calls> {
     let mut total = Calls::default();
     let (mut number, mut caller_number) = (None, None);
@@ -75,11 +76,12 @@ calls=x
 
     #[test]
     fn of_a_caller_only_its_own_calls_count() {
-        let text = "fn=(1) main\ncfn=(2) send\ncalls=1 0\n0 99\ncfn=(3) counted\ncalls=5 0\n0 300\n\n\
+        let text = "fn=(1) main\ncfn=(2) send\ncalls=1 0\n0 99\n\
+                    cfn=(3) counted\ncalls=5 0\n0 300\n\n\
                     fn=(3)\n0 60\ncfn=(2)\ncalls=5 0\n0 240\n";
         let sent = Calls { count: 5, instructions: 240 };
         assert_eq!(calls(text, "send", Some("counted")), Some(sent));
-        assert_eq!(calls(text, "send", Some("nobody")), Some(Calls::default()));
+        assert_eq!(calls(text, "send", Some("other")), Some(Calls::default()));
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! What `strait.h` declares.
+//! Compares the exported symbols with the declarations of `strait.h`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The version that every function of the first interface has (`linker/strait.map`).
 const VERSION: &str = "STRAIT_1";
 
-/// The functions that a header declares: names that begin with `strait_`, before a parenthesis, outside comments.
+/// Returns the functions that a header declares: names that begin with `strait_`, before a
+/// parenthesis, outside comments.
 pub(super) fn functions(header: &str) -> BTreeSet<String> {
     let code = without_comments(header);
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -34,7 +35,8 @@ fn without_comments(text: &str) -> String {
     code + rest
 }
 
-/// What is wrong with the symbols that are exported, by name and version.
+/// Lists the differences between the declared functions and the exported symbols with their
+/// versions.
 pub(super) fn differences(
     declared: &BTreeSet<String>,
     exported: &BTreeMap<String, String>,
@@ -45,13 +47,15 @@ pub(super) fn differences(
     }
     for name in declared {
         match exported.get(name).map(String::as_str) {
-            None => wrong.push(format!("{name} is declared, and not exported")),
+            None => wrong.push(format!("{name} is declared, but not exported")),
             Some(VERSION) => {}
             Some(version) => wrong.push(format!("{name} has version {version:?}, not {VERSION}")),
         }
     }
     let foreign = exported.keys().filter(|name| !declared.contains(*name));
-    wrong.extend(foreign.map(|name| format!("{name} is exported, and strait.h does not have it")));
+    wrong.extend(
+        foreign.map(|name| format!("{name} is exported, but strait.h does not declare it")),
+    );
     wrong
 }
 

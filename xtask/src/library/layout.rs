@@ -1,4 +1,5 @@
-//! Whether the fast path lies together, and what comes of it.
+//! Checks that the functions of the fast path lie together, and that this reduces the memory they
+//! touch.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,15 @@ use super::profile::Code;
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// Rounds of `linker/hot.c` under callgrind; what runs in fewer than half of them is not counted.
+/// Rounds of `linker/hot.c` under callgrind. Code that runs in fewer than half of them does not
+/// count.
 const ROUNDS: u64 = 1000;
 
-/// The least part of what runs that lies in the section of the fast path, in percent of the instructions.
+/// The least share of the executed instructions, in percent, that lies in the section of the fast
+/// path.
 const TOGETHER_MIN: f64 = 90.0;
 
-/// Patterns of a linker script that match no function of these.
+/// Returns the patterns of a linker script that match none of `functions`.
 pub(super) fn stale(script: &str, functions: &BTreeSet<String>) -> Vec<String> {
     let mut patterns = patterns(script).peekable();
     if patterns.peek().is_none() {
@@ -23,12 +26,12 @@ pub(super) fn stale(script: &str, functions: &BTreeSet<String>) -> Vec<String> {
     patterns.filter(is_stale).map(str::to_owned).collect()
 }
 
-/// What stands for functions' names: `*(.text.PATTERN)`.
+/// Returns the patterns for names of functions: `*(.text.PATTERN)`.
 fn patterns(script: &str) -> impl Iterator<Item = &str> {
     script.lines().filter_map(|line| line.trim().strip_prefix("*(.text.")?.strip_suffix(')'))
 }
 
-/// Whether `name` matches a pattern in which `*` is for any text.
+/// Returns whether `name` matches a pattern in which `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(start) else { return false };
@@ -44,15 +47,15 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What one program touches of one library.
+/// The memory that one program touches in one library.
 #[derive(Clone, Copy, Debug)]
 struct Touched {
     lines: usize,
     pages: usize,
 }
 
-/// Runs what is to be fast with the library that has the fast path together and with the one that has it as it comes, prints what
-/// each touches, and fails when there is nothing to be said for the former.
+/// Runs the programs of the fast path with two libraries: `hot` has the fast path together, `plain`
+/// has the compiler's order. Prints what each touches, and fails unless `hot` touches less.
 pub(super) fn compare(shell: &Shell, hot: &Path, plain: &Path) -> Result<(), Stop> {
     let program = compile(shell)?;
     println!("{:<34} {:>14} {:>14}", "code that 8 bytes run through", "together", "as it comes");
@@ -72,7 +75,7 @@ pub(super) fn compare(shell: &Shell, hot: &Path, plain: &Path) -> Result<(), Sto
         }
         if together.lines > apart.lines || together.pages > apart.pages {
             return Err(Stop::Failed(format!(
-                "{calls}: with hot.ld {together:?}, without {apart:?}: the layout is no help"
+                "{calls}: with hot.ld {together:?}, without {apart:?}: the layout does not help"
             )));
         }
     }
@@ -83,7 +86,8 @@ fn touched(code: &Code) -> Touched {
     Touched { lines: code.lines(), pages: code.pages() }
 }
 
-/// The functions that run outside the section of the fast path, of which callgrind alone knows to what object they belong.
+/// Returns the functions that run outside the section of the fast path. Callgrind knows the object
+/// of these functions only.
 fn check_together(code: &Code, calls: &str) -> Result<Vec<String>, Stop> {
     let is_outside = |object: &str| object.ends_with(super::SONAME);
     let all: u64 = code.functions.values().sum();
@@ -94,7 +98,7 @@ fn check_together(code: &Code, calls: &str) -> Result<Vec<String>, Stop> {
     if all == 0 || inside as f64 * 100.0 < TOGETHER_MIN * all as f64 {
         let names = names.join(", ");
         return Err(Stop::Failed(format!(
-            "{calls}: {inside} of {all} instructions lie together, and {TOGETHER_MIN} % should: add to \
+            "{calls}: {inside} of {all} instructions lie together, {TOGETHER_MIN} % should: add to \
              linker/hot.ld what runs elsewhere: {names}"
         )));
     }
@@ -104,13 +108,13 @@ fn check_together(code: &Code, calls: &str) -> Result<Vec<String>, Stop> {
 fn compile(shell: &Shell) -> Result<PathBuf, Stop> {
     let program = super::folder(shell)?.join("hot-program");
     shell
-        .step("cc", "-std=c99 -Wall -Wextra -Werror -O2 -Iffi/include linker/hot.c -ldl -o")
+        .step("cc", "-std=c99 -Wall -Wextra -Werror -O2 -Iffi/c/include linker/hot.c -ldl -o")
         .arg(&program)
         .output()?;
     Ok(program)
 }
 
-/// The code of the library that runs in every round.
+/// Returns the code of the library that runs in every round.
 fn run(shell: &Shell, program: &Path, library: &Path, calls: &str) -> Result<Code, Stop> {
     let file = super::folder(shell)?.join("callgrind.out");
     let arguments = "--tool=callgrind --quiet --demangle=no --dump-instr=yes --collect-atstart=no \
@@ -126,7 +130,8 @@ fn run(shell: &Shell, program: &Path, library: &Path, calls: &str) -> Result<Cod
     let text = std::fs::read_to_string(&file).map_err(|error| Stop::io(&file, &error))?;
     let code = Code::parse(&text, ROUNDS / 2)
         .ok_or_else(|| Stop::Failed("callgrind's file cannot be read".into()))?;
-    // Valgrind knows no object for code that is not in `.text`; the program and the C library have none such.
+    // Valgrind reports no object for code outside `.text`. The program and the C library have no
+    // such code.
     Ok(code.of(|object| object.ends_with(super::SONAME) || object == "???"))
 }
 
@@ -136,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_pattern_without_a_function_is_stale() {
-        let script = "/* *(.text.of_a_comment) */\n .text.hot : {\n  *(.text.strait_send)\n  *(.text.*4core*4send*)\n}";
+        let script = "/* *(.text.of_a_comment) */\n .text.hot : {\n  \
+                      *(.text.strait_send)\n  *(.text.*4core*4send*)\n}";
         let function = |name: &str| name.to_owned();
         let both = BTreeSet::from(["strait_send", "_ZN4core3shm4send17h01E"].map(function));
         assert_eq!(stale(script, &both), [""; 0]);

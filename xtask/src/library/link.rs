@@ -1,29 +1,31 @@
-//! From the archive to the shared library.
+//! Links the archive into the shared library.
 //!
-//! Not by rustc: to a `cdylib` it gives a version script of its own, which wins, and leaves the symbols without a version.
+//! rustc cannot do this: it gives a `cdylib` a version script of its own, which takes precedence
+//! and leaves the symbols without a version.
 
 use std::path::{Path, PathBuf};
 
 use crate::shell::{self, Shell, Step};
 use crate::stop::Stop;
 
-/// What the shared library is called in the programs that are linked with it.
+/// The name of the shared library in the programs that are linked with it.
 pub(crate) const SONAME: &str = "libstrait.so.1";
 
-/// The libraries of the system that Rust's own needs (`rustc --print native-static-libs`), as far as they are not in the C library.
+/// The system libraries that Rust's standard library needs (`rustc --print native-static-libs`) and
+/// that the C library does not contain.
 const SYSTEM: [&str; 8] =
     ["-Wl,--as-needed", "-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// In which order the functions lie.
+/// The order of the functions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
-    /// By `linker/hot.ld`: what is given away.
+    /// The order of `linker/hot.ld`, which the installed library has.
     HotTogether,
-    /// As the compiler has them, to compare.
+    /// The compiler's order, for comparison.
     AsItComes,
 }
 
-/// Builds `libstrait.a`, with these features.
+/// Builds `libstrait.a` with these features.
 pub(crate) fn archive(shell: &Shell, features: &str) -> Result<PathBuf, Stop> {
     let arguments = "build --quiet --release -p strait-ffi --message-format json";
     let messages = shell.cargo(&format!("{arguments} {features}")).stdout()?;
@@ -41,9 +43,10 @@ pub(crate) fn shared_library(shell: &Shell, archive: &Path, order: Order) -> Res
     });
     std::fs::create_dir_all(&folder).map_err(|error| Stop::io(&folder, &error))?;
     let library = folder.join(SONAME);
-    // Everything that the version script exports, and what that needs.
+    // Keeps all symbols that the version script exports, and the code that they need.
     let step = shell.step("cc", "-shared -Wl,--gc-sections -Wl,-O1 -Wl,--hash-style=gnu");
-    // All relocations before the first call, and what they wrote to read-only afterwards.
+    // The dynamic linker does all relocations before the first call, then makes the relocated
+    // memory read-only.
     let step = step.arg("-Wl,-z,now,-z,relro,-z,noexecstack,-z,defs");
     let step = step.arg(format!("-Wl,-soname,{SONAME}"));
     let step = step.arg("-Wl,--version-script=linker/strait.map");

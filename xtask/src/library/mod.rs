@@ -1,4 +1,4 @@
-//! The C library as it is given away: how it is linked, and what must be so of the result (`docs/decisions/link-layout.md`).
+//! Links the C library as it is installed, and checks the result (`docs/decisions/link-layout.md`).
 
 mod header;
 mod layout;
@@ -15,7 +15,7 @@ use crate::shell::Shell;
 use crate::stop::{self, Absence, Stop};
 use shared::Shared;
 
-/// `cargo xtask library`.
+/// Runs `cargo xtask library`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
         let what = "the limits are for x86-64 and Linux".to_owned();
@@ -34,13 +34,14 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     ])
 }
 
-/// What the library exports, all under the first version, is what the header declares.
+/// Checks that the library exports exactly the functions that the header declares, all under the
+/// first version.
 fn exports(shell: &Shell, shared: &Shared) -> Result<(), Stop> {
-    let declared = header::functions(&shell.read("ffi/include/strait.h")?);
+    let declared = header::functions(&shell.read("ffi/c/include/strait.h")?);
     failures(header::differences(&declared, &shared.exported))
 }
 
-/// Every pattern of `hot.ld` has its function.
+/// Checks that every pattern of `hot.ld` matches a function.
 fn patterns(shell: &Shell, shared: &Shared) -> Result<(), Stop> {
     let script = shell.read("linker/hot.ld")?;
     let stale = layout::stale(&script, &shared.hot);
@@ -54,7 +55,7 @@ fn failures(complaints: Vec<String>) -> Result<(), Stop> {
     if complaints.is_empty() { Ok(()) } else { Err(Stop::Failed(complaints.join("; "))) }
 }
 
-/// Where the linked libraries are put.
+/// Returns the folder of the linked libraries, which it creates if need be.
 fn folder(shell: &Shell) -> Result<PathBuf, Stop> {
     let folder = shell.target().join("library");
     std::fs::create_dir_all(&folder).map_err(|error| Stop::io(&folder, &error))?;

@@ -1,26 +1,28 @@
-//! Which code a run went through, from a callgrind file with instructions (`--dump-instr=yes`).
+//! Reads which code a run executed from a callgrind file with instructions (`--dump-instr=yes`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of a cache line, and of a page.
+/// Sizes of a cache line and of a page, in bytes.
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
-/// The code that ran at least so often, by object.
+/// The code that ran at least a given number of times, by object.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(super) struct Code {
-    /// How often each instruction ran, by object and address.
+    /// Number of times that each instruction ran, by object and address.
     instructions: BTreeMap<(String, u64), u64>,
     /// Functions with the instructions that ran in each, over the whole run, by object.
     pub(super) functions: BTreeMap<(String, String), u64>,
 }
 
 impl Code {
-    /// The instructions that ran at least `least` times; `None` if the text is not in the format.
+    /// Returns the instructions that ran at least `least` times, or `None` if the text is not in
+    /// the format.
     ///
-    /// A line of costs is `ADDRESS LINE COUNT`. An address may be given as its distance from the one before, and is `*` when it is
-    /// the same. Objects and functions have a number, and a name where the number first occurs. Below `calls=` stand costs that
-    /// are counted elsewhere.
+    /// A line of costs is `ADDRESS LINE COUNT`. An address may be given as its distance from the
+    /// one before, and is `*` when it is the same. Objects and functions have a number, and a name
+    /// where the number first occurs. The line after `calls=` holds costs that are counted
+    /// elsewhere.
     pub(super) fn parse(text: &str, least: u64) -> Option<Self> {
         let mut counts: BTreeMap<(String, u64), (u64, String)> = BTreeMap::new();
         let (mut objects, mut functions) = (BTreeMap::new(), BTreeMap::new());
@@ -58,19 +60,19 @@ impl Code {
         Some(code)
     }
 
-    /// Leaves out what is not of the objects whose names `is_ours` takes.
+    /// Keeps only the objects with names that `is_ours` accepts.
     pub(super) fn of(mut self, is_ours: impl Fn(&str) -> bool) -> Self {
         self.instructions.retain(|(object, _), _| is_ours(object));
         self.functions.retain(|(object, _), _| is_ours(object));
         self
     }
 
-    /// Cache lines that instructions begin in.
+    /// Returns the number of cache lines in which instructions begin.
     pub(super) fn lines(&self) -> usize {
         self.pieces(LINE)
     }
 
-    /// Pages.
+    /// Returns the number of pages in which instructions begin.
     pub(super) fn pages(&self) -> usize {
         self.pieces(PAGE)
     }
@@ -81,7 +83,7 @@ impl Code {
     }
 }
 
-/// The name that a number stands for: `(7) name` or `(7)`.
+/// Returns the name that a number stands for: `(7) name` or `(7)`.
 fn resolve(names: &mut BTreeMap<String, String>, text: &str) -> String {
     match text.split_once(' ') {
         Some((number, name)) => {
@@ -92,7 +94,7 @@ fn resolve(names: &mut BTreeMap<String, String>, text: &str) -> String {
     }
 }
 
-/// The address that `word` gives, behind one at `before`.
+/// Returns the address that `word` gives, relative to the preceding address `before`.
 fn follow(before: u64, word: &str) -> Option<u64> {
     let number = |digits: &str| match digits.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

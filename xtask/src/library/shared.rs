@@ -1,4 +1,4 @@
-//! What stands in a shared library, as far as it matters here.
+//! Reads the properties of a shared library that `cargo xtask library` checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,17 +10,18 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol};
 use super::SONAME;
 use crate::stop::Stop;
 
-/// Relocations that the dynamic linker has to do before the first call: some above what there are. Each is a write, to a page that is
-/// then this process's own.
+/// The most relocations that the dynamic linker may have to do before the first call, somewhat
+/// above the present number. Each one writes to a page, which then becomes private to the process.
 const RELOCATIONS_MAX: u64 = 2500;
 
-/// What it may need: the C library, the dynamic linker for thread-local storage, and the unwinder, which a caught panic takes.
+/// The libraries that it may need: the C library, the dynamic linker (for thread-local storage),
+/// and the unwinder (for caught panics).
 const NEEDED: [&str; 3] = ["libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"];
 
 /// A shared library.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Symbols that others can see, with their versions; empty for none.
+    /// Exported symbols with their versions; the version is empty if there is none.
     pub(super) exported: BTreeMap<String, String>,
     /// Functions in the section of the fast path.
     pub(super) hot: BTreeSet<String>,
@@ -28,11 +29,11 @@ pub(super) struct Shared {
     needed: Vec<String>,
     /// [`elf::DT_FLAGS`].
     flags: u64,
-    /// [`elf::DT_TEXTREL`], or a segment that is to be written and run.
+    /// [`elf::DT_TEXTREL`], or a segment that is both writable and executable.
     writes_code: bool,
     executable_stack: bool,
     relro: bool,
-    /// In bytes, of all kinds.
+    /// Size of the relocations of all kinds, in bytes.
     relocations: u64,
 }
 
@@ -94,7 +95,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// What is wrong with how it is loaded.
+    /// Lists what is wrong with the way the library loads.
     pub(super) fn start_up(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut expect = |is_so: bool, complaint: String| {
@@ -107,13 +108,13 @@ impl Shared {
             expect(NEEDED.contains(&library.as_str()), format!("it needs {library}"));
         }
         let flag = |flag: elf::DynamicFlags| self.flags & flag.0 != 0;
-        expect(flag(elf::DF_BIND_NOW), "a first call may have to look for a symbol".into());
-        expect(self.relro, "what the dynamic linker wrote stays writable".into());
-        expect(!self.writes_code, "its code is written to while it is loaded".into());
-        expect(!self.executable_stack, "it wants an executable stack".into());
+        expect(flag(elf::DF_BIND_NOW), "a first call may have to resolve a symbol".into());
+        expect(self.relro, "memory that the dynamic linker wrote stays writable".into());
+        expect(!self.writes_code, "loading writes to its code".into());
+        expect(!self.executable_stack, "it needs an executable stack".into());
         expect(
             !flag(elf::DF_STATIC_TLS),
-            "its thread-local storage may find no room in a program that loads it late".into(),
+            "a program that loads it late may have no room for its thread-local storage".into(),
         );
         let count = self.relocations / size_of::<elf::Rela64<object::Endianness>>() as u64;
         expect(

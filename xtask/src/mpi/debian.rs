@@ -1,6 +1,7 @@
-//! What Debian has: its own Open MPI and libfabric, which are older than Python's packages, and the programs that come with them.
+//! Runs the tests with Debian's own Open MPI and libfabric, which are older than Python's packages,
+//! and with the programs that come with them.
 //!
-//! Debian has no package of libfabric's own tests; `fi_pingpong` is of them, and in `libfabric-bin`.
+//! Debian has no package of libfabric's own tests. It has `fi_pingpong`, in `libfabric-bin`.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -11,7 +12,7 @@ use crate::setup::{self, Tool};
 use crate::shell::{Shell, Step};
 use crate::stop::{self, Stop};
 
-/// Everything of Debian's.
+/// Runs all tests with Debian's packages.
 pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     stop::all(vec![
         ("NetPIPE", netpipe(shell, provider)),
@@ -20,13 +21,13 @@ pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     ])
 }
 
-/// NetPIPE's integrity check over Open MPI: messages of 1 byte to 192 KiB, most lengths of them odd.
+/// Runs NetPIPE's integrity check over Open MPI: messages of 1 byte to 192 KiB, most of odd length.
 fn netpipe(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     setup::need(shell, Tool::NetPipe)?;
     let report = shell.target().join("mpi/netpipe.out");
     let options = format!("-k 5 {LIMIT} mpirun.openmpi --oversubscribe -n 2 NPopenmpi");
     let job = route(shell, shell.step("timeout", &options), "openmpi", provider)?;
-    // One exchange of each length, and of those a byte longer and shorter.
+    // The job exchanges each length once, and also lengths a byte longer and a byte shorter.
     let job = "-i -n 1 -p 1 -u 262144 -o".split_whitespace().fold(job, Step::arg);
     let said = job.arg(report).output()?;
     let said = [said.stdout, said.stderr].concat();
@@ -37,7 +38,7 @@ fn netpipe(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     Err(Stop::Failed(format!("NetPIPE says:\n{said}")))
 }
 
-/// libfabric finds the provider.
+/// Checks that libfabric finds the provider.
 fn info(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     setup::need(shell, Tool::FabricPrograms)?;
     let asked = shell.step("fi_info", "-p strait").env("FI_PROVIDER_PATH", provider);
@@ -48,14 +49,15 @@ fn info(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     Err(Stop::Failed(format!("fi_info says:\n{said}")))
 }
 
-/// Messages of 64 bytes to 1 MiB there and back, each looked at, between two processes that find each other by TCP.
+/// Sends messages of 64 bytes to 1 MiB back and forth, and checks each, between two processes that
+/// find each other by TCP.
 fn pingpong(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     setup::need(shell, Tool::FabricPrograms)?;
     let port = free_port()?;
     let side = |option: &str| {
         let options = format!("-k 5 {LIMIT} fi_pingpong -p strait -e rdm -c -I 20 {option} {port}");
         let step = shell.step("timeout", &options).env("FI_PROVIDER_PATH", provider);
-        // In which the two meet, and no other process.
+        // The universe in which these two processes meet, and no other process.
         step.env("STRAIT_UNIVERSE", format!("pingpong-{port}"))
     };
     let log = shell.target().join("mpi/pingpong.log");
@@ -83,12 +85,12 @@ fn pingpong(shell: &Shell, provider: &Path) -> Result<(), Stop> {
         return Ok(());
     }
     let log = fs::read_to_string(&log).map_err(failed)?;
-    Err(Stop::Failed(format!("the client says:\n{said}\nthe server:\n{log}")))
+    Err(Stop::Failed(format!("output of the client:\n{said}\noutput of the server:\n{log}")))
 }
 
-/// A port of TCP that nobody listens at.
+/// Returns a free TCP port.
 fn free_port() -> Result<u16, Stop> {
     let found = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let failed = |error| Stop::Failed(format!("no port of TCP is to be had: {error}"));
+    let failed = |error| Stop::Failed(format!("no TCP port is free: {error}"));
     found.map(|address| address.port()).map_err(failed)
 }

@@ -1,4 +1,5 @@
-//! Processes that share no memory: of several (virtual) nodes, and of jobs that were started apart.
+//! Runs processes that share no memory: on several (virtual) nodes, and in jobs that were started
+//! separately.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,16 +8,16 @@ use super::{MPICH, Mpi, death, home, launch};
 use crate::shell::{Shell, Step};
 use crate::stop::{self, Stop};
 
-/// Makes ranks act as if they were on two nodes.
+/// Makes the ranks act as if they were on two nodes.
 const TWO_NODES: (&str, &str) = ("STRAIT_NODES", "2");
 
 /// The software devices.
 pub(super) const DEVICES: [&str; 3] = ["soft-inline", "soft-engine", "soft-iwarp"];
 
-/// Of mpi4py's own tests those that take little time.
+/// The tests of mpi4py that take little time.
 const PYTHON_TESTS: [&str; 3] = ["-itest_p2p_obj", "-itest_p2p_buf_matched", "-itest_rma_nb"];
 
-/// What is to be had under MPICH.
+/// Runs the tests under MPICH.
 pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     let home = home(shell, MPICH.name, MPICH.packages)?;
     let places = (&*home, provider);
@@ -38,12 +39,12 @@ pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     stop::all(parts)
 }
 
-/// On two nodes.
+/// Places the ranks of a job on two nodes.
 pub(super) fn far(job: Step<'_>) -> Step<'_> {
     job.env(TWO_NODES.0, TWO_NODES.1)
 }
 
-/// Two jobs that find each other.
+/// Runs two jobs that find each other.
 fn apart(shell: &Shell, mpi: &Mpi, places: (&Path, &Path), meet: &Path) -> Result<(), Stop> {
     let (port, log) = (meet.with_extension("port"), meet.with_extension("log"));
     let _ = fs::remove_file(&port);
@@ -52,7 +53,7 @@ fn apart(shell: &Shell, mpi: &Mpi, places: (&Path, &Path), meet: &Path) -> Resul
     let mut accepts = File::create(&log).and_then(|log| accept.spawn_into(log)).map_err(failed)?;
     let connect = launch(shell, mpi, places, "-n 3")?.arg(meet).arg("connect").arg(&port);
     let connected = all_well(connect, 1);
-    // It takes no longer than it may.
+    // The time limit of the program bounds this wait.
     let status = accepts.wait().map_err(failed)?;
     connected?;
     let said = fs::read_to_string(&log).map_err(failed)?;
@@ -62,12 +63,12 @@ fn apart(shell: &Shell, mpi: &Mpi, places: (&Path, &Path), meet: &Path) -> Resul
     Err(Stop::Failed(format!("the job that accepts: {status}\n{}", said.trim_end())))
 }
 
-/// Runs a program that says "all well" so many times.
+/// Runs a program and checks that it prints "all well" `times` times.
 pub(super) fn all_well(job: Step<'_>, times: usize) -> Result<(), Stop> {
     let said = job.output()?;
     let well = String::from_utf8_lossy(&said.stdout).matches("all well").count();
     if well == times {
         return Ok(());
     }
-    Err(Stop::Failed(format!("the program said that all is well {well} times, not {times}")))
+    Err(Stop::Failed(format!("the program printed \"all well\" {well} times, not {times}")))
 }

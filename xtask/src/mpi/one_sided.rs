@@ -1,5 +1,5 @@
-//! One-sided communication: more operations at a time than tables have room for, wrong keys and addresses, datatypes, and more ranks
-//! than processors.
+//! Tests one-sided communication: more concurrent operations than the tables have room for, wrong
+//! keys and addresses, datatypes, and more ranks than processors.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::setup::{self, Tool};
 use crate::shell::Shell;
 use crate::stop::{self, Stop};
 
-/// What there is under MPICH, and through libfabric itself.
+/// Runs the tests under MPICH, and through libfabric itself.
 pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     let home = home(shell, MPICH.name, MPICH.packages)?;
     let places = (&*home, provider);
@@ -34,7 +34,8 @@ pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     stop::all(parts)
 }
 
-/// Memory regions, asked through libfabric by two processes that share memory, and by two that a device joins.
+/// Tests memory regions through libfabric, between two processes that share memory and between two
+/// that a device connects.
 fn regions(shell: &Shell, provider: &Path) -> Result<(), Stop> {
     setup::need(shell, Tool::Libfabric)?;
     let program = shell.target().join("mpi/regions");

@@ -1,4 +1,4 @@
-//! `loom-tests/mutants.toml`: which weakening of which ordering is killed by which test.
+//! `loom-tests/mutants.toml`: the list of weakened orderings, and the test that fails for each.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use crate::source::Site;
 use crate::stop::Stop;
 
-/// Where the list is.
+/// Path of the list.
 pub(super) const FILE: &str = "loom-tests/mutants.toml";
 
-/// Everything in the file.
+/// The contents of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct List {
-    /// The mutants, in the order of the table that is printed.
+    /// The mutants, in the order of the printed table.
     #[serde(default, rename = "mutant")]
     pub(super) mutants: Vec<Mutant>,
 }
@@ -25,22 +25,23 @@ pub(super) struct List {
 pub(super) struct Mutant {
     /// Name of the ordering in the code.
     pub(super) site: String,
-    /// What takes its place.
+    /// The ordering that replaces it.
     pub(super) weaken: String,
-    /// `file::function` of the loom test that fails then.
+    /// `file::function` of the loom test that fails on this mutant.
     pub(super) test: Option<String>,
-    /// Why no test can fail, with a link to the argument in `docs/memory-model.md`.
+    /// The reason why no test can fail, with a link to the argument in `docs/memory-model.md`.
     pub(super) equivalent: Option<String>,
 }
 
-/// Reads the file.
+/// Parses the file.
 pub(super) fn parse(text: &str) -> Result<List, Stop> {
     toml::from_str(text).map_err(|error| Stop::Failed(format!("{FILE}: {error}")))
 }
 
-/// The weakenings of `ordering` that a list must have, and those that it may have besides.
+/// Returns the weakenings of `ordering` that a list must have, and those that it may have besides.
 ///
-/// Each is legal wherever the ordering itself is: a store is never weakened to Acquire nor a load to Release.
+/// Each is legal wherever the ordering itself is: a store is never weakened to Acquire, nor a load
+/// to Release.
 fn weakenings(ordering: &str) -> (&'static [&'static str], &'static [&'static str]) {
     match ordering {
         "SeqCst" => (&["AcqRel"], &[]),
@@ -50,8 +51,8 @@ fn weakenings(ordering: &str) -> (&'static [&'static str], &'static [&'static st
     }
 }
 
-/// What is wrong with the list: a weakening that is missing, twice there or none, a mutant without a verdict, an
-/// argument that is not written down.
+/// Lists the problems of the list: a missing or duplicate weakening, one that weakens nothing, a
+/// mutant without a verdict, and a link to an argument that does not exist.
 pub(super) fn problems(list: &List, sites: &[Site], memory_model: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
@@ -97,7 +98,7 @@ pub(super) fn problems(list: &List, sites: &[Site], memory_model: &str) -> Vec<S
     problems
 }
 
-/// Is there, in the memory model, the heading that `argument` refers to?
+/// Checks that the memory model has the heading that `argument` refers to.
 fn resolve(argument: &str, memory_model: &str) -> Result<(), String> {
     let Some((_, link)) = argument.split_once("docs/memory-model.md#") else {
         return Err("`equivalent` names no heading: write docs/memory-model.md#heading".into());
@@ -111,7 +112,7 @@ fn resolve(argument: &str, memory_model: &str) -> Result<(), String> {
     Err(format!("docs/memory-model.md has no heading #{link}"))
 }
 
-/// The anchor that a reader of Markdown gives to a heading.
+/// Returns the anchor that Markdown renderers give to a heading.
 fn slug(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));

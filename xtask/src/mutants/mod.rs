@@ -1,7 +1,9 @@
-//! Every memory ordering of the core weakened in turn: the loom test that `loom-tests/mutants.toml` names must fail.
+//! Weakens every memory ordering of the core in turn: the loom test that `loom-tests/mutants.toml`
+//! names must fail.
 //!
-//! One build serves all mutants: under loom the variable `STRAIT_WEAKEN=site=Ordering` replaces one ordering, so a
-//! mutant is a process. A test that passes unmutated and fails mutated has shown that the ordering is needed.
+//! One build serves all mutants. Under loom the variable `STRAIT_WEAKEN=site=Ordering` replaces one
+//! ordering, so a mutant is a process. A test that passes unmutated and fails mutated shows that
+//! the ordering is needed.
 
 mod list;
 mod trial;
@@ -18,7 +20,7 @@ use crate::tidy::Repository;
 use list::Mutant;
 use trial::{Trial, Verdict};
 
-/// `cargo xtask mutants`.
+/// Runs `cargo xtask mutants`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let list = list::parse(&shell.read(list::FILE)?)?;
     let memory_model = shell.read("docs/memory-model.md")?;
@@ -37,14 +39,15 @@ fn core_sites(shell: &Shell) -> Result<Vec<Site>, Stop> {
     Ok(repository.core().flat_map(|source| sites(&source.shipped_code())).collect())
 }
 
-/// The test programs by name.
+/// Builds the test programs and returns them by name.
 fn build(shell: &Shell) -> Result<BTreeMap<String, PathBuf>, Stop> {
     let arguments = "test --quiet --release -p strait-loom-tests --no-run --message-format json";
     let messages = loom::cargo(shell, arguments).stdout()?;
     Ok(shell::artifacts(&messages).into_iter().collect())
 }
 
-/// A verdict for each mutant that has a test: first every test as it is, then the mutants.
+/// Returns a verdict for each mutant that has a test. Every test must first pass without a
+/// mutation.
 fn judge(
     shell: &Shell,
     programs: &BTreeMap<String, PathBuf>,

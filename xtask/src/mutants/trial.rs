@@ -1,4 +1,4 @@
-//! One loom test in a process of its own, with one ordering weakened or none.
+//! Runs one loom test in a process of its own, with one ordering weakened or none.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,22 +11,23 @@ use wait_timeout::ChildExt as _;
 use crate::loom;
 use crate::shell::Shell;
 
-/// A test takes seconds. One that takes this long has not decided anything.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit of a test, which normally takes seconds. A test that reaches the limit decides
+/// nothing.
+const BACKOFF: Duration = Duration::from_secs(120);
 
-/// What became of a mutant.
+/// The result of a mutant.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
     /// The test failed: the ordering is needed.
     Killed,
     /// The test passed.
     Survived,
-    /// The test did not come to an end of its own, or failed for another reason.
+    /// The test did not end by itself, or failed for another reason.
     Undecided(String),
 }
 
 impl Verdict {
-    /// What the verdict means of a test without any mutation, which ought to survive.
+    /// Describes the verdict of a test without a mutation, which should pass.
     pub(super) fn unmutated(&self) -> &str {
         match self {
             Self::Killed => "fails",
@@ -36,17 +37,17 @@ impl Verdict {
     }
 }
 
-/// One process to be.
+/// A process to run.
 pub(super) struct Trial<'a> {
     program: Option<&'a PathBuf>,
-    /// Within the program.
+    /// The path of the test within the program.
     function: &'a str,
     mutation: Option<String>,
     log: PathBuf,
 }
 
 impl<'a> Trial<'a> {
-    /// `test` is `file::function`; what it prints goes to a file in `logs`.
+    /// Creates a trial of `test`, which is `file::function`. Its output goes to a file in `logs`.
     pub(super) fn new(
         programs: &'a BTreeMap<String, PathBuf>,
         logs: &Path,
@@ -59,13 +60,13 @@ impl<'a> Trial<'a> {
         Self { program: programs.get(file), function, mutation, log }
     }
 
-    /// Runs it to its end, or to the end of [`PATIENCE`].
+    /// Runs the trial until it ends or [`BACKOFF`] has passed.
     pub(super) fn run(&self, shell: &Shell) -> Verdict {
         let outcome = self.spawn(shell).map_err(|error| error.to_string());
         let status = match outcome {
             Ok(Some(status)) => status,
             Ok(None) => {
-                return self.undecided(&format!("no end after {} s", PATIENCE.as_secs()));
+                return self.undecided(&format!("no end after {} s", BACKOFF.as_secs()));
             }
             Err(error) => return self.undecided(&format!("the test did not start: {error}")),
         };
@@ -86,13 +87,14 @@ impl<'a> Trial<'a> {
         };
         let log = File::create(&self.log)?;
         let mut step = loom::environment(shell.step(program, "--exact")).arg(self.function);
-        // A failure is what we hope for: its stack is of no interest and takes longer than the model.
+        // A failure is the expected result. Its backtrace is of no use and takes longer than the
+        // model.
         step = step.env("RUST_BACKTRACE", "0");
         if let Some(mutation) = &self.mutation {
             step = step.env("STRAIT_WEAKEN", mutation);
         }
         let mut child = step.spawn_into(log)?;
-        let status = child.wait_timeout(PATIENCE)?;
+        let status = child.wait_timeout(BACKOFF)?;
         if status.is_none() {
             child.kill()?;
             child.wait()?;
@@ -101,24 +103,25 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// What the end of the process means, or why it means nothing.
+/// Returns the verdict for the exit status, or the reason why there is none.
 fn decide(status: ExitStatus, log: &str) -> Result<Verdict, &'static str> {
     // `test result: ok. 0 passed`: the filter matched nothing.
     if log.contains(" 0 passed; 0 failed") {
         return Err("the file has no such test");
     }
-    // The standard library refuses some pairs of operation and ordering, and the facade unknown names: neither is the
-    // failure that the mutant is about.
+    // The standard library rejects some pairs of operation and ordering, and the facade rejects
+    // unknown names. Neither is the failure that the mutant is meant to cause.
     if log.contains("there is no such thing as") || log.contains("STRAIT_WEAKEN: ") {
         return Err("the weakened ordering is not allowed there");
     }
     if status.success() {
         return Ok(Verdict::Survived);
     }
-    // A model that fails while it unwinds aborts, which is a failure like any other; being killed from outside is not.
+    // A model that fails during unwinding aborts, which counts as a failure. A process that was
+    // killed from outside decides nothing.
     #[cfg(unix)]
     if std::os::unix::process::ExitStatusExt::signal(&status) == Some(9) {
-        return Err("it was killed from outside, for want of memory perhaps");
+        return Err("it was killed from outside, perhaps for lack of memory");
     }
     Ok(Verdict::Killed)
 }
@@ -150,7 +153,8 @@ mod tests {
         assert!(decide(ExitStatus::from_raw(9), "").is_err());
     }
 
-    /// A stand-in for a test program: passes, unless the mutation it is told of is the one it watches for.
+    /// Creates a stand-in for a test program. It passes unless it is given the mutation that it
+    /// watches for.
     fn stand_in(directory: &Path) -> PathBuf {
         let path = directory.join("stand-in.sh");
         let script = "#!/bin/sh\necho 'test result: 1 passed; 0 failed'\n\

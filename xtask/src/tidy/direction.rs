@@ -1,4 +1,4 @@
-//! Dependencies between the crates of the workspace point one way.
+//! Checks that dependencies between the crates of the workspace point one way.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,14 @@ use toml::{Table, Value};
 
 use super::{Finding, Repository};
 
-/// Every package of the repository, and those that it may depend on.
-const MAY_USE: [(&str, &[&str]); 11] = [
+/// Every package of the repository, with the packages that it may depend on.
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("strait-core", &[]),
     ("strait-bare", &["strait-core"]),
-    ("strait", &["strait-core"]),
+    ("strait-platform", &["strait-core"]),
+    ("strait-hca", &["strait-core", "strait-platform"]),
+    ("strait", &["strait-core", "strait-hca", "strait-platform"]),
+    ("strait-cli", &["strait", "strait-core"]),
     ("strait-ffi", &["strait"]),
     ("strait-ofi", &["strait", "strait-core"]),
     ("strait-tests", &["strait", "strait-core"]),
@@ -58,13 +61,15 @@ fn in_manifest(file: &str, text: &str) -> Vec<Finding> {
     forbidden.map(complaint).collect()
 }
 
-/// Does this line of a manifest bring in the package `name`, under its own name or another?
+/// Returns whether this line of a manifest declares the package `name`, under its own name or
+/// another.
 fn declares(line: &str, name: &str) -> bool {
     let key = line.split(['=', '.']).next().unwrap_or("");
     key.trim() == name || line.contains(&format!("package = \"{name}\""))
 }
 
-/// The packages of every dependency table in `table`: plain, dev and build, and the same under each target.
+/// Collects the packages of every dependency table in `table`: plain, dev and build, also under
+/// each target.
 fn collect(table: &Table, used: &mut BTreeSet<String>) {
     for (key, value) in table {
         let Some(inner) = value.as_table() else { continue };
@@ -98,7 +103,7 @@ mod tests {
     #[test]
     fn the_core_uses_no_other_crate_in_any_table() {
         let text = "[package]\nname = \"strait-core\"\n[dependencies]\nheapless = \"1\"\n\
-                    [dev-dependencies]\nstrait = { path = \"../shim\" }\n\
+                    [dev-dependencies]\nstrait = { path = \"../shim/strait\" }\n\
                     [target.'cfg(unix)'.build-dependencies]\nx = { package = \"xtask\" }\n";
         assert_eq!(lines(&found(text), "strait-core depends on"), [6, 8]);
     }
@@ -108,7 +113,10 @@ mod tests {
         let text = "[package]\nname = \"strait\"\n[dependencies]\nstrait-core.workspace = true\n";
         assert_eq!(found(text), []);
         let upwards = text.replace("strait-core.", "strait-tests.");
-        assert_eq!(lines(&found(&upwards), "it may use strait-core"), [4]);
+        assert_eq!(
+            lines(&found(&upwards), "it may use strait-core, strait-hca, strait-platform"),
+            [4]
+        );
     }
 
     #[test]

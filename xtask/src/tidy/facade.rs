@@ -1,9 +1,10 @@
-//! Only `core/src/sync` names the processor's atomics and loom's: everything else runs under loom as it ships.
+//! Checks that only `core/src/sync` names the processor's atomics and loom's. All other code runs
+//! under loom as it ships.
 
 use super::{Finding, Repository};
 use crate::source::{Kind, Source, Token, starts_with};
 
-/// What only the facade may name; `std` has the same under its own name.
+/// Items that only the facade may name. The rule treats `std` like `core`.
 const BEHIND: [&[&str]; 3] =
     [&["core", "sync", "atomic"], &["core", "cell", "UnsafeCell"], &["loom"]];
 
@@ -36,7 +37,8 @@ fn in_file(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Every path of two words or more, with the groups of `use` written out, and the line of its last word.
+/// Returns every path of two words or more, with the line of its last word. Groups of `use` are
+/// expanded.
 fn paths<'a>(code: &[Token<'a>]) -> Vec<(usize, Vec<&'a str>)> {
     let mut paths = Vec::new();
     let mut at = 0;
@@ -47,7 +49,7 @@ fn paths<'a>(code: &[Token<'a>]) -> Vec<(usize, Vec<&'a str>)> {
     paths
 }
 
-/// Reads one path, or one tree of a `use`, below `prefix`; gives the number of tokens it took.
+/// Reads one path, or one tree of a `use`, below `prefix`. Returns the number of tokens it took.
 fn path<'a>(
     code: &[Token<'a>],
     prefix: &[&'a str],
@@ -71,7 +73,7 @@ fn path<'a>(
         }
         return at + 1;
     }
-    // A glob, or the `<` of a generic: the path so far is what is named.
+    // A glob, or the `<` of a generic, ends the path.
     if let Some(token) = code.get(at) {
         paths.push((token.line, words));
     }

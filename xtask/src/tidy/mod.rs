@@ -1,10 +1,12 @@
-//! The rules of this repository that no other tool knows. Each finding says where, what, and what to do.
+//! Checks the rules of this repository that no other tool checks. Each finding gives the place, the
+//! problem, and the remedy.
 
 mod direction;
 mod facade;
 mod fences;
 mod order;
 mod papers;
+mod prose;
 mod report;
 mod size;
 mod words;
@@ -16,12 +18,12 @@ use crate::shell::Shell;
 use crate::source::Source;
 use crate::stop::Stop;
 
-/// Everything the rules look at.
+/// The files that the rules check.
 #[derive(Debug, Default)]
 pub(crate) struct Repository {
     /// Every Rust file.
     pub(crate) sources: Vec<Source>,
-    /// Every `Cargo.toml` and what it says.
+    /// Every `Cargo.toml` with its text.
     manifests: Vec<(String, String)>,
     /// `docs/memory-model.md`.
     memory_model: String,
@@ -45,9 +47,10 @@ impl fmt::Display for Finding {
 
 type Rule = fn(&Repository) -> Vec<Finding>;
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     size::findings,
     words::findings,
+    prose::findings,
     order::findings,
     fences::findings,
     facade::findings,
@@ -55,13 +58,13 @@ const RULES: [Rule; 7] = [
     direction::findings,
 ];
 
-/// `cargo xtask tidy --report`.
+/// Runs `cargo xtask tidy --report`.
 pub(crate) fn report(shell: &Shell, places: bool) -> Result<(), Stop> {
     report::print(&Repository::read(shell)?, places);
     Ok(())
 }
 
-/// `cargo xtask tidy`.
+/// Runs `cargo xtask tidy`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let repository = Repository::read(shell)?;
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&repository)).collect();
@@ -88,7 +91,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// The files of the core, the one crate whose orderings carry names.
+    /// Returns the files of the core, the only crate with named orderings.
     pub(crate) fn core(&self) -> impl Iterator<Item = &Source> {
         self.sources.iter().filter(|source| source.path.starts_with("core/src/"))
     }
@@ -102,7 +105,7 @@ impl Repository {
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             let kind = entry.file_type().map_err(|error| Stop::io(Path::new(&path), &error))?;
             if kind.is_dir() {
-                // Build products and hidden folders are not ours.
+                // Skips build products and hidden folders.
                 if !name.starts_with('.') && !name.starts_with("target") {
                     self.walk(shell, &path)?;
                 }
@@ -122,13 +125,13 @@ mod sample {
 
     use super::*;
 
-    /// One Rust file and nothing else.
+    /// Returns a repository of one Rust file.
     pub(super) fn file(path: &str, text: &str) -> Repository {
         let source = Source { path: path.into(), text: text.into() };
         Repository { sources: vec![source], ..Repository::default() }
     }
 
-    /// Where the rule found something, and that what it says contains `part`.
+    /// Returns the lines of the findings, and checks that each problem contains `part`.
     pub(super) fn lines(findings: &[Finding], part: &str) -> Vec<usize> {
         for finding in findings {
             assert!(finding.problem.contains(part), "{finding} does not speak of {part}");

@@ -1,7 +1,8 @@
-//! Every memory ordering of the core has a name, a comment that explains it, and a place in the memory model.
+//! Checks that every memory ordering of the core has a name, a comment that explains it, and a
+//! place in the memory model.
 //!
-//! `// ORDER queue/2: AcqRel. …` explains the site `order("queue/2", AcqRel)`. A second site of the same edge says
-//! `// ORDER queue/2 again: …`. Other edges that a comment names must exist.
+//! `// ORDER queue/2: AcqRel. …` explains the site `order("queue/2", AcqRel)`. A second site of the
+//! same edge says `// ORDER queue/2 again: …`. Other edges that a comment names must exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,7 @@ struct Rule<'a> {
     repeated: BTreeMap<&'a str, Vec<Place<'a>>>,
     /// `order("id", …)`
     used: BTreeMap<String, Vec<Place<'a>>>,
-    /// Any other id in the comment of an ordering.
+    /// Other ids in the comment of an ordering.
     mentioned: Vec<(&'a str, Place<'a>)>,
     findings: Vec<Finding>,
 }
@@ -40,7 +41,7 @@ impl<'a> Rule<'a> {
     }
 
     fn read_comments(&mut self, source: &'a Source) {
-        // A comment goes on over lines that follow each other.
+        // A comment continues on adjacent lines.
         let mut explains_until = 0;
         for comment in source.comments() {
             let place = (source, comment.line);
@@ -58,7 +59,7 @@ impl<'a> Rule<'a> {
         }
     }
 
-    /// Takes down what follows `ORDER `; gives the rest of the line.
+    /// Records the id that follows `ORDER ` and returns the rest of the line.
     fn read_order(&mut self, order: &'a str, place: Place<'a>) -> &'a str {
         let Some((head, rest)) = order.split_once(':') else {
             self.report(place, "write `ORDER id: ordering. Why.`".into());
@@ -141,7 +142,8 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// Is the token an ordering stronger than Relaxed, given to an operation directly and not through `order`?
+/// Returns whether the token is an ordering stronger than Relaxed that is given to an operation
+/// directly, not through `order`.
 fn is_nameless(code: &[Token<'_>], at: usize) -> bool {
     let strong = ["Acquire", "Release", "AcqRel"].iter().any(|name| code[at].is(name));
     let ends = code.get(at + 1).is_some_and(|next| next.is(")") || next.is(","));
@@ -157,7 +159,8 @@ fn is_nameless(code: &[Token<'_>], at: usize) -> bool {
     is_argument(before) && !is_named
 }
 
-/// Does an argument of a call, not a variant of an enum or a name in a `use`, follow this code?
+/// Returns whether an argument of a call follows this code, rather than a variant of an enum or a
+/// name in a `use`.
 fn is_argument(before: &[Token<'_>]) -> bool {
     if !before.last().is_some_and(|last| last.is("(") || last.is(",")) {
         return false;
@@ -176,7 +179,7 @@ fn is_argument(before: &[Token<'_>]) -> bool {
     false
 }
 
-/// Everything of the form `algorithm/number` in a comment.
+/// Returns everything of the form `algorithm/number` in a comment.
 fn ids(text: &str) -> impl Iterator<Item = &str> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '/';
     text.split(move |c| !part(c)).filter(|word| {

@@ -1,4 +1,4 @@
-//! A paper cited in the code is described in `docs/papers.md`.
+//! Checks that `docs/papers.md` describes every paper that the code cites.
 
 use super::{Finding, Repository};
 use crate::source::names;
@@ -23,7 +23,8 @@ pub(super) fn findings(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The keys of a line: `[`, a capital, letters and the two digits of a year, and nothing else up to `]` or a blank.
+/// Returns the citation keys of a line: `[`, a capital, letters and the two digits of a year, and
+/// nothing else up to `]` or a blank.
 fn keys(line: &str) -> impl Iterator<Item = &str> {
     line.split('[').skip(1).filter_map(|rest| {
         let key = rest.split([']', ' ', ',']).next()?;

@@ -1,8 +1,8 @@
-//! A file stays small enough to be read at a sitting.
+//! Checks that no file is too long to read at a sitting.
 
 use super::{Finding, Repository};
 
-/// The first length that is too long.
+/// The first length, in lines, that is too long.
 const LIMIT: usize = 500;
 
 pub(super) fn findings(repository: &Repository) -> Vec<Finding> {

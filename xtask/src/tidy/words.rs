@@ -1,4 +1,4 @@
-//! Nothing unfinished is committed.
+//! Checks that nothing unfinished is committed.
 
 use super::{Finding, Repository};
 use crate::source::{Source, names, starts_with};
@@ -6,7 +6,7 @@ use crate::source::{Source, names, starts_with};
 /// Marks of unfinished work in a comment.
 const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
 
-/// Macros that stand for unfinished work, or for looking into it.
+/// Macros that stand for unfinished work or for debugging.
 const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
 pub(super) fn findings(repository: &Repository) -> Vec<Finding> {

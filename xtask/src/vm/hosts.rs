@@ -1,4 +1,4 @@
-//! MPICH, unmodified, on two hosts: what the guest is given for it.
+//! Runs unmodified MPICH on two hosts: the script and the files of the guest.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,11 @@ use crate::setup::{self, Tool};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// What the guest does with it.
+/// The script that the guest runs.
 pub(super) const SCRIPT: &str = include_str!("hosts");
 
-/// The parts of MPICH's package that a job takes: its launcher, and its library with those that it loads.
+/// The parts of MPICH's package that a job needs: its launcher, and its library with the libraries
+/// that it loads.
 const MPICH: [(&str, &str); 8] = [
     ("mpiexec", "bin/mpiexec"),
     ("hydra_pmi_proxy", "bin/hydra_pmi_proxy"),
@@ -22,7 +23,7 @@ const MPICH: [(&str, &str); 8] = [
     ("libucm.so.0", "lib/mpich/libucm.so.0"),
 ];
 
-/// The provider, MPICH, a program that is linked with it, and one of libfabric's.
+/// Returns the provider, MPICH, a program that is linked with it, and one of libfabric's programs.
 pub(super) fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
     setup::need(shell, Tool::FabricPrograms)?;
     let pingpong = shell.step("which", "fi_pingpong").stdout()?;

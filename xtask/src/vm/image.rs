@@ -1,4 +1,5 @@
-//! The guest's file system: unpacked packages, kernel modules in the order of their loading, packed as the kernel takes it.
+//! The guest's file system: unpacked packages and kernel modules in the order of their loading,
+//! packed in the format of the kernel.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +10,7 @@ use super::packages::Packages;
 use crate::shell::{Shell, Step};
 use crate::stop::Stop;
 
-/// What of the kernel's package is needed.
+/// The parts of the kernel's package that the guest needs.
 const KERNEL_PARTS: [&str; 11] = [
     "./boot/vmlinuz-*",
     "*/kernel/drivers/infiniband/core/*",
@@ -23,7 +24,8 @@ const KERNEL_PARTS: [&str; 11] = [
     "*/kernel/arch/x86/crypto/*",
     "*/kernel/fs/configfs/*",
 ];
-/// The modules that are loaded, with what they depend on. One that the kernel has built in is no file.
+/// The modules that the guest loads, with their dependencies. A module that is built into the
+/// kernel has no file.
 const MODULES: [&str; 8] = [
     "veth",
     "sch_netem",
@@ -35,13 +37,14 @@ const MODULES: [&str; 8] = [
     "siw",
 ];
 
-/// A kernel and the file system it starts with.
+/// A kernel and its initial file system.
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
     pub(super) base: PathBuf,
 }
 
-/// Makes the image in `folder`, with the driver of soft iWARP if there is one, or finds it there if it is of these.
+/// Makes the image in `folder`, with the driver of soft iWARP if there is one. Returns the existing
+/// image if it was made of the same packages.
 pub(super) fn build(
     shell: &Shell,
     folder: &Path,
@@ -82,7 +85,7 @@ pub(super) fn pack(shell: &Shell, root: &Path, from: &Path, archive: &Path) -> R
     step.output().map(drop)
 }
 
-/// The root of the guest in `folder`.
+/// Returns the root of the guest in `folder`.
 pub(super) fn root(folder: &Path) -> PathBuf {
     folder.join("root")
 }
@@ -94,7 +97,8 @@ fn unpack_guest(shell: &Shell, root: &Path, packages: &[PathBuf]) -> Result<(), 
         symlink(format!("usr/{name}"), root.join(name)).map_err(io)?;
     }
     for package in packages {
-        // Through the links above: packages disagree on whether a library is in /lib or in /usr/lib.
+        // Extraction follows the links above: packages disagree on whether a library is in /lib or
+        // in /usr/lib.
         let script = "dpkg-deb --fsys-tarfile \"$1\" | tar -x --keep-directory-symlink -C \"$2\"";
         shell.step("sh", "-c").arg(script).arg("sh").arg(package).arg(root).output()?;
     }
@@ -104,7 +108,7 @@ fn unpack_guest(shell: &Shell, root: &Path, packages: &[PathBuf]) -> Result<(), 
     for name in ["dev", "proc", "sys", "tmp", "run", "modules", "user", "root"] {
         fs::create_dir_all(root.join(name)).map_err(io)?;
     }
-    // The tools that the packages bring come first.
+    // The tools of the packages take precedence over busybox.
     let applets = shell.step(root.join("bin/busybox"), "--list").output()?;
     for applet in String::from_utf8_lossy(&applets.stdout).lines() {
         let known = ["bin", "sbin"].iter().any(|folder| root.join(folder).join(applet).exists());
@@ -117,14 +121,16 @@ fn unpack_guest(shell: &Shell, root: &Path, packages: &[PathBuf]) -> Result<(), 
 
 fn unpack_kernel(shell: &Shell, to: &Path, package: &Path) -> Result<(), Stop> {
     fs::create_dir_all(to).map_err(|error| Stop::io(to, &error))?;
-    // A part that this kernel has built in is no file, and tar complains of it; what is missing is seen afterwards.
+    // tar complains of a part that is built into this kernel and has no file. Missing parts are
+    // detected later.
     let script = "package=$1; to=$2; shift 2; \
-                  dpkg-deb --fsys-tarfile \"$package\" | tar -x -C \"$to\" --wildcards \"$@\" || true";
+                  dpkg-deb --fsys-tarfile \"$package\" | \
+                  tar -x -C \"$to\" --wildcards \"$@\" || true";
     let step = shell.step("sh", "-c").arg(script).arg("sh").arg(package).arg(to);
     KERNEL_PARTS.iter().fold(step, Step::arg).output().map(drop)
 }
 
-/// Writes the modules to `to`, uncompressed, and the order of their loading.
+/// Writes the uncompressed modules to `to`, with the order of their loading.
 fn load_order(shell: &Shell, kernel: &Path, to: &Path) -> Result<(), Stop> {
     let mut found = BTreeMap::new();
     collect(kernel, &mut found)?;
@@ -137,7 +143,7 @@ fn load_order(shell: &Shell, kernel: &Path, to: &Path) -> Result<(), Stop> {
     fs::write(&path, text).map_err(|error| Stop::io(&path, &error))
 }
 
-/// Appends `module` to `order`, after what it depends on.
+/// Appends `module` to `order`, after its dependencies.
 fn load(
     shell: &Shell,
     module: &str,
@@ -163,7 +169,7 @@ fn load(
     Ok(())
 }
 
-/// What a module says that it depends on: a string of its own among others, each ended by zero.
+/// Returns the dependencies that a module declares, in a zero-terminated string.
 fn dependencies(module: &[u8]) -> Vec<String> {
     let strings = module.split(|byte| *byte == 0);
     let list = strings.filter_map(|string| string.strip_prefix(b"depends=")).next();
@@ -171,7 +177,7 @@ fn dependencies(module: &[u8]) -> Vec<String> {
     list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Every module below `folder`, by its name.
+/// Collects every module below `folder` by name.
 fn collect(folder: &Path, found: &mut BTreeMap<String, PathBuf>) -> Result<(), Stop> {
     for path in files(folder)? {
         if path.is_dir() {

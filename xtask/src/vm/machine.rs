@@ -1,4 +1,4 @@
-//! One boot of the virtual machine: what goes in, what it said, how it ended.
+//! Boots the virtual machine once: its input, its output and its exit status.
 
 use core::time::Duration;
 use std::fs::{self, File};
@@ -9,27 +9,27 @@ use crate::qemu::{self, Ended};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// A guest that hangs is ended after so long, unless its task says otherwise.
+/// Time after which a guest that hangs is ended, unless its task gives another.
 const WATCHDOG: Duration = Duration::from_secs(450);
-/// How the guest announces its status; `init` says it.
+/// The text with which `init` in the guest announces its status.
 const STATUS: &str = "STRAIT-VM-EXIT:";
 /// Process 1 of the guest.
 const INIT: &str = include_str!("init");
 
-/// What a boot is to run.
+/// The task of one boot.
 pub(super) struct Task<'a> {
-    /// The kind of the soft devices, as `rdma link add` has it.
+    /// The kind of the soft devices, as `rdma link add` names it.
     pub(super) device: &'a str,
-    /// A shell script; its status is that of the boot.
+    /// A shell script. Its exit status is that of the boot.
     pub(super) script: &'a str,
-    /// Programs, and their names in `/user`.
+    /// Programs, with their names in `/user`.
     pub(super) programs: &'a [(&'a str, PathBuf)],
-    /// When the guest is ended if it has not ended by itself.
+    /// Time after which the guest is ended.
     pub(super) limit: Duration,
 }
 
 impl<'a> Task<'a> {
-    /// A task that takes no longer than a part of the rung.
+    /// Creates a task with the time limit of a part of the rung.
     pub(super) const fn new(
         device: &'a str,
         script: &'a str,
@@ -39,7 +39,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Boots, runs the task and gives what the guest said before its status, if it ended well.
+/// Boots and runs the task. If the task passes, returns the guest's output up to its status.
 pub(super) fn boot(
     shell: &Shell,
     folder: &Path,
@@ -63,25 +63,25 @@ pub(super) fn boot(
         (None, _) => format!("was ended after {} seconds", task.limit.as_secs()),
     };
     let device = task.device;
-    Err(Stop::Failed(format!("the guest with {device} {why}; it said:\n{said}")))
+    Err(Stop::Failed(format!("the guest with {device} {why}; output:\n{said}")))
 }
 
-/// The last status that the guest announced, and what it said before.
+/// Returns the last status that the guest announced, and the output before it.
 fn status(said: &str) -> Option<(&str, i32)> {
     let (told, rest) = said.rsplit_once(STATUS)?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     Some((told, rest[..end].parse().ok()?))
 }
 
-/// The base image with the task's own files behind it: the kernel unpacks one archive after the other.
+/// Appends the task's own files to the base image: the kernel unpacks one archive after the other.
 fn initrd(shell: &Shell, folder: &Path, image: &Image, task: &Task<'_>) -> Result<PathBuf, Stop> {
-    // Named after the device, so that one guest may be made while another runs.
+    // The folder has the name of the device, so that a guest can be made while another runs.
     let own = folder.join(format!("{}.own", task.device));
     let _ = fs::remove_dir_all(&own);
     let user = own.join("user");
     fs::create_dir_all(&user).map_err(|error| Stop::io(&user, &error))?;
     for (name, program) in task.programs {
-        // Nine tenths are for debuggers, and the guest has its files in memory.
+        // Nine tenths of a program are debug information, and the guest holds its files in memory.
         shell.step("strip", "--strip-debug -o").arg(user.join(name)).arg(program).output()?;
     }
     let run = user.join("run");

@@ -1,7 +1,8 @@
-//! Real libibverbs, in a small virtual machine with the kernel's soft RDMA drivers: `cargo xtask vm`.
+//! `cargo xtask vm`: runs libibverbs in a small virtual machine with the kernel's soft RDMA
+//! drivers.
 //!
-//! Nothing is installed for the guest and no rights are needed: Debian's packages are downloaded once and unpacked, QEMU
-//! emulates the processor. Everything is kept in `target/vm`.
+//! The guest needs no installation and no privileges: Debian's packages are downloaded once and
+//! unpacked, and QEMU emulates the processor. All files lie in `target/vm`.
 
 mod hosts;
 mod image;
@@ -20,20 +21,22 @@ use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{self, Absence, Stop};
 
-/// What is tried of the device and the channel. What a kind of devices does not have is skipped: on soft RoCE nobody asks to be
-/// connected, and soft iWARP has no atomics.
+/// Tests of the device and the channel. Tests of features that a kind of device lacks are skipped:
+/// soft RoCE has no connection requests, and soft iWARP has no atomics.
 const DEVICES: &str = "
     cd /tmp
     case $1 in rxe) skipped=refuses ;; siw) skipped=atomics ;; esac
     /user/strait info | grep \"$1.*usable\" || exit 98
     /user/verbs --include-ignored --test-threads=1 --nocapture --skip $skipped || exit
     /user/ring --include-ignored --test-threads=1 --nocapture || exit
-    # And on a wire that takes its time, where what both ends send crosses.
-    for end in wire0 wire1; do /sbin/tc qdisc add dev $end root netem delay 2ms limit 10000 || exit; done
+    # On a slow wire, where the data of both ends cross.
+    for end in wire0 wire1; do
+        /sbin/tc qdisc add dev $end root netem delay 2ms limit 10000 || exit
+    done
     /user/verbs --include-ignored --exact in_two_processes || exit
     for end in wire0 wire1; do /sbin/tc qdisc del dev $end root || exit; done
 ";
-/// And of whole jobs, whose ranks take the two devices in turn.
+/// Tests of whole jobs. Their ranks use the two devices alternately.
 const JOBS: &str = "
     export STRAIT_HCA=verbs:${1}0,${1}1
     tests='a_word_goes_to_another_node_and_back
@@ -42,7 +45,8 @@ const JOBS: &str = "
         a_death_ends_the_collectives_of_all_nodes
         a_death_is_heard_of_without_a_launcher
         a_rank_dies_in_transfer_by_zero_copy'
-    [ $(/user/network --list --exact $tests | grep -c ': test') = $(echo $tests | wc -w) ] || exit 97
+    found=$(/user/network --list --exact $tests | grep -c ': test')
+    [ $found = $(echo $tests | wc -w) ] || exit 97
     /user/network --test-threads=1 --exact $tests || exit
     /user/first --test-threads=1 || exit
     tests=other_nodes_are_reached_through_the_device_of_the_job
@@ -55,24 +59,25 @@ const JOBS: &str = "
     [ $(/user/locks --list --exact $tests | grep -c ': test') = 1 ] || exit 97
     /user/locks --exact $tests || exit
     /user/registrations --test-threads=1 || exit
-    # Those that name another device, or none, are other rungs'.
-    /user/rendezvous --test-threads=1 --skip a_job_and --skip by_a_thread --skip a_message_arrives_at_a_receiver || exit
+    # Other rungs run the tests that name another device, or none.
+    /user/rendezvous --test-threads=1 --skip a_job_and --skip by_a_thread \\
+        --skip a_message_arrives_at_a_receiver || exit
 ";
-/// And of a job that somebody else's launcher starts.
+/// Tests of a job that another launcher starts.
 const LAUNCHED: &str = include_str!("launched");
-/// What comes before a line of one's own.
+/// The script before a line of `--run`.
 const BEFORE_LINE: &str = include_str!("before_line");
 
 /// The kinds of devices that the guest may have.
 pub(crate) const KINDS: [&str; 2] = ["rxe", "siw"];
 
-/// `cargo xtask vm`.
+/// Runs `cargo xtask vm`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let Guest { folder, image, siw } = guest(shell)?;
-    // What only this feature compiles.
-    shell.cargo("test --quiet -p strait --features verbs --lib hca::verbs").run()?;
+    // The tests of the code that only this feature compiles.
+    shell.cargo("test --quiet -p strait-hca --features verbs --lib verbs").run()?;
     let mut programs = vec![
-        ("strait", program(shell, "build -p strait --bin strait")?),
+        ("strait", program(shell, "build -p strait-cli --bin strait")?),
         ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
         ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
         ("network", program(shell, "test -p strait-tests --test network --no-run")?),
@@ -92,7 +97,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         let task = Task::new(device, &script, &programs);
         let said = machine::boot(shell, &folder, &image, &task)?;
         match passed(&said) {
-            0 => Err(Stop::Failed(format!("no test ran; the guest said:\n{said}"))),
+            0 => Err(Stop::Failed(format!("no test ran; output of the guest:\n{said}"))),
             passed => {
                 eprintln!("vm: {device}: {passed} tests passed");
                 Ok(())
@@ -105,27 +110,28 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     stop::all(vec![(rxe, booted), (iwarp, siw), ("MPICH on two hosts", mpich)])
 }
 
-/// `cargo xtask vm --run LINE`: what the guest says to a line of shell, which has devices of this kind.
+/// Runs `cargo xtask vm --run LINE`: prints the guest's output of a line of shell. The guest has
+/// devices of this kind.
 pub(crate) fn run_line(shell: &Shell, device: &str, line: &str) -> Result<(), Stop> {
     let Guest { folder, image, siw } = guest(shell)?;
     if device == KINDS[1] {
         siw?;
     }
-    let programs = [("strait", program(shell, "build --release -p strait --bin strait")?)];
+    let programs = [("strait", program(shell, "build --release -p strait-cli --bin strait")?)];
     let script = format!("{BEFORE_LINE}\n{line}");
     let task = Task::new(device, &script, &programs);
     machine::boot(shell, &folder, &image, &task).map(|said| print!("{said}"))
 }
 
-/// What a guest is made of.
+/// The parts of a guest.
 struct Guest {
     folder: PathBuf,
     image: Image,
-    /// The driver of soft iWARP, or why there is none.
+    /// The driver of soft iWARP, or the reason why there is none.
     siw: Result<PathBuf, Stop>,
 }
 
-/// Sees to all of that.
+/// Makes the parts of the guest.
 fn guest(shell: &Shell) -> Result<Guest, Stop> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         let what = "the guest is made of Linux packages for x86-64".to_owned();
@@ -141,32 +147,34 @@ fn guest(shell: &Shell) -> Result<Guest, Stop> {
     Ok(Guest { folder, image, siw })
 }
 
-/// Says that it is the part with soft iWARP that was not run.
+/// Reports that the part with soft iWARP was not run.
 fn not_built(why: Stop) -> Stop {
-    let because =
-        |what: &str| format!("soft iWARP (siw) was left out, its driver not being built: {what}");
+    let because = |what: &str| {
+        format!("soft iWARP (siw) was left out, because its driver was not built: {what}")
+    };
     let absence = match why {
         Stop::NotRun(Absence { what, remedy }) => Absence { what: because(&what), remedy },
-        // It is the kernel's source and the machine's compiler that do not go together.
+        // The kernel's source and the machine's compiler do not fit together.
         Stop::Failed(why) => Absence { what: because(&why), remedy: None },
     };
     eprintln!("vm: siw NOT RUN: {absence}");
     Stop::NotRun(absence)
 }
 
-/// The program that this cargo command makes, with the device of libibverbs. Optimised a little, since the processor is emulated, and
-/// without what is for debuggers, which would be stripped.
+/// Returns the program that this cargo command makes, with the device of libibverbs. It is built
+/// with little optimization, since the processor is emulated, and without debug information, which
+/// would be stripped.
 fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
     let arguments = format!("{command} --quiet --features verbs --message-format json");
     let cargo = shell.cargo(&arguments).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     let messages = cargo.env("CARGO_PROFILE_DEV_DEBUG", "none").stdout()?;
     let mut made = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
-    // The one that is run, or loaded by what is run, and was made last.
+    // The program or library that was made last.
     made.rfind(|path| path.extension().is_none_or(|extension| extension == "so"))
         .ok_or_else(|| Stop::Failed(format!("`cargo {arguments}` made no program")))
 }
 
-/// How many tests the guest's programs say have passed.
+/// Returns the number of tests that the guest's programs report as passed.
 fn passed(said: &str) -> u32 {
     let results = said.lines().filter_map(|line| line.split_once("test result: ok. "));
     results.filter_map(|(_, rest)| rest.split_whitespace().next()?.parse::<u32>().ok()).sum()

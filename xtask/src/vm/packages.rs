@@ -1,7 +1,7 @@
-//! What the virtual machine is made of: Debian packages, downloaded and unpacked, never installed.
+//! Downloads the Debian packages of the virtual machine and unpacks them, without installing them.
 //!
-//! apt checks what it downloads against the signed lists, and resolves what the guest needs as if for an empty system, so the
-//! guest has the C library of the release that its libraries are from.
+//! apt checks its downloads against the signed lists. It resolves the packages as if for an empty
+//! system, so the guest has the C library of the release that its libraries are from.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,20 @@ use crate::setup::is_offline;
 use crate::shell::{Shell, Step};
 use crate::stop::{Absence, Stop};
 
-/// What is asked for; apt adds what they depend on.
+/// The requested packages; apt adds their dependencies.
 const GUEST: &str = "busybox-static ibverbs-providers librdmacm1 iproute2";
-/// MPICH's launcher, and what it is linked with: not what else its package wants, which is MPI and compilers for it.
+/// MPICH's launcher and the libraries that it is linked with. The other dependencies of its
+/// package, which are MPI and its compilers, are left out.
 const HYDRA: &str = "mpich libhwloc15 libslurm38 libudev1";
-/// The kernels whose soft RDMA drivers are known to work. The newest of them is taken.
+/// Kernels with soft RDMA drivers that are known to work. The newest of them is used.
 const KERNEL: &str = r"^linux-image-6\.12\.[0-9]+\+deb[0-9]+-amd64$";
 
 /// Downloaded packages.
 #[derive(Debug)]
 pub(super) struct Packages {
-    /// Those of the guest's programs and libraries.
+    /// The packages of the guest's programs and libraries.
     pub(super) guest: Vec<PathBuf>,
-    /// The kernel's.
+    /// The package of the kernel.
     pub(super) kernel: PathBuf,
 }
 
@@ -32,14 +33,18 @@ pub(super) fn fetch(shell: &Shell, folder: &Path) -> Result<Packages, Stop> {
         return Ok(packages);
     }
     if !shell.answers("apt-get", "--version") {
-        return Err(absent("this is no Debian system, whose packages the guest is made of", None));
+        return Err(absent(
+            "the guest is made of Debian packages, and this is no Debian system",
+            None,
+        ));
     }
     eprintln!("vm: downloading the guest's packages");
     refreshed(shell, || download(shell, folder))?;
     found(folder).ok_or_else(|| Stop::Failed("apt-get left no packages".into()))
 }
 
-/// Downloads, and once more with new lists of packages: those at hand may be missing or old. What cannot be had is absent.
+/// Downloads packages, and retries with new package lists, because the present lists may be missing
+/// or old. Reports packages that cannot be downloaded as absent.
 pub(super) fn refreshed(
     shell: &Shell,
     download: impl Fn() -> Result<(), Stop>,
@@ -51,20 +56,20 @@ pub(super) fn refreshed(
     fetched.map_err(|stop| {
         let Stop::Failed(why) = stop else { return stop };
         let remedy = (!is_offline(&why)).then_some("run `apt-get update` as root, then again");
-        // The first complaint is the cause of the others.
+        // The first error is the cause of the others.
         let why = why.lines().find(|line| line.starts_with("E: ")).unwrap_or(&why);
         absent(&format!("packages for the guest cannot be downloaded: {why}"), remedy)
     })
 }
 
-/// Downloads these packages, and nothing that they depend on.
+/// Downloads these packages without their dependencies.
 pub(super) fn download_only(shell: &Shell, folder: &Path, packages: &[String]) -> Result<(), Stop> {
     let script = "cd \"$1\" && shift && apt-get -qq -o APT::Sandbox::User= download \"$@\" >&2";
     let step = shell.step("sh", "-c").arg(script).arg("sh").arg(folder);
     packages.iter().fold(step, Step::arg).output().map(drop)
 }
 
-/// The packages in `folder`, if they were all downloaded.
+/// Returns the packages in `folder`, if all were downloaded.
 fn found(folder: &Path) -> Option<Packages> {
     let names = fs::read_to_string(folder.join("complete")).ok()?;
     let (asked, kernel) = names.split_once('\n')?;
@@ -81,7 +86,7 @@ fn found(folder: &Path) -> Option<Packages> {
 }
 
 fn download(shell: &Shell, folder: &Path) -> Result<(), Stop> {
-    // What is left of an earlier attempt may be of other versions.
+    // The files of an earlier attempt may be of other versions.
     let _ = fs::remove_dir_all(folder);
     let partial = folder.join("partial");
     fs::create_dir_all(&partial).map_err(|error| Stop::io(&partial, &error))?;
@@ -106,12 +111,12 @@ fn download(shell: &Shell, folder: &Path) -> Result<(), Stop> {
         .map_err(|error| Stop::io(&complete, &error))
 }
 
-/// What is asked for, in one line.
+/// Returns the requested packages in one line.
 fn wanted() -> String {
     format!("{GUEST} {HYDRA}")
 }
 
-/// The name of the file that has this package.
+/// Returns the name of the file that has this package.
 fn file_of(folder: &Path, package: &str) -> Option<String> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -128,7 +133,7 @@ fn newest_kernel(shell: &Shell) -> Result<String, Stop> {
         .ok_or_else(|| Stop::Failed("the package lists have no kernel 6.12".into()))
 }
 
-/// The numbers in a package's name, which order its versions.
+/// Returns the numbers in a package's name, which order its versions.
 fn version(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
 }

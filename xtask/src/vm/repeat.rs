@@ -1,4 +1,4 @@
-//! One test, round after round: for faults that come once in a while.
+//! Repeats one test for many rounds, to find faults that occur rarely.
 
 use core::time::Duration;
 
@@ -7,34 +7,37 @@ use super::{Guest, KINDS, guest, passed, program};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// Longest that one round may take. A test that hangs is killed earlier by its own watchdog, which says what it waited for.
+/// Time limit of one round. The watchdog of a test that hangs kills it earlier and prints what it
+/// waited for.
 const ROUND: Duration = Duration::from_secs(150);
 
-/// What the guest does. Devices are named as for the jobs of the rung; tests of the bare device find theirs by themselves.
+/// The script of the guest. Devices are named as for the jobs of the rung. Tests of the bare device
+/// find their devices by themselves.
 const SCRIPT: &str = include_str!("repeat");
 
-/// What to repeat.
+/// The test to repeat.
 #[derive(clap::Args)]
 pub(crate) struct Repeat {
-    /// Has the guest run one test again and again in place of the rung's: FILE::TEST, a test of tests/tests/FILE.rs.
+    /// Test that the guest repeats instead of the rung's tests: FILE::TEST, a test of
+    /// tests/tests/FILE.rs.
     #[arg(long, value_name = "FILE::TEST", group = "own")]
     test: Option<String>,
-    /// Rounds of that test. The first that fails is the last.
+    /// Rounds of that test. The first failure ends the run.
     #[arg(long, default_value_t = 200, requires = "test")]
     rounds: u32,
-    /// Processes that do nothing but use the guest's two processors meanwhile.
+    /// Processes that keep the guest's two processors busy meanwhile.
     #[arg(long, default_value_t = 0, requires = "test")]
     burn: u32,
 }
 
 impl Repeat {
-    /// Whether a test is to be repeated.
+    /// Returns whether a test is to be repeated.
     pub(crate) const fn is_wanted(&self) -> bool {
         self.test.is_some()
     }
 }
 
-/// `cargo xtask vm --test FILE::TEST`.
+/// Runs `cargo xtask vm --test FILE::TEST`.
 pub(crate) fn run(shell: &Shell, device: &str, repeat: &Repeat) -> Result<(), Stop> {
     let Repeat { test, rounds, burn } = repeat;
     let wanted = test.as_deref().unwrap_or_default();
@@ -53,7 +56,7 @@ pub(crate) fn run(shell: &Shell, device: &str, repeat: &Repeat) -> Result<(), St
     let rounds_passed = passed(&said);
     if rounds_passed != *rounds {
         return Err(Stop::Failed(format!(
-            "{rounds_passed} rounds passed; the guest said:\n{said}"
+            "{rounds_passed} rounds passed; output of the guest:\n{said}"
         )));
     }
     eprintln!("vm: {device}: {wanted} passed {rounds_passed} times beside {burn} busy processes");

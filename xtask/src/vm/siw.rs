@@ -1,4 +1,5 @@
-//! The driver of soft iWARP, which Debian's kernels leave out: built from their own source, against their own headers.
+//! Builds the driver of soft iWARP, which Debian's kernels leave out, from the kernel's own source
+//! and against its own headers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use crate::setup::{self, Tool};
 use crate::shell::{Shell, Step};
 use crate::stop::Stop;
 
-/// Where the driver is in the kernel's source.
+/// The path of the driver in the kernel's source.
 const DRIVER: &str = "drivers/infiniband/sw/siw";
 
 /// Builds the driver for the kernel of this package, or finds it in `folder`.
@@ -33,7 +34,7 @@ pub(super) fn build(shell: &Shell, folder: &Path, kernel: &Path) -> Result<PathB
     let source = unpack(shell, folder, &root, &names)?;
     make(shell, &root.join("usr/src"), &source, &names)?;
     fs::rename(source.join("siw.ko"), &module).map_err(|error| Stop::io(&module, &error))?;
-    // Most of it is the source of all other drivers.
+    // Removes the unpacked files, most of which are the source of other drivers.
     for entry in fs::read_dir(folder).map_err(|error| Stop::io(folder, &error))?.flatten() {
         let path = entry.path();
         if path != module {
@@ -44,21 +45,21 @@ pub(super) fn build(shell: &Shell, folder: &Path, kernel: &Path) -> Result<PathB
     Ok(module)
 }
 
-/// What the packages of one kernel are called.
+/// The names in the packages of one kernel.
 #[derive(Debug, Eq, PartialEq)]
 struct Names<'a> {
-    /// As the kernel calls itself: `6.12.117+deb12-amd64`.
+    /// The kernel's own name: `6.12.117+deb12-amd64`.
     release: &'a str,
-    /// Without the architecture: `6.12.117+deb12`.
+    /// The name without the architecture: `6.12.117+deb12`.
     common: &'a str,
-    /// Of the source: `6.12`.
+    /// The name of the source: `6.12`.
     series: &'a str,
-    /// Of the packages: `6.12.117-1~deb12u1`.
+    /// The version of the packages: `6.12.117-1~deb12u1`.
     version: &'a str,
 }
 
 impl<'a> Names<'a> {
-    /// By the file name of the kernel's package.
+    /// Derives the names from the file name of the kernel's package.
     fn of(package: &'a str) -> Option<Self> {
         let (release, rest) = package.strip_prefix("linux-image-")?.split_once('_')?;
         let (version, _) = rest.split_once('_')?;
@@ -93,11 +94,11 @@ fn unpack(shell: &Shell, from: &Path, root: &Path, names: &Names<'_>) -> Result<
 fn make(shell: &Shell, sources: &Path, driver: &Path, names: &Names<'_>) -> Result<(), Stop> {
     let headers = sources.join(format!("linux-headers-{}", names.release));
     let common = sources.join(format!("linux-headers-{}-common", names.common));
-    // The package has the place where it would be installed.
+    // The packaged makefile contains the path at which it would be installed.
     let makefile = headers.join("Makefile");
     fs::write(&makefile, format!("include {}/Makefile\n", common.display()))
         .map_err(|error| Stop::io(&makefile, &error))?;
-    // Without types for debuggers, which need a tool of their own.
+    // Leaves out BTF debug types, which need a tool of their own.
     let arguments = "CONFIG_RDMA_SIW=m CONFIG_DEBUG_INFO_BTF_MODULES= KCFLAGS=-g0 CC=gcc modules";
     let step = shell.step("make", "--silent -C").arg(headers);
     let step = step.arg(format!("M={}", driver.display()));

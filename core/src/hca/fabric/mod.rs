@@ -1,11 +1,10 @@
-//! What the software devices of a host share, as far as it is atomics: who may reach into which region, and which receives
-//! are posted.
+//! The atomics that the software devices of a host share: access to regions, and posted receives.
 //!
-//! The devices are the `strait` crate's (`strait::hca::soft`), and so is what moves the data. Zeroed memory is the empty state
-//! of every structure.
+//! The devices (`strait::hca::soft`) are in the `strait` crate, and so is the code that moves data.
+//! Zeroed memory is the empty state of every structure.
 
 mod receive;
 mod region;
 
-pub use receive::{Arrival, Lent, Receives, Slot, Use};
-pub use region::{Claim, RegionEntry};
+pub use receive::{ReceiveBuffer, ReceiveResult, ReceiveSlot, Receives, Use};
+pub use region::{RegionClaim, RegionEntry};

@@ -1,12 +1,14 @@
-//! The receives that one rank has posted, for whoever sends to it.
+//! The receives that one rank has posted, shared with the ranks that send to it.
 //!
-//! A ring of slots, and two counts that only grow, and wrap. The owner posts. Senders take slots in the order of their posting,
-//! under a [`Lock`], fill what was lent, each in its own time, and say how it ended; then the slot is the owner's again.
+//! The structure is a ring of slots with two counts that only increase, and wrap. The owner posts
+//! receives. Under a [`RevocableLock`], senders take slots in the order of their posting. Each
+//! sender fills the lent memory in its own time and records the outcome. Then the slot belongs to
+//! the owner again.
 //!
-//! A sender may die in between: the slot says who took it, and for which connection. `post`, `complete` and what the owner asks
-//! are wait-free.
+//! A sender may die in between: the slot records which rank took it, and for which connection.
+//! `post`, `complete` and the owner's queries are wait-free.
 
-use crate::lock::Lock;
+use crate::lock::RevocableLock;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, order};
 
@@ -20,46 +22,57 @@ use crate::sync::{AtomicU32, AtomicU64, order};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Receives {
-    lock: Lock,
+    lock: RevocableLock,
     posted: AtomicU32,
     taken: AtomicU32,
 }
 
-/// What a posted receive lends: base, length and local key of a piece, as the owner wrote them.
+/// The memory that a posted receive lends: base, length and local key of a piece, as the owner
+/// wrote them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Lent {
-    /// Where it begins, in the owner's process.
+pub struct ReceiveBuffer {
+    /// Address of its first byte in the owner's process.
     pub base: u64,
-    /// How long it is, bytes.
+    /// Its length, in bytes.
     pub length: u32,
     /// The local key of its region.
     pub key: u32,
 }
 
 impl Receives {
-    /// No receives, for models and tests: in a fabric, zeroed memory is already this.
+    /// Creates a ring without receives, for models and tests. In a fabric, zeroed memory is that
+    /// state.
     #[must_use]
     pub fn none() -> Self {
-        Self { lock: Lock::free(), posted: AtomicU32::new(0), taken: AtomicU32::new(0) }
+        Self { lock: RevocableLock::free(), posted: AtomicU32::new(0), taken: AtomicU32::new(0) }
     }
 
-    /// Held by who takes a receive.
+    /// Returns the lock that a sender holds while it takes a receive.
     #[must_use]
-    pub const fn lock(&self) -> &Lock {
+    pub const fn lock(&self) -> &RevocableLock {
         &self.lock
     }
 
-    /// Posts the owner's receive `number`, counted from zero, in its slot, which is free. The number of slots is a power of two.
-    pub fn post(&self, slots: &[Slot], number: u32, lent: Lent) {
+    /// Posts the owner's receive `number`, counted from zero, in its slot, which is free. The
+    /// number of slots is a power of two.
+    pub fn post(&self, slots: &[ReceiveSlot], number: u32, lent: ReceiveBuffer) {
         slots[number as usize % slots.len()].lend(lent);
-        // ORDER receive/1: Release, pairs with receive/2: the slot says what is lent. Without it a sender fills what an earlier
-        //   receive had lent.
+        // ORDER receive/1: Release, pairs with receive/2: the slot says what is lent.
+        // Without it a sender fills the memory that an earlier receive lent.
         self.posted.store(number.wrapping_add(1), order("receive/1", Release));
     }
 
-    /// Takes the receive that was posted first, for a message on the owner's `connection`: its slot, and what it lends. A sender
-    /// that died between its two stores left a slot that is taken already. Under the lock, by the rank `by`.
-    pub fn take(&self, slots: &[Slot], by: u32, connection: u32) -> Option<(usize, Lent)> {
+    /// Takes the receive that was posted first, for a message on the owner's `connection`. Returns
+    /// the index of its slot and what it lends. The caller is rank `by` and holds the lock.
+    ///
+    /// A sender that died between its two stores left a slot that is already taken; such a slot is
+    /// skipped.
+    pub fn take(
+        &self,
+        slots: &[ReceiveSlot],
+        by: u32,
+        connection: u32,
+    ) -> Option<(usize, ReceiveBuffer)> {
         // ORDER receive/2: Acquire, pairs with receive/1.
         let posted = self.posted.load(order("receive/2", Acquire));
         for _ in 0..slots.len() {
@@ -80,26 +93,26 @@ impl Receives {
     }
 }
 
-/// One posted receive.
+/// One posted receive. The taker is the sender that took it.
 ///
-/// | offset | size | field        | written by                |
-/// |-------:|-----:|--------------|---------------------------|
-/// |      0 |    8 | `state`      | owner, who took it        |
-/// |      8 |    8 | `base`       | owner                     |
-/// |     16 |    8 | `words`      | owner, who took it        |
-/// |     24 |    4 | `outcome`    | who took it               |
-/// |     28 |    4 | `connection` | who took it               |
+/// | offset | size | field        | written by   |
+/// |-------:|-----:|--------------|--------------|
+/// |      0 |    8 | `state`      | owner, taker |
+/// |      8 |    8 | `base`       | owner        |
+/// |     16 |    8 | `words`      | owner, taker |
+/// |     24 |    4 | `outcome`    | taker        |
+/// |     28 |    4 | `connection` | taker        |
 #[derive(Debug)]
 #[repr(C)]
-pub struct Slot {
-    /// What the slot is for; in the upper half who took it.
+pub struct ReceiveSlot {
+    /// The use of the slot. The upper half holds the rank that took it.
     state: AtomicU64,
     base: AtomicU64,
-    /// Length and local key of the piece; afterwards length and immediate of the message.
+    /// Length and local key of the piece; after completion, length and immediate of the message.
     words: [AtomicU32; 2],
-    /// How it ended.
+    /// The outcome of the receive.
     outcome: AtomicU32,
-    /// The owner's end of the connection it came by.
+    /// The owner's end of the connection that the message came by.
     connection: AtomicU32,
 }
 
@@ -108,40 +121,40 @@ const POSTED: u64 = 1;
 const TAKEN: u64 = 2;
 const DONE: u64 = 3;
 
-/// What a slot is for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Use {
-    /// Nothing: it is the owner's.
+    /// The slot is empty and belongs to the owner.
     Free,
-    /// A message.
+    /// The slot waits for a message.
     Posted,
-    /// The message of this rank, which is under way.
+    /// A message of this rank is in flight.
     Taken {
         /// The rank.
         by: u32,
     },
-    /// A message that is there, or failed; the owner's again.
+    /// A message has arrived or failed; the slot belongs to the owner again.
     Done,
 }
 
-/// How a receive ended.
+/// The outcome of a receive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
-pub enum Arrival {
-    /// With a message in what was lent.
+pub enum ReceiveResult {
+    /// A message is in the lent memory.
     Message,
-    /// With a number that a write brought.
+    /// A write brought an immediate value.
     Immediate,
     /// The message did not fit.
     TooLong,
-    /// What was lent is in no region that may be written.
+    /// The lent memory is not in a region that permits writes.
     BadPiece,
-    /// The message broke off.
+    /// The message was cut off.
     Cut,
 }
 
-impl Slot {
-    /// A free slot, for models and tests: in a fabric, zeroed memory is already one.
+impl ReceiveSlot {
+    /// Creates a free slot, for models and tests. In a fabric, zeroed memory is a free slot.
     #[must_use]
     pub fn free() -> Self {
         Self {
@@ -153,7 +166,7 @@ impl Slot {
         }
     }
 
-    fn lend(&self, lent: Lent) {
+    fn lend(&self, lent: ReceiveBuffer) {
         // ORDER receive/5: Relaxed. receive/1 publishes all of it.
         let relaxed = order("receive/5", Relaxed);
         self.base.store(lent.base, relaxed);
@@ -162,36 +175,39 @@ impl Slot {
         self.state.store(POSTED, relaxed);
     }
 
-    fn take(&self, by: u32, connection: u32) -> Option<Lent> {
+    fn take(&self, by: u32, connection: u32) -> Option<ReceiveBuffer> {
         // ORDER receive/6: Relaxed, after receive/2 and under the lock.
         let relaxed = order("receive/6", Relaxed);
         if self.state.load(relaxed) != POSTED {
             return None;
         }
-        let lent = Lent {
+        let lent = ReceiveBuffer {
             base: self.base.load(relaxed),
             length: self.words[0].load(relaxed),
             key: self.words[1].load(relaxed),
         };
         self.connection.store(connection, relaxed);
-        // The owner asks for the connection of what is only taken when the taker is dead, and its stores are in memory.
+        // The owner reads the connection of a slot that is merely taken only if the taker is dead.
+        // The taker's stores are then in memory.
         self.state.store(u64::from(by) << 32 | TAKEN, relaxed);
         Some(lent)
     }
 
-    /// Says how the receive ended: length and immediate of the message, where it has them. By who took it, once.
-    pub fn complete(&self, arrival: Arrival, length: u32, immediate: u32) {
+    /// Records the outcome of the receive, with length and immediate of the message if it has them.
+    /// Only the taker calls it, once.
+    pub fn complete(&self, arrival: ReceiveResult, length: u32, immediate: u32) {
         // ORDER receive/7: Relaxed. receive/8 publishes them.
         let relaxed = order("receive/7", Relaxed);
         self.words[0].store(length, relaxed);
         self.words[1].store(immediate, relaxed);
         self.outcome.store(arrival as u32, relaxed);
-        // ORDER receive/8: Release, pairs with receive/9: the message is there, and what is said of it. Without it the owner reads
-        //   a message that is still landing.
+        // ORDER receive/8: Release, pairs with receive/9: the message and its description are
+        // complete.
+        // Without it the owner reads a message that is still arriving.
         self.state.store(DONE, order("receive/8", Release));
     }
 
-    /// What it is for.
+    /// Returns the use of the slot.
     #[must_use]
     pub fn state(&self) -> Use {
         // ORDER receive/9: Acquire, pairs with receive/8.
@@ -204,32 +220,34 @@ impl Slot {
         }
     }
 
-    /// The owner's connection by which it was taken, as the taker wrote it. Of what is done, or was taken by who is dead.
+    /// Returns the owner's connection for which the slot was taken, as the taker wrote it. It is
+    /// valid for a slot that is done, or that a dead rank took.
     #[must_use]
     pub fn connection(&self) -> u32 {
         // ORDER receive/10: Relaxed, after receive/9.
         self.connection.load(order("receive/10", Relaxed))
     }
 
-    /// How it ended, length and immediate. `None` for what no device writes. Of what is done.
+    /// Returns the outcome, the length in bytes and the immediate, or `None` for an outcome that no
+    /// device writes. It is valid for a slot that is done.
     #[must_use]
-    pub fn outcome(&self) -> Option<(Arrival, u32, u32)> {
+    pub fn outcome(&self) -> Option<(ReceiveResult, u32, u32)> {
         // ORDER receive/11: Relaxed, after receive/9.
         let relaxed = order("receive/11", Relaxed);
         let arrival = match self.outcome.load(relaxed) {
-            0 => Arrival::Message,
-            1 => Arrival::Immediate,
-            2 => Arrival::TooLong,
-            3 => Arrival::BadPiece,
-            4 => Arrival::Cut,
+            0 => ReceiveResult::Message,
+            1 => ReceiveResult::Immediate,
+            2 => ReceiveResult::TooLong,
+            3 => ReceiveResult::BadPiece,
+            4 => ReceiveResult::Cut,
             _ => return None,
         };
         Some((arrival, self.words[0].load(relaxed), self.words[1].load(relaxed)))
     }
 
-    /// Takes the slot back, when its receive is over.
+    /// Returns the slot to the owner after its receive is complete.
     pub fn take_back(&self) {
-        // ORDER receive/12: Relaxed. Nobody but the owner looks before receive/1.
+        // ORDER receive/12: Relaxed. Only the owner reads the slot before receive/1.
         self.state.store(FREE, order("receive/12", Relaxed));
     }
 }
@@ -238,11 +256,11 @@ impl Slot {
 mod tests {
     use super::*;
 
-    /// Between its two stores: the slot is taken, and the count says that it is not.
+    /// A sender died between its two stores: the slot is taken, but the count does not include it.
     #[test]
     fn the_slot_of_a_dead_sender_is_passed_over() {
-        let (receives, slots) = (Receives::none(), [Slot::free(), Slot::free()]);
-        let lent = |base| Lent { base, length: 8, key: 1 };
+        let (receives, slots) = (Receives::none(), [ReceiveSlot::free(), ReceiveSlot::free()]);
+        let lent = |base| ReceiveBuffer { base, length: 8, key: 1 };
         receives.post(&slots, 0, lent(64));
         receives.post(&slots, 1, lent(128));
         assert_eq!(slots[0].take(5, 9), Some(lent(64)));
@@ -252,17 +270,17 @@ mod tests {
         assert_eq!(receives.take(&slots, 6, 3), None);
     }
 
-    /// Counts wrap, and slots are used again.
+    /// Counts wrap, and slots are reused.
     #[test]
     fn the_ring_goes_round() {
-        let (receives, slots) = (Receives::none(), [Slot::free(), Slot::free()]);
+        let (receives, slots) = (Receives::none(), [ReceiveSlot::free(), ReceiveSlot::free()]);
         for number in 0..10 {
-            let lent = Lent { base: number.into(), length: number, key: number };
+            let lent = ReceiveBuffer { base: number.into(), length: number, key: number };
             receives.post(&slots, number, lent);
             assert_eq!(receives.take(&slots, 1, 2), Some((number as usize % 2, lent)));
             let slot = &slots[number as usize % 2];
-            slot.complete(Arrival::Immediate, 3, number);
-            assert_eq!(slot.outcome(), Some((Arrival::Immediate, 3, number)));
+            slot.complete(ReceiveResult::Immediate, 3, number);
+            assert_eq!(slot.outcome(), Some((ReceiveResult::Immediate, 3, number)));
             slot.take_back();
             assert_eq!(slot.state(), Use::Free);
         }

@@ -1,22 +1,23 @@
-//! A region that its owner opens to peers, and takes back while they may be in it.
+//! A region that its owner opens to peers, and takes back while they may be accessing it.
 //!
-//! The owner revokes the key, and then waits for each device whose claim is on it. A device claims first, and then looks
-//! whether the key is good. So either it finds the key revoked, or the owner finds its claim. Each device has one claim, which
-//! is a word of its own: one that is killed leaves no count behind.
+//! The owner revokes the key, and then waits for each device with a claim on the region. A device
+//! first sets its claim, and then checks the key. Therefore either the device finds the key
+//! revoked, or the owner finds the claim. Each device has one claim in a word of its own, so a
+//! device that is killed leaves no count behind.
 //!
-//! All operations are wait-free. Who waits, and until when, is the embedder's.
+//! All operations are wait-free. The embedder does the waiting and decides how long it takes.
 
 use crate::hca::Access;
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64, fence, order};
 
-/// Which region of which rank a device reaches into: the reason for that rank to wait before it gives the region back.
+/// The region that a device accesses. Its owner waits for the claim before it reuses the region.
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct Claim(AtomicU64);
+pub struct RegionClaim(AtomicU64);
 
-impl Claim {
-    /// No claim, for models and tests: in a fabric, zeroed memory is already one.
+impl RegionClaim {
+    /// Creates an empty claim, for models and tests. In a fabric, zeroed memory is an empty claim.
     #[must_use]
     pub fn none() -> Self {
         Self(AtomicU64::new(0))
@@ -26,29 +27,32 @@ impl Claim {
         ((rank as u64 + 1) << 32) | key as u64
     }
 
-    /// Says that the region of `rank` with this remote key is about to be reached. Whether the key is good is asked
-    /// *after* this.
+    /// Records that this device is about to access the region of `rank` with this remote key. The
+    /// caller checks the key *after* this call.
     #[inline]
     pub fn set(&self, rank: u32, key: u32) {
-        // ORDER region/1: Relaxed. region/2 puts it before the look at the key.
+        // ORDER region/1: Relaxed. region/2 orders it before the check of the key.
         self.0.store(Self::word(rank, key), order("region/1", Relaxed));
-        // ORDER region/2: SeqCst, pairs with region/8: either we see the key revoked, or the owner sees our claim. Without it the
-        //   owner takes memory back that we write to.
+        // ORDER region/2: SeqCst, pairs with region/8: either we see the key revoked, or the owner
+        // sees our claim.
+        // Without it the owner reuses memory that we still write to.
         fence(order("region/2", SeqCst));
     }
 
-    /// Says that it is done.
+    /// Records that the access is complete.
     #[inline]
     pub fn clear(&self) {
-        // ORDER region/3: Release, pairs with region/4: all that we did to the region comes before. Without it the owner has its
-        //   memory back, and our last bytes land in it.
+        // ORDER region/3: Release, pairs with region/4: all our accesses to the region come before.
+        // Without it the owner reuses its memory while our last bytes still arrive in it.
         self.0.store(0, order("region/3", Release));
     }
 
-    /// True while the region of `rank` with this key may be in use. Asked after the key was revoked.
+    /// Returns true while this device may access the region of `rank` with this key. The caller has
+    /// revoked the key before.
     #[must_use]
     pub fn is_on(&self, rank: u32, key: u32) -> bool {
-        // ORDER region/4: Acquire, pairs with region/3. Without it the owner's next use of the memory comes before its end here.
+        // ORDER region/4: Acquire, pairs with region/3. Without it the owner's next use of the
+        // memory precedes the end of our accesses.
         self.0.load(order("region/4", Acquire)) == Self::word(rank, key)
     }
 }
@@ -72,7 +76,8 @@ pub struct RegionEntry {
 }
 
 impl RegionEntry {
-    /// No region, for models and tests: in a fabric, zeroed memory is already one.
+    /// Creates an entry without a region, for models and tests. In a fabric, zeroed memory is such
+    /// an entry.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -84,28 +89,30 @@ impl RegionEntry {
         }
     }
 
-    /// Opens the region to peers that have its key, which is not zero. The entry is one that nobody can have a claim on any
-    /// more.
+    /// Opens the region to peers that have its key, which is not zero. No device can have a claim
+    /// on the entry's previous region any more.
     pub fn publish(&self, key: u32, access: Access, base: u64, length: u64) {
-        // ORDER region/5: Relaxed. region/6 publishes them.
+        // ORDER region/5: Relaxed. region/6 publishes the values.
         let relaxed = order("region/5", Relaxed);
         self.access.store(access_bits(access), relaxed);
         self.base.store(base, relaxed);
         self.length.store(length, relaxed);
-        // ORDER region/6: Release, pairs with region/9: who finds the key finds what it opens. Without it a peer reaches past the
-        //   region, or writes where it may only read.
+        // ORDER region/6: Release, pairs with region/9: a device that finds the key finds the
+        // region's values.
+        // Without it a peer exceeds the region, or writes where it may only read.
         self.key.store(key, order("region/6", Release));
     }
 
-    /// Shuts the region. Who still reaches into it says so in its claim.
+    /// Closes the region. The claim of a device shows whether the device still accesses it.
     pub fn revoke(&self) {
-        // ORDER region/7: Relaxed. region/8 puts it before the owner's look at the claims.
+        // ORDER region/7: Relaxed. region/8 orders it before the owner's check of the claims.
         self.key.store(0, order("region/7", Relaxed));
         // ORDER region/8: SeqCst, pairs with region/2.
         fence(order("region/8", SeqCst));
     }
 
-    /// Access, base and length of the region with this key, if it is the entry's. Under a claim.
+    /// Returns access, base and length of the region if the entry has this key. The caller holds a
+    /// claim.
     #[inline]
     #[must_use]
     pub fn get(&self, key: u32) -> Option<(Access, u64, u64)> {
@@ -113,7 +120,8 @@ impl RegionEntry {
         if key == 0 || self.key.load(order("region/9", Acquire)) != key {
             return None;
         }
-        // ORDER region/10: Relaxed, after region/9. They stay as they are while the claim is on.
+        // ORDER region/10: Relaxed, after region/9. The values do not change while the claim is
+        // set.
         let relaxed = order("region/10", Relaxed);
         let access = access_from(self.access.load(relaxed));
         Some((access, self.base.load(relaxed), self.length.load(relaxed)))

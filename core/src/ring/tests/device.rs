@@ -1,4 +1,5 @@
-//! A device of two ranks in one thread: a request is carried out some time after it was posted, in the order of posting.
+//! Devices of two ranks in one thread. A request is executed some time after it was posted, in the
+//! order of posting.
 
 use core::cell::RefCell;
 use core::ptr::NonNull;
@@ -8,10 +9,10 @@ use std::vec::Vec;
 
 use crate::hca::{
     Access, Address, Atomics, Capabilities, Completion, Connection, Done, Hca, HcaError, Operation,
-    Piece, PostError, Readiness, Region, Remote, WorkError, WorkRequest,
+    PostError, Readiness, Region, RemoteAddress, Sge, WorkError, WorkRequest,
 };
 
-/// What connects the two devices.
+/// The connection between the two devices.
 #[derive(Clone, Debug)]
 pub(super) struct Wires(Rc<RefCell<State>>);
 
@@ -34,8 +35,8 @@ struct Request {
     id: u64,
     signaled: bool,
     reads: bool,
-    piece: Piece,
-    remote: Remote,
+    piece: Sge,
+    remote: RemoteAddress,
 }
 
 /// The device of one rank.
@@ -57,12 +58,12 @@ impl Wires {
         Device { rank: rank as usize, wires: self.clone() }
     }
 
-    /// How many regions are registered.
+    /// Returns the number of registered regions.
     pub(super) fn regions(&self) -> usize {
         self.0.borrow().regions.len()
     }
 
-    /// Carries out the oldest request of each rank.
+    /// Executes the oldest request of each rank.
     pub(super) fn carry_one(&self) {
         let mut state = self.0.borrow_mut();
         for rank in [0, 1] {
@@ -81,11 +82,12 @@ impl State {
         let length = u64::from(request.piece.length);
         let local = request.piece.base.addr().get() as u64;
         let near = self.place(request.piece.key, local, length).ok_or(WorkError::LocalAccess)?;
-        let Remote { address, key } = request.remote;
+        let RemoteAddress { address, key } = request.remote;
         let far = self.place(key, address, length).ok_or(WorkError::RemoteAccess)?;
         let (from, to, done) =
             if request.reads { (far, near, Done::Read) } else { (near, far, Done::Write) };
-        // SAFETY: both places lie in registered regions. Announcements are garbage in one test, so they may overlap.
+        // SAFETY: both places are in registered regions. One test sends garbage as announcements,
+        // so they may overlap.
         unsafe { from.copy_to(to, length as usize) };
         Ok(done)
     }
@@ -167,7 +169,7 @@ impl Hca for Device {
         Ok(())
     }
 
-    unsafe fn post_receive(&mut self, _: u64, _: Piece) -> Result<(), PostError> {
+    unsafe fn post_receive(&mut self, _: u64, _: Sge) -> Result<(), PostError> {
         Err(PostError::Unsupported)
     }
 

@@ -1,5 +1,6 @@
-//! Both ends of a link in one memory, small enough for Miri: every pointer that the channel hands to a device is used here
-//! as a device uses it, while ranks go their way. What a peer's device may have written is garbage, too.
+//! Both ends of a link in one memory, small enough for Miri. Every pointer that the channel passes
+//! to a device is used here as a device uses it, while the ranks continue. The peer's device may
+//! also write garbage.
 
 mod device;
 mod direct;
@@ -12,16 +13,16 @@ use device::{Device, Wires};
 use proptest::prelude::*;
 
 use super::config::{GRANT, RING};
-use super::{Config, Design, Lent, Link};
+use super::{Design, Link, LinkConfig, LinkMemory};
+use crate::buffer::Part;
 use crate::hca::{Access, Hca, Readiness};
-use crate::progress::Part;
 use crate::sync::CACHE_LINE;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "reached through pointers alone")] [u8; CACHE_LINE]);
+struct Line(#[expect(dead_code, reason = "accessed only through pointers")] [u8; CACHE_LINE]);
 
-/// Memory reached through one pointer, by ranks and devices alike.
+/// Memory that ranks and devices access through one pointer.
 struct Block(NonNull<[Line]>);
 
 impl Block {
@@ -43,7 +44,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: `new` leaked it.
+        // SAFETY: the memory is the box that `new` leaked.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -57,17 +58,17 @@ struct Side {
     into: Stream,
 }
 
-/// Bytes that go through the link by calls of these lengths, again and again.
+/// Bytes that go through the link in calls of these lengths, repeatedly.
 struct Stream {
     bytes: Block,
     calls: &'static [usize],
     call: usize,
-    /// Where the call began, and what of it is done.
+    /// Where the call started, and how much of it is done.
     begin: usize,
     done: usize,
 }
 
-/// Bytes of a stream: each ring goes round some times.
+/// Number of bytes in a stream. Each ring wraps several times.
 const STREAM: usize = if cfg!(miri) { 320 } else { 900 };
 
 impl Stream {
@@ -75,7 +76,7 @@ impl Stream {
         Self { bytes: Block::new(STREAM), calls, call: 0, begin: 0, done: 0 }
     }
 
-    /// What the next call names.
+    /// Returns the part that the next call names.
     fn next(&self) -> Part {
         let length = self.calls[self.call % self.calls.len()].min(STREAM - self.begin);
         self.bytes.part(self.begin + self.done, length - self.done)
@@ -94,48 +95,48 @@ impl Stream {
     }
 
     fn contents(&self) -> Vec<u8> {
-        // SAFETY: the block has these bytes, which nobody writes now.
+        // SAFETY: the block has these bytes, and nothing writes them now.
         unsafe { NonNull::slice_from_raw_parts(self.bytes.base(), STREAM).as_ref() }.to_vec()
     }
 }
 
-/// A small ring, whose large parts are of 100 bytes.
-fn config(design: Design) -> Config {
-    Config { design, chunk: 32, slots: 3, large: 100 }
+/// A small ring, with large parts of 100 bytes.
+fn config(design: Design) -> LinkConfig {
+    LinkConfig { design, chunk: 32, slots: 3, large: 100 }
 }
 
-/// Two ranks, connected.
-fn sides(wires: &Wires, config: Config) -> [Side; 2] {
+/// Creates two connected ranks.
+fn sides(wires: &Wires, config: LinkConfig) -> [Side; 2] {
     let mut opened = [0, 1].map(|rank| {
         let mut device = wires.device(rank);
         let lent = Block::new(config.bytes());
-        // SAFETY: the block lives as long as the side, and is the link's.
+        // SAFETY: the block lives as long as the side, and only the link uses it.
         let region = unsafe { device.register(lent.base(), config.bytes(), Access::ALL) }.unwrap();
         let (local_key, remote_key) = (region.local_key, region.remote_key);
-        let memory = Lent { base: lent.base(), local_key, remote_key };
-        // SAFETY: as above.
-        let (link, card) = unsafe { Link::init(&mut device, 1 - rank, config, memory) }.unwrap();
-        Some((device, link, lent, card))
+        let memory = LinkMemory { base: lent.base(), local_key, remote_key };
+        // SAFETY: the memory is valid, zero, aligned and registered, and only the link uses it.
+        let (link, address) = unsafe { Link::init(&mut device, 1 - rank, config, memory) }.unwrap();
+        Some((device, link, lent, address))
     });
-    let cards = opened.each_ref().map(|side| side.as_ref().unwrap().3);
+    let addresses = opened.each_ref().map(|side| side.as_ref().unwrap().3);
     [0, 1].map(|rank| {
         let (mut device, mut link, lent, _) = opened[rank].take().unwrap();
-        assert_eq!(link.connect(&mut device, &cards[1 - rank]), Ok(Readiness::Ready));
+        assert_eq!(link.connect(&mut device, &addresses[1 - rank]), Ok(Readiness::Ready));
         let (out, into) = (Stream::new(&[8, 150, 33, 120]), Stream::new(&[70, 200, 5]));
         Side { device, link, lent, out, into }
     })
 }
 
 impl Side {
-    /// Puts, gets, and polls, once each.
+    /// Calls `put` and `get` once each and handles all completions.
     fn turn(&mut self) -> Result<(), super::LinkError> {
         let Self { device, link, out, into, .. } = self;
         if !out.is_over() {
-            // SAFETY: the stream's bytes stay, and are not written.
+            // SAFETY: the stream's bytes stay valid and are not written.
             out.count(unsafe { link.put(device, &[out.next()]) }?);
         }
         let parts = [into.next()];
-        // SAFETY: the stream's bytes stay, and nobody else touches them.
+        // SAFETY: the stream's bytes stay valid, and nothing else accesses them.
         let got = unsafe { link.get(device, &parts[usize::from(into.is_over())..]) }?;
         into.count(got);
         for completion in device.completions() {
@@ -153,7 +154,7 @@ fn a_device_reaches_what_it_may_and_no_more() {
         for (rank, side) in (0_u8..).zip(&sides) {
             let bytes: Vec<u8> = (0..STREAM).map(|at| at as u8 ^ rank << 7).collect();
             let from = NonNull::from(bytes.as_slice()).cast();
-            // SAFETY: the block has these bytes, which nobody reads yet.
+            // SAFETY: the block has these bytes, and no device reads them yet.
             unsafe { side.out.bytes.base().copy_from_nonoverlapping(from, STREAM) };
         }
         while !sides.iter().all(|side| side.out.is_over() && side.into.is_over()) {
@@ -175,11 +176,11 @@ fn a_device_reaches_what_it_may_and_no_more() {
             link.finalize(&mut device).unwrap();
             drop(lent);
         }
-        assert_eq!(wires.regions(), 2, "users' memory is registered still");
+        assert_eq!(wires.regions(), 2, "users' memory is still registered");
     }
 }
 
-/// What a peer may have its device write.
+/// Something that a faulty peer may have its device write.
 #[derive(Clone, Copy, Debug)]
 enum Forgery {
     /// One of the words for pointers and counters.
@@ -191,21 +192,23 @@ enum Forgery {
 }
 
 impl Forgery {
-    /// Writes it into the memory lent to `side`.
-    fn write(self, side: &Side, config: &Config) {
-        // SAFETY: the places of `config` lie in the memory lent, aligned, and devices write there when nobody looks.
+    /// Writes the forgery into the memory lent to `side`.
+    fn write(self, side: &Side, config: &LinkConfig) {
+        // SAFETY: the places of `config` are in the lent memory and aligned; no other code accesses
+        // them now.
         let at = |offset: usize| unsafe { side.lent.base().add(offset).cast::<u64>() };
-        // SAFETY: as above. The message lies before `end`, where the place of the one that landed there last has its flag.
+        // SAFETY: the message lies before `end`, in the lent memory. The flag of the last message
+        // that arrived there is also in that place.
         let land = |end: usize, number: u64, words: [u64; 5]| unsafe {
             for (place, word) in words.into_iter().chain([number]).enumerate() {
                 at(end - 48 + 8 * place).write(word);
             }
         };
-        // SAFETY: as above.
+        // SAFETY: `end` is the end of a place in the lent memory.
         let flag = |end: usize| unsafe { at(end - 8).read() };
         let slot = |number: usize| RING + (number + 1) * config.stride();
         match self {
-            // SAFETY: as above.
+            // SAFETY: `place` is one of the words at the start of the lent memory.
             Self::Word(place, word) => unsafe { at(8 * place).write(word) },
             Self::Slot(words) => {
                 let slots = config.slots as usize;
@@ -221,7 +224,8 @@ impl Forgery {
 }
 
 fn forgery() -> impl Strategy<Value = Forgery> {
-    /// Words that may mean something: small numbers, the heads of an announcement and of its end.
+    /// Returns words that may have a meaning: small numbers, the heads of an announcement and of
+    /// its end.
     fn word() -> impl Strategy<Value = u64> {
         prop_oneof![0..40_u64, Just(24 | 1 << 32), Just(2 << 32), any::<u64>(), Just(u64::MAX)]
     }
@@ -250,7 +254,7 @@ proptest! {
         for (pause, forgery) in forgeries {
             forgery.write(&sides[0], &config);
             for _ in 0..=pause {
-                // A link that fails says so.
+                // A link that fails returns an error.
                 let _ = sides.each_mut().map(Side::turn);
                 wires.carry_one();
             }

@@ -1,66 +1,69 @@
-//! What a handler asks for beside the lane's user.
+//! Requests of a handler on a lane, aside from those of the lane's user.
 
 use core::ptr::NonNull;
 
-use super::{ASIDE, Change, Lane, LaneError, SLOT, SLOTS};
-use crate::hca::{Hca, Operation, Piece, Remote};
+use super::{ASIDE, AtomicOp, Lane, LaneError, SLOT, SLOTS};
+use crate::hca::{Hca, Operation, RemoteAddress, Sge};
 
 impl Lane {
-    /// Asks for something aside: [`Lane::is_done_aside`] says whether a request of this number is done.
+    /// Posts a request aside and returns its number, or `None` if no request can be posted now.
+    /// [`Lane::is_done_aside`] tells when it is done.
     ///
     /// # Safety
     ///
-    /// As for [`Hca::post`]. The pieces are registered.
+    /// The contract of [`Hca::post`] holds. The pieces are registered.
     ///
     /// # Errors
     ///
-    /// As [`Lane::write`].
+    /// The errors of [`Lane::write`].
     pub unsafe fn ask_aside<H: Hca>(
         &mut self,
         hca: &mut H,
         operation: Operation<'_>,
     ) -> Result<Option<u64>, LaneError> {
         let number = self.posted_aside + 1;
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees the contract of [`Hca::post`] (contract of `ask_aside`).
         let posted = unsafe { self.post_as(hca, number | ASIDE, operation, false) }?;
         self.posted_aside += u64::from(posted);
         Ok(posted.then_some(number))
     }
 
-    /// Changes a number aside, one at a time: once it is done, [`Lane::found_aside`] has what was there.
+    /// Changes a number aside. At most one such change is in progress; [`Lane::found_aside`]
+    /// returns the old number when it is done.
     ///
     /// # Errors
     ///
-    /// As [`Lane::write`].
+    /// The errors of [`Lane::write`].
     pub fn change_aside<H: Hca>(
         &mut self,
         hca: &mut H,
-        change: Change,
-        target: Remote,
+        change: AtomicOp,
+        target: RemoteAddress,
     ) -> Result<Option<u64>, LaneError> {
-        let into = Piece { base: self.slot_aside(), length: 8, key: self.key };
-        // SAFETY: the slot is lent as the others are, and is no other request's.
+        let into = Sge { base: self.slot_aside(), length: 8, key: self.key };
+        // SAFETY: the slot is lent like the others, and no other request uses it.
         unsafe { self.ask_aside(hca, change.of(target, into)) }
     }
 
-    /// What [`Lane::change_aside`] found, once it is done.
+    /// Returns the old number that [`Lane::change_aside`] found. That request is done.
     #[must_use]
     pub fn found_aside(&self) -> u64 {
-        // SAFETY: within the memory lent, aligned, and nobody writes it any more.
+        // SAFETY: the slot lies within the memory lent and is aligned, and nothing writes it any
+        // more.
         unsafe { self.slot_aside().cast::<u64>().read() }
     }
 
-    /// The slot behind all others, which no call in progress has.
+    /// Returns the slot behind all others, which no request with a slot uses.
     const fn slot_aside(&self) -> NonNull<u8> {
-        // SAFETY: within the memory lent.
+        // SAFETY: the slot lies within the memory lent.
         unsafe { self.slots.add(SLOTS * SLOT) }
     }
 
-    /// Whether request `number` aside, and all before it, are done.
+    /// Returns true if request `number` aside, and all such requests before it, are done.
     ///
     /// # Errors
     ///
-    /// As [`Lane::is_done`].
+    /// The error that broke the lane, if the request is not done and never will be.
     pub fn is_done_aside(&self, number: u64) -> Result<bool, LaneError> {
         match self.broken {
             Some(error) if self.done_aside < number => Err(error),

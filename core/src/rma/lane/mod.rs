@@ -1,16 +1,20 @@
 //! A lane: a connection of a window to one member, and the requests on it (`[OneSided04]` §3.3.1).
 //!
-//! Requests are done in the order of posting, so one number says which are. Each request has one of a few *slots* of registered
-//! memory to itself until then: what is written is copied there, so that the origin's memory need not be registered and may be
-//! changed at once; what is read, and what an atomic found, lies there afterwards.
+//! Requests complete in the order of posting, so one number tells which are done. Until then, each
+//! request has a *slot* of registered memory of its own. Data to write is copied there, so that the
+//! origin's memory need not be registered and may be changed at once. Data that was read, and the
+//! value that an atomic found, lie there afterwards.
 //!
-//! What a handler asks for on the same lane, it asks for *aside*: such requests have numbers of their own and no slot, so that they do not
-//! take the slots of what the lane's user has not looked at yet.
+//! A handler posts its requests on the same lane *aside*. Such requests have numbers of their own
+//! and no slot. They therefore do not take the slots of results that the lane's user has not read
+//! yet.
 //!
-//! A request costs the device as much as thousands of bytes. So what is put while a request is under way, next to what was put before,
-//! is *gathered* in a slot, and asked for as one: when that request is done, the slot is full, or anything else is asked for.
+//! A request costs the device as much as thousands of bytes. So puts during a request in progress,
+//! to addresses next to the previous put, are *gathered* in a slot. They are posted as one request
+//! when the earlier request is done, the slot is full, or anything else is posted.
 //!
-//! Absent on purpose: waiting. What cannot be posted now is posted later, after the embedder has polled the device.
+//! Absent on purpose: waiting. A request that cannot be posted now is posted later, after the
+//! embedder has polled the device.
 
 mod aside;
 mod gather;
@@ -18,42 +22,44 @@ mod gather;
 use core::fmt;
 use core::ptr::NonNull;
 
+use crate::buffer::{Direction, Part};
+use crate::engine::FailureCause;
 use crate::hca::{
-    Address, Completion, Connection, Hca, HcaError, Operation, Piece, PostError, Readiness, Remote,
-    WorkError, WorkRequest,
+    Address, Completion, Connection, Hca, HcaError, Operation, PostError, Readiness, RemoteAddress,
+    Sge, WorkError, WorkRequest,
 };
-use crate::progress::{Part, Sign, Way};
 
-/// Requests under way on a lane, at most: a burst of 16 and its signal wait for nobody.
+/// Largest number of requests in progress on a lane. A burst of 16 requests and its signal fit
+/// without a wait.
 pub const SLOTS: usize = 32;
 
-/// Bytes of a slot.
+/// Size of a slot in bytes.
 pub const SLOT: usize = 4096;
 
-/// Bytes that a lane is lent: its slots, and one for an atomic aside.
+/// Size in bytes of the memory lent to a lane: its slots, and one slot for an atomic aside.
 pub const LENT: usize = (SLOTS + 1) * SLOT;
 
 /// Marks the numbers of requests aside, for the device.
 const ASIDE: u64 = 1 << 63;
 
-/// What an atomic does to 8 bytes.
+/// An atomic operation on 8 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Change {
-    /// Adds to them, wrapping.
+pub enum AtomicOp {
+    /// Adds to the value, with wrap-around.
     Add(u64),
-    /// Replaces them if they are as expected.
+    /// Replaces the value if it is the expected one.
     Swap {
-        /// What has to be there.
+        /// Expected old value.
         expected: u64,
-        /// What shall be there.
+        /// New value.
         desired: u64,
     },
 }
 
-impl Change {
-    /// The request for it: what was there is left in `result`.
+impl AtomicOp {
+    /// Returns the request for the change. It leaves the old value in `result`.
     #[must_use]
-    pub const fn of<'a>(self, target: Remote, result: Piece) -> Operation<'a> {
+    pub const fn of<'a>(self, target: RemoteAddress, result: Sge) -> Operation<'a> {
         match self {
             Self::Add(addend) => Operation::FetchAndAdd { result, target, addend },
             Self::Swap { expected, desired } => {
@@ -63,10 +69,10 @@ impl Change {
     }
 }
 
-/// Why a lane takes no more requests.
+/// The reason why a lane takes no more requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LaneError {
-    /// It could not be connected.
+    /// The lane could not be connected.
     Connect(HcaError),
     /// The device refused a request.
     Refused(PostError),
@@ -75,12 +81,14 @@ pub enum LaneError {
 }
 
 impl LaneError {
-    /// By what it is known that the member is not there any more, if that is what it means.
+    /// Returns the failure cause of the member, if the error means that the member is gone.
     #[must_use]
-    pub const fn sign(&self) -> Option<Sign> {
+    pub const fn sign(&self) -> Option<FailureCause> {
         match *self {
-            Self::Connect(error @ HcaError::Unreachable { .. }) => Some(Sign::Device(error)),
-            Self::Failed(error @ WorkError::Unreachable) => Some(Sign::Request(error)),
+            Self::Connect(error @ HcaError::Unreachable { .. }) => {
+                Some(FailureCause::Device(error))
+            }
+            Self::Failed(error @ WorkError::Unreachable) => Some(FailureCause::Request(error)),
             _ => None,
         }
     }
@@ -98,7 +106,7 @@ impl fmt::Display for LaneError {
 
 impl core::error::Error for LaneError {}
 
-/// One connection, and how far its requests are.
+/// A connection and the state of its requests.
 #[derive(Debug)]
 pub struct Lane {
     connection: Connection,
@@ -110,13 +118,14 @@ pub struct Lane {
     longest: usize,
     limit: u64,
     acknowledged: bool,
-    /// Something was written since the last read. Matters where writes are not acknowledged.
+    /// True if data was written since the last read. Matters for devices that do not acknowledge
+    /// writes.
     unconfirmed: bool,
-    /// What is gathered in the slot of the next request: where it goes, and its bytes.
-    gathered: Option<(Remote, usize)>,
+    /// Target and length in bytes of the puts gathered in the slot of the next request.
+    gathered: Option<(RemoteAddress, usize)>,
     posted: u64,
     done: u64,
-    /// Likewise of requests aside.
+    /// Numbers of the last requests aside that were posted and done.
     posted_aside: u64,
     done_aside: u64,
     broken: Option<LaneError>,
@@ -124,16 +133,17 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// This side's end of a lane to `peer`, and the address of it, for the member.
+    /// Opens this side's end of a lane to `peer`. Returns the lane and the end's address, for the
+    /// member.
     ///
     /// # Safety
     ///
-    /// The [`LENT`] bytes at `slots` are valid and registered, for this rank to read and write, under `key`, and nobody else's until the
-    /// lane's connection is closed.
+    /// The [`LENT`] bytes at `slots` are valid, and registered under `key` for this rank to read
+    /// and write. Nothing else uses them until the lane's connection is closed.
     ///
     /// # Errors
     ///
-    /// As [`Hca::open`].
+    /// The errors of [`Hca::open`].
     pub unsafe fn open<H: Hca>(
         hca: &mut H,
         peer: u32,
@@ -163,25 +173,27 @@ impl Lane {
         Ok((lane, address))
     }
 
-    /// Connects to the member's end. Called again until it is true: then requests can be posted.
+    /// Connects to the member's end. The caller repeats the call until it returns true; then
+    /// requests can be posted.
     ///
     /// # Errors
     ///
     /// [`LaneError::Connect`].
-    pub fn connect<H: Hca>(&mut self, hca: &mut H, far: &Address) -> Result<bool, LaneError> {
+    pub fn connect<H: Hca>(&mut self, hca: &mut H, remote: &Address) -> Result<bool, LaneError> {
         if !self.ready {
-            let readiness = hca.connect(self.connection, far);
+            let readiness = hca.connect(self.connection, remote);
             let readiness = readiness.map_err(|error| self.breaks(LaneError::Connect(error)))?;
             self.ready = readiness == Readiness::Ready;
         }
         Ok(self.ready)
     }
 
-    /// Closes the connection: the device touches no memory for it from now on, and nothing more can be asked for.
+    /// Closes the connection. From then on the device accesses no memory for it, and no request can
+    /// be posted.
     ///
     /// # Errors
     ///
-    /// As [`Hca::close`]. It is closed nevertheless.
+    /// The errors of [`Hca::close`]. The connection is closed nevertheless.
     pub fn close<H: Hca>(&mut self, hca: &mut H) -> Result<(), HcaError> {
         self.breaks(LaneError::Failed(WorkError::Flushed));
         match core::mem::replace(&mut self.closed, true) {
@@ -190,19 +202,19 @@ impl Lane {
         }
     }
 
-    /// The device's name for this end.
+    /// Returns the device's name for this end.
     #[must_use]
     pub const fn connection(&self) -> Connection {
         self.connection
     }
 
-    /// Most bytes that [`Lane::transfer`] moves in one request.
+    /// Returns the largest number of bytes that [`Lane::transfer`] moves in one request.
     #[must_use]
     pub const fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Takes in the end of a request.
+    /// Processes the completion of a request.
     pub fn handle(&mut self, completion: &Completion) {
         match completion.result {
             Ok(_) if completion.id & ASIDE != 0 => {
@@ -213,11 +225,11 @@ impl Lane {
         }
     }
 
-    /// Whether request `number`, and all before it, are done.
+    /// Returns true if request `number`, and all before it, are done.
     ///
     /// # Errors
     ///
-    /// It is not, and never will be.
+    /// The error that broke the lane, if the request is not done and never will be.
     pub fn is_done(&self, number: u64) -> Result<bool, LaneError> {
         match self.broken {
             Some(error) if self.done < number => Err(error),
@@ -225,20 +237,28 @@ impl Lane {
         }
     }
 
-    /// Whether all that was asked for has been done to the member's memory. `there` are 8 bytes that may be read, for devices that
-    /// do not acknowledge writes.
+    /// Returns true if all requests have taken effect in the member's memory.
+    ///
+    /// `there` are 8 bytes that may be read, for devices that do not acknowledge writes.
     ///
     /// # Errors
     ///
-    /// It never will be.
-    pub fn is_flushed<H: Hca>(&mut self, hca: &mut H, there: Remote) -> Result<bool, LaneError> {
+    /// The error that broke the lane, if the requests never will be done.
+    pub fn is_flushed<H: Hca>(
+        &mut self,
+        hca: &mut H,
+        there: RemoteAddress,
+    ) -> Result<bool, LaneError> {
         if !self.push(hca)? || (self.unconfirmed && self.fetch(hca, 8, there)?.is_none()) {
             return Ok(false);
         }
         self.is_done(self.posted)
     }
 
-    /// Writes at most [`SLOT`] bytes at once, which may be changed when this returns. The number of the request; `None`: not now.
+    /// Writes at most [`SLOT`] bytes in a request of their own. The source may be changed when this
+    /// returns.
+    ///
+    /// Returns the number of the request, or `None` if it cannot be posted now.
     ///
     /// # Safety
     ///
@@ -246,12 +266,12 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// [`LaneError`]: nothing can be asked for any more; so everywhere below.
+    /// The [`LaneError`] that broke the lane. No request can be posted any more.
     pub unsafe fn write<H: Hca>(
         &mut self,
         hca: &mut H,
         from: Part,
-        to: Remote,
+        to: RemoteAddress,
     ) -> Result<Option<u64>, LaneError> {
         debug_assert!(from.length <= SLOT, "{} bytes", from.length);
         if !self.push(hca)? || !self.takes_more()? {
@@ -260,50 +280,52 @@ impl Lane {
         let inline = from.length <= self.inline;
         let base = if inline { from.base } else { self.slot(self.posted + 1) };
         if !inline {
-            // SAFETY: the slot is free, and as long; `from` is valid by the contract.
+            // SAFETY: the slot is free and long enough; `from` is valid (contract of `write`).
             unsafe { from.base.copy_to_nonoverlapping(base, from.length) };
             hca.copied(from.length);
         }
-        let piece = [Piece { base, length: from.length as u32, key: self.key }];
-        // SAFETY: inline, or in the slot, which stays as it is until the request is done.
+        let piece = [Sge { base, length: from.length as u32, key: self.key }];
+        // SAFETY: the data is inline, or in the slot, which stays unchanged until the request is
+        // done.
         unsafe { self.post(hca, Operation::Write { from: &piece, to }, inline) }
     }
 
-    /// Reads at most [`SLOT`] bytes, into the slot of the request: see [`Lane::slot`].
+    /// Reads at most [`SLOT`] bytes into the slot of the request: see [`Lane::slot`].
     ///
     /// # Errors
     ///
-    /// As [`Lane::write`].
+    /// The errors of [`Lane::write`].
     pub fn fetch<H: Hca>(
         &mut self,
         hca: &mut H,
         length: usize,
-        from: Remote,
+        from: RemoteAddress,
     ) -> Result<Option<u64>, LaneError> {
         debug_assert!(length <= SLOT, "{length} bytes");
         if !self.push(hca)? {
             return Ok(None);
         }
         let piece = self.piece(length);
-        // SAFETY: the slot is free: `post` refuses otherwise.
+        // SAFETY: the slot is free, else `post` refuses the request.
         unsafe { self.post(hca, Operation::Read { into: &[piece], from }, false) }
     }
 
-    /// Changes 8 aligned bytes by an atomic of the device, which leaves what was there in the slot of the request.
+    /// Changes 8 aligned bytes by an atomic of the device. It leaves the old value in the slot of
+    /// the request.
     ///
     /// # Errors
     ///
-    /// As [`Lane::write`].
+    /// The errors of [`Lane::write`].
     pub fn change<H: Hca>(
         &mut self,
         hca: &mut H,
-        change: Change,
-        target: Remote,
+        change: AtomicOp,
+        target: RemoteAddress,
     ) -> Result<Option<u64>, LaneError> {
         if !self.push(hca)? {
             return Ok(None);
         }
-        // SAFETY: as in `fetch`.
+        // SAFETY: the slot is free, else `post` refuses the request.
         unsafe { self.post(hca, change.of(target, self.piece(8)), false) }
     }
 
@@ -311,73 +333,75 @@ impl Lane {
     ///
     /// # Safety
     ///
-    /// The piece is registered, and valid for the device until the request is done or the connection closed.
+    /// The piece is registered, and valid for the device until the request is done or the
+    /// connection is closed.
     ///
     /// # Errors
     ///
-    /// As [`Lane::write`].
+    /// The errors of [`Lane::write`].
     pub unsafe fn transfer<H: Hca>(
         &mut self,
         hca: &mut H,
-        way: Way,
-        piece: Piece,
-        there: Remote,
+        way: Direction,
+        piece: Sge,
+        there: RemoteAddress,
     ) -> Result<Option<u64>, LaneError> {
         if !self.push(hca)? {
             return Ok(None);
         }
         let pieces = [piece];
         let operation = match way {
-            Way::Read => Operation::Read { into: &pieces, from: there },
-            Way::Write => Operation::Write { from: &pieces, to: there },
+            Direction::Read => Operation::Read { into: &pieces, from: there },
+            Direction::Write => Operation::Write { from: &pieces, to: there },
         };
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees a registered, valid piece (contract of `transfer`).
         unsafe { self.post(hca, operation, false) }
     }
 
-    /// Sends a message of no bytes, after everything that was asked for before: it completes a receive of the member's.
+    /// Sends an empty message after all earlier requests. It completes a receive of the member.
     ///
     /// # Errors
     ///
-    /// As [`Lane::write`].
+    /// The errors of [`Lane::write`].
     pub fn wake<H: Hca>(&mut self, hca: &mut H) -> Result<Option<u64>, LaneError> {
         if !self.push(hca)? {
             return Ok(None);
         }
-        // SAFETY: there is nothing to keep valid.
+        // SAFETY: an empty message has no memory to keep valid.
         unsafe { self.post(hca, Operation::Send { from: &[] }, false) }
     }
 
-    /// Whether more can be asked for, or ever could.
+    /// Returns `Ok` if requests can be posted, now or later.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The error that broke the lane.
     pub fn check(&self) -> Result<(), LaneError> {
         self.broken.map_or(Ok(()), Err)
     }
 
-    /// The slot of a request. It is the request's until [`SLOTS`] more are posted; what the device has put there may be read when the
-    /// request is done.
+    /// Returns the slot of a request. It belongs to the request until [`SLOTS`] more are posted.
+    /// The device's result in it may be read when the request is done.
     #[must_use]
     pub fn slot(&self, number: u64) -> NonNull<u8> {
-        // SAFETY: within the memory lent.
+        // SAFETY: the slot lies within the memory lent.
         unsafe { self.slots.add(number as usize % SLOTS * SLOT) }
     }
 
-    /// What an atomic found, once it is done.
+    /// Returns the value that an atomic found. The request is done.
     #[must_use]
     pub fn found(&self, number: u64) -> u64 {
-        // SAFETY: within the memory lent, aligned, and nobody writes it any more.
+        // SAFETY: the slot lies within the memory lent and is aligned, and nothing writes it any
+        // more.
         unsafe { self.slot(number).cast::<u64>().read() }
     }
 
-    /// A piece of the slot that the next request has.
-    fn piece(&self, length: usize) -> Piece {
-        Piece { base: self.slot(self.posted + 1), length: length as u32, key: self.key }
+    /// Returns a piece of the slot of the next request.
+    fn piece(&self, length: usize) -> Sge {
+        Sge { base: self.slot(self.posted + 1), length: length as u32, key: self.key }
     }
 
-    /// Whether a request can be posted now: then its slot is free.
+    /// Returns true if a request can be posted now. Its slot is then free.
     fn takes_more(&self) -> Result<bool, LaneError> {
         match self.broken {
             Some(error) => Err(error),
@@ -391,7 +415,8 @@ impl Lane {
 
     /// # Safety
     ///
-    /// As for [`Hca::post`], but for the slot of the next request, which is looked after here.
+    /// The contract of [`Hca::post`] holds, except that this function ensures that the slot of the
+    /// next request is free.
     unsafe fn post<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -400,7 +425,7 @@ impl Lane {
     ) -> Result<Option<u64>, LaneError> {
         let id = self.posted + 1;
         let writes = matches!(operation, Operation::Write { .. } | Operation::Send { .. });
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees the contract of [`Hca::post`] (contract of `post`).
         if !unsafe { self.post_as(hca, id, operation, inline) }? {
             return Ok(None);
         }
@@ -409,11 +434,11 @@ impl Lane {
         Ok(Some(id))
     }
 
-    /// Posts a request, if it is taken now.
+    /// Posts a request, if the device takes it now.
     ///
     /// # Safety
     ///
-    /// As for [`Hca::post`].
+    /// The contract of [`Hca::post`] holds.
     unsafe fn post_as<H: Hca>(
         &mut self,
         hca: &mut H,
@@ -425,11 +450,11 @@ impl Lane {
             return Ok(false);
         }
         let request = WorkRequest { id, operation, signaled: true, inline, fenced: false };
-        // SAFETY: by the contract.
+        // SAFETY: the caller guarantees the contract of [`Hca::post`] (contract of `post_as`).
         match unsafe { hca.post(self.connection, &request) } {
             Ok(()) => Ok(true),
             Err(PostError::Full) => Ok(false),
-            // Why, the completion of what has failed is going to say.
+            // The completion of the failed request will tell the cause.
             Err(PostError::Broken) if self.under_way() > 0 => Ok(false),
             Err(error) => Err(self.breaks(LaneError::Refused(error))),
         }

@@ -1,4 +1,4 @@
-//! Envelopes that stop, and come back.
+//! Envelopes that stop speculation and resume it.
 
 use std::vec::Vec;
 
@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use super::chance::config;
 use super::*;
 
-/// Unused RTRs of [`SAMPLES`] that are too many.
+/// The number of unused RTRs among [`SAMPLES`] that stops speculation.
 const TOO_MANY: u32 = SAMPLES * (100 - USAGE_MIN) / 100 + 1;
 
-/// One message, whose RTR comes before it or crosses it; how it left.
+/// Sends one message; its RTR arrives before it or crosses it. Returns the packet that carried it.
 fn round(pair: &mut Pair, in_time: bool) -> Packet {
     pair.recv(exact(0));
     if in_time {
@@ -22,8 +22,8 @@ fn round(pair: &mut Pair, in_time: bool) -> Packet {
     packet
 }
 
-/// Rounds of which `used` in ten are in time, in an order that `shuffle` gives, until the envelope stops; `None`: not within
-/// `most`.
+/// Runs at most `most` rounds, of which `used` in ten are in time, in the order that `shuffle`
+/// gives. Returns the number of rounds until the envelope stops, or `None`.
 fn until_stopped(pair: &mut Pair, used: usize, shuffle: &[usize], most: usize) -> Option<usize> {
     let rounds = (0..most).map(|number| shuffle[number % 10] < used);
     rounds.enumerate().find_map(|(number, in_time)| {
@@ -35,12 +35,13 @@ fn adaptive(test: impl FnOnce(Pair)) {
     with(|pair| test(Pair { choice: Rendezvous::Adaptive, ..pair }));
 }
 
-/// An order of ten.
+/// Returns a strategy for a random order of ten rounds.
 fn shuffle() -> impl Strategy<Value = Vec<usize>> {
     Just((0..10).collect::<Vec<usize>>()).prop_shuffle()
 }
 
-/// Messages that go without speculation until it is tried again, the one that said stop-RTR among them.
+/// Returns the number of messages without speculation until the next trial, including the one that
+/// said stop-RTR.
 fn pause(pair: &mut Pair) -> u32 {
     (1..).find(|_| round(pair, true) != Packet::Rts(None)).unwrap()
 }
@@ -48,17 +49,17 @@ fn pause(pair: &mut Pair) -> u32 {
 proptest! {
     #![proptest_config(config())]
 
-    /// Whatever the order: seven of ten and fewer are too few, nine of ten are enough.
+    /// In any order, seven of ten or fewer are too few, and nine of ten are enough.
     #[test]
     fn the_threshold_lies_at_eight_of_ten(used in 0..=10_usize, shuffle in shuffle()) {
         adaptive(|mut pair| {
             let stopped = until_stopped(&mut pair, used, &shuffle, 200);
             match used {
-                // In 16 of which 6 in 10 are used there are at most 12.
+                // Among 16 rounds with 6 in 10 used, at most 12 are used.
                 0..=6 => assert!(stopped.unwrap() <= SAMPLES as usize + 10),
-                // Two, or fewer, of any 16.
+                // At most two of any 16 rounds are unused.
                 9.. => assert_eq!(stopped, None),
-                // Chance decides which 16 are looked at.
+                // The result depends on which 16 rounds the decision covers.
                 _ => {}
             }
         });
@@ -86,7 +87,8 @@ proptest! {
         });
     }
 
-    /// Whatever a program does, RTRs that nobody uses are a quarter of those that are used, and few for each trial.
+    /// In any program, unused RTRs are at most a quarter of the used ones, plus a few for each
+    /// trial.
     #[test]
     fn what_is_wasted_is_bounded(
         rounds in vec(0..10_usize, if cfg!(miri) { 50 } else { 500 }),
@@ -104,7 +106,8 @@ proptest! {
     }
 }
 
-/// Rounds in each of which the message is announced before its RTR comes; how many RTRs were sent.
+/// Runs rounds in which the announcement leaves before the RTR arrives. Returns the number of RTRs
+/// sent.
 fn cross(pair: &mut Pair, rounds: u32) -> u32 {
     let before = pair.sender.usage().heard;
     for _ in 0..rounds {
@@ -115,7 +118,7 @@ fn cross(pair: &mut Pair, rounds: u32) -> u32 {
     (pair.sender.usage().heard - before) as u32
 }
 
-/// Rounds in each of which the receive comes first; how many RTRs were used.
+/// Runs rounds in which the receive is posted first. Returns the number of RTRs used.
 fn use_rtrs(pair: &mut Pair, rounds: u32) -> u32 {
     let before = pair.sender.usage().used;
     for _ in 0..rounds {
@@ -128,14 +131,14 @@ fn use_rtrs(pair: &mut Pair, rounds: u32) -> u32 {
 }
 
 #[test]
-fn an_envelope_whose_rtrs_are_not_used_stops_and_is_tried_again() {
+fn an_envelope_with_unused_rtrs_stops_and_is_retried() {
     with(|mut pair| {
         pair.choice = Rendezvous::Adaptive;
-        // The last RTR is on its way when the RTS that stops the next leaves.
+        // The last RTR is in flight when the RTS that stops the next one leaves.
         assert_eq!(cross(&mut pair, PAUSE_MIN), TOO_MANY + 1);
         assert!(!pair.sender.speculates(PEER, key(0)));
         assert_eq!(pair.sender.usage().stopped, 1);
-        // Now the program has changed its ways.
+        // From here on, the program posts its receives first.
         let rounds = PAUSE_MIN + 100;
         assert!(use_rtrs(&mut pair, rounds) >= 100);
         assert_eq!(pair.sender.usage().stopped, 1);
@@ -149,7 +152,7 @@ fn pauses_grow_so_that_trials_cost_little() {
         pair.choice = Rendezvous::Adaptive;
         let messages = if cfg!(miri) { 500 } else { 100_000 };
         let wasted = cross(&mut pair, messages);
-        // Pauses of 16, 32 … 4096 messages, then of 4096 each.
+        // The pauses have 16, 32 … 4096 messages, and then 4096 each.
         let trials = 9 + messages / PAUSE_MAX;
         assert!(wasted <= trials * (TOO_MANY + 2), "{wasted} RTRs in {trials} trials");
         if !cfg!(miri) {

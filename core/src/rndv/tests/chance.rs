@@ -1,4 +1,4 @@
-//! Events in any order.
+//! Events in random order.
 
 use std::vec::Vec;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::matching::{ANY_SOURCE, ANY_TAG};
 
-/// One thing that happens. Tags come from a small space, so that many match.
+/// One event. Tags come from a small space, so that many match.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Receive(Pattern, bool),
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Fewer records than envelopes, and few RTRs, so that both run out.
+/// Rules with fewer records than envelopes and with few RTRs, so that both run out.
 struct Small;
 
 impl Rules for Small {
@@ -51,8 +51,9 @@ pub(super) fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Whatever the order of events: who writes writes to the receive that the message meets ([`Pair::meet`]), an RTR goes only
-    /// where no earlier receive that could take its message has none, and the number of RTRs is bounded.
+    /// In any order of events, the sender writes to the receive that the message meets
+    /// ([`Pair::meet`]). An RTR is sent only if no earlier receive that could take its message
+    /// lacks one. The number of RTRs is bounded.
     #[test]
     fn no_message_goes_to_another_receive(steps in vec(step(), 0..200)) {
         Counted::lend(|memory| {

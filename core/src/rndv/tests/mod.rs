@@ -1,4 +1,4 @@
-//! Sender and receiver with the real matching queues between them.
+//! Tests of sender and receiver with the real matching queues between them.
 
 mod adaptation;
 mod chance;
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::vec::Vec;
 
 use super::*;
-use crate::matching::{Envelope, Pattern, Posted, Unexpected};
+use crate::matching::{Envelope, Pattern, PostedQueue, UnexpectedQueue};
 use crate::memory::counted::Counted;
 use crate::wire::Key;
 
@@ -23,7 +23,7 @@ const fn key(tag: u32) -> Key {
     Key::new(CONTEXT, tag)
 }
 
-/// How a message comes: its packet, without the data.
+/// The packet of a message, without the data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Packet {
     Eager,
@@ -31,17 +31,17 @@ enum Packet {
     RtrAck(Turn, u32),
 }
 
-/// A rank that sends and one that receives. Receives and messages are numbered in the order they begin.
+/// A sending rank and a receiving rank. Receives and messages are numbered in the order they start.
 struct Pair<R: Rules = All> {
-    sender: Sender<u32, Counted, R>,
-    receiver: Receiver<Counted, R>,
-    posted: Posted<Counted>,
-    unexpected: Unexpected<Counted>,
+    sender: RtrSender<u32, Counted, R>,
+    receiver: RtrReceiver<Counted, R>,
+    posted: PostedQueue<Counted>,
+    unexpected: UnexpectedQueue<Counted>,
     /// The turn that each receive asked for.
     asked: Vec<Option<Turn>>,
     handles: Vec<Option<u32>>,
     patterns: Vec<Pattern>,
-    /// Messages, and the receive that each has met.
+    /// Messages, each with its packet, its tag and the receive that it has met.
     sent: Vec<(Packet, u32, Option<u32>)>,
     packets: VecDeque<u32>,
     rtrs: VecDeque<(u32, Turn, u32)>,
@@ -51,10 +51,10 @@ struct Pair<R: Rules = All> {
 impl<R: Rules> Pair<R> {
     fn new(memory: Counted) -> Self {
         Self {
-            sender: Sender::new(memory.clone()),
-            receiver: Receiver::new(memory.clone()),
-            posted: Posted::new(memory.clone()),
-            unexpected: Unexpected::new(memory),
+            sender: RtrSender::new(memory.clone()),
+            receiver: RtrReceiver::new(memory.clone()),
+            posted: PostedQueue::new(memory.clone()),
+            unexpected: UnexpectedQueue::new(memory),
             asked: Vec::new(),
             handles: Vec::new(),
             patterns: Vec::new(),
@@ -65,7 +65,8 @@ impl<R: Rules> Pair<R> {
         }
     }
 
-    /// As `new`, with an envelope of each tag below 3 open: both sides have seen one message of it.
+    /// Creates a pair with an open envelope for each tag below 3: both sides have seen one message
+    /// of it.
     fn open(memory: Counted) -> Self {
         let mut pair = Self::new(memory);
         for tag in 0..3 {
@@ -76,7 +77,7 @@ impl<R: Rules> Pair<R> {
         pair
     }
 
-    /// Receives into a large buffer; the turn that this asks for.
+    /// Receives into a large buffer and returns the turn that the receive asks for.
     fn recv(&mut self, pattern: Pattern) -> Option<Turn> {
         self.receive(pattern, true)
     }
@@ -114,19 +115,19 @@ impl<R: Rules> Pair<R> {
 
     fn send(&mut self, tag: u32) -> Packet {
         let packet = match self.sender.start(PEER, key(tag), self.choice) {
-            Start::Rts(turn) => Packet::Rts(turn),
-            Start::Write { turn, target } => Packet::RtrAck(turn, target),
+            RndvStart::Rts(turn) => Packet::Rts(turn),
+            RndvStart::Write { turn, target } => Packet::RtrAck(turn, target),
         };
         self.push(packet, tag)
     }
 
-    /// The sender hears the next RTR.
-    fn hear(&mut self) -> Option<Heard> {
+    /// Delivers the next RTR to the sender.
+    fn hear(&mut self) -> Option<RtrOutcome> {
         let (tag, turn, receive) = self.rtrs.pop_front()?;
         Some(self.sender.rtr(PEER, key(tag), turn, receive))
     }
 
-    /// The receiver takes the next packet; the receive that its message meets.
+    /// Delivers the next packet to the receiver and returns the receive that its message meets.
     fn deliver(&mut self) -> Option<u32> {
         let message = self.packets.pop_front()?;
         let (packet, tag, _) = self.sent[message as usize];
@@ -157,7 +158,7 @@ impl<R: Rules> Pair<R> {
         }
     }
 
-    /// What is under way arrives.
+    /// Delivers everything in flight.
     fn settle(&mut self) {
         while self.hear().is_some() {}
         while !self.packets.is_empty() {

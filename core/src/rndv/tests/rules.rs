@@ -1,4 +1,4 @@
-//! The rules, each by hand.
+//! One test for each rule.
 
 use super::*;
 use crate::matching::{ANY_SOURCE, ANY_TAG, Ahead};
@@ -19,7 +19,7 @@ fn a_receiver_that_comes_first_is_written_to() {
     with(|mut pair| {
         for _ in 0..100 {
             let turn = pair.recv(exact(0)).unwrap();
-            assert_eq!(pair.hear(), Some(Heard::Kept));
+            assert_eq!(pair.hear(), Some(RtrOutcome::Kept));
             let receive = pair.asked.len() as u32 - 1;
             assert_eq!(pair.send(0), Packet::RtrAck(turn, receive));
             assert_eq!(pair.deliver(), Some(receive));
@@ -38,24 +38,25 @@ fn an_rts_behind_an_rtr_ack_meets_the_second_receive() {
         assert!(matches!(pair.send(0), Packet::Rts(Some(_))));
         pair.recv(exact(0));
         assert_eq!([pair.deliver(), pair.deliver()], [Some(3), Some(4)]);
-        assert_eq!(pair.hear(), Some(Heard::Dropped), "it crossed the RTS");
+        assert_eq!(pair.hear(), Some(RtrOutcome::Dropped), "it crossed the RTS");
     });
 }
 
-/// The same figures, case 2: the first message is announced before its RTR comes.
+/// `[SpecRndv09]` figures 7 and 8, case 2: the first message is announced before its RTR arrives.
 #[test]
 fn an_rtr_that_crosses_its_rts_is_dropped() {
     with(|mut pair| {
         pair.recv(exact(0));
         let second = pair.recv(exact(0)).unwrap();
         assert!(matches!(pair.send(0), Packet::Rts(Some(_))));
-        assert_eq!([pair.hear(), pair.hear()], [Some(Heard::Dropped), Some(Heard::Kept)]);
+        assert_eq!([pair.hear(), pair.hear()], [Some(RtrOutcome::Dropped), Some(RtrOutcome::Kept)]);
         assert_eq!(pair.send(0), Packet::RtrAck(second, 4));
         assert_eq!([pair.deliver(), pair.deliver()], [Some(3), Some(4)]);
     });
 }
 
-/// Figure 9: a receive that predicts an eager message, or has a wildcard, sends no RTR, so nor do those behind it.
+/// `[SpecRndv09]` figure 9: a receive that predicts an eager message, or has a wildcard, sends no
+/// RTR. Neither do the receives behind it.
 #[test]
 fn no_rtr_goes_past_a_receive_that_has_none() {
     for silent in
@@ -86,7 +87,7 @@ fn wildcards_ask_for_nothing() {
     });
 }
 
-/// Figure 10, case 2: the receiver asks, and an eager message comes.
+/// `[SpecRndv09]` figure 10, case 2: the receiver asks, and an eager message arrives.
 #[test]
 fn a_mispredicted_rtr_is_not_used_for_a_later_message() {
     for heard_first in [true, false] {
@@ -143,7 +144,7 @@ fn a_retraction_voids_its_rtr_and_those_behind() {
         pair.settle();
         assert_eq!(pair.send(0), Packet::RtrAck(turns[0], 3));
         pair.sender.retract(PEER, key(0), turns[1]);
-        // The cancelled receive is gone before its message comes.
+        // The cancelled receive is removed before its message arrives.
         pair.posted.cancel(pair.handles[4].unwrap());
         assert!(matches!(pair.send(0), Packet::Rts(Some(_))));
         pair.settle();
@@ -169,7 +170,7 @@ fn a_refused_rtr_leaves_the_message_to_an_rts() {
         pair.recv(exact(0));
         pair.recv(exact(0));
         pair.settle();
-        assert!(matches!(pair.sender.start(PEER, key(0), pair.choice), Start::Write { .. }));
+        assert!(matches!(pair.sender.start(PEER, key(0), pair.choice), RndvStart::Write { .. }));
         let turn = pair.sender.refused(PEER, key(0), pair.choice);
         pair.push(Packet::Rts(turn), 0);
         assert!(matches!(pair.send(0), Packet::Rts(Some(_))));
@@ -197,16 +198,16 @@ fn a_plain_message_stops_and_a_further_one_resumes() {
 }
 
 #[test]
-fn a_record_that_is_made_anew_counts_on() {
+fn a_recreated_record_counts_on() {
     with(|mut pair| {
         pair.recv(exact(0));
-        // More envelopes than there are records, so that the one of tag 0 goes.
+        // The loop opens more envelopes than there are records, which evicts the record of tag 0.
         for tag in 0..4 * RECORDS as u32 {
             pair.sender.start(PEER, Key::new(9, tag), pair.choice);
         }
         let Packet::Rts(Some(turn)) = pair.send(0) else { panic!("by RTS") };
         assert!(turn.since(pair.asked[3].unwrap()).unwrap() > 0);
-        assert_eq!(pair.hear(), Some(Heard::Dropped), "it is of a record that went");
+        assert_eq!(pair.hear(), Some(RtrOutcome::Dropped), "its record was evicted");
         pair.settle();
     });
 }
@@ -219,24 +220,27 @@ fn a_peer_that_is_gone_leaves_nothing() {
         pair.sender.forget(PEER);
         pair.receiver.forget(PEER);
         assert!(!pair.sender.speculates(PEER, key(0)) && !asks(&pair));
-        assert_eq!(pair.sender.rtr(PEER, key(0), Turn::FIRST.after(1), 0), Heard::Dropped);
+        assert_eq!(pair.sender.rtr(PEER, key(0), Turn::FIRST.after(1), 0), RtrOutcome::Dropped);
     });
 }
 
 #[test]
 fn without_memory_nothing_is_speculated_and_nothing_fails() {
     Counted::lend(|memory| {
-        let mut sender = Sender::<u32, _>::new(memory.clone());
-        let mut receiver = Receiver::<_>::new(memory.clone());
+        let mut sender = RtrSender::<u32, _>::new(memory.clone());
+        let mut receiver = RtrReceiver::<_>::new(memory.clone());
         memory.refuse(true);
         for _ in 0..3 {
             sender.eager(PEER, key(0));
-            assert_eq!(sender.start(PEER, key(0), Rendezvous::Adaptive), Start::Rts(None));
+            assert_eq!(sender.start(PEER, key(0), Rendezvous::Adaptive), RndvStart::Rts(None));
             receiver.rts(PEER, key(0), Some(Turn::FIRST));
             assert_eq!(receiver.may_request(&exact(0), Ahead::Nothing), None);
         }
         memory.refuse(false);
-        assert_eq!(sender.start(PEER, key(0), Rendezvous::Adaptive), Start::Rts(Some(Turn::FIRST)));
+        assert_eq!(
+            sender.start(PEER, key(0), Rendezvous::Adaptive),
+            RndvStart::Rts(Some(Turn::FIRST))
+        );
     });
 }
 
@@ -245,13 +249,13 @@ fn the_mark_of_an_eager_message_voids_the_rtrs_that_were_sent_before_the_look() 
     with(|mut pair| {
         pair.sender.catch_up(PEER, key(0), 0, 1);
         pair.recv(exact(0));
-        assert_eq!(pair.hear(), Some(Heard::Kept));
-        // The second look finds a mark, a third one none that is new.
+        assert_eq!(pair.hear(), Some(RtrOutcome::Kept));
+        // The second poll finds a mark; the third finds no new one.
         pair.sender.catch_up(PEER, key(0), 2, 2);
         assert!(matches!(pair.send(0), Packet::Rts(Some(_))));
         assert_eq!(pair.deliver(), Some(3));
         pair.recv(exact(0));
-        assert_eq!(pair.hear(), Some(Heard::Kept));
+        assert_eq!(pair.hear(), Some(RtrOutcome::Kept));
         pair.sender.catch_up(PEER, key(0), 2, 3);
         assert!(matches!(pair.send(0), Packet::RtrAck(..)));
     });
@@ -266,7 +270,7 @@ fn a_mark_that_is_older_than_the_envelope_voids_nothing() {
         pair.deliver();
         assert_eq!(pair.recv(exact(0)), None, "the message that has arrived");
         pair.recv(exact(0)).unwrap();
-        assert_eq!(pair.hear(), Some(Heard::Kept));
+        assert_eq!(pair.hear(), Some(RtrOutcome::Kept));
         pair.sender.catch_up(PEER, key(0), 1, 2);
         assert!(matches!(pair.send(0), Packet::RtrAck(..)));
     });

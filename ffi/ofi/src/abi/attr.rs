@@ -1,14 +1,15 @@
-//! Attributes and entries: what is handed over by pointer.
+//! Attributes and entries: the structures that calls pass by pointer.
 
 use core::ffi::{c_char, c_void};
 
+use super::args::{LengthArg, ListArg};
 use super::{FiAddr, Fid, IoVec};
 
 /// `struct fi_info`.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Info {
-    pub(crate) next: *mut Info,
+pub(crate) struct FiInfo {
+    pub(crate) next: *mut FiInfo,
     pub(crate) caps: u64,
     pub(crate) mode: u64,
     pub(crate) addr_format: u32,
@@ -23,6 +24,32 @@ pub(crate) struct Info {
     pub(crate) domain_attr: *mut DomainAttr,
     pub(crate) fabric_attr: *mut FabricAttr,
     pub(crate) nic: *mut c_void,
+}
+
+impl FiInfo {
+    pub(crate) const fn tx(&self) -> Option<&TxAttr> {
+        // SAFETY: null, or the user's attributes, which live as long as the structure that leads to
+        // them.
+        unsafe { self.tx_attr.as_ref() }
+    }
+
+    pub(crate) const fn rx(&self) -> Option<&RxAttr> {
+        // SAFETY: null, or the user's attributes, which live as long as the structure that leads to
+        // them.
+        unsafe { self.rx_attr.as_ref() }
+    }
+
+    pub(crate) const fn ep(&self) -> Option<&EpAttr> {
+        // SAFETY: null, or the user's attributes, which live as long as the structure that leads to
+        // them.
+        unsafe { self.ep_attr.as_ref() }
+    }
+
+    pub(crate) const fn domain(&self) -> Option<&DomainAttr> {
+        // SAFETY: null, or the user's attributes, which live as long as the structure that leads to
+        // them.
+        unsafe { self.domain_attr.as_ref() }
+    }
 }
 
 /// `struct fi_tx_attr`.
@@ -119,7 +146,7 @@ pub(crate) struct FabricAttr {
 }
 
 /// `struct fi_av_attr`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct AvAttr {
     pub(crate) kind: u32,
@@ -157,9 +184,9 @@ pub(crate) struct CntrAttr {
 /// `struct fi_mr_attr`.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct MrAttr {
-    pub(crate) mr_iov: *const IoVec,
-    pub(crate) iov_count: usize,
+pub(crate) struct MrAttr<'call> {
+    pub(crate) mr_iov: ListArg<'call, IoVec>,
+    pub(crate) iov_count: LengthArg,
     pub(crate) access: u64,
     pub(crate) offset: u64,
     pub(crate) requested_key: u64,
@@ -170,7 +197,7 @@ pub(crate) struct MrAttr {
     pub(crate) device: u64,
 }
 
-/// `struct fi_cq_tagged_entry`. The entries of the other formats are beginnings of it.
+/// `struct fi_cq_tagged_entry`. The entries of the other formats are prefixes of it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct CqEntry {
@@ -197,10 +224,10 @@ pub(crate) struct CqErrEntry {
 /// `struct fi_msg`.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Msg {
-    pub(crate) msg_iov: *const IoVec,
+pub(crate) struct Msg<'call> {
+    pub(crate) msg_iov: ListArg<'call, IoVec>,
     pub(crate) desc: *mut *mut c_void,
-    pub(crate) iov_count: usize,
+    pub(crate) iov_count: LengthArg,
     pub(crate) addr: FiAddr,
     pub(crate) context: *mut c_void,
     pub(crate) data: u64,
@@ -209,10 +236,10 @@ pub(crate) struct Msg {
 /// `struct fi_msg_tagged`.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct MsgTagged {
-    pub(crate) msg_iov: *const IoVec,
+pub(crate) struct MsgTagged<'call> {
+    pub(crate) msg_iov: ListArg<'call, IoVec>,
     pub(crate) desc: *mut *mut c_void,
-    pub(crate) iov_count: usize,
+    pub(crate) iov_count: LengthArg,
     pub(crate) addr: FiAddr,
     pub(crate) tag: u64,
     pub(crate) ignore: u64,
@@ -232,13 +259,13 @@ pub(crate) struct RmaIov {
 /// `struct fi_msg_rma`.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct MsgRma {
-    pub(crate) msg_iov: *const IoVec,
+pub(crate) struct MsgRma<'call> {
+    pub(crate) msg_iov: ListArg<'call, IoVec>,
     pub(crate) desc: *mut *mut c_void,
-    pub(crate) iov_count: usize,
+    pub(crate) iov_count: LengthArg,
     pub(crate) addr: FiAddr,
-    pub(crate) rma_iov: *const RmaIov,
-    pub(crate) rma_iov_count: usize,
+    pub(crate) rma_iov: ListArg<'call, RmaIov>,
+    pub(crate) rma_iov_count: LengthArg,
     pub(crate) context: *mut c_void,
     pub(crate) data: u64,
 }
@@ -263,13 +290,13 @@ pub(crate) struct RmaIoc {
 /// `struct fi_msg_atomic`.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct MsgAtomic {
-    pub(crate) msg_iov: *const Ioc,
+pub(crate) struct MsgAtomic<'call> {
+    pub(crate) msg_iov: ListArg<'call, Ioc>,
     pub(crate) desc: *mut *mut c_void,
-    pub(crate) iov_count: usize,
+    pub(crate) iov_count: LengthArg,
     pub(crate) addr: FiAddr,
-    pub(crate) rma_iov: *const RmaIoc,
-    pub(crate) rma_iov_count: usize,
+    pub(crate) rma_iov: ListArg<'call, RmaIoc>,
+    pub(crate) rma_iov_count: LengthArg,
     pub(crate) datatype: u32,
     pub(crate) op: u32,
     pub(crate) context: *mut c_void,
@@ -277,7 +304,7 @@ pub(crate) struct MsgAtomic {
 }
 
 /// `struct fi_atomic_attr`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct AtomicAttr {
     pub(crate) count: usize,

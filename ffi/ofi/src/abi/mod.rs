@@ -1,30 +1,40 @@
 //! libfabric's structures and numbers, written by hand.
 //!
-//! A provider gets and gives them by pointer and calls nothing of libfabric's own, whose versioned symbols would bind it to one
-//! version of each structure. Sizes and offsets are compared with the headers of Debian's `libfabric-dev` in `tests/layout.rs`. What
-//! newer libraries have behind the fields named here is zero where we give it and not looked at where we get it.
+//! A provider gets and gives them by pointer. It calls no function of libfabric, because the
+//! versioned symbols would bind it to one version of each structure. `tests.rs` compares sizes and
+//! offsets with the headers of Debian's `libfabric-dev`.
+//!
+//! Newer libraries may have more fields behind the fields named here. They are zero in structures
+//! that this provider makes, and ignored in structures that it gets.
 
+mod args;
 mod attr;
 mod ops;
 
+pub(crate) use args::*;
 pub(crate) use attr::*;
 pub(crate) use ops::*;
 
 use core::ffi::c_void;
 
-/// A call's answer: zero, or a negated error number.
-pub(crate) type Status = i32;
+use strait::port::PeerAddress;
 
-/// As [`Status`], for calls that move data or count.
+/// The result of a call: zero, or a negated error number.
+pub(crate) type FiStatus = i32;
+
+/// The result of a call that moves or counts data: a number, or a negated error number.
 pub(crate) type Ssize = isize;
 
-/// How an endpoint's peers are named: an index into its address vector.
+/// The address of a peer: an index into the endpoint's address vector.
 pub(crate) type FiAddr = u64;
 
-/// No address, or any.
+/// Size of an endpoint's name in bytes.
+pub(crate) const NAME_BYTES: usize = 8 + PeerAddress::BYTES;
+
+/// The address that stands for no peer, or for any.
 pub(crate) const ADDR_UNSPEC: FiAddr = u64::MAX;
 
-/// `FI_VERSION(2, 99)`: libfabric passes over a provider older than what its caller asks for.
+/// `FI_VERSION(2, 99)`: libfabric skips a provider older than the version that its caller asks for.
 pub(crate) const API_VERSION: u32 = 2 << 16 | 99;
 
 /// Capabilities, and flags of operations and completions (`rdma/fabric.h`).
@@ -35,69 +45,69 @@ pub(crate) mod flag {
     pub(crate) const RMA: u64 = 1 << 2;
     /// Messages with tags.
     pub(crate) const TAGGED: u64 = 1 << 3;
-    /// Atomic operations on remote memory.
+    /// Reads.
     pub(crate) const ATOMIC: u64 = 1 << 4;
-    /// Reading.
+    /// Writes.
     pub(crate) const READ: u64 = 1 << 8;
-    /// Writing.
+    /// Receives.
     pub(crate) const WRITE: u64 = 1 << 9;
-    /// Receiving.
+    /// Sends.
     pub(crate) const RECV: u64 = 1 << 10;
-    /// Sending.
+    /// Memory that peers may read.
     pub(crate) const SEND: u64 = 1 << 11;
-    /// Being read.
+    /// Memory that peers may write.
     pub(crate) const REMOTE_READ: u64 = 1 << 12;
     /// Being written.
     pub(crate) const REMOTE_WRITE: u64 = 1 << 13;
-    /// A buffer for many messages.
+    /// A buffer that receives many messages.
     pub(crate) const MULTI_RECV: u64 = 1 << 16;
     /// Eight bytes that come with a message.
     pub(crate) const REMOTE_CQ_DATA: u64 = 1 << 17;
-    /// Look for a message.
+    /// Looks for a message without receiving it.
     pub(crate) const PEEK: u64 = 1 << 19;
-    /// A completion entry is wanted.
+    /// The operation writes a completion entry.
     pub(crate) const COMPLETION: u64 = 1 << 24;
     /// The buffer may be reused when the call returns.
     pub(crate) const INJECT: u64 = 1 << 25;
-    /// Over when it is in the peer's memory.
+    /// The operation completes when its data are in the peer's memory.
     pub(crate) const DELIVERY_COMPLETE: u64 = 1 << 28;
-    /// Over when the peer has matched it.
+    /// The operation completes when the peer has matched it.
     pub(crate) const MATCH_COMPLETE: u64 = 1 << 31;
     /// Ranks of this process's own node.
     pub(crate) const LOCAL_COMM: u64 = 1 << 51;
     /// Ranks of other nodes.
     pub(crate) const REMOTE_COMM: u64 = 1 << 52;
-    /// Only the provider's general attributes are asked for.
+    /// The caller asks only for the provider's general attributes.
     pub(crate) const PROV_ATTR_ONLY: u64 = 1 << 54;
     /// Completions of messages name their source.
     pub(crate) const SOURCE: u64 = 1 << 57;
     /// Receives from one source.
     pub(crate) const DIRECTED_RECV: u64 = 1 << 59;
-    /// As a flag of receives: take the message that was found before.
+    /// As a flag of receives: receives the message that a probe has claimed.
     pub(crate) const CLAIM: u64 = 1 << 59;
-    /// As a flag of receives: drop it.
+    /// As a flag of receives: drops the message that a probe has claimed.
     pub(crate) const DISCARD: u64 = 1 << 58;
-    /// As a flag of binding: completions only where [`COMPLETION`] says so.
+    /// As a flag of binding: only operations with [`COMPLETION`] write completion entries.
     pub(crate) const SELECTIVE_COMPLETION: u64 = 1 << 59;
-    /// As a flag of `query_atomic`: operations that give the old value.
+    /// As a flag of `query_atomic`: operations that return the old value.
     pub(crate) const FETCH_ATOMIC: u64 = 1 << 58;
     /// As a flag of `query_atomic`: operations that compare.
     pub(crate) const COMPARE_ATOMIC: u64 = 1 << 59;
-    /// As a flag of `av_open`: insertion is told by an event.
+    /// As a flag of `av_open`: an event reports the insertion.
     pub(crate) const EVENT: u64 = COMPLETION;
 }
 
-/// Error numbers. Those below 256 are those of `errno`.
+/// Error numbers. Numbers below 256 are those of `errno`.
 pub(crate) mod errno {
-    /// No entry, no message.
+    /// No such entry or message.
     pub(crate) const ENOENT: i32 = libc::ENOENT;
-    /// Try again after making progress.
+    /// The call must be repeated after progress has been made.
     pub(crate) const EAGAIN: i32 = libc::EAGAIN;
-    /// No right to it.
+    /// The caller lacks the right.
     pub(crate) const EACCES: i32 = libc::EACCES;
     /// No memory.
     pub(crate) const ENOMEM: i32 = libc::ENOMEM;
-    /// An argument that makes no sense.
+    /// Invalid argument.
     pub(crate) const EINVAL: i32 = libc::EINVAL;
     /// Not implemented.
     pub(crate) const ENOSYS: i32 = libc::ENOSYS;
@@ -117,18 +127,17 @@ pub(crate) mod errno {
     pub(crate) const EFAULT: i32 = libc::EFAULT;
     /// The operation was cancelled.
     pub(crate) const ECANCELED: i32 = libc::ECANCELED;
-    /// A buffer of the caller's is too small.
+    /// The caller's buffer is too small.
     pub(crate) const ETOOSMALL: i32 = 257;
-    /// Not in this state of the object.
-    /// An error entry waits.
+    /// An error entry is available.
     pub(crate) const EAVAIL: i32 = 259;
-    /// A message was longer than its buffer.
+    /// The message was longer than its buffer.
     pub(crate) const ETRUNC: i32 = 265;
-    /// No address vector is bound.
+    /// The endpoint is bound to no address vector.
     pub(crate) const ENOAV: i32 = 267;
 }
 
-/// What kind of object a [`Fid`] begins.
+/// The class of the object that a [`Fid`] begins.
 pub(crate) mod class {
     /// A fabric.
     pub(crate) const FABRIC: usize = 1;
@@ -164,9 +173,9 @@ pub(crate) mod command {
 pub(crate) struct Fid {
     /// One of [`class`].
     pub(crate) fclass: usize,
-    /// The user's.
+    /// The user's context.
     pub(crate) context: *mut c_void,
-    /// What every object can do.
+    /// The functions that every object has.
     pub(crate) ops: *const Ops,
 }
 

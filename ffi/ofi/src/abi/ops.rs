@@ -1,23 +1,28 @@
-//! Tables of functions. A slot of type [`Absent`] is one that this provider does not serve: what is called there answers
-//! `-FI_ENOSYS`, whatever it is given.
+//! Tables of functions. A slot of type [`Absent`] is a function that this provider does not serve:
+//! it returns `-FI_ENOSYS` for any arguments.
 
+use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_void};
 
+use super::args::{
+    AnswerArg, AnswersArg, AvFid, CntrFid, CqFid, DomainFid, EpFid, EqFid, FabricFid, LengthArg,
+    ListArg, MemoryArg, ObjectArg, RoomArg,
+};
 use super::{
-    AtomicAttr, AvAttr, CntrAttr, CqAttr, CqErrEntry, FabricAttr, FiAddr, Fid, Info, IoVec, Ioc,
-    MrAttr, Msg, MsgAtomic, MsgRma, MsgTagged, Ssize, Status, errno,
+    AtomicAttr, AvAttr, CntrAttr, CqAttr, CqErrEntry, FabricAttr, FiAddr, FiInfo, FiStatus, Fid,
+    IoVec, Ioc, MrAttr, Msg, MsgAtomic, MsgRma, MsgTagged, NAME_BYTES, Ssize, errno,
 };
 
-/// What stands where nothing is served. By the C calling conventions of the platforms that Strait runs on, a caller that passes
-/// arguments does no harm.
-pub(crate) type Absent = unsafe extern "C" fn() -> Ssize;
+/// The type of a function that is not served. In the C calling conventions of Strait's platforms,
+/// arguments that a caller passes to it do no harm.
+pub(crate) type Absent = extern "C" fn() -> Ssize;
 
-/// See [`Absent`].
-pub(crate) unsafe extern "C" fn absent() -> Ssize {
+/// Returns `-FI_ENOSYS`.
+pub(crate) extern "C" fn absent() -> Ssize {
     -(errno::ENOSYS as Ssize)
 }
 
-/// A table as C sees it: its first word is its size, and it is read by every thread.
+/// Defines a table as C sees it. Its first word is its size, and every thread may read it.
 macro_rules! tables {
     ($($(#[$doc:meta])* $name:ident { $($slot:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
@@ -30,6 +35,17 @@ macro_rules! tables {
     )*};
 }
 
+/// The address where the user wants a new object.
+pub(crate) type NewArg<'call> = AnswerArg<'call, *mut Fid>;
+
+pub(crate) type FabricArg<'call> = ObjectArg<'call, FabricFid>;
+pub(crate) type DomainArg<'call> = ObjectArg<'call, DomainFid>;
+pub(crate) type EpArg<'call> = ObjectArg<'call, EpFid>;
+pub(crate) type AvArg<'call> = ObjectArg<'call, AvFid>;
+pub(crate) type EqArg<'call> = ObjectArg<'call, EqFid>;
+pub(crate) type CqArg<'call> = ObjectArg<'call, CqFid>;
+pub(crate) type CntrArg<'call> = ObjectArg<'call, CntrFid>;
+
 type Obj = *mut Fid;
 type Ctx = *mut c_void;
 type Desc = *mut c_void;
@@ -37,85 +53,101 @@ type Desc = *mut c_void;
 tables! {
     /// `struct fi_ops`.
     Ops {
-        close: unsafe extern "C" fn(Obj) -> Status,
-        bind: unsafe extern "C" fn(Obj, Obj, u64) -> Status,
-        control: unsafe extern "C" fn(Obj, c_int, *mut c_void) -> Status,
+        close: unsafe extern "C" fn(Obj) -> FiStatus,
+        bind: unsafe extern "C" fn(Obj, Obj, u64) -> FiStatus,
+        control: unsafe extern "C" fn(Obj, c_int, *mut c_void) -> FiStatus,
         ops_open: Absent,
         tostr: Absent,
         ops_set: Absent,
     }
     /// `struct fi_ops_fabric`.
     OpsFabric {
-        domain: unsafe extern "C" fn(Obj, *mut Info, *mut Obj, Ctx) -> Status,
+        domain: extern "C" fn(FabricArg<'_>, Option<&FiInfo>, NewArg<'_>, Ctx) -> FiStatus,
         passive_ep: Absent,
-        eq_open: unsafe extern "C" fn(Obj, *mut c_void, *mut Obj, Ctx) -> Status,
+        eq_open: extern "C" fn(FabricArg<'_>, *mut c_void, NewArg<'_>, Ctx) -> FiStatus,
         wait_open: Absent,
         trywait: Absent,
         domain2: Absent,
     }
     /// `struct fi_ops_domain`.
     OpsDomain {
-        av_open: unsafe extern "C" fn(Obj, *mut AvAttr, *mut Obj, Ctx) -> Status,
-        cq_open: unsafe extern "C" fn(Obj, *mut CqAttr, *mut Obj, Ctx) -> Status,
-        endpoint: unsafe extern "C" fn(Obj, *mut Info, *mut Obj, Ctx) -> Status,
+        av_open: extern "C" fn(DomainArg<'_>, Option<&Cell<AvAttr>>, NewArg<'_>, Ctx) -> FiStatus,
+        cq_open: extern "C" fn(DomainArg<'_>, Option<&CqAttr>, NewArg<'_>, Ctx) -> FiStatus,
+        endpoint: extern "C" fn(DomainArg<'_>, Option<&FiInfo>, NewArg<'_>, Ctx) -> FiStatus,
         scalable_ep: Absent,
-        cntr_open: unsafe extern "C" fn(Obj, *mut CntrAttr, *mut Obj, Ctx) -> Status,
+        cntr_open: extern "C" fn(DomainArg<'_>, *const CntrAttr, NewArg<'_>, Ctx) -> FiStatus,
         poll_open: Absent,
         stx_ctx: Absent,
         srx_ctx: Absent,
-        query_atomic: unsafe extern "C" fn(Obj, u32, u32, *mut AtomicAttr, u64) -> Status,
+        query_atomic: extern "C" fn(
+            DomainArg<'_>, u32, u32, AnswerArg<'_, AtomicAttr>, u64,
+        ) -> FiStatus,
         query_collective: Absent,
         endpoint2: Absent,
     }
     /// `struct fi_ops_mr`.
     OpsMr {
-        reg: unsafe extern "C" fn(Obj, *const c_void, usize, u64, u64, u64, u64, *mut Obj, Ctx) -> Status,
-        regv: unsafe extern "C" fn(Obj, *const IoVec, usize, u64, u64, u64, u64, *mut Obj, Ctx) -> Status,
-        regattr: unsafe extern "C" fn(Obj, *const MrAttr, u64, *mut Obj) -> Status,
+        reg: extern "C" fn(
+            DomainArg<'_>, *const c_void, usize, u64, u64, u64, u64, NewArg<'_>, Ctx,
+        ) -> FiStatus,
+        regv: extern "C" fn(
+            DomainArg<'_>, ListArg<'_, IoVec>, LengthArg, u64, u64, u64, u64, NewArg<'_>, Ctx,
+        ) -> FiStatus,
+        regattr: extern "C" fn(DomainArg<'_>, Option<&MrAttr<'_>>, u64, NewArg<'_>) -> FiStatus,
     }
     /// `struct fi_ops_av`.
     OpsAv {
-        insert: unsafe extern "C" fn(Obj, *const c_void, usize, *mut FiAddr, u64, Ctx) -> Status,
+        insert: extern "C" fn(
+            AvArg<'_>, ListArg<'_, [u8; NAME_BYTES]>, LengthArg, AnswersArg<'_, FiAddr>, u64, Ctx,
+        ) -> FiStatus,
         insertsvc: Absent,
         insertsym: Absent,
-        remove: unsafe extern "C" fn(Obj, *mut FiAddr, usize, u64) -> Status,
-        lookup: unsafe extern "C" fn(Obj, FiAddr, *mut c_void, *mut usize) -> Status,
-        straddr: unsafe extern "C" fn(Obj, *const c_void, *mut c_char, *mut usize) -> *const c_char,
+        remove: extern "C" fn(AvArg<'_>, ListArg<'_, FiAddr>, LengthArg, u64) -> FiStatus,
+        lookup: extern "C" fn(AvArg<'_>, FiAddr, MemoryArg, RoomArg<'_>) -> FiStatus,
+        straddr: extern "C" fn(
+            AvArg<'_>, Option<&[u8; NAME_BYTES]>, MemoryArg, RoomArg<'_>,
+        ) -> *const c_char,
         av_set: Absent,
     }
     /// `struct fi_ops_cq`.
     OpsCq {
-        read: unsafe extern "C" fn(Obj, *mut c_void, usize) -> Ssize,
-        readfrom: unsafe extern "C" fn(Obj, *mut c_void, usize, *mut FiAddr) -> Ssize,
-        readerr: unsafe extern "C" fn(Obj, *mut CqErrEntry, u64) -> Ssize,
-        sread: unsafe extern "C" fn(Obj, *mut c_void, usize, *const c_void, c_int) -> Ssize,
-        sreadfrom: unsafe extern "C" fn(Obj, *mut c_void, usize, *mut FiAddr, *const c_void, c_int) -> Ssize,
+        read: extern "C" fn(CqArg<'_>, MemoryArg, LengthArg) -> Ssize,
+        readfrom: extern "C" fn(CqArg<'_>, MemoryArg, LengthArg, AnswersArg<'_, FiAddr>) -> Ssize,
+        readerr: extern "C" fn(CqArg<'_>, AnswerArg<'_, CqErrEntry>, u64) -> Ssize,
+        sread: extern "C" fn(CqArg<'_>, MemoryArg, LengthArg, *const c_void, c_int) -> Ssize,
+        sreadfrom: extern "C" fn(
+            CqArg<'_>, MemoryArg, LengthArg, AnswersArg<'_, FiAddr>, *const c_void, c_int,
+        ) -> Ssize,
         signal: Absent,
-        strerror: unsafe extern "C" fn(Obj, c_int, *const c_void, *mut c_char, usize) -> *const c_char,
+        strerror: extern "C" fn(
+            CqArg<'_>, c_int, *const c_void, MemoryArg, LengthArg,
+        ) -> *const c_char,
     }
     /// `struct fi_ops_cntr`.
     OpsCntr {
-        read: unsafe extern "C" fn(Obj) -> u64,
-        readerr: unsafe extern "C" fn(Obj) -> u64,
-        add: unsafe extern "C" fn(Obj, u64) -> Status,
-        set: unsafe extern "C" fn(Obj, u64) -> Status,
-        wait: unsafe extern "C" fn(Obj, u64, c_int) -> Status,
-        adderr: unsafe extern "C" fn(Obj, u64) -> Status,
-        seterr: unsafe extern "C" fn(Obj, u64) -> Status,
+        read: extern "C" fn(CntrArg<'_>) -> u64,
+        readerr: extern "C" fn(CntrArg<'_>) -> u64,
+        add: extern "C" fn(CntrArg<'_>, u64) -> FiStatus,
+        set: extern "C" fn(CntrArg<'_>, u64) -> FiStatus,
+        wait: extern "C" fn(CntrArg<'_>, u64, c_int) -> FiStatus,
+        adderr: extern "C" fn(CntrArg<'_>, u64) -> FiStatus,
+        seterr: extern "C" fn(CntrArg<'_>, u64) -> FiStatus,
     }
     /// `struct fi_ops_eq`.
     OpsEq {
-        read: unsafe extern "C" fn(Obj, *mut u32, *mut c_void, usize, u64) -> Ssize,
-        readerr: unsafe extern "C" fn(Obj, *mut c_void, u64) -> Ssize,
+        read: extern "C" fn(EqArg<'_>, *mut u32, *mut c_void, usize, u64) -> Ssize,
+        readerr: extern "C" fn(EqArg<'_>, *mut c_void, u64) -> Ssize,
         write: Absent,
-        sread: unsafe extern "C" fn(Obj, *mut u32, *mut c_void, usize, c_int, u64) -> Ssize,
-        strerror: unsafe extern "C" fn(Obj, c_int, *const c_void, *mut c_char, usize) -> *const c_char,
+        sread: extern "C" fn(EqArg<'_>, *mut u32, *mut c_void, usize, c_int, u64) -> Ssize,
+        strerror: extern "C" fn(
+            EqArg<'_>, c_int, *const c_void, MemoryArg, LengthArg,
+        ) -> *const c_char,
     }
     /// `struct fi_ops_ep`.
     OpsEp {
-        cancel: unsafe extern "C" fn(Obj, Ctx) -> Ssize,
-        getopt: unsafe extern "C" fn(Obj, c_int, c_int, *mut c_void, *mut usize) -> Status,
-        setopt: unsafe extern "C" fn(Obj, c_int, c_int, *const c_void, usize) -> Status,
+        cancel: extern "C" fn(EpArg<'_>, Ctx) -> Ssize,
+        getopt: extern "C" fn(EpArg<'_>, c_int, c_int, MemoryArg, RoomArg<'_>) -> FiStatus,
+        setopt: extern "C" fn(EpArg<'_>, c_int, c_int, MemoryArg, LengthArg) -> FiStatus,
         tx_ctx: Absent,
         rx_ctx: Absent,
         rx_size_left: Absent,
@@ -124,7 +156,7 @@ tables! {
     /// `struct fi_ops_cm`.
     OpsCm {
         setname: Absent,
-        getname: unsafe extern "C" fn(Obj, *mut c_void, *mut usize) -> Status,
+        getname: extern "C" fn(EpArg<'_>, MemoryArg, RoomArg<'_>) -> FiStatus,
         getpeer: Absent,
         connect: Absent,
         listen: Absent,
@@ -135,55 +167,85 @@ tables! {
     }
     /// `struct fi_ops_msg`.
     OpsMsg {
-        recv: unsafe extern "C" fn(Obj, *mut c_void, usize, Desc, FiAddr, Ctx) -> Ssize,
-        recvv: unsafe extern "C" fn(Obj, *const IoVec, *mut Desc, usize, FiAddr, Ctx) -> Ssize,
-        recvmsg: unsafe extern "C" fn(Obj, *const Msg, u64) -> Ssize,
-        send: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, FiAddr, Ctx) -> Ssize,
-        sendv: unsafe extern "C" fn(Obj, *const IoVec, *mut Desc, usize, FiAddr, Ctx) -> Ssize,
-        sendmsg: unsafe extern "C" fn(Obj, *const Msg, u64) -> Ssize,
-        inject: unsafe extern "C" fn(Obj, *const c_void, usize, FiAddr) -> Ssize,
-        senddata: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, u64, FiAddr, Ctx) -> Ssize,
-        injectdata: unsafe extern "C" fn(Obj, *const c_void, usize, u64, FiAddr) -> Ssize,
+        recv: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, Desc, FiAddr, Ctx) -> Ssize,
+        recvv: extern "C" fn(
+            EpArg<'_>, ListArg<'_, IoVec>, *mut Desc, LengthArg, FiAddr, Ctx,
+        ) -> Ssize,
+        recvmsg: extern "C" fn(EpArg<'_>, &Msg<'_>, u64) -> Ssize,
+        send: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, Desc, FiAddr, Ctx) -> Ssize,
+        sendv: extern "C" fn(
+            EpArg<'_>, ListArg<'_, IoVec>, *mut Desc, LengthArg, FiAddr, Ctx,
+        ) -> Ssize,
+        sendmsg: extern "C" fn(EpArg<'_>, &Msg<'_>, u64) -> Ssize,
+        inject: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, FiAddr) -> Ssize,
+        senddata: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, Desc, u64, FiAddr, Ctx) -> Ssize,
+        injectdata: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, u64, FiAddr) -> Ssize,
     }
     /// `struct fi_ops_tagged`.
     OpsTagged {
-        recv: unsafe extern "C" fn(Obj, *mut c_void, usize, Desc, FiAddr, u64, u64, Ctx) -> Ssize,
-        recvv: unsafe extern "C" fn(Obj, *const IoVec, *mut Desc, usize, FiAddr, u64, u64, Ctx) -> Ssize,
-        recvmsg: unsafe extern "C" fn(Obj, *const MsgTagged, u64) -> Ssize,
-        send: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, FiAddr, u64, Ctx) -> Ssize,
-        sendv: unsafe extern "C" fn(Obj, *const IoVec, *mut Desc, usize, FiAddr, u64, Ctx) -> Ssize,
-        sendmsg: unsafe extern "C" fn(Obj, *const MsgTagged, u64) -> Ssize,
-        inject: unsafe extern "C" fn(Obj, *const c_void, usize, FiAddr, u64) -> Ssize,
-        senddata: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, u64, FiAddr, u64, Ctx) -> Ssize,
-        injectdata: unsafe extern "C" fn(Obj, *const c_void, usize, u64, FiAddr, u64) -> Ssize,
+        recv: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, Desc, FiAddr, u64, u64, Ctx) -> Ssize,
+        recvv: extern "C" fn(
+            EpArg<'_>, ListArg<'_, IoVec>, *mut Desc, LengthArg, FiAddr, u64, u64, Ctx,
+        ) -> Ssize,
+        recvmsg: extern "C" fn(EpArg<'_>, &MsgTagged<'_>, u64) -> Ssize,
+        send: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, Desc, FiAddr, u64, Ctx) -> Ssize,
+        sendv: extern "C" fn(
+            EpArg<'_>, ListArg<'_, IoVec>, *mut Desc, LengthArg, FiAddr, u64, Ctx,
+        ) -> Ssize,
+        sendmsg: extern "C" fn(EpArg<'_>, &MsgTagged<'_>, u64) -> Ssize,
+        inject: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, FiAddr, u64) -> Ssize,
+        senddata: extern "C" fn(
+            EpArg<'_>, MemoryArg, LengthArg, Desc, u64, FiAddr, u64, Ctx,
+        ) -> Ssize,
+        injectdata: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, u64, FiAddr, u64) -> Ssize,
     }
     /// `struct fi_ops_rma`.
     OpsRma {
-        read: unsafe extern "C" fn(Obj, *mut c_void, usize, Desc, FiAddr, u64, u64, Ctx) -> Ssize,
-        readv: unsafe extern "C" fn(Obj, *const IoVec, *mut Desc, usize, FiAddr, u64, u64, Ctx) -> Ssize,
-        readmsg: unsafe extern "C" fn(Obj, *const MsgRma, u64) -> Ssize,
-        write: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, FiAddr, u64, u64, Ctx) -> Ssize,
-        writev: unsafe extern "C" fn(Obj, *const IoVec, *mut Desc, usize, FiAddr, u64, u64, Ctx) -> Ssize,
-        writemsg: unsafe extern "C" fn(Obj, *const MsgRma, u64) -> Ssize,
-        inject: unsafe extern "C" fn(Obj, *const c_void, usize, FiAddr, u64, u64) -> Ssize,
-        writedata: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, u64, FiAddr, u64, u64, Ctx) -> Ssize,
-        injectdata: unsafe extern "C" fn(Obj, *const c_void, usize, u64, FiAddr, u64, u64) -> Ssize,
+        read: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, Desc, FiAddr, u64, u64, Ctx) -> Ssize,
+        readv: extern "C" fn(
+            EpArg<'_>, ListArg<'_, IoVec>, *mut Desc, LengthArg, FiAddr, u64, u64, Ctx,
+        ) -> Ssize,
+        readmsg: extern "C" fn(EpArg<'_>, &MsgRma<'_>, u64) -> Ssize,
+        write: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, Desc, FiAddr, u64, u64, Ctx) -> Ssize,
+        writev: extern "C" fn(
+            EpArg<'_>, ListArg<'_, IoVec>, *mut Desc, LengthArg, FiAddr, u64, u64, Ctx,
+        ) -> Ssize,
+        writemsg: extern "C" fn(EpArg<'_>, &MsgRma<'_>, u64) -> Ssize,
+        inject: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, FiAddr, u64, u64) -> Ssize,
+        writedata: extern "C" fn(
+            EpArg<'_>, MemoryArg, LengthArg, Desc, u64, FiAddr, u64, u64, Ctx,
+        ) -> Ssize,
+        injectdata: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, u64, FiAddr, u64, u64) -> Ssize,
     }
     /// `struct fi_ops_atomic`.
     OpsAtomic {
-        write: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, FiAddr, u64, u64, u32, u32, Ctx) -> Ssize,
-        writev: unsafe extern "C" fn(Obj, *const Ioc, *mut Desc, usize, FiAddr, u64, u64, u32, u32, Ctx) -> Ssize,
-        writemsg: unsafe extern "C" fn(Obj, *const MsgAtomic, u64) -> Ssize,
-        inject: unsafe extern "C" fn(Obj, *const c_void, usize, FiAddr, u64, u64, u32, u32) -> Ssize,
-        readwrite: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, *mut c_void, Desc, FiAddr, u64, u64, u32, u32, Ctx) -> Ssize,
+        write: extern "C" fn(
+            EpArg<'_>, MemoryArg, LengthArg, Desc, FiAddr, u64, u64, u32, u32, Ctx,
+        ) -> Ssize,
+        writev: extern "C" fn(
+            EpArg<'_>, ListArg<'_, Ioc>, *mut Desc, LengthArg, FiAddr, u64, u64, u32, u32, Ctx,
+        ) -> Ssize,
+        writemsg: extern "C" fn(EpArg<'_>, &MsgAtomic<'_>, u64) -> Ssize,
+        inject: extern "C" fn(EpArg<'_>, MemoryArg, LengthArg, FiAddr, u64, u64, u32, u32) -> Ssize,
+        readwrite: extern "C" fn(
+            EpArg<'_>, MemoryArg, LengthArg, Desc, MemoryArg, Desc, FiAddr, u64, u64, u32, u32, Ctx,
+        ) -> Ssize,
         readwritev: Absent,
-        readwritemsg: unsafe extern "C" fn(Obj, *const MsgAtomic, *mut Ioc, *mut Desc, usize, u64) -> Ssize,
-        compwrite: unsafe extern "C" fn(Obj, *const c_void, usize, Desc, *const c_void, Desc, *mut c_void, Desc, FiAddr, u64, u64, u32, u32, Ctx) -> Ssize,
+        readwritemsg: extern "C" fn(
+            EpArg<'_>, &MsgAtomic<'_>, ListArg<'_, Ioc>, *mut Desc, LengthArg, u64,
+        ) -> Ssize,
+        compwrite: extern "C" fn(
+            EpArg<'_>, MemoryArg, LengthArg, Desc, MemoryArg, Desc, MemoryArg, Desc, FiAddr, u64,
+            u64, u32, u32, Ctx,
+        ) -> Ssize,
         compwritev: Absent,
-        compwritemsg: unsafe extern "C" fn(Obj, *const MsgAtomic, *const Ioc, *mut Desc, usize, *mut Ioc, *mut Desc, usize, u64) -> Ssize,
-        writevalid: unsafe extern "C" fn(Obj, u32, u32, *mut usize) -> Status,
-        readwritevalid: unsafe extern "C" fn(Obj, u32, u32, *mut usize) -> Status,
-        compwritevalid: unsafe extern "C" fn(Obj, u32, u32, *mut usize) -> Status,
+        compwritemsg: extern "C" fn(
+            EpArg<'_>, &MsgAtomic<'_>, ListArg<'_, Ioc>, *mut Desc, LengthArg, ListArg<'_, Ioc>,
+            *mut Desc, LengthArg, u64,
+        ) -> Ssize,
+        writevalid: extern "C" fn(EpArg<'_>, u32, u32, AnswerArg<'_, usize>) -> FiStatus,
+        readwritevalid: extern "C" fn(EpArg<'_>, u32, u32, AnswerArg<'_, usize>) -> FiStatus,
+        compwritevalid: extern "C" fn(EpArg<'_>, u32, u32, AnswerArg<'_, usize>) -> FiStatus,
     }
 }
 
@@ -193,23 +255,23 @@ tables! {
 pub(crate) struct Provider {
     /// The provider's own version.
     pub(crate) version: u32,
-    /// The newest interface it knows.
+    /// The newest interface that the provider knows.
     pub(crate) fi_version: u32,
-    /// libfabric's.
+    /// Memory for libfabric's own use.
     pub(crate) context: [*mut c_void; 4],
-    /// Its name.
+    /// The provider's name.
     pub(crate) name: *const c_char,
-    /// What it offers.
-    pub(crate) getinfo: unsafe extern "C" fn(
+    /// Describes what the provider offers.
+    pub(crate) getinfo: extern "C" fn(
         u32,
         *const c_char,
         *const c_char,
         u64,
-        *const Info,
-        *mut *mut Info,
-    ) -> Status,
-    /// Opens its fabric.
-    pub(crate) fabric: unsafe extern "C" fn(*mut FabricAttr, *mut Obj, Ctx) -> Status,
-    /// Ends it.
-    pub(crate) cleanup: unsafe extern "C" fn(),
+        Option<&FiInfo>,
+        AnswerArg<'_, *mut FiInfo>,
+    ) -> FiStatus,
+    /// Opens the provider's fabric.
+    pub(crate) fabric: extern "C" fn(Option<&FabricAttr>, NewArg<'_>, Ctx) -> FiStatus,
+    /// Ends the provider.
+    pub(crate) cleanup: extern "C" fn(),
 }

@@ -1,4 +1,4 @@
-//! The layouts here are those of the headers of `libfabric-dev`.
+//! Tests that compare the layouts with those of the headers of `libfabric-dev`.
 
 use core::fmt::Write as _;
 use core::mem::{offset_of, size_of};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::*;
 
-/// Lines that a program of C prints and that we say: a structure's size, and the offset of a field.
+/// Lines that a C program prints, and the expected lines: sizes of structures, offsets of fields.
 struct Lines {
     ours: String,
     c: String,
@@ -31,7 +31,7 @@ impl Lines {
     }
 }
 
-/// A structure and its fields. What is called otherwise in C stands behind the field's own name.
+/// Adds a structure and its fields. The C name follows a field if it differs from the Rust name.
 macro_rules! structure {
     ($lines:ident, $type:ident = $c:literal, $($field:ident $(= $name:literal)?),*) => {
         $lines.size($c, size_of::<$type>());
@@ -49,7 +49,7 @@ fn structures(lines: &mut Lines) {
     structure!(lines, Fid = "fid", fclass, context, ops);
     structure!(
         lines,
-        Info = "fi_info",
+        FiInfo = "fi_info",
         next,
         caps,
         mode,
@@ -419,7 +419,7 @@ fn constants(lines: &mut Lines) {
     );
 }
 
-/// Needs `libfabric-dev`: `cargo xtask mpi` sees to it and runs this.
+/// Needs `libfabric-dev`, which `cargo xtask mpi` provides before it runs this test.
 #[test]
 #[ignore = "needs the headers of libfabric-dev"]
 fn the_layouts_are_those_of_the_headers() {

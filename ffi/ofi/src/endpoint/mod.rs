@@ -1,4 +1,4 @@
-//! An endpoint: a rank of the universe, and the calls that libfabric makes for it.
+//! An endpoint: a rank of the universe, and the functions that libfabric calls on it.
 
 mod atomic;
 mod msg;
@@ -10,25 +10,26 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use std::sync::MutexGuard;
 
-use strait::Error;
+use strait::port::Port;
+use strait::{ANY_SOURCE, Error};
 
 use crate::abi::{
-    ADDR_UNSPEC, FiAddr, Fid, Info, OpsAtomic, OpsCm, OpsEp, OpsMsg, OpsRma, OpsTagged, Ssize,
-    Status, absent, class, command, errno, flag,
+    ADDR_UNSPEC, DomainArg, EpArg, EpFid, FiAddr, FiInfo, FiStatus, Fid, LengthArg, MemoryArg,
+    NewArg, OpsAtomic, OpsCm, OpsEp, OpsMsg, OpsRma, OpsTagged, RoomArg, Ssize, absent, class,
+    command, errno, flag,
 };
-use crate::av::{Av, give_name};
+use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::{self, Domain};
-use crate::matching::ANY_SOURCE;
-use crate::object::{self, Object};
-use crate::regions::{self, Registered};
+use crate::object::{self, Object, ObjectRef};
+use crate::regions::{self, MrEntry};
 use crate::traffic::{OPS as KINDS, Traffic};
-use crate::wire::Name;
+use crate::wire::ProviderName;
 
-/// An endpoint. `struct fid_ep` first.
+/// An endpoint. It begins with `struct fid_ep`.
 #[repr(C)]
-pub(crate) struct Endpoint {
+pub(crate) struct FidEp {
     fid: Fid,
     ops: *const OpsEp,
     cm: *const OpsCm,
@@ -37,29 +38,31 @@ pub(crate) struct Endpoint {
     tagged: *const OpsTagged,
     atomic: *const OpsAtomic,
     collective: *const c_void,
-    domain: *const Domain,
-    av: Cell<*const Av>,
-    name: Name,
+    domain: ObjectRef<Domain>,
+    av: Cell<Option<ObjectRef<Av>>>,
+    name: ProviderName,
     tx: Defaults,
     rx: Defaults,
-    /// Receives may name their source; otherwise what they say of it means nothing (`FI_DIRECTED_RECV`).
+    /// Receives may name their source. Otherwise their source field is ignored
+    /// (`FI_DIRECTED_RECV`).
     directed: bool,
     traffic: RefCell<Traffic>,
 }
 
-/// What holds for calls that have no flags.
+/// Defaults for calls that have no flags.
 #[derive(Debug)]
 struct Defaults {
     op_flags: Cell<u64>,
-    /// Completions only for those that ask for one.
+    /// Only operations that ask for a completion get one.
     selective: Cell<bool>,
 }
 
 // SAFETY: begins with a fid, and names its class.
-unsafe impl Object for Endpoint {
+unsafe impl Object for FidEp {
+    type Class = EpFid;
     const CLASS: usize = class::EP;
-    const BIND: unsafe extern "C" fn(*mut Fid, *mut Fid, u64) -> Status = bind;
-    const CONTROL: unsafe extern "C" fn(*mut Fid, c_int, *mut c_void) -> Status = control;
+    const BIND: unsafe extern "C" fn(*mut Fid, *mut Fid, u64) -> FiStatus = bind;
+    const CONTROL: unsafe extern "C" fn(*mut Fid, c_int, *mut c_void) -> FiStatus = control;
 }
 
 impl Defaults {
@@ -67,26 +70,26 @@ impl Defaults {
         Self { op_flags: Cell::new(op_flags), selective: Cell::new(false) }
     }
 
-    /// Whether an operation with `flags` goes without a completion entry.
+    /// Returns whether an operation with `flags` writes no completion entry.
     #[inline(always)]
     fn quiet(&self, flags: u64) -> bool {
         self.selective.get() && flags & flag::COMPLETION == 0
     }
 }
 
-impl Endpoint {
-    /// Moves whatever can move.
+impl FidEp {
+    /// Makes progress.
     #[inline(always)]
     pub(crate) fn progress(&self) {
         self.traffic.borrow_mut().progress();
     }
 
-    /// May talk to the process of this number from now on.
+    /// Allows messages to and from the process with this number from now on.
     ///
     /// # Errors
     ///
-    /// One of libfabric's: there is no way.
-    pub(crate) fn meet(&self, number: u32) -> Result<(), Status> {
+    /// One of libfabric's: there is no way to the process.
+    pub(crate) fn meet(&self, number: u32) -> Result<(), FiStatus> {
         let met = self.traffic.borrow().port().meet(number);
         met.map_err(|error| domain::failed(&error))
     }
@@ -95,9 +98,9 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// There is no room for it.
-    pub(crate) fn open_region(&self, key: u64, registered: &Registered) -> Result<(), Error> {
-        let Registered { base, length, access } = *registered;
+    /// Fails when there is no room for the region.
+    pub(crate) fn open_region(&self, key: u64, registered: &MrEntry) -> Result<(), Error> {
+        let MrEntry { base, length, access } = *registered;
         self.traffic.borrow().port().open_region(regions::place(key), access, (base, length))
     }
 
@@ -108,43 +111,38 @@ impl Endpoint {
         traffic.close_region(key);
     }
 
-    /// The address of `rank` in this endpoint's address vector.
+    /// Returns the address of `rank` in this endpoint's address vector.
     pub(crate) fn address_of(&self, rank: u32) -> FiAddr {
-        // SAFETY: null, or bound: the user closes it after the endpoint.
-        unsafe { self.av.get().as_ref() }.map_or(ADDR_UNSPEC, |av| av.address_of(rank))
+        self.av.get().map_or(ADDR_UNSPEC, |av| av.address_of(rank))
     }
 
-    /// The rank at `address`.
+    /// Returns the rank at `address`.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// Fails when there is none.
     #[inline(always)]
     fn rank(&self, address: FiAddr) -> Result<u32, Ssize> {
-        // SAFETY: as above.
-        let av = unsafe { self.av.get().as_ref() };
-        av.and_then(|av| av.rank(address)).ok_or(-(errno::EINVAL as Ssize))
+        self.av.get().and_then(|av| av.rank(address)).ok_or(-(errno::EINVAL as Ssize))
     }
 
-    /// The rank to receive from.
+    /// Returns the rank to receive from.
     #[inline(always)]
     fn source(&self, address: FiAddr) -> Result<u32, Ssize> {
         let any = address == ADDR_UNSPEC || !self.directed;
         if any { Ok(ANY_SOURCE) } else { self.rank(address) }
     }
 
-    /// Whether the user sees to it that one thread at a time is here.
+    /// Returns whether the user guarantees one thread at a time.
     #[inline(always)]
     fn is_mine_alone(&self) -> bool {
-        // SAFETY: a domain outlives what was made in it.
-        unsafe { &*self.domain }.has_no_gate()
+        self.domain.has_no_gate()
     }
 
-    /// Lets one thread at a time in.
+    /// Admits one thread at a time.
     #[inline(always)]
     fn enter(&self) -> Option<MutexGuard<'_, ()>> {
-        // SAFETY: a domain outlives what was made in it.
-        unsafe { &*self.domain }.enter()
+        self.domain.enter()
     }
 
     /// Calls `act` with the endpoint's messages, one thread at a time.
@@ -155,21 +153,19 @@ impl Endpoint {
     }
 }
 
-impl Drop for Endpoint {
+impl Drop for FidEp {
     fn drop(&mut self) {
         let _turn = self.enter();
         let mut traffic = self.traffic.borrow_mut();
         let this = ptr::from_ref(self);
-        // SAFETY: a domain outlives what was made in it.
-        unsafe { &*self.domain }.detach(this);
-        // SAFETY: null, or bound: the user closes it after the endpoint.
-        unsafe { self.av.get().as_ref() }.into_iter().for_each(|av| av.detach(this));
+        self.domain.detach(this);
+        self.av.get().into_iter().for_each(|av| av.detach(this));
         for cq in [traffic.out.tx, traffic.out.rx] {
             // SAFETY: null, or bound: the user closes it after the endpoint.
             unsafe { cq.as_ref() }.into_iter().for_each(|cq| cq.detach(this));
         }
         for counter in traffic.out.counters {
-            // SAFETY: as above.
+            // SAFETY: null, or bound: the user closes it after the endpoint.
             unsafe { counter.as_ref() }.into_iter().for_each(|counter| counter.detach(this));
         }
         traffic.close();
@@ -200,34 +196,23 @@ static CM: OpsCm = OpsCm {
     join: absent,
 };
 
-/// Opens an endpoint in `domain`: claims a rank.
-///
-/// # Safety
-///
-/// libfabric's, of `fi_endpoint`.
-pub(crate) unsafe extern "C" fn open(
-    domain: *mut Fid,
-    info: *mut Info,
-    endpoint: *mut *mut Fid,
+/// Opens an endpoint in `domain`, for `fi_endpoint`: claims a rank.
+pub(crate) extern "C" fn open(
+    domain: DomainArg<'_>,
+    info: Option<&FiInfo>,
+    endpoint: NewArg<'_>,
     context: *mut c_void,
-) -> Status {
-    // SAFETY: by the contract.
-    let domain = unsafe { Domain::of(domain) };
-    let universe = domain.universe();
-    let traffic = match universe.port().and_then(|port| Traffic::new(port, domain)) {
+) -> FiStatus {
+    let domain = Domain::keep(domain);
+    let opened = Port::open(domain.universe());
+    let traffic = match opened.and_then(|port| Traffic::new(port, domain.as_ptr())) {
         Ok(traffic) => traffic,
         Err(error) => return domain::failed(&error),
     };
-    let name = Name { pid: std::process::id(), contact: traffic.port().contact() };
-    // SAFETY: by the contract.
-    let (caps, tx, rx) = unsafe {
-        info.as_ref().map_or((0, 0, 0), |info| {
-            let tx = info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags);
-            (info.caps, tx, info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags))
-        })
-    };
-    let made = Endpoint {
-        fid: object::fid::<Endpoint>(context),
+    let name = ProviderName { pid: std::process::id(), address: traffic.port().peer_address() };
+    let caps = info.map_or(0, |info| info.caps);
+    let made = FidEp {
+        fid: object::fid::<FidEp>(context),
         ops: &raw const OPS,
         cm: &raw const CM,
         msg: msg::ops(),
@@ -236,75 +221,103 @@ pub(crate) unsafe extern "C" fn open(
         atomic: atomic::ops(),
         collective: ptr::null(),
         domain,
-        av: Cell::new(ptr::null()),
+        av: Cell::new(None),
         name,
-        tx: Defaults::new(tx),
-        rx: Defaults::new(rx),
+        tx: Defaults::new(info.and_then(FiInfo::tx).map_or(0, |attr| attr.op_flags)),
+        rx: Defaults::new(info.and_then(FiInfo::rx).map_or(0, |attr| attr.op_flags)),
         directed: caps & flag::DIRECTED_RECV != 0,
         traffic: RefCell::new(traffic),
     };
-    // SAFETY: by the contract.
-    let status = unsafe { object::hand_out(made, endpoint) };
-    if status != 0 {
-        return status;
-    }
-    // SAFETY: as was just seen.
-    let this = unsafe { Endpoint::of(*endpoint) };
-    let attached = domain.attach(this);
-    if attached.is_err() {
-        // SAFETY: the user has not seen it.
-        drop(unsafe { Box::from_raw((*endpoint).cast::<Endpoint>()) });
-    }
-    attached.err().unwrap_or(0)
+    object::hand_out_if(made, endpoint, |made| domain.attach(made.kept_while_open()))
 }
 
-unsafe extern "C" fn bind(endpoint: *mut Fid, other: *mut Fid, flags: u64) -> Status {
-    // SAFETY: by libfabric's contract.
-    let this = unsafe { Endpoint::of(endpoint) };
-    let mut traffic = this.traffic.borrow_mut();
-    let out = &mut traffic.out;
-    // SAFETY: by libfabric's contract.
-    if let Some(cq) = unsafe { object::as_class::<Cq>(other) } {
-        let selective = flags & flag::SELECTIVE_COMPLETION != 0;
-        if flags & flag::SEND != 0 {
-            out.tx = cq;
-            this.tx.selective.set(selective);
-        }
-        if flags & flag::RECV != 0 {
-            out.rx = cq;
-            this.rx.selective.set(selective);
-        }
-        cq.attach(this);
-        return 0;
+impl FidEp {
+    /// Returns this endpoint, for the lists from which [`FidEp::drop`] removes it.
+    fn kept_while_open(&self) -> ObjectRef<Self> {
+        // SAFETY: an endpoint stays where `open` put it, and removes itself from all lists before
+        // it closes.
+        unsafe { ObjectRef::new(self) }
     }
-    // SAFETY: by libfabric's contract.
-    if let Some(counter) = unsafe { object::as_class::<Cntr>(other) } {
-        for (kind, bound) in KINDS {
-            if flags & bound != 0 {
-                out.counters[kind as usize] = counter;
+
+    /// Binds another object: a queue, a counter or an address vector.
+    fn bind(&self, other: Bindable, flags: u64) -> FiStatus {
+        let mut traffic = self.traffic.borrow_mut();
+        let out = &mut traffic.out;
+        match other {
+            Bindable::Cq(cq) => {
+                let selective = flags & flag::SELECTIVE_COMPLETION != 0;
+                if flags & flag::SEND != 0 {
+                    out.tx = cq.as_ptr();
+                    self.tx.selective.set(selective);
+                }
+                if flags & flag::RECV != 0 {
+                    out.rx = cq.as_ptr();
+                    self.rx.selective.set(selective);
+                }
+                cq.attach(self.kept_while_open());
+                0
+            }
+            Bindable::Cntr(counter) => {
+                for (kind, bound) in KINDS {
+                    if flags & bound != 0 {
+                        out.counters[kind as usize] = counter.as_ptr();
+                    }
+                }
+                counter.attach(self.kept_while_open());
+                0
+            }
+            Bindable::Av(av) => {
+                self.av.set(Some(av));
+                drop(traffic);
+                av.attach(self.kept_while_open()).err().unwrap_or(0)
+            }
+            Bindable::Eq => 0,
+        }
+    }
+}
+
+/// An object that may be bound to an endpoint.
+enum Bindable {
+    Cq(ObjectRef<Cq>),
+    Cntr(ObjectRef<Cntr>),
+    Av(ObjectRef<Av>),
+    /// An event queue, which never has an event.
+    Eq,
+}
+
+impl Bindable {
+    /// # Safety
+    ///
+    /// `fid` is null or was returned by this provider, and is closed after the endpoint (contract
+    /// of [`object::as_class`]).
+    unsafe fn of(fid: *mut Fid) -> Self {
+        // SAFETY: `fid` is null or was returned by this provider, and is closed later (contract of
+        // `of`).
+        unsafe {
+            if let Some(cq) = object::as_class::<Cq>(fid) {
+                Self::Cq(cq)
+            } else if let Some(counter) = object::as_class::<Cntr>(fid) {
+                Self::Cntr(counter)
+            } else {
+                object::as_class::<Av>(fid).map_or(Self::Eq, Self::Av)
             }
         }
-        counter.attach(this);
-        return 0;
     }
-    // SAFETY: by libfabric's contract.
-    if let Some(av) = unsafe { object::as_class::<Av>(other) } {
-        this.av.set(av);
-        drop(traffic);
-        return av.attach(this).err().unwrap_or(0);
-    }
-    // What remains are event queues, in which nothing happens.
-    0
 }
 
-unsafe extern "C" fn control(endpoint: *mut Fid, what: c_int, argument: *mut c_void) -> Status {
-    // SAFETY: by libfabric's contract.
-    let this = unsafe { Endpoint::of(endpoint) };
+unsafe extern "C" fn bind(endpoint: *mut Fid, other: *mut Fid, flags: u64) -> FiStatus {
+    // SAFETY: the table belongs to an open endpoint, and the bound object is closed later.
+    unsafe { (*endpoint.cast::<FidEp>()).bind(Bindable::of(other), flags) }
+}
+
+unsafe extern "C" fn control(endpoint: *mut Fid, what: c_int, argument: *mut c_void) -> FiStatus {
+    // SAFETY: the table belongs to an open endpoint.
+    let this = unsafe { &*endpoint.cast::<FidEp>() };
     match what {
-        command::ENABLE if this.av.get().is_null() => -errno::ENOAV,
+        command::ENABLE if this.av.get().is_none() => -errno::ENOAV,
         command::ENABLE => 0,
         command::GETOPSFLAG | command::SETOPSFLAG => {
-            // SAFETY: by libfabric's contract.
+            // SAFETY: the argument of these commands is null or a number.
             let Some(flags) = (unsafe { argument.cast::<u64>().as_mut() }) else {
                 return -errno::EINVAL;
             };
@@ -324,15 +337,13 @@ unsafe extern "C" fn control(endpoint: *mut Fid, what: c_int, argument: *mut c_v
     }
 }
 
-unsafe extern "C" fn getname(endpoint: *mut Fid, name: *mut c_void, length: *mut usize) -> Status {
-    // SAFETY: by libfabric's contract.
-    let whole = unsafe { give_name(Endpoint::of(endpoint).name, name, length) };
+extern "C" fn getname(endpoint: EpArg<'_>, name: MemoryArg, length: RoomArg<'_>) -> FiStatus {
+    let whole = length.fill(name, &FidEp::of(endpoint).name.bytes());
     if whole { 0 } else { -errno::ETOOSMALL }
 }
 
-unsafe extern "C" fn cancel(endpoint: *mut Fid, context: *mut c_void) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe { Endpoint::of(endpoint) }.with(|traffic| traffic.cancel(context))
+extern "C" fn cancel(endpoint: EpArg<'_>, context: *mut c_void) -> Ssize {
+    FidEp::of(endpoint).with(|traffic| traffic.cancel(context))
 }
 
 /// `FI_OPT_MIN_MULTI_RECV`.
@@ -341,43 +352,32 @@ const MIN_MULTI_RECV: c_int = 0;
 /// `FI_OPT_CM_DATA_SIZE`.
 const CM_DATA_SIZE: c_int = 1;
 
-unsafe extern "C" fn getopt(
-    endpoint: *mut Fid,
+extern "C" fn getopt(
+    endpoint: EpArg<'_>,
     _level: c_int,
     option: c_int,
-    value: *mut c_void,
-    length: *mut usize,
-) -> Status {
-    // SAFETY: by libfabric's contract.
-    let this = unsafe { Endpoint::of(endpoint) };
+    value: MemoryArg,
+    length: RoomArg<'_>,
+) -> FiStatus {
     let found = match option {
-        MIN_MULTI_RECV => this.traffic.borrow().min_multi,
+        MIN_MULTI_RECV => FidEp::of(endpoint).traffic.borrow().min_multi,
         CM_DATA_SIZE => 0,
         _ => return -errno::ENOSYS,
     };
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        if length.read() < size_of::<usize>() {
-            return -errno::ETOOSMALL;
-        }
-        value.cast::<usize>().write_unaligned(found);
-        length.write(size_of::<usize>());
-    }
-    0
+    if length.fill_whole(value, &found.to_ne_bytes()) { 0 } else { -errno::ETOOSMALL }
 }
 
-unsafe extern "C" fn setopt(
-    endpoint: *mut Fid,
+extern "C" fn setopt(
+    endpoint: EpArg<'_>,
     _level: c_int,
     option: c_int,
-    value: *const c_void,
-    length: usize,
-) -> Status {
-    if option != MIN_MULTI_RECV || length != size_of::<usize>() {
+    value: MemoryArg,
+    length: LengthArg,
+) -> FiStatus {
+    if option != MIN_MULTI_RECV {
         return -errno::ENOSYS;
     }
-    // SAFETY: by libfabric's contract.
-    let (this, bytes) = unsafe { (Endpoint::of(endpoint), value.cast::<usize>().read_unaligned()) };
-    this.traffic.borrow_mut().min_multi = bytes;
+    let Some(bytes) = value.read(length) else { return -errno::ENOSYS };
+    FidEp::of(endpoint).traffic.borrow_mut().min_multi = bytes;
     0
 }

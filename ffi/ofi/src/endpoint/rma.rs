@@ -1,13 +1,15 @@
-//! Reading and writing remote memory.
+//! Reads and writes of remote memory.
 
 use core::ffi::c_void;
 use core::ptr;
 
-use super::Endpoint;
-use crate::abi::{FiAddr, Fid, IoVec, MsgRma, OpsRma, Ssize, errno, flag};
-use crate::buffer::Buffer;
+use super::FidEp;
+use crate::abi::{
+    EpArg, FiAddr, IoVec, LengthArg, ListArg, MemoryArg, MsgRma, OpsRma, Ssize, errno, flag,
+};
+use crate::buffer::UserBuffer;
 use crate::object::Object;
-use crate::traffic::{Access, Op};
+use crate::traffic::{OperationKind, RemoteAccess};
 
 static OPS: OpsRma = OpsRma {
     size: size_of::<OpsRma>(),
@@ -26,9 +28,9 @@ pub(super) fn ops() -> *const OpsRma {
     &raw const OPS
 }
 
-/// What a call wants to reach.
+/// The target of a call: a peer, and memory of it.
 #[derive(Clone, Copy, Debug)]
-struct Target {
+struct RmaTarget {
     peer: FiAddr,
     address: u64,
     key: u64,
@@ -38,57 +40,45 @@ struct Target {
     inject: bool,
 }
 
-impl Endpoint {
-    /// By a call without flags.
-    fn target(&self, peer: FiAddr, (address, key): (u64, u64), context: *mut c_void) -> Target {
+impl FidEp {
+    /// Returns the target of a call without flags.
+    fn target(&self, peer: FiAddr, (address, key): (u64, u64), context: *mut c_void) -> RmaTarget {
         let flags = self.tx.op_flags.get();
         let (quiet, inject) = (self.tx.quiet(flags), flags & flag::INJECT != 0);
-        Target { peer, address, key, data: None, context, quiet, inject }
+        RmaTarget { peer, address, key, data: None, context, quiet, inject }
     }
 
-    /// # Safety
-    ///
-    /// The buffer is the user's until the completion.
-    unsafe fn access(&self, op: Op, target: Target, buffer: &Buffer) -> Ssize {
+    fn access(&self, op: OperationKind, target: RmaTarget, buffer: &UserBuffer) -> Ssize {
         let rank = match self.rank(target.peer) {
             Ok(rank) => rank,
             Err(error) => return error,
         };
-        let Target { address, key, data, context, quiet, inject, .. } = target;
-        let inject = inject && op == Op::Write;
-        let access = Access { op, rank, address, key, data, context, quiet, inject };
-        // SAFETY: by the contract.
+        let RmaTarget { address, key, data, context, quiet, inject, .. } = target;
+        let inject = inject && op == OperationKind::Write;
+        let access = RemoteAccess { op, rank, address, key, data, context, quiet, inject };
+        // SAFETY: the buffer belongs to the operation until its completion, or to the call if it
+        // injects.
         self.with(|traffic| unsafe { traffic.access(access, buffer) })
     }
 
-    /// # Safety
-    ///
-    /// As for [`Endpoint::access`], for a list of `count` parts.
-    unsafe fn access_list(
+    fn access_list(
         &self,
-        op: Op,
-        target: Target,
-        (list, count): (*const IoVec, usize),
+        op: OperationKind,
+        target: RmaTarget,
+        list: ListArg<'_, IoVec>,
+        count: LengthArg,
     ) -> Ssize {
-        // SAFETY: by the contract.
-        unsafe {
-            match Buffer::list(list, count) {
-                Ok(buffer) => self.access(op, target, &buffer),
-                Err(error) => error,
-            }
+        match UserBuffer::list(list, count) {
+            Ok(buffer) => self.access(op, target, &buffer),
+            Err(error) => error,
         }
     }
 
-    /// # Safety
-    ///
-    /// As for [`Endpoint::access`], for a message of libfabric's.
-    unsafe fn access_msg(&self, op: Op, msg: &MsgRma, flags: u64) -> Ssize {
-        if msg.rma_iov_count != 1 {
+    fn access_msg(&self, op: OperationKind, msg: &MsgRma<'_>, flags: u64) -> Ssize {
+        let [place] = msg.rma_iov.slice(msg.rma_iov_count) else {
             return -(errno::EINVAL as Ssize);
-        }
-        // SAFETY: by libfabric's contract.
-        let place = unsafe { &*msg.rma_iov };
-        let target = Target {
+        };
+        let target = RmaTarget {
             peer: msg.addr,
             address: place.addr,
             key: place.key,
@@ -97,115 +87,97 @@ impl Endpoint {
             quiet: self.tx.quiet(flags),
             inject: flags & flag::INJECT != 0,
         };
-        // SAFETY: by the contract.
-        unsafe { self.access_list(op, target, (msg.msg_iov, msg.iov_count)) }
+        self.access_list(op, target, msg.msg_iov, msg.iov_count)
     }
 }
 
-unsafe extern "C" fn read(
-    endpoint: *mut Fid,
-    base: *mut c_void,
-    length: usize,
+extern "C" fn read(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     _desc: *mut c_void,
     peer: FiAddr,
     address: u64,
     key: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let target = this.target(peer, (address, key), context);
-        this.access(Op::Read, target, &Buffer::one(base, length))
-    }
+    let this = FidEp::of(endpoint);
+    let target = this.target(peer, (address, key), context);
+    this.access(OperationKind::Read, target, &UserBuffer::one(base, length))
 }
 
-unsafe extern "C" fn readv(
-    endpoint: *mut Fid,
-    list: *const IoVec,
+extern "C" fn readv(
+    endpoint: EpArg<'_>,
+    list: ListArg<'_, IoVec>,
     _desc: *mut *mut c_void,
-    count: usize,
+    count: LengthArg,
     peer: FiAddr,
     address: u64,
     key: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        this.access_list(Op::Read, this.target(peer, (address, key), context), (list, count))
-    }
+    let this = FidEp::of(endpoint);
+    this.access_list(OperationKind::Read, this.target(peer, (address, key), context), list, count)
 }
 
-unsafe extern "C" fn readmsg(endpoint: *mut Fid, msg: *const MsgRma, flags: u64) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe { Endpoint::of(endpoint).access_msg(Op::Read, &*msg, flags) }
+extern "C" fn readmsg(endpoint: EpArg<'_>, msg: &MsgRma<'_>, flags: u64) -> Ssize {
+    FidEp::of(endpoint).access_msg(OperationKind::Read, msg, flags)
 }
 
-unsafe extern "C" fn write(
-    endpoint: *mut Fid,
-    base: *const c_void,
-    length: usize,
+extern "C" fn write(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     _desc: *mut c_void,
     peer: FiAddr,
     address: u64,
     key: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let target = this.target(peer, (address, key), context);
-        this.access(Op::Write, target, &Buffer::one(base, length))
-    }
+    let this = FidEp::of(endpoint);
+    let target = this.target(peer, (address, key), context);
+    this.access(OperationKind::Write, target, &UserBuffer::one(base, length))
 }
 
-unsafe extern "C" fn writev(
-    endpoint: *mut Fid,
-    list: *const IoVec,
+extern "C" fn writev(
+    endpoint: EpArg<'_>,
+    list: ListArg<'_, IoVec>,
     _desc: *mut *mut c_void,
-    count: usize,
+    count: LengthArg,
     peer: FiAddr,
     address: u64,
     key: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        this.access_list(Op::Write, this.target(peer, (address, key), context), (list, count))
-    }
+    let this = FidEp::of(endpoint);
+    this.access_list(OperationKind::Write, this.target(peer, (address, key), context), list, count)
 }
 
-unsafe extern "C" fn writemsg(endpoint: *mut Fid, msg: *const MsgRma, flags: u64) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe { Endpoint::of(endpoint).access_msg(Op::Write, &*msg, flags) }
+extern "C" fn writemsg(endpoint: EpArg<'_>, msg: &MsgRma<'_>, flags: u64) -> Ssize {
+    FidEp::of(endpoint).access_msg(OperationKind::Write, msg, flags)
 }
 
-unsafe extern "C" fn inject(
-    endpoint: *mut Fid,
-    base: *const c_void,
-    length: usize,
+extern "C" fn inject(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     peer: FiAddr,
     address: u64,
     key: u64,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let target = Target {
-            quiet: true,
-            inject: true,
-            ..this.target(peer, (address, key), ptr::null_mut())
-        };
-        this.access(Op::Write, target, &Buffer::one(base, length))
-    }
+    let this = FidEp::of(endpoint);
+    let target = RmaTarget {
+        quiet: true,
+        inject: true,
+        ..this.target(peer, (address, key), ptr::null_mut())
+    };
+    this.access(OperationKind::Write, target, &UserBuffer::one(base, length))
 }
 
-unsafe extern "C" fn writedata(
-    endpoint: *mut Fid,
-    base: *const c_void,
-    length: usize,
+extern "C" fn writedata(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     _desc: *mut c_void,
     data: u64,
     peer: FiAddr,
@@ -213,28 +185,22 @@ unsafe extern "C" fn writedata(
     key: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let target = Target { data: Some(data), ..this.target(peer, (address, key), context) };
-        this.access(Op::Write, target, &Buffer::one(base, length))
-    }
+    let this = FidEp::of(endpoint);
+    let target = RmaTarget { data: Some(data), ..this.target(peer, (address, key), context) };
+    this.access(OperationKind::Write, target, &UserBuffer::one(base, length))
 }
 
-unsafe extern "C" fn injectdata(
-    endpoint: *mut Fid,
-    base: *const c_void,
-    length: usize,
+extern "C" fn injectdata(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     data: u64,
     peer: FiAddr,
     address: u64,
     key: u64,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let target = this.target(peer, (address, key), ptr::null_mut());
-        let target = Target { data: Some(data), quiet: true, inject: true, ..target };
-        this.access(Op::Write, target, &Buffer::one(base, length))
-    }
+    let this = FidEp::of(endpoint);
+    let target = this.target(peer, (address, key), ptr::null_mut());
+    let target = RmaTarget { data: Some(data), quiet: true, inject: true, ..target };
+    this.access(OperationKind::Write, target, &UserBuffer::one(base, length))
 }

@@ -1,14 +1,16 @@
 //! Messages with tags.
 
 use core::ffi::c_void;
-use core::ptr;
 
-use super::Endpoint;
-use crate::abi::{FiAddr, Fid, IoVec, MsgTagged, OpsTagged, Ssize, flag};
-use crate::buffer::Buffer;
-use crate::matching::Pattern;
+use strait_core::matching::MaskedPattern;
+
+use super::FidEp;
+use crate::abi::{
+    EpArg, FiAddr, IoVec, LengthArg, ListArg, MemoryArg, MsgTagged, OpsTagged, Ssize, flag,
+};
+use crate::buffer::UserBuffer;
 use crate::object::{Object, aside};
-use crate::traffic::{How, LINE_BODY, Lane, Look, Receive};
+use crate::traffic::{LINE_BODY, Look, MessageClass, PendingReceive, Plain, SendOp};
 
 static OPS: OpsTagged = OpsTagged {
     size: size_of::<OpsTagged>(),
@@ -27,144 +29,71 @@ pub(super) fn ops() -> *const OpsTagged {
     &raw const OPS
 }
 
-/// A message that a call wants sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Outward {
-    pub(super) lane: Lane,
-    pub(super) destination: FiAddr,
-    pub(super) tag: u64,
-    pub(super) data: Option<u64>,
-    pub(super) context: *mut c_void,
-    pub(super) quiet: bool,
-    pub(super) inject: bool,
-    pub(super) delivery: bool,
-    /// And when a receive has accepted it.
-    pub(super) matched: bool,
-}
-
-/// Whether flags ask that an operation is over when it is done at the peer's.
-const fn delivery(flags: u64) -> bool {
-    flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) != 0
-}
-
-impl Outward {
-    /// By a call without flags.
+impl FidEp {
+    /// Returns the send of a call without flags.
     #[inline(always)]
-    pub(super) fn new(endpoint: &Endpoint, lane: Lane, destination: FiAddr) -> Self {
-        Self::flagged(endpoint, lane, destination, endpoint.tx.op_flags.get())
+    pub(super) fn send_op(&self, lane: MessageClass) -> SendOp {
+        self.flagged_op(lane, self.tx.op_flags.get())
     }
 
-    /// By a call with flags.
+    /// Returns the send of a call with flags.
     #[inline(always)]
-    pub(super) fn flagged(
-        endpoint: &Endpoint,
-        lane: Lane,
-        destination: FiAddr,
-        flags: u64,
-    ) -> Self {
-        Self {
-            quiet: endpoint.tx.quiet(flags),
-            inject: flags & flag::INJECT != 0,
-            delivery: delivery(flags),
-            matched: flags & flag::MATCH_COMPLETE != 0,
-            ..Self::injected(lane, destination)
-        }
+    pub(super) fn flagged_op(&self, lane: MessageClass, flags: u64) -> SendOp {
+        SendOp::flagged(lane, flags, self.tx.quiet(flags))
     }
 
-    /// By a call whose end nobody hears of.
-    #[inline(always)]
-    pub(super) const fn injected(lane: Lane, destination: FiAddr) -> Self {
-        Self {
-            lane,
-            destination,
-            tag: 0,
-            data: None,
-            context: ptr::null_mut(),
-            quiet: true,
-            inject: true,
-            delivery: false,
-            matched: false,
-        }
-    }
-}
-
-impl Outward {
-    /// As its endpoint's messages have it.
-    #[inline(always)]
-    const fn how(self, rank: u32) -> How {
-        let Self { lane, tag, data, context, quiet, inject, delivery, matched, .. } = self;
-        How { lane, tag, data, context, quiet, inject, delivery, matched, rank }
-    }
-}
-
-impl Endpoint {
     /// Sends a buffer of one part.
-    ///
-    /// # Safety
-    ///
-    /// The buffer is the user's until the completion, or until this returns if `outward` says inject.
     #[inline(always)]
-    pub(super) unsafe fn send_one(
+    pub(super) fn send_one(
         &self,
-        outward: Outward,
-        base: *const c_void,
-        length: usize,
+        destination: FiAddr,
+        op: SendOp,
+        base: MemoryArg,
+        length: LengthArg,
     ) -> Ssize {
-        if length <= LINE_BODY
-            && !outward.delivery
+        if length.get() <= LINE_BODY
+            && !op.delivery
             && self.is_mine_alone()
-            && let Ok(rank) = self.rank(outward.destination)
+            && let Ok(rank) = self.rank(destination)
         {
             let mut traffic = self.traffic.borrow_mut();
-            let Outward { lane, tag, data, .. } = outward;
-            // SAFETY: by the contract.
-            if unsafe { traffic.send_line((lane, rank), (tag, data), base.cast(), length) } {
-                traffic.sent(&outward.how(rank), None);
+            let body = base.as_ptr().cast_const().cast();
+            // SAFETY: the user's memory has this many bytes.
+            if unsafe { traffic.send_line(rank, &op, body, length.get()) } {
                 return 0;
             }
         }
-        // SAFETY: by the contract.
-        aside(move || unsafe { self.send(outward, Buffer::one(base, length)) })
+        aside(move || self.send(destination, op, UserBuffer::one(base, length)))
     }
 
-    /// Sends a list of parts, so many.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Endpoint::send_one`], of the list and each part.
-    pub(super) unsafe fn send_list(
+    /// Sends a list of parts.
+    pub(super) fn send_list(
         &self,
-        outward: Outward,
-        (list, count): (*const IoVec, usize),
+        destination: FiAddr,
+        op: SendOp,
+        list: ListArg<'_, IoVec>,
+        count: LengthArg,
     ) -> Ssize {
-        // SAFETY: by the contract.
-        unsafe {
-            match Buffer::list(list, count) {
-                Ok(buffer) => self.send(outward, buffer),
-                Err(error) => error,
-            }
+        match UserBuffer::list(list, count) {
+            Ok(buffer) => self.send(destination, op, buffer),
+            Err(error) => error,
         }
     }
 
-    /// # Safety
-    ///
-    /// As for [`Endpoint::send_one`].
-    unsafe fn send(&self, outward: Outward, buffer: Buffer) -> Ssize {
-        let rank = match self.rank(outward.destination) {
+    fn send(&self, destination: FiAddr, op: SendOp, buffer: UserBuffer) -> Ssize {
+        let rank = match self.rank(destination) {
             Ok(rank) => rank,
             Err(error) => return error,
         };
-        // SAFETY: by the contract.
-        self.with(|traffic| unsafe { traffic.send(outward.how(rank), buffer) })
+        // SAFETY: the buffer belongs to the operation until its completion, or to the call if it
+        // injects.
+        self.with(|traffic| unsafe { traffic.send(rank, op, buffer) })
     }
 
-    /// # Safety
-    ///
-    /// The buffer is the user's until the completion.
     #[inline(always)]
-    unsafe fn receive_tagged(
+    fn receive_tagged(
         &self,
-        buffer: Buffer,
+        buffer: UserBuffer,
         source: FiAddr,
         (tag, ignore): (u64, u64),
         flags: u64,
@@ -174,43 +103,43 @@ impl Endpoint {
             Ok(source) => source,
             Err(error) => return error,
         };
-        let pattern = Pattern { source, tag, ignore };
+        let pattern = MaskedPattern { source, tag, ignore };
         let multi = flags & flag::MULTI_RECV != 0;
-        let receive = Receive::new(buffer, context, self.rx.quiet(flags), multi);
-        if self.is_mine_alone() && !multi {
+        let quiet = self.rx.quiet(flags);
+        if self.is_mine_alone()
+            && !multi
+            && let Some(part) = buffer.only_part()
+        {
             let mut traffic = self.traffic.borrow_mut();
-            if traffic.may_post(Lane::Tagged, source) {
-                traffic.post(Lane::Tagged, pattern, receive);
-                return 0;
+            if traffic.may_post(MessageClass::Tagged, source) {
+                let receive = Plain { part, context, quiet };
+                return traffic.post_plain(MessageClass::Tagged, pattern, receive);
             }
         }
-        // SAFETY: by the contract.
-        aside(move || unsafe { self.receive(Lane::Tagged, pattern, receive) })
-    }
-
-    /// # Safety
-    ///
-    /// The buffer is the user's until the completion.
-    pub(super) unsafe fn receive(&self, lane: Lane, pattern: Pattern, receive: Receive) -> Ssize {
-        self.with(|traffic| {
-            // SAFETY: by the contract.
-            unsafe { traffic.receive(lane, pattern, receive) };
-            0
+        aside(move || {
+            let receive = PendingReceive::new(buffer, context, quiet, multi);
+            self.receive(MessageClass::Tagged, pattern, receive)
         })
     }
 
-    /// Looks for a message, or takes the one that was found.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Endpoint::receive_tagged`].
-    unsafe fn look_tagged(&self, msg: &MsgTagged, buffer: Buffer, flags: u64) -> Ssize {
+    pub(super) fn receive(
+        &self,
+        lane: MessageClass,
+        pattern: MaskedPattern,
+        receive: PendingReceive,
+    ) -> Ssize {
+        // SAFETY: the buffer belongs to the operation until its completion.
+        self.with(|traffic| unsafe { traffic.receive(lane, pattern, receive) })
+    }
+
+    /// Probes for a message, or receives the message that a probe has claimed.
+    fn look_tagged(&self, msg: &MsgTagged<'_>, buffer: UserBuffer, flags: u64) -> Ssize {
         let source = match self.source(msg.addr) {
             Ok(source) => source,
             Err(error) => return error,
         };
-        let (context, lane) = (msg.context, Lane::Tagged);
-        let pattern = Pattern { source, tag: msg.tag, ignore: msg.ignore };
+        let (context, lane) = (msg.context, MessageClass::Tagged);
+        let pattern = MaskedPattern { source, tag: msg.tag, ignore: msg.ignore };
         self.with(|traffic| {
             if flags & flag::PEEK != 0 {
                 let look = match (flags & flag::CLAIM != 0, flags & flag::DISCARD != 0) {
@@ -224,163 +153,135 @@ impl Endpoint {
             if flags & flag::DISCARD != 0 {
                 return traffic.discard_claimed(lane, context);
             }
-            let receive = Receive::new(buffer, context, self.rx.quiet(flags), false);
-            // SAFETY: by the contract.
+            let receive = PendingReceive::new(buffer, context, self.rx.quiet(flags), false);
+            // SAFETY: the buffer belongs to the operation until its completion.
             unsafe { traffic.receive_claimed(lane, receive) }
         })
     }
 }
 
-unsafe extern "C" fn recv(
-    endpoint: *mut Fid,
-    base: *mut c_void,
-    length: usize,
+extern "C" fn recv(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     _desc: *mut c_void,
     source: FiAddr,
     tag: u64,
     ignore: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let flags = this.rx.op_flags.get();
-        this.receive_tagged(Buffer::one(base, length), source, (tag, ignore), flags, context)
-    }
+    let this = FidEp::of(endpoint);
+    let flags = this.rx.op_flags.get();
+    this.receive_tagged(UserBuffer::one(base, length), source, (tag, ignore), flags, context)
 }
 
-unsafe extern "C" fn recvv(
-    endpoint: *mut Fid,
-    list: *const IoVec,
+extern "C" fn recvv(
+    endpoint: EpArg<'_>,
+    list: ListArg<'_, IoVec>,
     _desc: *mut *mut c_void,
-    count: usize,
+    count: LengthArg,
     source: FiAddr,
     tag: u64,
     ignore: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let flags = this.rx.op_flags.get();
-        match Buffer::list(list, count) {
-            Ok(buffer) => this.receive_tagged(buffer, source, (tag, ignore), flags, context),
-            Err(error) => error,
-        }
+    let this = FidEp::of(endpoint);
+    let flags = this.rx.op_flags.get();
+    match UserBuffer::list(list, count) {
+        Ok(buffer) => this.receive_tagged(buffer, source, (tag, ignore), flags, context),
+        Err(error) => error,
     }
 }
 
-unsafe extern "C" fn recvmsg(endpoint: *mut Fid, msg: *const MsgTagged, flags: u64) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let (this, msg) = (Endpoint::of(endpoint), &*msg);
-        let buffer = match Buffer::list(msg.msg_iov, msg.iov_count) {
-            Ok(buffer) => buffer,
-            Err(error) => return error,
-        };
-        if flags & (flag::PEEK | flag::CLAIM) != 0 {
-            return this.look_tagged(msg, buffer, flags);
-        }
-        this.receive_tagged(buffer, msg.addr, (msg.tag, msg.ignore), flags, msg.context)
+extern "C" fn recvmsg(endpoint: EpArg<'_>, msg: &MsgTagged<'_>, flags: u64) -> Ssize {
+    let this = FidEp::of(endpoint);
+    let buffer = match UserBuffer::list(msg.msg_iov, msg.iov_count) {
+        Ok(buffer) => buffer,
+        Err(error) => return error,
+    };
+    if flags & (flag::PEEK | flag::CLAIM) != 0 {
+        return this.look_tagged(msg, buffer, flags);
     }
+    this.receive_tagged(buffer, msg.addr, (msg.tag, msg.ignore), flags, msg.context)
 }
 
-unsafe extern "C" fn send(
-    endpoint: *mut Fid,
-    base: *const c_void,
-    length: usize,
+extern "C" fn send(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     _desc: *mut c_void,
     destination: FiAddr,
     tag: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let outward = Outward { tag, context, ..Outward::new(this, Lane::Tagged, destination) };
-        this.send_one(outward, base, length)
-    }
+    let this = FidEp::of(endpoint);
+    let op = SendOp { tag, context, ..this.send_op(MessageClass::Tagged) };
+    this.send_one(destination, op, base, length)
 }
 
-unsafe extern "C" fn sendv(
-    endpoint: *mut Fid,
-    list: *const IoVec,
+extern "C" fn sendv(
+    endpoint: EpArg<'_>,
+    list: ListArg<'_, IoVec>,
     _desc: *mut *mut c_void,
-    count: usize,
+    count: LengthArg,
     destination: FiAddr,
     tag: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let outward = Outward { tag, context, ..Outward::new(this, Lane::Tagged, destination) };
-        this.send_list(outward, (list, count))
-    }
+    let this = FidEp::of(endpoint);
+    let op = SendOp { tag, context, ..this.send_op(MessageClass::Tagged) };
+    this.send_list(destination, op, list, count)
 }
 
-unsafe extern "C" fn sendmsg(endpoint: *mut Fid, msg: *const MsgTagged, flags: u64) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let (this, msg) = (Endpoint::of(endpoint), &*msg);
-        let outward = Outward {
-            tag: msg.tag,
-            data: (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data),
-            context: msg.context,
-            ..Outward::flagged(this, Lane::Tagged, msg.addr, flags)
-        };
-        this.send_list(outward, (msg.msg_iov, msg.iov_count))
-    }
+extern "C" fn sendmsg(endpoint: EpArg<'_>, msg: &MsgTagged<'_>, flags: u64) -> Ssize {
+    let this = FidEp::of(endpoint);
+    let op = SendOp {
+        tag: msg.tag,
+        data: (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data),
+        context: msg.context,
+        ..this.flagged_op(MessageClass::Tagged, flags)
+    };
+    this.send_list(msg.addr, op, msg.msg_iov, msg.iov_count)
 }
 
-unsafe extern "C" fn inject(
-    endpoint: *mut Fid,
-    base: *const c_void,
-    length: usize,
+extern "C" fn inject(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     destination: FiAddr,
     tag: u64,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let outward = Outward { tag, ..Outward::injected(Lane::Tagged, destination) };
-        this.send_one(outward, base, length)
-    }
+    let this = FidEp::of(endpoint);
+    let op = SendOp { tag, ..SendOp::injected(MessageClass::Tagged) };
+    this.send_one(destination, op, base, length)
 }
 
-unsafe extern "C" fn senddata(
-    endpoint: *mut Fid,
-    base: *const c_void,
-    length: usize,
+extern "C" fn senddata(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     _desc: *mut c_void,
     data: u64,
     destination: FiAddr,
     tag: u64,
     context: *mut c_void,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let data = Some(data);
-        let outward =
-            Outward { tag, data, context, ..Outward::new(this, Lane::Tagged, destination) };
-        this.send_one(outward, base, length)
-    }
+    let this = FidEp::of(endpoint);
+    let data = Some(data);
+    let op = SendOp { tag, data, context, ..this.send_op(MessageClass::Tagged) };
+    this.send_one(destination, op, base, length)
 }
 
-unsafe extern "C" fn injectdata(
-    endpoint: *mut Fid,
-    base: *const c_void,
-    length: usize,
+extern "C" fn injectdata(
+    endpoint: EpArg<'_>,
+    base: MemoryArg,
+    length: LengthArg,
     data: u64,
     destination: FiAddr,
     tag: u64,
 ) -> Ssize {
-    // SAFETY: by libfabric's contract.
-    unsafe {
-        let this = Endpoint::of(endpoint);
-        let data = Some(data);
-        let outward = Outward { tag, data, ..Outward::injected(Lane::Tagged, destination) };
-        this.send_one(outward, base, length)
-    }
+    let this = FidEp::of(endpoint);
+    let data = Some(data);
+    let op = SendOp { tag, data, ..SendOp::injected(MessageClass::Tagged) };
+    this.send_one(destination, op, base, length)
 }

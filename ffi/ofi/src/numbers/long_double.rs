@@ -1,4 +1,5 @@
-//! C's `long double` of x86-64: 80 bits of the x87 in 16 bytes. Rust has no such number, so the processor is asked for each step.
+//! C's `long double` of x86-64: the 80 bits of the x87, stored in 16 bytes. Rust has no such type,
+//! so each step is an x87 instruction.
 
 use core::arch::asm;
 use core::cmp::Ordering;
@@ -9,7 +10,7 @@ use core::ops::{Add, Mul, Sub};
 #[repr(C, align(16))]
 pub(super) struct LongDouble([u8; 16]);
 
-/// What one instruction makes of two numbers.
+/// Defines a function that applies one instruction to two numbers.
 macro_rules! arithmetic {
     ($operation:ident, $function:ident, $instruction:literal) => {
         impl $operation for LongDouble {
@@ -17,7 +18,8 @@ macro_rules! arithmetic {
 
             fn $function(self, other: Self) -> Self {
                 let mut result = Self([0; 16]);
-                // SAFETY: reads ten bytes of two numbers and writes those of a third; what it pushes it pops.
+                // SAFETY: reads ten bytes of two numbers and writes those of a third; it pops what
+                // it pushes.
                 unsafe {
                     asm!(
                         "fld tbyte ptr [{one}]",
@@ -45,7 +47,8 @@ arithmetic!(Mul, mul, "fmulp st(1), st");
 impl From<u8> for LongDouble {
     fn from(number: u8) -> Self {
         let (number, mut result) = (u16::from(number), Self([0; 16]));
-        // SAFETY: as above; an integer of two bytes is read.
+        // SAFETY: reads ten bytes of each operand and an integer of two bytes, writes one result,
+        // and pops what it pushes.
         unsafe {
             asm!(
                 "fild word ptr [{number}]",
@@ -64,7 +67,7 @@ impl From<u8> for LongDouble {
 impl PartialOrd for LongDouble {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         let (unordered, equal, above): (u8, u8, u8);
-        // SAFETY: as above; nothing is written.
+        // SAFETY: reads ten bytes of each operand, pops what it pushes, and writes nothing.
         unsafe {
             asm!(
                 "fld tbyte ptr [{other}]",
@@ -100,12 +103,12 @@ impl PartialEq for LongDouble {
 }
 
 impl LongDouble {
-    /// The less of two; of a number and what is none, the number.
+    /// Returns the smaller number. If one is not a number, returns the other.
     pub(super) fn min(self, other: Self) -> Self {
         if other < self || self.is_none() { other } else { self }
     }
 
-    /// The greater, likewise.
+    /// Returns the greater number. If one is not a number, returns the other.
     pub(super) fn max(self, other: Self) -> Self {
         if other > self || self.is_none() { other } else { self }
     }

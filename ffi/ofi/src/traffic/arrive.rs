@@ -1,45 +1,70 @@
-//! What becomes of heads that come.
+//! Handles the heads of messages that arrive.
 
-use super::{Body, Kept, Lane, Op, Traffic};
+use strait_core::matching::MaskedEnvelope;
+
+use super::{MessageBody, MessageClass, OperationKind, Traffic, UnmatchedMessage};
 use crate::abi::{CqEntry, flag};
-use crate::wire::{Away, HAS_DATA, Head, Kind, Numbered, WANTS_ACK, WANTS_CREDIT};
+use crate::wire::{Away, HAS_DATA, HeadKind, Numbered, ProviderHead, WANTS_ACK, WANTS_CREDIT};
 
 impl Traffic {
-    /// Deals with a head and what stands behind it. What no provider sends is dropped.
+    /// Handles a head and the bytes behind it. Drops bytes that no provider sends.
     #[inline(always)]
     pub(super) fn arrive(&mut self, source: u32, tag: u32, bytes: &[u8]) {
-        let Some((head, body)) = Head::read(bytes) else { return };
-        match Kind::parse(tag) {
-            Some(Kind::Tagged) => self.arrive_inline(Lane::Tagged, source, tag, head, body),
-            Some(Kind::Msg) => self.arrive_inline(Lane::Msg, source, tag, head, body),
+        let Some((head, body)) = ProviderHead::read(bytes) else { return };
+        match HeadKind::parse(tag) {
+            Some(HeadKind::Tagged) => {
+                self.arrive_inline(MessageClass::Tagged, source, tag, head, body);
+            }
+            Some(HeadKind::Msg) => self.arrive_inline(MessageClass::Msg, source, tag, head, body),
             Some(kind) => self.arrive_other(kind, source, tag, head, body),
             None => {}
         }
     }
 
     #[inline(always)]
-    fn arrive_inline(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
-        let told = flags & (WANTS_ACK | WANTS_CREDIT) != 0;
-        if !told && self.meet_first(lane, (source, flags, head), body) {
+    fn arrive_inline(
+        &mut self,
+        lane: MessageClass,
+        source: u32,
+        flags: u32,
+        head: ProviderHead,
+        body: &[u8],
+    ) {
+        let is_told = flags & (WANTS_ACK | WANTS_CREDIT) != 0;
+        if !is_told && self.meet_plain(lane, (source, flags, head), body) {
             return;
         }
         self.arrive_further(lane, source, flags, head, body);
     }
 
-    /// As [`Traffic::arrive_inline`], where the first receive does not accept the message or is no simple one, or the delivery is told.
+    /// Handles a message with its bytes, if its receive is not plain or not posted yet, or if its
+    /// sender waits for the delivery.
     #[inline(never)]
-    fn arrive_further(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
+    fn arrive_further(
+        &mut self,
+        lane: MessageClass,
+        source: u32,
+        flags: u32,
+        head: ProviderHead,
+        body: &[u8],
+    ) {
         let numbered =
             if flags & WANTS_ACK == 0 { Some((0, body)) } else { Numbered::number(body) };
         let Some((number, body)) = numbered else { return };
-        match self.lanes[lane as usize].take_posted(source, head.tag) {
-            Some((seat, receive)) => {
-                self.meet(lane, seat, receive, (source, flags, head), (number, body));
+        let envelope = MaskedEnvelope { source, tag: head.tag };
+        match self.lanes[lane as usize].lend(&envelope) {
+            Some((handle, receive)) => {
+                let rest = self.meet(lane, receive, (source, flags, head), (number, body));
+                self.lanes[lane as usize].give_back(handle, rest);
             }
             None => {
                 self.port.hold(source, body.len());
-                let kept = Kept { data: head.data, flags, body: Body::Here(number, body.into()) };
-                self.lanes[lane as usize].keep(source, head.tag, kept);
+                let kept = UnmatchedMessage {
+                    data: head.data,
+                    flags,
+                    body: MessageBody::Here(number, body.into()),
+                };
+                self.lanes[lane as usize].keep(envelope, kept);
             }
         }
         if flags & WANTS_CREDIT != 0 {
@@ -48,43 +73,62 @@ impl Traffic {
     }
 
     #[inline(never)]
-    fn arrive_other(&mut self, kind: Kind, source: u32, flags: u32, head: Head, body: &[u8]) {
+    fn arrive_other(
+        &mut self,
+        kind: HeadKind,
+        source: u32,
+        flags: u32,
+        head: ProviderHead,
+        body: &[u8],
+    ) {
         match kind {
-            Kind::MsgAway => self.arrive_away(Lane::Msg, source, flags, head, body),
-            Kind::TaggedAway => self.arrive_away(Lane::Tagged, source, flags, head, body),
-            Kind::Delivered => {
-                if let Some(how) = self.undelivered.remove(&(source, head.tag)) {
-                    self.sent(&how, None);
+            HeadKind::MsgAway => self.arrive_away(MessageClass::Msg, source, flags, head, body),
+            HeadKind::TaggedAway => {
+                self.arrive_away(MessageClass::Tagged, source, flags, head, body);
+            }
+            HeadKind::Delivered => {
+                if let Some(op) = self.deliveries.take_numbered(source, head.tag) {
+                    self.sent(source, &op, None);
                 }
             }
-            Kind::Written => self.written(source, flags, head),
-            Kind::Atomic => self.serve_atomic(source, head, body),
-            Kind::AtomicDone => self.finish_atomic(source, head, body),
-            Kind::Ask => self.serve_ask(source, head.tag),
-            Kind::Open => self.take_open(source, head.tag, body),
-            Kind::Recall => self.take_recall(source, head.tag),
-            Kind::Returned => self.take_returned(source, head.tag),
-            Kind::Prove => self.serve_prove(source, head),
-            Kind::Proved => self.take_proved(source, head.tag),
-            Kind::Msg | Kind::Tagged => {}
+            HeadKind::Written => self.written(source, flags, head),
+            HeadKind::Atomic => self.serve_atomic(source, head, body),
+            HeadKind::AtomicDone => self.finish_atomic(source, head, body),
+            HeadKind::Ask => self.serve_ask(source, head.tag),
+            HeadKind::Open => self.take_open(source, head.tag, body),
+            HeadKind::Recall => self.take_recall(source, head.tag),
+            HeadKind::Returned => self.take_returned(source, head.tag),
+            HeadKind::Prove => self.serve_prove(source, head),
+            HeadKind::Proved => self.take_proved(source, head.tag),
+            HeadKind::Msg | HeadKind::Tagged => {}
         }
     }
 
-    fn arrive_away(&mut self, lane: Lane, source: u32, flags: u32, head: Head, body: &[u8]) {
+    fn arrive_away(
+        &mut self,
+        lane: MessageClass,
+        source: u32,
+        flags: u32,
+        head: ProviderHead,
+        body: &[u8],
+    ) {
         let Some(away) = Away::parse(body) else { return };
-        match self.lanes[lane as usize].take_posted(source, head.tag) {
-            Some((seat, receive)) => {
-                self.fetch(lane, seat, receive, (source, flags, head), away);
+        let envelope = MaskedEnvelope { source, tag: head.tag };
+        match self.lanes[lane as usize].lend(&envelope) {
+            Some((handle, receive)) => {
+                let rest = self.fetch(lane, receive, (source, flags, head), away);
+                self.lanes[lane as usize].give_back(handle, rest);
             }
             None => {
-                let kept = Kept { data: head.data, flags, body: Body::Away(away) };
-                self.lanes[lane as usize].keep(source, head.tag, kept);
+                let kept =
+                    UnmatchedMessage { data: head.data, flags, body: MessageBody::Away(away) };
+                self.lanes[lane as usize].keep(envelope, kept);
             }
         }
     }
 
-    /// A peer has written to our memory and tells us so.
-    fn written(&mut self, source: u32, flags: u32, head: Head) {
+    /// Completes a remote write into this process's memory, which the peer reports.
+    fn written(&mut self, source: u32, flags: u32, head: ProviderHead) {
         let entry = CqEntry {
             op_context: core::ptr::null_mut(),
             flags: flag::RMA | flag::REMOTE_WRITE | flag::REMOTE_CQ_DATA,
@@ -93,6 +137,6 @@ impl Traffic {
             data: head.data,
             tag: 0,
         };
-        self.out.complete(Op::RemoteWrite, entry, flags & HAS_DATA == 0, source);
+        self.out.complete(OperationKind::RemoteWrite, entry, flags & HAS_DATA == 0, source);
     }
 }

@@ -1,4 +1,5 @@
-//! Reading and writing the memory of processes elsewhere: the device does it, and the owner takes no part.
+//! Reads and writes of memory on other nodes. The device performs them, and the owner takes no
+//! part.
 //!
 //! ```text
 //! origin                                            owner
@@ -13,9 +14,14 @@
 //!  |------------------------------------------------->|
 //! ```
 //!
-//! What one process asks of another is begun in order, and a write after the reads before it are done. An access waits while the
-//! device, its registrations or the [slots](landing) are all in use: whatever is in use is given back by transfers that are under
-//! way. Where a device does not say that a write is at the peer, the owner says so of a message behind it.
+//! The accesses of one process to another start in order. A write starts after the earlier reads
+//! are done.
+//!
+//! An access waits while the device, its registrations or the [slots](landing) are all in use.
+//! Pending transfers return whatever is in use.
+//!
+//! Some devices do not report that a write has arrived at the peer. Then the owner confirms it with
+//! its answer to a message behind the write.
 
 mod landing;
 mod owner;
@@ -24,72 +30,75 @@ mod running;
 use core::ptr::NonNull;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use strait_core::hca::Remote;
-use strait_core::progress::{Begun, Direct, Part, Way};
+use strait_core::buffer::{Direction, Part};
+use strait_core::engine::{Begun, Direct};
+use strait_core::hca::RemoteAddress;
 
-use super::remote::Access;
-use super::{Op, Traffic};
+use super::remote::RemoteAccess;
+use super::{OperationKind, Traffic};
 use crate::abi::{Ssize, errno};
-use crate::buffer::Buffer;
-use crate::wire::{Head, Kind, Opened};
-use landing::Landing;
-use running::{Held, Running};
+use crate::buffer::UserBuffer;
+use crate::wire::{HeadKind, Opened, ProviderHead};
+use landing::LandingBuffers;
+use running::{RegisteredMemory, Running};
 
-/// Number of accesses whose regions are asked for together.
+/// Number of accesses that request their regions together.
 const ASKED_AHEAD: usize = 32;
 
-/// Number of regions of others to remember. When there are more, all are asked for anew.
+/// Maximum number of known regions of other processes. When there are more, all are requested anew.
 const KNOWN_MAX: usize = 4096;
 
-/// Accesses to memory elsewhere, and what devices know of memory.
+/// Accesses to memory on other nodes, and the state of its registrations.
 #[derive(Debug, Default)]
-pub(super) struct Far {
-    /// Regions of others, by owner and libfabric's key. `None`: asked for.
+pub(super) struct RemoteAccesses {
+    /// Regions of other processes, by owner and libfabric's key. `None`: requested.
     known: HashMap<(u32, u64), Option<Opened>>,
-    /// Accesses that are not over, by the owner of the memory.
-    flows: BTreeMap<u32, Flow>,
-    landing: Option<Landing>,
-    /// Users' buffers that are registered.
+    /// Pending accesses, by the owner of the memory.
+    flows: BTreeMap<u32, PeerAccesses>,
+    landing: Option<LandingBuffers>,
+    /// Number of registered user buffers.
     registered: usize,
-    /// Regions that their owners have called back while transfers name them.
+    /// Regions that their owners have recalled while transfers still name them.
     recalled: Vec<(u32, u64)>,
-    lent: owner::Lent,
+    lent: owner::Leases,
 }
 
 /// Accesses to the memory of one process, oldest first.
 #[derive(Debug, Default)]
-struct Flow {
-    /// Those of which some bytes are in no transfer yet. Only of the first, some may be.
+struct PeerAccesses {
+    /// Accesses with bytes that are in no transfer yet. Only the first may have some in transfers.
     waiting: VecDeque<Running>,
-    /// Those of which all bytes are in transfers.
+    /// Accesses with all of their bytes in transfers.
     flying: VecDeque<Running>,
-    /// Reads among the flying.
+    /// Number of reads in `flying`.
     reads: usize,
-    /// The owner was asked by this number whether it has what the first so many of the flying wrote.
+    /// A pending question to the owner: its number, and the number of accesses of `flying`, from
+    /// the first on, that it asks about.
     proving: Option<(u32, usize)>,
-    /// Number of the flying, from the first on, of which the owner has said so.
+    /// Number of accesses of `flying`, from the first on, that the owner has confirmed.
     proven: usize,
 }
 
-/// What becomes of the first access that waits.
+/// The next step for the first waiting access.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Step {
-    /// It goes on later.
+enum NextAccess {
+    /// It continues later.
     Later,
-    /// The owner is to be asked for the device's key.
+    /// The owner must be asked for the device's key.
     Ask,
-    /// All of it is in transfers.
+    /// All of its bytes are in transfers.
     Begun,
     Failed(i32),
 }
 
 impl Traffic {
-    /// Begins an access.
+    /// Starts an access.
     ///
     /// # Safety
     ///
-    /// The user's memory is valid until the completion; of an injected one, until this returns.
-    pub(super) unsafe fn access_far(&mut self, access: Access, buffer: &Buffer) -> Ssize {
+    /// The user's memory is valid until the completion, or until this returns if the access
+    /// injects.
+    pub(super) unsafe fn access_far(&mut self, access: RemoteAccess, buffer: &UserBuffer) -> Ssize {
         if self.port.gone(access.rank).is_some() {
             return -(errno::ECONNRESET as Ssize);
         }
@@ -98,12 +107,13 @@ impl Traffic {
         let parts = match &mut copy {
             None => buffer.parts().into(),
             Some(copy) => {
-                // SAFETY: by the contract; the copy has room.
+                // SAFETY: the user's memory is valid (contract of `access_far`), and the copy has
+                // room.
                 unsafe { buffer.copy_to(copy.as_mut_ptr()) };
                 [Part { base: NonNull::from(&mut **copy).cast(), length }].into()
             }
         };
-        let is_told = access.op == Op::Read || length == 0 || self.port.acknowledges();
+        let is_told = access.op == OperationKind::Read || length == 0 || self.port.acknowledges();
         let running = Running {
             access,
             length,
@@ -120,12 +130,12 @@ impl Traffic {
         0
     }
 
-    /// Whether accesses to memory of `rank` are under way.
+    /// Returns whether accesses to memory of `rank` are pending.
     pub(super) fn has_far(&self, rank: u32) -> bool {
         !self.far.flows.is_empty() && self.far.flows.contains_key(&rank)
     }
 
-    /// Goes on with all accesses, and with the questions of peers.
+    /// Continues all accesses, and answers requests of peers.
     pub(super) fn push_far(&mut self) {
         let mut next = self.far.flows.first_key_value().map(|(rank, _)| *rank);
         while let Some(rank) = next {
@@ -137,66 +147,67 @@ impl Traffic {
         }
     }
 
-    /// Goes on with the accesses to memory of one process.
+    /// Continues the accesses to memory of one process.
     fn push_flow(&mut self, rank: u32) {
         if self.port.gone(rank).is_some() {
             return self.fail_flow(rank);
         }
         loop {
-            // First, for what is over gives its registrations and slots back.
+            // This comes first, since completed accesses return their registrations and slots.
             self.end_flown(rank);
             match self.step(rank) {
-                Step::Begun => {}
-                Step::Failed(error) => self.end_waiting(rank, error),
-                Step::Later => break,
-                Step::Ask if self.ask(rank) => {}
-                Step::Ask => break,
+                NextAccess::Begun => {}
+                NextAccess::Failed(error) => self.end_waiting(rank, error),
+                NextAccess::Later => break,
+                NextAccess::Ask if self.ask(rank) => {}
+                NextAccess::Ask => break,
             }
         }
         self.return_recalled(rank);
-        if self.far.flows.get(&rank).is_some_and(Flow::is_empty) {
+        if self.far.flows.get(&rank).is_some_and(PeerAccesses::is_empty) {
             self.far.flows.remove(&rank);
         }
     }
 
-    /// Begins as much of the first access that waits as the device takes.
-    fn step(&mut self, rank: u32) -> Step {
+    /// Starts as much of the first waiting access as the device accepts.
+    fn step(&mut self, rank: u32) -> NextAccess {
         let Self { port, far, .. } = self;
-        let Far { known, flows, landing, registered, .. } = far;
-        let Some(flow) = flows.get_mut(&rank) else { return Step::Later };
-        let Some(running) = flow.waiting.front_mut() else { return Step::Later };
-        let Access { op, address, key, .. } = running.access;
+        let RemoteAccesses { known, flows, landing, registered, .. } = far;
+        let Some(flow) = flows.get_mut(&rank) else { return NextAccess::Later };
+        let Some(running) = flow.waiting.front_mut() else { return NextAccess::Later };
+        let RemoteAccess { op, address, key, .. } = running.access;
         let opened = match known.get(&(rank, key)) {
-            None => return Step::Ask,
-            Some(None) => return Step::Later,
+            None => return NextAccess::Ask,
+            Some(None) => return NextAccess::Later,
             Some(Some(opened)) => opened,
         };
         if let Err(error) = opened.allows(op, address, running.length) {
-            return Step::Failed(error);
+            return NextAccess::Failed(error);
         }
-        if op == Op::Write && flow.reads > 0 {
-            return Step::Later;
+        if op == OperationKind::Write && flow.reads > 0 {
+            return NextAccess::Later;
         }
         running.take_landed(port, landing, rank);
-        let way = if op == Op::Read { Way::Read } else { Way::Write };
+        let way = if op == OperationKind::Read { Direction::Read } else { Direction::Write };
         while running.begun < running.length {
             if running.next.is_none() {
                 match running.prepare(port, landing, registered) {
                     Ok(true) => {}
-                    Ok(false) => return Step::Later,
-                    Err(error) => return Step::Failed(error),
+                    Ok(false) => return NextAccess::Later,
+                    Err(error) => return NextAccess::Failed(error),
                 }
             }
-            let Some((near, local_key)) = &mut running.next else { return Step::Later };
+            let Some((near, local_key)) = &mut running.next else { return NextAccess::Later };
             let there = address.wrapping_add(running.begun as u64);
-            let remote = Remote { address: there, key: opened.key };
-            let direct = Direct { way, near: *near, key: *local_key, far: remote };
-            // SAFETY: by the contract of `access_far`: the memory is the operation's until its completion, which comes when the last
-            // transfer is done or the peer is gone, whose link is closed then. A slot is as long.
+            let remote = RemoteAddress { address: there, key: opened.key };
+            let direct = Direct { direction: way, near: *near, key: *local_key, far: remote };
+            // SAFETY: the memory belongs to the operation until its completion (contract of
+            // `access_far`). The completion comes when the last transfer is done, or when the peer
+            // is gone and its link is closed. A slot lives as long.
             let Some(Begun { number, bytes }) = (unsafe { port.transfer(rank, &direct) }) else {
-                return Step::Later;
+                return NextAccess::Later;
             };
-            // SAFETY: no more is moved than there is.
+            // SAFETY: `bytes` is at most the length of the part.
             near.base = unsafe { near.base.add(bytes) };
             near.length -= bytes;
             if near.length == 0 {
@@ -204,16 +215,17 @@ impl Traffic {
             }
             running.begun += bytes;
             running.last = number;
-            if let Some(Held::Slot { last, .. }) = running.held.back_mut() {
+            if let Some(RegisteredMemory::Slot { last, .. }) = running.held.back_mut() {
                 *last = number;
             }
         }
-        flow.reads += usize::from(op == Op::Read);
+        flow.reads += usize::from(op == OperationKind::Read);
         flow.flying.extend(flow.waiting.pop_front());
-        Step::Begun
+        NextAccess::Begun
     }
 
-    /// Asks the owner of the memory for the device's keys of the regions that the first accesses need. False: later.
+    /// Asks the owner of the memory for the device's keys of the regions that the first accesses
+    /// need. Returns false if it must be repeated later.
     fn ask(&mut self, rank: u32) -> bool {
         if self.far.known.len() >= KNOWN_MAX {
             self.far.known.retain(|_, known| known.is_none());
@@ -225,9 +237,10 @@ impl Traffic {
             if self.far.known.contains_key(&(rank, key)) {
                 continue;
             }
-            let head = Head { tag: key, data: 0 };
-            // A peer that is gone is found to be, and for want of memory it is asked again.
-            if self.tell(rank, Kind::Ask.key(0), head, &[]) != 0 {
+            let head = ProviderHead { tag: key, data: 0 };
+            // A later poll detects that the peer is gone. After a lack of memory the owner is asked
+            // again.
+            if self.tell(rank, HeadKind::Ask.key(0), head, &[]) != 0 {
                 return false;
             }
             self.far.known.insert((rank, key), None);
@@ -235,7 +248,7 @@ impl Traffic {
         true
     }
 
-    /// Ends the accesses that are over, and asks the owner of written memory where that is needed.
+    /// Ends the accesses that are complete, and asks the owner of written memory where necessary.
     fn end_flown(&mut self, rank: u32) {
         loop {
             let Some(flow) = self.far.flows.get_mut(&rank) else { return };
@@ -254,29 +267,31 @@ impl Traffic {
                 *count = count.saturating_sub(1);
             }
             let Some(running) = flow.flying.pop_front() else { return };
-            flow.reads -= usize::from(running.access.op == Op::Read);
+            flow.reads -= usize::from(running.access.op == OperationKind::Read);
             self.end_far(running, 0);
         }
     }
 
-    /// Asks the owner of written memory to say when it has heard of it: what comes behind a write is heard after it.
+    /// Asks the owner of written memory to report when the question arrives: a message behind a
+    /// write arrives after it.
     fn ask_for_proof(&mut self, rank: u32, count: usize) {
         let number = self.next_number();
-        let head = Head { tag: number.into(), data: 0 };
-        // A peer that is gone is found to be, and for want of memory it is asked again.
-        if self.tell(rank, Kind::Prove.key(0), head, &[]) == 0
+        let head = ProviderHead { tag: number.into(), data: 0 };
+        // A later poll detects that the peer is gone. After a lack of memory the owner is asked
+        // again.
+        if self.tell(rank, HeadKind::Prove.key(0), head, &[]) == 0
             && let Some(flow) = self.far.flows.get_mut(&rank)
         {
             flow.proving = Some((number, count));
         }
     }
 
-    /// A peer wants to know whether what it wrote is here: it is.
-    pub(super) fn serve_prove(&mut self, source: u32, head: Head) {
-        let _ = self.tell(source, Kind::Proved.key(0), head, &[]);
+    /// Answers a peer's question whether its writes have arrived: they have.
+    pub(super) fn serve_prove(&mut self, source: u32, head: ProviderHead) {
+        let _ = self.tell(source, HeadKind::Proved.key(0), head, &[]);
     }
 
-    /// A peer has what was written.
+    /// Handles a peer's confirmation that writes have arrived.
     pub(super) fn take_proved(&mut self, source: u32, number: u64) {
         let Some(flow) = self.far.flows.get_mut(&source) else { return };
         if let Some((_, count)) = flow.proving.take_if(|(asked, _)| u64::from(*asked) == number) {
@@ -285,21 +300,21 @@ impl Traffic {
         self.push_flow(source);
     }
 
-    /// A peer says which memory its device opens to us, or that there is none.
+    /// Handles a peer's answer: the memory that its device opens to this process, or a refusal.
     pub(super) fn take_open(&mut self, source: u32, key: u64, body: &[u8]) {
         let Some(known) = self.far.known.get_mut(&(source, key)) else { return };
         let opened = Opened::parse(body).unwrap_or(Opened::refused(errno::EACCES));
         *known = Some(opened);
         self.push_flow(source);
         if opened.refusal != 0 {
-            // Whoever needs it again asks again.
+            // The next access to the region asks again.
             self.far.known.remove(&(source, key));
         }
     }
 
-    /// The owner of a region wants it back.
+    /// Handles the recall of a region by its owner.
     pub(super) fn take_recall(&mut self, source: u32, key: u64) {
-        // A question about it is answered when it has been returned.
+        // If a request for it is pending, the answer comes after its return.
         if matches!(self.far.known.get(&(source, key)), Some(Some(_))) {
             self.far.known.remove(&(source, key));
         }
@@ -307,7 +322,7 @@ impl Traffic {
         self.push_flow(source);
     }
 
-    /// Returns the regions that were called back and that no transfer names any more.
+    /// Returns the recalled regions that no transfer names any more.
     fn return_recalled(&mut self, rank: u32) {
         let mut place = 0;
         while let Some(&(owner, key)) = self.far.recalled.get(place) {
@@ -323,13 +338,13 @@ impl Traffic {
                 continue;
             }
             self.far.recalled.swap_remove(place);
-            let head = Head { tag: key, data: 0 };
-            // A peer that is gone misses nothing.
-            let _ = self.tell(rank, Kind::Returned.key(0), head, &[]);
+            let head = ProviderHead { tag: key, data: 0 };
+            // A peer that is gone needs no message.
+            let _ = self.tell(rank, HeadKind::Returned.key(0), head, &[]);
         }
     }
 
-    /// The first access that waits fails.
+    /// Fails the first waiting access.
     fn end_waiting(&mut self, rank: u32, error: i32) {
         let flow = self.far.flows.get_mut(&rank);
         if let Some(running) = flow.and_then(|flow| flow.waiting.pop_front()) {
@@ -337,7 +352,7 @@ impl Traffic {
         }
     }
 
-    /// All accesses to the memory of a process that is gone fail.
+    /// Fails all accesses to the memory of a process that is gone.
     fn fail_flow(&mut self, rank: u32) {
         self.far.recalled.retain(|(owner, _)| *owner != rank);
         self.far.known.retain(|(owner, _), _| *owner != rank);
@@ -347,16 +362,16 @@ impl Traffic {
         }
     }
 
-    /// An access is over: nothing of it is in a transfer.
+    /// Ends an access of which no byte is in a transfer.
     fn end_far(&mut self, mut running: Running, error: i32) {
         let Self { port, far, .. } = self;
         for held in core::mem::take(&mut running.held) {
             match held {
-                Held::Region(region) => {
+                RegisteredMemory::Region(region) => {
                     port.release(region);
                     far.registered -= 1;
                 }
-                Held::Slot { slot, offset, length, .. } => {
+                RegisteredMemory::Slot { slot, offset, length, .. } => {
                     let Some(landing) = &mut far.landing else { continue };
                     if error == 0 {
                         running.take_out(landing, &slot, offset, length);
@@ -368,7 +383,7 @@ impl Traffic {
         self.accessed(&running.access, running.length, error);
     }
 
-    /// Waits until no device is at work for this process.
+    /// Waits until no device works for this process.
     pub(super) fn finish_far(&mut self) {
         while !self.far.flows.is_empty() && self.port.poll().is_ok() {
             self.drain();
@@ -381,7 +396,7 @@ impl Traffic {
     }
 }
 
-impl Flow {
+impl PeerAccesses {
     fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.flying.is_empty()
     }

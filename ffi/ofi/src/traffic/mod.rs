@@ -1,80 +1,86 @@
-//! The messages of one endpoint: what is sent, what comes, and what waits for what.
+//! The messages of one endpoint: sends, arrivals and pending operations.
 //!
-//! Heads come in the order of their pair, one after the other, and each is dealt with before the next is taken: so the receive of
-//! a message's data is posted before the data are looked at, and they go straight where they belong. Where Strait's short ways do
-//! not serve, it puts heads into its own queue of unexpected messages, which is emptied at once ([`Traffic::drain`]).
+//! Heads of a pair arrive in order, and each is handled before the next is taken. So the receive of
+//! a message's data is posted before the data are read, and they go directly to their place.
+//!
+//! Where Strait's short paths do not apply, Strait puts heads into its own queue of unexpected
+//! messages, which [`Traffic::drain`] empties at once.
 
 mod arrivals;
 mod arrive;
 mod atomic;
+mod delivery;
 mod far;
 mod outlets;
+mod queues;
 mod receive;
 mod remote;
 mod send;
-mod untaken;
 
 use core::ffi::c_void;
+use core::iter;
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use strait::port::Port;
 use strait::{ANY_SOURCE, ANY_TAG, Error};
-use strait_core::matching::Pattern as StraitPattern;
-use strait_core::progress::{
-    Bypass, Cursor, Fault, Outcome, Part, Received, RequestId, Sign, Want,
-};
+use strait_core::buffer::{Cursor, Part};
+use strait_core::engine::{Bypass, Fault, Outcome, Received, RequestId, Want};
+use strait_core::matching::{MaskedPattern, Pattern};
 use strait_core::rndv::Rendezvous;
 use strait_core::shm::SHORT_MAX;
 
 use crate::abi::errno;
-use crate::buffer::Buffer;
+use crate::buffer::UserBuffer;
 use crate::domain::Domain;
-use crate::matching::Queue;
-use crate::wire::{Away, DATA, HEADS, Head, INLINE_MAX};
+use crate::wire::{Away, DATA, HEADS, INLINE_MAX, ProviderHead};
 
 pub(crate) use atomic::{ATOMIC_MAX, Atomic};
-pub(crate) use outlets::{OPS, Op, Outlets};
-pub(crate) use receive::{Look, Receive};
-pub(crate) use remote::Access;
-pub(crate) use send::How;
+pub(crate) use outlets::{OPS, OperationKind, Outlets};
+pub(crate) use queues::Plain;
+pub(crate) use receive::{Look, PendingReceive};
+pub(crate) use remote::RemoteAccess;
+pub(crate) use send::SendOp;
 
-/// Longest message that stands in one line of Strait's with its head, bytes.
+/// Maximum size in bytes of a head and its message that fit into one line of Strait.
 const LINE: usize = SHORT_MAX;
 
-/// Longest message that stands there, bytes.
-pub(crate) const LINE_BODY: usize = LINE - Head::BYTES;
+/// Maximum size in bytes of a message that fits into one line with its head.
+pub(crate) const LINE_BODY: usize = LINE - ProviderHead::BYTES;
 
-/// Heads taken from one source before the others are looked at.
+/// Number of heads taken from one source before the other sources are polled.
 const AT_ONCE: u32 = 64;
 
-/// Looks in vain between two of Strait's own progress, which looks who is gone.
+/// Number of polls without a message between two calls of Strait's progress, which detects peers
+/// that are gone.
 const IDLE: u32 = 32;
 
-/// Calls that took messages between two looks at the rest.
+/// Number of calls that took messages between two polls of everything else.
 const BUSY: u32 = 8;
 
-/// Looks in vain after which another process may have the processor: a multiple of [`IDLE`].
+/// Number of polls without a message after which the process yields the processor: a multiple of
+/// [`IDLE`].
 const YIELD: u32 = 1024;
 
-/// Looks in vain after which a process sleeps where there are fewer processors than processes: a multiple of [`IDLE`]. To yield does
-/// not help there: the scheduler soon gives the processor back to the process that waits.
+/// Number of polls without a message after which a process sleeps if there are fewer processors
+/// than processes: a multiple of [`IDLE`]. A yield does not help there: the scheduler soon returns
+/// the processor to the waiting process.
 const CROWDED_LOOKS: u32 = 64;
 
-/// How long such a process sleeps.
-const NAP: Duration = Duration::from_micros(50);
+/// Duration of such a sleep.
+const SLEEP: Duration = Duration::from_micros(50);
 
-/// Calls of Strait's progress between two searches for what waits for peers that are gone.
+/// Number of calls of Strait's progress between two searches for operations on peers that are gone.
 const REAP: u32 = 128;
 
-/// Every head.
+/// A pattern that matches every head.
 const WANT: Want = Want::new(HEADS, ANY_TAG);
 
-/// Which of the two kinds of messages; they are matched apart.
+/// The class of a message. The two classes are matched separately.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(usize)]
-pub(crate) enum Lane {
+pub(crate) enum MessageClass {
     Msg = 0,
     Tagged = 1,
 }
@@ -82,97 +88,99 @@ pub(crate) enum Lane {
 /// The messages of one endpoint.
 pub(crate) struct Traffic {
     port: Port,
-    /// It outlives its endpoints.
+    /// The domain, which outlives its endpoints.
     domain: *const Domain,
     pub(crate) out: Outlets,
-    lanes: [Queue<Receive, Kept>; 2],
-    /// Messages that were found and claimed, by the context of the operation that did.
-    claimed: Vec<(*mut c_void, u32, u64, Kept)>,
-    /// Messages in buffers for many that are told of in their order.
+    lanes: [queues::Queues; 2],
+    /// Messages that a probe has claimed, by the context of the probe.
+    claimed: Vec<(*mut c_void, queues::Unmatched)>,
+    /// Messages in buffers that receive many messages. Their completions are reported in order.
     arrivals: arrivals::Arrivals,
-    /// Where a head lands that does not stand in one line.
+    /// Buffer for a head that does not fit into one line.
     bounce: Box<[u8]>,
-    /// Strait's receive of a head into `bounce`, when it takes time.
+    /// Strait's pending receive of a head into `bounce`.
     draining: Option<RequestId>,
-    /// Operations of Strait's under way.
-    pending: Vec<(RequestId, Pending)>,
-    /// Sends whose deliveries will be told, by destination and number.
-    undelivered: HashMap<(u32, u64), How>,
-    untaken: untaken::Untaken,
+    /// Pending operations of Strait.
+    pending: Vec<(RequestId, OperationPurpose)>,
+    deliveries: delivery::Deliveries,
     next_number: u32,
-    /// Atomic operations whose answers have not come, oldest first.
-    atomics: VecDeque<atomic::Waiting>,
+    /// Atomic operations without their answers yet, oldest first.
+    atomics: VecDeque<atomic::PendingAtomic>,
     next_atomic: u64,
-    far: far::Far,
-    /// Where requests for them are put together, and answers.
+    far: far::RemoteAccesses,
+    /// Buffer in which requests for atomic operations and answers are composed.
     request: Box<[u8]>,
     answer: Box<[u8]>,
-    /// Calls in a row that took messages.
+    /// Number of consecutive calls that took messages.
     busy: u32,
-    /// Looks in vain so far, and calls of Strait's progress.
+    /// Number of polls without a message so far, and of calls of Strait's progress.
     idle: u32,
     works: u32,
     /// There are fewer processors than processes on this host.
     crowded: bool,
-    /// Smallest room that a buffer for many messages goes on with, bytes.
+    /// Minimum room in bytes with which a buffer for many messages stays in use.
     pub(crate) min_multi: usize,
 }
 
-/// A message that no receive has accepted yet.
+/// A message that no receive has matched yet.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct UnmatchedMessage {
     data: u64,
     /// Flags of the head.
     flags: u32,
-    body: Body,
+    body: MessageBody,
 }
 
 #[derive(Debug)]
-enum Body {
-    /// With the number by which its delivery is told.
+enum MessageBody {
+    /// The bytes, and the number with which the delivery is reported.
     Here(u32, Box<[u8]>),
+    /// The data are still at the sender.
     Away(Away),
 }
 
-/// What an operation of Strait's is for.
+/// The purpose of one of Strait's operations.
 #[derive(Debug)]
-enum Pending {
-    /// A send whose head and data are one message.
-    Whole(How, #[expect(dead_code, reason = "Strait reads what it leads to")] Box<send::Outgoing>),
-    /// The data of a send.
-    Data(Option<How>, #[expect(dead_code, reason = "as above")] Buffer),
+enum OperationPurpose {
+    /// A send to a rank with head and data in one message.
+    Whole(
+        u32,
+        SendOp,
+        #[expect(dead_code, reason = "Strait reads what it leads to")] Box<send::OutgoingParts>,
+    ),
+    /// The data of a send, and the destination and operation that complete with it.
+    Data(Option<(u32, SendOp)>, #[expect(dead_code, reason = "Strait reads it")] UserBuffer),
     /// The data of a receive.
-    Receive(receive::Receipt, #[expect(dead_code, reason = "Strait writes it")] Buffer),
-    /// The data of a message that nobody wants.
+    Receive(receive::Receipt, #[expect(dead_code, reason = "Strait writes it")] UserBuffer),
+    /// The data of a message that was discarded.
     Drop,
 }
 
 impl Traffic {
-    /// The messages of `port`, none so far.
+    /// Returns the state of `port`, without any message yet.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`].
     pub(crate) fn new(port: Port, domain: *const Domain) -> Result<Self, Error> {
-        // The head of a message says that it comes before its receive is posted to Strait.
+        // The head of a message announces it before its receive is posted to Strait.
         port.choose_rendezvous(DATA, Rendezvous::Plain)?;
         let port_is_crowded = port.is_crowded();
         Ok(Self {
             port,
             domain,
             out: Outlets::default(),
-            lanes: [Queue::default(), Queue::default()],
+            lanes: [queues::Queues::new(), queues::Queues::new()],
             claimed: Vec::new(),
             arrivals: arrivals::Arrivals::default(),
-            bounce: vec![0; Head::BYTES + INLINE_MAX].into(),
+            bounce: vec![0; ProviderHead::BYTES + INLINE_MAX].into(),
             draining: None,
             pending: Vec::new(),
-            undelivered: HashMap::new(),
-            untaken: untaken::Untaken::default(),
+            deliveries: delivery::Deliveries::default(),
             next_number: 0,
             atomics: VecDeque::new(),
             next_atomic: 0,
-            far: far::Far::default(),
+            far: far::RemoteAccesses::default(),
             request: vec![0; atomic::REQUEST_MAX].into(),
             answer: vec![0; atomic::ANSWER_MAX].into(),
             busy: 0,
@@ -187,7 +195,7 @@ impl Traffic {
         &self.port
     }
 
-    /// Moves whatever can move.
+    /// Makes progress.
     #[inline(always)]
     pub(crate) fn progress(&mut self) {
         let (mut took, mut stuck) = (false, self.draining.is_some());
@@ -199,11 +207,12 @@ impl Traffic {
                 took = true;
             }
         }
-        // While messages come the rest is looked at now and then, so that it goes on, too.
+        // While messages arrive, everything else is polled now and then, so that it advances as
+        // well.
         self.busy = if took { self.busy.wrapping_add(1) } else { 0 };
         let mute = !stuck && self.pending.is_empty();
         if took {
-            // What is awaited next may come soon.
+            // The next message may arrive soon.
             self.idle &= !(CROWDED_LOOKS - 1);
         }
         if mute && !self.busy.is_multiple_of(BUSY) {
@@ -216,10 +225,11 @@ impl Traffic {
         }
     }
 
-    /// Takes what has come from `source` by the short ways. Whether something is left that needs Strait's own progress.
+    /// Takes the messages of `source` from the short paths. Returns whether a message is left that
+    /// needs Strait's own progress.
     #[inline(never)]
     fn take_from(&mut self, source: u32) -> bool {
-        if !self.untaken.is_empty() {
+        if !self.deliveries.has_no_mark() {
             self.see_taken();
         }
         let mut line = [0; LINE];
@@ -236,7 +246,8 @@ impl Traffic {
         false
     }
 
-    /// Takes what comes next from `source` and is no head of one line. False: that needs Strait's own progress.
+    /// Takes the next message of `source`, which is not a head in one line. Returns false if it
+    /// needs Strait's own progress.
     #[inline(never)]
     fn take_longer(&mut self, source: u32) -> bool {
         let mut bounce = core::mem::take(&mut self.bounce);
@@ -248,18 +259,19 @@ impl Traffic {
         match found {
             Bypass::Received(_) => true,
             Bypass::Nothing => false,
-            // What is wrong with it is met again by Strait's progress.
+            // Strait's progress meets and reports the same failure again.
             Bypass::Closed => self.port.serve_context(source, DATA).unwrap_or(false),
         }
     }
 
-    /// Has Strait make progress, and sees what has come of it.
+    /// Makes Strait's progress, and handles the results.
     #[inline(never)]
     fn work(&mut self) {
-        // Want of memory passes; damage shows in operations that do not end, and in the peers' deaths.
+        // A lack of memory is temporary. Damage shows in operations that do not end, and in the
+        // deaths of peers.
         let _ = self.port.poll();
         self.drain();
-        if !self.untaken.is_empty() {
+        if !self.deliveries.has_no_mark() {
             self.see_taken();
         }
         self.finish_pending();
@@ -272,7 +284,7 @@ impl Traffic {
 
     #[inline]
     fn rest(&mut self) {
-        if !self.untaken.is_empty() {
+        if !self.deliveries.has_no_mark() {
             self.see_taken_late();
         }
         self.idle = self.idle.wrapping_add(1);
@@ -282,14 +294,14 @@ impl Traffic {
                 self.crowded = self.port.is_crowded();
                 std::thread::yield_now();
             } else if self.crowded && self.idle.is_multiple_of(CROWDED_LOOKS) {
-                std::thread::sleep(NAP);
+                std::thread::sleep(SLEEP);
             }
         }
     }
 
     /// Takes heads out of Strait's queue of unexpected messages.
     fn drain(&mut self) {
-        let any = StraitPattern { context: HEADS, source: ANY_SOURCE, tag: ANY_TAG };
+        let any = Pattern { context: HEADS, source: ANY_SOURCE, tag: ANY_TAG };
         loop {
             if let Some(id) = self.draining {
                 let Some(outcome) = self.port.test(id) else { return };
@@ -302,7 +314,8 @@ impl Traffic {
             }
             let base = core::ptr::NonNull::from(&mut *self.bounce).cast();
             let part = Part { base, length: self.bounce.len() };
-            // SAFETY: nobody touches `bounce` while `draining` says that Strait does, and it is kept until then.
+            // SAFETY: `bounce` is not accessed while `draining` says that Strait uses it, and it
+            // lives until then.
             match unsafe { self.port.irecv(any, Cursor::contiguous(part)) } {
                 Ok(Received::Done(outcome)) => self.take_drained(outcome),
                 Ok(Received::Pending(id)) => self.draining = Some(id),
@@ -312,7 +325,8 @@ impl Traffic {
     }
 
     fn take_drained(&mut self, outcome: Outcome) {
-        // A head that is longer than any is none; one whose source died is not missed.
+        // A message that is longer than any head is invalid. A head from a dead source is not
+        // needed.
         let Ok(status) = outcome else { return };
         let bounce = core::mem::take(&mut self.bounce);
         self.arrive(status.source, status.tag, &bounce[..status.bytes]);
@@ -332,52 +346,43 @@ impl Traffic {
         }
     }
 
-    fn finish(&mut self, pending: Pending, outcome: Outcome) {
+    fn finish(&mut self, pending: OperationPurpose, outcome: Outcome) {
         match pending {
-            Pending::Whole(how, _) | Pending::Data(Some(how), _) => self.sent(&how, outcome.err()),
-            Pending::Receive(receipt, _) => self.received(receipt, outcome.err()),
-            Pending::Data(None, _) | Pending::Drop => {}
+            OperationPurpose::Whole(rank, op, _) | OperationPurpose::Data(Some((rank, op)), _) => {
+                self.sent(rank, &op, outcome.err());
+            }
+            OperationPurpose::Receive(receipt, _) => self.received(receipt, outcome.err()),
+            OperationPurpose::Data(None, _) | OperationPurpose::Drop => {}
         }
     }
 
-    /// Ends what waits for peers that are gone.
+    /// Fails the operations that wait for peers that are gone.
     #[cold]
     fn reap(&mut self) {
-        for lane in [Lane::Msg, Lane::Tagged] {
+        for lane in [MessageClass::Msg, MessageClass::Tagged] {
             let (port, queue) = (&self.port, &mut self.lanes[lane as usize]);
-            let is_gone = |source| {
-                if source == ANY_SOURCE {
+            let is_gone = |MaskedPattern { source, .. }: &MaskedPattern, _| {
+                if *source == ANY_SOURCE {
                     return false;
                 }
-                // Who has said nothing yet is called: else nobody would hear of its end.
-                port.call(source);
-                port.gone(source).is_some()
+                // A peer that has sent nothing yet is connected, or its end would stay unknown.
+                port.call(*source);
+                port.gone(*source).is_some()
             };
-            let mut orphans = Vec::new();
-            while let Some(receive) = queue.withdraw(|pattern, _| is_gone(pattern.source)) {
-                orphans.push(receive);
-            }
+            let orphans: Vec<_> = iter::from_fn(|| queue.withdraw(is_gone)).collect();
             orphans.into_iter().for_each(|receive| self.give_up(lane, &receive, errno::ECONNRESET));
         }
         self.reap_atomics();
-        self.reap_untaken();
-        let port = &self.port;
-        let lost = self.undelivered.keys().filter(|(rank, _)| port.gone(*rank).is_some());
-        let lost: Vec<_> = lost.copied().collect();
-        for key in lost {
-            if let Some(how) = self.undelivered.remove(&key) {
-                self.sent(&how, Some(Fault::PeerFailed { rank: key.0, sign: Sign::Ended }));
-            }
-        }
+        self.reap_deliveries();
     }
 
-    /// A number for a message's data that no other of this endpoint's under way has.
+    /// Returns a number for a message's data that no other pending message of this endpoint has.
     fn next_number(&mut self) -> u32 {
         self.next_number = (self.next_number + 1) & strait::TAG_MAX;
         self.next_number
     }
 
-    /// Gives up what the user left behind, before the universe is left.
+    /// Cancels operations that the user left behind, before the process leaves the universe.
     pub(crate) fn close(&mut self) {
         self.finish_far();
         for (id, _) in core::mem::take(&mut self.pending) {
@@ -389,7 +394,7 @@ impl Traffic {
     }
 }
 
-/// The error number that a fault is.
+/// Returns the error number of a fault.
 const fn errno_of(fault: Fault) -> i32 {
     match fault {
         Fault::Truncated { .. } => errno::ETRUNC,
@@ -400,5 +405,5 @@ const fn errno_of(fault: Fault) -> i32 {
     }
 }
 
-/// Shared by the messages of one buffer.
+/// A buffer for many messages, which its messages share.
 type SharedMulti = Rc<receive::Multi>;

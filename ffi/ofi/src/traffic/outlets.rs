@@ -1,4 +1,4 @@
-//! Where the ends of operations are told: completion queues and counters.
+//! The places where the ends of operations are reported: completion queues and counters.
 
 use core::ptr;
 
@@ -6,10 +6,10 @@ use crate::abi::{CqEntry, CqErrEntry, flag};
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 
-/// Kinds of operations, as counters tell them apart.
+/// The kind of an operation, as counters distinguish it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(usize)]
-pub(crate) enum Op {
+pub(crate) enum OperationKind {
     Send = 0,
     Recv = 1,
     Read = 2,
@@ -18,17 +18,18 @@ pub(crate) enum Op {
     RemoteWrite = 5,
 }
 
-/// The flags by which counters are bound to them.
-pub(crate) const OPS: [(Op, u64); 6] = [
-    (Op::Send, flag::SEND),
-    (Op::Recv, flag::RECV),
-    (Op::Read, flag::READ),
-    (Op::Write, flag::WRITE),
-    (Op::RemoteRead, flag::REMOTE_READ),
-    (Op::RemoteWrite, flag::REMOTE_WRITE),
+/// The flags with which a counter is bound for each kind.
+pub(crate) const OPS: [(OperationKind, u64); 6] = [
+    (OperationKind::Send, flag::SEND),
+    (OperationKind::Recv, flag::RECV),
+    (OperationKind::Read, flag::READ),
+    (OperationKind::Write, flag::WRITE),
+    (OperationKind::RemoteRead, flag::REMOTE_READ),
+    (OperationKind::RemoteWrite, flag::REMOTE_WRITE),
 ];
 
-/// All that are bound to an endpoint, null where nothing is. libfabric's users close them after the endpoint.
+/// The queues and counters that are bound to an endpoint, or null. The users of libfabric close
+/// them after the endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlets {
     pub(crate) tx: *const Cq,
@@ -43,16 +44,16 @@ impl Default for Outlets {
 }
 
 impl Outlets {
-    const fn queue(&self, op: Op) -> *const Cq {
+    const fn queue(&self, op: OperationKind) -> *const Cq {
         match op {
-            Op::Recv | Op::RemoteRead | Op::RemoteWrite => self.rx,
-            Op::Send | Op::Read | Op::Write => self.tx,
+            OperationKind::Recv | OperationKind::RemoteRead | OperationKind::RemoteWrite => self.rx,
+            OperationKind::Send | OperationKind::Read | OperationKind::Write => self.tx,
         }
     }
 
-    /// An operation ended well. `quiet`: without an entry.
+    /// Reports an operation that succeeded. `quiet`: without an entry.
     #[inline(always)]
-    pub(crate) fn complete(&self, op: Op, entry: CqEntry, quiet: bool, source: u32) {
+    pub(crate) fn complete(&self, op: OperationKind, entry: CqEntry, quiet: bool, source: u32) {
         self.count(op, true);
         // SAFETY: null, or bound: the user closes it after the endpoint.
         if !quiet && let Some(cq) = unsafe { self.queue(op).as_ref() } {
@@ -60,9 +61,9 @@ impl Outlets {
         }
     }
 
-    /// An operation ended badly, which is never quiet.
+    /// Reports an operation that failed, which always has an entry.
     #[cold]
-    pub(crate) fn fail(&self, op: Op, entry: CqEntry, olen: usize, err: i32) {
+    pub(crate) fn fail(&self, op: OperationKind, entry: CqEntry, olen: usize, err: i32) {
         self.count(op, false);
         let entry = CqErrEntry {
             entry,
@@ -72,15 +73,15 @@ impl Outlets {
             err_data: ptr::null_mut(),
             err_data_size: 0,
         };
-        // SAFETY: as in `complete`.
+        // SAFETY: null, or bound: the user closes it after the endpoint.
         if let Some(cq) = unsafe { self.queue(op).as_ref() } {
             cq.fail(entry);
         }
     }
 
     #[inline(always)]
-    fn count(&self, op: Op, well: bool) {
-        // SAFETY: as in `complete`.
+    fn count(&self, op: OperationKind, well: bool) {
+        // SAFETY: null, or bound: the user closes it after the endpoint.
         if let Some(counter) = unsafe { self.counters[op as usize].as_ref() } {
             counter.count(well);
         }

@@ -1,62 +1,64 @@
-//! Reading and writing the memory of others, which takes no part of theirs: the kernel copies, when the access has been checked
-//! against the region of its key. For memory elsewhere see [`far`](super::far).
+//! Reads and writes of the memory of other processes on this node, in which the owners take no
+//! part: the kernel copies after the access has been checked against the region of its key. The
+//! module [`far`](super::far) is for memory on other nodes.
 
 use core::ffi::c_void;
 
 use strait::port::CopyError;
+use strait_core::buffer::Direction;
 use strait_core::hca::Access as Rights;
-use strait_core::lmt::Direction;
 
-use super::{Op, Traffic};
+use super::{OperationKind, Traffic};
 use crate::abi::{CqEntry, Ssize, errno, flag};
-use crate::buffer::Buffer;
-use crate::regions::{self, Registered};
-use crate::wire::{HAS_DATA, Head, Kind};
+use crate::buffer::UserBuffer;
+use crate::regions::{self, MrEntry};
+use crate::wire::{HAS_DATA, HeadKind, ProviderHead};
 
 /// A read or write of remote memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
-    pub(crate) op: Op,
+pub(crate) struct RemoteAccess {
+    pub(crate) op: OperationKind,
     pub(crate) rank: u32,
-    /// The first byte, by the address that it has for its owner.
+    /// The address of the first byte in the owner's process.
     pub(crate) address: u64,
-    /// The owner's name of the region.
+    /// The owner's key of the region.
     pub(crate) key: u64,
-    /// What its owner is told.
+    /// The data that the owner's completion reports.
     pub(crate) data: Option<u64>,
     pub(crate) context: *mut c_void,
-    /// Without a completion entry.
+    /// No completion entry is written.
     pub(crate) quiet: bool,
     /// The buffer may be reused when the call returns.
     pub(crate) inject: bool,
 }
 
 impl Traffic {
-    /// Does all of it; if the memory is elsewhere, begins.
+    /// Performs the access, or starts it if the memory is on another node.
     ///
     /// # Safety
     ///
-    /// The user's memory is valid until the completion, of an injected one until this returns; and for an access to this process's own,
-    /// that too.
-    pub(crate) unsafe fn access(&mut self, access: Access, buffer: &Buffer) -> Ssize {
-        // The access would overtake them.
+    /// The user's memory is valid until the completion, or until this returns if the access
+    /// injects. For an access to this process's own memory, that memory is valid as well.
+    pub(crate) unsafe fn access(&mut self, access: RemoteAccess, buffer: &UserBuffer) -> Ssize {
+        // The access would overtake the atomic operations.
         if self.has_atomics(access.rank) {
             self.progress();
             return -(errno::EAGAIN as Ssize);
         }
         if self.port.is_elsewhere(access.rank) {
-            // SAFETY: by the contract.
+            // SAFETY: the user's memory is valid for as long as `access_far` asks (contract of
+            // `access`).
             return unsafe { self.access_far(access, buffer) };
         }
-        // SAFETY: by the contract.
+        // SAFETY: the user's memory is valid (contract of `access`).
         let done = unsafe { self.copy(access, buffer) };
         self.accessed(&access, buffer.length(), done.err().unwrap_or(0));
         0
     }
 
-    /// An access is over, well if `error` is zero.
-    pub(super) fn accessed(&mut self, access: &Access, length: usize, error: i32) {
-        let direction = if access.op == Op::Read { flag::READ } else { flag::WRITE };
+    /// Ends an access, which succeeded if `error` is zero.
+    pub(super) fn accessed(&mut self, access: &RemoteAccess, length: usize, error: i32) {
+        let direction = if access.op == OperationKind::Read { flag::READ } else { flag::WRITE };
         let entry = CqEntry {
             op_context: access.context,
             flags: flag::RMA | direction,
@@ -70,14 +72,14 @@ impl Traffic {
             return;
         }
         if let Some(data) = access.data {
-            let head = Head { tag: length as u64, data };
-            // Whoever is gone need not know.
-            let _ = self.tell(access.rank, Kind::Written.key(HAS_DATA), head, &[]);
+            let head = ProviderHead { tag: length as u64, data };
+            // A peer that is gone needs no message.
+            let _ = self.tell(access.rank, HeadKind::Written.key(HAS_DATA), head, &[]);
         }
         self.out.complete(access.op, entry, access.quiet, access.rank);
     }
 
-    /// Copies, if the access suits the region of its key.
+    /// Copies, if the access fits the region of its key.
     ///
     /// # Errors
     ///
@@ -85,20 +87,21 @@ impl Traffic {
     ///
     /// # Safety
     ///
-    /// As for [`Traffic::access`].
-    unsafe fn copy(&self, access: Access, buffer: &Buffer) -> Result<(), i32> {
-        let Access { op, rank, address, key, .. } = access;
+    /// The user's memory is valid until this returns, and so is this process's own memory if the
+    /// access reaches it.
+    unsafe fn copy(&self, access: RemoteAccess, buffer: &UserBuffer) -> Result<(), i32> {
+        let RemoteAccess { op, rank, address, key, .. } = access;
         if rank == self.port.rank() {
-            // SAFETY: a domain outlives what was made in it.
+            // SAFETY: a domain outlives its endpoints.
             let found = unsafe { &*self.domain }.region(key);
-            let suits = |it: &Registered| it.holds(address, buffer.length()) && op.may(it.access);
+            let suits = |it: &MrEntry| it.holds(address, buffer.length()) && op.may(it.access);
             found.filter(suits).ok_or(errno::EACCES)?;
-            // SAFETY: by the contract, and registered.
+            // SAFETY: the buffer is valid (contract of `copy`), and the memory is registered.
             unsafe { copy_own(op, address, buffer) };
             return Ok(());
         }
-        let direction = if op == Op::Read { Direction::Read } else { Direction::Write };
-        // SAFETY: by the contract.
+        let direction = if op == OperationKind::Read { Direction::Read } else { Direction::Write };
+        // SAFETY: the buffer is valid (contract of `copy`).
         let copied = unsafe {
             self.port.copy(rank, direction, (regions::place(key), address), buffer.parts())
         };
@@ -113,8 +116,8 @@ impl Traffic {
     }
 }
 
-impl Op {
-    /// Whether these rights allow it.
+impl OperationKind {
+    /// Returns whether these rights allow it.
     pub(super) const fn may(self, rights: Rights) -> bool {
         match self {
             Self::Read => rights.remote_read,
@@ -127,13 +130,13 @@ impl Op {
 ///
 /// # Safety
 ///
-/// Both are valid for it.
-unsafe fn copy_own(op: Op, address: u64, buffer: &Buffer) {
+/// Both are valid for the copy.
+unsafe fn copy_own(op: OperationKind, address: u64, buffer: &UserBuffer) {
     let mut there = core::ptr::with_exposed_provenance_mut::<u8>(address as usize);
     for part in buffer.parts() {
-        // SAFETY: by the contract.
+        // SAFETY: both are valid (contract of `copy_own`).
         unsafe {
-            if op == Op::Read {
+            if op == OperationKind::Read {
                 part.base.as_ptr().copy_from(there, part.length);
             } else {
                 there.copy_from(part.base.as_ptr(), part.length);

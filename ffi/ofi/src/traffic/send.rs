@@ -1,49 +1,51 @@
-//! Sending.
+//! Sends.
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 
-use strait_core::progress::{Cursor, Fault, Part, Sent, Sign, StartError};
-use strait_core::shm::copy_short;
+use strait_core::buffer::copy::copy_short;
+use strait_core::buffer::{Cursor, Part};
+use strait_core::engine::{FailureCause, Fault, Sent, StartError};
 use strait_core::wire::Key;
 
-use super::{LINE, Lane, Op, Pending, Traffic, errno_of};
+use super::{LINE, MessageClass, OperationKind, OperationPurpose, Traffic, errno_of};
 use crate::abi::{CqEntry, Ssize, errno, flag};
-use crate::buffer::Buffer;
+use crate::buffer::UserBuffer;
 use crate::wire::{
-    Away, DATA, HAS_DATA, Head, INLINE_MAX, IOV_MAX, Kind, Numbered, WANTS_ACK, WANTS_CREDIT,
+    Away, DATA, HAS_DATA, HeadKind, INLINE_MAX, IOV_MAX, Numbered, ProviderHead, WANTS_ACK,
+    WANTS_CREDIT,
 };
 
-/// Longest message that is put together with its head before it goes, bytes; a longer one is sent in parts.
+/// Longest message that is copied behind its head before it is sent, in bytes. A longer one is sent
+/// in parts.
 const TOGETHER: usize = 1024;
 
-/// What a message is and what becomes of its end.
+/// The kind of a message, and the way its send completes. The destination and the buffer are
+/// separate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    pub(crate) lane: Lane,
+pub(crate) struct SendOp {
+    pub(crate) lane: MessageClass,
     pub(crate) tag: u64,
     pub(crate) data: Option<u64>,
     pub(crate) context: *mut c_void,
-    /// Without a completion entry.
+    /// No completion entry is written.
     pub(crate) quiet: bool,
     /// The buffer may be reused when the call returns.
     pub(crate) inject: bool,
-    /// Over when the receiver has taken it.
+    /// The send completes when the receiver has taken the message.
     pub(crate) delivery: bool,
-    /// And when a receive has accepted it.
+    /// In addition, the send does not complete before a receive has matched the message.
     pub(crate) matched: bool,
-    /// Where it goes.
-    pub(crate) rank: u32,
 }
 
-/// A message in parts, as Strait reads it while it is on its way.
+/// A message in parts, which Strait reads while the send is pending.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
-    head: [u8; Head::BYTES],
+pub(crate) struct OutgoingParts {
+    head: [u8; ProviderHead::BYTES],
     parts: [Part; IOV_MAX + 1],
 }
 
-impl Lane {
+impl MessageClass {
     pub(super) const fn flag(self) -> u64 {
         match self {
             Self::Msg => flag::MSG,
@@ -51,25 +53,52 @@ impl Lane {
         }
     }
 
-    const fn inline(self) -> Kind {
+    const fn inline(self) -> HeadKind {
         match self {
-            Self::Msg => Kind::Msg,
-            Self::Tagged => Kind::Tagged,
+            Self::Msg => HeadKind::Msg,
+            Self::Tagged => HeadKind::Tagged,
         }
     }
 
-    const fn away(self) -> Kind {
+    const fn away(self) -> HeadKind {
         match self {
-            Self::Msg => Kind::MsgAway,
-            Self::Tagged => Kind::TaggedAway,
+            Self::Msg => HeadKind::MsgAway,
+            Self::Tagged => HeadKind::TaggedAway,
         }
     }
 }
 
-impl How {
+impl SendOp {
+    /// Makes a send that releases its buffer at once, and reports no completion.
     #[inline(always)]
-    fn head(&self) -> Head {
-        Head { tag: self.tag, data: self.data.unwrap_or(0) }
+    pub(crate) const fn injected(lane: MessageClass) -> Self {
+        Self {
+            lane,
+            tag: 0,
+            data: None,
+            context: ptr::null_mut(),
+            quiet: true,
+            inject: true,
+            delivery: false,
+            matched: false,
+        }
+    }
+
+    /// Makes a send with these flags of libfabric.
+    #[inline(always)]
+    pub(crate) const fn flagged(lane: MessageClass, flags: u64, quiet: bool) -> Self {
+        Self {
+            quiet,
+            inject: flags & flag::INJECT != 0,
+            delivery: flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) != 0,
+            matched: flags & flag::MATCH_COMPLETE != 0,
+            ..Self::injected(lane)
+        }
+    }
+
+    #[inline(always)]
+    fn head(&self) -> ProviderHead {
+        ProviderHead { tag: self.tag, data: self.data.unwrap_or(0) }
     }
 
     #[inline(always)]
@@ -79,113 +108,133 @@ impl How {
 }
 
 impl Traffic {
-    /// Sends a message that fits one line of Strait's, if it can go at once. What is said of its end is the caller's.
+    /// Sends a message that fits one line of Strait's, and completes the send. Returns false if the
+    /// message cannot go at once: nothing was done.
     ///
     /// # Safety
     ///
-    /// The user's `length` bytes at `base` may be read; there are at most [`LINE_BODY`].
+    /// The user's `length` bytes at `base` may be read. There are at most [`LINE_BODY`].
+    ///
+    /// [`LINE_BODY`]: super::LINE_BODY
     #[inline(always)]
     pub(crate) unsafe fn send_line(
         &mut self,
-        (lane, rank): (Lane, u32),
-        (tag, data): (u64, Option<u64>),
+        rank: u32,
+        op: &SendOp,
         base: *const u8,
         length: usize,
     ) -> bool {
         let mut line = [0; LINE];
-        let (head, body) = line.split_at_mut(Head::BYTES);
+        let (head, body) = line.split_at_mut(ProviderHead::BYTES);
         // The first part has this length.
         if let Some(head) = head.first_chunk_mut() {
-            Head { tag, data: data.unwrap_or(0) }.write(head);
+            op.head().write(head);
         }
-        // SAFETY: by the contract; the line has room.
+        // SAFETY: the bytes may be read (contract of `send_line`), and the line has room for them.
         unsafe { copy_short(base, body.as_mut_ptr(), length) };
-        let flags = if data.is_some() { HAS_DATA } else { 0 };
-        self.port.send_short(rank, lane.inline().key(flags), &line[..Head::BYTES + length])
+        let key = op.lane.inline().key(op.flags());
+        let sent = self.port.send_short(rank, key, &line[..ProviderHead::BYTES + length]);
+        if sent {
+            self.sent(rank, op, None);
+        }
+        sent
     }
 
-    /// Begins to send `buffer`, by whichever way there is.
+    /// Starts to send `buffer` to `rank`, in any way that can carry it.
     ///
     /// # Safety
     ///
-    /// The user's memory is valid until the completion; if `how` says inject, until this returns.
+    /// The user's memory is valid until the completion, or until this returns if `op` says inject.
     #[inline(never)]
-    pub(crate) unsafe fn send(&mut self, how: How, buffer: Buffer) -> Ssize {
-        // It would overtake them.
-        if self.has_far(how.rank) {
+    pub(crate) unsafe fn send(&mut self, rank: u32, op: SendOp, buffer: UserBuffer) -> Ssize {
+        // The message would overtake the accesses to memory of the same peer.
+        if self.has_far(rank) {
             self.progress();
             return -(errno::EAGAIN as Ssize);
         }
         let length = buffer.length();
-        if length > INLINE_MAX || self.port.is_told_to_keep(how.rank) {
-            // SAFETY: by the contract.
-            return unsafe { self.send_away(how, buffer, length) };
+        if length > INLINE_MAX || self.port.is_told_to_keep(rank) {
+            // SAFETY: the memory is valid for as long as `send_away` asks (contract of `send`).
+            return unsafe { self.send_away(rank, op, buffer, length) };
         }
-        if how.delivery {
-            // SAFETY: by the contract.
+        if op.delivery {
+            // SAFETY: the memory is valid (contract of `send`).
             let sent = length <= TOGETHER
                 && unsafe {
-                    self.send_marked(how, &buffer, length)
-                        || self.send_numbered(how, &buffer, length)
+                    self.send_marked(rank, op, &buffer, length)
+                        || self.send_numbered(rank, op, &buffer, length)
                 };
-            // SAFETY: by the contract.
-            return if sent { 0 } else { unsafe { self.send_away(how, buffer, length) } };
+            // SAFETY: the memory is valid for as long as `send_away` asks (contract of `send`).
+            return if sent { 0 } else { unsafe { self.send_away(rank, op, buffer, length) } };
         }
         if length <= TOGETHER {
-            // SAFETY: by the contract.
-            let whole = unsafe { together(&how, &buffer) };
-            let key = how.lane.inline().key(how.flags());
-            if self.port.send_medium(how.rank, key, &whole[..Head::BYTES + length]) {
-                self.sent(&how, None);
+            // SAFETY: the memory is valid (contract of `send`).
+            let whole = unsafe { together(&op, &buffer) };
+            let key = op.lane.inline().key(op.flags());
+            if self.port.send_medium(rank, key, &whole[..ProviderHead::BYTES + length]) {
+                self.sent(rank, &op, None);
                 return 0;
             }
         }
-        // SAFETY: by the contract.
-        unsafe { self.send_parts(how, &buffer) }
+        // SAFETY: the memory is valid for as long as `send_parts` asks (contract of `send`).
+        unsafe { self.send_parts(rank, op, &buffer) }
     }
 
-    /// Sends head and data together, of a message of which it is enough to know that its receiver has taken it. False: nothing was
-    /// sent.
+    /// Sends head and data together. The send completes when the receiver has taken the message,
+    /// which its credit reports. Returns false if nothing was sent.
     ///
     /// # Safety
     ///
-    /// As for [`Traffic::send`]; there are at most [`TOGETHER`] bytes.
-    unsafe fn send_marked(&mut self, how: How, buffer: &Buffer, length: usize) -> bool {
-        if how.matched {
+    /// The user's memory may be read. There are at most [`TOGETHER`] bytes.
+    unsafe fn send_marked(
+        &mut self,
+        rank: u32,
+        op: SendOp,
+        buffer: &UserBuffer,
+        length: usize,
+    ) -> bool {
+        if op.matched {
             return false;
         }
-        // SAFETY: by the contract.
-        let whole = unsafe { together(&how, buffer) };
-        let key = how.lane.inline().key(how.flags() | WANTS_CREDIT);
-        let sent = self.port.send_marked(how.rank, key, &whole[..Head::BYTES + length]);
+        // SAFETY: the memory may be read, and is short enough (contract of `send_marked`).
+        let whole = unsafe { together(&op, buffer) };
+        let key = op.lane.inline().key(op.flags() | WANTS_CREDIT);
+        let sent = self.port.send_marked(rank, key, &whole[..ProviderHead::BYTES + length]);
         let Some(mark) = sent else { return false };
-        self.untaken.push(mark, how);
+        self.deliveries.push_marked(rank, mark, op);
         true
     }
 
-    /// Sends head, number and data together, of a message whose delivery will be told. False: nothing was sent.
+    /// Sends head, number and data together. The receiver reports the delivery with the number.
+    /// Returns false if nothing was sent.
     ///
     /// # Safety
     ///
-    /// As for [`Traffic::send`]; there are at most [`TOGETHER`] bytes.
-    unsafe fn send_numbered(&mut self, how: How, buffer: &Buffer, length: usize) -> bool {
+    /// The user's memory may be read. There are at most [`TOGETHER`] bytes.
+    unsafe fn send_numbered(
+        &mut self,
+        rank: u32,
+        op: SendOp,
+        buffer: &UserBuffer,
+        length: usize,
+    ) -> bool {
         let number = self.next_number();
         let mut whole = [0; Numbered::BYTES + TOGETHER];
         let (front, body) = whole.split_at_mut(Numbered::BYTES);
         if let Some(front) = front.first_chunk_mut() {
-            Numbered { head: how.head(), number }.write(front);
+            Numbered { head: op.head(), number }.write(front);
         }
-        // SAFETY: by the contract; there is room.
+        // SAFETY: the memory may be read (contract of `send_numbered`), and there is room.
         unsafe { buffer.copy_to(body.as_mut_ptr()) };
-        let key = how.lane.inline().key(how.flags() | WANTS_ACK);
+        let key = op.lane.inline().key(op.flags() | WANTS_ACK);
         let bytes = &whole[..Numbered::BYTES + length];
         let sent = if bytes.len() <= LINE {
-            self.port.send_short(how.rank, key, bytes)
+            self.port.send_short(rank, key, bytes)
         } else {
-            self.port.send_medium(how.rank, key, bytes)
+            self.port.send_medium(rank, key, bytes)
         };
         if sent {
-            self.undelivered.insert((how.rank, u64::from(number)), how);
+            self.deliveries.push_numbered(rank, number, op);
         }
         sent
     }
@@ -194,87 +243,97 @@ impl Traffic {
     ///
     /// # Safety
     ///
-    /// As for [`Traffic::send`].
-    unsafe fn send_parts(&mut self, how: How, buffer: &Buffer) -> Ssize {
+    /// The user's memory is valid until the completion, or until this returns if `op` says inject.
+    unsafe fn send_parts(&mut self, rank: u32, op: SendOp, buffer: &UserBuffer) -> Ssize {
         let nothing = Part { base: NonNull::dangling(), length: 0 };
-        let (head, parts) = ([0; Head::BYTES], [nothing; IOV_MAX + 1]);
-        let mut outgoing = Box::new(Outgoing { head, parts });
-        how.head().write(&mut outgoing.head);
+        let (head, parts) = ([0; ProviderHead::BYTES], [nothing; IOV_MAX + 1]);
+        let mut outgoing = Box::new(OutgoingParts { head, parts });
+        op.head().write(&mut outgoing.head);
         let base = NonNull::from(&mut outgoing.head).cast();
-        outgoing.parts[0] = Part { base, length: Head::BYTES };
+        outgoing.parts[0] = Part { base, length: ProviderHead::BYTES };
         let count = buffer.parts().len();
         outgoing.parts[1..=count].copy_from_slice(buffer.parts());
-        let key = how.lane.inline().key(how.flags());
-        // SAFETY: the user's memory by the contract; the box is kept until the send is over.
+        let key = op.lane.inline().key(op.flags());
+        // SAFETY: the user's memory is valid (contract of `send_parts`). The box lives until the
+        // send is complete.
         let sent = unsafe {
             let parts = ptr::from_ref(&outgoing.parts[..=count]);
-            self.port.isend(how.rank, key, Cursor::parts(&*parts))
+            self.port.isend(rank, key, Cursor::parts(&*parts))
         };
         match sent {
-            Ok(Sent::Done) => self.sent(&how, None),
-            Ok(Sent::Pending(id)) if how.inject => {
+            Ok(Sent::Done) => self.sent(rank, &op, None),
+            Ok(Sent::Pending(id)) if op.inject => {
                 self.port.settle(id);
-                self.sent(&how, None);
+                self.sent(rank, &op, None);
             }
-            Ok(Sent::Pending(id)) => self.pending.push((id, Pending::Whole(how, outgoing))),
+            Ok(Sent::Pending(id)) => {
+                self.pending.push((id, OperationPurpose::Whole(rank, op, outgoing)));
+            }
             Err(error) => return refusal(&error),
         }
         0
     }
 
-    /// Sends a head, and the data as a message of their own.
+    /// Sends a head, and the data as a separate message.
     ///
     /// # Safety
     ///
-    /// As for [`Traffic::send`].
-    unsafe fn send_away(&mut self, how: How, buffer: Buffer, length: usize) -> Ssize {
+    /// The user's memory is valid until the completion, or until this returns if `op` says inject.
+    unsafe fn send_away(
+        &mut self,
+        rank: u32,
+        op: SendOp,
+        buffer: UserBuffer,
+        length: usize,
+    ) -> Ssize {
         let number = self.next_number();
-        let ack = if how.delivery { WANTS_ACK } else { 0 };
-        let key = how.lane.away().key(how.flags() | ack);
-        let announced = self.tell(how.rank, key, how.head(), &Away { length, number }.bytes());
+        let ack = if op.delivery { WANTS_ACK } else { 0 };
+        let key = op.lane.away().key(op.flags() | ack);
+        let announced = self.tell(rank, key, op.head(), &Away { length, number }.bytes());
         if announced < 0 {
             return announced;
         }
-        if how.delivery {
-            self.undelivered.insert((how.rank, u64::from(number)), how);
+        if op.delivery {
+            self.deliveries.push_numbered(rank, number, op);
         }
-        // Of what is over when it is delivered, the data's leave says nothing.
-        let told = (!how.delivery).then_some(how);
-        // SAFETY: the user's memory by the contract; a list of parts is kept with the buffer.
-        let sent = unsafe { self.port.isend(how.rank, Key::new(DATA, number), buffer.cursor()) };
+        // A send that completes at delivery does not complete when its data have been sent.
+        let told = (!op.delivery).then_some((rank, op));
+        // SAFETY: the user's memory is valid (contract of `send_away`). A list of parts lives as
+        // long as the buffer.
+        let sent = unsafe { self.port.isend(rank, Key::new(DATA, number), buffer.cursor()) };
         let fault = match sent {
             Ok(Sent::Done) => None,
-            Ok(Sent::Pending(id)) if how.inject => {
+            Ok(Sent::Pending(id)) if op.inject => {
                 self.port.settle(id);
                 None
             }
             Ok(Sent::Pending(id)) => {
-                self.pending.push((id, Pending::Data(told, buffer)));
+                self.pending.push((id, OperationPurpose::Data(told, buffer)));
                 return 0;
             }
-            // The head has gone, and the operation with it.
-            Err(_) => Some(Fault::PeerFailed { rank: how.rank, sign: Sign::Ended }),
+            // The head has been sent, so the operation ends with a completion.
+            Err(_) => Some(Fault::PeerFailed { rank, sign: FailureCause::Ended }),
         };
-        if let Some(how) = told {
-            self.sent(&how, fault);
+        if let Some((rank, op)) = told {
+            self.sent(rank, &op, fault);
         }
         0
     }
 
-    /// Sends a head with a few bytes behind it, which nobody waits for.
-    pub(super) fn tell(&mut self, rank: u32, key: Key, head: Head, body: &[u8]) -> Ssize {
+    /// Sends a head with a few bytes behind it. No operation waits for its completion.
+    pub(super) fn tell(&mut self, rank: u32, key: Key, head: ProviderHead, body: &[u8]) -> Ssize {
         let mut line = [0; LINE];
         if let Some(to) = line.first_chunk_mut() {
             head.write(to);
         }
-        let length = Head::BYTES + body.len();
-        line[Head::BYTES..length].copy_from_slice(body);
+        let length = ProviderHead::BYTES + body.len();
+        line[ProviderHead::BYTES..length].copy_from_slice(body);
         let line = &mut line[..length];
         if self.port.send_short(rank, key, line) {
             return 0;
         }
         let part = Part { base: NonNull::from(&mut *line).cast(), length };
-        // SAFETY: what is left of it is copied before the line goes.
+        // SAFETY: `settle` copies what has not been sent before the line is dropped.
         match unsafe { self.port.isend(rank, key, Cursor::contiguous(part)) } {
             Ok(Sent::Done) => 0,
             Ok(Sent::Pending(id)) => {
@@ -285,42 +344,42 @@ impl Traffic {
         }
     }
 
-    /// A send is over.
+    /// Completes a send to `rank`.
     #[inline(always)]
-    pub(crate) fn sent(&mut self, how: &How, fault: Option<Fault>) {
-        let flags = flag::SEND | how.lane.flag();
+    pub(crate) fn sent(&mut self, rank: u32, op: &SendOp, fault: Option<Fault>) {
+        let flags = flag::SEND | op.lane.flag();
         let entry = CqEntry {
-            op_context: how.context,
+            op_context: op.context,
             flags,
             len: 0,
             buf: ptr::null_mut(),
             data: 0,
-            tag: how.tag,
+            tag: op.tag,
         };
         match fault {
-            None => self.out.complete(Op::Send, entry, how.quiet, how.rank),
-            Some(fault) => self.out.fail(Op::Send, entry, 0, errno_of(fault)),
+            None => self.out.complete(OperationKind::Send, entry, op.quiet, rank),
+            Some(fault) => self.out.fail(OperationKind::Send, entry, 0, errno_of(fault)),
         }
     }
 }
 
-/// A message's head, and its bytes behind it.
+/// Returns the head of a message with its bytes behind it.
 ///
 /// # Safety
 ///
-/// The user's memory may be read; there are at most [`TOGETHER`] bytes.
-unsafe fn together(how: &How, buffer: &Buffer) -> [u8; Head::BYTES + TOGETHER] {
-    let mut whole = [0; Head::BYTES + TOGETHER];
-    let (head, body) = whole.split_at_mut(Head::BYTES);
+/// The user's memory may be read. There are at most [`TOGETHER`] bytes.
+unsafe fn together(op: &SendOp, buffer: &UserBuffer) -> [u8; ProviderHead::BYTES + TOGETHER] {
+    let mut whole = [0; ProviderHead::BYTES + TOGETHER];
+    let (head, body) = whole.split_at_mut(ProviderHead::BYTES);
     if let Some(head) = head.first_chunk_mut() {
-        how.head().write(head);
+        op.head().write(head);
     }
-    // SAFETY: by the contract; there is room.
+    // SAFETY: the memory may be read (contract of `together`), and there is room.
     unsafe { buffer.copy_to(body.as_mut_ptr()) };
     whole
 }
 
-/// Why a send did not begin.
+/// Returns the error number of a send that did not start.
 #[cold]
 pub(super) fn refusal(error: &StartError) -> Ssize {
     let number = match error {

@@ -1,6 +1,6 @@
-//! The barrier, in all its ways.
+//! The barrier, with each method.
 
-use strait_core::shm::{Barrier, Way};
+use strait_core::shm::{Barrier, BarrierAlgorithm};
 use strait_core::sync::AtomicU64;
 use strait_core::sync::Ordering::Relaxed;
 
@@ -8,23 +8,27 @@ use crate::place::{Flaw, Party, RANKS, check};
 
 const BARRIERS: u64 = 10_000;
 
-/// Who has left a barrier knows what the other did before it.
+/// Checks that a processor that has left a barrier sees what the other did before it.
 pub(super) fn barrier(party: &Party) -> Result<(), Flaw> {
-    for (slot, way) in [Way::Word, Way::Flags, Way::Signal].into_iter().enumerate() {
+    for (slot, way) in [BarrierAlgorithm::Word, BarrierAlgorithm::Flags, BarrierAlgorithm::Signal]
+        .into_iter()
+        .enumerate()
+    {
         meet(party, slot as u32, way)?;
     }
     Ok(())
 }
 
-fn meet(party: &Party, slot: u32, way: Way) -> Result<(), Flaw> {
-    // SAFETY: they are atomics.
+fn meet(party: &Party, slot: u32, way: BarrierAlgorithm) -> Result<(), Flaw> {
+    // SAFETY: the values are atomics, for which zeroed memory is valid.
     let numbers = unsafe { party.shared::<[[AtomicU64; RANKS as usize]; 2]>() };
     let slot = party.segment.barrier_slot(slot).expect("a segment has more slots than this");
-    // SAFETY: it lies in the segment, and is made of atomics.
+    // SAFETY: the slot is in the segment and consists of atomics.
     let slot = unsafe { slot.as_ref() };
     let mut barrier = Barrier::new(way, party.rank, RANKS);
     for number in 0..BARRIERS {
-        // Two barriers later the same places are written again, so that who is still in the first would be caught.
+        // The same numbers are written again two barriers later, so a processor that is still in
+        // the first barrier is detected.
         let places = &numbers[number as usize % 2];
         places[party.rank as usize].store(party.say(number), Relaxed);
         let _ = barrier.enter(slot);

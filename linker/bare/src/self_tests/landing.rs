@@ -1,6 +1,6 @@
-//! The RDMA channel's memory, with the second processor in the place of the peer's device.
+//! The RDMA channel's memory, with the second processor in the role of the peer's device.
 
-use strait_core::ring::{Counter, Head, Landing};
+use strait_core::ring::{Counter, Landing, LandingHead};
 use strait_core::sync::Ordering::Release;
 
 use crate::place::{Flaw, Party, check};
@@ -10,20 +10,21 @@ const SLOTS: usize = 4;
 
 /// One direction of a link.
 #[repr(C)]
-struct Slots {
+struct LandingSlots {
     landings: [Landing; SLOTS],
     credit: Counter,
 }
 
-/// Messages land in slots, and credits go back.
+/// Sends messages into slots and returns credits.
 pub(super) fn landing(party: &Party) -> Result<(), Flaw> {
-    // SAFETY: flags and credits say whose each place is; zeros are places where nothing has landed.
-    let slots = unsafe { party.shared::<Slots>() };
+    // SAFETY: flags and credits assign each place to one processor. Zeroed memory is a place where
+    // no message has arrived.
+    let slots = unsafe { party.shared::<LandingSlots>() };
     for number in 1..=MESSAGES {
         let landing = &slots.landings[number as usize % SLOTS];
         if party.rank == 0 {
             party.wait(|| Ok(landing.holds(number).then_some(())))?;
-            // SAFETY: it has landed.
+            // SAFETY: the message has arrived.
             let head = unsafe { landing.head() };
             check("length in a head", head.length, number)?;
             check("credit in a head", head.credit, !number)?;
@@ -31,8 +32,8 @@ pub(super) fn landing(party: &Party) -> Result<(), Flaw> {
         } else {
             let free = || slots.credit.read() + SLOTS as u64 >= number;
             party.wait(|| Ok(free().then_some(())))?;
-            let head = Head { length: party.say(number) as u32, kind: 0, credit: !number };
-            // SAFETY: by the credit, the place is the sender's.
+            let head = LandingHead { length: party.say(number) as u32, kind: 0, credit: !number };
+            // SAFETY: the credit gives the place to the sender.
             landing.cell().with_mut(|place| unsafe { place.write(head) });
             landing.flag().store(number, Release);
         }

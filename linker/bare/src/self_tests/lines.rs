@@ -3,13 +3,13 @@
 use core::ptr::NonNull;
 
 use strait_core::shm::{FastboxReceiver, FastboxSender, LineMessage, SHORT_MAX};
-use strait_core::wire::{Key, Kind, KindLength, Sequence};
+use strait_core::wire::{Key, KindLength, PacketKind, Sequence};
 
 use crate::place::{Flaw, Party, check};
 
 const MESSAGES: u64 = 20_000;
 
-/// Payloads in turn, bytes: of one line, and of several.
+/// Payload lengths in bytes, used in turn, for one line and for several.
 const LENGTHS: [usize; 6] = [8, 1, SHORT_MAX, SHORT_MAX + 1, 160, 16];
 const LONGEST: usize = 160;
 
@@ -21,30 +21,30 @@ fn payload(number: u64) -> [u8; LONGEST] {
     core::array::from_fn(|at| number.wrapping_mul(31).wrapping_add(at as u64) as u8)
 }
 
-/// Writes pieces of `payload` into lines.
+/// Returns a function that writes pieces of `payload` into lines.
 fn fill(payload: &[u8]) -> impl Fn(NonNull<u8>, usize, usize) {
     move |to, offset, length| {
         let piece = &payload[offset..offset + length];
-        // SAFETY: the line has room for `length` bytes, and no array of ours lies there.
+        // SAFETY: the line has room for `length` bytes, and no array of ours is in a line.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(piece).cast(), length) };
     }
 }
 
-/// That what arrived is message `number`.
+/// Checks that message `number` has arrived.
 fn check_message(found: KindLength, message: LineMessage, number: u64) -> Result<(), Flaw> {
     let (length, expected) = (length(number), payload(number));
-    check("kind of a message", found.kind()? as u8, Kind::Eager as u64)?;
+    check("kind of a message", found.kind()? as u8, PacketKind::Eager as u64)?;
     check("length of a message", found.length(), length as u64)?;
     check("key of a message", message.key().0, !number)?;
     let mut bytes = [0_u8; LONGEST];
     if length <= SHORT_MAX {
-        // SAFETY: the array is longer.
+        // SAFETY: the array is longer than `length` bytes.
         unsafe { message.copy_short(NonNull::from(&mut bytes).cast(), length) };
     } else {
         let mut at = 0;
         message.copy(length, |from, piece| {
             let to = NonNull::from(&mut bytes[at..at + piece]).cast();
-            // SAFETY: `copy` gives `piece` bytes of a line, where no array of ours lies.
+            // SAFETY: `copy` passes `piece` bytes of a line, and no array of ours is in a line.
             unsafe { from.copy_to_nonoverlapping(to, piece) };
             at += piece;
         });
@@ -55,7 +55,7 @@ fn check_message(found: KindLength, message: LineMessage, number: u64) -> Result
     Ok(())
 }
 
-/// From the second processor to the first, around the ring.
+/// Sends from the second processor to the first, around the ring.
 pub(super) fn fastbox(party: &Party) -> Result<(), Flaw> {
     let ring = party.segment.fastbox(1, 0);
     let mut sequence = Sequence::first(1, 0);
@@ -78,9 +78,9 @@ pub(super) fn fastbox(party: &Party) -> Result<(), Flaw> {
         let (key, length, payload) = (Key(!number), length(number), payload(party.say(number)));
         let payload = &payload[..length];
         party.wait(|| {
-            // The short way reads no credit.
+            // The short path reads no credit.
             let sent = length <= SHORT_MAX && sender.send_short(sequence, key, payload)
-                || sender.send(sequence, Kind::Eager, key, length, fill(payload))?;
+                || sender.send(sequence, PacketKind::Eager, key, length, fill(payload))?;
             Ok(sent.then_some(()))
         })?;
         sequence += 1;
@@ -88,7 +88,7 @@ pub(super) fn fastbox(party: &Party) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Back and forth.
+/// Sends messages back and forth.
 pub(super) fn baton(party: &Party) -> Result<(), Flaw> {
     let mut baton = party.segment.baton(party.rank, party.peer());
     baton.open();
@@ -107,9 +107,9 @@ pub(super) fn baton(party: &Party) -> Result<(), Flaw> {
         let payload = &payload[..length];
         let sent = match length {
             ..=SHORT_MAX => baton.send_short(outgoing, key, payload),
-            _ => baton.send(outgoing, Kind::Eager, key, length, fill(payload)),
+            _ => baton.send(outgoing, PacketKind::Eager, key, length, fill(payload)),
         };
-        check("batons in the hand of whose turn it is", sent, 1)?;
+        check("batons that the next sender holds", sent, 1)?;
         outgoing += 1;
     }
     Ok(())

@@ -1,28 +1,28 @@
-//! The lock that outlives its holder.
+//! The lock that survives its holder.
 
-use strait_core::lock::Lock;
+use strait_core::lock::RevocableLock;
 use strait_core::sync::Ordering::{Acquire, Relaxed, Release};
 use strait_core::sync::{AtomicU64, CacheLine};
 
 use crate::place::{Flaw, Party, RANKS, check};
 
 const TIMES: u64 = 20_000;
-/// The rank that dies with the lock in its hand.
+/// The rank that dies while it holds the lock.
 const DEAD: u32 = RANKS;
 
-/// A sum under a lock, and the processors that have added all.
+/// A sum under a lock, and the number of processors that have finished.
 #[repr(C)]
-struct Locked {
-    lock: CacheLine<Lock>,
+struct LockedSum {
+    lock: CacheLine<RevocableLock>,
     sum: CacheLine<AtomicU64>,
     done: CacheLine<AtomicU64>,
 }
 
-/// Both processors add, by a load and a store. Behind the first a third rank takes the lock and is dead: whoever comes takes it
-/// over.
+/// Both processors add, with a load and a store. After each addition of the first, a third rank
+/// takes the lock and is dead; the next processor takes the lock over.
 pub(super) fn lock(party: &Party) -> Result<(), Flaw> {
-    // SAFETY: zeros are a free lock and atomics.
-    let Locked { lock, sum, done } = unsafe { party.shared::<Locked>() };
+    // SAFETY: zeroed memory is a free lock and atomics.
+    let LockedSum { lock, sum, done } = unsafe { party.shared::<LockedSum>() };
     for _ in 0..TIMES {
         party.wait(|| {
             let taken = match lock.try_acquire(party.rank) {
@@ -34,7 +34,7 @@ pub(super) fn lock(party: &Party) -> Result<(), Flaw> {
         sum.store(sum.load(Relaxed) + party.say(1), Relaxed);
         lock.release(party.rank);
         if party.rank == 0 {
-            // Fails when the other was faster.
+            // The attempt fails if the other processor was faster.
             let _ = lock.try_acquire(DEAD);
         }
     }

@@ -1,4 +1,4 @@
-//! The self-tests: both processors run each at once, and give what they found wrong.
+//! The self-tests. Both processors run each of them at once and return the flaw that they found.
 
 mod barrier;
 mod copy_ring;
@@ -10,10 +10,10 @@ mod queues;
 
 use crate::place::{Flaw, Party};
 
-/// What it tests, and what each processor does.
+/// The name of a self-test, and what each processor does.
 pub(crate) type SelfTest = (&'static str, fn(&Party) -> Result<(), Flaw>);
 
-/// All of them.
+/// All self-tests.
 pub(crate) const SELF_TESTS: [SelfTest; 9] = [
     ("receive queue", queues::receive_queue),
     ("free queue", queues::free_queue),

@@ -1,4 +1,4 @@
-//! The receive queue and the free queue: cells that go out with messages and come home.
+//! The receive queue and the free queue: cells that leave with messages and return.
 
 use strait_core::layout::CellIndex;
 use strait_core::shm::{Cell, CellArena as _, CellHead, FreeQueue};
@@ -9,23 +9,23 @@ use crate::place::{Flaw, Party, RANKS, check};
 
 const MESSAGES: u64 = 20_000;
 
-/// A rank's own cells, those at home first.
-struct Owner<'a> {
+/// A rank's own cells. Unused cells are taken first.
+struct CellOwner<'a> {
     party: &'a Party,
-    /// Raw indices that have not been out yet.
+    /// Raw indices that have not been used yet.
     unused: core::ops::RangeInclusive<u32>,
-    /// The rest of a chain that came home.
+    /// The rest of a returned chain.
     returned: Option<CellIndex>,
 }
 
-impl<'a> Owner<'a> {
+impl<'a> CellOwner<'a> {
     fn new(party: &'a Party) -> Self {
         let count = party.segment.plan().config().cells_per_rank;
         let first = party.rank * count + 1;
         Self { party, unused: first..=first + count - 1, returned: None }
     }
 
-    /// A cell at home.
+    /// Takes a free cell.
     fn take(&mut self) -> Result<Option<CellIndex>, Flaw> {
         let segment = &self.party.segment;
         if let Some(raw) = self.unused.next() {
@@ -43,12 +43,12 @@ impl<'a> Owner<'a> {
 impl Party {
     fn write(&self, cell: CellIndex, sequence: u64) {
         let head = CellHead { source: self.rank, sequence, ..CellHead::default() };
-        // SAFETY: the cell is in this rank's hands.
+        // SAFETY: this rank owns the cell.
         unsafe { Cell::write_head(self.segment.cell(cell), head) };
     }
 
     fn read(&self, cell: CellIndex) -> CellHead {
-        // SAFETY: the cell is in this rank's hands.
+        // SAFETY: this rank owns the cell.
         unsafe { Cell::read_head(self.segment.cell(cell)) }
     }
 
@@ -58,10 +58,10 @@ impl Party {
     }
 }
 
-/// Both processors send to the first, each by its own cells, which the first gives back.
+/// Sends from both processors to the first, which returns each cell to its owner.
 pub(super) fn receive_queue(party: &Party) -> Result<(), Flaw> {
     let queue = &party.segment.rank_block(0).recv_queue;
-    let mut cells = Owner::new(party);
+    let mut cells = CellOwner::new(party);
     let mut sent = 0;
     let mut received = [0; RANKS as usize];
     party.wait(|| {
@@ -92,9 +92,10 @@ pub(super) fn receive_queue(party: &Party) -> Result<(), Flaw> {
     }
 }
 
-/// Both processors give cells of the first one's back, which takes them in, round after round.
+/// Returns cells of the first processor from both processors. The first collects them in each
+/// round.
 pub(super) fn free_queue(party: &Party) -> Result<(), Flaw> {
-    // SAFETY: it is an atomic.
+    // SAFETY: the value is an atomic, for which zeroed memory is valid.
     let rounds_done = unsafe { party.shared::<AtomicU64>() };
     let cells = party.segment.plan().config().cells_per_rank;
     for round in 0..MESSAGES / u64::from(cells) {
@@ -104,7 +105,7 @@ pub(super) fn free_queue(party: &Party) -> Result<(), Flaw> {
             party.give_back(cell);
         }
         if party.rank == 0 {
-            come_home(party, cells, round)?;
+            collect_all(party, cells, round)?;
             rounds_done.store(round + 1, Release);
         }
         party.wait(|| Ok((rounds_done.load(Acquire) > round).then_some(())))?;
@@ -112,8 +113,8 @@ pub(super) fn free_queue(party: &Party) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Takes every cell in once, as it was given back in this round.
-fn come_home(party: &Party, cells: u32, round: u64) -> Result<(), Flaw> {
+/// Collects every cell once, as it was returned in this round.
+fn collect_all(party: &Party, cells: u32, round: u64) -> Result<(), Flaw> {
     let segment = &party.segment;
     let all = (1_u64 << cells) - 1;
     let mut home = 0;
@@ -121,9 +122,9 @@ fn come_home(party: &Party, cells: u32, round: u64) -> Result<(), Flaw> {
         let mut next = segment.rank_block(0).free_queue.take(segment)?;
         while let Some(cell) = next {
             let (head, bit) = (party.read(cell), 1 << (cell.raw() - 1));
-            check("round of a cell that came home", head.sequence, round)?;
+            check("round of a returned cell", head.sequence, round)?;
             check("rank that gave a cell back", head.source, u64::from(cell.raw() % RANKS))?;
-            check("times that a cell is at home already", u64::from(home & bit != 0), 0)?;
+            check("earlier returns of a cell in this round", u64::from(home & bit != 0), 0)?;
             home |= bit;
             next = FreeQueue::next(segment, cell)?;
         }

@@ -1,4 +1,4 @@
-//! Atomics on the other's memory.
+//! Checks atomics on the other party's memory.
 
 use strait_core::hca::{Atomics, Done, Operation};
 
@@ -41,7 +41,8 @@ pub(super) fn atomics_change_one_word<P: Party>(side: &mut Side<'_, P>) -> Appli
     Ok(())
 }
 
-/// Both add to one word of the second's at the same time, the first over two connections.
+/// Both parties add to one word of the second party at the same time, the first over two
+/// connections.
 pub(super) fn atomics_exclude_each_other<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const TURNS: usize = 300;
     if side.capabilities().atomics == Atomics::None {

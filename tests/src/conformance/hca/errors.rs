@@ -1,9 +1,10 @@
-//! Requests that cannot be done: what they report, what they break, and what they leave whole.
+//! Checks requests that fail: their errors, the connections that they break, and the data that stay
+//! unchanged.
 
 use core::ptr::NonNull;
 
 use strait_core::hca::{
-    Access, Atomics, Connection, Done, Hca, Operation, Piece, PostError, Remote, WorkError,
+    Access, Atomics, Connection, Done, Hca, Operation, PostError, RemoteAddress, Sge, WorkError,
 };
 
 use super::side::{Buffer, Far, Side, pattern, request};
@@ -11,7 +12,7 @@ use super::{Applicable, Party};
 
 const BYTES: usize = 256;
 
-/// One request that must fail, with what it fails.
+/// Posts one request that must fail, with its expected error.
 fn fails<P: Party>(side: &mut Side<'_, P>, operation: Option<(Operation<'_>, WorkError)>) {
     let (link, other) = (side.connect(), side.connect());
     let (buffer, far) = side.shared(8);
@@ -20,7 +21,8 @@ fn fails<P: Party>(side: &mut Side<'_, P>, operation: Option<(Operation<'_>, Wor
         side.post(link, &request(id, operation));
         let completion = side.complete();
         assert_eq!((completion.id, completion.connection), (id, link));
-        // What the peer's device knows this one may not hear.
+        // Without acknowledgements this device may not learn of an error that the peer's device
+        // detects.
         let unheard = expected != WorkError::LocalAccess && !side.capabilities().acknowledged;
         let unexplained = expected == WorkError::LocalAccess && !side.habits().explains;
         let as_good = match completion.result {
@@ -33,7 +35,7 @@ fn fails<P: Party>(side: &mut Side<'_, P>, operation: Option<(Operation<'_>, Wor
     }
     side.meet();
     is_broken(side, link, &buffer, far);
-    // Another connection between the same two is none the worse.
+    // Another connection between the same two parties still works.
     if side.is_first() {
         buffer.put(0, &[7; 8]);
         let from = [buffer.whole()];
@@ -52,10 +54,12 @@ fn fails<P: Party>(side: &mut Side<'_, P>, operation: Option<(Operation<'_>, Wor
     side.close(other);
 }
 
-/// What is posted on a broken connection is refused, or flushed; at the end that did not break it, it may also find nobody.
+/// A request on a broken connection is refused or flushed. At the end that did not break it, the
+/// request may also find no peer.
 fn is_broken<P: Party>(side: &mut Side<'_, P>, link: Connection, buffer: &Buffer, far: Far) {
     let (hears, first) = (side.capabilities().acknowledged, side.is_first());
-    // The end that did not break it may have done something before it knows.
+    // The end that did not break the connection may execute a request before it learns of the
+    // failure.
     let from = [buffer.piece(0, if hears || first { 8 } else { 0 })];
     let error = side.fails(link, Operation::Write { from: &from, to: far.at(0) });
     let flushed = matches!(error, None | Some(WorkError::Flushed));
@@ -65,8 +69,9 @@ fn is_broken<P: Party>(side: &mut Side<'_, P>, link: Connection, buffer: &Buffer
     side.meet();
 }
 
-/// Whether this is how a request fails whose peer has ended the connection. Without a word from there it may be an error of the
-/// device, which can go no further, and a device that knows refuses.
+/// Returns whether a request may fail like this after its peer has ended the connection. Without a
+/// message from the peer, the error may be one of the device, which cannot proceed. A device that
+/// knows refuses the request.
 fn is_gone<P: Party>(side: &mut Side<'_, P>, error: Option<WorkError>) -> bool {
     let hears = side.capabilities().acknowledged;
     match error {
@@ -76,7 +81,8 @@ fn is_gone<P: Party>(side: &mut Side<'_, P>, error: Option<WorkError>) -> bool {
     }
 }
 
-/// A region of the second's with this access, which must stay as it is; the first breaks a connection with each request.
+/// Creates a region of the second party with this access, which must stay unchanged. The first
+/// party breaks a connection with each request.
 fn each_fails<P: Party>(
     side: &mut Side<'_, P>,
     access: Access,
@@ -88,7 +94,7 @@ fn each_fails<P: Party>(
     }
     let far = side.swap(&target.region);
     let own = side.buffer(BYTES, Access::ALL);
-    // Both count the requests; the first makes them.
+    // Both count the requests, and the first makes them.
     let requests = requests(&own, far);
     for (request, error) in &requests {
         let operation = side.is_first().then(|| (request.operation(), *error));
@@ -104,9 +110,9 @@ fn each_fails<P: Party>(
 
 /// A request with its piece.
 struct Request {
-    piece: [Piece; 1],
+    piece: [Sge; 1],
     kind: Kind,
-    at: Remote,
+    at: RemoteAddress,
 }
 
 #[derive(Clone, Copy)]
@@ -128,7 +134,7 @@ impl Request {
     }
 }
 
-/// The kinds of requests that the device has.
+/// Returns the kinds of requests that the device supports.
 fn kinds<P: Party>(side: &mut Side<'_, P>) -> Vec<Kind> {
     let mut kinds = vec![Kind::Write, Kind::Read];
     if side.capabilities().atomics != Atomics::None {
@@ -137,8 +143,9 @@ fn kinds<P: Party>(side: &mut Side<'_, P>) -> Vec<Kind> {
     kinds
 }
 
-/// 8 bytes to or from there, by each kind, fails with a remote access error.
-fn by_each(kinds: &[Kind], own: &Buffer, at: Remote) -> Vec<(Request, WorkError)> {
+/// Returns requests for 8 bytes to or from `at`, one of each kind, that fail with a remote access
+/// error.
+fn by_each(kinds: &[Kind], own: &Buffer, at: RemoteAddress) -> Vec<(Request, WorkError)> {
     let request = |kind: &Kind| Request { piece: [own.piece(0, 8)], kind: *kind, at };
     kinds.iter().map(|kind| (request(kind), WorkError::RemoteAccess)).collect()
 }
@@ -146,7 +153,7 @@ fn by_each(kinds: &[Kind], own: &Buffer, at: Remote) -> Vec<(Request, WorkError)
 pub(super) fn a_bad_remote_key_breaks<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     let kinds = kinds(side);
     each_fails(side, Access::ALL, |own, far| {
-        let bad = |key| Remote { key, ..far.at(0) };
+        let bad = |key| RemoteAddress { key, ..far.at(0) };
         let mut all = by_each(&kinds, own, bad(far.key ^ 0x5a5a_0000));
         all.extend(by_each(&kinds[..1], own, bad(far.key ^ 1)));
         all.extend(by_each(&kinds[..1], own, bad(0)));
@@ -160,8 +167,8 @@ pub(super) fn a_revoked_key_breaks<P: Party>(side: &mut Side<'_, P>) -> Applicab
     let revoked = side.buffer(BYTES, Access::ALL);
     let far = side.swap(&revoked.region);
     side.device().deregister(revoked.region).expect("deregistering");
-    // The same memory again: it is there, and the old key does not open it.
-    // SAFETY: memory of a buffer, which `free` gives back.
+    // Registers the same memory again: the old key does not open it. SAFETY: the memory belongs to
+    // a buffer, which `free` frees.
     let again = unsafe {
         side.device().register(revoked.whole().base, BYTES, Access::ALL).expect("registering")
     };
@@ -180,7 +187,11 @@ pub(super) fn a_place_out_of_range_breaks<P: Party>(side: &mut Side<'_, P>) -> A
         let mut all = by_each(&kinds, own, far.at(end));
         all.extend(by_each(&kinds[..2], own, far.at(end - 7)));
         all.extend(by_each(&kinds[..2], own, far.at(0_usize.wrapping_sub(8))));
-        all.extend(by_each(&kinds[..1], own, Remote { address: u64::MAX - 3, key: far.key }));
+        all.extend(by_each(
+            &kinds[..1],
+            own,
+            RemoteAddress { address: u64::MAX - 3, key: far.key },
+        ));
         all
     });
     Ok(())
@@ -191,7 +202,7 @@ pub(super) fn rights_are_needed<P: Party>(side: &mut Side<'_, P>) -> Applicable 
     let strict = side.habits().strict;
     let least = if strict { Access::LOCAL } else { Access::LOCAL_READ };
     for (allowed, access) in [
-        // Remote writes and atomics need the local write, which real devices insist on.
+        // Remote writes and atomics need local write access, which real devices require.
         (Some(Kind::Write), Access { remote_write: true, ..Access::LOCAL }),
         (Some(Kind::Read), Access { remote_read: true, ..least }),
         (None, least),
@@ -211,10 +222,10 @@ pub(super) fn local_mistakes_break<P: Party>(side: &mut Side<'_, P>) -> Applicab
     let read_only = readable.piece(0, 8);
     each_fails(side, Access::ALL, |own, far| {
         let piece = own.piece(0, 8);
-        let wrong_key = Piece { key: piece.key ^ 0x5a5a_0000, ..piece };
+        let wrong_key = Sge { key: piece.key ^ 0x5a5a_0000, ..piece };
         let beyond = own.piece(BYTES - 8, 8);
         let base = NonNull::new(beyond.base.as_ptr().wrapping_add(1)).expect("no null");
-        let beyond = Piece { base, ..beyond };
+        let beyond = Sge { base, ..beyond };
         let all = [
             (wrong_key, Kind::Write),
             (wrong_key, Kind::Read),
@@ -229,7 +240,8 @@ pub(super) fn local_mistakes_break<P: Party>(side: &mut Side<'_, P>) -> Applicab
     Ok(())
 }
 
-/// Good requests, then a bad one, then good ones: the first take effect, the last do not.
+/// Posts valid requests, then an invalid one, then valid ones. The first take effect, the last do
+/// not.
 pub(super) fn what_came_after_is_flushed<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const AROUND: usize = 3;
     let link = side.connect();
@@ -240,11 +252,12 @@ pub(super) fn what_came_after_is_flushed<P: Party>(side: &mut Side<'_, P>) -> Ap
         let mut posted = Vec::new();
         for at in 0..=2 * AROUND {
             let bad = at == AROUND;
-            let to = if bad { Remote { key: !far.key, ..far.at(0) } } else { far.at(at * 8) };
+            let to =
+                if bad { RemoteAddress { key: !far.key, ..far.at(0) } } else { far.at(at * 8) };
             let id = side.new_id();
             match side.try_post(link, &request(id, Operation::Write { from: &from, to })) {
                 Ok(()) => posted.push((at, id)),
-                // A device that is so fast has broken the connection already.
+                // A fast device has broken the connection already.
                 Err(PostError::Broken) if at > AROUND => {}
                 Err(error) => panic!("request {at}: {error}"),
             }
@@ -263,7 +276,7 @@ pub(super) fn what_came_after_is_flushed<P: Party>(side: &mut Side<'_, P>) -> Ap
         }
         let to = far.at(7 * 8);
         let error = side.fails(link, Operation::Write { from: &from, to });
-        assert!(!matches!(error, Some(WorkError::RemoteAccess)), "the bad one was another");
+        assert!(!matches!(error, Some(WorkError::RemoteAccess)), "another request was invalid");
         side.meet();
     } else {
         side.meet();
@@ -285,7 +298,7 @@ pub(super) fn a_message_too_long_breaks<P: Party>(side: &mut Side<'_, P>) -> App
         let id = side.new_id();
         let from = [buffer.piece(0, 33)];
         side.post(link, &request(id, Operation::Send { from: &from }));
-        // What a sender is told differs between devices.
+        // The sender's completion differs between devices.
         let completion = side.complete();
         assert_eq!((completion.id, completion.connection), (id, link));
         let hears = side.capabilities().acknowledged;
@@ -305,7 +318,7 @@ pub(super) fn a_message_too_long_breaks<P: Party>(side: &mut Side<'_, P>) -> App
     Ok(())
 }
 
-pub(super) fn nobody_receives<P: Party>(side: &mut Side<'_, P>) -> Applicable {
+pub(super) fn a_message_without_a_receive_breaks<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     if !side.habits().gives_up {
         return Err("the device never gives up on a receive");
     }
@@ -347,7 +360,7 @@ pub(super) fn a_closed_connection_is_gone<P: Party>(side: &mut Side<'_, P>) -> A
     Ok(())
 }
 
-/// The second dies. It does not return from this.
+/// The second party dies and does not return from this function.
 pub(super) fn the_dead_are_unreachable<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     if !side.habits().mortal {
         return Err("these parties cannot be killed");
@@ -356,9 +369,9 @@ pub(super) fn the_dead_are_unreachable<P: Party>(side: &mut Side<'_, P>) -> Appl
     let (buffer, far) = side.shared(64);
     if !side.is_first() {
         side.party().die();
-        unreachable!("the dead do nothing");
+        unreachable!("a dead party does nothing");
     }
-    // Its death takes effect at some time: until then it is written to.
+    // Its death takes effect at some time. Until then the first party writes to it.
     let from = [buffer.whole()];
     let error = loop {
         let id = side.new_id();
@@ -369,7 +382,7 @@ pub(super) fn the_dead_are_unreachable<P: Party>(side: &mut Side<'_, P>) -> Appl
             break error;
         }
     };
-    // Its memory may go before its connections do.
+    // Its memory may disappear before its connections do.
     assert!(error == WorkError::RemoteAccess || is_gone(side, Some(error)), "{error:?}");
     let error = side.fails(other, Operation::Send { from: &from });
     assert!(is_gone(side, error), "{error:?}");

@@ -1,4 +1,4 @@
-//! Waiting without looking.
+//! Checks waiting without polling.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use strait_core::hca::{Done, Hca, Operation};
 use super::side::Side;
 use super::{Applicable, Party};
 
-/// The first sends now and then; the second sleeps until something comes.
+/// The first party sends at intervals. The second sleeps until a message arrives.
 pub(super) fn an_armed_device_wakes<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const TURNS: usize = 20;
     let link = side.connect();
@@ -17,7 +17,7 @@ pub(super) fn an_armed_device_wakes<P: Party>(side: &mut Side<'_, P>) -> Applica
     if side.is_first() {
         for _ in 0..TURNS {
             side.meet();
-            // Time for the other to fall asleep. If it is not asleep yet, no harm.
+            // Time for the other to fall asleep. The check also holds if it is not asleep yet.
             std::thread::sleep(Duration::from_millis(1));
             assert_eq!(side.perform(link, Operation::Send { from: &[piece] }), Done::Send);
         }
@@ -28,7 +28,7 @@ pub(super) fn an_armed_device_wakes<P: Party>(side: &mut Side<'_, P>) -> Applica
             side.device().arm().expect("arming");
             side.meet();
             sleeps = sleeps && side.party().wait_for_event();
-            // The event says that something is there, unless there was none to wait for.
+            // The event means that a completion is there, unless the device was not armed.
             if sleeps {
                 side.look();
                 assert!(side.has_taken(), "an event, and nothing completed");

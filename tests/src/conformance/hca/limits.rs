@@ -1,13 +1,13 @@
-//! Where a device says that it is enough.
+//! Checks the limits at which a device refuses requests.
 
 use strait_core::hca::{
-    Access, Connection, Done, Hca, HcaError, Operation, Piece, PostError, WorkRequest,
+    Access, Connection, Done, Hca, HcaError, Operation, PostError, Sge, WorkRequest,
 };
 
 use super::side::{Side, pattern, request};
 use super::{Applicable, Party};
 
-/// A device with more receives than this is not asked to the end: it would take too long.
+/// A device with more receives than this is not filled, because that would take too long.
 const RECEIVES: u32 = 4096;
 
 pub(super) fn a_full_queue_pushes_back<P: Party>(side: &mut Side<'_, P>) -> Applicable {
@@ -26,7 +26,7 @@ pub(super) fn a_full_queue_pushes_back<P: Party>(side: &mut Side<'_, P>) -> Appl
         for at in 0..depth {
             ids.push(post(side, at).expect("as many as the device says"));
         }
-        // Not one of them was asked about, so none is known to be done.
+        // No completion was polled, so no request is known to be done.
         assert_eq!(post(side, depth), Err(PostError::Full));
         for id in ids {
             assert_eq!(side.done(link, id), Done::Write);
@@ -63,7 +63,7 @@ pub(super) fn receives_are_limited<P: Party>(side: &mut Side<'_, P>) -> Applicab
     } else {
         let piece = |at: u32| buffer.piece(8 * at as usize, 8);
         let ids: Vec<u64> = (0..limit).map(|at| side.receive(piece(at))).collect();
-        // SAFETY: a piece of a buffer that is left alone.
+        // SAFETY: the piece lies in a buffer that nothing else uses.
         let refused = unsafe { side.device().post_receive(0, piece(limit)) };
         assert_eq!(refused, Err(PostError::Full));
         side.meet();
@@ -95,7 +95,7 @@ pub(super) fn what_is_too_much_is_not_posted<P: Party>(side: &mut Side<'_, P>) -
         let refused = side.try_post(link, &too_long);
         let limit = u64::from(capabilities.inline);
         assert_eq!(refused, Err(PostError::Length { found: inline as u64, limit }));
-        // Neither broke anything.
+        // Neither refusal broke the connection.
         let from = [buffer.piece(0, 1)];
         assert_eq!(side.perform(link, Operation::Write { from: &from, to }), Done::Write);
     }
@@ -115,7 +115,7 @@ pub(super) fn what_is_not_there_is_refused<P: Party>(side: &mut Side<'_, P>) -> 
     let nowhere = Connection(u32::MAX - 1);
     let unknown = HcaError::UnknownConnection { connection: nowhere.0 };
     assert_eq!(side.device().close(nowhere), Err(unknown));
-    let from: [Piece; 0] = [];
+    let from: [Sge; 0] = [];
     let refused = side.try_post(nowhere, &request(1, Operation::Send { from: &from }));
     assert_eq!(refused, Err(PostError::NotConnected));
     // An end that waits for the other.

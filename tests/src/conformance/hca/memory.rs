@@ -1,14 +1,14 @@
-//! Reading and writing the other's memory.
+//! Checks reads and writes of the other party's memory.
 
-use strait_core::hca::{Access, Done, Operation, Piece, WorkRequest};
+use strait_core::hca::{Access, Done, Operation, Sge, WorkRequest};
 
 use super::side::{Side, pattern, request};
 use super::{Applicable, Party};
 
-/// Lengths at which something begins or ends: words, lines, inline, packets, pages.
+/// Lengths around limits: words, lines, inline data, packets, pages.
 const LENGTHS: [usize; 12] = [0, 1, 7, 8, 63, 65, 256, 1023, 4096, 4097, 65_537, 300_001];
 
-/// Bytes around what is written.
+/// Bytes around the written bytes.
 const MARGIN: usize = 64;
 
 pub(super) fn writes_arrive_whole<P: Party>(side: &mut Side<'_, P>) -> Applicable {
@@ -57,13 +57,14 @@ pub(super) fn reads_bring_all<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     Ok(())
 }
 
-/// Few bytes that lie on two pages, however they are divided: read, and then, without waiting for that, written and sent.
+/// A few bytes lie on two pages, divided in every way. They are read and then, without a wait,
+/// written and sent.
 pub(super) fn short_pieces_may_cross_pages<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const PAGE: u64 = 4096;
     const ROOM: usize = 64;
     const LENGTHS: [usize; 8] = [2, 3, 8, 17, 31, 32, 33, ROOM];
     let link = side.connect();
-    // Places to read, write and send to, then two pages with the bytes where these meet.
+    // Places to read, write and send to, then two pages with the bytes where the pages meet.
     let (buffer, far) = side.shared(3 * ROOM + 2 * PAGE as usize);
     let crossing = |base: u64, before: usize| {
         let places = base + 3 * ROOM as u64;
@@ -116,7 +117,7 @@ pub(super) fn pieces_are_gathered_and_scattered<P: Party>(side: &mut Side<'_, P>
     let (buffer, far) = side.shared(STRIDE * count);
     let lengths: Vec<usize> = (0..count).map(|at| (at * 37) % 300).collect();
     let total = lengths.iter().sum();
-    let pieces = |from: usize| -> Vec<Piece> {
+    let pieces = |from: usize| -> Vec<Sge> {
         let each = lengths.iter().enumerate();
         each.map(|(at, length)| buffer.piece(at * STRIDE + from, *length)).collect()
     };
@@ -159,10 +160,10 @@ pub(super) fn inline_data_is_taken_at_once<P: Party>(side: &mut Side<'_, P>) -> 
     let (buffer, far) = side.shared(most * 4);
     if side.is_first() {
         for (turn, length) in [1, most / 2 + 1, most].into_iter().enumerate() {
-            // Memory that is not registered, and that is something else as soon as it is posted.
+            // Unregistered memory, which changes as soon as the request is posted.
             let mut data = pattern(turn, length);
             let id = side.new_id();
-            let piece = Piece {
+            let piece = Sge {
                 base: core::ptr::NonNull::from(&mut data[..]).cast(),
                 length: length as u32,
                 key: 0,

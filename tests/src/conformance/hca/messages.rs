@@ -1,4 +1,4 @@
-//! Messages and immediates, which meet the other's receives.
+//! Checks messages and immediates, which consume the other party's receives.
 
 use core::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn messages_meet_receives<P: Party>(side: &mut Side<'_, P>) -> Applic
         let ids: Vec<u64> = (0..LENGTHS.len()).map(|turn| side.receive(posted(turn))).collect();
         side.meet();
         for (turn, length) in LENGTHS.into_iter().enumerate() {
-            // In the order in which they were posted, since there is one sender.
+            // They complete in the order of posting, since there is one sender.
             let done = side.done(link, ids[turn]);
             assert_eq!(done, Done::Receive { length: length as u32 });
             assert!(buffer.get(turn * ROOM, length) == pattern(turn, length), "{length} bytes");
@@ -51,8 +51,8 @@ pub(super) fn both_send_at_once<P: Party>(side: &mut Side<'_, P>) -> Applicable 
     let (mut sent, mut came) = (0, 0);
     let mut sending = None;
     while came < TURNS || sending.is_some() || sent < TURNS {
-        // Half of what is posted: the other had taken all but half a window of mine when it sent the last that came. So nobody
-        // sends to nobody.
+        // At most half of the posted receives: the other party had consumed all but half a window
+        // of mine when it sent the last message that arrived. So no message lacks a receive.
         if sending.is_none() && sent < TURNS && sent < came + POSTED / 2 {
             buffer.put(POSTED * ROOM, &pattern(sent * 2 + rank, ROOM));
             let id = side.new_id();
@@ -136,7 +136,7 @@ pub(super) fn a_late_receive_is_waited_for<P: Party>(side: &mut Side<'_, P>) -> 
         assert_eq!(side.done(link, id), Done::Send);
     } else {
         side.meet();
-        // Long enough that the sender has tried, and not so long that it gives up.
+        // Long enough for a first attempt of the sender, and short enough that it does not give up.
         std::thread::sleep(Duration::from_millis(5));
         let id = side.receive(buffer.whole());
         assert_eq!(side.done(link, id), Done::Receive { length: 64 });

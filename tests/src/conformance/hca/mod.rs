@@ -1,8 +1,9 @@
-//! What [`strait_core::hca`] promises, asked of a device.
+//! Checks that a device keeps the promises of [`strait_core::hca`].
 //!
-//! Two parties run the same checks side by side: two threads of one process or two processes, each with its own device.
-//! [`run`] is the whole of it. A check that fails panics; one that a device cannot be asked is named with the reason in what
-//! `run` returns. Whoever runs the parties ends them when they hang.
+//! Two parties run the same checks in parallel: two threads of one process or two processes, each
+//! with its own device. [`run`] is the entry point. A check that fails panics. A check that does
+//! not apply to a device is returned by `run` with the reason. The caller must end the parties when
+//! they hang.
 
 mod atomics;
 mod errors;
@@ -21,55 +22,58 @@ use strait_core::hca::Hca;
 pub use parties::{Pipe, pipes};
 use side::Side;
 
-/// One of the two who are checked.
+/// One of the two parties.
 pub trait Party {
-    /// Its device.
+    /// The type of its device.
     type Device: Hca;
 
-    /// Which one it is: 0 or 1, by which its peer opens connections to it.
+    /// Returns its number, 0 or 1, with which its peer opens connections to it.
     fn rank(&self) -> u32;
 
-    /// Its device.
+    /// Returns its device.
     fn device(&mut self) -> &mut Self::Device;
 
-    /// Gives `mine`, at most 64 bytes, to the other, and takes what the other gives at the same place: both wait for each other here, by some
-    /// way that is not the device.
+    /// Passes `mine`, at most 64 bytes, to the other party, and returns the bytes that the other
+    /// party passes in the same call. Both wait for each other here, on a path other than the
+    /// device.
     fn exchange(&mut self, mine: &[u8]) -> Vec<u8>;
 
-    /// Passes a moment between two looks.
+    /// Waits a moment between two polls.
     fn pause(&mut self) {
         std::thread::yield_now();
     }
 
-    /// Sleeps until the event that the device was asked for has come. False: it cannot be waited for.
+    /// Sleeps until the requested event of the device has arrived. Returns false if it cannot be
+    /// waited for.
     fn wait_for_event(&mut self) -> bool {
         false
     }
 
-    /// Ends this party as a kill would, its peer staying; returns where that is impossible.
+    /// Ends this party as a kill would, while its peer stays. Returns where that is impossible.
     fn die(&mut self) {}
 
-    /// What the device does otherwise than most do.
+    /// Returns the device's deviations from the usual behaviour.
     fn habits(&self) -> Habits {
         Habits::default()
     }
 }
 
-/// What devices differ in, beside their capabilities.
+/// Differences between devices besides their capabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// A message waits for its receive for a while.
+    /// Whether a message waits for its receive for a while.
     pub patient: bool,
-    /// And then the device gives up.
+    /// Whether the device gives up after that.
     pub gives_up: bool,
-    /// It says what is wrong with a rank's own piece, and not only that something is.
+    /// Whether it reports what is wrong with a rank's own piece, and not only that there is an
+    /// error.
     pub explains: bool,
-    /// A rank can connect to itself.
+    /// Whether a rank can connect to itself.
     pub loops: bool,
-    /// It keeps peers to a region's rights in all things. Else they may read any region, and write what the rank's own device
-    /// may write.
+    /// Whether it enforces all rights of a region for peers. Otherwise they may read any region,
+    /// and write what the rank's own device may write.
     pub strict: bool,
-    /// A party can be killed.
+    /// Whether a party can be killed.
     pub mortal: bool,
 }
 
@@ -86,16 +90,16 @@ impl Default for Habits {
     }
 }
 
-/// How a check went that did not fail.
+/// The result of a check that did not fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// The device does what the trait says.
+    /// The device keeps the promise of the trait.
     Holds,
-    /// The device cannot be asked, for this reason.
+    /// The check does not apply to the device, for this reason.
     NotApplicable(&'static str),
 }
 
-/// Whether a check can be made, or why not.
+/// `Ok` if a check applies, or the reason why it does not.
 type Applicable = Result<(), &'static str>;
 
 /// One check.
@@ -104,12 +108,12 @@ struct Check<P: Party> {
     run: fn(&mut Side<'_, P>) -> Applicable,
 }
 
-/// A check and how it went.
+/// A check and its result.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// The check.
+    /// The name of the check.
     pub name: &'static str,
-    /// How it went.
+    /// The result.
     pub outcome: Outcome,
 }
 
@@ -124,11 +128,13 @@ impl fmt::Display for Line {
     }
 }
 
-/// Runs all checks as one of the two parties, and says how each went as soon as it is known.
+/// Runs all checks as one of the two parties, and calls `say` with each result as soon as it is
+/// known.
 ///
 /// # Panics
 ///
-/// When the device does not do what the trait says. The other party then waits: whoever started both ends it.
+/// When the device breaks a promise of the trait. The other party then waits, and the caller must
+/// end both.
 pub fn run<P: Party>(party: &mut P, mut say: impl FnMut(&Line)) {
     let mut side = Side::new(party);
     for Check { name, run } in checks() {
@@ -142,7 +148,7 @@ pub fn run<P: Party>(party: &mut P, mut say: impl FnMut(&Line)) {
     }
 }
 
-/// All checks; the last one may cost a party its life.
+/// Returns all checks. The last one may end a party.
 fn checks<P: Party>() -> Vec<Check<P>> {
     macro_rules! checks {
         ($($module:ident::{$($check:ident),+ $(,)?})+) => {
@@ -150,18 +156,21 @@ fn checks<P: Party>() -> Vec<Check<P>> {
         };
     }
     checks! {
-        memory::{writes_arrive_whole, reads_bring_all, short_pieces_may_cross_pages, pieces_are_gathered_and_scattered,
-            inline_data_is_taken_at_once}
-        messages::{messages_meet_receives, both_send_at_once, a_write_brings_a_number, a_late_receive_is_waited_for}
+        memory::{writes_arrive_whole, reads_bring_all, short_pieces_may_cross_pages,
+            pieces_are_gathered_and_scattered, inline_data_is_taken_at_once}
+        messages::{messages_meet_receives, both_send_at_once, a_write_brings_a_number,
+            a_late_receive_is_waited_for}
         atomics::{atomics_change_one_word, atomics_exclude_each_other}
-        order::{a_word_is_never_seen_in_part, completions_come_in_order, a_flag_comes_after_its_data, the_last_word_comes_last,
+        order::{a_word_is_never_seen_in_part, completions_come_in_order,
+            a_flag_comes_after_its_data, the_last_word_comes_last,
             a_message_comes_after_writes, a_read_sees_earlier_writes, a_fence_holds_writes_back,
             reads_with_writes_behind_cross, the_last_of_a_chain_speaks_for_all}
         limits::{a_full_queue_pushes_back, receives_are_limited, what_is_too_much_is_not_posted,
             what_is_not_there_is_refused}
         errors::{a_bad_remote_key_breaks, a_revoked_key_breaks, a_place_out_of_range_breaks,
             rights_are_needed, local_mistakes_break, what_came_after_is_flushed,
-            a_message_too_long_breaks, nobody_receives, a_closed_connection_is_gone}
+            a_message_too_long_breaks, a_message_without_a_receive_breaks,
+            a_closed_connection_is_gone}
         event::{an_armed_device_wakes}
         errors::{the_dead_are_unreachable}
     }

@@ -1,4 +1,4 @@
-//! What comes before what on one connection.
+//! Checks the order of operations on one connection.
 
 use strait_core::hca::{Atomics, Connection, Done, Operation, WorkRequest};
 use strait_core::sync::Ordering::Acquire;
@@ -17,7 +17,7 @@ pub(super) fn completions_come_in_order<P: Party>(side: &mut Side<'_, P>) -> App
         let mut expected = Vec::new();
         for turn in 0..TURNS {
             let id = side.new_id();
-            // Long and short, there and back, mixed.
+            // Long and short operations, in both directions, mixed.
             let length = if turn % 3 == 0 { BYTES } else { 8 };
             let (from, into) = ([buffer.piece(0, length)], [buffer.piece(BYTES, length)]);
             let result = buffer.piece(2 * BYTES, 8);
@@ -42,7 +42,7 @@ pub(super) fn completions_come_in_order<P: Party>(side: &mut Side<'_, P>) -> App
     Ok(())
 }
 
-/// The first writes words all of whose bytes are the same, and the second looks all the time.
+/// The first party writes words of equal bytes, and the second polls all the time.
 pub(super) fn a_word_is_never_seen_in_part<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const TURNS: u8 = 200;
     let link = side.connect();
@@ -69,17 +69,18 @@ pub(super) fn a_word_is_never_seen_in_part<P: Party>(side: &mut Side<'_, P>) -> 
     Ok(())
 }
 
-/// Data, and then a flag in a write of its own, back and forth: who sees the flag sees the data.
+/// Data go back and forth, each followed by a flag in a separate write. A party that sees the flag
+/// sees the data.
 pub(super) fn a_flag_comes_after_its_data<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const TURNS: usize = 100;
     const BYTES: usize = 5000;
     let link = side.connect();
-    // Data and flag to write from, then data and flag that come.
+    // Data and flag to write from, then data and flag that arrive.
     let (buffer, far) = side.shared(2 * (BYTES + 64));
     let (flag, data_in, flag_in) = (BYTES, BYTES + 64, 2 * BYTES + 64);
     let await_flag = |side: &mut Side<'_, P>, turn: usize| {
         while buffer.byte(flag_in) != turn as u8 {
-            // It also lets a device move that moves in calls.
+            // This also lets a device move that moves only in calls.
             side.look();
         }
         assert!(buffer.get(data_in, BYTES) == pattern(turn, BYTES), "turn {turn}");
@@ -109,7 +110,8 @@ pub(super) fn a_flag_comes_after_its_data<P: Party>(side: &mut Side<'_, P>) -> A
     Ok(())
 }
 
-/// Data and a word after it in one write, back and forth: who sees the word sees the data.
+/// Data and the word after them go back and forth in one write. A party that sees the word sees the
+/// data.
 pub(super) fn the_last_word_comes_last<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const TURNS: usize = 100;
     const BYTES: usize = 20_000;
@@ -117,7 +119,7 @@ pub(super) fn the_last_word_comes_last<P: Party>(side: &mut Side<'_, P>) -> Appl
         return Err("the device promises no order within a write");
     }
     let link = side.connect();
-    // Data and word to write from, then those that come.
+    // Data and word to write from, then those that arrive.
     let (buffer, far) = side.shared(2 * (BYTES + 8));
     let incoming = BYTES + 8;
     let await_word = |side: &mut Side<'_, P>, turn: usize| {
@@ -175,7 +177,7 @@ pub(super) fn a_message_comes_after_writes<P: Party>(side: &mut Side<'_, P>) -> 
     Ok(())
 }
 
-/// Posts both without waiting between them, and waits for both.
+/// Posts both without a wait between them, and waits for both.
 fn pair<P: Party>(
     side: &mut Side<'_, P>,
     link: Connection,
@@ -191,7 +193,7 @@ fn pair<P: Party>(
     }
 }
 
-/// In each turn the first writes `turn` over `turn - 1` and reads, in either order.
+/// In each turn the first party writes `turn` over `turn - 1` and reads, in either order.
 fn write_and_read<P: Party>(
     side: &mut Side<'_, P>,
     turns: usize,
@@ -235,14 +237,16 @@ pub(super) fn a_fence_holds_writes_back<P: Party>(side: &mut Side<'_, P>) -> App
     Ok(())
 }
 
-/// Both have a long read under way and a write behind it, at the same time: neither's write keeps the other's read from its
-/// answer, whether it is fenced or not, nor is it reported first. In odd turns only the last says that it is done.
+/// Both parties have a long read under way and a write behind it, at the same time. Neither write
+/// delays the answer to the other's read, fenced or not, and neither is reported first. In odd
+/// turns only the last request is signaled.
 pub(super) fn reads_with_writes_behind_cross<P: Party>(side: &mut Side<'_, P>) -> Applicable {
     const TURNS: usize = 30;
     const BYTES: usize = 200_000;
     let link = side.connect();
     let inline = side.capabilities().inline >= 8;
-    // What is read from here, what comes of it, and two words: one to write from, and one that is written.
+    // The source of the read, its destination, and two words: one to write from, and one that is
+    // written.
     let (buffer, far) = side.shared(2 * BYTES + 16);
     let (word, incoming) = (2 * BYTES, 2 * BYTES + 8);
     let theirs = 1 - side.rank() as usize;
@@ -293,7 +297,7 @@ pub(super) fn the_last_of_a_chain_speaks_for_all<P: Party>(side: &mut Side<'_, P
                 let signaled = at + 1 == depth;
                 side.post(link, &WorkRequest { signaled, ..request(id, operation) });
                 if signaled {
-                    // The only completion: `done` takes no other.
+                    // This is the only completion: `done` takes no other.
                     assert_eq!(side.done(link, id), Done::Write);
                 }
             }

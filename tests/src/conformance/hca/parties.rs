@@ -1,15 +1,15 @@
-//! The way between two parties in one process that is not the device.
+//! A path between two parties in one process besides the device.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// One end of it.
+/// One end of the path.
 #[derive(Debug)]
 pub struct Pipe {
     to: Sender<Vec<u8>>,
     from: Receiver<Vec<u8>>,
 }
 
-/// Both ends.
+/// Creates both ends.
 #[must_use]
 pub fn pipes() -> [Pipe; 2] {
     let (to_second, from_first) = channel();
@@ -18,7 +18,7 @@ pub fn pipes() -> [Pipe; 2] {
 }
 
 impl Pipe {
-    /// Gives `mine` to the other end, and takes what it gives.
+    /// Passes `mine` to the other end, and returns the bytes from there.
     ///
     /// # Panics
     ///

@@ -1,12 +1,13 @@
-//! One party's view of a check: memory, connections, completions, and meeting the other.
+//! One party's view of a check: memory, connections, completions, and meetings with the other
+//! party.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::alloc;
 
 use strait_core::hca::{
-    Access, Address, Capabilities, Completion, Connection, Done, Hca, Operation, Piece, PostError,
-    Readiness, Region, Remote, WorkError, WorkRequest,
+    Access, Address, Capabilities, Completion, Connection, Done, Hca, Operation, PostError,
+    Readiness, Region, RemoteAddress, Sge, WorkError, WorkRequest,
 };
 
 use super::{Habits, Party};
@@ -28,8 +29,8 @@ pub(super) struct Far {
 }
 
 impl Far {
-    pub(super) const fn at(&self, offset: usize) -> Remote {
-        Remote { address: self.base.wrapping_add(offset as u64), key: self.key }
+    pub(super) const fn at(&self, offset: usize) -> RemoteAddress {
+        RemoteAddress { address: self.base.wrapping_add(offset as u64), key: self.key }
     }
 }
 
@@ -38,17 +39,17 @@ pub(super) struct Side<'a, P: Party> {
     party: &'a mut P,
     check: &'static str,
     next_id: u64,
-    /// Taken from the device, and not asked for yet.
+    /// Completions that were polled and not yet returned.
     taken: Vec<Completion>,
     alone: bool,
 }
 
-/// A request that is signaled, neither inline nor fenced.
+/// Returns a request that is signaled, neither inline nor fenced.
 pub(super) const fn request(id: u64, operation: Operation<'_>) -> WorkRequest<'_> {
     WorkRequest { id, operation, signaled: true, inline: false, fenced: false }
 }
 
-/// Bytes that tell their place.
+/// Returns bytes that depend on their place.
 pub(super) fn pattern(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251 + seed * 97 + 1) as u8).collect()
 }
@@ -62,20 +63,20 @@ impl Buffer {
         }
     }
 
-    /// Part of it, for this party's own requests.
-    pub(super) fn piece(&self, offset: usize, length: usize) -> Piece {
+    /// Returns a part of it, for this party's own requests.
+    pub(super) fn piece(&self, offset: usize, length: usize) -> Sge {
         assert!(offset + length <= self.length);
-        // SAFETY: in bounds.
+        // SAFETY: the offset is in bounds.
         let base = unsafe { self.base.add(offset) };
-        Piece { base, length: length as u32, key: self.region.local_key }
+        Sge { base, length: length as u32, key: self.region.local_key }
     }
 
-    /// All of it.
-    pub(super) fn whole(&self) -> Piece {
+    /// Returns all of it.
+    pub(super) fn whole(&self) -> Sge {
         self.piece(0, self.length)
     }
 
-    /// The same memory under another registration.
+    /// Returns the same memory under another registration.
     pub(super) fn registered_as(self, region: Region) -> Self {
         Self { region, ..self }
     }
@@ -84,31 +85,32 @@ impl Buffer {
     pub(super) fn put(&self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.length);
         for (at, byte) in bytes.iter().enumerate() {
-            // SAFETY: in bounds. Volatile, since a device may look.
+            // SAFETY: the byte is in bounds. The access is volatile, since a device may read it.
             unsafe { self.base.add(offset + at).write_volatile(*byte) };
         }
     }
 
-    /// What is there now.
+    /// Returns the present contents.
     pub(super) fn get(&self, offset: usize, length: usize) -> Vec<u8> {
         assert!(offset + length <= self.length);
-        // SAFETY: in bounds. Volatile, since a device may write.
+        // SAFETY: the byte is in bounds. The access is volatile, since a device may write it.
         (0..length).map(|at| unsafe { self.base.add(offset + at).read_volatile() }).collect()
     }
 
-    /// The word at a multiple of 8.
+    /// Returns the word at a multiple of 8.
     pub(super) fn word(&self, offset: usize) -> u64 {
         u64::from_ne_bytes(self.get(offset, 8).try_into().expect("8 bytes"))
     }
 
-    /// The word at a multiple of 8, by one look.
+    /// Returns the word at a multiple of 8, with a single access.
     pub(super) fn word_at_once(&self, offset: usize) -> u64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.length);
-        // SAFETY: in bounds, and aligned, since the base is. Volatile, since a device may write.
+        // SAFETY: the word is in bounds, and aligned, since the base is. The access is volatile,
+        // since a device may write it.
         unsafe { self.base.add(offset).cast::<u64>().read_volatile() }
     }
 
-    /// One byte, now.
+    /// Returns the present value of one byte.
     pub(super) fn byte(&self, offset: usize) -> u8 {
         self.get(offset, 1)[0]
     }
@@ -119,25 +121,25 @@ impl<'a, P: Party> Side<'a, P> {
         Self { party, check: "", next_id: 1, taken: Vec::new(), alone: false }
     }
 
-    /// Both parties begin this check.
+    /// Begins a check, together with the other party.
     pub(super) fn begin(&mut self, check: &'static str) {
         self.check = check;
         let theirs = self.party.exchange(check.as_bytes());
         assert_eq!(theirs, check.as_bytes(), "the parties run the same checks in the same order");
     }
 
-    /// Both parties end it, and nothing is left over.
+    /// Ends the check, together with the other party. No completion may be left over.
     pub(super) fn end(&mut self) {
         if !self.alone {
             self.meet();
         }
         let mut left = [nothing(); 4];
         let count = self.device().poll(&mut left).expect("polling");
-        assert_eq!(&left[..count], &[], "{}: completions that nobody asked for", self.check);
-        assert_eq!(self.taken, [], "{}: completions that nobody asked for", self.check);
+        assert_eq!(&left[..count], &[], "{}: completions that no check requested", self.check);
+        assert_eq!(self.taken, [], "{}: completions that no check requested", self.check);
     }
 
-    /// The one that begins; the other is its target.
+    /// Returns whether this party begins. The other is its target.
     pub(super) fn is_first(&self) -> bool {
         self.party.rank() == 0
     }
@@ -162,28 +164,29 @@ impl<'a, P: Party> Side<'a, P> {
         self.party.habits()
     }
 
-    /// Both wait for each other.
+    /// Waits for the other party, which waits for this one.
     pub(super) fn meet(&mut self) {
         self.party.exchange(&[]);
     }
 
-    /// Registered memory, all zero.
+    /// Returns registered memory, all zero.
     pub(super) fn buffer(&mut self, length: usize, access: Access) -> Buffer {
-        // SAFETY: not of size zero.
+        // SAFETY: the size is not zero.
         let base = NonNull::new(unsafe { alloc::alloc_zeroed(Buffer::layout(length)) });
         let base = base.expect("memory");
-        // SAFETY: given back by `free` after deregistration, or never.
+        // SAFETY: `free` frees the memory after deregistration, or it is never freed.
         let region = unsafe { self.device().register(base, length, access) };
         Buffer { base, length, region: region.expect("registering") }
     }
 
     pub(super) fn free(&mut self, buffer: Buffer) {
         self.device().deregister(buffer.region).expect("deregistering");
-        // SAFETY: from `buffer`, with this layout; no device reaches it any more.
+        // SAFETY: the memory is from `buffer`, with this layout, and no device accesses it any
+        // more.
         unsafe { alloc::dealloc(buffer.base.as_ptr(), Buffer::layout(buffer.length)) };
     }
 
-    /// Tells the other of this region, and learns of theirs.
+    /// Sends the other party this region, and returns the region of the other.
     pub(super) fn swap(&mut self, region: &Region) -> Far {
         let mut mine = [0; 20];
         mine[..8].copy_from_slice(&region.base.to_le_bytes());
@@ -197,14 +200,14 @@ impl<'a, P: Party> Side<'a, P> {
         }
     }
 
-    /// Memory that the other may do everything to, and theirs.
+    /// Returns memory with all access rights for the other party, and the other's memory.
     pub(super) fn shared(&mut self, length: usize) -> (Buffer, Far) {
         let buffer = self.buffer(length, Access::ALL);
         let far = self.swap(&buffer.region);
         (buffer, far)
     }
 
-    /// A connection between the two, ready on both sides.
+    /// Returns a connection between the two, ready on both sides.
     pub(super) fn connect(&mut self) -> Connection {
         let peer = 1 - self.party.rank();
         let (connection, address) = self.device().open(peer).expect("opening");
@@ -215,7 +218,7 @@ impl<'a, P: Party> Side<'a, P> {
         connection
     }
 
-    /// A connection of this party with itself: both ends.
+    /// Returns both ends of a connection of this party with itself.
     pub(super) fn connect_to_itself(&mut self) -> (Connection, Connection) {
         let me = self.party.rank();
         let (one, to_one) = self.device().open(me).expect("opening");
@@ -244,7 +247,7 @@ impl<'a, P: Party> Side<'a, P> {
         self.next_id
     }
 
-    /// Posts, and takes completions while there is no room.
+    /// Posts a request, and polls completions while the queue is full.
     pub(super) fn post(&mut self, connection: Connection, request: &WorkRequest<'_>) {
         loop {
             match self.try_post(connection, request) {
@@ -259,19 +262,21 @@ impl<'a, P: Party> Side<'a, P> {
         connection: Connection,
         request: &WorkRequest<'_>,
     ) -> Result<(), PostError> {
-        // SAFETY: the checks lend memory of buffers, and leave it alone until they have the completion.
+        // SAFETY: the checks lend memory of buffers, and do not use it until they have the
+        // completion.
         unsafe { self.device().post(connection, request) }
     }
 
-    /// Posts a receive, and says under which id.
-    pub(super) fn receive(&mut self, piece: Piece) -> u64 {
+    /// Posts a receive and returns its id.
+    pub(super) fn receive(&mut self, piece: Sge) -> u64 {
         let id = self.new_id();
-        // SAFETY: as in `try_post`.
+        // SAFETY: the checks lend memory of buffers, and do not use it until they have the
+        // completion.
         unsafe { self.device().post_receive(id, piece) }.expect("posting a receive");
         id
     }
 
-    /// Takes what has completed.
+    /// Polls completions.
     pub(super) fn look(&mut self) {
         let mut some = [nothing(); 8];
         let count = self.device().poll(&mut some).expect("polling");
@@ -281,17 +286,17 @@ impl<'a, P: Party> Side<'a, P> {
         }
     }
 
-    /// True when something has completed that nobody has asked for yet.
+    /// Returns whether a completion was polled and not yet returned.
     pub(super) const fn has_taken(&self) -> bool {
         !self.taken.is_empty()
     }
 
-    /// The other is dead: nobody to meet.
+    /// Records that the other party is dead, so that there is no meeting any more.
     pub(super) const fn be_alone(&mut self) {
         self.alone = true;
     }
 
-    /// The next completion.
+    /// Returns the next completion.
     pub(super) fn complete(&mut self) -> Completion {
         while self.taken.is_empty() {
             self.look();
@@ -299,7 +304,7 @@ impl<'a, P: Party> Side<'a, P> {
         self.taken.remove(0)
     }
 
-    /// The next completion is that of `id`, a success on this connection.
+    /// Checks that the next completion is that of `id`, a success on this connection.
     pub(super) fn done(&mut self, connection: Connection, id: u64) -> Done {
         let completion = self.complete();
         let context = (self.check, completion);
@@ -307,15 +312,16 @@ impl<'a, P: Party> Side<'a, P> {
         completion.result.unwrap_or_else(|error| panic!("{}: request {id}: {error}", self.check))
     }
 
-    /// The next completion is that of `id`, and a failure.
+    /// Checks that the next completion is that of `id`, and a failure.
     pub(super) fn failed(&mut self, connection: Connection, id: u64) -> WorkError {
         let completion = self.complete();
         let context = (self.check, completion);
         assert_eq!((completion.id, completion.connection), (id, connection), "{context:?}");
-        completion.result.expect_err("it cannot have been done")
+        completion.result.expect_err("the request cannot have succeeded")
     }
 
-    /// Posts one operation, and waits until it is done; of a write, also until it is there.
+    /// Posts one operation and waits until it is done; for a write, also until the data have
+    /// arrived.
     pub(super) fn perform(&mut self, connection: Connection, operation: Operation<'_>) -> Done {
         let id = self.new_id();
         self.post(connection, &request(id, operation));
@@ -326,17 +332,19 @@ impl<'a, P: Party> Side<'a, P> {
         done
     }
 
-    /// Waits until the writes so far are there: their completions may not say it. Reads nothing from there to this piece.
-    pub(super) fn settle(&mut self, connection: Connection, piece: Piece, from: Remote) {
+    /// Waits until the writes so far have arrived, which their completions may not tell. Reads
+    /// nothing from there into this piece.
+    pub(super) fn settle(&mut self, connection: Connection, piece: Sge, from: RemoteAddress) {
         if !self.capabilities().acknowledged {
-            let (id, into) = (self.new_id(), [Piece { length: 0, ..piece }]);
+            let (id, into) = (self.new_id(), [Sge { length: 0, ..piece }]);
             self.post(connection, &request(id, Operation::Read { into: &into, from }));
             assert_eq!(self.done(connection, id), Done::Read);
         }
     }
 
-    /// Posts this on a connection that has ended at the other side: how it fails, or `None` if it is refused. A device that does
-    /// not hear from there may take some before it knows.
+    /// Posts requests on a connection that has ended at the other side. Returns how they fail, or
+    /// `None` if they are refused. A device that gets no message from there may take some requests
+    /// before it knows.
     pub(super) fn fails(
         &mut self,
         connection: Connection,
@@ -347,24 +355,25 @@ impl<'a, P: Party> Side<'a, P> {
             match self.try_post(connection, &request(id, operation)) {
                 Ok(()) => {}
                 Err(PostError::Broken) => return None,
-                Err(other) => panic!("a broken connection refuses by saying {other:?}"),
+                Err(other) => panic!("a broken connection refuses with {other:?}"),
             }
             let completion = self.complete();
             assert_eq!((completion.id, completion.connection), (id, connection), "{}", self.check);
             match completion.result {
                 Err(error) => return Some(error),
-                Ok(done) => assert!(!self.capabilities().acknowledged, "{done:?} by nobody"),
+                Ok(done) => assert!(!self.capabilities().acknowledged, "{done:?} without a peer"),
             }
         }
     }
 }
 
-/// Room for a completion.
+/// Returns room for a completion.
 pub(super) const fn nothing() -> Completion {
     Completion { id: 0, connection: Connection(u32::MAX), result: Err(WorkError::Flushed) }
 }
 
-/// A place in this party's own buffer, as its own device reaches it over a connection to itself.
-pub(super) fn place(buffer: &Buffer, offset: usize) -> Remote {
-    Remote { address: buffer.region.base + offset as u64, key: buffer.region.remote_key }
+/// Returns a place in this party's own buffer, as its own device accesses it over a connection to
+/// itself.
+pub(super) fn place(buffer: &Buffer, offset: usize) -> RemoteAddress {
+    RemoteAddress { address: buffer.region.base + offset as u64, key: buffer.region.remote_key }
 }

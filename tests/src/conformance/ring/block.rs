@@ -15,20 +15,20 @@ pub struct Block {
 }
 
 impl Block {
-    /// `bytes` bytes, and what rounds them up to a line: all zero.
+    /// Allocates `bytes` bytes, rounded up to a line: all zero.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let lines = vec![Line([0; CACHE_LINE]); bytes.div_ceil(CACHE_LINE)];
         Self { lines: NonNull::from(Box::leak(lines.into_boxed_slice())) }
     }
 
-    /// The first byte.
+    /// Returns the address of the first byte.
     #[must_use]
     pub const fn base(&self) -> NonNull<u8> {
         self.lines.cast()
     }
 
-    /// Length, bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub const fn length(&self) -> usize {
         self.lines.len() * CACHE_LINE

@@ -1,13 +1,13 @@
-//! What [`Link::drain`](strait_core::ring::Link::drain) promises.
+//! Checks the promise of [`Link::drain`](strait_core::ring::Link::drain).
 
 use super::{Mesh, Rig};
 
-/// Puts something from rank 0 to rank 1 and drains: then it is in rank 1's memory, which need not wait for anything. The mesh has
-/// room for 300 bytes, and takes none of it for a large part.
+/// Puts bytes from rank 0 to rank 1 and drains. Then they are in rank 1's memory, without a further
+/// wait. The mesh has room for 300 bytes, and sends none of them as a large part.
 ///
 /// # Panics
 ///
-/// When something is missing, or it is never drained.
+/// When bytes are missing, or the link never drains.
 pub fn is_there<R: Rig>(mesh: &mut Mesh<R>) {
     let (message, mut into) = ([7; 300], [0; 300]);
     let mut rest = &message[..];
@@ -17,7 +17,7 @@ pub fn is_there<R: Rig>(mesh: &mut Mesh<R>) {
         let (link, device) = mesh.end(0, 1);
         rest.is_empty() && link.drain(device).unwrap()
     });
-    assert!(drained, "it never is");
+    assert!(drained, "the link never drains");
     assert_eq!(mesh.get((0, 1), &mut into, &[]), Ok(message.len()));
     assert_eq!(into, message);
 }

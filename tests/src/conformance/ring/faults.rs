@@ -1,18 +1,20 @@
-//! A link that fails: an error that names the peer, for both sides, and no harm to others.
+//! A link that fails: both sides get an error that names the peer, and other links are not
+//! affected.
 
 use strait_core::hca::WorkError;
 
 use super::mesh::{Mesh, Rig};
 use super::streams::{Stream, Traffic};
 
-/// Plays traffic until some of it has moved, lets `strike` break the link between two ranks, and plays on until every
-/// stream has ended.
+/// Plays traffic until some of it has moved, lets `strike` break the link between two ranks, and
+/// plays on until every stream has ended.
 ///
-/// A side that has nothing to say to its peer learns of the failure as it would from an embedder that watches its peers.
+/// A side with no data for its peer learns of the failure as it would from an embedder that watches
+/// its peers.
 ///
 /// # Panics
 ///
-/// When a stream between others does not end whole, or one between these two ends in neither way.
+/// When a stream between others is incomplete, or one between these two does not end.
 pub fn break_one<R: Rig>(
     mesh: &mut Mesh<R>,
     traffic: &mut Traffic,
@@ -27,11 +29,11 @@ pub fn break_one<R: Rig>(
     play_on(mesh, traffic, &[(a, b), (b, a)]);
 }
 
-/// As [`break_one`], when `strike` ends the rank `lost`.
+/// Plays traffic like [`break_one`] with a `strike` that ends the rank `lost`.
 ///
 /// # Panics
 ///
-/// When a stream between the others does not end whole, or one with this rank in neither way.
+/// When a stream between the others is incomplete, or one with this rank does not end.
 pub fn lose_one<R: Rig>(
     mesh: &mut Mesh<R>,
     traffic: &mut Traffic,
@@ -48,7 +50,7 @@ pub fn lose_one<R: Rig>(
     play_on(mesh, traffic, &ways);
 }
 
-/// Plays until every stream has ended; those of `ways` may fail.
+/// Plays until every stream has ended. The streams of `ways` may fail.
 fn play_on<R: Rig>(mesh: &mut Mesh<R>, traffic: &mut Traffic, ways: &[(u32, u32)]) {
     while !traffic.streams.iter().all(Stream::has_ended) {
         traffic.turn(mesh);

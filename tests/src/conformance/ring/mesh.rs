@@ -1,22 +1,22 @@
-//! Some ranks, each with a link to each other one.
+//! Some ranks, each with a link to every other.
 
 use core::ptr::NonNull;
 
+use strait_core::buffer::Part;
 use strait_core::hca::{Access, Completion, Connection, Done, Hca, Readiness, Region};
-use strait_core::progress::Part;
-use strait_core::ring::{Card, Config, Lent, Link, LinkError, Vigil};
+use strait_core::ring::{Link, LinkAddress, LinkConfig, LinkError, LinkMemory, WakeupSource};
 
 use super::block::Block;
 
 /// Devices of several ranks, all driven by one thread.
 pub trait Rig {
-    /// The device of a rank.
+    /// The type of a rank's device.
     type Device: Hca;
 
-    /// The device of `rank`.
+    /// Returns the device of `rank`.
     fn device(&self, rank: u32) -> Self::Device;
 
-    /// Lets something happen on the devices. False: there is nothing that will happen by itself.
+    /// Lets an event happen on the devices. Returns false if nothing will happen by itself.
     fn pass(&self) -> bool;
 }
 
@@ -34,9 +34,9 @@ pub struct Mesh<R: Rig> {
 pub struct Node<H> {
     /// Its device.
     pub device: H,
-    /// Its link to each rank but itself.
+    /// Its links, by peer; `None` for itself.
     pub links: Vec<Option<Side>>,
-    /// Memory of links that were closed: still registered, and peers may not know yet.
+    /// Memory of closed links: still registered, because peers may not know yet.
     closed: Vec<Block>,
 }
 
@@ -47,17 +47,17 @@ pub struct Side {
     pub link: Link,
     /// The region of its memory.
     pub region: Region,
-    card: Card,
+    address: LinkAddress,
     memory: Block,
 }
 
 impl<R: Rig> Mesh<R> {
-    /// Links between each two of `ranks` ranks, all connected.
+    /// Creates links between each two of `ranks` ranks, all connected.
     ///
     /// # Panics
     ///
     /// When that fails.
-    pub fn new(rig: R, ranks: u32, config: Config) -> Self {
+    pub fn new(rig: R, ranks: u32, config: LinkConfig) -> Self {
         let node = |rank| {
             let mut device = rig.device(rank);
             let mut side = |peer| (peer != rank).then(|| Side::new(&mut device, peer, config));
@@ -72,21 +72,21 @@ impl<R: Rig> Mesh<R> {
         mesh
     }
 
-    /// Connects what is not connected yet. True: everything is.
+    /// Connects what is not connected yet. Returns true if everything is.
     fn connect(&mut self) -> bool {
         let mut ready = true;
         for rank in 0..self.nodes.len() {
             for peer in (0..self.nodes.len()).filter(|peer| *peer != rank) {
-                let card = self.nodes[peer].links[rank].as_ref().unwrap().card;
+                let address = self.nodes[peer].links[rank].as_ref().unwrap().address;
                 let Node { device, links, .. } = &mut self.nodes[rank];
                 let link = &mut links[peer].as_mut().unwrap().link;
-                ready &= link.connect(device, &card).unwrap() == Readiness::Ready;
+                ready &= link.connect(device, &address).unwrap() == Readiness::Ready;
             }
         }
         ready
     }
 
-    /// The end at `rank` of the link between two ranks, and its device.
+    /// Returns the end at `rank` of the link between two ranks, and its device.
     pub fn end(&mut self, rank: u32, peer: u32) -> (&mut Link, &mut R::Device) {
         let Node { device, links, .. } = &mut self.nodes[rank as usize];
         (&mut links[peer as usize].as_mut().unwrap().link, device)
@@ -104,7 +104,7 @@ impl<R: Rig> Mesh<R> {
         cuts: &[usize],
     ) -> Result<usize, LinkError> {
         let (link, device) = self.end(way.0, way.1);
-        // SAFETY: the bytes lie in a vector of the caller's.
+        // SAFETY: the bytes lie in a vector of the caller.
         unsafe { link.put(device, &parts(NonNull::from(bytes), cuts)) }
     }
 
@@ -120,11 +120,11 @@ impl<R: Rig> Mesh<R> {
         cuts: &[usize],
     ) -> Result<usize, LinkError> {
         let (link, device) = self.end(way.1, way.0);
-        // SAFETY: the bytes lie in a vector of the caller's, who lends it for writing.
+        // SAFETY: the bytes lie in a vector of the caller, which lends it for writing.
         unsafe { link.get(device, &parts(NonNull::from(bytes), cuts)) }
     }
 
-    /// Takes a rank's completions to its links.
+    /// Passes a rank's completions to its links.
     ///
     /// # Panics
     ///
@@ -137,7 +137,7 @@ impl<R: Rig> Mesh<R> {
         for completion in &completions[..count] {
             let mut links = links.iter_mut().flatten().map(|side| &mut side.link);
             let link = links.find(|link| link.connection() == completion.connection);
-            // That of a link which was closed meanwhile is nobody's.
+            // A completion of a link that was closed meanwhile belongs to no link.
             link.into_iter().for_each(|link| link.handle(completion));
         }
         count > 0
@@ -145,8 +145,8 @@ impl<R: Rig> Mesh<R> {
 }
 
 impl<R: Rig> Mesh<R> {
-    /// Arms a rank's device and asks its peers to knock. Says whether it may sleep; `hasty`: without waiting for what the peers
-    /// had under way.
+    /// Arms a rank's device and requests wake-ups from its peers. Returns whether the rank may
+    /// sleep. `hasty`: does not wait for data that the peers had under way.
     ///
     /// # Panics
     ///
@@ -156,15 +156,15 @@ impl<R: Rig> Mesh<R> {
         device.arm().unwrap();
         let links = links.iter_mut().flatten();
         let open = links.filter_map(|side| {
-            let vigil = side.link.ask(device).unwrap();
-            (vigil == Vigil::Open).then_some(())
+            let watch = side.link.ask(device).unwrap();
+            (watch == WakeupSource::Open).then_some(())
         });
         open.count() == 0 || hasty
     }
 }
 
 impl<H: Hca> Node<H> {
-    /// Takes the link to `peer` down; its memory stays registered.
+    /// Closes the link to `peer`. Its memory stays registered.
     ///
     /// # Panics
     ///
@@ -177,23 +177,23 @@ impl<H: Hca> Node<H> {
 }
 
 impl Side {
-    fn new<H: Hca>(device: &mut H, peer: u32, config: Config) -> Self {
+    fn new<H: Hca>(device: &mut H, peer: u32, config: LinkConfig) -> Self {
         let memory = Block::new(config.bytes());
-        // SAFETY: the block lives as long as the side, and nobody but the link and its peer reaches it.
+        // SAFETY: the block lives as long as the side, and only the link and its peer access it.
         let region = unsafe { device.register(memory.base(), memory.length(), Access::ALL) };
         let region = region.unwrap();
-        let lent = Lent {
+        let lent = LinkMemory {
             base: memory.base(),
             local_key: region.local_key,
             remote_key: region.remote_key,
         };
-        // SAFETY: as above.
-        let (link, card) = unsafe { Link::init(device, peer, config, lent) }.unwrap();
-        Self { link, region, card, memory }
+        // SAFETY: the block lives as long as the side, and only the link and its peer access it.
+        let (link, address) = unsafe { Link::init(device, peer, config, lent) }.unwrap();
+        Self { link, region, address, memory }
     }
 }
 
-/// `bytes` in parts of these lengths, and what is left in one more.
+/// Returns `bytes` in parts of these lengths, and the rest in one more part.
 fn parts(bytes: NonNull<[u8]>, cuts: &[usize]) -> Vec<Part> {
     let mut at = 0;
     let mut part = |length| {

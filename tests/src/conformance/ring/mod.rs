@@ -1,6 +1,7 @@
-//! The RDMA channel over any device: whatever the design, bytes come out as they went in.
+//! The RDMA channel over any device: with every design, bytes come out as they went in.
 //!
-//! [`Mesh`] connects some ranks of a [`Rig`] in one thread; [`streams`], [`faults`] and [`knocks`] are the scenarios.
+//! [`Mesh`] connects some ranks of a [`Rig`] in one thread. The scenarios are [`streams`],
+//! [`faults`] and [`knocks`].
 
 mod block;
 pub mod drained;

@@ -1,4 +1,4 @@
-//! Random traffic in all directions at once, and what must come of it.
+//! Random traffic in all directions at once, and the check of its results.
 
 use fastrand::Rng;
 use strait_core::ring::LinkError;
@@ -13,20 +13,21 @@ pub struct Stream {
     pub way: (u32, u32),
     bytes: Vec<u8>,
     put: usize,
-    /// How far calls of `put` went, counted or not: a large part arrives before it is counted.
+    /// End of the bytes that calls of `put` have named, counted or not: a large part arrives before
+    /// it is counted.
     named: usize,
     got: Vec<u8>,
     received: usize,
-    /// What the last `put` and the last `get` named and is not counted yet.
+    /// The bytes that the last `put` and the last `get` named and that are not counted yet.
     putting: Option<Call>,
     getting: Option<Call>,
-    /// How the source's end failed.
+    /// The error of the source's end.
     pub put_error: Option<LinkError>,
-    /// How the destination's end failed.
+    /// The error of the destination's end.
     pub get_error: Option<LinkError>,
 }
 
-/// Positions at which parts of a call end. The last is where the call ends.
+/// Positions at which parts of a call end. The last is the end of the call.
 type Call = Vec<usize>;
 
 /// Streams between each two ranks of a mesh, played in an order drawn from a seed.
@@ -35,27 +36,27 @@ pub struct Traffic {
     /// The streams, by source and destination.
     pub streams: Vec<Stream>,
     rng: Rng,
-    /// Longest `put` or `get`, bytes.
+    /// Length of the longest `put` or `get`, in bytes.
     longest: usize,
-    /// Turns in which nothing happened, in a row.
+    /// Number of consecutive turns without an event.
     quiet: u32,
 }
 
 impl Stream {
-    /// Whether nothing more is to be put or got.
+    /// Returns whether no more bytes are to be put or got.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let put = self.put == self.bytes.len() || self.put_error.is_some();
         put && (self.received == self.bytes.len() || self.get_error.is_some())
     }
 
-    /// Whether all of it has arrived.
+    /// Returns whether all bytes have arrived.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.received == self.bytes.len()
     }
 
-    /// Asserts that what has arrived is the beginning of what was put.
+    /// Asserts that the bytes that have arrived are the beginning of those that were put.
     pub(super) fn assert_right(&self) {
         assert!(self.received <= self.named, "{:?}: more came out than went in", self.way);
         let differs = |at: &usize| self.got[*at] != self.bytes[*at];
@@ -63,7 +64,7 @@ impl Stream {
         assert_eq!(first, None, "{:?}: of {} bytes one differs", self.way, self.received);
     }
 
-    /// Whether every byte that has arrived is the one that was put.
+    /// Returns whether every byte that has arrived is the one that was put.
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.got[..self.received] == self.bytes[..self.received]
@@ -71,7 +72,7 @@ impl Stream {
 }
 
 impl Traffic {
-    /// A stream of up to `most` bytes each way, in calls of up to `longest` bytes.
+    /// Draws a stream of up to `most` bytes in each direction, in calls of up to `longest` bytes.
     #[must_use]
     pub fn drawn(seed: u64, ranks: u32, most: usize, longest: usize) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -99,7 +100,7 @@ impl Traffic {
     ///
     /// # Panics
     ///
-    /// When a byte is not what it should be, or nothing happens any more.
+    /// When a byte is wrong, or nothing happens any more.
     pub fn play<R: Rig>(&mut self, mesh: &mut Mesh<R>) {
         while !self.streams.iter().all(Stream::has_ended) {
             self.turn(mesh);
@@ -107,11 +108,11 @@ impl Traffic {
         self.streams.iter().for_each(Stream::assert_right);
     }
 
-    /// Lets every link that has not failed bring the last of its bytes over.
+    /// Lets every link that has not failed transfer the last of its bytes.
     ///
     /// # Panics
     ///
-    /// When that never ends, or a link fails that had not.
+    /// When that never ends, or another link fails.
     pub fn drain<R: Rig>(&mut self, mesh: &mut Mesh<R>) {
         self.quiet = 0;
         loop {
@@ -129,7 +130,7 @@ impl Traffic {
         }
     }
 
-    /// One thing that somebody does.
+    /// Takes one turn of a rank, or of the rig.
     ///
     /// # Panics
     ///
@@ -145,7 +146,7 @@ impl Traffic {
         self.count(moved);
     }
 
-    /// One call for each stream from and to `rank`. Says whether any byte moved.
+    /// Makes one call for each stream from and to `rank`. Returns whether any byte moved.
     pub fn visit<R: Rig>(&mut self, mesh: &mut Mesh<R>, rank: u32) -> bool {
         (0..self.streams.len()).fold(false, |moved, number| {
             let (from, to) = self.streams[number].way;
@@ -166,7 +167,7 @@ impl Traffic {
             Ok(bytes) => {
                 stream.put += bytes;
                 stream.putting = (stream.put < end).then_some(call);
-                // A call for nothing is followed by others.
+                // A call without bytes is followed by others.
                 bytes > 0 || (at == end && end < length)
             }
             Err(error) => {
@@ -200,7 +201,7 @@ impl Traffic {
         assert!(self.quiet < 20_000, "nothing happens any more: {:#?}", self.state());
     }
 
-    /// True when nothing has happened for some time.
+    /// Returns whether nothing has happened for some time.
     #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.quiet > 2_000
@@ -212,7 +213,7 @@ impl Traffic {
     }
 }
 
-/// A call for some bytes of a stream from `at` on, in a few parts.
+/// Draws a call for some bytes of a stream from `at` on, in a few parts.
 fn drawn_call(rng: &mut Rng, longest: usize, at: usize, length: usize) -> Call {
     let longest = if rng.bool() { longest } else { longest.min(64) };
     let end = length.min(at + rng.usize(..=longest));
@@ -222,7 +223,8 @@ fn drawn_call(rng: &mut Rng, longest: usize, at: usize, length: usize) -> Call {
     call
 }
 
-/// Where a call ends, and the lengths of what is left of its parts but the last when `at` is reached.
+/// Returns the end of a call, and the lengths of its remaining parts except the last when `at` is
+/// reached.
 fn lengths(call: &Call, at: usize) -> (usize, Vec<usize>) {
     let mut from = at;
     let (end, cuts) = call.split_last().unwrap();

@@ -1,28 +1,29 @@
-//! Accumulates, in all the ways that they are done.
+//! Accumulates, in all the ways in which they are carried out.
 
 use core::ptr::NonNull;
 
 use fastrand::Rng;
-use strait_core::progress::Part;
-use strait_core::reduce::{Number as _, Op};
+use strait_core::buffer::Part;
+use strait_core::reduce::{Op, Reducible as _};
 use strait_core::rma::{
-    self, Block, Deed, Errand, Exchange, Locked, LockedTurn, Place, STRIPE, Turn,
+    self, ActiveMessage, AmOperation, FetchUpdate, LockedResult, LockedUpdate, STRIPE,
+    SharedNumber, StepResult, WindowBlock,
 };
 
 use super::member::Member;
 use super::{Kind, Stepped};
 
-/// What is done to numbers.
+/// The change of the numbers.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
-    /// Each is combined with one of these.
+    /// Each number is combined with one of these operands.
     Combine(Op, Vec<u64>),
-    /// One is swapped if it is the first of these.
+    /// One number is replaced by the second value if it equals the first.
     Swap(u64, u64),
 }
 
 impl Act {
-    /// What becomes of the number in a place.
+    /// Returns the new value of the number in a place.
     fn of(&self, old: u64, at: usize) -> u64 {
         match self {
             Self::Combine(op, operands) => {
@@ -40,32 +41,33 @@ impl Act {
     }
 }
 
-/// By what it is done.
+/// The way in which numbers are changed.
 enum By {
-    /// What it will be is not decided.
+    /// Not decided yet.
     Nothing,
     /// Atomics of the device.
-    Exchange(Exchange<Box<dyn FnMut(u64) -> u64>>),
-    Once(Exchange<fn(u64) -> u64>),
+    Exchange(FetchUpdate<Box<dyn FnMut(u64) -> u64>>),
+    Once(FetchUpdate<fn(u64) -> u64>),
     /// A lock that devices take.
-    Locked(Locked),
-    /// The target's handler: before there is room for it, before it is sent, after.
+    Locked(LockedUpdate),
+    /// The target's active-message handler: before there is room for the message, before it is
+    /// sent, after.
     Room,
     Filled,
     Sent,
-    /// A lock that processors take: before it is had, and after.
+    /// A lock that processors take: before it is acquired, and after.
     Lock,
     Held,
 }
 
-/// One accumulate on its way.
+/// One accumulate under way.
 pub(super) struct Change {
     pub(super) target: u32,
     offset: usize,
     act: Act,
     gives: bool,
     by: By,
-    /// Numbers that are done, and how many are under way.
+    /// Number of completed elements, and of elements under way.
     done: usize,
     now: usize,
 }
@@ -82,7 +84,8 @@ impl Change {
         Self { target, offset, act, gives, by: By::Nothing, done: 0, now: 0 }
     }
 
-    /// A step. `Some(true)`: it is done; `None`: not now.
+    /// Takes a step. Returns `Some(true)` if the accumulate is complete, and `None` if it cannot
+    /// proceed now.
     pub(super) fn step(&mut self, member: &mut Member, rng: &mut Rng) -> Stepped {
         let before = match &mut self.by {
             By::Nothing => {
@@ -95,9 +98,9 @@ impl Change {
             By::Lock | By::Held => self.change_near(member),
         };
         Ok(match before {
-            Turn::Held(_) => None,
-            Turn::On => Some(false),
-            Turn::Done(before) => {
+            StepResult::Held(_) => None,
+            StepResult::On => Some(false),
+            StepResult::Done(before) => {
                 if self.gives {
                     member.got.push(before);
                 }
@@ -112,7 +115,7 @@ impl Change {
         self.offset + 8 * self.done
     }
 
-    /// How the next of the numbers are done, which one lock stands for.
+    /// Chooses the way for the next of the numbers, which are covered by one lock.
     fn choose(&mut self, member: &Member, rng: &mut Rng) {
         let left = self.act.count() - self.done;
         self.now = left.min((STRIPE - self.at() % STRIPE) / 8);
@@ -123,16 +126,16 @@ impl Change {
                 self.now = 1;
                 match act {
                     Act::Combine(Op::Sum, operands) => {
-                        By::Once(Exchange::once(there, rma::Change::Add(operands[at])))
+                        By::Once(FetchUpdate::once(there, rma::AtomicOp::Add(operands[at])))
                     }
                     Act::Swap(expected, desired) => {
                         let (expected, desired) = (*expected, *desired);
-                        let change = rma::Change::Swap { expected, desired };
-                        By::Once(Exchange::once(there, change))
+                        let change = rma::AtomicOp::Swap { expected, desired };
+                        By::Once(FetchUpdate::once(there, change))
                     }
                     act => {
                         let act = act.clone();
-                        By::Exchange(Exchange::by(there, Box::new(move |old| act.of(old, at))))
+                        By::Exchange(FetchUpdate::by(there, Box::new(move |old| act.of(old, at))))
                     }
                 }
             }
@@ -144,36 +147,36 @@ impl Change {
             (Kind::Locks { .. }, _) => {
                 let (scratch, key) = member.scratch;
                 let here = Part { length: 8 * self.now, ..scratch };
-                let lock = spot.block.after(Block::stripe_offset(self.at()));
-                By::Locked(Locked::new(member.place, lock, here, key, there))
+                let lock = spot.block.after(WindowBlock::stripe_offset(self.at()));
+                By::Locked(LockedUpdate::new(member.place, lock, here, key, there))
             }
         };
     }
 
-    fn exchange(&mut self, member: &mut Member) -> Result<Turn<u64>, rma::LaneError> {
+    fn exchange(&mut self, member: &mut Member) -> Result<StepResult<u64>, rma::LaneError> {
         let (lane, device) = member.lane(self.target);
         let turn = match &mut self.by {
             By::Exchange(exchange) => exchange.step(lane, device)?,
             By::Once(exchange) => exchange.step(lane, device)?,
             _ => None,
         };
-        Ok(turn.unwrap_or(Turn::Held(0)))
+        Ok(turn.unwrap_or(StepResult::Held(0)))
     }
 
-    fn change_locked(&mut self, member: &mut Member) -> Result<Turn<u64>, rma::LaneError> {
+    fn change_locked(&mut self, member: &mut Member) -> Result<StepResult<u64>, rma::LaneError> {
         // Accumulates of one origin are carried out in their order.
-        if !member.are_errands_done(self.target) {
-            return Ok(Turn::Held(0));
+        if !member.are_active_messages_done(self.target) {
+            return Ok(StepResult::Held(0));
         }
-        let By::Locked(locked) = &mut self.by else { return Ok(Turn::On) };
+        let By::Locked(locked) = &mut self.by else { return Ok(StepResult::On) };
         let (scratch, _) = member.scratch;
         let (lane, device) = member.lane(self.target);
-        // SAFETY: the scratch is the member's, which does one thing at a time.
+        // SAFETY: the scratch belongs to the member, which does one operation at a time.
         Ok(match unsafe { locked.step(lane, device) }? {
-            None => Turn::Held(0),
-            Some(Turn::Done(LockedTurn::Fetched)) => {
+            None => StepResult::Held(0),
+            Some(StepResult::Done(LockedResult::Fetched)) => {
                 for number in 0..self.now {
-                    // SAFETY: the device is done with the scratch.
+                    // SAFETY: the device no longer uses the scratch.
                     unsafe {
                         let place = scratch.base.cast::<u64>().add(number);
                         let old = place.read();
@@ -184,84 +187,88 @@ impl Change {
                     }
                 }
                 self.gives = false;
-                Turn::On
+                StepResult::On
             }
-            Some(Turn::Done(LockedTurn::Asked)) => Turn::Done(0),
-            Some(Turn::Held(holder)) => {
-                assert!(holder <= member.spots.len() as u64, "the lock says {holder}");
-                Turn::Held(holder)
+            Some(StepResult::Done(LockedResult::Asked)) => StepResult::Done(0),
+            Some(StepResult::Held(holder)) => {
+                assert!(holder <= member.spots.len() as u64, "the lock names {holder}");
+                StepResult::Held(holder)
             }
-            Some(Turn::On) => Turn::On,
+            Some(StepResult::On) => StepResult::On,
         })
     }
 
-    fn hand_over(&mut self, member: &mut Member) -> Result<Turn<u64>, rma::LaneError> {
+    fn hand_over(&mut self, member: &mut Member) -> Result<StepResult<u64>, rma::LaneError> {
         let target = self.target as usize;
-        let (words, trays) = (member.own().words, member.trays[target]);
-        let (done, mut errands) = (words.acknowledgements(self.target), member.errands[target]);
+        let (words, operand_buffers) = (member.own().words, member.operand_buffers[target]);
+        let (done, mut active_messages) =
+            (words.acknowledgements(self.target), member.active_messages[target]);
         let (deed, mut operands) = match &self.act {
             Act::Combine(op, operands) => {
-                (Deed::Combine(*op), operands[self.done..self.done + self.now].to_vec())
+                (AmOperation::Combine(*op), operands[self.done..self.done + self.now].to_vec())
             }
-            Act::Swap(compare, new) => (Deed::Swap, vec![*compare, *new]),
+            Act::Swap(compare, new) => (AmOperation::Swap, vec![*compare, *new]),
         };
         let length = 8 * operands.len();
         let (next, turn) = match self.by {
             By::Room
-                if !errands.have_room(done) || !errands.have_image(&member.lanes[target])? =>
+                if !active_messages.have_room(done)
+                    || !active_messages.have_image(&member.lanes[target])? =>
             {
-                return Ok(Turn::Held(0));
+                return Ok(StepResult::Held(0));
             }
             By::Room => {
-                let errand = Errand::new::<u64>(deed, self.at(), self.now, self.gives);
+                let active_message =
+                    ActiveMessage::new::<u64>(deed, self.at(), self.now, self.gives);
                 let operands = Part { base: NonNull::from(&mut operands[..]).cast(), length };
-                // SAFETY: there is room, and they fit.
-                unsafe { errands.fill(&trays, &errand, operands) };
-                (By::Filled, Turn::On)
+                // SAFETY: there is room, and the operands fit.
+                unsafe { active_messages.fill(&operand_buffers, &active_message, operands) };
+                (By::Filled, StepResult::On)
             }
             By::Filled => {
                 let (lane, device) = member.lane(self.target);
-                // SAFETY: the images stay as long as the member.
-                let sent = unsafe { errands.send(lane, device, &trays, length) };
-                member.errands[target] = errands;
+                // SAFETY: the images live as long as the member.
+                let sent = unsafe { active_messages.send(lane, device, &operand_buffers, length) };
+                member.active_messages[target] = active_messages;
                 match sent? {
-                    false => return Ok(Turn::Held(0)),
-                    true if self.gives => (By::Sent, Turn::On),
-                    true => (By::Sent, Turn::Done(0)),
+                    false => return Ok(StepResult::Held(0)),
+                    true if self.gives => (By::Sent, StepResult::On),
+                    true => (By::Sent, StepResult::Done(0)),
                 }
             }
-            _ if !errands.are_done(done) => return Ok(Turn::Held(0)),
+            _ if !active_messages.are_done(done) => return Ok(StepResult::Held(0)),
             _ => {
                 let mut before = 0_u64;
                 let into = Part { base: NonNull::from(&mut before).cast(), length: 8 };
-                // SAFETY: it gives one number.
-                unsafe { errands.take(&trays, into) };
-                (By::Sent, Turn::Done(before))
+                // SAFETY: the operation returns one number.
+                unsafe { active_messages.take(&operand_buffers, into) };
+                (By::Sent, StepResult::Done(before))
             }
         };
         self.by = next;
         Ok(turn)
     }
 
-    /// Under the lock that processors take.
-    fn change_near(&mut self, member: &mut Member) -> Turn<u64> {
+    /// Changes the numbers under the lock that processors take.
+    fn change_near(&mut self, member: &mut Member) -> StepResult<u64> {
         let spot = member.spots[self.target as usize];
         let lock = spot.words.stripe(self.at());
         if let By::Lock = self.by {
             if lock.try_acquire(member.place).is_err() {
-                return Turn::Held(0);
+                return StepResult::Held(0);
             }
             self.by = By::Held;
-            return Turn::On;
+            return StepResult::On;
         }
         let mut before = 0;
         for number in (0..self.now).rev() {
-            // SAFETY: in the part, and aligned.
-            let place = unsafe { Place::<u64>::new(spot.memory.base.add(self.at() + 8 * number)) };
+            // SAFETY: the number lies in the part, and is aligned.
+            let place =
+                unsafe { SharedNumber::<u64>::new(spot.memory.base.add(self.at() + 8 * number)) };
             before = place.load();
             place.store(self.act.of(before, self.done + number));
         }
         lock.release(member.place);
-        Turn::Done(before)
+        StepResult::Done(before)
     }
 }

@@ -1,15 +1,17 @@
-//! One member: its memory, its lanes, its handler, and how far it is.
+//! One member: its memory, its lanes, its handler, and its position in the program.
 
 use core::mem::take;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 
 use fastrand::Rng;
-use strait_core::hca::{Access, Address, Completion, Connection, Done, Hca as _, Piece, Remote};
-use strait_core::progress::Part;
+use strait_core::buffer::Part;
+use strait_core::hca::{
+    Access, Address, Completion, Connection, Done, Hca as _, RemoteAddress, Sge,
+};
 use strait_core::rma::{
-    Block, ErrandMemory, Errands, Guest, Handler, LENT, Lane, LaneError, Lanes, Pair, STRIPE,
-    Station, Stripes, Trays, transfer,
+    AmHandler, AmMemory, AmOrigin, AmSender, LENT, Lane, LaneAccess, LaneError, OperandBuffers,
+    Pair, STRIPE, Station, Stripes, WindowBlock, transfer,
 };
 
 use super::work::Work;
@@ -17,31 +19,31 @@ use super::{Kind, Spot, part_length};
 use crate::conformance::ring::Block as Memory;
 use crate::sim::{Device, Fabric};
 
-/// A member, and what it has still to do.
+/// A member and its remaining work.
 pub(super) struct Member {
     pub(super) place: u32,
     pub(super) kind: Kind,
     pub(super) device: Device,
-    /// By place, this member's to itself among them.
+    /// The lanes by place, including the one of this member to itself.
     pub(super) lanes: Vec<Lane>,
     pub(super) spots: Vec<Spot>,
-    /// Trays at each other member, and errands sent there.
-    pub(super) trays: Vec<Trays>,
-    pub(super) errands: Vec<Errands>,
-    /// Memory of its own for numbers that are changed, and its key.
+    /// Operand buffers at each other member, and active messages sent there.
+    pub(super) operand_buffers: Vec<OperandBuffers>,
+    pub(super) active_messages: Vec<AmSender>,
+    /// Private memory for numbers that are changed, and its key.
     pub(super) scratch: (Part, u32),
     pub(super) pairs: Vec<Pair>,
-    /// Whose post has not been seen.
+    /// The targets with a post that has not arrived yet.
     pub(super) awaited: Vec<bool>,
     pub(super) works: VecDeque<Work>,
-    /// What its operations gave back.
+    /// The values that its operations returned.
     pub(super) got: Vec<u64>,
-    handler: Option<Handler<usize, Vec<Guest<usize>>>>,
-    /// Receives that are to be posted.
+    handler: Option<AmHandler<usize, Vec<AmOrigin<usize>>>>,
+    /// Number of receives to be posted.
     owed: usize,
-    /// Its part when it had waited.
+    /// Its part at the end of its wait.
     seen: Option<Vec<u8>>,
-    /// Part; block; scratch and slots; trays, images and words.
+    /// Part; block; scratch and slots; operand buffers, images and words.
     memory: [Memory; 4],
     keys: [u32; 4],
 }
@@ -52,7 +54,7 @@ struct Ways<'a> {
     device: &'a mut Device,
 }
 
-impl Lanes for Ways<'_> {
+impl LaneAccess for Ways<'_> {
     type Name = usize;
     type Device = Device;
 
@@ -65,12 +67,12 @@ impl Lanes for Ways<'_> {
     }
 
     fn break_lane(&mut self, lane: usize) {
-        panic!("the handler refuses what came on lane {lane}");
+        panic!("the handler refuses the data of lane {lane}");
     }
 }
 
 impl Member {
-    /// The members of a window, `per_node` on a node, connected.
+    /// Creates the connected members of a window, `per_node` on a node.
     pub(super) fn all(fabric: &Fabric, ranks: u32, per_node: u32, kind: Kind) -> Vec<Self> {
         let (mut members, mut spots, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
         for place in 0..ranks {
@@ -89,20 +91,26 @@ impl Member {
         members
     }
 
-    /// A member whose lanes are open; what others know of it, but its node; and the addresses of the lanes.
+    /// Creates a member with open lanes. Returns it, the description that others need (without its
+    /// node), and the addresses of the lanes.
     fn open(mut device: Device, place: u32, ranks: u32, kind: Kind) -> (Self, Spot, Vec<Address>) {
         let members = ranks as usize;
-        let trays = ErrandMemory { members }.bytes();
-        let memory = [part_length(ranks), Block::bytes(ranks), STRIPE + members * LENT, trays]
-            .map(Memory::new);
+        let operand_buffers = AmMemory { members }.bytes();
+        let memory = [
+            part_length(ranks),
+            WindowBlock::bytes(ranks),
+            STRIPE + members * LENT,
+            operand_buffers,
+        ]
+        .map(Memory::new);
         let regions = [0, 1, 2, 3].map(|at: usize| {
             let access = if at == 2 { Access::LOCAL } else { Access::ALL };
-            // SAFETY: the member keeps it, behind its device.
+            // SAFETY: the member keeps the memory, and drops it after its device.
             unsafe { device.register(memory[at].base(), memory[at].length(), access) }.unwrap()
         });
         let (mut lanes, mut addresses) = (Vec::new(), Vec::new());
         for peer in 0..ranks {
-            // SAFETY: registered, and this lane's alone.
+            // SAFETY: the slots are registered, and only this lane uses them.
             let (lane, address) = unsafe {
                 let slots = memory[2].base().add(STRIPE + peer as usize * LENT);
                 Lane::open(&mut device, peer, slots, regions[2].local_key)
@@ -111,15 +119,16 @@ impl Member {
             lanes.push(lane);
             addresses.push(address);
         }
-        let remote = |at: usize| Remote { address: regions[at].base, key: regions[at].remote_key };
+        let remote =
+            |at: usize| RemoteAddress { address: regions[at].base, key: regions[at].remote_key };
         let spot = Spot {
             node: 0,
             part: remote(0),
             block: remote(1),
-            trays: remote(3),
+            operand_buffers: remote(3),
             memory: Part { base: memory[0].base(), length: part_length(ranks) },
-            // SAFETY: aligned, zeroed, and kept as long as the member.
-            words: unsafe { Block::new(memory[1].base(), ranks) },
+            // SAFETY: the memory is aligned, zeroed, and lives as long as the member.
+            words: unsafe { WindowBlock::new(memory[1].base(), ranks) },
         };
         let scratch = Part { base: memory[2].base(), length: STRIPE };
         let member = Self {
@@ -128,8 +137,8 @@ impl Member {
             device,
             lanes,
             spots: Vec::new(),
-            trays: Vec::new(),
-            errands: vec![Errands::default(); members],
+            operand_buffers: Vec::new(),
+            active_messages: vec![AmSender::default(); members],
             scratch: (scratch, regions[2].local_key),
             pairs: vec![Pair::default(); members],
             awaited: vec![false; members],
@@ -144,47 +153,57 @@ impl Member {
         (member, spot, addresses)
     }
 
-    /// What needs to know the others.
+    /// Sets up the state that depends on the other members.
     fn begin(&mut self) {
         let (members, place, key) = (self.spots.len(), self.place as usize, self.keys[3]);
-        let layout = ErrandMemory { members };
-        // SAFETY: within the memory.
+        let layout = AmMemory { members };
+        // SAFETY: the offset is within the memory.
         let at = |offset| unsafe { self.memory[3].base().add(offset) };
-        let guest = |(peer, spot): (usize, &Spot)| {
-            let word = Block::acknowledgement_offset(members as u32, self.place);
-            Guest::new(peer, spot.trays.after(layout.answers(place)), spot.block.after(word))
+        let origin = |(peer, spot): (usize, &Spot)| {
+            let word = WindowBlock::acknowledgement_offset(members as u32, self.place);
+            AmOrigin::new(
+                peer,
+                spot.operand_buffers.after(layout.answers(place)),
+                spot.block.after(word),
+            )
         };
-        let guests = self.spots.iter().enumerate().map(guest).collect();
+        let origins = self.spots.iter().enumerate().map(origin).collect();
         let own = self.spots[place];
         let stripes = match self.kind {
             Kind::Handled => Stripes::Processors(own.words),
             Kind::Device | Kind::Locks { .. } => Stripes::Devices { block: own.block, own: place },
         };
         let (trays, words) = (at(0), at(layout.words()).cast());
-        let station = Station { rank: self.place, trays, words, key, stripes };
+        let station = Station { rank: self.place, operand_buffers: trays, words, key, stripes };
         let trays = self.spots.iter().enumerate().map(|(peer, spot)| {
             let (images, answers) = (at(layout.images(peer)), at(layout.answers(peer)));
-            Trays { images, answers, key, there: spot.trays.after(layout.trays(place)) }
+            OperandBuffers {
+                images,
+                answers,
+                key,
+                there: spot.operand_buffers.after(layout.operand_buffers(place)),
+            }
         });
-        self.trays = trays.collect();
-        // SAFETY: all of it is kept as long as the member.
-        let handler: Handler<usize, Vec<Guest<usize>>> = unsafe { Handler::new(station, guests) };
+        self.operand_buffers = trays.collect();
+        // SAFETY: all of this memory lives as long as the member.
+        let handler: AmHandler<usize, Vec<AmOrigin<usize>>> =
+            unsafe { AmHandler::new(station, origins) };
         self.owed = handler.room();
         self.handler = Some(handler);
     }
 
-    /// Connects the lanes, once all are open. True: they are.
+    /// Connects the lanes, once all are open. Returns true if they are connected.
     fn connect(&mut self, addresses: &[Vec<Address>]) -> bool {
         let Self { lanes, device, kind, place, .. } = self;
         let ready = lanes.iter_mut().zip(addresses).zip(0..).map(|((lane, ends), peer)| {
-            // As on iWARP.
+            // iWARP does not connect a member to itself.
             let is_loop = *kind == Kind::Handled && peer == *place;
             is_loop || lane.connect(device, &ends[*place as usize]).unwrap()
         });
         ready.fold(true, |all, ready| all & ready)
     }
 
-    /// Takes in what has come, and goes on.
+    /// Handles completions, and continues the work.
     pub(super) fn turn(&mut self, rng: &mut Rng) {
         self.poll();
         self.serve();
@@ -206,8 +225,8 @@ impl Member {
             }
         }
         self.lanes.iter_mut().for_each(|lane| lane.go_on(&mut self.device));
-        let nothing = Piece { base: NonNull::dangling(), length: 0, key: 0 };
-        // SAFETY: there is nothing to keep valid.
+        let nothing = Sge { base: NonNull::dangling(), length: 0, key: 0 };
+        // SAFETY: a receive without memory needs no validity.
         while self.owed > 0 && unsafe { self.device.post_receive(0, nothing) }.is_ok() {
             self.owed -= 1;
         }
@@ -218,11 +237,11 @@ impl Member {
         let mut ways = Ways { lanes: &mut self.lanes, device: &mut self.device };
         let ground = |name| (name == 0).then_some(part);
         let handler = self.handler.as_mut().expect("it has begun");
-        // SAFETY: the part is kept as long as the member; everything is on one thread.
-        unsafe { handler.serve(&mut ways, ground, |_| false) }.expect("errands as they are sent");
+        // SAFETY: the part lives as long as the member, and everything runs on one thread.
+        unsafe { handler.serve(&mut ways, ground, |_| false) }.expect("valid active messages");
     }
 
-    /// A step of what is to be done. False: not now, or there is nothing.
+    /// Takes a step of the work. Returns false if it cannot proceed now, or there is none.
     fn go_on(&mut self, rng: &mut Rng) -> bool {
         let Some(mut work) = self.works.pop_front() else { return false };
         let stepped = work.step(self, rng).expect("no lane breaks");
@@ -232,7 +251,7 @@ impl Member {
         stepped.is_some()
     }
 
-    /// What a processor of this node reaches.
+    /// Returns the target's memory, if the target is on this node.
     pub(super) fn near(&self, target: u32) -> Option<Spot> {
         let spot = self.spots[target as usize];
         (spot.node == self.own().node).then_some(spot)
@@ -242,29 +261,30 @@ impl Member {
         self.spots[self.place as usize]
     }
 
-    /// Whether the target has posted, if that is waited for.
+    /// Returns whether the target has posted, if this member waits for that.
     pub(super) fn may_access(&mut self, target: u32) -> bool {
         let (own, at) = (self.own(), target as usize);
         self.awaited[at] &= !self.pairs[at].is_posted(own.words.posts(target));
         !self.awaited[at]
     }
 
-    /// Whether the target has carried out all errands of this member.
-    pub(super) fn are_errands_done(&self, target: u32) -> bool {
-        self.errands[target as usize].are_done(self.own().words.acknowledgements(target))
+    /// Returns whether the target has carried out all active messages of this member.
+    pub(super) fn are_active_messages_done(&self, target: u32) -> bool {
+        self.active_messages[target as usize].are_done(self.own().words.acknowledgements(target))
     }
 
-    /// Has a lane and the device at hand.
+    /// Returns a lane and the device.
     pub(super) fn lane(&mut self, target: u32) -> (&mut Lane, &mut Device) {
         (&mut self.lanes[target as usize], &mut self.device)
     }
 
-    /// Keeps what the part is now.
+    /// Saves the present contents of the part.
     pub(super) fn look(&mut self) {
         self.seen = Some(self.copy_part());
     }
 
-    /// The part as it was when this member had waited, or else as it is.
+    /// Returns the contents of the part at the end of this member's wait, or else the present
+    /// contents.
     pub(super) fn seen(&mut self) -> Vec<u8> {
         take(&mut self.seen).unwrap_or_else(|| self.copy_part())
     }
@@ -272,7 +292,7 @@ impl Member {
     fn copy_part(&self) -> Vec<u8> {
         let Part { base, length } = self.own().memory;
         let mut copy = vec![0_u8; length];
-        // SAFETY: as long, and everything happens on this thread.
+        // SAFETY: the copy is as long, and everything runs on this thread.
         unsafe { transfer(base, NonNull::from(&mut copy[..]).cast(), length) };
         copy
     }

@@ -1,19 +1,22 @@
-//! Whole windows over the simulated fabric, on one thread: lanes, accumulates in all their ways, handlers, epochs and flushes, as
-//! the core has them. Everything is drawn from a seed: the fabric, the window, the program, who moves when.
+//! Whole windows over the simulated fabric, on one thread: lanes, accumulates in all their ways,
+//! handlers, epochs and flushes, as the core has them. Everything is drawn from a seed: the fabric,
+//! the window, the program, and the order of the members' turns.
 //!
-//! Beside the numbers of the program a part has *sums*: consecutive numbers to which origins add ones, many at a time.
+//! Beside the numbers of the program a part has *sums*: consecutive numbers to which origins add
+//! ones, many at a time.
 //!
-//! Absent on purpose: making the window together, and messages. A barrier is the scheduler's.
+//! Two things are absent on purpose: the collective creation of the window, and messages. The
+//! scheduler itself provides barriers.
 
 mod change;
 mod member;
 mod work;
 
 use fastrand::Rng;
-use strait_core::hca::{Atomics, Remote};
-use strait_core::progress::Part;
+use strait_core::buffer::Part;
+use strait_core::hca::{Atomics, RemoteAddress};
 use strait_core::reduce::Op;
-use strait_core::rma::{Block, LaneError, SLOT, TRAY};
+use strait_core::rma::{LaneError, OPERAND_BUFFER_BYTES, SLOT, WindowBlock};
 
 use super::phase::{Call, Ends, Load, NUMBERS, Phase};
 use super::play::judge;
@@ -23,46 +26,46 @@ use change::{Act, Change};
 use member::Member;
 use work::Work;
 
-/// What a step came to: `Some(true)`, the end; `None`, nothing for now.
+/// The result of a step: `Some(true)` at the end, and `None` if nothing can be done now.
 type Stepped = Result<Option<bool>, LaneError>;
 
 /// Bytes of the longest load.
 const LONGEST: usize = 5 * SLOT;
 
-/// Sums in a part.
+/// Number of sums in a part.
 const SUMS: usize = 700;
 
-/// Phases of a program.
+/// Number of phases of a program.
 const PHASES: u32 = 4;
 
-/// What may happen in a phase, turns and on the fabric, before it is a hang.
-const PATIENCE: u32 = 3_000_000;
+/// The most events of a phase, as turns and on the fabric, before it counts as a hang.
+const BACKOFF: u32 = 3_000_000;
 
-/// What makes the accumulates of a window atomic.
+/// The atomicity domain of a window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     /// The device's atomics on the numbers.
     Device,
-    /// Locks that devices take; of three accumulates so many are handed over.
+    /// Locks that devices take. Of three accumulates, `handed` go to handlers.
     Locks { handed: u32 },
     /// Locks that the processors of the part's node take, for devices without atomics.
     Handled,
 }
 
-/// What all know of a member.
+/// The data that all members know of a member.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     node: u32,
-    /// For devices.
-    part: Remote,
-    block: Remote,
-    trays: Remote,
-    /// For the processors of its node.
+    /// The part, for devices.
+    part: RemoteAddress,
+    block: RemoteAddress,
+    operand_buffers: RemoteAddress,
+    /// The part, for the processors of its node.
     memory: Part,
-    words: Block,
+    words: WindowBlock,
 }
 
-/// Where in a part of a window of `ranks` things lie.
+/// Returns the bytes of one origin's region in a part.
 const fn room() -> usize {
     64 + 2 * LONGEST
 }
@@ -92,7 +95,8 @@ impl Job {
             _ => Kind::Handled,
         };
         let mut model = Model::drawn(seed);
-        model.capabilities.message = *rng.choice(&[TRAY as u64, 1 << 30]).expect("one of them");
+        model.capabilities.message =
+            *rng.choice(&[OPERAND_BUFFER_BYTES as u64, 1 << 30]).expect("one of them");
         if kind == Kind::Handled {
             model.capabilities.atomics = Atomics::None;
             model.capabilities.acknowledged = false;
@@ -107,7 +111,7 @@ impl Job {
         self.members.len() as u32
     }
 
-    /// Something happens: on the fabric, or a member goes on.
+    /// Lets an event happen on the fabric, or a member continue.
     fn pass(&mut self) {
         if self.rng.u32(..4) > 0 && self.fabric.advance() {
             return;
@@ -120,9 +124,9 @@ impl Job {
         }
     }
 
-    /// Plays until everybody has done everything.
+    /// Plays until all members have done all their work.
     fn run(&mut self) {
-        for _ in 0..PATIENCE {
+        for _ in 0..BACKOFF {
             if self.members.iter().all(|member| member.works.is_empty()) {
                 return;
             }
@@ -133,11 +137,11 @@ impl Job {
     }
 }
 
-/// Plays the program that `seed` stands for.
+/// Plays the program of `seed`.
 ///
 /// # Panics
 ///
-/// When something came of it that cannot, or nothing any more.
+/// When a result is impossible, or nothing happens any more.
 pub fn play(seed: u64) {
     let mut job = Job::drawn(seed);
     let ranks = job.ranks();
@@ -172,7 +176,8 @@ fn numbers_at(part: &[u8], offset: usize, count: usize) -> impl Iterator<Item = 
     words[..count].iter().map(|word| u64::from_le_bytes(*word))
 }
 
-/// Who adds ones to the first how many sums of whom. The sums are then as they will be.
+/// Draws additions of ones: origin, target, and the number of leading sums. Updates the sums to the
+/// expected values.
 fn draw_sums(rng: &mut Rng, sums: &mut [[u64; SUMS]]) -> Vec<(u32, u32, usize)> {
     let mut added = Vec::new();
     for origin in 0..sums.len() as u32 {
@@ -188,7 +193,7 @@ fn draw_sums(rng: &mut Rng, sums: &mut [[u64; SUMS]]) -> Vec<(u32, u32, usize)> 
     added
 }
 
-/// What a member does in a phase.
+/// Returns the work of a member in a phase.
 fn works(phase: &Phase, added: &[(u32, u32, usize)], place: u32, ranks: u32) -> Vec<Work> {
     let mut works = Vec::new();
     for load in phase.loads.iter().filter(|load| load.origin == place) {
@@ -249,7 +254,7 @@ fn load_offset(load: &Load) -> usize {
     8 * NUMBERS + load.origin as usize * room() + load.offset
 }
 
-/// A load has arrived in the part.
+/// Checks that a load has arrived in the part.
 fn check(part: &[u8], load: &Load) {
     let mut found = Vec::new();
     for run in load.cut.with(|shape| shape.runs().collect::<Vec<_>>()) {

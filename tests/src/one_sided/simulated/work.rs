@@ -1,11 +1,11 @@
-//! What a member does, step by step: the operations of windows on the core's machines.
+//! The work of a member, step by step: the operations of windows on the core's state machines.
 
 use core::ptr::NonNull;
 
 use fastrand::Rng;
+use strait_core::buffer::{Direction, Part};
 use strait_core::hca::{Access, Hca as _, Region};
-use strait_core::progress::{Part, Way};
-use strait_core::rma::{Block, LaneError, Moving, Place, SLOT, transfer};
+use strait_core::rma::{LaneError, Moving, SLOT, SharedNumber, WindowBlock, transfer};
 
 use super::Stepped;
 use super::change::Change;
@@ -51,7 +51,7 @@ pub(super) enum Work {
     Wait {
         origins: Vec<u32>,
     },
-    /// Waits for everybody.
+    /// Waits for all members.
     Meet,
 }
 
@@ -68,7 +68,8 @@ impl Work {
         Self::Post { origins, number: None }
     }
 
-    /// A step. `Some(true)`: it is done; `None`: not now.
+    /// Takes a step. Returns `Some(true)` if the work is complete, and `None` if it cannot proceed
+    /// now.
     pub(super) fn step(&mut self, member: &mut Member, rng: &mut Rng) -> Stepped {
         match self {
             Self::Put { target, .. } | Self::Get { target, .. } if !member.may_access(*target) => {
@@ -118,7 +119,7 @@ fn part_of(data: &mut [u8]) -> Part {
     Part { length: data.len(), base: NonNull::from(data).cast() }
 }
 
-/// Through slots or registered, if it is long enough for that.
+/// Puts through slots, or from registered memory if the data are long enough.
 fn put(
     member: &mut Member,
     rng: &mut Rng,
@@ -128,7 +129,7 @@ fn put(
 ) -> Stepped {
     let whole = part_of(data);
     if let Some(spot) = member.near(target) {
-        // SAFETY: in the part.
+        // SAFETY: the range lies in the part.
         unsafe { transfer(whole.base, spot.memory.base.add(offset), whole.length) };
         return Ok(Some(true));
     }
@@ -136,7 +137,7 @@ fn put(
     let (lane, device) = member.lane(target);
     if let Some(Long { region, moving, last }) = long {
         if last.is_none() {
-            // SAFETY: the data are the work's, which stays until this is done.
+            // SAFETY: the data belong to the work, which lives until this is done.
             *last = unsafe { moving.step(lane, device) }?;
         }
         let Some(last) = *last else { return Ok(None) };
@@ -147,15 +148,15 @@ fn put(
         return Ok(Some(true));
     }
     if *done == 0 && whole.length > SLOT && rng.bool() {
-        // SAFETY: as above.
+        // SAFETY: the data belong to the work, which lives until this is done.
         let region = unsafe { device.register(whole.base, whole.length, Access::LOCAL_READ) };
         let region = region.expect("there is room");
-        let moving = Moving::new(Way::Write, whole, region.local_key, there);
+        let moving = Moving::new(Direction::Write, whole, region.local_key, there);
         *long = Some(Long { region, moving, last: None });
         return Ok(Some(false));
     }
     let piece = part_of(&mut data[*done..whole.length.min(*done + SLOT)]);
-    // SAFETY: it is copied.
+    // SAFETY: the lane copies the data.
     if !unsafe { lane.put(device, piece, there) }? {
         return Ok(None);
     }
@@ -165,8 +166,8 @@ fn put(
 
 fn get(member: &mut Member, (target, offset): (u32, usize), asked: &mut Option<u64>) -> Stepped {
     if let Some(spot) = member.near(target) {
-        // SAFETY: in the part, and aligned.
-        let place = unsafe { Place::<u64>::new(spot.memory.base.add(offset)) };
+        // SAFETY: the number lies in the part, and is aligned.
+        let place = unsafe { SharedNumber::<u64>::new(spot.memory.base.add(offset)) };
         member.got.push(place.load());
         return Ok(Some(true));
     }
@@ -184,9 +185,9 @@ fn get(member: &mut Member, (target, offset): (u32, usize), asked: &mut Option<u
     Ok(Some(true))
 }
 
-/// Whether all that was done to the target is there.
+/// Returns whether all operations on the target have arrived.
 fn is_flushed(member: &mut Member, target: u32) -> Result<bool, LaneError> {
-    if !member.are_errands_done(target) {
+    if !member.are_active_messages_done(target) {
         return Ok(false);
     }
     let there = member.spots[target as usize].block;
@@ -200,7 +201,7 @@ fn post(member: &mut Member, origins: &mut Vec<u32>, number: &mut Option<u64>) -
     let place = member.place;
     if let Some(spot) = member.near(origin) {
         spot.words.posts(place).raise(number_now);
-    } else if !tell(member, origin, Block::post_offset(place), number_now)? {
+    } else if !tell(member, origin, WindowBlock::post_offset(place), number_now)? {
         return Ok(None);
     }
     *number = None;
@@ -208,7 +209,8 @@ fn post(member: &mut Member, origins: &mut Vec<u32>, number: &mut Option<u64>) -
     Ok(Some(origins.is_empty()))
 }
 
-/// The signal of a processor does not come behind what the device does; no signal comes behind what a handler does.
+/// A processor's signal is not ordered behind the device's operations, and no signal is ordered
+/// behind a handler. Therefore the targets are flushed first.
 fn complete(member: &mut Member, targets: &mut Vec<u32>) -> Stepped {
     let Some(&target) = targets.last() else { return Ok(Some(true)) };
     member.awaited[target as usize] = false;
@@ -220,8 +222,8 @@ fn complete(member: &mut Member, targets: &mut Vec<u32>) -> Stepped {
         }
         spot.words.completions(place).raise(number);
     } else {
-        let offset = Block::completion_offset(members, place);
-        if !member.are_errands_done(target) || !tell(member, target, offset, number)? {
+        let offset = WindowBlock::completion_offset(members, place);
+        if !member.are_active_messages_done(target) || !tell(member, target, offset, number)? {
             return Ok(None);
         }
     }
@@ -229,11 +231,11 @@ fn complete(member: &mut Member, targets: &mut Vec<u32>) -> Stepped {
     Ok(Some(targets.is_empty()))
 }
 
-/// Writes a word of a member's block, if it can be asked for now.
+/// Writes a word of a member's block, if the lane accepts the request now.
 fn tell(member: &mut Member, to: u32, offset: usize, mut word: u64) -> Result<bool, LaneError> {
     let there = member.spots[to as usize].block.after(offset);
     let (lane, device) = member.lane(to);
     let from = Part { base: NonNull::from(&mut word).cast(), length: 8 };
-    // SAFETY: the word is there for the call, which takes it.
+    // SAFETY: the word is valid during the call, which copies it.
     Ok(unsafe { lane.write(device, from, there) }?.is_some())
 }

@@ -1,4 +1,4 @@
-//! Circles of imports, between files and between folders.
+//! Finds circles of imports, between files and between folders.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::modules::Modules;
 use super::{Repository, Row, shipped};
 
-/// The most files that a circle may have.
+/// The largest permitted number of files in a circle.
 const FILES: usize = 4;
 
 pub(super) fn rows(repository: &Repository) -> Vec<Row> {
@@ -33,7 +33,7 @@ fn row(what: &'static str, circles: Vec<Vec<String>>) -> Row {
     Row { what, count: circles.len(), places: places.collect() }
 }
 
-/// The strongly connected parts of more than one node, largest first.
+/// Returns the strongly connected components of more than one node, largest first.
 fn circles(edges: &[(String, String)]) -> Vec<Vec<String>> {
     let mut graph = DiGraph::<&str, ()>::new();
     let mut nodes = BTreeMap::new();
@@ -53,14 +53,15 @@ fn circles(edges: &[(String, String)]) -> Vec<Vec<String>> {
     circles
 }
 
-/// The folder directly below `src` that a file lies in, or the file itself if it lies in `src`.
+/// Returns the folder directly below `src` that contains a file, or the file itself if it lies in
+/// `src`.
 fn folder(file: &str) -> String {
     let (before, inside) = file.split_once("src/").unwrap_or(("", file));
     let first = inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs");
     format!("{before}src/{first}")
 }
 
-/// The `src` folder of each library, and its name.
+/// Returns the `src` folder of each library, and its name.
 fn crates(repository: &Repository) -> Vec<(String, String)> {
     let name = |text: &str| {
         let manifest: Table = text.parse().ok()?;
@@ -85,7 +86,10 @@ mod tests {
 
     #[test]
     fn a_file_of_src_and_its_folder_are_one_room() {
-        assert_eq!(folder("core/src/shm/copy/bulk.rs"), "core/src/shm");
-        assert_eq!(folder("shim/src/world.rs"), folder("shim/src/world/motor.rs"));
+        assert_eq!(folder("core/src/buffer/copy/bulk.rs"), "core/src/buffer");
+        assert_eq!(
+            folder("shim/strait/src/world.rs"),
+            folder("shim/strait/src/world/progress_context.rs")
+        );
     }
 }

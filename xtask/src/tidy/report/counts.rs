@@ -1,24 +1,20 @@
-//! Counts of names, words, lines, `unsafe` and examples.
+//! Counts names, words, lines, `unsafe` and examples.
 
+use super::super::prose;
 use super::{Repository, Row, by_name, shipped};
-use crate::source::{Kind, Source, Token, names};
-
-/// Columns of a line of Rust.
-const WIDTH: usize = 100;
-
-/// Words that stand for people; processes and ranks are things.
-const OF_PEOPLE: [&str; 5] = ["who", "whom", "whose", "nobody", "somebody"];
+use crate::source::{Kind, Source, Token};
 
 pub(super) fn rows(repository: &Repository) -> Vec<Row> {
     let ships: Vec<&Source> = shipped(repository).collect();
+    let all: Vec<&Source> = repository.sources.iter().collect();
     vec![
         type_names(&ships),
         row("blocks of `unsafe`", ships.iter().flat_map(|source| unsafe_blocks(source))),
-        row("SAFETY comments that say `by the contract`", contracts(&ships)),
+        row("SAFETY comments that say `by the contract`", places(&ships, prose::empty_proofs)),
         row("environment variables (`STRAIT_*`)", variables(&ships)),
         row("examples in documentation that run", ships.iter().flat_map(|it| examples(it))),
-        row("lines wider than 100 columns", repository.sources.iter().flat_map(wide_lines)),
-        row("lines of comments with words for people", people(repository)),
+        row("lines wider than 100 columns", places(&all, prose::wide_lines)),
+        row("lines of comments with words for people", places(&all, prose::lines_of_people)),
     ]
 }
 
@@ -27,7 +23,7 @@ fn row(what: &'static str, found: impl IntoIterator<Item = String>) -> Row {
     Row { what, count: places.len(), places }
 }
 
-/// Names of types that more than one file defines.
+/// Counts the names of types that more than one file defines.
 fn type_names(ships: &[&Source]) -> Row {
     let defined = |source: &&Source| {
         let code = source.shipped_code();
@@ -42,7 +38,7 @@ fn type_names(ships: &[&Source]) -> Row {
     row("names of types that more than one file defines", twice)
 }
 
-/// The types that stand at the level of the module: associated types do not count.
+/// Returns the types that are declared at the level of the module. Associated types do not count.
 fn declared(code: &[Token<'_>]) -> Vec<String> {
     let mut depth = 0_usize;
     let mut found = Vec::new();
@@ -66,10 +62,6 @@ fn unsafe_blocks(source: &Source) -> Vec<String> {
     blocks.map(|pair| format!("{}:{}", source.path, pair[0].line)).collect()
 }
 
-fn contracts(ships: &[&Source]) -> Vec<String> {
-    comment_lines(ships.iter().copied(), |line| line.contains("by the contract"))
-}
-
 fn variables(ships: &[&Source]) -> Vec<String> {
     let is_name = |text: &str| {
         text.starts_with("STRAIT_")
@@ -83,7 +75,7 @@ fn variables(ships: &[&Source]) -> Vec<String> {
     by_name(ships.iter().flat_map(in_file)).into_keys().collect()
 }
 
-/// The opening fences of examples that `cargo test --doc` runs.
+/// Returns the opening fences of examples that `cargo test --doc` runs.
 fn examples(source: &Source) -> Vec<String> {
     let mut inside = false;
     let mut found = Vec::new();
@@ -101,33 +93,13 @@ fn examples(source: &Source) -> Vec<String> {
     found
 }
 
-fn wide_lines(source: &Source) -> Vec<String> {
-    let is_wide = |(_, line): &(usize, &str)| line.chars().count() > WIDTH;
-    let lines = source.text.lines().enumerate().filter(is_wide);
-    lines.map(|(at, _)| format!("{}:{}", source.path, at + 1)).collect()
-}
-
-fn people(repository: &Repository) -> Vec<String> {
-    let speaks = |line: &str| {
-        let line = line.to_lowercase();
-        OF_PEOPLE.iter().any(|word| names(&line, word))
+/// Returns the places of the lines that `find` returns for each file.
+fn places(sources: &[&Source], find: impl Fn(&Source) -> Vec<usize>) -> Vec<String> {
+    let in_file = |source: &&Source| {
+        let lines = find(source).into_iter();
+        lines.map(|line| format!("{}:{line}", source.path)).collect::<Vec<_>>()
     };
-    comment_lines(repository.sources.iter(), speaks)
-}
-
-fn comment_lines<'a>(
-    sources: impl Iterator<Item = &'a Source>,
-    wanted: impl Fn(&str) -> bool,
-) -> Vec<String> {
-    let mut found = Vec::new();
-    for source in sources {
-        for comment in source.comments() {
-            for (offset, line) in comment.text.lines().enumerate().filter(|(_, it)| wanted(it)) {
-                found.push(format!("{}:{}: {}", source.path, comment.line + offset, line.trim()));
-            }
-        }
-    }
-    found
+    sources.iter().flat_map(in_file).collect()
 }
 
 #[cfg(test)]

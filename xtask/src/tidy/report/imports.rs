@@ -7,13 +7,13 @@ use crate::source::{Kind, Token};
 pub(super) struct Import {
     /// Its segments: `["crate", "shm", "Fastbox"]`.
     pub(super) path: Vec<String>,
-    /// The name under which a `use` item brings it in; `None` for a path in the code and for a glob.
+    /// The name under which a `use` item imports it; `None` for a path in the code and for a glob.
     pub(super) name: Option<String>,
-    /// Whether everything of the module is brought in.
+    /// Whether the path imports all items of the module.
     pub(super) is_glob: bool,
 }
 
-/// All of them, in order.
+/// Returns all imports of `code`, in order.
 pub(super) fn imports(code: &[Token<'_>]) -> Vec<Import> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -21,6 +21,10 @@ pub(super) fn imports(code: &[Token<'_>]) -> Vec<Import> {
         if code[at].is("use") {
             at += 1;
             tree(code, &mut at, &[], &mut found);
+        } else if is_visibility(&code[at..]) {
+            // `pub(in crate::a)` takes nothing from `crate::a`.
+            at += 3;
+            segments(code, &mut at);
         } else if code[at].kind == Kind::Word && is_path(&code[at..]) {
             let path = segments(code, &mut at);
             found.push(Import { path, name: None, is_glob: false });
@@ -31,11 +35,16 @@ pub(super) fn imports(code: &[Token<'_>]) -> Vec<Import> {
     found
 }
 
+/// Whether `code` begins with `pub(in`.
+fn is_visibility(code: &[Token<'_>]) -> bool {
+    code.len() > 3 && ["pub", "(", "in"].iter().zip(code).all(|(word, token)| token.is(word))
+}
+
 fn is_path(code: &[Token<'_>]) -> bool {
     code.len() > 3 && code[1].is(":") && code[2].is(":") && code[3].kind == Kind::Word
 }
 
-/// `a::b::c` from `at` on, which is left behind it.
+/// Reads the segments `a::b::c` from `at` on, and moves `at` behind them.
 fn segments(code: &[Token<'_>], at: &mut usize) -> Vec<String> {
     let mut path = vec![code[*at].text.to_owned()];
     while is_path(&code[*at..]) {
@@ -46,7 +55,7 @@ fn segments(code: &[Token<'_>], at: &mut usize) -> Vec<String> {
     path
 }
 
-/// One tree of a `use` item below `prefix`.
+/// Reads one tree of a `use` item below `prefix`.
 fn tree(code: &[Token<'_>], at: &mut usize, prefix: &[String], found: &mut Vec<Import>) {
     let mut path = prefix.to_vec();
     while let Some(token) = code.get(*at) {
@@ -97,6 +106,12 @@ mod tests {
     fn trees_are_unfolded() {
         let text = "pub use crate::{a::{B, self}, c::*, d as e}; use super::f;";
         assert_eq!(paths(text), ["crate::a::B", "crate::a", "crate::c::*", "crate::d", "super::f"]);
+    }
+
+    #[test]
+    fn the_reach_of_a_visibility_is_no_import() {
+        assert!(paths("pub(in crate::a::b) struct C;").is_empty());
+        assert_eq!(paths("pub(in crate::a) fn d() { e::f(); }"), ["e::f"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! `cargo xtask tidy --report`: figures of the structure and of the words, to be compared over time.
+//! `cargo xtask tidy --report`: prints figures of structure and wording, to compare over time.
 //!
-//! The figures come from tokens alone; nothing is compiled. Tests are left out, except where a row counts them.
+//! The figures come from tokens alone; nothing is compiled. Tests are left out, except where a row
+//! counts them.
 
 mod circles;
 mod counts;
@@ -12,14 +13,14 @@ use std::collections::BTreeMap;
 use super::Repository;
 use crate::source::Source;
 
-/// One row: what is counted, how often it was found, and where.
+/// One row: the name of the figure, and the places that it counts.
 struct Row {
     what: &'static str,
     count: usize,
     places: Vec<String>,
 }
 
-/// Prints every row; with `places` also where each was found.
+/// Prints every row; with `places` also each place.
 pub(super) fn print(repository: &Repository, places: bool) {
     for row in circles::rows(repository).into_iter().chain(counts::rows(repository)) {
         println!("{:<58} {:>6}", row.what, row.count);
@@ -29,7 +30,7 @@ pub(super) fn print(repository: &Repository, places: bool) {
     }
 }
 
-/// The files of Rust that ship: below a `src` folder, and no tests.
+/// Returns the Rust files that ship: below a `src` folder, without tests.
 fn shipped(repository: &Repository) -> impl Iterator<Item = &Source> {
     let is_shipped = |source: &&Source| {
         let path = &source.path;

@@ -1,4 +1,4 @@
-//! Files as modules: which file a path such as `crate::shm::fastbox` names.
+//! Maps files to modules: finds the file that a path such as `crate::shm::fastbox` names.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::source::{Kind, Source, Token};
 /// Index of a module, the same as that of its file.
 pub(super) type Module = usize;
 
-/// Re-exports that are followed for one path: more would be a circle of re-exports.
+/// The most re-exports to follow for one path. A longer chain is a circle.
 const DEPTH: usize = 8;
 
 /// All modules of the repository.
@@ -17,19 +17,20 @@ pub(super) struct Modules<'a> {
     pub(super) files: Vec<&'a Source>,
     parents: Vec<Option<Module>>,
     children: Vec<BTreeMap<String, Module>>,
-    /// What each module imports or defines.
+    /// The imports and the definitions of each module.
     imports: Vec<Vec<Import>>,
     defined: Vec<Vec<String>>,
     /// Root modules by the name that other crates use: `strait_core`.
     crates: BTreeMap<String, Module>,
 }
 
-/// Words that stand before the name of an item.
+/// Keywords before the name of an item.
 const ITEMS: [&str; 9] =
     ["struct", "enum", "union", "trait", "type", "fn", "const", "static", "macro_rules"];
 
 impl<'a> Modules<'a> {
-    /// The modules of `files`. `crates` gives the `src` folder of each library and its name.
+    /// Creates the modules of `files`. `crates` gives the `src` folder of each library and its
+    /// name.
     pub(super) fn new(files: Vec<&'a Source>, crates: &[(String, String)]) -> Self {
         let by_name: BTreeMap<String, Module> =
             files.iter().enumerate().map(|(at, file)| (module_path(&file.path), at)).collect();
@@ -59,7 +60,7 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// The modules that `module` takes a name from, itself excepted.
+    /// Returns the modules from which `module` imports a name, without itself.
     pub(super) fn taken_from(&self, module: Module) -> Vec<Module> {
         let named = self.imports[module].iter().filter_map(|it| self.find(module, &it.path, DEPTH));
         let mut found: Vec<Module> = named.filter(|other| *other != module).collect();
@@ -68,7 +69,8 @@ impl<'a> Modules<'a> {
         found
     }
 
-    /// The module that defines what `path` names in `from`. `None`: another crate, or the standard library.
+    /// Returns the module that defines what `path` names in `from`, or `None` for another crate or
+    /// the standard library.
     fn find(&self, from: Module, path: &[String], depth: usize) -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
         let mut at = match first.as_str() {
@@ -94,7 +96,7 @@ impl<'a> Modules<'a> {
         Some(at)
     }
 
-    /// The module that defines `name`, which `module` defines or imports.
+    /// Returns the module that defines `name`, which `module` defines or imports.
     fn definer(&self, module: Module, name: &str, depth: usize) -> Module {
         if depth == 0 || self.defined[module].iter().any(|defined| defined == name) {
             return module;
@@ -116,7 +118,8 @@ impl<'a> Modules<'a> {
     }
 }
 
-/// `core/src/shm/fastbox.rs` as `core/src::shm::fastbox`. A program in `src/bin` is a root of its own.
+/// Returns `core/src/shm/fastbox.rs` as `core/src::shm::fastbox`. A program in `src/bin` is its own
+/// root.
 fn module_path(file: &str) -> String {
     let (folder, inside) = file.split_once("src/").unwrap_or(("", file));
     let (root, inside) = match inside.strip_prefix("bin/") {
@@ -133,7 +136,7 @@ fn module_path(file: &str) -> String {
     }
 }
 
-/// The names of all items that stand in `code`.
+/// Returns the names of all items in `code`.
 fn defined(code: &[Token<'_>]) -> Vec<String> {
     let is_item = |pair: &&[Token<'_>]| {
         pair[0].kind == Kind::Word && ITEMS.contains(&pair[0].text) && pair[1].kind == Kind::Word
@@ -150,8 +153,9 @@ mod tests {
         assert_eq!(module_path("core/src/lib.rs"), "core/src");
         assert_eq!(module_path("core/src/shm/mod.rs"), "core/src::shm");
         assert_eq!(module_path("core/src/shm/fastbox.rs"), "core/src::shm::fastbox");
-        assert_eq!(module_path("shim/src/bin/strait/main.rs"), "shim/src/bin/strait");
-        assert_eq!(module_path("shim/src/bin/strait/run.rs"), "shim/src/bin/strait::run");
+        assert_eq!(module_path("shim/cli/src/main.rs"), "shim/cli/src");
+        assert_eq!(module_path("tests/src/bin/chaos/main.rs"), "tests/src/bin/chaos");
+        assert_eq!(module_path("tests/src/bin/chaos/rank.rs"), "tests/src/bin/chaos::rank");
     }
 
     #[test]
@@ -162,7 +166,7 @@ mod tests {
             source("core/src/a/mod.rs", "mod inner; pub use inner::Thing;"),
             source("core/src/a/inner.rs", "pub struct Thing;"),
             source("core/src/b.rs", "use crate::a::Thing; use std::fmt;"),
-            source("shim/src/lib.rs", "use strait_core::a::Thing;"),
+            source("shim/strait/src/lib.rs", "use strait_core::a::Thing;"),
         ];
         let crates = [("core/src".to_owned(), "strait-core".to_owned())];
         let modules = Modules::new(sources.iter().collect(), &crates);

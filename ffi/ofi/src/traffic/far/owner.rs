@@ -1,33 +1,36 @@
-//! Regions of this process that the devices of others reach.
+//! Regions of this process that the devices of other processes access.
 //!
-//! A device registers a limited number of regions at a time. When it has no room for one that a peer asks for, the region that was
-//! asked for least recently is called back: its holders finish the transfers that name it, return it, and ask again when they need
-//! it again. Until there is room the question waits. The answer that there is no such region is for keys that do not exist alone.
+//! A device registers a limited number of regions at a time. When it has no room for a region that
+//! a peer asks for, the owner recalls the region that was requested least recently. The holders of
+//! that region finish the transfers that name it, return it, and ask again when they need it again.
+//!
+//! The request waits until there is room. The answer that there is no such region is only for keys
+//! that do not exist.
 
 use core::ptr::NonNull;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
+use strait_core::buffer::Part;
 use strait_core::hca::Region;
-use strait_core::progress::Part;
 
 use crate::abi::errno;
 use crate::traffic::Traffic;
-use crate::wire::{Head, Kind, Opened};
+use crate::wire::{HeadKind, Opened, ProviderHead};
 
-/// Number of regions that are called back at a time: each takes a message there and back.
+/// Maximum number of regions that are recalled at a time. Each takes one message in each direction.
 const RECALLED_MAX: usize = 32;
 
-/// Regions that are open to the devices of peers, and peers that wait for one.
+/// Regions that are open to the devices of peers, and peers that wait for a region.
 #[derive(Debug, Default)]
-pub(super) struct Lent {
-    /// By libfabric's key.
+pub(super) struct Leases {
+    /// The leases, by libfabric's key.
     regions: HashMap<u64, Lease>,
-    /// Peers that have asked, and the keys, oldest first.
+    /// Peers that have asked, with the keys, oldest first.
     asked: VecDeque<(u32, u64)>,
     /// Number of answers so far.
     clock: u64,
-    /// Number of leases that are called back.
+    /// Number of recalled leases.
     recalled: usize,
 }
 
@@ -37,27 +40,27 @@ struct Lease {
     region: Region,
     /// Peers that know the device's key.
     holders: Vec<u32>,
-    /// When a peer last asked for it.
+    /// Time of a peer's last request, as a number of answers.
     used: u64,
-    /// The holders are to return it.
+    /// The holders must return it.
     is_recalled: bool,
 }
 
-/// What becomes of a question.
-enum Answer {
+/// The result of a request.
+enum OpenReply {
     Tell(Opened),
     Wait,
 }
 
-impl Lent {
-    /// Whether no peer waits for an answer, and no region for its return.
+impl Leases {
+    /// Returns whether no peer waits for an answer and no region for its return.
     pub(super) fn is_idle(&self) -> bool {
         self.asked.is_empty() && self.recalled == 0
     }
 }
 
 impl Traffic {
-    /// A peer wants to reach our memory by its device.
+    /// Records a peer's request to access this process's memory with its device.
     pub(in crate::traffic) fn serve_ask(&mut self, source: u32, key: u64) {
         self.far.lent.asked.push_back((source, key));
         self.serve_asked();
@@ -69,18 +72,18 @@ impl Traffic {
             self.forget_gone_holders();
         }
         while let Some(&(source, key)) = self.far.lent.asked.front() {
-            let Answer::Tell(opened) = self.answer(source, key) else { return };
+            let OpenReply::Tell(opened) = self.answer(source, key) else { return };
             self.far.lent.asked.pop_front();
-            let head = Head { tag: key, data: 0 };
-            // A peer that is gone need not know.
-            let _ = self.tell(source, Kind::Open.key(0), head, &opened.bytes());
+            let head = ProviderHead { tag: key, data: 0 };
+            // A peer that is gone needs no answer.
+            let _ = self.tell(source, HeadKind::Open.key(0), head, &opened.bytes());
         }
     }
 
-    fn answer(&mut self, source: u32, key: u64) -> Answer {
-        // SAFETY: a domain outlives what was made in it.
+    fn answer(&mut self, source: u32, key: u64) -> OpenReply {
+        // SAFETY: a domain outlives its endpoints.
         let Some(registered) = (unsafe { &*self.domain }).region(key) else {
-            return Answer::Tell(Opened::refused(errno::EACCES));
+            return OpenReply::Tell(Opened::refused(errno::EACCES));
         };
         let Self { port, far, .. } = self;
         far.lent.clock += 1;
@@ -90,7 +93,8 @@ impl Traffic {
                 let base = core::ptr::with_exposed_provenance_mut(registered.base);
                 let base = NonNull::new(base).unwrap_or(NonNull::dangling());
                 let part = Part { base, length: registered.length };
-                // SAFETY: the user registered it for that, and says when that ends.
+                // SAFETY: the user registered the memory for such accesses, and closes the region
+                // when they end.
                 let Some(region) = (unsafe { port.register(part, registered.access) }) else {
                     return self.make_room();
                 };
@@ -99,43 +103,47 @@ impl Traffic {
             }
         };
         if lease.is_recalled {
-            return Answer::Wait;
+            return OpenReply::Wait;
         }
         lease.used = far.lent.clock;
         if !lease.holders.contains(&source) {
             lease.holders.push(source);
         }
-        Answer::Tell(Opened::new(&registered, lease.region.remote_key))
+        OpenReply::Tell(Opened::new(&registered, lease.region.remote_key))
     }
 
-    /// Has regions come back, if there are any: the device has no room for those that peers wait for.
-    fn make_room(&mut self) -> Answer {
+    /// Recalls regions, if there are any, when the device has no room for requested regions.
+    fn make_room(&mut self) -> OpenReply {
         if self.far.lent.recalled > 0 {
-            return Answer::Wait;
+            return OpenReply::Wait;
         }
         for _ in 0..self.far.lent.asked.len().min(RECALLED_MAX) {
             self.recall_oldest();
         }
-        // What is registered for this process's own accesses and messages comes back when they end.
+        // Registrations for this process's own accesses and messages are released when these end.
         let is_at_rest = self.far.registered == 0 && self.pending.is_empty();
         let nothing_comes = self.far.lent.recalled == 0 && is_at_rest;
-        if nothing_comes { Answer::Tell(Opened::refused(errno::ENOMEM)) } else { Answer::Wait }
+        if nothing_comes {
+            OpenReply::Tell(Opened::refused(errno::ENOMEM))
+        } else {
+            OpenReply::Wait
+        }
     }
 
-    /// Calls the region back that was asked for least recently.
+    /// Recalls the region that was requested least recently.
     fn recall_oldest(&mut self) {
         let open = self.far.lent.regions.iter_mut().filter(|(_, lease)| !lease.is_recalled);
         let Some((&key, lease)) = open.min_by_key(|(_, lease)| lease.used) else { return };
         lease.is_recalled = true;
         self.far.lent.recalled += 1;
         for holder in lease.holders.clone() {
-            let head = Head { tag: key, data: 0 };
-            // A peer that is gone is found to be.
-            let _ = self.tell(holder, Kind::Recall.key(0), head, &[]);
+            let head = ProviderHead { tag: key, data: 0 };
+            // A later poll detects that the peer is gone.
+            let _ = self.tell(holder, HeadKind::Recall.key(0), head, &[]);
         }
     }
 
-    /// A peer does not reach the region of this key any more.
+    /// Handles a peer's return of the region with this key.
     pub(in crate::traffic) fn take_returned(&mut self, source: u32, key: u64) {
         let Some(lease) = self.far.lent.regions.get_mut(&key) else { return };
         lease.holders.retain(|holder| *holder != source);
@@ -151,7 +159,7 @@ impl Traffic {
         self.end_returned();
     }
 
-    /// Gives back to the device what was called back and has no holder any more.
+    /// Releases the registrations of recalled regions that have no holder any more.
     fn end_returned(&mut self) {
         let Self { port, far, .. } = self;
         let ended = |_: &u64, lease: &mut Lease| lease.is_recalled && lease.holders.is_empty();
@@ -161,7 +169,7 @@ impl Traffic {
         }
     }
 
-    /// The region of this key is the user's alone again.
+    /// Closes the region with this key, which then belongs to the user alone.
     pub(crate) fn close_region(&mut self, key: u64) {
         if let Some(lease) = self.far.lent.regions.remove(&key) {
             self.far.lent.recalled -= usize::from(lease.is_recalled);

@@ -1,48 +1,52 @@
-//! One access to memory elsewhere: which of its bytes are in transfers, and what these name.
+//! One access to memory on another node: the bytes that are in transfers, and the registrations
+//! that they use.
 
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 
 use strait::port::Port;
+use strait_core::buffer::Part;
 use strait_core::hca::{Access as Rights, Region};
-use strait_core::progress::Part;
 
-use super::landing::{Landing, SLOT_BYTES, Slot};
+use super::landing::{LandingBuffer, LandingBuffers, SLOT_BYTES};
 use crate::abi::errno;
-use crate::traffic::{Access, Op};
+use crate::traffic::{OperationKind, RemoteAccess};
 
-/// Number of users' buffers that are registered at a time before the next access waits. The rest of a device's room is for what
-/// peers reach.
+/// Maximum number of registered user buffers. When it is reached, the next access waits. The rest
+/// of a device's room is for regions that peers access.
 const REGISTERED_MAX: usize = 64;
 
-/// An access that is under way.
+/// A pending access.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub(super) access: Access,
+    pub(super) access: RemoteAccess,
     pub(super) length: usize,
     /// The user's memory, or the copy of it.
     pub(super) parts: Box<[Part]>,
-    /// Bytes that are in transfers.
+    /// Number of bytes in transfers.
     pub(super) begun: usize,
-    /// Bytes that are prepared for transfers and not in them: what the device is to read or write next, and its key of it.
+    /// Bytes that are prepared for a transfer and in none yet: the memory that the device reads or
+    /// writes next, and its key.
     pub(super) next: Option<(Part, u32)>,
-    /// What transfers name.
-    pub(super) held: VecDeque<Held>,
-    /// The last transfer.
+    /// Registered memory that transfers name.
+    pub(super) held: VecDeque<RegisteredMemory>,
+    /// The number of the last transfer.
     pub(super) last: u64,
-    /// The device's word is not enough: the owner has to say that it has what was written.
+    /// The report of the device does not suffice: the owner must confirm that the write has
+    /// arrived.
     pub(super) wants_proof: bool,
-    /// Of a buffer that the user has back already.
+    /// The copy of a buffer that has been returned to the user.
     pub(super) _copy: Option<Box<[u8]>>,
 }
 
 /// Registered memory of an access.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum RegisteredMemory {
     Region(Region),
-    /// A slot for `length` bytes of the access, from `offset` on, and the last transfer that names it.
+    /// A slot for `length` bytes of the access, from `offset` on, and the last transfer that names
+    /// it.
     Slot {
-        slot: Slot,
+        slot: LandingBuffer,
         offset: usize,
         length: usize,
         last: u64,
@@ -50,42 +54,44 @@ pub(super) enum Held {
 }
 
 impl Running {
-    /// Prepares the bytes behind those that are in transfers: registers the user's memory, or takes a slot. False: all of that is
-    /// in use.
+    /// Prepares the bytes behind those in transfers: registers the user's memory, or takes a slot.
+    /// Returns false when all registrations and slots are in use.
     pub(super) fn prepare(
         &mut self,
         port: &Port,
-        landing: &mut Option<Landing>,
+        landing: &mut Option<LandingBuffers>,
         registered: &mut usize,
     ) -> Result<bool, i32> {
         let offset = self.begun;
         if self.length > SLOT_BYTES {
-            // An access that has begun goes on, or each could wait for the others.
+            // An access that has begun continues. Otherwise each access could wait for the others.
             if *registered >= REGISTERED_MAX && self.held.is_empty() {
                 return Ok(false);
             }
-            let is_read = self.access.op == Op::Read;
+            let is_read = self.access.op == OperationKind::Read;
             let rights = if is_read { Rights::LOCAL } else { Rights::LOCAL_READ };
             let part = self.rest_of_part(offset);
-            // SAFETY: by the contract of `access_far`; it is released when the access is over.
+            // SAFETY: the memory is valid until the completion (contract of `access_far`), and the
+            // registration is released before.
             if let Some(region) = unsafe { port.register(part, rights) } {
                 *registered += 1;
                 self.next = Some((part, region.local_key));
-                self.held.push_back(Held::Region(region));
+                self.held.push_back(RegisteredMemory::Region(region));
                 return Ok(true);
             }
         }
         if landing.is_none() {
-            *landing = Landing::new(port);
+            *landing = LandingBuffers::new(port);
         }
         let landing = landing.as_mut().ok_or(errno::ENOMEM)?;
         let Some(slot) = landing.take() else { return Ok(false) };
         let length = (self.length - offset).min(SLOT_BYTES);
-        if self.access.op == Op::Write {
+        if self.access.op == OperationKind::Write {
             let mut to = &mut landing.bytes(&slot)[..length];
             self.pieces(offset, length, |piece| {
                 let (front, rest) = core::mem::take(&mut to).split_at_mut(piece.length);
-                // SAFETY: by the contract of `access_far`; a user's buffer does not overlap ours.
+                // SAFETY: the memory is valid until the completion (contract of `access_far`), and
+                // a user's buffer does not overlap this library's memory.
                 unsafe {
                     let from = piece.base.as_ptr();
                     front.as_mut_ptr().copy_from_nonoverlapping(from, piece.length);
@@ -94,47 +100,57 @@ impl Running {
             });
         }
         self.next = Some(landing.part(&slot, length));
-        self.held.push_back(Held::Slot { slot, offset, length, last: 0 });
+        self.held.push_back(RegisteredMemory::Slot { slot, offset, length, last: 0 });
         Ok(true)
     }
 
-    /// Gives back the slots whose bytes have been moved, so that an access of any length gets through few.
-    pub(super) fn take_landed(&mut self, port: &Port, landing: &mut Option<Landing>, rank: u32) {
+    /// Returns the slots after their bytes have been moved, so that an access of any length needs
+    /// few slots.
+    pub(super) fn take_landed(
+        &mut self,
+        port: &Port,
+        landing: &mut Option<LandingBuffers>,
+        rank: u32,
+    ) {
         let Some(landing) = landing else { return };
         let mut place = 0;
         while let Some(held) = self.held.get(place) {
-            let has_landed = matches!(held, Held::Slot { offset, length, last, .. }
+            let has_landed = matches!(held, RegisteredMemory::Slot { offset, length, last, .. }
                 if offset + length <= self.begun && port.is_transferred(rank, *last));
             if !has_landed {
                 place += 1;
-            } else if let Some(Held::Slot { slot, offset, length, .. }) = self.held.remove(place) {
+            } else if let Some(RegisteredMemory::Slot { slot, offset, length, .. }) =
+                self.held.remove(place)
+            {
                 self.take_out(landing, &slot, offset, length);
                 landing.give_back(slot);
             }
         }
     }
 
-    /// Copies what was read into a slot to the user's memory.
+    /// Copies the bytes that were read into a slot to the user's memory.
     pub(super) fn take_out(
         &self,
-        landing: &mut Landing,
-        slot: &Slot,
+        landing: &mut LandingBuffers,
+        slot: &LandingBuffer,
         offset: usize,
         length: usize,
     ) {
-        if self.access.op != Op::Read {
+        if self.access.op != OperationKind::Read {
             return;
         }
         let mut from = &landing.bytes(slot)[..length];
         self.pieces(offset, length, |piece| {
             let (front, rest) = from.split_at(piece.length);
-            // SAFETY: by the contract of `access_far`; a user's buffer does not overlap ours.
+            // SAFETY: the memory is valid until the completion (contract of `access_far`), and a
+            // user's buffer does not overlap this library's memory.
             unsafe { piece.base.as_ptr().copy_from_nonoverlapping(front.as_ptr(), front.len()) };
             from = rest;
         });
     }
 
-    /// What is left of the part of the user's memory in which byte `offset` of the access lies.
+    /// Returns the rest, from byte `offset` of the access on, of the part of the user's memory that
+    /// contains this byte.
     fn rest_of_part(&self, offset: usize) -> Part {
         let mut rest = Part { base: NonNull::dangling(), length: 0 };
         self.pieces(offset, self.length - offset, |piece| {
@@ -145,7 +161,8 @@ impl Running {
         rest
     }
 
-    /// The pieces of the user's memory in which `length` bytes of the access lie, from `offset` on.
+    /// Calls `act` with the pieces of the user's memory that hold `length` bytes of the access,
+    /// from `offset` on.
     fn pieces(&self, offset: usize, length: usize, mut act: impl FnMut(Part)) {
         let (mut skip, mut left) = (offset, length);
         for part in &self.parts {
@@ -154,7 +171,7 @@ impl Running {
             let length = (part.length - before).min(left);
             left -= length;
             if length > 0 {
-                // SAFETY: within the part.
+                // SAFETY: the address is within the part.
                 act(Part { base: unsafe { part.base.add(before) }, length });
             }
         }

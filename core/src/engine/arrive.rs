@@ -1,0 +1,372 @@
+//! Arrivals: packets are taken in the order of their source. Each meets a posted receive or is kept
+//! as unexpected.
+
+use super::message::DeferredSend;
+use super::message::MatchState;
+use super::message::UnexpectedData;
+use super::message::UnexpectedMessage;
+use core::ptr::NonNull;
+
+use super::packet::{Packet, PacketPayload};
+use super::parcels::Filled;
+use super::peer::{ArrivalTarget, PartialMessage};
+use super::request::{OwnedBuffer, RequestState};
+use super::started::outcome;
+use super::{Engine, ProgressError};
+use crate::buffer::Cursor;
+use crate::lmt::{Rtr, RtrAck, SendCookie};
+use crate::matching::Envelope;
+use crate::memory::{Memory, OutOfMemory};
+use crate::shm::{Cell, CellHead, FastboxReceiver};
+use crate::sync::{Step, reached};
+use crate::wire::{CellIndex, Corrupt, Key, Offer, PacketKind, Turn};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Takes the packets in the receive queue, and returns whether there were any. Takes at most as
+    /// many cells as the segment has, so that a fast sender cannot hold this rank here.
+    pub(super) fn poll_queue(&mut self) -> Result<bool, ProgressError> {
+        let mut moved = false;
+        if let Some(cell) = self.stalled {
+            self.deliver_cell(cell)?;
+            self.stalled = None;
+            moved = true;
+        }
+        for _ in 0..self.segment.plan().cells() {
+            let queue = &self.segment.rank_block(self.rank).recv_queue;
+            let Some(cell) = queue.dequeue(&self.segment)? else { break };
+            self.stalled = Some(cell);
+            self.deliver_cell(cell)?;
+            self.stalled = None;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Takes the packets in the fastbox from `source`, at most one ring full, and returns whether
+    /// there were any.
+    pub(super) fn poll_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
+        let mut moved = false;
+        for _ in 0..self.segment.plan().config().fastbox_lines {
+            if !self.take_from_fastbox(source)? {
+                break;
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    pub(super) fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
+        let peer = &self.peers[source as usize];
+        let Some((found, by_baton)) = peer.find_next() else { return Ok(false) };
+        let (kind, length) = (found.kind()?, found.length());
+        if !peer.next_holds(by_baton, length) {
+            let max = self.tuning.fastbox_max as u64;
+            return Err(Corrupt::Length { found: length as u64, max }.into());
+        }
+        if matches!(kind, PacketKind::EagerFirst | PacketKind::EagerMore) {
+            return Err(Corrupt::Kind { found: kind as u8 }.into());
+        }
+        let message = peer.lines_of_next(by_baton);
+        let key = message.key();
+        let envelope = Envelope { context: key.context(), source, tag: key.tag() };
+        let payload = PacketPayload::Lines(message);
+        let packet = Packet { envelope, kind, total: length, length, payload };
+        if kind == PacketKind::Parcel {
+            match self.deliver_parcel(&packet)? {
+                Filled::Nothing => return Ok(false),
+                Filled::Part => return Ok(true),
+                Filled::All => {}
+            }
+        } else {
+            self.deliver(packet)?;
+        }
+        self.peers[source as usize].release_next(by_baton, length);
+        Ok(true)
+    }
+
+    /// Delivers a dequeued cell and returns the cell to its owner. On an error the cell is
+    /// untouched.
+    fn deliver_cell(&mut self, cell: CellIndex) -> Result<(), ProgressError> {
+        let pointer = self.segment.cell(cell);
+        // SAFETY: the cell was dequeued by us and not given back yet.
+        let head = unsafe { Cell::read_head(pointer) };
+        let packet = self.parse(&head, pointer)?;
+        let source = packet.envelope.source;
+        // This packet is ahead of its turn. The packets before it are in the fastbox, which their
+        // sender filled first.
+        while self.peers[source as usize].next_in.number() != head.sequence {
+            if !self.take_from_fastbox(source)? {
+                let expected = self.peers[source as usize].next_in.number();
+                return Err(Corrupt::Sequence { source, found: head.sequence, expected }.into());
+            }
+        }
+        self.deliver(packet)?;
+        let peer = &mut self.peers[source as usize];
+        peer.next_in += 1;
+        if head.flags & CellHead::FASTBOX_OPEN != 0 && !peer.inbox_open {
+            peer.inbox_open = true;
+            peer.fastbox_in = FastboxReceiver::new(self.segment.fastbox(source, self.rank));
+            peer.find_baton(&self.segment, self.rank, source);
+            self.inboxes.insert(source);
+        }
+        reached(Step::CellRead);
+        let owner = self.segment.owner(cell);
+        self.segment.rank_block(owner).free_queue.push(&self.segment, cell);
+        // The owner may sleep because it lacks this very cell.
+        self.notify(owner);
+        Ok(())
+    }
+
+    /// Checks the head of a cell and returns its packet.
+    fn parse(&self, head: &CellHead, cell: NonNull<Cell>) -> Result<Packet, Corrupt> {
+        let config = self.segment.plan().config();
+        if head.source >= config.ranks {
+            return Err(Corrupt::Source { found: head.source, ranks: config.ranks });
+        }
+        let (length, max) = (u64::from(head.length), u64::from(config.cell_payload));
+        if length > max {
+            return Err(Corrupt::Length { found: length, max });
+        }
+        let kind = PacketKind::parse(head.kind)?;
+        let whole = length == head.total;
+        let fits = match kind {
+            PacketKind::Eager
+            | PacketKind::Rts
+            | PacketKind::Offer
+            | PacketKind::Rtr
+            | PacketKind::RtrAck
+            | PacketKind::Parcel => whole,
+            PacketKind::EagerFirst | PacketKind::EagerMore => length < head.total,
+            PacketKind::Called => length <= head.total,
+        };
+        let total =
+            usize::try_from(head.total).ok().filter(|total| isize::try_from(*total).is_ok());
+        let Some(total) = total.filter(|_| fits) else {
+            return Err(Corrupt::Length { found: length, max: head.total });
+        };
+        let key = Key(head.key);
+        Ok(Packet {
+            envelope: Envelope { context: key.context(), source: head.source, tag: key.tag() },
+            kind,
+            total,
+            length: head.length as usize,
+            // SAFETY: the cell came from `Segment::cell`.
+            payload: PacketPayload::Whole(unsafe { Cell::payload(cell) }),
+        })
+    }
+
+    pub(super) fn deliver(&mut self, packet: Packet) -> Result<(), ProgressError> {
+        let target = match packet.kind {
+            PacketKind::Eager | PacketKind::EagerFirst => {
+                match self.posted.take(&packet.envelope) {
+                    Some(id) => self.meet(id, &packet)?,
+                    None => self.keep_unexpected(&packet)?,
+                }
+            }
+            PacketKind::Called => self.take_called(&packet)?,
+            PacketKind::Parcel => {
+                // A parcel that a cell names was filled before the cell was sent.
+                return match self.deliver_parcel(&packet)? {
+                    Filled::All => Ok(()),
+                    Filled::Part | Filled::Nothing => {
+                        Err(Corrupt::Kind { found: packet.kind as u8 }.into())
+                    }
+                };
+            }
+            PacketKind::EagerMore => return Ok(self.continue_message(&packet)?),
+            PacketKind::Rts => {
+                let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
+                let Envelope { context, source, tag } = packet.envelope;
+                // This rank announces nothing to itself: the named descriptor would be one of its
+                // own.
+                if source == self.rank {
+                    return Err(
+                        Corrupt::Source { found: source, ranks: self.segment.ranks() }.into()
+                    );
+                }
+                cookie.reach(&self.segment, source)?;
+                self.asking.rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
+                return self.take_news(&packet.envelope, DeferredSend::Announced(cookie));
+            }
+            PacketKind::Offer => {
+                let offer = Offer::parse(packet.head_of_payload()?)?;
+                return self.take_news(&packet.envelope, DeferredSend::Offered(offer));
+            }
+            PacketKind::Rtr => {
+                let rtr = Rtr::parse(packet.head_of_payload()?)?;
+                return Ok(self.take_rtr(&packet.envelope, rtr)?);
+            }
+            PacketKind::RtrAck => {
+                let ack = RtrAck::parse(packet.head_of_payload()?)?;
+                return Ok(self.take_rtr_ack(&packet.envelope, ack)?);
+            }
+        };
+        if !packet.completes() {
+            let left = packet.total - packet.length;
+            self.peers[packet.envelope.source as usize].arriving =
+                Some(PartialMessage { target, left });
+        }
+        Ok(())
+    }
+
+    /// Handles the announcement of a message that its sender kept: the message meets its receive,
+    /// or waits for one. On an error nothing has changed.
+    pub(super) fn take_news(
+        &mut self,
+        envelope: &Envelope,
+        kept: DeferredSend,
+    ) -> Result<(), ProgressError> {
+        self.reserve_for(kept)?;
+        let Some(id) = self.posted.take(envelope) else {
+            let total = match kept {
+                DeferredSend::Announced(cookie) => cookie.total as usize,
+                DeferredSend::Offered(offer) | DeferredSend::Exposed { offer, .. } => {
+                    offer.total as usize
+                }
+            };
+            let (envelope, body) = (*envelope, UnexpectedData::There(kept));
+            self.enlist(UnexpectedMessage::new(envelope, body, total, 0))?;
+            return Ok(());
+        };
+        let has_turn = match kept {
+            DeferredSend::Announced(cookie) => Turn::parse(cookie.turn).is_some(),
+            DeferredSend::Exposed { turn, .. } => turn.is_some(),
+            DeferredSend::Offered(_) => false,
+        };
+        if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
+            self.ask_for(id, envelope, kept, buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Reserves memory for a kept message that meets its receive.
+    pub(super) fn reserve_for(&mut self, kept: DeferredSend) -> Result<(), OutOfMemory> {
+        self.receivers.reserve()?;
+        self.calls.reserve()?;
+        if let DeferredSend::Exposed { .. } = kept {
+            self.readings.reserve()?;
+            self.controls.reserve()?;
+        }
+        Ok(())
+    }
+
+    /// Matches the first packet of a message with its posted receive.
+    fn meet(&mut self, id: u32, packet: &Packet) -> Result<ArrivalTarget, Corrupt> {
+        let buffer = self.unpost(id, &packet.envelope, false)?;
+        Ok(buffer.map_or(ArrivalTarget::Nobody, |buffer| self.begin_receive(id, buffer, packet)))
+    }
+
+    /// Delivers the first packet of a message to its receive.
+    pub(super) fn begin_receive(
+        &mut self,
+        id: u32,
+        mut buffer: Cursor,
+        packet: &Packet,
+    ) -> ArrivalTarget {
+        let Envelope { source, tag, .. } = packet.envelope;
+        let (total, capacity) = (packet.total, buffer.remaining());
+        packet.scatter_to(&mut buffer);
+        if let Some(request) = self.request_mut(id) {
+            *request = if packet.completes() {
+                RequestState::Done(outcome(source, tag, total, capacity))
+            } else {
+                RequestState::Receiving { buffer, capacity, source, tag, total }
+            };
+        }
+        ArrivalTarget::Request(id)
+    }
+
+    /// Copies the first packet of a message that has no receive into memory of the engine. On an
+    /// error nothing has changed.
+    fn keep_unexpected(&mut self, packet: &Packet) -> Result<ArrivalTarget, OutOfMemory> {
+        let payload = match packet.total {
+            0 => None,
+            length => {
+                let base = self.memory.allocate(OwnedBuffer::layout(length)?);
+                Some(OwnedBuffer { base: base.ok_or(OutOfMemory { bytes: length })?, length })
+            }
+        };
+        let body = UnexpectedData::Here(payload);
+        let kept =
+            self.enlist(UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length));
+        if kept.is_ok() {
+            self.hold(packet.envelope.source, packet.total);
+        }
+        match (kept, payload) {
+            (Ok(message), Some(owned)) => {
+                let part = crate::buffer::Part { base: owned.base, length: owned.length };
+                // SAFETY: the memory belongs to the engine and has room for the whole message.
+                let mut cursor = unsafe { Cursor::contiguous(part) };
+                packet.scatter_to(&mut cursor);
+                Ok(ArrivalTarget::Message(message))
+            }
+            (Ok(message), None) => Ok(ArrivalTarget::Message(message)),
+            (Err(error), owned) => {
+                if let Some(owned) = owned {
+                    self.release(owned);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts a message that has no receive into the unexpected queue.
+    pub(super) fn enlist(&mut self, message: UnexpectedMessage) -> Result<u32, OutOfMemory> {
+        let envelope = message.envelope;
+        let message = self.messages.insert(message)?;
+        match self.unexpected.insert(envelope, message) {
+            Ok(handle) => {
+                self.arrivals += 1;
+                if let Some(entry) = self.messages.get_mut(message) {
+                    (entry.standing, entry.arrival) = (MatchState::Queued(handle), self.arrivals);
+                }
+                Ok(message)
+            }
+            Err(error) => {
+                self.messages.remove(message);
+                Err(error)
+            }
+        }
+    }
+
+    /// Delivers a further packet of the message that its source is in the middle of.
+    fn continue_message(&mut self, packet: &Packet) -> Result<(), Corrupt> {
+        let source = packet.envelope.source;
+        let peer = &mut self.peers[source as usize];
+        let Some(arriving) = peer.arriving.filter(|arriving| packet.length <= arriving.left) else {
+            let max = peer.arriving.map_or(0, |arriving| arriving.left) as u64;
+            return Err(Corrupt::Length { found: packet.length as u64, max });
+        };
+        let left = arriving.left - packet.length;
+        peer.arriving = (left > 0).then_some(PartialMessage { left, ..arriving });
+        match arriving.target {
+            // The rest of a `Due` message comes through a stream, not in packets of the node.
+            ArrivalTarget::Nobody | ArrivalTarget::Due { .. } => {}
+            ArrivalTarget::Request(id) => {
+                let Some(request) = self.request_mut(id) else { return Ok(()) };
+                if let RequestState::Receiving { buffer, capacity, source, tag, total } = request {
+                    packet.scatter_to(buffer);
+                    if left == 0 {
+                        *request = RequestState::Done(outcome(*source, *tag, *total, *capacity));
+                    }
+                }
+            }
+            ArrivalTarget::Message(number) => {
+                let Some(message) = self.messages.get_mut(number) else { return Ok(()) };
+                if let UnexpectedData::Here(Some(OwnedBuffer { base, length })) = message.body {
+                    // SAFETY: `arrived` bytes are inside the message's own memory, and the `left`
+                    // bytes after them were free.
+                    unsafe {
+                        let rest = crate::buffer::Part {
+                            base: base.add(message.arrived),
+                            length: length - message.arrived,
+                        };
+                        packet.scatter_to(&mut Cursor::contiguous(rest));
+                    }
+                }
+                message.arrived += packet.length;
+            }
+        }
+        Ok(())
+    }
+}

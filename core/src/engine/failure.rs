@@ -1,0 +1,222 @@
+//! The end of operations with a peer that is gone.
+
+use super::message::{MatchState, UnexpectedData};
+use super::peer::{ArrivalTarget, Peer};
+use super::request::RequestState;
+use super::{Engine, Fault, Gone, ProgressError};
+use crate::layout::Segment;
+use crate::memory::Memory;
+use crate::shm::recovery::{self, Producers, Repair};
+use crate::shm::{Cell, RecvQueue};
+use crate::wire::CellIndex;
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Reports that `rank` sends and receives no more: its process has ended, or it has left.
+    /// Returns whether its operations have ended.
+    ///
+    /// First, everything that the rank had handed over is delivered. Then each operation that needs
+    /// the rank ends with its fault: sends to it, receives posted for it alone, a message that was
+    /// arriving. A receive from any source stays, since another rank may match it. Later operations
+    /// with the rank fail to start; other peers are not affected. A repeated call changes nothing.
+    ///
+    /// False has two causes, and nothing was decided in either case:
+    ///
+    /// - Another rank is in the middle of handing a packet over, to this rank or to the gone one.
+    ///   Packets of the gone rank may be behind it, or a cell of this rank before it.
+    /// - The rank is on another node, and [`Engine::poll_network`] has yet to read its stream to
+    ///   the end. The stream may state the cause of the end more exactly.
+    ///
+    /// Call again after false, and for the other rank too if it is gone as well.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgressError`] from the delivery of what was left; call again.
+    pub fn peer_gone(&mut self, rank: u32, how: Gone) -> Result<bool, ProgressError> {
+        if self.peers[rank as usize].gone.is_some() {
+            return Ok(true);
+        }
+        if self.peers[rank as usize].stream.is_some() {
+            self.end_remote(rank, how);
+            return Ok(false);
+        }
+        self.peers[rank as usize].ended = true;
+        if !self.drain(rank)? {
+            return Ok(false);
+        }
+        // This comes before the operations end: from then on no send puts a cell into that queue.
+        let senders = Senders { segment: &self.segment, peers: &self.peers, consumer: rank };
+        if !self.cells.reclaim(&self.segment, rank, &senders)? {
+            return Ok(false);
+        }
+        self.end_operations(rank, how);
+        Ok(true)
+    }
+
+    /// Ends all operations with `rank`. Everything that it handed over has been delivered.
+    pub(super) fn end_operations(&mut self, rank: u32, how: Gone) {
+        if let Gone::Failed(_) = how {
+            self.note_death(rank);
+        }
+        let fault = how.fault(rank);
+        let peer = &mut self.peers[rank as usize];
+        peer.gone = Some(how);
+        peer.shut();
+        let arriving = peer.arriving.take();
+        self.inboxes.remove(rank);
+        self.wanted.remove(rank);
+        while self.peers[rank as usize].waiting.ends.is_some() {
+            self.finish_first_waiting(rank, Err(fault));
+        }
+        match arriving.map(|arriving| arriving.target) {
+            Some(ArrivalTarget::Request(id)) => self.fail(id, fault),
+            Some(ArrivalTarget::Message(number)) => self.forget_message(number),
+            Some(ArrivalTarget::Due { message, request }) => {
+                self.hand_over(message, None);
+                request.into_iter().for_each(|id| self.fail(id, fault));
+            }
+            Some(ArrivalTarget::Nobody) | None => {}
+        }
+        self.asking.forget(rank);
+        self.asked_by.forget(rank);
+        self.fail_posted_for(rank, fault);
+        self.fail_offers_to(rank, Err(fault));
+        self.fail_senders_to(rank, Err(fault));
+        self.fail_calls_to(rank, fault);
+        self.fail_receivers_from(rank, fault);
+        self.forget_kept_by(rank);
+    }
+
+    /// Marks `rank` as a rank on another node that cannot be reached. Operations with it fail to
+    /// start. Call this before the first operation with the rank.
+    pub fn set_unreachable(&mut self, rank: u32) {
+        self.peers[rank as usize].gone = Some(Gone::Unreachable);
+    }
+
+    /// Returns whether `rank` exists.
+    #[must_use]
+    pub fn has_peer(&self, rank: u32) -> bool {
+        self.peers.get(rank as usize).is_some()
+    }
+
+    /// Returns how `rank` ended its communication, if it did.
+    #[must_use]
+    pub fn gone(&self, rank: u32) -> Option<Gone> {
+        self.peers.get(rank as usize).and_then(|peer| peer.gone)
+    }
+
+    /// Delivers everything that `gone` had handed over. Returns false if that has to wait for
+    /// another rank.
+    fn drain(&mut self, gone: u32) -> Result<bool, ProgressError> {
+        self.progress()?;
+        let (queue, senders) = self.queue_and_senders();
+        if recovery::repair(queue, &self.segment, &senders)? == Repair::Later {
+            return Ok(false);
+        }
+        // Takes the whole chain, except a last cell behind which a living rank has swapped its own
+        // cell and not linked it yet.
+        self.progress()?;
+        let (queue, senders) = self.queue_and_senders();
+        if recovery::holds_message_of(queue, &self.segment, &senders, gone)? {
+            return Ok(false);
+        }
+        while self.poll_fastbox(gone)? {}
+        Ok(true)
+    }
+
+    fn queue_and_senders(&self) -> (&RecvQueue, Senders<'_>) {
+        let queue = &self.segment.rank_block(self.rank).recv_queue;
+        (queue, Senders { segment: &self.segment, peers: &self.peers, consumer: self.rank })
+    }
+
+    fn fail_posted_for(&mut self, rank: u32, fault: Fault) {
+        let mut from = 0;
+        while let Some((handle, pattern, id)) = self.posted.next_from(from) {
+            if pattern.source == rank {
+                self.posted.cancel(handle);
+                self.fail(id, fault);
+            }
+            from = handle + 1;
+        }
+    }
+
+    pub(super) fn fail(&mut self, id: u32, fault: Fault) {
+        if let Some(request) = self.request_mut(id) {
+            *request = RequestState::Done(Err(fault));
+        }
+    }
+
+    /// Drops an unexpected message of which the rest will never arrive. A message that a probe has
+    /// matched stays, to report the loss.
+    pub(super) fn forget_message(&mut self, number: u32) {
+        let Some(message) = self.messages.get(number).copied() else { return };
+        if message.standing == MatchState::Matched {
+            self.lose(number);
+        } else {
+            self.take_unexpected(number);
+        }
+        if let UnexpectedData::Here(Some(owned)) = message.body {
+            self.release(owned);
+        }
+    }
+
+    /// Drops the messages that a gone rank had kept, since their data went with it, and all its
+    /// messages that arrived after the first of them. Otherwise a receive would take a later
+    /// message in place of the lost one.
+    fn forget_kept_by(&mut self, rank: u32) {
+        let (mut from, mut gap) = (0, u64::MAX);
+        while let Some((number, message)) = self.messages.next_from(from) {
+            from = number + 1;
+            if matches!(message.body, UnexpectedData::There(_)) && message.envelope.source == rank {
+                gap = gap.min(message.arrival);
+            }
+        }
+        let mut from = 0;
+        while let Some((number, message)) = self.messages.next_from(from) {
+            from = number + 1;
+            let is_kept = matches!(message.body, UnexpectedData::There(_));
+            let is_queued = matches!(message.standing, MatchState::Queued(_));
+            let is_behind = is_queued && message.arrival > gap;
+            if message.envelope.source == rank && (is_kept || is_behind) {
+                self.forget_message(number);
+            }
+        }
+    }
+}
+
+/// The ranks that send to `consumer`, which is this rank or a dead one.
+struct Senders<'a> {
+    segment: &'a Segment,
+    peers: &'a [Peer],
+    consumer: u32,
+}
+
+impl Producers for Senders<'_> {
+    fn ranks(&self) -> u32 {
+        self.segment.ranks()
+    }
+
+    fn cells(&self) -> u32 {
+        self.segment.plan().cells()
+    }
+
+    fn is_dead(&self, rank: u32) -> bool {
+        self.peers[rank as usize].ended
+    }
+
+    fn in_flight(&self, rank: u32) -> Option<CellIndex> {
+        let cell =
+            self.segment.rank_block(rank).liveness.in_flight.holds_for(self.segment, self.consumer);
+        cell.filter(|cell| self.segment.owner(*cell) == rank)
+    }
+
+    fn place(&self, cell: CellIndex) -> (u32, u64) {
+        // SAFETY: only this rank writes a cell in its own queue. A cell of a dead owner is not
+        // written either.
+        let head = unsafe { Cell::read_head(self.segment.cell(cell)) };
+        (head.source, head.sequence)
+    }
+
+    fn is_taken(&self, source: u32, sequence: u64) -> bool {
+        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.next_in.number())
+    }
+}

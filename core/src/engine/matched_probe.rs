@@ -1,0 +1,120 @@
+//! Matched probes: a message that a probe takes out of matching is received by its number only
+//! (MPI-4.1 §3.8.2, §3.8.3).
+//!
+//! The message stays an unexpected message. Its data, its place in its source's share and its
+//! treatment after the death of its source do not change. It is only not in the queue any more.
+
+use super::MessageId;
+use super::message::{MatchState, UnexpectedData, UnexpectedMessage};
+use super::request::RequestState;
+use super::{Engine, Owner, Received, StartError, Status};
+use crate::buffer::Cursor;
+use crate::matching::Pattern;
+use crate::memory::{Memory, OutOfMemory};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Takes the oldest arrived message that matches `pattern` out of matching, so that no other
+    /// probe or receive finds it. Returns its name and its status.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Rank`], [`StartError::Tag`], and [`StartError::Peer`] for a source that is
+    /// gone.
+    pub fn improbe(&mut self, pattern: Pattern) -> Result<Option<(MessageId, Status)>, StartError> {
+        let Some((found, status)) = self.find_arrived(&pattern)? else { return Ok(None) };
+        self.take_out(found.message, found.handle);
+        Ok(Some((MessageId(found.message), status)))
+    }
+
+    /// Takes the message `number`, which the unexpected queue calls `handle`, out of matching.
+    pub(super) fn take_out(&mut self, number: u32, handle: u32) {
+        self.unexpected.remove(handle);
+        if let Some(message) = self.messages.get_mut(number) {
+            message.standing = MatchState::Matched;
+            self.matched += 1;
+        }
+    }
+
+    /// Receives a message that [`Engine::improbe`] has matched. Its name ends with this call. If
+    /// its source died before all of the message could be delivered, the receive fails.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::OutOfMemory`]: nothing was received, and the name stays valid.
+    ///
+    /// # Safety
+    ///
+    /// What `buffer` points to stays valid and is touched by no other code until the receive is
+    /// over, as [`Engine::irecv`] requires.
+    pub unsafe fn imrecv(
+        &mut self,
+        message: MessageId,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        self.receive_unexpected(message.0, buffer, owner)
+    }
+
+    /// Puts a message that [`Engine::improbe`] has matched back into matching, as if it arrived
+    /// now. Its name ends with this call.
+    ///
+    /// The oldest receive that was posted meanwhile takes the message, if one matches. Otherwise it
+    /// returns to its old place among the messages that wait.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: nothing was changed.
+    pub fn put_back(&mut self, message: MessageId) -> Result<(), OutOfMemory> {
+        let MessageId(number) = message;
+        let Some(UnexpectedMessage { envelope, body, arrival, .. }) =
+            self.messages.get(number).copied()
+        else {
+            return Ok(());
+        };
+        match body {
+            UnexpectedData::Lost => {
+                self.take_unexpected(number);
+                return Ok(());
+            }
+            UnexpectedData::There(kept) => self.reserve_for(kept)?,
+            UnexpectedData::Here(_) => {}
+        }
+        if let Some(id) = self.posted.take(&envelope) {
+            // No receive has sent an RTR meanwhile, since `may_ask` forbids it while a message is
+            // matched.
+            return match self.request(id) {
+                Some(RequestState::Posted { buffer, .. }) => self.give(number, id, buffer),
+                _ => Ok(()),
+            };
+        }
+        let messages = &self.messages;
+        let came_before = |other| messages.get(other).is_some_and(|other| other.arrival < arrival);
+        let handle = self.unexpected.put_back(envelope, number, came_before)?;
+        self.leave_matching(MatchState::Matched);
+        if let Some(message) = self.messages.get_mut(number) {
+            message.standing = MatchState::Queued(handle);
+        }
+        Ok(())
+    }
+
+    /// Removes a message from the place in matching where it stands.
+    pub(super) fn leave_matching(&mut self, standing: MatchState) {
+        match standing {
+            MatchState::Queued(handle) => {
+                self.unexpected.remove(handle);
+            }
+            MatchState::Matched => self.matched -= 1,
+            MatchState::Met => {}
+        }
+    }
+
+    /// Notes that the data of a matched message went with its sender.
+    pub(super) fn lose(&mut self, number: u32) {
+        let Some(message) = self.messages.get_mut(number) else { return };
+        let (source, total) = (message.envelope.source, message.total);
+        if let UnexpectedData::Here(_) = core::mem::replace(&mut message.body, UnexpectedData::Lost)
+        {
+            self.let_go(source, total);
+        }
+    }
+}

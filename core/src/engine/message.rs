@@ -1,0 +1,70 @@
+//! Unexpected messages.
+
+use super::request::OwnedBuffer;
+use crate::hca::RemoteAddress;
+use crate::lmt::SendCookie;
+use crate::matching::Envelope;
+use crate::wire::{Offer, Turn};
+
+/// An unexpected message: copied out of its cells, or kept by its sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnexpectedMessage {
+    pub(super) envelope: Envelope,
+    pub(super) standing: MatchState,
+    /// Its number in the order of arrival among the messages that met no receive.
+    pub(super) arrival: u64,
+    pub(super) body: UnexpectedData,
+    pub(super) total: usize,
+    /// Bytes of it that are in this rank.
+    pub(super) arrived: usize,
+}
+
+impl UnexpectedMessage {
+    /// Returns a message that is about to be queued.
+    pub(super) const fn new(
+        envelope: Envelope,
+        body: UnexpectedData,
+        total: usize,
+        arrived: usize,
+    ) -> Self {
+        Self { envelope, standing: MatchState::Met, arrival: 0, body, total, arrived }
+    }
+}
+
+/// The name of a message that a probe has matched. It is valid until a receive of the message has
+/// started, or the message was put back.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct MessageId(pub(super) u32);
+
+/// The place of an unexpected message in matching.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum MatchState {
+    /// In the unexpected queue, under this handle.
+    Queued(u32),
+    /// Taken out of the queue by a probe, for the holder of its number.
+    Matched,
+    /// Matched with its receive, or about to be queued.
+    Met,
+}
+
+/// The place of the data of an unexpected message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum UnexpectedData {
+    /// In memory of the engine; `None` for an empty message.
+    Here(Option<OwnedBuffer>),
+    /// In the memory of the sender.
+    There(DeferredSend),
+    /// With the sender, which is gone. A receive of the message reports the loss.
+    Lost,
+}
+
+/// The packet by which a sender announced a message that it kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DeferredSend {
+    /// An RTS: the message is large.
+    Announced(SendCookie),
+    /// An offer: this rank had no room for the message.
+    Offered(Offer),
+    /// An RTS from another node: the message is large, and its receiver may read it where it lies.
+    Exposed { offer: Offer, from: RemoteAddress, turn: Option<Turn> },
+}

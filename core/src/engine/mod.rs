@@ -1,0 +1,499 @@
+//! The engine: one rank's part of the protocol, as a value that its embedder drives.
+//!
+//! The engine reads and writes only the segment and the buffers that it is given. It has no clock,
+//! makes no system call and never waits. The embedder moves time, memory and wake-ups.
+//!
+//! # Calls
+//!
+//! 1. [`Engine::new`] returns the engine of one rank, or [`OutOfMemory`].
+//! 2. [`Engine::set_remote`] and [`Engine::set_unreachable`] tell how peers on other nodes are
+//!    reached, before the first operation with them.
+//! 3. [`Engine::isend`] and [`Engine::irecv`] start an operation. They return `Done`, `Pending`
+//!    with a [`RequestId`], or [`StartError`] with nothing changed.
+//! 4. [`Engine::progress`] moves what can move without waiting, and returns whether anything moved,
+//!    or [`ProgressError`].
+//! 5. [`Engine::poll_network`] does the same for peers on other nodes, if [`Engine::has_network`].
+//! 6. [`Engine::poll_transfer`] returns a [`crate::lmt::CopyJob`]. The embedder carries it out at
+//!    once and answers with [`Engine::transfer_done`].
+//! 7. [`Engine::poll_want`] returns a peer to which a fastbox wants memory. The answer is
+//!    [`Engine::fastbox_backed`].
+//! 8. [`Engine::poll_bell`] returns a sleeping peer that has something to look at.
+//! 9. [`Engine::test`] returns the [`Outcome`] of a request, once; `None` while it is under way.
+//! 10. [`Engine::detach`] and [`Engine::cancel`] end the claim of an operation on its buffer early.
+//!     After [`StillClaimed`] make progress and ask again.
+//! 11. [`Engine::peer_gone`] reports that a peer has died or left. After `false` make progress and
+//!     report it again.
+//! 12. [`Engine::is_flushed`] returns whether this rank may leave.
+//! 13. [`Engine::stop`] ends all operations without an outcome, after an unrecoverable error.
+//!
+//! A loop that waits repeats 4 to 9. Calls 7 and 8 come after every call that moves messages. Each
+//! poll is repeated until it returns `None`.
+//!
+//! Two calls are shortcuts of 3 for blocking operations. [`Engine::send_short`] sends by lines
+//! only, and [`Engine::recv_short`] looks at one source only. If they decline, use
+//! [`Engine::isend`] and [`Engine::irecv`].
+//!
+//! Large messages use two more kinds of memory. [`Engine::wants_parcels`] and
+//! [`Engine::wants_ring`] ask for it; [`Engine::parcels_backed`] and [`Engine::ring_backed`]
+//! answer.
+//!
+//! # Guarantees
+//!
+//! - An operation that cannot continue is in a list that every [`Engine::progress`] visits.
+//! - Each packet between two ranks has a sequence number, on every path. A receiver takes packets
+//!   in the order of their numbers.
+//! - A value that another process wrote is checked before use. A bad value is an error.
+//!
+//! # Example
+//!
+//! Two ranks on one thread. In production each rank is a process that maps the same memory.
+//!
+//! ```
+//! use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+//! use std::ptr::NonNull;
+//!
+//! use strait_core::buffer::{Cursor, Part};
+//! use strait_core::engine::{Engine, Owner, Received, Sent, Tuning};
+//! use strait_core::layout::{PAGE, Segment, SegmentConfig, SegmentPlan};
+//! use strait_core::matching::Pattern;
+//! use strait_core::memory::Memory;
+//! use strait_core::wire::Key;
+//!
+//! #[derive(Clone)]
+//! struct System;
+//!
+//! // SAFETY: the memory comes from the system allocator with the layout that was asked for.
+//! unsafe impl Memory for System {
+//!     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+//!         // SAFETY: the layout is not empty (contract of `Memory`).
+//!         NonNull::new(unsafe { alloc(layout) })
+//!     }
+//!
+//!     unsafe fn release(&self, memory: NonNull<u8>, layout: Layout) {
+//!         // SAFETY: the memory came from `allocate` with this layout (contract of `release`).
+//!         unsafe { dealloc(memory.as_ptr(), layout) }
+//!     }
+//! }
+//!
+//! fn cursor(bytes: &mut [u8]) -> Cursor {
+//!     let part = Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() };
+//!     // SAFETY: both arrays outlive the engines.
+//!     unsafe { Cursor::contiguous(part) }
+//! }
+//!
+//! let (mut message, mut buffer) = (*b"hello", [0; 8]);
+//! let plan = SegmentPlan::new(SegmentConfig { heap_bytes: 4096, ..SegmentConfig::new(2) })?;
+//! let shape = Layout::from_size_align(plan.total_bytes(), PAGE)?;
+//! // SAFETY: a segment is never empty.
+//! let base = NonNull::new(unsafe { alloc_zeroed(shape) }).ok_or("no memory")?;
+//! // SAFETY: the memory is zero, aligned and as long as the plan says.
+//! let segment = unsafe { Segment::format(base, plan, 1) };
+//! let mut rank_0 = Engine::new(System, segment, 0, Tuning::default())?;
+//! let mut rank_1 = Engine::new(System, segment, 1, Tuning::default())?;
+//!
+//! let wanted = Pattern { context: 0, source: 0, tag: 7 };
+//! // SAFETY: the buffers stay as they are until the operations are over.
+//! let received = unsafe { rank_1.irecv(wanted, cursor(&mut buffer), Owner::BLOCKING) }?;
+//! let sent = unsafe { rank_0.isend(1, Key::new(0, 7), cursor(&mut message), Owner::BLOCKING) }?;
+//! assert_eq!(sent, Sent::Done);
+//! let Received::Pending(request) = received else { panic!("nothing was sent before") };
+//! let status = loop {
+//!     rank_1.progress()?;
+//!     if let Some(outcome) = rank_1.test(request) {
+//!         break outcome?;
+//!     }
+//! };
+//! assert_eq!((status.source, status.bytes), (0, 5));
+//! drop((rank_0, rank_1));
+//! assert_eq!(&buffer[..5], b"hello");
+//! // SAFETY: no engine uses the memory any more.
+//! unsafe { dealloc(base.as_ptr(), shape) };
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Source
+//!
+//! `[Nemesis07]` §3.1 (cells over iovecs, pending sends, active fastboxes, unexpected messages that
+//! are copied out of their cells at once) and §3.3 (posted-receive bypass).
+
+mod arrive;
+mod budget;
+mod bypass;
+mod call;
+mod cells;
+mod copy_ring;
+mod deferred_send;
+mod delivery;
+mod descriptors;
+mod failure;
+mod failure_cause;
+mod in_use;
+mod inbound;
+mod leaving;
+mod matched_probe;
+mod message;
+mod negotiation;
+mod network;
+mod offers;
+mod outbound;
+mod packet;
+mod parcels;
+mod peer;
+mod pull_request;
+mod rank_list;
+mod receive;
+mod rendezvous_choices;
+mod request;
+mod ring;
+mod rndv_recv;
+mod rndv_send;
+mod rtr;
+mod rtrs;
+mod send;
+mod short;
+mod short_receive;
+mod speculation;
+mod started;
+mod transfer;
+mod tuning;
+mod unexpected_budget;
+mod waiting;
+
+pub use budget::UnexpectedUsage;
+pub use failure_cause::FailureCause;
+pub use in_use::InUse;
+pub use message::MessageId;
+pub use network::{Begun, Broken, Channel, ChannelProgress, Direct};
+pub use peer::Gone;
+pub use request::{
+    Fault, Outcome, Owner, ProgressError, RequestId, SendMode, StartError, Status, StillClaimed,
+};
+pub use rtrs::Rtrs;
+pub use short_receive::{Bypass, Want};
+pub use started::{Mark, Received, Sent, SentShort};
+pub use tuning::Tuning;
+
+use crate::layout::Segment;
+use crate::matching::{PostedQueue, UnexpectedQueue};
+use crate::memory::{Memory, OutOfMemory, Pinned, Slab, Table};
+use crate::rndv::{self};
+use crate::wire::CellIndex;
+use budget::UnexpectedBudget;
+use call::PullRequest;
+use cells::CellPool;
+use descriptors::Descriptors;
+use inbound::Inbound;
+use message::{UnexpectedData, UnexpectedMessage};
+use network::{Announced, Controls, Deaths, Invited, PeerStreams, Reading, Writing};
+use outbound::Outbound;
+use peer::{FastboxState, Peer};
+use rank_list::RankList;
+use rendezvous_choices::RendezvousChoices;
+use request::{OperationEntry, RequestState};
+use rtrs::Wanted;
+
+/// One rank's end of every channel in a segment.
+#[derive(Debug)]
+pub struct Engine<M: Memory + Clone> {
+    peers: Table<Peer, M>,
+    posted: PostedQueue<M>,
+    unexpected: UnexpectedQueue<M>,
+    segment: Segment,
+    rank: u32,
+    tuning: Tuning,
+    rendezvous_choices: RendezvousChoices<M>,
+    cells: CellPool<M>,
+    requests: Slab<OperationEntry, M>,
+    messages: Slab<UnexpectedMessage, M>,
+    /// Number of messages so far that met no receive when they arrived.
+    arrivals: u64,
+    /// Number of the remaining ones that a probe has matched.
+    matched: u32,
+    budget: UnexpectedBudget,
+    /// The RTRs that receives of this rank may send.
+    asking: rndv::RtrReceiver<M>,
+    /// The RTRs that the receivers of this rank's messages have sent.
+    asked_by: rndv::RtrSender<Wanted, M>,
+    /// Number of looks at Eager-flags so far.
+    looks: u64,
+    rtrs: Rtrs,
+    /// Receives that met offered messages.
+    calls: Slab<PullRequest, M>,
+    /// Large messages that were announced or are about to be.
+    senders: Slab<Outbound, M>,
+    /// Large messages that met their receives.
+    receivers: Slab<Inbound, M>,
+    descriptors: Descriptors<M>,
+    /// Streams to peers on other nodes, and back.
+    streams: Pinned<PeerStreams, M>,
+    /// Large messages that peers on other nodes may read.
+    announced: Slab<Announced, M>,
+    /// Large messages that are read from peers on other nodes.
+    readings: Slab<Reading, M>,
+    /// Receives that peers on other nodes may write to.
+    invited: Slab<Invited, M>,
+    /// Large messages that are written to peers on other nodes.
+    writings: Slab<Writing, M>,
+    /// Control messages to peers on other nodes.
+    controls: Controls<M>,
+    deaths: Deaths,
+    /// The time that the embedder told last, in nanoseconds.
+    now: u64,
+    /// Whether the next job is searched for among the receivers first.
+    reads_first: bool,
+    /// Peers with an open fastbox to this rank.
+    inboxes: RankList<M>,
+    /// Peers with sends that wait for cells or for a pull request.
+    blocked: RankList<M>,
+    /// Peers to which a fastbox is wanted.
+    wanted: RankList<M>,
+    /// Peers that sleep and have something to look at.
+    bells: RankList<M>,
+    /// A cell that was taken from the queue and could not be delivered, for lack of memory.
+    stalled: Option<CellIndex>,
+    stopped: bool,
+    memory: M,
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns the engine of `rank`. No other engine uses the place of `rank` in `segment`.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn new(
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
+        Self::among(segment.ranks() as usize, memory, segment, rank, tuning)
+    }
+
+    /// Returns an engine that knows no peer, for an embedder with its engine elsewhere. It refuses
+    /// every send and receive, as if the short path did not serve it.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn away(
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
+        Self::among(0, memory, segment, rank, tuning)
+    }
+
+    fn among(
+        ranks: usize,
+        memory: M,
+        segment: Segment,
+        rank: u32,
+        tuning: Tuning,
+    ) -> Result<Self, OutOfMemory> {
+        let list = || RankList::new(memory.clone(), ranks);
+        Ok(Self {
+            peers: Table::new(memory.clone(), ranks, |peer| {
+                Peer::new(&segment, rank, peer as u32)
+            })?,
+            posted: PostedQueue::new(memory.clone()),
+            unexpected: UnexpectedQueue::new(memory.clone()),
+            cells: CellPool::new(memory.clone(), &segment, rank)?,
+            requests: Slab::new(memory.clone()),
+            messages: Slab::new(memory.clone()),
+            arrivals: 0,
+            matched: 0,
+            budget: UnexpectedBudget::default(),
+            asking: rndv::RtrReceiver::new(memory.clone()),
+            asked_by: rndv::RtrSender::new(memory.clone()),
+            looks: 0,
+            rtrs: Rtrs::default(),
+            calls: Slab::new(memory.clone()),
+            senders: Slab::new(memory.clone()),
+            receivers: Slab::new(memory.clone()),
+            descriptors: Descriptors::new(memory.clone())?,
+            streams: Pinned::new(memory.clone()),
+            announced: Slab::new(memory.clone()),
+            readings: Slab::new(memory.clone()),
+            invited: Slab::new(memory.clone()),
+            writings: Slab::new(memory.clone()),
+            controls: Controls::new(memory.clone()),
+            deaths: Deaths::default(),
+            now: 0,
+            reads_first: false,
+            inboxes: list()?,
+            blocked: list()?,
+            wanted: list()?,
+            bells: list()?,
+            stalled: None,
+            stopped: false,
+            segment,
+            rank,
+            tuning: tuning.within_limits(),
+            rendezvous_choices: RendezvousChoices::new(memory.clone()),
+            memory,
+        })
+    }
+
+    /// Returns the number of this rank.
+    #[inline(always)]
+    #[must_use]
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Returns the segment on which this engine works.
+    #[must_use]
+    pub const fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Returns the tuning in force.
+    #[must_use]
+    pub const fn tuning(&self) -> Tuning {
+        self.tuning
+    }
+
+    /// Replaces the tuning for messages that start from now on. Ranks need not agree on it.
+    pub fn retune(&mut self, tuning: Tuning) {
+        self.tuning = tuning.within_limits();
+    }
+
+    /// Moves everything that can move without waiting, and returns whether anything moved.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgressError`].
+    pub fn progress(&mut self) -> Result<bool, ProgressError> {
+        let mut moved = self.take_in()?;
+        if !self.no_transfers() {
+            moved |= self.advance_transfers()?;
+        }
+        if !self.blocked.is_empty() {
+            moved |= self.push_blocked()?;
+        }
+        Ok(moved)
+    }
+
+    /// Takes the packets that came from ranks of this node, and returns whether there were any.
+    /// Moves no bytes of large messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgressError`].
+    #[inline(always)]
+    pub fn take_in(&mut self) -> Result<bool, ProgressError> {
+        if self.stopped {
+            return Err(ProgressError::Stopped);
+        }
+        let mut came = self.poll_queue()?;
+        for place in 0..self.inboxes.len() {
+            came |= self.poll_fastbox(self.inboxes.get(place))?;
+        }
+        Ok(came)
+    }
+
+    /// Asks for memory for the fastbox to `peer`, at the first message of the pair.
+    fn want_fastbox(&mut self, peer: u32) {
+        let outbox = &mut self.peers[peer as usize].outbox;
+        if *outbox == FastboxState::Unopened && self.tuning.fastbox_max > 0 {
+            *outbox = FastboxState::Wanted;
+            self.wanted.insert(peer);
+        }
+    }
+
+    /// Returns a peer to which the engine would like to open its fastbox. Back the range that
+    /// [`crate::layout::SegmentPlan::pair_range`] returns for (this rank, peer) with memory. Then
+    /// report the result with [`Engine::fastbox_backed`].
+    #[inline]
+    pub fn poll_want(&mut self) -> Option<u32> {
+        self.wanted.pop()
+    }
+
+    /// Returns a peer that sleeps and has something to look at. Ring its doorbell
+    /// ([`crate::shm::Doorbell::ring`]), and wake it if that returns `Some`. Call this after every
+    /// call that moves messages.
+    #[inline]
+    pub fn poll_bell(&mut self) -> Option<u32> {
+        self.bells.pop()
+    }
+
+    /// Notes that `rank` must be woken if it sleeps, after something was published for which it may
+    /// wait.
+    #[inline]
+    fn notify(&mut self, rank: u32) {
+        if self.peers[rank as usize].bell.get().is_wanted() {
+            self.bells.insert(rank);
+        }
+    }
+
+    /// Takes the answer to [`Engine::poll_want`]. If `backed` is false, messages to this peer
+    /// always go through the queue.
+    pub fn fastbox_backed(&mut self, peer: u32, backed: bool) {
+        let entry = &mut self.peers[peer as usize];
+        if entry.outbox != FastboxState::Wanted {
+            return;
+        }
+        entry.outbox = if backed { FastboxState::Backed } else { FastboxState::Refused };
+        if backed {
+            entry.find_baton(&self.segment, self.rank, peer);
+        }
+    }
+
+    /// Returns the outcome of an operation that is over, and ends its id. Returns `None` while
+    /// it is under way.
+    #[inline]
+    pub fn test(&mut self, id: RequestId) -> Option<Outcome> {
+        let Some(RequestState::Done(outcome)) = self.request(id.0) else { return None };
+        self.requests.remove(id.0);
+        Some(outcome)
+    }
+
+    /// Stops the engine for ever: no operation touches its buffer any more, and none will have an
+    /// outcome. For the one case where a claim on a buffer must end and [`Engine::detach`] cannot
+    /// end it. Returns false if a peer is still moving a piece of a large message; call again.
+    /// `is_gone` returns whether a rank can no longer touch any memory.
+    #[must_use]
+    pub fn stop(&mut self, is_gone: impl Fn(u32) -> bool) -> bool {
+        self.stopped = true;
+        self.hush(is_gone)
+    }
+
+    fn request(&self, id: u32) -> Option<RequestState> {
+        self.requests.get(id).map(|entry| entry.request)
+    }
+
+    fn request_mut(&mut self, id: u32) -> Option<&mut RequestState> {
+        self.requests.get_mut(id).map(|entry| &mut entry.request)
+    }
+
+    /// Returns whether no message that was sent or is arriving needs this rank any more.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        !self.is_blocked()
+            && self.calls.is_empty()
+            && self.readings.is_empty()
+            && self.no_transfers()
+            && self.network_is_flushed()
+    }
+}
+
+impl<M: Memory + Clone> Drop for Engine<M> {
+    /// Releases the memory that the engine kept: rests of sends, and messages that were not
+    /// received.
+    fn drop(&mut self) {
+        let kept = self.requests.iter().filter_map(|(_, entry)| match entry.request {
+            RequestState::Sending { detached, .. } => detached,
+            _ => None,
+        });
+        let unreceived = self.messages.iter().filter_map(|(_, message)| match message.body {
+            UnexpectedData::Here(payload) => payload,
+            UnexpectedData::There(_) | UnexpectedData::Lost => None,
+        });
+        let announced = self.senders.iter().filter_map(|(_, outbound)| outbound.owned);
+        let scraps = self.streams.iter().filter_map(|(_, stream)| stream.scrap());
+        let all = kept.chain(unreceived).chain(announced).chain(scraps);
+        all.for_each(|owned| self.release(owned));
+    }
+}

@@ -1,0 +1,270 @@
+//! Packets on their way in.
+
+use core::ptr::NonNull;
+
+use super::{Channel, Halt, NONSENSE, PeerStreams, rest_of};
+use crate::buffer::{Cursor, Part};
+use crate::engine::Engine;
+use crate::engine::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
+use crate::engine::packet::{Packet, PacketPayload};
+use crate::engine::peer::{ArrivalTarget, PartialMessage};
+use crate::engine::request::{OwnedBuffer, RequestState};
+use crate::engine::started::outcome;
+use crate::matching::Envelope;
+use crate::memory::{Memory, OutOfMemory};
+use crate::wire::{Key, PacketKind, StreamHead};
+
+/// Number of parts that one get names.
+const PARTS: usize = 8;
+
+/// Number of unwanted bytes that one get takes, at most.
+const SCRAP: usize = 16 * 1024;
+
+/// Number of packets that are taken from one stream before the others.
+const PACKETS: u32 = 64;
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Takes the packets that have come. Returns whether anything did.
+    pub(super) fn pull(&mut self, number: u32, channel: &mut impl Channel) -> Result<bool, Halt> {
+        let mut moved = false;
+        for _ in 0..PACKETS {
+            let Some(stream) = self.streams.get(number) else { break };
+            if stream.left {
+                break;
+            }
+            let (peer, left) = (stream.peer, stream.incoming.left);
+            let bytes = match self.peers[peer as usize].arriving {
+                Some(arriving) => self.pull_payload(number, peer, arriving, channel)?,
+                None if left > 0 => self.pull_head(number, peer, channel)?,
+                None => 0,
+            };
+            moved |= bytes > 0;
+            let between = self.peers[peer as usize].arriving.is_none();
+            if between && self.take_head(number, peer, channel)? {
+                moved = true;
+            } else if bytes == 0 {
+                break;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn pull_head(
+        &mut self,
+        number: u32,
+        peer: u32,
+        channel: &mut impl Channel,
+    ) -> Result<usize, Halt> {
+        let Some(stream) = self.streams.get_mut(number) else { return Ok(0) };
+        let incoming = &mut stream.incoming;
+        let part = rest_of(NonNull::from(&mut incoming.head), incoming.left);
+        // SAFETY: the head lies in the pool, where it stays until the channel is closed. It is read
+        // only when it is complete.
+        let taken = unsafe { channel.get(peer, &[part]) }?;
+        incoming.left -= taken.bytes.min(incoming.left);
+        incoming.holds = taken.holds;
+        Ok(taken.bytes)
+    }
+
+    /// Handles a head, if it is complete. Returns false if it is not. Without memory the head stays
+    /// for a further attempt.
+    fn take_head(
+        &mut self,
+        number: u32,
+        source: u32,
+        channel: &mut impl Channel,
+    ) -> Result<bool, Halt> {
+        let Some(stream) = self.streams.get_mut(number) else { return Ok(false) };
+        if stream.incoming.left > 0 {
+            return Ok(false);
+        }
+        let head = StreamHead::parse(&stream.incoming.head).map_err(|_| NONSENSE)?;
+        match head {
+            StreamHead::Message { key, total } => {
+                self.begin_message(source, key, PacketKind::Eager, total)?;
+            }
+            StreamHead::Called { key, total } => {
+                self.begin_message(source, key, PacketKind::Called, total)?;
+            }
+            StreamHead::Offer { key, offer } => {
+                self.take_news(&envelope(source, key), DeferredSend::Offered(offer))?;
+            }
+            StreamHead::Rts { key, offer, from, turn } => {
+                self.asking.rts(source, key, turn);
+                self.take_news(
+                    &envelope(source, key),
+                    DeferredSend::Exposed { offer, from, turn },
+                )?;
+            }
+            StreamHead::Call(name) => sound(self.take_call_of(source, name, channel))?,
+            StreamHead::Done(name) => sound(self.take_done(source, name, channel))?,
+            StreamHead::Retracted(name) => sound(self.take_retracted(source, name, channel))?,
+            StreamHead::Retract(name) => self.take_retract(source, name)?,
+            StreamHead::Rtr { key, capacity, to, asked } => {
+                self.take_rtr_of(source, key, (to, capacity), asked);
+            }
+            StreamHead::RtrAck { key, total, asked, whole } => {
+                self.meet_invited(&envelope(source, key), total, (asked, whole))?;
+            }
+            StreamHead::Written(asked) => self.end_written(source, asked)?,
+            StreamHead::RetractRtr { key, asked } => self.take_retract_rtr(source, key, asked)?,
+            StreamHead::RtrRetracted(asked) => self.take_rtr_retracted(source, asked)?,
+            StreamHead::Keep => stream.outgoing.told_to_keep = true,
+            StreamHead::Send => stream.outgoing.told_to_keep = false,
+            StreamHead::Leave => stream.left = true,
+            StreamHead::Dead { rank } => self.take_death(rank)?,
+        }
+        if let Some(stream) = self.streams.get_mut(number) {
+            stream.incoming.left = StreamHead::LENGTH;
+        }
+        Ok(true)
+    }
+
+    /// Matches a message with its receive, or keeps it. None of its bytes is here yet.
+    fn begin_message(
+        &mut self,
+        source: u32,
+        key: Key,
+        kind: PacketKind,
+        total: usize,
+    ) -> Result<(), Halt> {
+        let envelope = envelope(source, key);
+        let packet = Packet { envelope, kind, total, length: 0, payload: PacketPayload::Later };
+        Ok(self.deliver(packet)?)
+    }
+
+    /// Gets bytes of the arriving message into their place.
+    fn pull_payload(
+        &mut self,
+        number: u32,
+        peer: u32,
+        arriving: PartialMessage,
+        channel: &mut impl Channel,
+    ) -> Result<usize, Halt> {
+        let mut parts = [Part { base: NonNull::dangling(), length: 0 }; PARTS];
+        let mut count = self.place_of(arriving).list(arriving.left, &mut parts);
+        let nobodys = count == 0;
+        if nobodys {
+            parts[0] = self.scrap(number, arriving.left)?;
+            count = 1;
+        }
+        // SAFETY: the buffer of a receive is claimed (contract of `irecv`), and an unexpected
+        // message's memory belongs to the engine. Neither ends while the channel holds it. The next
+        // get continues behind the bytes that came.
+        let taken = unsafe { channel.get(peer, &parts[..count]) }?;
+        if let Some(PeerStreams { incoming, .. }) = self.streams.get_mut(number) {
+            incoming.holds = taken.holds;
+            // A part that the channel holds stays where it is.
+            let scrapped = incoming.scrapped + taken.bytes;
+            incoming.scrapped = if nobodys && taken.holds { scrapped } else { 0 };
+        }
+        if taken.bytes > 0 {
+            self.count_arrived(peer, arriving, taken.bytes.min(arriving.left));
+        }
+        Ok(taken.bytes)
+    }
+
+    /// Returns the place of the next bytes of a message: an empty one if the message has no target.
+    fn place_of(&self, arriving: PartialMessage) -> Cursor {
+        let nowhere = Part { base: NonNull::dangling(), length: 0 };
+        let part = match arriving.target {
+            ArrivalTarget::Request(id) => match self.request(id) {
+                Some(RequestState::Receiving { buffer, .. }) => return buffer,
+                _ => nowhere,
+            },
+            ArrivalTarget::Message(message) | ArrivalTarget::Due { message, .. } => {
+                match self.messages.get(message) {
+                    Some(&UnexpectedMessage {
+                        body: UnexpectedData::Here(Some(owned)),
+                        arrived,
+                        ..
+                    }) => {
+                        let length = owned.length - arrived;
+                        // SAFETY: `arrived` bytes of the message's memory are filled.
+                        Part { base: unsafe { owned.base.add(arrived) }, length }
+                    }
+                    _ => nowhere,
+                }
+            }
+            ArrivalTarget::Nobody => nowhere,
+        };
+        // SAFETY: the part is the message's own memory, or empty.
+        unsafe { Cursor::contiguous(part) }
+    }
+
+    /// Returns memory for the next of `left` bytes that have no target.
+    fn scrap(&mut self, number: u32, left: usize) -> Result<Part, OutOfMemory> {
+        let Some(stream) = self.streams.get_mut(number) else {
+            return Ok(Part { base: NonNull::dangling(), length: 0 });
+        };
+        let at = stream.incoming.scrapped;
+        let base = match stream.scrap {
+            Some(owned) => owned.base,
+            None => {
+                let base = self.memory.allocate(OwnedBuffer::layout(SCRAP)?);
+                let base = base.ok_or(OutOfMemory { bytes: SCRAP })?;
+                stream.scrap = Some(OwnedBuffer { base, length: SCRAP });
+                base
+            }
+        };
+        // SAFETY: the part that the channel holds lies in the scrap memory, and `at` is where it
+        // begins.
+        Ok(Part { base: unsafe { base.add(at) }, length: left.min(SCRAP - at) })
+    }
+
+    /// Counts `bytes` more of the arriving message that are in their place.
+    fn count_arrived(&mut self, peer: u32, arriving: PartialMessage, bytes: usize) {
+        let left = arriving.left - bytes;
+        self.peers[peer as usize].arriving =
+            (left > 0).then_some(PartialMessage { left, ..arriving });
+        match arriving.target {
+            ArrivalTarget::Nobody => {}
+            ArrivalTarget::Request(id) => {
+                let Some(request) = self.request_mut(id) else { return };
+                if let RequestState::Receiving { buffer, capacity, source, tag, total } = request {
+                    *buffer = buffer.after(bytes);
+                    if left == 0 {
+                        *request = RequestState::Done(outcome(*source, *tag, *total, *capacity));
+                    }
+                }
+            }
+            ArrivalTarget::Message(number) | ArrivalTarget::Due { message: number, .. } => {
+                if let Some(message) = self.messages.get_mut(number) {
+                    message.arrived += bytes;
+                }
+            }
+        }
+        if let ArrivalTarget::Due { message, request } = arriving.target
+            && left == 0
+        {
+            self.hand_over(message, request);
+        }
+    }
+
+    /// Hands a complete message to its receive, which met it while it arrived in the engine's
+    /// memory. If the receive was dropped, the message is dropped, too.
+    pub(in crate::engine) fn hand_over(&mut self, number: u32, request: Option<u32>) {
+        let Some(message) = self.messages.remove(number) else { return };
+        let Envelope { source, tag, .. } = message.envelope;
+        self.let_go(source, message.total);
+        let UnexpectedData::Here(Some(owned)) = message.body else { return };
+        if let Some(request) = request.and_then(|id| self.request_mut(id))
+            && let RequestState::Due { mut buffer, .. } = *request
+        {
+            let capacity = buffer.remaining();
+            // SAFETY: the message's own memory holds all of it, and is no user buffer.
+            unsafe { buffer.scatter(owned.base, message.total) };
+            *request = RequestState::Done(outcome(source, tag, message.total, capacity));
+        }
+        self.release(owned);
+    }
+}
+
+/// Returns an error that ends the stream unless `is_sound`.
+const fn sound(is_sound: bool) -> Result<(), Halt> {
+    if is_sound { Ok(()) } else { Err(NONSENSE) }
+}
+
+const fn envelope(source: u32, key: Key) -> Envelope {
+    Envelope { context: key.context(), source, tag: key.tag() }
+}

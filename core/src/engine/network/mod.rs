@@ -1,0 +1,204 @@
+//! Peers on other nodes: messages as packets in a stream of bytes to each peer, and in one back.
+//!
+//! The engine does no IO itself. The bytes go through a [`Channel`] that the embedder lends for a
+//! call, and [`Engine::poll_network`] does what progress does on the node. A packet is a
+//! [`StreamHead`](crate::wire::StreamHead), and behind some heads the bytes of a message. They are
+//! put from the user's buffer. They are got into the buffer of the receive, or into the engine's
+//! memory when no receive is posted.
+//!
+//! A stream keeps its order, so packets need no numbers. Matching, unexpected messages, offers and
+//! pull requests are the same as on the node.
+//!
+//! A message above `stream_max` goes beside the streams. The receiver reads it where it lies, or
+//! the sender writes it to the address that an earlier receive gave. No message waits for ever
+//! behind the bytes of another. A message that is sent unasked is taken even without a receive. A
+//! message beyond the share of its source is put when its receive has pulled it. So a rank inside
+//! the library takes every packet that comes, and control messages travel between the messages.
+//!
+//! Source: `[RdmaChannel04]` §3: the channel interface below an engine that matches; `[SpecRndv09]`
+//! §3.1: large messages.
+
+mod announcement;
+mod channel;
+mod control;
+mod dead;
+mod deaths;
+mod ending;
+mod halt;
+mod incoming;
+mod invitation;
+mod outgoing;
+mod read;
+mod rndv_read;
+mod rndv_recv_posted;
+mod rndv_send;
+mod rndv_write;
+mod stream;
+mod words;
+mod write;
+
+pub(super) use announcement::Announced;
+pub use channel::{Begun, Broken, Channel, ChannelProgress, Direct};
+pub(super) use control::Controls;
+pub(super) use dead::Deaths;
+pub(super) use invitation::Invited;
+pub(super) use read::Reading;
+pub(super) use stream::PeerStreams;
+pub(super) use write::{There, Writing};
+
+use super::peer::{Peer, WaitList};
+use super::{Engine, Gone, ProgressError};
+use crate::memory::{Memory, OutOfMemory};
+use halt::{Halt, NONSENSE};
+use stream::{IncomingStream, OutgoingStream, rest_of};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Marks `rank` as a rank on another node that is reached through the channel of
+    /// [`Engine::poll_network`]. Call this before the first operation with the rank. A rank beyond
+    /// those of the segment gets a place of its own; peers of other universes have unbounded
+    /// numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub fn set_remote(&mut self, rank: u32) -> Result<(), OutOfMemory> {
+        self.make_place(rank)?;
+        let stream = PeerStreams {
+            peer: rank,
+            outgoing: OutgoingStream::default(),
+            incoming: IncomingStream::default(),
+            readings: WaitList::default(),
+            ended: None,
+            left: false,
+            scrap: None,
+        };
+        let number = self.streams.insert(stream)?;
+        self.peers[rank as usize].set_remote(number);
+        Ok(())
+    }
+
+    /// Extends the tables of peers, so that `rank` is in them.
+    fn make_place(&mut self, rank: u32) -> Result<(), OutOfMemory> {
+        let (count, needed) = (self.peers.len(), rank as usize + 1);
+        if needed <= count {
+            return Ok(());
+        }
+        let ranks = needed.max(count.saturating_mul(2));
+        for list in [&mut self.inboxes, &mut self.blocked, &mut self.wanted, &mut self.bells] {
+            list.extend(ranks)?;
+        }
+        let (segment, own) = (self.segment, self.rank);
+        self.peers.extend(ranks, |_| Peer::beyond(&segment, own))
+    }
+
+    /// Returns whether any peer on another node can still be reached. If so,
+    /// [`Engine::poll_network`] is part of all progress.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_network(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// Makes the progress of the peers on other nodes, and returns whether anything moved.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgressError::OutOfMemory`] and [`ProgressError::Stopped`].
+    pub fn poll_network(&mut self, channel: &mut impl Channel) -> Result<bool, ProgressError> {
+        if self.stopped {
+            return Err(ProgressError::Stopped);
+        }
+        let (mut moved, mut result, mut from) = (false, Ok(()), 0);
+        while let Some(number) = self.next_stream(from) {
+            from = number + 1;
+            match self.poll_stream(number, channel) {
+                Ok(did) => moved |= did,
+                Err(error) => result = Err(error.into()),
+            }
+        }
+        self.push_deaths(channel);
+        result.map(|()| moved)
+    }
+
+    /// Returns the first stream with a number of at least `from`.
+    fn next_stream(&self, from: u32) -> Option<u32> {
+        self.streams.iter_from(from).next().map(|(number, _)| number)
+    }
+
+    /// Moves what can be moved on both streams with one peer. The bytes that came are delivered
+    /// before any other report about the peer is believed. Without memory for one stream the other
+    /// still moves, since otherwise no memory might ever be freed.
+    fn poll_stream(
+        &mut self,
+        number: u32,
+        channel: &mut impl Channel,
+    ) -> Result<bool, OutOfMemory> {
+        let pulled = self.pull(number, channel);
+        let read = self.read_on(number, channel);
+        let Some(&PeerStreams { peer, ended, left, .. }) = self.streams.get(number) else {
+            return Ok(false);
+        };
+        match pulled {
+            Err(Halt::Broken(sign)) => {
+                self.end_stream(number, channel, Gone::Failed(sign));
+                return Ok(true);
+            }
+            Ok(false) if !left && let Some(how) = ended => {
+                self.end_stream(number, channel, how);
+                return Ok(true);
+            }
+            _ => {}
+        }
+        let written = self.invite_on(peer, channel) | self.write_on(peer, channel);
+        // A stream that breaks here reports that once all bytes that had arrived are taken.
+        let pushed = self.push_stream(number, channel);
+        let holds = self.streams.get(number).is_some_and(|stream| stream.outgoing.holds);
+        // The peer may know that a message is written, and leave, before the device reports it
+        // here.
+        let holds = holds || left && self.writes_to(peer);
+        if left && (ended.is_some() || !holds || pushed.is_err()) {
+            self.end_stream(number, channel, Gone::Finished);
+            return Ok(true);
+        }
+        match pulled {
+            Err(Halt::OutOfMemory(error)) => Err(error),
+            pulled => Ok(pulled.unwrap_or(false) | read? | written | pushed.unwrap_or(false)),
+        }
+    }
+
+    /// Returns whether `rank`, which is on another node, has reported that it holds too much from
+    /// this rank.
+    #[must_use]
+    pub fn is_told_to_keep_from_afar(&self, rank: u32) -> bool {
+        self.stream(rank).is_some_and(|stream| stream.outgoing.told_to_keep)
+    }
+
+    /// Returns the stream to and from `rank`, if it is on another node and not gone. A number that
+    /// a stream has left may be another peer's stream by now.
+    fn stream(&self, rank: u32) -> Option<&PeerStreams> {
+        let number = self.peers[rank as usize].stream?;
+        self.streams.get(number).filter(|stream| stream.peer == rank)
+    }
+
+    /// Returns the stream to and from `rank`, to change.
+    pub(super) fn stream_mut(&mut self, rank: u32) -> Option<&mut PeerStreams> {
+        let number = self.peers[rank as usize].stream?;
+        self.streams.get_mut(number).filter(|stream| stream.peer == rank)
+    }
+
+    /// Returns whether a device works on the message that arrives from `rank`. If so, the bytes
+    /// keep their place.
+    pub(super) fn holds_arriving(&self, rank: u32) -> bool {
+        self.stream(rank).is_some_and(|stream| stream.incoming.holds)
+    }
+
+    /// Returns the peer with the device that works on the message of the send `id`, if any.
+    pub(super) fn holder_of_send(&self, id: u32) -> Option<u32> {
+        let mut holding = self.streams.iter().filter(|(_, stream)| stream.outgoing.holds);
+        let (_, stream) = holding.find(|(_, stream)| {
+            let ends = self.peers[stream.peer as usize].waiting.ends;
+            ends.is_some_and(|(first, _)| first == id)
+        })?;
+        Some(stream.peer)
+    }
+}

@@ -1,0 +1,159 @@
+//! Large messages on their way in: read from the sender's memory into the user's buffer.
+//!
+//! A message that met its receive is read part after part of the buffer. The messages of one peer
+//! are read in the order in which they met their receives, so the oldest is always the first to
+//! end. Then the sender is told *done*.
+//!
+//! Some messages cannot be read straight into the buffer, because memory is not registered or
+//! because the parts are short. They are pulled, and come through the stream.
+//!
+//! Source: `[SpecRndv09]` §3.1.1, sender first.
+
+use super::Channel;
+use super::read::{PARTS, Reading};
+use crate::buffer::Cursor;
+use crate::engine::request::RequestState;
+use crate::engine::started::outcome;
+use crate::engine::{Engine, Fault, StillClaimed};
+use crate::hca::RemoteAddress;
+use crate::matching::Envelope;
+use crate::memory::{Memory, OutOfMemory};
+use crate::wire::{Offer, StreamHead};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Reads an announced message for the receive `id`, or pulls it.
+    pub(in crate::engine) fn start_reading(
+        &mut self,
+        id: u32,
+        envelope: &Envelope,
+        (offer, from): (Offer, RemoteAddress),
+        buffer: Cursor,
+    ) -> Result<(), OutOfMemory> {
+        let Envelope { source, tag, .. } = *envelope;
+        let wanted = buffer.remaining().min(offer.total as usize);
+        if buffer.count_parts() > 1 && wanted / buffer.count_parts() <= self.tuning.stream_max {
+            return self.call_for(id, source, offer, buffer);
+        }
+        self.readings.reserve()?;
+        let word = self.reserve_word()?;
+        let number = self.readings.insert(Reading {
+            source,
+            tag,
+            offer,
+            from,
+            buffer,
+            rest: buffer,
+            wanted,
+            begun: 0,
+            lent: [None; PARTS],
+            refused: false,
+            request: Some(id),
+            word,
+            next: None,
+        })?;
+        if let Some(request) = self.request_mut(id) {
+            *request = RequestState::Reading { reading: number };
+        }
+        let Some(stream) = self.stream_mut(source) else { return Ok(()) };
+        let ends = &mut stream.readings.ends;
+        let last = ends.map(|(_, last)| last);
+        *ends = Some(ends.map_or((number, number), |(first, _)| (first, number)));
+        if let Some(last) = last.and_then(|last| self.readings.get_mut(last)) {
+            last.next = Some(number);
+        }
+        Ok(())
+    }
+
+    /// Continues the reads from the peer of the stream `number`.
+    pub(super) fn read_on(
+        &mut self,
+        number: u32,
+        channel: &mut impl Channel,
+    ) -> Result<bool, OutOfMemory> {
+        let mut moved = false;
+        let mut next = self.first_reading(number);
+        while let Some(reading) = next.and_then(|at| self.readings.get_mut(at)) {
+            reading.settle(channel);
+            // A channel that breaks reports that once all bytes that had arrived are taken.
+            moved |= reading.go_on(channel).unwrap_or(false);
+            reading.settle(channel);
+            if reading.begun < reading.wanted {
+                break;
+            }
+            next = reading.next;
+        }
+        while let Some(first) = self.first_reading(number)
+            && self.readings.get(first).is_some_and(Reading::is_over)
+        {
+            self.end_reading(number, first)?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    fn first_reading(&self, number: u32) -> Option<u32> {
+        self.streams.get(number)?.readings.ends.map(|(first, _)| first)
+    }
+
+    /// Ends the oldest message: its sender is told that it is read. A message that could not be
+    /// read is pulled.
+    fn end_reading(&mut self, number: u32, first: u32) -> Result<(), OutOfMemory> {
+        if self.readings.get(first).is_some_and(|reading| reading.refused) {
+            self.calls.reserve()?;
+        }
+        let Some(reading) = self.leave_readings(number, first) else { return Ok(()) };
+        let Reading { source, tag, offer, buffer, request, word, .. } = reading;
+        if let Some(id) = request.filter(|_| reading.refused) {
+            self.controls.give_back(word);
+            return self.call_for(id, source, offer, buffer);
+        }
+        if let Some(request) = request.and_then(|id| self.request_mut(id)) {
+            let total = offer.total as usize;
+            *request = RequestState::Done(outcome(source, tag, total, buffer.remaining()));
+        }
+        self.say(source, word, StreamHead::Done(offer.name()));
+        Ok(())
+    }
+
+    /// Removes the oldest message from the list.
+    fn leave_readings(&mut self, number: u32, first: u32) -> Option<Reading> {
+        let reading = self.readings.remove(first)?;
+        let ends = &mut self.streams.get_mut(number)?.readings.ends;
+        *ends = reading.next.and_then(|next| ends.map(|(_, last)| (next, last)));
+        Some(reading)
+    }
+
+    /// Ends the claim of a receive that reads its message: no further transfer starts.
+    pub(in crate::engine) fn detach_reading(&mut self, number: u32) -> Result<(), StillClaimed> {
+        let Some(reading) = self.readings.get_mut(number) else { return Ok(()) };
+        reading.wanted = reading.begun;
+        if !reading.is_quiet() {
+            return Err(StillClaimed::Moving { peer: reading.source });
+        }
+        reading.request = None;
+        Ok(())
+    }
+
+    /// Fails the receives that read their messages from `peer`, which is gone. Its streams
+    /// are closed.
+    pub(super) fn fail_readings_from(
+        &mut self,
+        peer: u32,
+        fault: Fault,
+        channel: &mut impl Channel,
+    ) {
+        let mut from = 0;
+        while let Some((number, reading)) = self.readings.next_from(from) {
+            from = number + 1;
+            if reading.source != peer {
+                continue;
+            }
+            self.readings.remove(number);
+            self.controls.give_back(reading.word);
+            reading.lent.iter().flatten().for_each(|lent| channel.release(lent.region));
+            if let Some(id) = reading.request {
+                self.fail(id, fault);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Large messages on their way out to receives that were posted before them: written into the
+//! receiver's buffer.
+//!
+//! A message with an RTR from its receive is written when its turn in the stream comes, and its
+//! RTR-ACK is put behind the written bytes. Bytes that the send queue does not take at once follow
+//! while later messages are put. *Written* is sent behind the last of them. In both cases the
+//! receiver has the whole message in its buffer, whatever the sender does then.
+//!
+//! Source: `[SpecRndv09]` §3.1.2, receiver first.
+
+use super::Channel;
+use super::write::There;
+use super::write::Writing;
+use crate::buffer::Part;
+use crate::engine::request::{OutgoingMessage, RequestState, SendStage};
+use crate::engine::rtrs::Wanted;
+use crate::engine::{Engine, Fault, Status};
+use crate::hca::{Region, RemoteAddress};
+use crate::memory::{Memory, OutOfMemory};
+use crate::wire::{Key, RtrId, StreamHead};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Handles an RTR from another node.
+    pub(super) fn take_rtr_of(
+        &mut self,
+        source: u32,
+        key: Key,
+        (to, capacity): (RemoteAddress, usize),
+        asked: RtrId,
+    ) {
+        let there = There { to, capacity, asked };
+        self.asked_by.rtr(source, key, asked.turn, Wanted::There(there));
+    }
+
+    /// Handles the retraction of an RTR. All messages that use the RTR are in the stream, or none
+    /// will be: the answer goes behind those messages.
+    pub(super) fn take_retract_rtr(
+        &mut self,
+        source: u32,
+        key: Key,
+        asked: RtrId,
+    ) -> Result<(), OutOfMemory> {
+        let word = self.reserve_word()?;
+        self.asked_by.retract(source, key, asked.turn);
+        self.say(source, word, StreamHead::RtrRetracted(asked));
+        Ok(())
+    }
+
+    /// Starts to write the message of the send `request`, which is registered and has met its
+    /// receive. Returns the head that reports it.
+    pub(super) fn begin_writing(
+        &mut self,
+        (destination, request): (u32, u32),
+        message: &OutgoingMessage,
+        (part, region): (Part, Region),
+        there: There,
+        channel: &mut impl Channel,
+    ) -> Result<StreamHead, OutOfMemory> {
+        let There { to, capacity, asked } = there;
+        let OutgoingMessage { key, total, .. } = *message;
+        let rest = Part { length: part.length.min(capacity), ..part };
+        let mut writing =
+            Writing { destination, request, region, rest, to, asked, last: 0, word: None };
+        writing.go_on(channel);
+        let whole = writing.rest.length == 0;
+        if !whole {
+            writing.word = Some(self.reserve_word()?);
+        }
+        let number = self.writings.insert(writing)?;
+        if let Some(RequestState::Sending { message, .. }) = self.request_mut(request) {
+            message.stage = SendStage::Writing { writing: number };
+        }
+        Ok(StreamHead::RtrAck { key, total, asked, whole })
+    }
+
+    /// Continues the writes to `peer`. Returns whether anything moved.
+    pub(super) fn write_on(&mut self, peer: u32, channel: &mut impl Channel) -> bool {
+        let (mut moved, mut from) = (false, 0);
+        while let Some((number, _)) = self.writings.next_from(from) {
+            from = number + 1;
+            let Some(writing) = self.writings.get_mut(number) else { continue };
+            if writing.destination != peer {
+                continue;
+            }
+            moved |= writing.go_on(channel);
+            let Writing { request, region, rest, asked, last, .. } = *writing;
+            if rest.length > 0 {
+                continue;
+            }
+            if let Some(word) = writing.word.take() {
+                self.say(peer, word, StreamHead::Written(asked));
+            }
+            if channel.is_done(peer, last) {
+                self.writings.remove(number);
+                channel.release(region);
+                self.end_write(peer, request);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Returns whether a message is being written to `peer`.
+    pub(super) fn writes_to(&self, peer: u32) -> bool {
+        self.writings.iter().any(|(_, writing)| writing.destination == peer)
+    }
+
+    fn end_write(&mut self, peer: u32, request: u32) {
+        if let Some(RequestState::Sending { message, .. }) = self.request(request) {
+            let status = Status { source: peer, tag: message.key.tag(), bytes: message.total };
+            self.end_send(request, Ok(status));
+        }
+    }
+
+    /// Fails the sends that were being written to `peer`, which is gone. Its streams are closed.
+    pub(super) fn fail_writings_to(&mut self, peer: u32, fault: Fault, channel: &mut impl Channel) {
+        let mut from = 0;
+        while let Some((number, writing)) = self.writings.next_from(from) {
+            from = number + 1;
+            if writing.destination != peer {
+                continue;
+            }
+            self.writings.remove(number);
+            if let Some(word) = writing.word {
+                self.controls.give_back(word);
+            }
+            channel.release(writing.region);
+            self.end_send(writing.request, Err(fault));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Messages that are written to the memory of a peer on another node.
+
+use super::{Begun, Channel, Direct};
+use crate::buffer::{Direction, Part};
+use crate::hca::{Region, RemoteAddress};
+use crate::wire::RtrId;
+
+/// The place where a receive on another node wants its message.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct There {
+    pub(super) to: RemoteAddress,
+    pub(super) capacity: usize,
+    pub(super) asked: RtrId,
+}
+
+/// A message that is being written.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Writing {
+    pub(in crate::engine) destination: u32,
+    /// The request of its send.
+    pub(super) request: u32,
+    pub(super) region: Region,
+    /// The bytes without a transfer yet.
+    pub(super) rest: Part,
+    /// The address to which `rest` goes.
+    pub(super) to: RemoteAddress,
+    pub(super) asked: RtrId,
+    /// The last transfer.
+    pub(super) last: u64,
+    /// The place of the control message that reports the end, until that is sent.
+    pub(super) word: Option<u32>,
+}
+
+impl Writing {
+    pub(in crate::engine) const fn destination(&self) -> u32 {
+        self.destination
+    }
+
+    /// Starts as many transfers as the channel takes now. Returns whether it took any. A channel
+    /// that breaks reports that to the reading side.
+    pub(super) fn go_on(&mut self, channel: &mut impl Channel) -> bool {
+        let before = self.rest.length;
+        while self.rest.length > 0 {
+            let Self { destination, rest, to, region, .. } = *self;
+            let direct =
+                Direct { direction: Direction::Write, near: rest, key: region.local_key, far: to };
+            // SAFETY: the part is registered, and the message is claimed until its request is over.
+            // That is when the last transfer is done, or the streams are closed.
+            let Ok(Some(Begun { number, bytes })) =
+                (unsafe { channel.transfer(destination, &direct) })
+            else {
+                break;
+            };
+            self.last = number;
+            // SAFETY: the channel moves no more bytes than there are.
+            let base = unsafe { rest.base.add(bytes) };
+            self.rest = Part { base, length: rest.length - bytes };
+            self.to.address = to.address.wrapping_add(bytes as u64);
+        }
+        self.rest.length < before
+    }
+}

@@ -1,0 +1,287 @@
+//! Messages in parcels: longer than a few lines, but short enough to be sent before their receives
+//! are posted.
+
+use core::ptr::NonNull;
+
+use super::packet::{Packet, PacketPayload};
+use super::peer::{FastboxState, Peer};
+use super::request::OutgoingMessage;
+use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
+use crate::buffer::copy::{copy_cached, copy_short};
+use crate::memory::Memory;
+use crate::sync::{Step, finish_look, reached};
+use crate::wire::{Corrupt, Key, PARCEL, PIECES_MAX, PacketKind, ParcelHead, ParcelRun};
+
+/// Fewest bytes of a piece, except the last. A shorter one is not worth the line of its mark.
+const PIECE_LEAST: usize = 2048;
+
+/// Number of polls for the next piece of a message that its sender is writing. After them the
+/// receive takes the general path, on which other packets come, too.
+const LOOKS_AT_PIECE: u32 = 1000;
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns whether messages of `length` bytes to `destination` want the memory of parcels, and
+    /// no answer is known yet.
+    ///
+    /// If it returns true, back the range that [`crate::layout::SegmentPlan::parcel_range`] returns
+    /// for (this rank, `destination`), and report the result with [`Engine::parcels_backed`]. Until
+    /// then such messages take other paths.
+    #[inline]
+    #[must_use]
+    pub fn wants_parcels(&self, destination: u32, length: usize) -> bool {
+        self.tuning.suits_parcels(length)
+            && self.segment.plan().parcel_bytes() > 0
+            && self.peers.get(destination as usize).is_some_and(|peer| !peer.parcels_asked)
+    }
+
+    /// Takes the answer to [`Engine::wants_parcels`].
+    pub fn parcels_backed(&mut self, destination: u32, backed: bool) {
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return };
+        let asked = core::mem::replace(&mut peer.parcels_asked, true);
+        if backed && !asked {
+            peer.parcels.open();
+        }
+    }
+
+    /// Returns whether a message of `total` bytes to `destination` goes in parcels now.
+    pub(super) fn goes_in_parcels(&self, destination: u32, total: usize) -> bool {
+        let peer = &self.peers[destination as usize];
+        self.tuning.suits_parcels(total)
+            && peer.outbox == FastboxState::Open
+            && peer.parcels.hold(total)
+            && !self.must_offer(destination, total)
+    }
+
+    /// Sends the next part of a message in a run of parcels. Returns false if this rank has no run,
+    /// or if there is no room for the packet that names the run.
+    pub(super) fn push_parcel(
+        &mut self,
+        destination: u32,
+        message: &mut OutgoingMessage,
+    ) -> Result<bool, Corrupt> {
+        let peer = &mut self.peers[destination as usize];
+        let Some((run, place)) = peer.parcels.next(message.left()) else { return Ok(false) };
+        let (mut data, length) = (message.data, message.left().min(run.length));
+        let mut head = head(message.total, message.sent, ParcelRun { length, ..run });
+        // SAFETY: the run belongs to this rank and has room for `length` bytes. It is in the
+        // segment, which no user's buffer overlaps.
+        let fill = |to, piece| unsafe { data.gather(to, piece) };
+        // No older send waits.
+        peer.open();
+        let sent = if peer.send_in_pieces(message.key, head, place, fill)? {
+            self.shut_if_told_to_keep(destination);
+            self.notify(destination);
+            true
+        } else {
+            data = message.data;
+            // SAFETY: the run belongs to this rank and has room for the data. It is in the segment,
+            // which no user's buffer overlaps.
+            unsafe { data.gather(place, length) };
+            head.pieces = 0;
+            let sent =
+                self.push_control(destination, PacketKind::Parcel, message.key, &head.pack())?;
+            if sent {
+                self.peers[destination as usize].parcels.hand_over(head.run());
+            }
+            sent
+        };
+        if sent {
+            message.data = data;
+            message.sent += length;
+        }
+        Ok(sent)
+    }
+
+    /// Sends a message that suits parcels. The caller has made the checks of
+    /// [`Engine::send_medium`].
+    #[inline(always)]
+    pub(super) fn send_parcel(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
+        let (peer, length) = (&mut self.peers[destination as usize], payload.len());
+        let next = peer.parcels.next(length);
+        let Some((run, place)) = next.filter(|(run, _)| length <= run.length) else {
+            return SentShort::No;
+        };
+        let head = head(length, 0, ParcelRun { length, ..run });
+        let mut rest = payload;
+        let fill = |to: NonNull<u8>, piece| {
+            let (next, others) = rest.split_at(piece);
+            rest = others;
+            // SAFETY: the run belongs to this rank and has room for the payload. It is in the
+            // segment, which no user's buffer overlaps.
+            unsafe { copy_cached(next.as_ptr(), to.as_ptr(), piece) };
+        };
+        // Corruption is reported by `isend`: the caller uses it next, and it meets the same
+        // corruption.
+        if !peer.send_in_pieces(key, head, place, fill).unwrap_or(false) {
+            return SentShort::No;
+        }
+        peer.eager.set(key);
+        if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
+    }
+
+    /// Receives a message in one run of parcels, under the conditions of [`Engine::recv_medium`].
+    #[inline(never)]
+    pub(super) fn take_parcel(
+        &mut self,
+        source: u32,
+        want: Want,
+        buffer: &mut [u8],
+        idle: bool,
+    ) -> Bypass {
+        let peer = &mut self.peers[source as usize];
+        let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
+        let message = peer.lines_of_next(by_baton);
+        let key = message.key();
+        if found.kind() != Ok(PacketKind::Parcel) || !want.accepts(key) || !idle {
+            return Bypass::Closed;
+        }
+        let mut head = [0; ParcelHead::LENGTH];
+        // SAFETY: the array has the length of a head.
+        unsafe { message.copy_short(NonNull::from(&mut head).cast(), ParcelHead::LENGTH) };
+        let Ok(head) = ParcelHead::parse(head) else { return Bypass::Closed };
+        let Ok(place) = peer.parcels.find(head.run()) else { return Bypass::Closed };
+        let bytes = head.length as usize;
+        let begun = head.offset > 0 || peer.taken > 0;
+        if begun || head.total != u64::from(head.length) || bytes > buffer.len() {
+            return Bypass::Closed;
+        }
+        let (mut done, mut looks) = (0, LOOKS_AT_PIECE);
+        while done < bytes {
+            let filled = peer.parcels.filled(&head, peer.next_in, done);
+            if filled == done {
+                // Nothing has been taken yet that could not be taken again.
+                let Some(left) = looks.checked_sub(1) else { return Bypass::Closed };
+                looks = left;
+                finish_look();
+                continue;
+            }
+            // SAFETY: `filled` bytes of the run are ours to read, and the run has room for all of
+            // it (`parse`). It lies in the segment, which no user buffer overlaps. The buffer has
+            // room for `bytes`.
+            unsafe {
+                let to = NonNull::from(&mut *buffer).cast::<u8>().add(done);
+                copy_cached(place.add(done).as_ptr(), to.as_ptr(), filled - done);
+            }
+            done = filled;
+        }
+        peer.release_next(by_baton, ParcelHead::LENGTH);
+        peer.parcels.keep(head.run());
+        Bypass::Received(Status { source, tag: key.tag(), bytes })
+    }
+
+    /// Delivers the new bytes of the part of a message that `packet` names and that lies in
+    /// parcels. The packet is the next of its source.
+    pub(super) fn deliver_parcel(&mut self, packet: &Packet) -> Result<Filled, ProgressError> {
+        let source = packet.envelope.source as usize;
+        let head = ParcelHead::parse(packet.head_of_payload()?)?;
+        let (run, part) = (head.run(), head.length as usize);
+        let peer = &self.peers[source];
+        let place = peer.parcels.find(run)?;
+        let taken = peer.taken;
+        if taken >= part {
+            return Err(Corrupt::Length { found: part as u64, max: taken as u64 }.into());
+        }
+        let filled = peer.parcels.filled(&head, peer.next_in, taken);
+        if filled == taken {
+            return Ok(Filled::Nothing);
+        }
+        // No message is longer than the address space, which `parse` has checked.
+        let (total, offset) = (head.total as usize, head.offset as usize + taken);
+        let length = filled - taken;
+        let kind = match offset {
+            0 if length == total => PacketKind::Eager,
+            0 => PacketKind::EagerFirst,
+            _ => PacketKind::EagerMore,
+        };
+        // SAFETY: the run has room for the whole part (`parse`).
+        let payload = PacketPayload::Whole(unsafe { place.add(taken) });
+        self.deliver(Packet { kind, total, length, payload, ..*packet })?;
+        let peer = &mut self.peers[source];
+        peer.taken = if filled == part { 0 } else { filled };
+        if filled < part {
+            return Ok(Filled::Part);
+        }
+        peer.parcels.keep(run);
+        Ok(Filled::All)
+    }
+}
+
+impl Peer {
+    /// Hands the peer a run of this rank's parcels by a packet in lines, and fills it piece by
+    /// piece. `fill(to, length)` writes the next bytes.
+    ///
+    /// A short part is filled before its packet is sent. So is a part that is not the first of its
+    /// message, since the peer is then busy with that first part. Returns false if no line is free;
+    /// bytes that were written are then written again.
+    #[inline(always)]
+    fn send_in_pieces(
+        &mut self,
+        key: Key,
+        head: ParcelHead,
+        place: NonNull<u8>,
+        mut fill: impl FnMut(NonNull<u8>, usize),
+    ) -> Result<bool, Corrupt> {
+        let (ParcelRun { number, length }, sequence) = (head.run(), self.next_out);
+        if head.pieces == 0 {
+            fill(place, length);
+        }
+        let words = head.pack();
+        let write = |to: NonNull<u8>, _, _| {
+            // SAFETY: `send_lines` gives room for the head, which fits one line.
+            unsafe { copy_short(words.as_ptr(), to.as_ptr(), ParcelHead::LENGTH) };
+        };
+        if !self.send_lines(PacketKind::Parcel, key, ParcelHead::LENGTH, write)? {
+            return Ok(false);
+        }
+        reached(Step::ParcelNamed);
+        self.parcels.hand_over(head.run());
+        self.next_out += 1;
+        let mut done = 0;
+        for piece in 0..u32::from(head.pieces) {
+            let bytes = head.piece().min(length - done);
+            // SAFETY: the run has room for the part.
+            fill(unsafe { place.add(done) }, bytes);
+            reached(Step::PieceFilled);
+            self.parcels.mark(number, piece, sequence);
+            done += bytes;
+        }
+        Ok(true)
+    }
+}
+
+/// The progress of a part that is filled while it is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Filled {
+    /// Nothing new.
+    Nothing,
+    /// Some bytes; the rest will come.
+    Part,
+    /// The last bytes.
+    All,
+}
+
+/// Returns the head of the part at `offset` of a message of `total` bytes, which `run` holds.
+#[inline(always)]
+const fn head(total: usize, offset: usize, run: ParcelRun) -> ParcelHead {
+    let ParcelRun { number, length } = run;
+    let pieces = if offset == 0 { pieces(total, length) } else { 0 };
+    // At most `PARCELS_MAX`, and at most `PIECES_MAX`.
+    let (number, pieces) = (number as u16, pieces as u16);
+    ParcelHead { total: total as u64, offset: offset as u64, length: length as u32, number, pieces }
+}
+
+/// Returns the number of pieces in which the first part of a message of `total` bytes is filled
+/// while the peer reads. 0: it is filled before.
+#[inline(always)]
+const fn pieces(total: usize, length: usize) -> u32 {
+    if length < total && length <= PARCEL {
+        // The peer matches the message while this rank fills the parcel. With smaller pieces it
+        // would also read while this rank fills the next parcel, which is slower.
+        return 1;
+    }
+    match length.div_ceil(PIECE_LEAST) as u32 {
+        1 => 0,
+        pieces @ 2..PIECES_MAX => pieces,
+        _ => PIECES_MAX,
+    }
+}

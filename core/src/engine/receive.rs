@@ -1,0 +1,279 @@
+//! Receiving: the operations that ask for a message.
+
+use super::Received;
+use super::message::{MatchState, UnexpectedData, UnexpectedMessage};
+use super::peer::{ArrivalTarget, PartialMessage};
+use super::request::{OperationEntry, OwnedBuffer, RequestState};
+use super::started::outcome;
+use super::{Engine, Fault, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
+use crate::buffer::Cursor;
+use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Found, Pattern, TAG_MAX};
+use crate::memory::{Memory, OutOfMemory};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Receives the oldest message that matches `pattern` into `buffer`: at once if it has arrived,
+    /// otherwise when it arrives.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]: nothing was received or posted.
+    ///
+    /// # Safety
+    ///
+    /// What `buffer` points to stays valid and is touched by no other code until the receive is
+    /// over: until this returns [`Received::Done`] or an error, until [`Engine::test`] returns an
+    /// outcome, or until [`Engine::detach`] returns `Ok`.
+    pub unsafe fn irecv(
+        &mut self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        self.check(&pattern)?;
+        self.requests.reserve()?;
+        if let Some(found) = self.unexpected.find(&pattern) {
+            return self.receive_unexpected(found.message, buffer, owner);
+        }
+        if let Some(gone) = self.peers.get(pattern.source as usize).and_then(|peer| peer.gone) {
+            return Err(StartError::Peer(gone.fault(pattern.source)));
+        }
+        let request = RequestState::Done(Err(Fault::Cancelled));
+        let id = self.requests.insert(OperationEntry { owner, request })?;
+        let turn = self.may_ask(&pattern, &buffer, owner);
+        match self.posted.post(pattern, id) {
+            Ok(handle) => {
+                let asked = turn.and_then(|turn| self.send_rtr(id, &pattern, buffer, turn));
+                if let Some(request) = self.request_mut(id) {
+                    *request = RequestState::Posted { handle, buffer, asked };
+                }
+                Ok(Received::Pending(RequestId(id)))
+            }
+            Err(error) => {
+                self.requests.remove(id);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Returns the status of the oldest arrived message that matches `pattern`. The message stays
+    /// where it is (MPI-4.1 §3.8.1).
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Rank`], [`StartError::Tag`], and [`StartError::Peer`] for a source that is
+    /// gone.
+    pub fn iprobe(&self, pattern: Pattern) -> Result<Option<Status>, StartError> {
+        Ok(self.find_arrived(&pattern)?.map(|(_, status)| status))
+    }
+
+    /// Finds the oldest arrived message that matches `pattern`.
+    pub(super) fn find_arrived(
+        &self,
+        pattern: &Pattern,
+    ) -> Result<Option<(Found, Status)>, StartError> {
+        self.check(pattern)?;
+        let Some(found) = self.unexpected.find(pattern) else {
+            return match self.peers.get(pattern.source as usize).and_then(|peer| peer.gone) {
+                Some(gone) => Err(StartError::Peer(gone.fault(pattern.source))),
+                None => Ok(None),
+            };
+        };
+        let Envelope { source, tag, .. } = found.envelope;
+        let bytes = self.messages.get(found.message).map_or(0, |message| message.total);
+        Ok(Some((found, Status { source, tag, bytes })))
+    }
+
+    /// Ends a receive that has not matched yet, with the outcome [`Fault::Cancelled`]. Returns
+    /// whether it was cancelled.
+    ///
+    /// A send goes on, and so does a receive that matched, or with an RTR that is used by a message
+    /// on its way (MPI-4.1 §3.8.4). False may also mean that a rank on another node has the RTR and
+    /// was asked to give it up. Then its answer decides the outcome.
+    pub fn cancel(&mut self, id: RequestId) -> bool {
+        let Some(RequestState::Posted { handle, .. }) = self.request(id.0) else {
+            return false;
+        };
+        if self.retract_from(id.0).is_err() {
+            return false;
+        }
+        self.posted.cancel(handle);
+        if let Some(request) = self.request_mut(id.0) {
+            *request = RequestState::Done(Err(Fault::Cancelled));
+        }
+        true
+    }
+
+    /// Ends an operation's claim on its buffer and its id, without waiting. A send goes on from a
+    /// copy of the rest. A receive that has not matched is cancelled. A receive with a message that
+    /// is arriving drops the rest of it.
+    ///
+    /// # Errors
+    ///
+    /// [`StillClaimed`]: the claim stays. Make progress, which may end it, and try again.
+    pub fn detach(&mut self, id: RequestId) -> Result<(), StillClaimed> {
+        match self.request(id.0) {
+            Some(RequestState::Sending { .. }) => return self.detach_send(id.0),
+            Some(RequestState::Announced { sender }) => self.detach_sender(sender)?,
+            Some(RequestState::Granted { receiver }) => self.detach_receiver(receiver)?,
+            Some(RequestState::Reading { reading }) => self.detach_reading(reading)?,
+            Some(RequestState::Calling { call }) => self.detach_call(call),
+            Some(RequestState::Posted { handle, .. }) => {
+                self.retract_from(id.0)?;
+                self.posted.cancel(handle);
+            }
+            Some(RequestState::Written { invited }) => return Err(self.still_written(invited)),
+            Some(RequestState::Receiving { source, .. }) if self.holds_arriving(source) => {
+                return Err(StillClaimed::Moving { peer: source });
+            }
+            Some(RequestState::Due { source, .. }) => {
+                if let Some(PartialMessage { target: ArrivalTarget::Due { request, .. }, .. }) =
+                    &mut self.peers[source as usize].arriving
+                {
+                    *request = None;
+                }
+            }
+            Some(RequestState::Receiving { source, .. }) => {
+                self.redirect(source, ArrivalTarget::Nobody);
+            }
+            Some(RequestState::Done(_)) | None => {}
+        }
+        self.requests.remove(id.0);
+        Ok(())
+    }
+
+    /// Detaches every operation of `owner`, each as [`Engine::detach`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`StillClaimed`]: at least one operation keeps its claim. The others are detached.
+    pub fn detach_owned(&mut self, owner: Owner) -> Result<(), StillClaimed> {
+        let mut result = Ok(());
+        let mut from = 0;
+        loop {
+            let mut entries = self.requests.iter_from(from);
+            let Some((id, _)) = entries.find(|(_, entry)| entry.owner == owner) else {
+                return result;
+            };
+            drop(entries);
+            result = result.and(self.detach(RequestId(id)));
+            from = id + 1;
+        }
+    }
+
+    /// Starts a receive of a message that arrived before it.
+    pub(super) fn receive_unexpected(
+        &mut self,
+        number: u32,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        let Some(message) = self.messages.get(number).copied() else {
+            return Ok(Received::Done(Err(Fault::Cancelled)));
+        };
+        if let UnexpectedData::Here(payload) = message.body
+            && message.arrived == message.total
+        {
+            return Ok(Received::Done(self.take_whole(number, &message, payload, buffer)));
+        }
+        let request = RequestState::Done(Err(Fault::Cancelled));
+        let id = self.requests.insert(OperationEntry { owner, request })?;
+        if let Err(error) = self.give(number, id, buffer) {
+            self.requests.remove(id);
+            return Err(error.into());
+        }
+        Ok(Received::Pending(RequestId(id)))
+    }
+
+    /// Gives a message that arrived before its receive to that receive, the request `id`. On an
+    /// error nothing has changed.
+    pub(super) fn give(
+        &mut self,
+        number: u32,
+        id: u32,
+        mut buffer: Cursor,
+    ) -> Result<(), OutOfMemory> {
+        let Some(message) = self.messages.get(number).copied() else { return Ok(()) };
+        let (Envelope { source, tag, .. }, total) = (message.envelope, message.total);
+        let request = match message.body {
+            UnexpectedData::There(kept) => {
+                self.ask_for(id, &message.envelope, kept, buffer)?;
+                self.take_unexpected(number);
+                return Ok(());
+            }
+            UnexpectedData::Lost => {
+                self.take_unexpected(number);
+                let gone = self.peers[source as usize].gone;
+                RequestState::Done(Err(gone.map_or(Fault::Cancelled, |gone| gone.fault(source))))
+            }
+            UnexpectedData::Here(payload) if message.arrived == total => {
+                RequestState::Done(self.take_whole(number, &message, payload, buffer))
+            }
+            // A device is writing the message into the engine's memory.
+            UnexpectedData::Here(_) if self.holds_arriving(source) => {
+                self.leave_matching(message.standing);
+                if let Some(message) = self.messages.get_mut(number) {
+                    message.standing = MatchState::Met;
+                }
+                self.redirect(source, ArrivalTarget::Due { message: number, request: Some(id) });
+                RequestState::Due { buffer, source }
+            }
+            UnexpectedData::Here(payload) => {
+                let capacity = buffer.remaining();
+                self.take_payload(number, &message, payload, &mut buffer);
+                self.redirect(source, ArrivalTarget::Request(id));
+                RequestState::Receiving { buffer, capacity, source, tag, total }
+            }
+        };
+        if let Some(entry) = self.request_mut(id) {
+            *entry = request;
+        }
+        Ok(())
+    }
+
+    /// Receives a message of which all bytes are here.
+    fn take_whole(
+        &mut self,
+        number: u32,
+        message: &UnexpectedMessage,
+        payload: Option<OwnedBuffer>,
+        mut buffer: Cursor,
+    ) -> Outcome {
+        let (Envelope { source, tag, .. }, capacity) = (message.envelope, buffer.remaining());
+        self.take_payload(number, message, payload, &mut buffer);
+        outcome(source, tag, message.total, capacity)
+    }
+
+    /// Forgets a message, and copies its bytes that are here to `buffer`.
+    fn take_payload(
+        &mut self,
+        number: u32,
+        message: &UnexpectedMessage,
+        payload: Option<OwnedBuffer>,
+        buffer: &mut Cursor,
+    ) {
+        self.take_unexpected(number);
+        if let Some(owned) = payload {
+            // SAFETY: the message's own memory holds `arrived` bytes and is no user buffer.
+            unsafe { buffer.scatter(owned.base, message.arrived) };
+            self.release(owned);
+        }
+    }
+
+    /// Sets the target of the rest of the message that `source` is in the middle of.
+    fn redirect(&mut self, source: u32, target: ArrivalTarget) {
+        if let Some(arriving) = &mut self.peers[source as usize].arriving {
+            arriving.target = target;
+        }
+    }
+
+    fn check(&self, pattern: &Pattern) -> Result<(), StartError> {
+        let ranks = self.segment.ranks().max(self.peers.len() as u32);
+        if pattern.source >= ranks && pattern.source != ANY_SOURCE {
+            return Err(StartError::Rank { rank: pattern.source, ranks });
+        }
+        if pattern.tag > TAG_MAX && pattern.tag != ANY_TAG {
+            return Err(StartError::Tag { tag: pattern.tag });
+        }
+        Ok(())
+    }
+}

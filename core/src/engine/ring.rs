@@ -1,0 +1,75 @@
+//! The copy rings of this rank in its progress.
+
+use super::Engine;
+use super::copy_ring::{Outlet, place};
+use crate::buffer::copy::Stores;
+use crate::memory::Memory;
+use crate::shm::RingChunk;
+use crate::wire::Corrupt;
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns whether messages of `length` bytes to `destination` want the memory of a copy ring,
+    /// and no answer is known yet.
+    ///
+    /// If it returns true, back the range that [`crate::layout::SegmentPlan::ring_range`] returns
+    /// for (this rank, `destination`), and report the result with [`Engine::ring_backed`]. Until
+    /// then such messages go through cells.
+    #[inline]
+    #[must_use]
+    pub fn wants_ring(&self, destination: u32, length: usize) -> bool {
+        length > self.tuning.eager_max
+            && destination != self.rank
+            && self.segment.plan().ring_bytes() > 0
+            && self
+                .peers
+                .get(destination as usize)
+                .is_some_and(|peer| matches!(peer.outlet, Outlet::Unopened))
+    }
+
+    /// Takes the answer to [`Engine::wants_ring`].
+    pub fn ring_backed(&mut self, destination: u32, backed: bool) {
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return };
+        if matches!(peer.outlet, Outlet::Unopened) {
+            peer.outlet = match backed {
+                true => Outlet::open(&self.segment, self.rank, destination),
+                false => Outlet::Refused,
+            };
+        }
+    }
+
+    /// Takes the chunks in the copy ring from `source`, at most one ring full, and returns whether
+    /// there were any.
+    pub(super) fn poll_ring(&mut self, source: u32) -> Result<bool, Corrupt> {
+        let segment = self.segment;
+        let mut moved = false;
+        for _ in 0..segment.plan().config().ring_granules {
+            let Some(ring) = &mut self.peers[source as usize].inlet else { break };
+            let Some((granules, chunk)) = ring.end.peek()? else { break };
+            let RingChunk { handle, generation, offset, length, streamed } = chunk;
+            let known = self.receivers.get(handle).map(|inbound| &inbound.half);
+            let Some(half) = known.filter(|half| half.peer() == source) else {
+                return Err(Corrupt::Length { found: u64::from(handle), max: 0 });
+            };
+            if half.is_asking() {
+                // Its RTR-ACK left the sender before the chunk did, and the next call meets it.
+                break;
+            }
+            let (to, completed) = half.place(generation, offset, length as usize)?;
+            let stores = if streamed { Stores::NonTemporal } else { Stores::Fetching };
+            if let Some(mut to) = to {
+                // SAFETY: `peek` returned the granules, which hold `length` bytes of the segment.
+                // No user buffer overlaps the segment.
+                unsafe { to.scatter_by(stores, place(ring.granules, granules), length as usize) };
+            }
+            ring.end.release(granules);
+            if completed > 0 {
+                half.home().of(&segment).chunks.finish(completed);
+            }
+            moved = true;
+        }
+        if moved {
+            self.notify(source);
+        }
+        Ok(moved)
+    }
+}

@@ -1,0 +1,275 @@
+//! Large messages on their way out: from the announcement to the end.
+
+use super::copy_ring::{Outlet, RingMessage};
+use super::outbound::Course;
+use super::outbound::Outbound;
+use super::peer::Pushed;
+use super::request::{OwnedBuffer, RequestState};
+use super::{Engine, Outcome, ProgressError, SendMode, StillClaimed};
+use crate::buffer::{Cursor, Part};
+use crate::lmt::{Home, LmtSender, Span, Transfer, Ways, WireAddress};
+use crate::memory::{Memory, OutOfMemory};
+use crate::sync::{Step, reached};
+use crate::wire::{Corrupt, Key, PacketKind};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Prepares the announcement of a message, if a message of this length travels to `destination`
+    /// that way.
+    ///
+    /// Returns `None` if the message goes through cells or in parcels instead, unless the receiver
+    /// has asked for it. That is so in these cases:
+    ///
+    /// - All descriptors are taken. The message may have to overtake the receives of the messages
+    ///   that have them.
+    /// - The destination is this rank, since no other rank could receive the message meanwhile.
+    /// - There is no copy ring to the peer. No other path may be left for the message when the
+    ///   kernel forbids the single copy.
+    ///
+    /// Parcels do not tell that a receive has started, so a synchronous message never goes in
+    /// parcels.
+    pub(super) fn pre_send(
+        &mut self,
+        mode: SendMode,
+        destination: u32,
+        key: Key,
+        data: Cursor,
+    ) -> Result<Option<u32>, OutOfMemory> {
+        let total = data.remaining();
+        let large = total > self.tuning.eager_max
+            && Span::fits(total)
+            && (mode == SendMode::Synchronous
+                || self.asked_by.is_asked(destination, key)
+                || !self.goes_in_parcels(destination, total));
+        let peer = &mut self.peers[destination as usize];
+        if !large || !matches!(peer.outlet, Outlet::Open(_)) || destination == self.rank {
+            return Ok(None);
+        }
+        self.senders.reserve()?;
+        // An RTR brings a descriptor of its own, but only a message that can do without it may ask
+        // for it.
+        let Some((place, generation)) = self.descriptors.take() else { return Ok(None) };
+        let home = Home { owner: self.rank, place, generation };
+        let (half, course) = match self.start(destination, key, data) {
+            Ok(used) => {
+                self.descriptors.put_back(place);
+                used
+            }
+            Err(turn) => {
+                let (ways, course) = self.choose(destination, data);
+                let descriptor = home.of(&self.segment);
+                (LmtSender::pre_send(destination, home, ways, turn, descriptor), course)
+            }
+        };
+        let outbound = Outbound {
+            half,
+            request: None,
+            tag: key.tag(),
+            announced: false,
+            course,
+            met: None,
+            measured: total,
+            owned: None,
+        };
+        self.senders.insert(outbound).map(Some)
+    }
+
+    /// Chooses the path of a message.
+    pub(super) fn choose(&mut self, destination: u32, data: Cursor) -> (Ways, Course) {
+        let ways = self.ways(destination, data, self.tuning.transfer);
+        if ways.transfer != Transfer::Auto {
+            return (ways, Course::Given);
+        }
+        let choice = &mut self.peers[destination as usize].choice;
+        let (transfer, course) = match ways.place {
+            WireAddress::Private(_) => {
+                let (transfer, chosen) = choice.choose(data.remaining());
+                (transfer, Course::Chosen(chosen))
+            }
+            // The receiver reads the message where it lies. If the message is withdrawn, the rest
+            // goes through the ring. Or the receiver could not read it, and the sender alone is
+            // slower than the ring.
+            _ => (choice.ring(data.remaining()), Course::Given),
+        };
+        (Ways { transfer, ..ways }, course)
+    }
+
+    /// Chooses the path of the rest of a message to a receiver that computed when it began, if the
+    /// receiver waits now.
+    fn choose_late(&mut self, number: u32) {
+        let segment = self.segment;
+        let Some(outbound) = self.senders.get_mut(number) else { return };
+        let half = &mut outbound.half;
+        let destination = half.peer();
+        if !segment.rank_block(destination).liveness.is_inside() {
+            return;
+        }
+        let rest = half.unclaimed(half.home().of(&segment));
+        if rest < half.total() / 2 || half.goes_to_heap() {
+            // A short rest tells nothing about the time of a whole message.
+            outbound.course = Course::Given;
+            return;
+        }
+        let (transfer, chosen) = self.peers[destination as usize].choice.choose(half.total());
+        half.go_on_by(transfer);
+        outbound.course = Course::Chosen(chosen);
+        (outbound.met, outbound.measured) = (Some(self.now), rest);
+    }
+
+    /// Returns the ways of a message that travels by `transfer`.
+    pub(super) fn ways(&self, destination: u32, data: Cursor, transfer: Transfer) -> Ways {
+        let uses_heaps = self.tuning.transfer.uses_heaps();
+        let place = match WireAddress::of(&data, &self.segment, self.rank) {
+            WireAddress::Heap(_) if !uses_heaps => WireAddress::Nowhere,
+            place => place,
+        };
+        let may_write = self.peers[destination as usize].may_write;
+        Ways { data, place, transfer, may_write, uses_heaps }
+    }
+
+    /// Sends the RTS of a message, or its RTR-ACK, if there is room for it.
+    pub(super) fn push_rts(
+        &mut self,
+        destination: u32,
+        key: Key,
+        number: u32,
+    ) -> Result<Pushed, Corrupt> {
+        let Some(outbound) = self.senders.get(number) else { return Ok(Pushed::Whole) };
+        if let Some(ack) = outbound.half.rtr_ack() {
+            if !self.push_control(destination, PacketKind::RtrAck, key, &ack.pack())? {
+                return Ok(Pushed::Blocked);
+            }
+            reached(Step::RtrAckSent);
+        } else {
+            let cookie = outbound.half.cookie().pack();
+            if !self.push_control(destination, PacketKind::Rts, key, &cookie)? {
+                return Ok(Pushed::Blocked);
+            }
+            reached(Step::RtsSent);
+        }
+        if let Some(outbound) = self.senders.get_mut(number) {
+            outbound.announced = true;
+        }
+        Ok(Pushed::Whole)
+    }
+
+    /// Advances the announced message `number`.
+    pub(super) fn advance_sender(&mut self, number: u32) -> Result<bool, ProgressError> {
+        let segment = self.segment;
+        let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
+        if !outbound.announced && outbound.half.uses_rtr() {
+            // The receiver does not know the message yet. Its chunks may be moved, but the receiver
+            // takes none of it from the ring.
+            return Ok(false);
+        }
+        if matches!(outbound.course, Course::Open) {
+            self.choose_late(number);
+        }
+        let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
+        let descriptor = outbound.half.home().of(&segment);
+        let mut moved = outbound.half.start_send(&segment, descriptor)?;
+        if moved || outbound.half.uses_rtr() {
+            // A receive that sent an RTR was posted earlier, but `now` may be an older time than
+            // that.
+            outbound.met.get_or_insert(self.now);
+        }
+        moved |= outbound.half.handle_cookie(descriptor)?;
+        moved |= self.push_chunks(number)?;
+        let Some(outbound) = self.senders.get(number) else { return Ok(moved) };
+        if outbound.half.post_send(descriptor)? {
+            let (source, bytes) = (outbound.half.peer(), outbound.half.total());
+            self.finish_sender(number, Ok(super::Status { source, tag: outbound.tag, bytes }));
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Puts the message's bytes into the copy ring, as far as there is room. Before its receive is
+    /// posted, it puts one more chunk.
+    fn push_chunks(&mut self, number: u32) -> Result<bool, Corrupt> {
+        let segment = self.segment;
+        let mut moved = false;
+        loop {
+            let Some(outbound) = self.senders.get_mut(number) else { return Ok(moved) };
+            let half = &mut outbound.half;
+            let destination = half.peer();
+            let peer = &mut self.peers[destination as usize];
+            let Outlet::Open(ring) = &mut peer.outlet else { return Ok(moved) };
+            let total = half.total();
+            let transfer = match half.transfer() {
+                transfer @ (Transfer::CopyRing | Transfer::CopyRingStreamed) => transfer,
+                _ => peer.choice.ring(total),
+            };
+            let stream = RingMessage { home: half.home(), total, stores: transfer.stores() };
+            let descriptor = half.home().of(&segment);
+            let Some(piece) = half.piece(descriptor)? else {
+                return Ok(moved | ring.prepare(stream, |offset| half.ahead(offset))?);
+            };
+            let Some(length) = ring.put(stream, &piece)? else { return Ok(moved) };
+            half.piece_left(length);
+            self.notify(destination);
+            moved = true;
+        }
+    }
+
+    /// Ends an announced message, and returns its descriptor.
+    pub(super) fn finish_sender(&mut self, number: u32, outcome: Outcome) {
+        let Some(outbound) = self.senders.remove(number) else { return };
+        let Home { owner, place, .. } = outbound.half.home();
+        if owner == self.rank {
+            self.descriptors.put_back(place);
+        }
+        if let Course::Chosen(chosen) = outbound.course {
+            let measured = outcome.is_ok() && !outbound.half.goes_to_heap();
+            let bytes = if measured { outbound.measured } else { 0 };
+            let choice = &mut self.peers[outbound.half.peer() as usize].choice;
+            choice.ended(chosen, bytes, outbound.met.unwrap_or(self.now), self.now);
+        }
+        if let Some(request) = outbound.request.and_then(|id| self.request_mut(id)) {
+            *request = RequestState::Done(outcome);
+        }
+        if let Some(owned) = outbound.owned {
+            self.release(owned);
+        }
+    }
+
+    /// Ends the claim of an announced message on its buffer: the message goes on from a copy.
+    /// Succeeds at once when the claim had ended before.
+    pub(super) fn detach_sender(&mut self, number: u32) -> Result<(), StillClaimed> {
+        let segment = self.segment;
+        let Some(outbound) = self.senders.get_mut(number) else { return Ok(()) };
+        if outbound.request.is_none() {
+            return Ok(());
+        }
+        let peer = outbound.half.peer();
+        let descriptor = outbound.half.home().of(&segment);
+        // Progress meets an impossible count again, and reports it.
+        if !outbound.half.withdraw(descriptor).unwrap_or(false) {
+            return Err(StillClaimed::Moving { peer });
+        }
+        let (from, length) = outbound.half.rest(descriptor);
+        let size = length.max(1);
+        let base =
+            self.memory.allocate(OwnedBuffer::layout(size)?).ok_or(OutOfMemory { bytes: size })?;
+        // SAFETY: the buffer is still claimed (contract of `isend`). The copy has room for the rest
+        // of the message and lives until the transfer ends.
+        unsafe {
+            outbound.half.data(from).gather(base, length);
+            outbound.half.move_to(Cursor::contiguous(Part { base, length }), from);
+        }
+        outbound.owned = Some(OwnedBuffer { base, length: size });
+        outbound.request = None;
+        Ok(())
+    }
+
+    /// Fails the messages that were announced to a gone rank. A message that waits to be announced
+    /// fails with its request.
+    pub(super) fn fail_senders_to(&mut self, rank: u32, outcome: Outcome) {
+        let mut from = 0;
+        while let Some((number, outbound)) = self.senders.next_from(from) {
+            from = number + 1;
+            if outbound.half.peer() == rank && outbound.announced {
+                self.finish_sender(number, outcome);
+            }
+        }
+    }
+}

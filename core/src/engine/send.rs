@@ -1,0 +1,447 @@
+//! Sending: through the fastbox when it has room, in parcels when this rank has some, otherwise
+//! through cells, and later when there is no free cell.
+
+use super::Sent;
+use core::ptr::NonNull;
+
+use super::network::Writing;
+use super::peer::{FastboxState, Peer, Pushed};
+use super::request::{OperationEntry, OutgoingMessage, OwnedBuffer, RequestState, SendStage};
+use super::{Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed};
+use crate::buffer::Cursor;
+use crate::matching::TAG_MAX;
+use crate::memory::{Memory, OutOfMemory};
+use crate::shm::{Cell, CellHead};
+use crate::sync::{Step, reached};
+use crate::wire::{Corrupt, Key, PacketKind};
+
+/// The contents of one cell, except the payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CellPart {
+    pub(super) kind: PacketKind,
+    pub(super) key: Key,
+    /// [`CellHead::total`].
+    pub(super) total: u64,
+    /// Bytes of payload, at most the payload of a cell.
+    pub(super) length: usize,
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Sends the message that `data` holds, as far as there is room for it now.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]: nothing was sent.
+    ///
+    /// # Safety
+    ///
+    /// What `data` points to stays valid and unchanged until the send is over: until this returns
+    /// [`Sent::Done`] or an error, until [`Engine::test`] returns an outcome, or until
+    /// [`Engine::detach`] returns `Ok`.
+    pub unsafe fn isend(
+        &mut self,
+        destination: u32,
+        key: Key,
+        data: Cursor,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
+        // SAFETY: the caller guarantees that the data stay valid and unchanged (contract of
+        // `isend`).
+        unsafe { self.isend_by(SendMode::Standard, destination, key, data, owner) }
+    }
+
+    /// Sends the message that `data` holds. The send is over under the condition of `mode`.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]: nothing was sent.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Engine::isend`] holds for `data`.
+    pub unsafe fn isend_by(
+        &mut self,
+        mode: SendMode,
+        destination: u32,
+        key: Key,
+        data: Cursor,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
+        let ranks = self.segment.ranks();
+        let Some(peer) = self.peers.get_mut(destination as usize) else {
+            return Err(StartError::Rank { rank: destination, ranks });
+        };
+        if key.tag() > TAG_MAX {
+            return Err(StartError::Tag { tag: key.tag() });
+        }
+        if let Some(gone) = peer.gone {
+            return Err(StartError::Peer(gone.fault(destination)));
+        }
+        if peer.stream.is_some() {
+            return self.isend_remote(mode, destination, key, data, owner);
+        }
+        self.want_fastbox(destination);
+        // Fallible work comes first: once a packet has left, there must be a place for the rest.
+        self.requests.reserve()?;
+        let announced = self.pre_send(mode, destination, key, data)?;
+        let stage = announced.map_or(mode.first_stage(), |sender| SendStage::Announce { sender });
+        if announced.is_none() {
+            self.peers[destination as usize].eager.set(key);
+        }
+        let mut message = OutgoingMessage { key, total: data.remaining(), sent: 0, data, stage };
+        let offered = match stage {
+            SendStage::Eager => self.must_offer(destination, message.total),
+            stage => stage == SendStage::Synchronous,
+        };
+        if offered
+            || self.peers[destination as usize].waiting.ends.is_some()
+            || self.push(destination, None, &mut message)? == Pushed::Blocked
+        {
+            let id = self.wait_for_cells(destination, message, owner)?;
+            if offered {
+                // The receiver must know of the message now. Progress meets corruption again, and
+                // reports it.
+                let _ = self.push_waiting(destination);
+            }
+            return Ok(Sent::Pending(RequestId(id)));
+        }
+        let Some(sender) = announced else { return Ok(Sent::Done) };
+        let id = self
+            .requests
+            .insert(OperationEntry { owner, request: RequestState::Announced { sender } })?;
+        self.answer_for(sender, id);
+        Ok(Sent::Pending(RequestId(id)))
+    }
+
+    /// Ends the claim of a pending send on its buffer: the engine copies the rest and sends it from
+    /// the copy. The id ends here.
+    ///
+    /// # Errors
+    ///
+    /// [`StillClaimed`]: the send goes on as before, and the claim stays.
+    pub(super) fn detach_send(&mut self, id: u32) -> Result<(), StillClaimed> {
+        let Some(RequestState::Sending { mut message, detached: None, .. }) = self.request(id)
+        else {
+            return Ok(());
+        };
+        if let SendStage::Announce { sender } = message.stage {
+            return self.detach_sender(sender);
+        }
+        if let SendStage::Exposed { announced } = message.stage {
+            return Err(self.retract(announced));
+        }
+        if let SendStage::Writing { writing } = message.stage {
+            let peer = self.writings.get(writing).map_or(self.rank, Writing::destination);
+            return Err(StillClaimed::Moving { peer });
+        }
+        if let Some(peer) = self.holder_of_send(id) {
+            return Err(StillClaimed::Moving { peer });
+        }
+        let length = message.left().max(1);
+        let base = self
+            .memory
+            .allocate(OwnedBuffer::layout(length)?)
+            .ok_or(OutOfMemory { bytes: length })?;
+        // SAFETY: the buffer is still claimed (contract of `isend`). The copy has room for the rest
+        // of the message and lives until the request ends.
+        unsafe {
+            message.data.gather(base, message.left());
+            message.data = Cursor::contiguous(crate::buffer::Part { base, length: message.left() });
+        }
+        if let Some(RequestState::Sending { message: kept, detached, .. }) = self.request_mut(id) {
+            *kept = message;
+            *detached = Some(OwnedBuffer { base, length });
+        }
+        Ok(())
+    }
+
+    /// Continues the sends that wait for cells, each peer's in order, and those that were pulled.
+    pub(super) fn push_blocked(&mut self) -> Result<bool, Corrupt> {
+        let mut moved = false;
+        let mut place = 0;
+        while place < self.blocked.len() {
+            let destination = self.blocked.get(place);
+            moved |= self.take_call(destination);
+            moved |= self.push_waiting(destination)?;
+            // A list that became empty has given its place to another.
+            if place < self.blocked.len() && self.blocked.get(place) == destination {
+                place += 1;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn push_waiting(&mut self, destination: u32) -> Result<bool, Corrupt> {
+        let mut moved = false;
+        while let Some((first, _)) = self.peers[destination as usize].waiting.ends {
+            let Some(RequestState::Sending { message, .. }) = self.request(first) else { break };
+            let (mut message, before) = (message, message.sent);
+            let pushed = self.push(destination, Some(first), &mut message)?;
+            moved |= pushed != Pushed::Blocked || message.sent != before;
+            if let Some(RequestState::Sending { message: kept, .. }) = self.request_mut(first) {
+                *kept = message;
+            }
+            let (tag, bytes) = (message.key.tag(), message.total);
+            match pushed {
+                Pushed::Blocked => {
+                    // The attempt opened the short paths.
+                    self.peers[destination as usize].shut();
+                    break;
+                }
+                Pushed::Offered => drop(self.leave_line(destination)),
+                Pushed::Whole => {
+                    let status = Status { source: destination, tag, bytes };
+                    self.finish_first_waiting(destination, Ok(status));
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Ends the oldest send that waits for `destination`.
+    pub(super) fn finish_first_waiting(&mut self, destination: u32, outcome: Outcome) {
+        let Some(first) = self.leave_line(destination) else { return };
+        let Some(RequestState::Sending { message, .. }) = self.request(first) else { return };
+        match message.stage {
+            SendStage::Announce { sender } => self.finish_announcing(first, sender, outcome),
+            _ => self.end_send(first, outcome),
+        }
+    }
+
+    /// Removes the oldest send from the list of those that wait for cells.
+    pub(super) fn leave_line(&mut self, destination: u32) -> Option<u32> {
+        let (first, last) = self.peers[destination as usize].waiting.ends?;
+        let Some(RequestState::Sending { next, .. }) = self.request(first) else { return None };
+        let peer = &mut self.peers[destination as usize];
+        peer.waiting.ends = next.map(|next| (next, last));
+        if next.is_none() && peer.offers.is_empty() {
+            self.blocked.remove(destination);
+        }
+        Some(first)
+    }
+
+    /// Ends a send that is in no list.
+    pub(super) fn end_send(&mut self, id: u32, outcome: Outcome) {
+        match self.request(id) {
+            Some(RequestState::Sending { detached: Some(owned), .. }) => {
+                self.requests.remove(id);
+                self.release(owned);
+            }
+            _ => {
+                if let Some(request) = self.request_mut(id) {
+                    *request = RequestState::Done(outcome);
+                }
+            }
+        }
+    }
+
+    /// Ends the announcement of the request `id`: its RTS has left, or never will.
+    fn finish_announcing(&mut self, id: u32, sender: u32, outcome: Outcome) {
+        if self.senders.get(sender).is_none_or(|outbound| outbound.request.is_none()) {
+            self.requests.remove(id);
+        } else if let Some(request) = self.request_mut(id) {
+            *request = RequestState::Announced { sender };
+        }
+        if outcome.is_err() {
+            self.finish_sender(sender, outcome);
+        }
+    }
+
+    /// Sets the request that waits for the end of an announced message.
+    fn answer_for(&mut self, sender: u32, id: u32) {
+        if let Some(outbound) = self.senders.get_mut(sender) {
+            outbound.request = Some(id);
+        }
+    }
+
+    pub(super) fn release(&self, owned: OwnedBuffer) {
+        if let Ok(layout) = OwnedBuffer::layout(owned.length) {
+            // SAFETY: the memory was allocated with this very layout, and its only user is done
+            // with it.
+            unsafe { self.memory.release(owned.base, layout) };
+        }
+    }
+
+    fn wait_for_cells(
+        &mut self,
+        destination: u32,
+        message: OutgoingMessage,
+        owner: Owner,
+    ) -> Result<u32, OutOfMemory> {
+        let request = RequestState::Sending { message, next: None, detached: None };
+        let id = self.requests.insert(OperationEntry { owner, request })?;
+        if let SendStage::Announce { sender } = message.stage {
+            self.answer_for(sender, id);
+        }
+        self.line_up(destination, id);
+        Ok(id)
+    }
+
+    /// Adds a send at the end of the list of those that wait for cells.
+    pub(super) fn line_up(&mut self, destination: u32, id: u32) {
+        let peer = &mut self.peers[destination as usize];
+        // Later messages must not overtake this one through the fastbox.
+        peer.shut();
+        let ends = peer.waiting.ends;
+        peer.waiting.ends = Some(ends.map_or((id, id), |(first, _)| (first, id)));
+        if let Some((_, last)) = ends
+            && let Some(RequestState::Sending { next, .. }) = self.request_mut(last)
+        {
+            *next = Some(id);
+        }
+        if let Some(RequestState::Sending { next, .. }) = self.request_mut(id) {
+            *next = None;
+        }
+        if self.peers[destination as usize].stream.is_none() {
+            self.blocked.insert(destination);
+        }
+    }
+
+    /// Hands over as much of a message as there is room for. Its destination is not gone, and no
+    /// other send waits before it. Without the `id` of a request the message is not offered.
+    fn push(
+        &mut self,
+        destination: u32,
+        id: Option<u32>,
+        message: &mut OutgoingMessage,
+    ) -> Result<Pushed, Corrupt> {
+        match (message.stage, id) {
+            (SendStage::Announce { sender }, _) => {
+                return self.push_rts(destination, message.key, sender);
+            }
+            (SendStage::Eager, Some(id))
+                if message.sent == 0 && self.must_offer(destination, message.total) =>
+            {
+                return self.push_offer(destination, id, message);
+            }
+            (SendStage::Synchronous, Some(id)) => return self.push_offer(destination, id, message),
+            _ => {}
+        }
+        if message.stage == SendStage::Eager && self.goes_in_parcels(destination, message.total) {
+            while message.left() > 0 {
+                if !self.push_parcel(destination, message)? {
+                    return Ok(Pushed::Blocked);
+                }
+            }
+            return Ok(Pushed::Whole);
+        }
+        if message.sent == 0 && self.push_through_fastbox(destination, message)? {
+            return Ok(Pushed::Whole);
+        }
+        let room = self.segment.plan().config().cell_payload as usize;
+        loop {
+            if message.total > room && !self.has_fair_share(destination)? {
+                return Ok(Pushed::Blocked);
+            }
+            let length = message.left().min(room);
+            let kind = match (message.sent, length == message.total) {
+                (0, _) if message.stage == SendStage::Called => PacketKind::Called,
+                (0, true) => PacketKind::Eager,
+                (0, false) => PacketKind::EagerFirst,
+                _ => PacketKind::EagerMore,
+            };
+            let (key, total) = (message.key, message.total as u64);
+            let data = &mut message.data;
+            // SAFETY: `put_cell` gives the payload of a cell, which has room for `length` bytes. No
+            // user buffer overlaps it.
+            let fill = |to| unsafe { data.gather(to, length) };
+            if !self.put_cell(destination, CellPart { kind, key, total, length }, fill)? {
+                return Ok(Pushed::Blocked);
+            }
+            message.sent += length;
+            if message.left() == 0 {
+                return Ok(Pushed::Whole);
+            }
+        }
+    }
+
+    /// Returns whether a message of many packets may have one more cell with `destination`. It
+    /// leaves cells for other messages, so that a receiver that does not poll cannot starve the
+    /// rest.
+    pub(super) fn has_fair_share(&mut self, destination: u32) -> Result<bool, Corrupt> {
+        let fair = (self.segment.plan().config().cells_per_rank as usize / 4).max(2);
+        self.cells.collect(&self.segment)?;
+        Ok(self.cells.out_with(destination) < fair)
+    }
+
+    /// Sends one packet through a cell; `fill` writes its payload. Returns false if there is no
+    /// cell; `fill` was not called then.
+    #[inline]
+    pub(super) fn put_cell(
+        &mut self,
+        destination: u32,
+        part: CellPart,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Result<bool, Corrupt> {
+        let Some(cell) = self.cells.take(&self.segment, destination)? else { return Ok(false) };
+        reached(Step::CellTaken);
+        let peer = &mut self.peers[destination as usize];
+        let head = CellHead {
+            sequence: peer.next_out.number(),
+            key: part.key.0,
+            total: part.total,
+            source: self.rank,
+            length: part.length as u32,
+            kind: part.kind as u8,
+            flags: announce(peer),
+            reserved: [0; 6],
+        };
+        let pointer = self.segment.cell(cell);
+        // SAFETY: the cell belongs to this rank and is free until it is enqueued. Its payload is
+        // behind its head.
+        unsafe {
+            fill(Cell::payload(pointer));
+            Cell::write_head(pointer, head);
+        }
+        let queue = &self.segment.rank_block(destination).recv_queue;
+        let hand = &self.segment.rank_block(self.rank).liveness.in_flight;
+        if let Err(corrupt) = hand.enqueue(queue, &self.segment, destination, cell) {
+            self.cells.put_back(cell);
+            return Err(corrupt);
+        }
+        reached(Step::CellSent);
+        peer.next_out += 1;
+        self.notify(destination);
+        Ok(true)
+    }
+
+    fn push_through_fastbox(
+        &mut self,
+        destination: u32,
+        message: &mut OutgoingMessage,
+    ) -> Result<bool, Corrupt> {
+        let peer = &mut self.peers[destination as usize];
+        if peer.outbox != FastboxState::Open || message.total > self.tuning.fastbox_max {
+            return Ok(false);
+        }
+        // No older send waits.
+        peer.open();
+        let kind =
+            if message.stage == SendStage::Called { PacketKind::Called } else { PacketKind::Eager };
+        let OutgoingMessage { key, total, data, .. } = message;
+        let fill = |to, offset, piece| {
+            // SAFETY: `send_lines` gives `piece` writable bytes in the segment, which no user
+            // buffer overlaps.
+            unsafe { data.after(offset).gather(to, piece) };
+        };
+        let sent = peer.send_lines(kind, *key, *total, fill)?;
+        if sent {
+            peer.next_out += 1;
+            message.sent = message.total;
+            self.notify(destination);
+        }
+        self.shut_if_told_to_keep(destination);
+        Ok(sent)
+    }
+}
+
+/// Returns the flags of the next cell to `peer`. They announce once that its fastbox is in use from
+/// then on.
+fn announce(peer: &mut Peer) -> u8 {
+    if peer.outbox == FastboxState::Backed {
+        peer.outbox = FastboxState::Open;
+        // The fastbox opens with the next send that reads its credit, and the baton with it.
+        return CellHead::FASTBOX_OPEN;
+    }
+    0
+}

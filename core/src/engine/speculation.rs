@@ -1,0 +1,140 @@
+//! The speculative rendezvous of `[SpecRndv09]` in the engine: which receives ask, and which
+//! messages use the RTRs. Its rules are in [`crate::rndv`]. The path to the peer decides how an RTR
+//! travels and what it opens.
+
+use super::Rtrs;
+use super::outbound::Course;
+use super::peer::UNASKED;
+use super::request::RequestState;
+use super::rtrs::PostedRtr;
+use super::rtrs::Wanted;
+use super::{Engine, Owner};
+use crate::buffer::Cursor;
+use crate::lmt::LmtSender;
+use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern};
+use crate::memory::Memory;
+use crate::rndv::{Rendezvous, RndvStart};
+use crate::wire::{Key, Turn};
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns counts of RTRs.
+    #[must_use]
+    pub const fn rtrs(&self) -> Rtrs {
+        let usage = self.asked_by.usage();
+        Rtrs { heard: usage.heard, used: usage.used, stopped: usage.stopped, ..self.rtrs }
+    }
+
+    /// Returns whether a call of [`Engine::take_in`] is worth its time before a message of `length`
+    /// bytes is sent, since an RTR may have come (`[SpecRndv09]` §3.2.2).
+    ///
+    /// It is not while the RTRs of the envelope are stopped (§3.6). Nor is it for a peer on this
+    /// node that does not ask. The call would take in the peer's RTS, and this rank would start to
+    /// move that message alone, before its own message leaves.
+    #[must_use]
+    pub fn may_be_asked(&self, destination: u32, key: Key, length: usize) -> bool {
+        self.tuning.may_announce(length)
+            && self.rendezvous(key.context()) != Rendezvous::Plain
+            && self.peers.get(destination as usize).is_some_and(|peer| peer.unasked < UNASKED)
+            && self.asked_by.speculates(destination, key)
+    }
+
+    /// Returns whether a call of [`Engine::take_in`] is worth its time before a receive into
+    /// `length` bytes, since an RTS may have come (§3.1.1). The source may be any rank, and RTRs
+    /// may be stopped. The call is not worthwhile before a receive that sends no RTR and for
+    /// which the caller waits, since that polls at once.
+    #[must_use]
+    pub fn may_be_announced(&self, pattern: &Pattern, length: usize, owner: Owner) -> bool {
+        let source = self.peers.get(pattern.source as usize);
+        self.tuning.may_announce(length)
+            && self.rendezvous(pattern.context) != Rendezvous::Plain
+            && self.asking.is_announced_to()
+            && (owner != Owner::BLOCKING || source.is_some_and(|peer| peer.stream.is_some()))
+    }
+
+    /// Returns whether a receive of this rank waits that has sent an RTR, used or not.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        !self.receivers.is_empty()
+            && self.receivers.iter().any(|(_, inbound)| inbound.half.home().owner == self.rank)
+    }
+
+    /// Starts the next large message to `destination` with this key: by an RTR, or by an RTS with
+    /// this turn.
+    pub(super) fn start(
+        &mut self,
+        destination: u32,
+        key: Key,
+        data: Cursor,
+    ) -> Result<(LmtSender, Course), Option<Turn>> {
+        self.looks += 1;
+        let found = self.peers[destination as usize].eager.look(key, self.looks);
+        self.asked_by.catch_up(destination, key, found, self.looks);
+        let choice = self.rendezvous(key.context());
+        match self.asked_by.start(destination, key, choice) {
+            RndvStart::Rts(turn) => {
+                let unasked = &mut self.peers[destination as usize].unasked;
+                *unasked = (*unasked + 1).min(UNASKED);
+                Err(turn)
+            }
+            RndvStart::Write { target, .. } => {
+                let used = match target {
+                    Wanted::Here(rtr) => self.use_rtr(destination, &rtr, data),
+                    // No rank on this node sends such an RTR.
+                    Wanted::There(_) => None,
+                };
+                used.ok_or_else(|| self.asked_by.refused(destination, key, choice))
+            }
+        }
+    }
+
+    /// Returns the turn for which a receive that is about to be posted may ask.
+    pub(super) fn may_ask(
+        &mut self,
+        pattern: &Pattern,
+        buffer: &Cursor,
+        owner: Owner,
+    ) -> Option<Turn> {
+        let Pattern { context, source, tag } = *pattern;
+        // A matched message may come back, and a receive that has asked for another could not take
+        // it.
+        if self.matched > 0
+            || source == ANY_SOURCE
+            || tag == ANY_TAG
+            || !self.tuning.may_announce(buffer.remaining())
+            || self.rendezvous(context) == Rendezvous::Plain
+        {
+            return None;
+        }
+        let (unasked, pointless) = match self.peers[source as usize].stream {
+            // A receive that waits inside the library answers an RTS at once.
+            None => (self.tuning.eager_max, owner == Owner::BLOCKING),
+            // From another node that takes its time. A buffer of several parts is read part after
+            // part.
+            Some(_) => (self.tuning.stream_max, buffer.in_one_part().is_none()),
+        };
+        // A short buffer predicts a short message.
+        if pointless || buffer.remaining() <= unasked {
+            return None;
+        }
+        let ahead = self.posted.ahead_of(pattern).map(|id| self.asked(id).map(|asked| asked.turn));
+        self.asking.may_request(pattern, ahead)
+    }
+
+    /// Returns the RTR of the receive `id`, if it is posted and has sent one.
+    pub(super) fn asked(&self, id: u32) -> Option<PostedRtr> {
+        match self.request(id) {
+            Some(RequestState::Posted { asked, .. }) => asked,
+            _ => None,
+        }
+    }
+
+    /// Notes that the receive `id` has met a message that did not use its RTR. `has_turn` tells
+    /// whether the message has a turn.
+    pub(super) fn missed(&mut self, envelope: &Envelope, has_turn: bool) {
+        self.rtrs.missed += 1;
+        if !has_turn {
+            let Envelope { context, source, tag } = *envelope;
+            self.asking.mispredicted(source, Key::new(context, tag));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The results of operations that started.
+
+use super::{Fault, Outcome, RequestId, Status};
+
+/// The result of a receive that started.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Received {
+    /// The message had arrived.
+    Done(Outcome),
+    /// The buffer is needed until [`super::Engine::test`] gives an outcome.
+    Pending(RequestId),
+}
+
+/// The result of a send that started.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sent {
+    /// The buffer may be reused: the message is in shared memory.
+    Done,
+    /// Part of the buffer is still needed, until [`super::Engine::test`] returns an outcome.
+    Pending(RequestId),
+}
+
+/// The result of a short send.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SentShort {
+    /// Nothing was sent and nothing was checked: use [`super::Engine::isend`].
+    No,
+    /// The message is in shared memory.
+    Yes,
+    /// The message is in shared memory, and the destination sleeps: ring its doorbell, as for
+    /// [`super::Engine::poll_bell`].
+    ToSleeper,
+}
+
+/// A message through the fastbox: the number of lines that are consumed once it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Mark(pub(super) u64);
+
+/// Returns the outcome of a receive that has its whole message.
+pub(super) fn outcome(source: u32, tag: u32, message: usize, buffer: usize) -> Outcome {
+    if message > buffer {
+        Err(Fault::Truncated { source, tag, message, buffer })
+    } else {
+        Ok(Status { source, tag, bytes: message })
+    }
+}

@@ -1,0 +1,65 @@
+//! The budget of unexpected messages in the engine: what is counted, and what a source is told.
+
+use super::Engine;
+use super::budget::{Notice, UnexpectedUsage};
+use super::message::{UnexpectedData, UnexpectedMessage};
+use crate::memory::Memory;
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns the private memory that unexpected messages of all sources use.
+    #[must_use]
+    pub const fn held(&self) -> UnexpectedUsage {
+        self.budget.held()
+    }
+
+    /// Counts a message that came in, before its cell or line is returned
+    /// ([`crate::shm::FlowWords::set_full`]).
+    ///
+    /// An embedder that does its own matching calls this for each message of `source`, a rank of
+    /// the segment, that it keeps for a later receive.
+    pub fn hold(&mut self, source: u32, length: usize) {
+        let share = &mut self.peers[source as usize].share;
+        if let Some(notice) = self.budget.hold(share, length, self.tuning.unexpected_max) {
+            self.tell_room(source, notice);
+        }
+    }
+
+    /// Counts a message that was removed.
+    ///
+    /// An embedder calls this for each message that it counted with [`Engine::hold`].
+    pub fn let_go(&mut self, source: u32, length: usize) {
+        let share = &mut self.peers[source as usize].share;
+        if let Some(notice) = self.budget.let_go(share, length, self.tuning.unexpected_max) {
+            self.tell_room(source, notice);
+        }
+    }
+
+    /// Tells `source` whether there is room for its unexpected messages. A source that has to keep
+    /// its messages does not get the baton, by which it could send without a look at the flow
+    /// words.
+    #[cold]
+    fn tell_room(&mut self, source: u32, notice: Notice) {
+        let is_full = notice == Notice::Full;
+        let peer = &mut self.peers[source as usize];
+        if is_full {
+            peer.baton.shut();
+        } else if peer.short_ways {
+            peer.baton.open();
+        }
+        if peer.stream.is_none() {
+            self.segment.flow(source, self.rank).set_full(is_full);
+        } else if let Some(stream) = self.stream_mut(source) {
+            stream.tell_full(is_full);
+        }
+    }
+
+    /// Forgets a message that no receive has taken, in any state.
+    pub(super) fn take_unexpected(&mut self, number: u32) -> Option<UnexpectedMessage> {
+        let message = self.messages.remove(number)?;
+        self.leave_matching(message.standing);
+        if let UnexpectedData::Here(_) = message.body {
+            self.let_go(message.envelope.source, message.total);
+        }
+        Some(message)
+    }
+}

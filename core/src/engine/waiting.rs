@@ -1,0 +1,124 @@
+//! What an operation under way waits for, for the record that its rank keeps
+//! ([`crate::layout::WaitRecord`]).
+
+use super::request::{RequestState, SendStage};
+use super::{Engine, InUse, RequestId};
+use crate::layout::{Call, Wait};
+use crate::memory::Memory;
+use crate::wire::{Corrupt, Key};
+
+impl Wait {
+    fn receive(source: u32, tag: u32, bytes: usize) -> Self {
+        Self { tag: Some(tag), bytes: Some(bytes as u64), ..Self::on(Call::Recv, source) }
+    }
+
+    fn with_key(self, key: Key) -> Self {
+        Self { tag: Some(key.tag()), context: Some(key.context()), ..self }
+    }
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns what operation `id` waits for. The call walks lists, so it is for operations that
+    /// wait for long.
+    #[must_use]
+    pub fn wait_of(&self, id: RequestId) -> Wait {
+        self.wait_of_request(id.0).unwrap_or(Wait::new(Call::Request))
+    }
+
+    /// Returns what a leaving rank waits for: the first send that is not over, or the work of its
+    /// device. The call walks lists.
+    #[must_use]
+    pub fn wait_of_leaving(&self) -> Wait {
+        let is_send = |request| {
+            matches!(request, RequestState::Sending { .. } | RequestState::Announced { .. })
+        };
+        let mut requests = self.requests.iter();
+        let first = requests.find_map(|(id, entry)| is_send(entry.request).then_some(id));
+        let wait = first.and_then(|id| self.wait_of_request(id));
+        Wait { call: Call::Finalize, ..wait.unwrap_or(Wait::new(Call::Finalize)) }
+    }
+
+    fn wait_of_request(&self, id: u32) -> Option<Wait> {
+        Some(match self.request(id)? {
+            RequestState::Sending { message, .. } => {
+                let peer = self.destination_of(id, message.stage);
+                let bytes = Some(message.total as u64);
+                Wait { peer, bytes, ..Wait::new(Call::Send) }.with_key(message.key)
+            }
+            RequestState::Posted { handle, buffer, .. } => {
+                let (found, pattern, _) = self.posted.next_from(handle)?;
+                if found != handle {
+                    return None;
+                }
+                let context = Some(pattern.context);
+                let bytes = buffer.remaining();
+                Wait { context, ..Wait::receive(pattern.source, pattern.tag, bytes) }
+            }
+            RequestState::Receiving { source, tag, total, .. } => Wait::receive(source, tag, total),
+            RequestState::Due { source, .. } => Wait::on(Call::Recv, source),
+            RequestState::Announced { sender } => {
+                let outbound = self.senders.get(sender)?;
+                let wait = Wait::on(Call::Send, outbound.half.peer());
+                Wait { tag: Some(outbound.tag), ..wait }
+            }
+            RequestState::Granted { receiver } => {
+                let inbound = self.receivers.get(receiver)?;
+                let wait = Wait::on(Call::Recv, inbound.half.peer());
+                Wait { bytes: Some(inbound.total as u64), ..wait }.with_key(inbound.key)
+            }
+            RequestState::Reading { reading } => {
+                let reading = self.readings.get(reading)?;
+                Wait::receive(reading.source, reading.tag, reading.wanted)
+            }
+            RequestState::Written { invited } => {
+                let invited = self.invited.get(invited)?;
+                let bytes = Some(invited.part.length as u64);
+                Wait { bytes, ..Wait::on(Call::Recv, invited.peer) }.with_key(invited.key)
+            }
+            RequestState::Calling { call } => {
+                let call = self.calls.get(call)?;
+                Wait { bytes: Some(call.offer.total), ..Wait::on(Call::Recv, call.source) }
+            }
+            RequestState::Done(_) => return None,
+        })
+    }
+
+    /// Returns the destination of a send. Most sends only know it from the list in which they wait.
+    fn destination_of(&self, id: u32, stage: SendStage) -> Option<u32> {
+        match stage {
+            SendStage::Offered { destination, .. } => Some(destination),
+            SendStage::Exposed { announced } => Some(self.announced.get(announced)?.destination),
+            SendStage::Writing { writing } => Some(self.writings.get(writing)?.destination),
+            SendStage::Announce { sender } => Some(self.senders.get(sender)?.half.peer()),
+            SendStage::Eager | SendStage::Synchronous | SendStage::Called => {
+                let mut peers = (0..).zip(self.peers.iter());
+                peers.find_map(|(rank, peer)| {
+                    let first = peer.waiting.ends.map(|(first, _)| first);
+                    let next = |id: &u32| match self.request(*id) {
+                        Some(RequestState::Sending { next, .. }) => next,
+                        _ => None,
+                    };
+                    core::iter::successors(first, next).any(|one| one == id).then_some(rank)
+                })
+            }
+        }
+    }
+
+    /// Returns counts of what is under way now.
+    pub fn in_use(&mut self) -> Result<InUse, Corrupt> {
+        self.cells.collect(&self.segment)?;
+        Ok(InUse {
+            requests: self.requests.len() as usize,
+            unexpected: self.messages.len() as usize,
+            transfers: (self.senders.len()
+                + self.receivers.len()
+                + self.calls.len()
+                + self.announced.len()
+                + self.readings.len()
+                + self.invited.len()
+                + self.writings.len()) as usize,
+            descriptors: self.descriptors.in_use(),
+            cells: self.cells.out(),
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! The instance of a world: everything that its handle leads to.
+
+use core::cell::{Cell, RefCell, RefMut};
+use std::collections::HashMap;
+
+use shim::{Endpoint, Matched, SharedMemory, World};
+
+use crate::entries::Entries;
+use crate::entry::Called;
+use crate::failure::{Code, Failure};
+use crate::handle::{Handle, HandleKind};
+use crate::options::COptions;
+use crate::packets::PacketHandlers;
+use crate::pipe::Pipe;
+use crate::requests::PendingOperation;
+use crate::windows;
+
+/// The last context that C may name. The contexts above it carry this interface's own messages.
+/// `STRAIT_CONTEXT_MAX` in C.
+pub(crate) const CONTEXT_MAX: u32 = 0x7fff_ffef;
+
+/// The context of active messages.
+pub(crate) const PACKETS: u32 = CONTEXT_MAX + 1;
+
+/// The context of large messages that the embedder announces.
+pub(crate) const LARGE: u32 = CONTEXT_MAX + 2;
+
+/// The context of the bytes of pipes.
+pub(crate) const PIPES: u32 = CONTEXT_MAX + 3;
+
+/// A world, and the objects that C has open in it.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    handle: Handle,
+    requests: RefCell<Entries<PendingOperation>>,
+    messages: RefCell<Entries<Matched>>,
+    windows: RefCell<Entries<windows::OpenWindow>>,
+    /// Connections, once the RDMA channel is open, each with the rank at its other end.
+    connections: RefCell<Entries<(u32, Pipe)>>,
+    /// The connection to each rank.
+    by_rank: RefCell<Vec<Handle>>,
+    packets: PacketHandlers,
+    /// Number of large messages announced so far.
+    large: Cell<u32>,
+    memory: RefCell<HashMap<usize, SharedMemory<u8>>>,
+    options: COptions,
+    world: World,
+}
+
+impl Instance {
+    pub(crate) fn new(handle: Handle, mut world: World, options: COptions) -> Self {
+        if let Some(idle) = options.idle() {
+            world.set_idle(idle);
+        }
+        if let Some(watch) = options.watch() {
+            // SAFETY: the embedder reports all memory that it unmaps, as `strait.h` demands.
+            unsafe { world.watch_memory(watch) };
+        }
+        Self {
+            handle,
+            requests: RefCell::new(Entries::new(HandleKind::Request, handle)),
+            messages: RefCell::new(Entries::new(HandleKind::Message, handle)),
+            windows: RefCell::new(Entries::new(HandleKind::Window, handle)),
+            connections: RefCell::new(Entries::new(HandleKind::Connection, handle)),
+            by_rank: RefCell::default(),
+            packets: PacketHandlers::default(),
+            large: Cell::new(0),
+            memory: RefCell::default(),
+            options,
+            world,
+        }
+    }
+
+    pub(crate) const fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    #[inline(always)]
+    pub(crate) const fn world(&self) -> &World {
+        &self.world
+    }
+
+    pub(crate) const fn options(&self) -> &COptions {
+        &self.options
+    }
+
+    pub(crate) const fn packets(&self) -> &PacketHandlers {
+        &self.packets
+    }
+
+    /// Returns the number of the next large message.
+    pub(crate) fn next_large(&self) -> u32 {
+        self.large.replace(self.large.get().wrapping_add(1))
+    }
+
+    /// Returns the endpoint of `context`.
+    #[inline(always)]
+    pub(crate) fn endpoint(&self, context: u32) -> Called<Endpoint<'_>> {
+        if context > CONTEXT_MAX {
+            return Err(Failure::no_context(context));
+        }
+        Ok(self.any_endpoint(context))
+    }
+
+    /// Returns the endpoint of a context that has been checked, or that belongs to this interface.
+    #[inline(always)]
+    pub(crate) const fn any_endpoint(&self, context: u32) -> Endpoint<'_> {
+        self.world.endpoint().with_context(context)
+    }
+
+    /// Returns the requests. The borrow must end before any code of the embedder runs.
+    #[inline(always)]
+    pub(crate) fn requests(&self) -> RefMut<'_, Entries<PendingOperation>> {
+        self.requests.borrow_mut()
+    }
+
+    /// Returns the messages that probes have matched. The borrow must end before any code of the
+    /// embedder runs.
+    pub(crate) fn messages(&self) -> RefMut<'_, Entries<Matched>> {
+        self.messages.borrow_mut()
+    }
+
+    /// Returns the windows. The borrow must end before any code of the embedder runs.
+    #[inline(always)]
+    pub(crate) fn windows(&self) -> RefMut<'_, Entries<windows::OpenWindow>> {
+        self.windows.borrow_mut()
+    }
+
+    /// Returns the segment memory that C holds, by its start address.
+    pub(crate) fn memory(&self) -> RefMut<'_, HashMap<usize, SharedMemory<u8>>> {
+        self.memory.borrow_mut()
+    }
+
+    /// Returns the connection to `rank`, and opens it if necessary.
+    pub(crate) fn pipe_handle(&self, rank: u32) -> Called<Handle> {
+        let mut by_rank = self.by_rank.borrow_mut();
+        let Some(handle) = by_rank.get_mut(rank as usize) else {
+            return Err(if rank < self.world.size() {
+                Failure::new(Code::Handle, "there is no channel: call strait_rdma_init first")
+            } else {
+                Failure::no_rank(rank, self.world.size())
+            });
+        };
+        if *handle == Handle::NONE {
+            let inserted = self.connections.borrow_mut().insert((rank, Pipe::default()));
+            *handle = inserted.map_err(|(failure, _)| failure)?;
+        }
+        Ok(*handle)
+    }
+
+    /// Opens the RDMA channel. Its connections are made on demand.
+    pub(crate) fn open_pipes(&self) {
+        self.by_rank.borrow_mut().resize(self.world.size() as usize, Handle::NONE);
+    }
+
+    /// Closes the RDMA channel and its connections.
+    pub(crate) fn close_pipes(&self) {
+        self.by_rank.borrow_mut().clear();
+        let pipes: Vec<_> = self.connections.borrow_mut().drain().collect();
+        pipes.into_iter().for_each(|(_, pipe)| pipe.close(&self.world));
+    }
+
+    /// Lends the pipe of a connection, and returns the rank at its other end.
+    pub(crate) fn lend_pipe(&self, connection: Handle) -> Called<(u32, Pipe)> {
+        self.connections.borrow_mut().take(connection)
+    }
+
+    pub(crate) fn return_pipe(&self, connection: Handle, peer: u32, pipe: Pipe) {
+        self.connections.borrow_mut().put_back(connection, (peer, pipe));
+    }
+
+    /// Fails if an open object uses the world, so that the world cannot end.
+    pub(crate) fn check_closed(&self) -> Called {
+        let windows = self.windows.borrow().len();
+        if windows > 0 {
+            let text = format!("{windows} windows of the world are open: free them first");
+            return Err(Failure::new(Code::Busy, text));
+        }
+        if self.packets.is_busy() {
+            return Err(Failure::new(
+                Code::Busy,
+                "a packet's handler runs: finalize when it is done",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Leaves the job, after it has settled unfinished operations.
+    pub(crate) fn finalize(self) -> Called {
+        self.close_pipes();
+        let Self { requests, world, .. } = self;
+        for mut pending in requests.into_inner().drain() {
+            pending.settle(&world);
+        }
+        Ok(world.finalize()?)
+    }
+}

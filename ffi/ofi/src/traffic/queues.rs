@@ -1,0 +1,244 @@
+//! The posted receives and unexpected messages of one class: core's matching under 64-bit tags, and
+//! the provider's data of each entry.
+
+use core::alloc::Layout;
+use core::ffi::c_void;
+use std::alloc::handle_alloc_error;
+use std::collections::BTreeMap;
+
+use strait::SystemMemory;
+use strait_core::buffer::Part;
+use strait_core::matching::{MaskedEnvelope, MaskedPattern, PostedQueue, UnexpectedQueue};
+use strait_core::memory::OutOfMemory;
+
+use super::UnmatchedMessage;
+use super::receive::PendingReceive;
+use crate::buffer::UserBuffer;
+
+/// The receives and messages of one class that wait for each other.
+#[derive(Debug)]
+pub(super) struct Queues {
+    posted: PostedQueue<SystemMemory, MaskedPattern, Entry>,
+    /// The receives with an entry [`Entry::Other`], by handle.
+    others: BTreeMap<u32, PendingReceive>,
+    unexpected: UnexpectedQueue<SystemMemory, MaskedPattern, ()>,
+    /// The unexpected messages, by handle.
+    kept: Vec<Option<UnmatchedMessage>>,
+}
+
+/// A receive as the matching queue stores it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry {
+    /// A receive for one message into a buffer of one part.
+    Plain(Plain),
+    /// Any other receive, which is stored beside the queue.
+    Other,
+}
+
+/// A receive for one message into a buffer of one part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    pub(crate) part: Part,
+    pub(crate) context: *mut c_void,
+    /// No completion entry is written.
+    pub(crate) quiet: bool,
+}
+
+/// An unexpected message that was taken out.
+#[derive(Debug)]
+pub(super) struct Unmatched {
+    pub(super) envelope: MaskedEnvelope,
+    pub(super) kept: UnmatchedMessage,
+}
+
+impl Queues {
+    pub(super) fn new() -> Self {
+        Self {
+            posted: PostedQueue::new(SystemMemory),
+            others: BTreeMap::new(),
+            unexpected: UnexpectedQueue::new(SystemMemory),
+            kept: Vec::new(),
+        }
+    }
+
+    /// Returns whether no message waits for a receive.
+    #[inline(always)]
+    pub(super) const fn has_no_message(&self) -> bool {
+        self.unexpected.is_empty()
+    }
+
+    /// Posts a plain receive behind all others. No unexpected message matches it.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: nothing was posted.
+    #[inline(always)]
+    pub(super) fn post_plain(
+        &mut self,
+        pattern: MaskedPattern,
+        receive: Plain,
+    ) -> Result<(), OutOfMemory> {
+        self.posted.post(pattern, Entry::Plain(receive)).map(drop)
+    }
+
+    /// Posts a receive behind all others. No unexpected message matches it.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: nothing was posted.
+    pub(super) fn post(
+        &mut self,
+        pattern: MaskedPattern,
+        receive: PendingReceive,
+    ) -> Result<(), OutOfMemory> {
+        if let Some(plain) = receive.as_plain() {
+            return self.post_plain(pattern, plain);
+        }
+        let handle = self.posted.post(pattern, Entry::Other)?;
+        self.others.insert(handle, receive);
+        Ok(())
+    }
+
+    /// Takes the oldest receive of the queue, if it matches, is plain and has room for `length`
+    /// bytes. Otherwise it stays in the queue.
+    #[inline(always)]
+    pub(super) fn take_plain(&mut self, envelope: &MaskedEnvelope, length: usize) -> Option<Plain> {
+        self.posted.take_first_with(envelope, |entry| match entry {
+            Entry::Plain(plain) if length <= plain.part.length => Some(*plain),
+            Entry::Plain(_) | Entry::Other => None,
+        })
+    }
+
+    /// Lends the oldest receive that matches. Its place in the queue stays until
+    /// [`Queues::give_back`] is called with the same handle.
+    pub(super) fn lend(&mut self, envelope: &MaskedEnvelope) -> Option<(u32, PendingReceive)> {
+        let (handle, entry) = self.posted.find(envelope)?;
+        Some((handle, self.owned(handle, entry)?))
+    }
+
+    /// Ends a loan: the receive stays in its place, or it is complete and leaves the queue.
+    pub(super) fn give_back(&mut self, handle: u32, receive: Option<PendingReceive>) {
+        match receive {
+            Some(receive) => drop(self.others.insert(handle, receive)),
+            None => drop(self.posted.cancel(handle)),
+        }
+    }
+
+    /// Withdraws a receive for which `is_it` returns true.
+    pub(super) fn withdraw(
+        &mut self,
+        is_it: impl Fn(&MaskedPattern, *mut c_void) -> bool,
+    ) -> Option<PendingReceive> {
+        let Self { posted, others, .. } = self;
+        let context = |handle: &u32, entry: &Entry| match entry {
+            Entry::Plain(plain) => Some(plain.context),
+            Entry::Other => Some(others.get(handle)?.context),
+        };
+        let mut receives = posted.patterns();
+        let (handle, _, entry) = receives.find(|(handle, pattern, entry)| {
+            context(handle, entry).is_some_and(|context| is_it(pattern, context))
+        })?;
+        drop(receives);
+        let receive = self.owned(handle, entry);
+        self.posted.cancel(handle);
+        receive
+    }
+
+    fn owned(&mut self, handle: u32, entry: Entry) -> Option<PendingReceive> {
+        match entry {
+            Entry::Other => self.others.remove(&handle),
+            Entry::Plain(Plain { part, context, quiet }) => Some(PendingReceive {
+                buffer: UserBuffer::of_part(part),
+                context,
+                quiet,
+                multi: None,
+            }),
+        }
+    }
+
+    /// Queues a message behind all others. No posted receive matches it.
+    pub(super) fn keep(&mut self, envelope: MaskedEnvelope, kept: UnmatchedMessage) {
+        let handle = match self.unexpected.insert(envelope, ()) {
+            Ok(handle) => handle as usize,
+            Err(error) => exhausted(error),
+        };
+        if handle >= self.kept.len() {
+            self.kept.resize_with(handle + 1, || None);
+        }
+        self.kept[handle] = Some(kept);
+    }
+
+    /// Returns the message that a receive with this pattern would get. It stays in the queue.
+    pub(super) fn find_message(
+        &self,
+        pattern: &MaskedPattern,
+    ) -> Option<(MaskedEnvelope, &UnmatchedMessage)> {
+        let found = self.unexpected.find(pattern)?;
+        Some((found.envelope, self.kept.get(found.handle as usize)?.as_ref()?))
+    }
+
+    /// Takes the message that a receive with this pattern gets.
+    #[inline(always)]
+    pub(super) fn take_message(&mut self, pattern: &MaskedPattern) -> Option<Unmatched> {
+        if self.unexpected.is_empty() {
+            return None;
+        }
+        let found = self.unexpected.find(pattern)?;
+        self.unexpected.remove(found.handle);
+        let kept = self.kept.get_mut(found.handle as usize)?.take()?;
+        Some(Unmatched { envelope: found.envelope, kept })
+    }
+}
+
+/// Ends the process as the standard library's containers do without memory. A message that has
+/// arrived has no call that could return the error.
+#[cold]
+fn exhausted(OutOfMemory { bytes }: OutOfMemory) -> ! {
+    handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ptr::{self, NonNull};
+
+    use super::*;
+
+    const HELLO: MaskedEnvelope = MaskedEnvelope { source: 1, tag: 7 };
+    const SAME: MaskedPattern = MaskedPattern { source: 1, tag: 7, ignore: 0 };
+
+    fn receive(context: usize, multi: bool) -> PendingReceive {
+        let context = ptr::without_provenance_mut(context);
+        let nothing = Part { base: NonNull::dangling(), length: 0 };
+        PendingReceive::new(UserBuffer::of_part(nothing), context, false, multi)
+    }
+
+    #[test]
+    fn a_receive_for_many_messages_keeps_its_place() {
+        let mut queues = Queues::new();
+        queues.post(SAME, receive(1, true)).unwrap();
+        queues.post(SAME, receive(2, false)).unwrap();
+        assert!(queues.take_plain(&HELLO, 0).is_none(), "the plain one is younger");
+        let (handle, first) = queues.lend(&HELLO).unwrap();
+        queues.give_back(handle, Some(first));
+        let (handle, first) = queues.lend(&HELLO).unwrap();
+        assert_eq!(first.context.addr(), 1);
+        queues.give_back(handle, None);
+        assert!(queues.take_plain(&HELLO, 1).is_none(), "there is no room");
+        assert_eq!(queues.take_plain(&HELLO, 0).unwrap().context.addr(), 2);
+        assert!(queues.lend(&HELLO).is_none() && queues.others.is_empty());
+    }
+
+    #[test]
+    fn a_receive_that_is_withdrawn_gets_nothing() {
+        let mut queues = Queues::new();
+        for context in [1, 2, 3] {
+            queues.post(SAME, receive(context, context == 2)).unwrap();
+        }
+        for gone in [2, 1] {
+            let withdrawn = queues.withdraw(|_, context| context.addr() == gone);
+            assert_eq!(withdrawn.map(|receive| receive.context.addr()), Some(gone));
+            assert!(queues.withdraw(|_, context| context.addr() == gone).is_none());
+        }
+        assert_eq!(queues.lend(&HELLO).unwrap().1.context.addr(), 3);
+    }
+}

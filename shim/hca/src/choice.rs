@@ -1,0 +1,121 @@
+//! The device for traffic between the nodes of a job: the value of `STRAIT_HCA`.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::soft::SoftMode;
+
+/// The requested device.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum DeviceChoice {
+    /// No device: ranks of different nodes do not communicate.
+    None,
+    /// The software HCA, for nodes on one host.
+    Soft(SoftMode),
+    /// RDMA devices through libibverbs. Rank `i` takes the `i`-th of these, and starts again at the
+    /// first when they run out. An empty list means the first usable device.
+    Verbs(Vec<Rail>),
+}
+
+/// A port of an RDMA device.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rail {
+    /// The device's name, as `ibv_devices` prints it.
+    pub device: String,
+    /// The port, from 1. `None` means the first usable port.
+    pub port: Option<u8>,
+}
+
+/// The words for no device, and for the devices of libibverbs.
+const NONE: &str = "none";
+const VERBS: &str = "verbs";
+
+/// The text does not name a device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NoChoice;
+
+impl FromStr for DeviceChoice {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Self, NoChoice> {
+        let soft = SoftMode::ALL.into_iter().find(|mode| mode.name() == text);
+        match (text.split_once(':'), soft) {
+            (_, Some(mode)) => Ok(Self::Soft(mode)),
+            (Some((VERBS, rails)), _) => {
+                rails.split(',').map(Rail::from_str).collect::<Result<_, _>>().map(Self::Verbs)
+            }
+            (None, _) if text == VERBS => Ok(Self::Verbs(Vec::new())),
+            (None, _) if text == NONE => Ok(Self::None),
+            _ => Err(NoChoice),
+        }
+    }
+}
+
+impl FromStr for Rail {
+    type Err = NoChoice;
+
+    fn from_str(text: &str) -> Result<Self, NoChoice> {
+        let (device, port) = match text.split_once(':') {
+            Some((device, port)) => (device, Some(port.parse().map_err(|_| NoChoice)?)),
+            None => (text, None),
+        };
+        let good = !device.is_empty() && port != Some(0);
+        good.then(|| Self { device: device.to_owned(), port }).ok_or(NoChoice)
+    }
+}
+
+/// Formats the choice as `STRAIT_HCA` has it.
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str(NONE),
+            Self::Soft(mode) => f.write_str(mode.name()),
+            Self::Verbs(rails) => {
+                f.write_str(VERBS)?;
+                rails.iter().enumerate().try_for_each(|(at, rail)| {
+                    write!(f, "{}{rail}", if at == 0 { ':' } else { ',' })
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Rail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.device)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_read_as_it_is_written() {
+        for text in [
+            "none",
+            "soft-inline",
+            "soft-engine",
+            "soft-iwarp",
+            "verbs",
+            "verbs:mlx5_0",
+            "verbs:mlx5_0:2",
+            "verbs:rxe0,rxe1:1",
+        ] {
+            assert_eq!(text.parse::<DeviceChoice>().unwrap().to_string(), text);
+        }
+        let both = "verbs:a:2,b".parse();
+        let [a, b] = [("a", Some(2)), ("b", None)]
+            .map(|(device, port)| Rail { device: device.to_owned(), port });
+        assert_eq!(both, Ok(DeviceChoice::Verbs(vec![a, b])));
+    }
+
+    #[test]
+    fn what_names_no_device_is_no_choice() {
+        for text in ["", "soft", "verb", "verbs:", "verbs:a,", "verbs:a:", "verbs:a:0", "verbs:a:b"]
+        {
+            assert_eq!(text.parse::<DeviceChoice>(), Err(NoChoice), "{text}");
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The connection manager of rdma-core, librdmacm. iWARP connects only through it.
+//!
+//! Every device listens. A peer needs the address of the listener and the name of an end
+//! ([`IwarpAddress`]). Of two listeners, the lesser asks, with the name of the end that it wants.
+//! The other accepts for the end of that name, or refuses.
+//!
+//! So both sides make the same calls, and a rank connects to itself as to any other rank. A late or
+//! stray request finds no end and is refused.
+//!
+//! No call waits: each handles the pending events of the manager, for all ends of the device. (The
+//! kernel's soft iWARP does wait for the peer's TCP when it asks for a connection.)
+
+use core::ffi::{c_int, c_void};
+use core::mem;
+use core::net::{IpAddr, SocketAddr};
+use core::ptr;
+use core::slice;
+use std::os::fd::BorrowedFd;
+
+use rdma_mummy_sys as ibv;
+use rdma_mummy_sys::rdma_cm_event_type as kind;
+use rustix::net::addr::SocketAddrArg as _;
+use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness, RemoteAddress};
+
+use super::address::{EndName, IwarpAddress};
+use super::device::{PortLink, name_of};
+use super::end::{QueuePair, QueuePairLimits, QueuePairState};
+use super::greeting::Greetings;
+use super::order::RequestOrder;
+use super::owned::VerbsObject;
+use super::{OpenError, Verbs};
+
+/// The identifier of a connection, or of a listener.
+type Id = VerbsObject<ibv::rdma_cm_id>;
+
+/// Number of requests that wait to be accepted. The peer's TCP repeats further ones.
+const BACKLOG: c_int = 1024;
+/// Time limit for the resolution of an address or a route, in milliseconds.
+const LOOKING: c_int = 5000;
+/// The context of an identifier that belongs to no end: the listener.
+const NOBODY: u32 = u32::MAX;
+
+/// The connection manager of one device.
+pub(super) struct ConnectionManager {
+    // Declared before the channel that it was made on, so that it is destroyed first.
+    listener: Id,
+    channel: VerbsObject<ibv::rdma_event_channel>,
+    /// The address at which it listens.
+    place: SocketAddr,
+}
+
+impl ConnectionManager {
+    /// Listens at an address of the device named `device`.
+    pub(super) fn new(device: &str) -> Result<Self, OpenError> {
+        // SAFETY: this is the only handle to the channel, and everything made on it is destroyed
+        // before it.
+        let channel = unsafe {
+            let raw = ibv::rdma_create_event_channel();
+            VerbsObject::new("making a channel of the connection manager", raw, destroy_channel)
+        };
+        let channel = channel.map_err(|error| match super::error::errno() {
+            libc::EOPNOTSUPP => OpenError::Manager { name: device.to_owned() },
+            _ => error,
+        })?;
+        let system = |what| move |error| OpenError::System { what, error };
+        // SAFETY: the channel is live, and its descriptor is open.
+        let descriptor = unsafe { BorrowedFd::borrow_raw((*channel.as_ptr()).fd) };
+        rustix::io::ioctl_fionbio(descriptor, true)
+            .map_err(|error| system("making the connection manager non-blocking")(error.into()))?;
+        let interfaces = if_addrs::get_if_addrs().map_err(system("listing the IP addresses"))?;
+        let mut addresses: Vec<IpAddr> = interfaces.iter().map(if_addrs::Interface::ip).collect();
+        // A link-local address would need the interface's number at the peer, and the loopback
+        // address leads to any device.
+        addresses.retain(|ip| !ip.is_loopback() && !is_link_local(*ip));
+        addresses.sort();
+        for ip in addresses {
+            let listener = new_id(&channel, NOBODY)?;
+            if !leads_to(&listener, SocketAddr::new(ip, 0), device) {
+                continue;
+            }
+            // SAFETY: the identifier is live and bound to an address. The port has the same offset
+            // in both versions of IP.
+            let port = unsafe {
+                if ibv::rdma_listen(listener.as_ptr(), BACKLOG) != 0 {
+                    return Err(OpenError::last("listening for connections"));
+                }
+                u16::from_be((*listener.as_ptr()).route.addr.src_addr_union.src_sin.sin_port)
+            };
+            return Ok(Self { listener, channel, place: SocketAddr::new(ip, port) });
+        }
+        Err(OpenError::NoPort { name: device.to_owned(), port: None, gid: None })
+    }
+
+    /// Returns the network of port `number` of the device, if that port listens.
+    pub(super) fn link(&self, number: u8) -> Option<PortLink> {
+        // SAFETY: the identifier is live and bound to a device.
+        let mine = unsafe { (*self.listener.as_ptr()).port_num };
+        (mine == number).then(|| PortLink::Iwarp { gid: self.listen_ip().octets() })
+    }
+
+    /// Returns the address at which to ask for the end of this name, with the address of its
+    /// greeting.
+    pub(super) fn iwarp_address(&self, end: EndName, greeting: RemoteAddress) -> IwarpAddress {
+        let RemoteAddress { address: word, key } = greeting;
+        IwarpAddress { ip: self.listen_ip(), port: self.place.port(), end, word, key }
+    }
+
+    fn listen_ip(&self) -> core::net::Ipv6Addr {
+        match self.place.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        }
+    }
+
+    /// Starts to connect `end`, which has the address `mine`, to the end at `address`. An end
+    /// cannot be both sides of a connection.
+    pub(super) fn join(
+        &self,
+        end: &mut QueuePair,
+        mine: IwarpAddress,
+        address: &Address,
+    ) -> Result<Readiness, HcaError> {
+        let unreachable = HcaError::Unreachable { peer: end.peer };
+        let theirs = IwarpAddress::parse(address).ok_or(unreachable)?;
+        if mine == theirs {
+            return Err(HcaError::Refused { peer: end.peer });
+        }
+        if mine < theirs {
+            let id = new_id(&self.channel, mine.end.connection).map_err(|_| unreachable)?;
+            let (mine, socket) = (SocketAddr::new(self.place.ip(), 0), theirs.socket());
+            // SAFETY: the identifier is live, and the library copies both addresses.
+            let code = unsafe {
+                mine.with_sockaddr(|from, _| {
+                    socket.with_sockaddr(|to, _| {
+                        let (from, to) = (from.cast_mut().cast(), to.cast_mut().cast());
+                        ibv::rdma_resolve_addr(id.as_ptr(), from, to, LOOKING)
+                    })
+                })
+            };
+            if code != 0 {
+                return Err(unreachable);
+            }
+            end.id = Some(id);
+        }
+        end.readiness = QueuePairState::Joining { to: theirs };
+        Ok(Readiness::Pending)
+    }
+
+    /// Advances the connections of all `ends` of a device with this nonce.
+    pub(super) fn progress(
+        &self,
+        ends: &mut [Option<QueuePair>],
+        nonce: u32,
+        limits: QueuePairLimits,
+        greetings: &Greetings,
+    ) {
+        while let Some(event) = self.next() {
+            if event.kind == kind::RDMA_CM_EVENT_CONNECT_REQUEST {
+                answer(&event, ends, nonce, limits);
+            } else if let Some(end) = ends.get_mut(event.about as usize).and_then(Option::as_mut)
+                && let Err(error) = go_on(&event, end, limits)
+            {
+                end.readiness = match end.readiness {
+                    QueuePairState::Ready | QueuePairState::Ended => QueuePairState::Ended,
+                    QueuePairState::Accepted | QueuePairState::Greeting
+                        if greetings.has_come(end.greeting) =>
+                    {
+                        QueuePairState::Ended
+                    }
+                    QueuePairState::Broken => QueuePairState::Broken,
+                    _ => QueuePairState::Failed(error),
+                };
+            }
+        }
+    }
+
+    /// Returns the next event, if there is one.
+    fn next(&self) -> Option<CmEvent> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the channel is live, and the library writes one pointer.
+        if unsafe { ibv::rdma_get_cm_event(self.channel.as_ptr(), &raw mut raw) } != 0 {
+            return None;
+        }
+        // SAFETY: the event is valid until it is acknowledged below, and its identifier until it is
+        // destroyed.
+        let event = unsafe {
+            let event = &*raw;
+            let about = (*event.id).context.addr() as u32;
+            let parameters = event.param.conn;
+            let data = match parameters.private_data.is_null() {
+                true => &[],
+                false => slice::from_raw_parts(
+                    parameters.private_data.cast::<u8>(),
+                    parameters.private_data_len.into(),
+                ),
+            };
+            let asks = data.first_chunk::<{ EndName::LENGTH }>().map(|name| EndName::parse(*name));
+            let reads = [parameters.responder_resources, parameters.initiator_depth];
+            CmEvent { kind: event.event, id: event.id, about, asks, reads }
+        };
+        // SAFETY: the event is valid, and is acknowledged only here.
+        unsafe { ibv::rdma_ack_cm_event(raw) };
+        Some(event)
+    }
+}
+
+impl Verbs {
+    /// Advances all connections, where there is a connection manager.
+    pub(super) fn manage(&mut self) {
+        if let (Some(manager), Some(greetings)) = (&self.device.manager, &self.greetings) {
+            manager.progress(&mut self.ends, self.random, self.limits, greetings);
+        }
+    }
+
+    /// Completes the requests in flight on connections that the other side has ended, as the
+    /// connection manager reports. The kernel's soft iWARP never completes requests that were
+    /// posted after it knew of the end.
+    pub(super) fn finish_ended(&mut self) -> Result<(), HcaError> {
+        self.manage();
+        let has_ended = |end: &Option<QueuePair>| {
+            end.as_ref().is_some_and(|end| end.readiness == QueuePairState::Ended)
+        };
+        while let Some(index) = self.ends.iter().position(has_ended) {
+            let connection = Connection(index as u32);
+            if let Some(end) = &mut self.ends[index] {
+                end.stop();
+            }
+            self.take(usize::MAX)?;
+            let Some(end) = &mut self.ends[index] else { continue };
+            end.readiness = QueuePairState::Broken;
+            end.order.iter_mut().for_each(RequestOrder::clear);
+            while let Some(request) = end.window.pop() {
+                if request.signaled {
+                    let result = Err(end.flushed());
+                    self.taken.push_back(Completion { id: request.id, connection, result });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An event of the connection manager.
+struct CmEvent {
+    kind: kind::Type,
+    id: *mut ibv::rdma_cm_id,
+    /// The connection that it concerns.
+    about: u32,
+    /// The end that the peer asks for.
+    asks: Option<EndName>,
+    /// Numbers of reads at a time: to answer, and to ask.
+    reads: [u8; 2],
+}
+
+/// Performs the next step of the asking end, or of either end when the connection is made.
+fn go_on(event: &CmEvent, end: &mut QueuePair, limits: QueuePairLimits) -> Result<(), HcaError> {
+    let unreachable = HcaError::Unreachable { peer: end.peer };
+    let code = match (event.kind, end.readiness) {
+        // SAFETY: the identifier belongs to the end, and is live.
+        (kind::RDMA_CM_EVENT_ADDR_RESOLVED, _) => unsafe {
+            ibv::rdma_resolve_route(event.id, LOOKING)
+        },
+        (kind::RDMA_CM_EVENT_ROUTE_RESOLVED, QueuePairState::Joining { to }) => {
+            let name = to.end.pack();
+            let mut parameters = parameters(end, [limits.reads; 2]);
+            parameters.private_data = name.as_ptr().cast();
+            parameters.private_data_len = EndName::LENGTH as u8;
+            // SAFETY: the identifier belongs to the end, and is live. The library copies the
+            // parameters and the data that they point to.
+            unsafe { ibv::rdma_connect(event.id, &raw mut parameters) }
+        }
+        (kind::RDMA_CM_EVENT_ESTABLISHED, QueuePairState::Joining { .. }) => {
+            end.readiness = QueuePairState::Greeting;
+            0
+        }
+        (kind::RDMA_CM_EVENT_REJECTED, _) => return Err(HcaError::Refused { peer: end.peer }),
+        (
+            kind::RDMA_CM_EVENT_ADDR_ERROR
+            | kind::RDMA_CM_EVENT_ROUTE_ERROR
+            | kind::RDMA_CM_EVENT_CONNECT_ERROR
+            | kind::RDMA_CM_EVENT_UNREACHABLE
+            | kind::RDMA_CM_EVENT_DISCONNECTED
+            | kind::RDMA_CM_EVENT_DEVICE_REMOVAL,
+            _,
+        ) => return Err(unreachable),
+        _ => 0,
+    };
+    match code {
+        0 => Ok(()),
+        // The peer no longer listens there.
+        _ if super::error::errno() == libc::ECONNREFUSED => {
+            Err(HcaError::Refused { peer: end.peer })
+        }
+        _ => Err(unreachable),
+    }
+}
+
+/// Answers a peer that asks for an end: accepts if the end exists and is not connected.
+fn answer(event: &CmEvent, ends: &mut [Option<QueuePair>], nonce: u32, limits: QueuePairLimits) {
+    // SAFETY: the library made the identifier for this request, and this is its only handle.
+    let id = unsafe { VerbsObject::new("a request", event.id, ibv::rdma_destroy_id) };
+    let Ok(id) = id else { return };
+    let asked = event.asks.filter(|name| name.nonce == nonce);
+    let end = asked.and_then(|name| ends.get_mut(name.connection as usize)?.as_mut());
+    let is_free = |end: &&mut QueuePair| {
+        end.id.is_none()
+            && matches!(end.readiness, QueuePairState::Open | QueuePairState::Joining { .. })
+    };
+    let (Some(name), Some(end)) = (asked, end.filter(is_free)) else {
+        // SAFETY: the identifier is live. If the rejection is lost, the peer learns of it when the
+        // identifier is destroyed.
+        unsafe { ibv::rdma_reject(id.as_ptr(), ptr::null(), 0) };
+        return;
+    };
+    let mut parameters = parameters(end, event.reads.map(|reads| reads.clamp(1, limits.reads)));
+    // SAFETY: the identifier is live, its context is a number, and the library copies the
+    // parameters.
+    let code = unsafe {
+        (*id.as_ptr()).context = context(name.connection);
+        ibv::rdma_accept(id.as_ptr(), &raw mut parameters)
+    };
+    if code == 0 {
+        end.id = Some(id);
+        end.readiness = QueuePairState::Accepted;
+    } else {
+        end.readiness = QueuePairState::Failed(HcaError::Unreachable { peer: end.peer });
+    }
+}
+
+fn parameters(end: &QueuePair, [answered, asked]: [u8; 2]) -> ibv::rdma_conn_param {
+    // SAFETY: the structure consists of integers and a pointer, for which zero is a valid value.
+    let mut parameters: ibv::rdma_conn_param = unsafe { mem::zeroed() };
+    parameters.responder_resources = answered;
+    parameters.initiator_depth = asked;
+    parameters.srq = 1;
+    parameters.qp_num = end.number();
+    parameters
+}
+
+/// Makes an identifier for `connection`.
+fn new_id(
+    channel: &VerbsObject<ibv::rdma_event_channel>,
+    connection: u32,
+) -> Result<Id, OpenError> {
+    const WHAT: &str = "making an identifier of a connection";
+    let mut raw = ptr::null_mut();
+    let space = ibv::rdma_port_space::RDMA_PS_TCP;
+    // SAFETY: the channel is live, and the library writes one pointer.
+    let code =
+        unsafe { ibv::rdma_create_id(channel.as_ptr(), &raw mut raw, context(connection), space) };
+    if code != 0 {
+        return Err(OpenError::last(WHAT));
+    }
+    // SAFETY: the identifier was just made, this is its only handle, and its owner drops it before
+    // the channel.
+    unsafe { VerbsObject::new(WHAT, raw, ibv::rdma_destroy_id) }
+}
+
+/// Returns a connection's number in the form of the library's context pointer.
+fn context(connection: u32) -> *mut c_void {
+    ptr::without_provenance_mut(connection as usize)
+}
+
+/// Binds to an address, and returns whether the address belongs to the device.
+fn leads_to(id: &Id, address: SocketAddr, device: &str) -> bool {
+    // SAFETY: the identifier is live, and the library copies the address. A device that the library
+    // has found stays open.
+    unsafe {
+        let code = address.with_sockaddr(|address, _| {
+            ibv::rdma_bind_addr(id.as_ptr(), address.cast_mut().cast())
+        });
+        let verbs = (*id.as_ptr()).verbs;
+        code == 0 && !verbs.is_null() && name_of((*verbs).device) == device
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+unsafe extern "C" fn destroy_channel(channel: *mut ibv::rdma_event_channel) -> c_int {
+    // SAFETY: the caller guarantees that the channel is live and that nothing made on it is left
+    // (contract of `VerbsObject::new`).
+    unsafe { ibv::rdma_destroy_event_channel(channel) };
+    0
+}

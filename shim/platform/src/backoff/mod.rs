@@ -1,0 +1,357 @@
+//! The backoff of every wait in Strait.
+//!
+//! A [`Backoff`] is one wait: it spins, then yields, then sleeps. Loops of other kinds, such as
+//! that of a device's thread, take their numbers from the same table. These numbers never affect
+//! correctness: they decide only when to poll again. Time limits, after which a step of the start
+//! fails, are beside that step.
+//!
+//! # Values
+//!
+//! | value | is | because |
+//! |---|---|---|
+//! | [`POLLS_UNCROWDED`] | 20,000 | with a processor for each rank, a yield gains nothing |
+//! | [`YIELDS_UNCROWDED`] | 1000 | other programs run before a rank pays for a sleep |
+//! | [`POLLS_CROWDED`] | 20 | the awaited rank may need this processor |
+//! | [`YIELDS_CROWDED`] | 10 | all other ranks have run by then |
+//! | [`POLLS_BESIDE_DEVICES`] | 100 | tens of µs: a device's thread may need the processor |
+//! | [`POLLS_SHORT`] | 200 | longer than a cache line takes between distant processors |
+//! | [`POLLS_PER_PROGRESS`] | 64 | the shorter the loop, the sooner an arrival is seen |
+//! | [`POLLS_PER_QUEUE`] | 4 | the queue's line stays in this rank's cache until something comes |
+//! | [`BARRIERS_PER_PROGRESS`] | 64 | messages move on while barriers never wait |
+//! | [`POLLS_PER_LISTEN`] | 64 | a check of the socket is a system call |
+//! | [`POLLS_PER_MANAGER`] | 64 | a poll of the connection manager is a system call |
+//! | [`POLLS_PER_GREETING`] | 1024 | the peer's queue has room for 15 greetings |
+//! | [`POLLS_PER_CLOCK`] | 1024 | reading the clock costs as much as several polls |
+//! | [`CALLS_PER_CLOCK`] | 32 | the program may compute between two calls |
+//! | [`LIVENESS_PERIOD`] | 50 ms | a death is reported soon, and the check has no measurable cost |
+//! | [`SLEEP_MIN`] | 50 µs | not much longer than a sleep and a wake-up take |
+//! | [`SLEEP_DOUBLINGS`] | 5 | 1.6 ms: the longest wait of an arrival without a ring |
+//! | [`SLEEP_MAX`] | 50 ms | a sleeping rank checks liveness as often as a polling rank |
+//! | [`SLEEP_MAX_UNSURE`] | 1 ms | delay of a missed ring on kernels without `membarrier` |
+//! | [`SLEEP_BETWEEN_CALLS`] | 1 ms | largest delay of a ring at the end of a call |
+//! | [`LOCK_POLLS`] | 64 | the lock is held for a few system calls |
+//! | [`LOCK_YIELDS_PER_CHECK`] | 1024 | a check of a process is several system calls |
+//! | [`WINDOW_LOCK_UNIT`] | 16 | the lock's policy counts pauses in this unit |
+//! | [`WINDOW_LOCK_PAUSES_PER_PROGRESS`] | 16 | messages move on, and a dead holder is seen |
+//! | [`DEVICE_AWAKE`] | 60 µs | a sleep takes longer |
+//! | [`DEVICE_POLL_PERIOD`] | 1 µs | a new request may be due before the known ones |
+//! | [`DEVICE_SLICE`] | 100 µs | the shortest slice that kernels grant |
+//! | [`DEVICE_LIVENESS_PERIOD`] | 20 ms | a sender that died must not hold a receive for long |
+//! | [`END_PERIOD`] | 1 ms | the process is ending already |
+//! | [`END_CHECKS`] | 1000 | one second: a program may end its first thread and go on |
+//! | [`FETCH_PERIOD`] | 5 ms | the other rank starts at about the same time, so it answers soon |
+//! | [`REGISTRY_PERIOD`] | 2 ms | the registry is locked for a few system calls |
+//! | [`LAUNCHER_PERIOD`] | 10 ms | no descriptor reports the end of these ranks |
+
+mod values;
+
+use core::time::Duration;
+use std::time::Instant;
+
+use strait_core::sync::spin_hint;
+pub use values::*;
+
+/// The numbers of polls that a wait makes before it yields, and before it sleeps.
+#[derive(Clone, Copy, Debug)]
+pub struct SpinLimits {
+    /// Polls before the first yield.
+    polls: u32,
+    /// Yields, each with one poll, before the first sleep.
+    yields: u32,
+}
+
+impl SpinLimits {
+    /// Returns the limits for `ranks` ranks on `cpus` processors.
+    ///
+    /// With a processor for each rank, a yield costs latency and gains nothing, so a wait spins
+    /// long. Otherwise the awaited rank may need this processor. So a wait yields early, and sleeps
+    /// when the other ranks have run and nothing has arrived.
+    #[inline]
+    #[must_use]
+    pub const fn new(ranks: u32, cpus: usize) -> Self {
+        if ranks as usize <= cpus {
+            Self { polls: POLLS_UNCROWDED, yields: YIELDS_UNCROWDED }
+        } else {
+            Self { polls: POLLS_CROWDED, yields: YIELDS_CROWDED }
+        }
+    }
+
+    /// Returns the limits where each rank's device has a thread too.
+    ///
+    /// Where there are fewer processors than threads, a thread may wait for this rank's processor.
+    /// A yield gives it the processor sooner than the thread could wake up, and costs nothing where
+    /// no thread waits.
+    #[must_use]
+    pub const fn beside_devices(self, ranks: u32, cpus: usize) -> Self {
+        let Self { polls, yields } = self;
+        if 2 * ranks as usize <= cpus || polls < POLLS_BESIDE_DEVICES {
+            self
+        } else {
+            Self { polls: POLLS_BESIDE_DEVICES, yields: polls + yields - POLLS_BESIDE_DEVICES }
+        }
+    }
+
+    /// Returns the same limits without yields.
+    #[inline]
+    #[must_use]
+    pub const fn without_yields(self) -> Self {
+        Self { yields: 0, ..self }
+    }
+
+    /// Returns limits with which a wait sleeps at once.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { polls: 0, yields: 0 }
+    }
+
+    /// Returns the number of polls before the first yield.
+    #[inline]
+    #[must_use]
+    pub const fn polls(self) -> u32 {
+        self.polls
+    }
+
+    /// Returns the number of polls of one address before everything else is polled too.
+    #[inline]
+    #[must_use]
+    pub fn short_polls(self) -> u32 {
+        POLLS_SHORT.min(self.polls)
+    }
+}
+
+/// The next step of a wait after a poll that found nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Next {
+    /// Poll again.
+    Poll,
+    /// Check which ranks are alive, then poll again.
+    CheckLiveness,
+    /// Sleep until the doorbell rings, then poll again.
+    Sleep,
+}
+
+/// One wait: it spins, then yields, then sleeps, and tells when to check which ranks are alive.
+#[derive(Debug)]
+pub struct Backoff {
+    limits: SpinLimits,
+    /// Polls since something moved.
+    polls: u32,
+    /// Number of times that the sleep has been doubled so far.
+    doublings: u32,
+    until_clock: u32,
+    /// The value from which `until_clock` is counted down.
+    clock_after: u32,
+    /// Polls until the clock was last read.
+    polls_counted: u64,
+    checked: Option<Instant>,
+}
+
+impl Backoff {
+    /// Starts a wait under `limits`.
+    #[inline]
+    #[must_use]
+    pub const fn new(limits: SpinLimits) -> Self {
+        let first = POLLS_PER_CLOCK;
+        let (until_clock, clock_after) = (first, first);
+        let (polls, doublings, polls_counted) = (0, 0, 0);
+        Self { limits, polls, doublings, until_clock, clock_after, polls_counted, checked: None }
+    }
+
+    /// Starts over, because something moved: the awaited event may come soon.
+    #[inline]
+    pub const fn reset(&mut self) {
+        self.polls = 0;
+        self.doublings = 0;
+    }
+
+    /// Starts over as [`Backoff::reset`] does, and counts a poll. It is for loops that may never
+    /// end because something always moves. Returns whether to check which ranks are alive.
+    #[inline]
+    pub fn moved(&mut self) -> bool {
+        self.reset();
+        self.is_time_to_check()
+    }
+
+    /// Returns the number of polls until the clock was last read.
+    #[inline]
+    #[must_use]
+    pub const fn polls(&self) -> u64 {
+        self.polls_counted
+    }
+
+    /// Makes the next poll read the clock. Call it after a sleep in which nothing arrived.
+    #[inline]
+    pub const fn read_clock_next(&mut self) {
+        self.polls_counted += (self.clock_after - self.until_clock) as u64;
+        (self.until_clock, self.clock_after) = (1, 1);
+    }
+
+    /// Makes the next poll check liveness again. Call it while a death is not settled yet.
+    #[inline]
+    pub const fn check_next(&mut self) {
+        self.read_clock_next();
+        self.checked = None;
+    }
+
+    /// Counts one poll, and reads the clock after many.
+    fn is_time_to_check(&mut self) -> bool {
+        self.until_clock -= 1;
+        if self.until_clock > 0 {
+            return false;
+        }
+        self.polls_counted += u64::from(self.clock_after);
+        (self.until_clock, self.clock_after) = (POLLS_PER_CLOCK, POLLS_PER_CLOCK);
+        is_due(&mut self.checked)
+    }
+
+    /// Returns the time to sleep while something may come for which no doorbell rings. It grows
+    /// with each sleep, so that a rank that waits long leaves the processor to the ranks that it
+    /// waits for.
+    #[inline]
+    pub fn sleep_time(&mut self) -> Duration {
+        let time = SLEEP_MIN * (1 << self.doublings);
+        self.doublings = (self.doublings + 1).min(SLEEP_DOUBLINGS);
+        time
+    }
+
+    /// Spins or yields once, or returns what to do instead.
+    #[inline]
+    pub fn pause(&mut self) -> Next {
+        if self.is_time_to_check() {
+            return Next::CheckLiveness;
+        }
+        if self.polls < self.limits.polls {
+            spin_hint();
+        } else if self.polls < self.limits.polls + self.limits.yields {
+            std::thread::yield_now();
+        } else {
+            return Next::Sleep;
+        }
+        self.polls += 1;
+        Next::Poll
+    }
+}
+
+/// Tells a program that polls instead of waiting when to check which ranks are alive.
+#[derive(Clone, Copy, Debug)]
+pub struct CallTimer {
+    calls_left: u32,
+    checked: Option<Instant>,
+}
+
+impl Default for CallTimer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CallTimer {
+    /// Creates the state before the first call.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { calls_left: CALLS_PER_CLOCK, checked: None }
+    }
+
+    /// Counts a call. Returns whether to check which ranks are alive.
+    #[inline]
+    pub fn is_due(&mut self) -> bool {
+        self.calls_left -= 1;
+        if self.calls_left > 0 {
+            return false;
+        }
+        self.calls_left = CALLS_PER_CLOCK;
+        is_due(&mut self.checked)
+    }
+}
+
+/// Reads the clock. Returns whether [`LIVENESS_PERIOD`] has passed since the last check, and then
+/// records this check.
+fn is_due(checked: &mut Option<Instant>) -> bool {
+    let now = Instant::now();
+    let is_due = checked.is_none_or(|last| now.duration_since(last) >= LIVENESS_PERIOD);
+    if is_due {
+        *checked = Some(now);
+    }
+    is_due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row of the table in the module's page has the value of its constant.
+    #[test]
+    fn the_table_has_every_value() {
+        let page = include_str!("mod.rs");
+        let values =
+            include_str!("values.rs").lines().filter(|line| line.starts_with("pub const "));
+        let mut rows =
+            page.lines().filter_map(|line| line.strip_prefix("//! | [`")?.split_once("`] | "));
+        for line in values {
+            let (name, value) = line["pub const ".len()..].split_once(": ").unwrap();
+            let (row, cells) = rows.next().unwrap();
+            let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+            let (_, value) = value.split_once(" = ").unwrap();
+            let shown = cells.split_once(" |").unwrap().0;
+            assert_eq!((row, digits(shown)), (name, digits(value)));
+            let unit = |text: &str| {
+                [("millis", "ms"), ("micros", "µs")].into_iter().find_map(|(long, short)| {
+                    (text.contains(long) || text.contains(short)).then_some(short)
+                })
+            };
+            assert_eq!(unit(shown), unit(value), "{name}");
+        }
+        assert_eq!(rows.next(), None);
+    }
+
+    #[test]
+    fn ranks_beside_device_threads_yield_early_and_sleep_late() {
+        for (cpus, sooner) in [(2, true), (3, true), (4, false)] {
+            let alone = SpinLimits::new(1, cpus);
+            let spin = alone.beside_devices(2, cpus);
+            assert_eq!(spin.polls < alone.polls, sooner);
+            assert_eq!(spin.polls + spin.yields, alone.polls + alone.yields);
+        }
+        let crowded = SpinLimits::new(3, 2);
+        assert_eq!(crowded.beside_devices(3, 2).polls, crowded.polls);
+    }
+
+    #[test]
+    fn a_wait_spins_then_yields_then_sleeps() {
+        for (ranks, cpus) in [(2, 2), (3, 2)] {
+            let spin = SpinLimits::new(ranks, cpus);
+            let mut backoff = Backoff::new(spin);
+            let mut polls = 0;
+            while backoff.pause() != Next::Sleep {
+                polls += 1;
+            }
+            assert!(polls >= spin.polls + spin.yields);
+            assert_ne!(backoff.pause(), Next::Poll, "until something moves");
+            backoff.reset();
+            assert_ne!(backoff.pause(), Next::Sleep);
+        }
+    }
+
+    #[test]
+    fn sleeps_grow_until_something_moves() {
+        let mut backoff = Backoff::new(SpinLimits { polls: 0, yields: 0 });
+        let times: Vec<_> = (0..10).map(|_| backoff.sleep_time()).collect();
+        assert!(
+            times.is_sorted() && times[0] == SLEEP_MIN && times[9] == SLEEP_MIN * 32,
+            "{times:?}"
+        );
+        backoff.reset();
+        assert_eq!(backoff.sleep_time(), SLEEP_MIN);
+    }
+
+    #[test]
+    fn liveness_is_checked_before_the_next_sleep() {
+        let mut backoff = Backoff::new(SpinLimits { polls: 0, yields: 0 });
+        assert_eq!(backoff.pause(), Next::Sleep);
+        backoff.check_next();
+        assert_eq!(backoff.pause(), Next::CheckLiveness);
+        assert_eq!(backoff.pause(), Next::Sleep);
+    }
+}

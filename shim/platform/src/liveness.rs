@@ -1,0 +1,312 @@
+//! Which ranks are alive.
+//!
+//! There are two sources. The owner of a rank and the launcher write the rank's liveness word in
+//! the segment. A pidfd of the rank's process tells of its end even after a kill. Where no pidfd
+//! can be had (another process namespace, no descriptors left), the word alone decides, and
+//! Strait's launcher keeps it true.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use strait_core::layout::{Life, Liveness, Segment};
+
+/// A rank's watch over its peers. It costs nothing until [`LivenessWatch::check`] is called, off
+/// the fast path.
+#[derive(Debug)]
+pub struct LivenessWatch {
+    peers: Vec<PeerWatch>,
+    /// Set when the process has no descriptors left: no more pidfds are opened.
+    exhausted: bool,
+}
+
+/// The way in which one peer is watched.
+#[derive(Debug)]
+enum PeerWatch {
+    /// Not checked yet, or unborn at the last check.
+    Unknown,
+    /// Watched by the descriptor of its process and by its word.
+    Process(OwnedFd),
+    /// Watched by its word alone.
+    Word,
+    /// Its end is known, in good order or not.
+    Ended,
+}
+
+impl LivenessWatch {
+    /// Creates a watch over `ranks` ranks.
+    pub fn new(ranks: u32) -> Self {
+        Self { peers: (0..ranks).map(|_| PeerWatch::Unknown).collect(), exhausted: false }
+    }
+
+    /// Checks every peer of `me` and returns those that are found dead for the first time.
+    ///
+    /// A peer is marked dead for all ranks when its process is gone and has not left in good order.
+    /// A peer that finished is not dead, but reads no more messages: its liveness word says so.
+    pub fn check(&mut self, segment: &Segment, me: u32) -> Vec<u32> {
+        let mut newly_dead = Vec::new();
+        for rank in self.exited() {
+            // The process is gone, so its own word is final.
+            mark_dead(&segment.rank_block(rank).liveness);
+        }
+        for (rank, peer) in (0..segment.ranks()).zip(&mut self.peers) {
+            if rank == me || matches!(peer, PeerWatch::Ended) {
+                continue;
+            }
+            let liveness = &segment.rank_block(rank).liveness;
+            match liveness.state() {
+                Life::Unborn => {}
+                Life::Alive if matches!(peer, PeerWatch::Unknown) => {
+                    match open(liveness, &mut self.exhausted) {
+                        Some(watched) => *peer = watched,
+                        // It ended before the first check. The next check reports it.
+                        None => mark_dead(liveness),
+                    }
+                }
+                Life::Alive => {}
+                Life::Finished => *peer = PeerWatch::Ended,
+                Life::Dead => {
+                    *peer = PeerWatch::Ended;
+                    newly_dead.push(rank);
+                }
+            }
+        }
+        newly_dead
+    }
+
+    /// Returns the ranks of processes that have ended, by one `poll` over all open pidfds.
+    fn exited(&self) -> Vec<u32> {
+        let open = (0u32..).zip(&self.peers).filter_map(|(rank, peer)| match peer {
+            PeerWatch::Process(pidfd) => Some((rank, PollFd::new(pidfd, PollFlags::IN))),
+            _ => None,
+        });
+        let (ranks, mut fds): (Vec<u32>, Vec<PollFd<'_>>) = open.unzip();
+        // After an interrupted poll, the next one finds the same ends.
+        if fds.is_empty() || !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..)) {
+            return Vec::new();
+        }
+        let ended = ranks.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
+        ended.map(|(rank, _)| rank).collect()
+    }
+}
+
+/// Opens the process that `liveness` names. It compares the start time *after* opening: if it is
+/// equal, the descriptor is that process and not a later one with its number. Returns `None` when
+/// no process has that number and the namespace is this process's.
+fn open(liveness: &Liveness, exhausted: &mut bool) -> Option<PeerWatch> {
+    let (pid, started) = liveness.process();
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| !*exhausted) else {
+        return Some(PeerWatch::Word);
+    };
+    Some(match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(pidfd) if start_time(&pid.to_string()) == Some(started) => PeerWatch::Process(pidfd),
+        Err(Errno::SRCH) if is_ours(liveness.namespace()) => return None,
+        Ok(_) => PeerWatch::Word,
+        Err(error) => {
+            *exhausted |= matches!(error, Errno::MFILE | Errno::NFILE);
+            PeerWatch::Word
+        }
+    })
+}
+
+/// Returns whether numbers from `namespace` name the same processes here; false when that is not
+/// known.
+fn is_ours(namespace: u64) -> bool {
+    namespace != 0 && namespace == self::namespace()
+}
+
+/// Returns the number of this process's PID namespace; 0 where the system does not say.
+pub(crate) fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// Returns whether a process has attached as `rank`.
+pub fn is_born(segment: &Segment, rank: u32) -> bool {
+    rank < segment.ranks() && segment.rank_block(rank).liveness.state() != Life::Unborn
+}
+
+/// Records in `liveness` that its rank is this process, and alive.
+pub fn attach_self(liveness: &Liveness) {
+    // Without /proc there is no start time; zero matches no process, and the word decides alone.
+    let started = start_time("self").unwrap_or(0);
+    liveness.set_namespace(namespace());
+    liveness.attach(std::process::id(), started);
+}
+
+/// Records in `liveness` that its rank is the process `pid`, which has the same namespace and may
+/// die before it attaches itself.
+pub fn attach_other(liveness: &Liveness, pid: u32) {
+    if let Some(started) = start_time(&pid.to_string()) {
+        liveness.set_namespace(namespace());
+        liveness.attach(pid, started);
+    }
+}
+
+/// Returns whether the process behind `liveness` has left or is gone. It asks the kernel, so it
+/// stays off the fast path.
+pub fn has_ended(liveness: &Liveness) -> bool {
+    match liveness.state() {
+        Life::Unborn => false,
+        Life::Dead | Life::Finished => true,
+        Life::Alive => match open(liveness, &mut false) {
+            None => true,
+            Some(PeerWatch::Process(pidfd)) => {
+                let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+                matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+            }
+            Some(_) => {
+                let (pid, started) = liveness.process();
+                let is_known = started != 0 && is_ours(liveness.namespace());
+                is_known && start_time(&pid.to_string()) != Some(started)
+            }
+        },
+    }
+}
+
+/// Returns whether the process behind `liveness` is gone or about to be, after the kernel refused
+/// access to its memory with `errno`. A process gives up its memory before its end can be seen.
+pub fn is_ending(liveness: &Liveness, errno: i32) -> bool {
+    errno == libc::ESRCH || has_ended(liveness)
+}
+
+/// Marks a rank as dead after its process has gone, unless the process left in good order.
+pub fn mark_dead(liveness: &Liveness) {
+    if liveness.state() != Life::Finished {
+        liveness.end(Life::Dead);
+    }
+}
+
+/// Returns the start time of a process, in clock ticks since the machine was started; `process` is
+/// a number or `self`.
+pub(crate) fn start_time(process: &str) -> Option<u64> {
+    parse_start_time(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+}
+
+/// Returns the 22nd field. The 2nd field is the program's name in parentheses, and may hold
+/// anything, parentheses and spaces too.
+fn parse_start_time(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::SegmentMap;
+    use std::process::{Child, Command, Stdio};
+    use strait_core::layout::SegmentConfig;
+
+    fn map(ranks: u32) -> SegmentMap {
+        let config =
+            SegmentConfig { cells_per_rank: 2, cell_payload: 1024, ..SegmentConfig::new(ranks) };
+        SegmentMap::create(config, 1).unwrap()
+    }
+
+    /// Starts a process that lives until its standard input ends.
+    fn process() -> Child {
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    fn attach(segment: &Segment, rank: u32, child: &Child) {
+        let started = start_time(&child.id().to_string()).unwrap();
+        segment.rank_block(rank).liveness.attach(child.id(), started);
+    }
+
+    #[test]
+    fn a_strange_program_name_does_not_shift_the_fields() {
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
+        assert_eq!(parse_start_time(&format!("7 (a) b (c)) {rest}")), Some(4242));
+        assert_eq!(parse_start_time("7 (short) S 1"), None);
+        assert_eq!(parse_start_time(""), None);
+    }
+
+    #[test]
+    fn a_killed_peer_is_found_once_and_marked_for_all() {
+        let map = map(3);
+        let segment = map.segment();
+        let mut peer = process();
+        attach(&segment, 1, &peer);
+
+        let mut watch = LivenessWatch::new(3);
+        assert!(watch.check(&segment, 0).is_empty(), "rank 1 lives, rank 2 is unborn");
+        assert!(watch.check(&segment, 0).is_empty());
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        assert_eq!(watch.check(&segment, 0), [1]);
+        assert!(watch.check(&segment, 0).is_empty(), "found once");
+        assert_eq!(segment.rank_block(1).liveness.state(), Life::Dead);
+    }
+
+    #[test]
+    fn a_peer_that_finished_before_it_ended_is_not_dead() {
+        let map = map(2);
+        let segment = map.segment();
+        let mut peer = process();
+        attach(&segment, 1, &peer);
+        let mut watch = LivenessWatch::new(2);
+        assert!(watch.check(&segment, 0).is_empty());
+        segment.rank_block(1).liveness.end(Life::Finished);
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        assert!(watch.check(&segment, 0).is_empty());
+        assert_eq!(segment.rank_block(1).liveness.state(), Life::Finished);
+    }
+
+    #[test]
+    fn another_process_with_the_same_number_does_not_count() {
+        let map = map(2);
+        let segment = map.segment();
+        let mut impostor = process();
+        segment.rank_block(1).liveness.attach(impostor.id(), u64::MAX);
+        let mut watch = LivenessWatch::new(2);
+        assert!(watch.check(&segment, 0).is_empty());
+        impostor.kill().unwrap();
+        impostor.wait().unwrap();
+        assert!(watch.check(&segment, 0).is_empty(), "its end says nothing about rank 1");
+        segment.rank_block(1).liveness.end(Life::Dead);
+        assert_eq!(watch.check(&segment, 0), [1], "the word does");
+    }
+
+    #[test]
+    fn a_peer_that_was_gone_before_the_first_look_is_dead() {
+        let map = map(3);
+        let segment = map.segment();
+        let mut peer = process();
+        attach_other(&segment.rank_block(1).liveness, peer.id());
+        segment.rank_block(2).liveness.set_namespace(u64::MAX);
+        attach(&segment, 2, &peer);
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        let mut watch = LivenessWatch::new(3);
+        let found = [watch.check(&segment, 0), watch.check(&segment, 0)].concat();
+        assert_eq!(found, [1], "a number from elsewhere says nothing");
+        assert_eq!(segment.rank_block(1).liveness.state(), Life::Dead);
+        assert_eq!(segment.rank_block(2).liveness.state(), Life::Alive);
+    }
+
+    /// A process gives up its memory before its end can be seen. So `ESRCH` from the kernel means
+    /// an end, not a refusal.
+    #[test]
+    fn a_process_without_memory_is_ending() {
+        let map = map(2);
+        let segment = map.segment();
+        let mut peer = process();
+        let liveness = &segment.rank_block(1).liveness;
+        attach_other(liveness, peer.id());
+        assert!(is_ending(liveness, libc::ESRCH));
+        assert!(!is_ending(liveness, libc::EPERM), "it lives");
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        assert!(is_ending(liveness, libc::EPERM));
+    }
+
+    #[test]
+    fn a_rank_does_not_watch_itself() {
+        let map = map(1);
+        map.segment().rank_block(0).liveness.end(Life::Dead);
+        assert!(LivenessWatch::new(1).check(&map.segment(), 0).is_empty());
+    }
+}

@@ -1,0 +1,95 @@
+//! Errors of collective operations.
+
+use core::fmt;
+
+use strait_core::reduce::Op;
+use strait_platform::Rank;
+
+/// The reason why a group was not made, or a collective operation failed by the arguments of this
+/// rank or another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum CollectiveError {
+    /// The list of a group names a rank that does not exist.
+    NoSuchRank {
+        /// The rank that was named.
+        rank: Rank,
+        /// Number of ranks in the job.
+        ranks: u32,
+    },
+    /// The list of a group names a rank twice.
+    Twice {
+        /// The rank.
+        rank: Rank,
+    },
+    /// The list of a group does not name the rank that makes it.
+    NotAMember {
+        /// This rank.
+        rank: Rank,
+    },
+    /// The messages of another group of this rank have the same names. Only members of both groups
+    /// get this error.
+    SameTag {
+        /// Context of both groups.
+        context: u32,
+        /// Tag of the messages of both groups.
+        tag: u32,
+    },
+    /// The root has no place in the group.
+    Root {
+        /// The place that was given.
+        root: u32,
+        /// Number of members of the group.
+        members: u32,
+    },
+    /// Another member contributed data of another length.
+    Length {
+        /// The rank of that member.
+        rank: Rank,
+        /// Length of its data in bytes.
+        found: usize,
+        /// Length of this rank's data in bytes.
+        expected: usize,
+    },
+    /// The operation is not defined for numbers of this type.
+    Operation {
+        /// The operation.
+        op: Op,
+        /// The type of the numbers.
+        of: &'static str,
+    },
+}
+
+impl fmt::Display for CollectiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoSuchRank { rank, ranks } => {
+                write!(f, "a group cannot have rank {rank}: the job has {ranks} ranks")
+            }
+            Self::Twice { rank } => write!(f, "a group names rank {rank} twice"),
+            Self::NotAMember { rank } => write!(
+                f,
+                "rank {rank} makes a group of which it is no member: only members make a group"
+            ),
+            Self::SameTag { context, tag } => write!(
+                f,
+                "in context {context}, another group of this rank uses messages with tag {tag}, \
+                 too, and the messages of both groups would mix: make one of the groups in \
+                 another context, at all of its members"
+            ),
+            Self::Root { root, members } => write!(
+                f,
+                "root {root} has no place in a group of {members}: a root is a place in the group, \
+                 counted from 0"
+            ),
+            Self::Length { rank, found, expected } => write!(
+                f,
+                "rank {rank} takes part with {found} bytes, this rank with {expected}: every \
+                 member must give the same length, and call the same operations in the same order"
+            ),
+            Self::Operation { op, of } => write!(f, "{op:?} is not defined for {of}"),
+        }
+    }
+}
+
+impl core::error::Error for CollectiveError {}

@@ -1,0 +1,237 @@
+//! The barriers of a group. A group with a slot uses shared words, a group without one uses
+//! messages, and a group on several nodes uses both.
+
+use core::ptr::NonNull;
+
+use strait_core::layout::{BARRIER_SLOTS, Corrupt, Life, Segment};
+use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot, Ranks, Seats};
+use strait_core::sync::spin_hint;
+use strait_platform::Rank;
+use strait_platform::backoff::BARRIERS_PER_PROGRESS;
+
+use super::levels::Places;
+use super::team::{Team, bytes_mut};
+use crate::{Error, World};
+
+/// The means by which the members of a group meet.
+#[derive(Debug, Default)]
+pub(crate) enum MeetingPoint {
+    /// The members have not met yet; the first barrier agrees on the means.
+    #[default]
+    Nowhere,
+    /// Messages, because there was no slot.
+    Messages,
+    /// Meeting points on several nodes.
+    Nodes(Places),
+    /// Words in the segment.
+    Slot(GroupBarrier),
+}
+
+/// A group's slot and this member's view of it.
+#[derive(Debug)]
+pub(crate) struct GroupBarrier {
+    slot: NonNull<BarrierSlot>,
+    number: u32,
+    barrier: Barrier,
+    until_progress: u32,
+    /// True after a barrier has failed.
+    gave_up: bool,
+}
+
+impl MeetingPoint {
+    /// Waits until every member has entered the barrier.
+    #[inline]
+    pub(super) fn barrier(&mut self, team: Team<'_>, way: BarrierAlgorithm) -> Result<(), Error> {
+        let met = match self {
+            Self::Slot(place) if !place.gave_up => place.barrier(&team),
+            _ => self.barrier_elsewhere(team, way),
+        };
+        met.map_err(|error| self.give_up(team, error))
+    }
+
+    /// Ends a barrier that failed. Afterwards this member enters no other in the slot while a dead
+    /// member belongs to the group. Its entry would count as that of a member that is still to
+    /// come.
+    #[cold]
+    fn give_up(&mut self, team: Team<'_>, error: Error) -> Error {
+        if let Self::Slot(place) = self {
+            place.gave_up = true;
+        }
+        team.blame(error)
+    }
+
+    /// Enters a barrier without a slot, before there is one, or after one has failed.
+    #[inline(never)]
+    fn barrier_elsewhere(&mut self, team: Team<'_>, way: BarrierAlgorithm) -> Result<(), Error> {
+        match self {
+            _ if team.count() == 1 => Ok(()),
+            Self::Slot(place) => {
+                team.check_whole()?;
+                place.barrier(&team)
+            }
+            Self::Messages => {
+                team.check_whole()?;
+                team.disseminate()
+            }
+            Self::Nodes(places) => places.barrier(team),
+            Self::Nowhere if !team.is_on_one_node() => {
+                let mut places = Places::new(team);
+                let met = places.barrier(team);
+                *self = Self::Nodes(places);
+                met
+            }
+            Self::Nowhere => {
+                *self = agree(team, way)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Uses messages from now on, although there may be a slot. All members must call this before
+    /// their first barrier.
+    pub(super) fn by_messages(&mut self) {
+        *self = Self::Messages;
+    }
+
+    /// Leaves the slot, if there is one. `world` is the world in which the slot was taken.
+    pub(crate) fn leave(&mut self, world: &World) {
+        match core::mem::take(self) {
+            Self::Slot(GroupBarrier { number, .. }) => leave(world, number),
+            Self::Nodes(mut places) => places.on_node().leave(world),
+            Self::Nowhere | Self::Messages => {}
+        }
+    }
+}
+
+/// Runs the first barrier of a group. All members report to the leader, in place 0, which looks for
+/// a slot meanwhile. The release message carries the slot's number. So all members agree, and none
+/// uses the slot of a group that has left it.
+fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
+    let mut bit = 1;
+    while bit < team.count() && team.place & bit == 0 {
+        if team.place + bit < team.count() {
+            team.receive(&mut [], team.place + bit)?;
+        }
+        bit *= 2;
+    }
+    // The slot's number plus 1 in the lower half, and the number of the claim in the upper half; 0
+    // means no slot.
+    let mut found = [0_u64];
+    if team.place == 0 {
+        let claimed = claim(team.world);
+        found[0] = claimed.map_or(0, |(slot, claim)| u64::from(claim) << 32 | u64::from(slot + 1));
+        if let Err(error) = team.broadcast(bytes_mut(&mut found), 0) {
+            claimed.into_iter().for_each(|(slot, _)| leave(team.world, slot));
+            return Err(error);
+        }
+    } else {
+        team.send(&[], team.place - bit)?;
+        team.broadcast(bytes_mut(&mut found), 0)?;
+    }
+    let Some(number) = (found[0] as u32).checked_sub(1) else { return Ok(MeetingPoint::Messages) };
+    let slot = team.world.segment().barrier_slot(number);
+    let slot = slot.ok_or(Error::Corrupt(Corrupt::BarrierSlot { found: number }))?;
+    if team.place != 0 {
+        seats(&team.world.segment(), team.world.rank()).take(number);
+        // SAFETY: the world keeps its segment mapped.
+        if !unsafe { slot.as_ref() }.join((found[0] >> 32) as u32) {
+            leave(team.world, number);
+            return Ok(MeetingPoint::Messages);
+        }
+    }
+    let barrier = Barrier::new(way, team.place, team.count());
+    Ok(MeetingPoint::Slot(GroupBarrier {
+        slot,
+        number,
+        barrier,
+        until_progress: 0,
+        gave_up: false,
+    }))
+}
+
+/// Claims a free slot, if there is one. Returns its number and the number of the claim.
+fn claim(world: &World) -> Option<(u32, u32)> {
+    let (segment, leader) = (world.segment(), world.rank());
+    (0..BARRIER_SLOTS).find_map(|number| {
+        let slot = segment.barrier_slot(number)?;
+        let others = NodeRanks { segment, leader, slot: number };
+        // SAFETY: the world keeps its segment mapped.
+        Some((number, unsafe { slot.as_ref() }.claim(leader, &others)?))
+    })
+}
+
+/// Releases this rank's seat in a slot.
+fn leave(world: &World, slot: u32) {
+    seats(&world.segment(), world.rank()).leave(slot);
+}
+
+fn seats(segment: &Segment, rank: Rank) -> &Seats {
+    &segment.rank_block(rank).liveness.seats
+}
+
+/// The ranks of the node, for a leader that claims a slot.
+struct NodeRanks {
+    segment: Segment,
+    leader: Rank,
+    slot: u32,
+}
+
+impl Ranks for NodeRanks {
+    fn sit(&self) -> bool {
+        (0..self.segment.ranks())
+            .any(|rank| seats(&self.segment, rank).has(self.slot) && self.lives(rank))
+    }
+
+    fn lives(&self, rank: Rank) -> bool {
+        // No living process has written a number that is no rank.
+        rank < self.segment.ranks() && self.segment.rank_block(rank).liveness.state() <= Life::Alive
+    }
+
+    fn seat_leader(&self) {
+        seats(&self.segment, self.leader).take(self.slot);
+    }
+}
+
+impl GroupBarrier {
+    #[inline]
+    fn barrier(&mut self, team: &Team<'_>) -> Result<(), Error> {
+        // SAFETY: the team's world keeps the segment mapped.
+        let slot = unsafe { self.slot.as_ref() };
+        if self.barrier.enter(slot) {
+            team.world.wake_sleepers(team.others());
+        }
+        for _ in 0..team.world.spin().short_polls() {
+            if self.barrier.is_over(slot) {
+                return self.progress_sometimes(team.world);
+            }
+            spin_hint();
+        }
+        self.wait(team)
+    }
+
+    /// Waits for the barrier with backoff, and makes progress meanwhile.
+    #[inline(never)]
+    fn wait(&mut self, team: &Team<'_>) -> Result<(), Error> {
+        // SAFETY: the team's world keeps the segment mapped.
+        let slot = unsafe { self.slot.as_ref() };
+        let what = || team.barrier_wait();
+        let outcome = team.world.wait_until(what, || {
+            // The order matters: a member's entry comes before its end.
+            let loss = team.loss();
+            if self.barrier.is_over(slot) { Some(Ok(())) } else { loss.map(Err) }
+        })?;
+        Ok(outcome?)
+    }
+
+    #[inline(always)]
+    fn progress_sometimes(&mut self, world: &World) -> Result<(), Error> {
+        match self.until_progress.checked_sub(1) {
+            Some(less) => self.until_progress = less,
+            None => {
+                self.until_progress = BARRIERS_PER_PROGRESS;
+                world.progress()?;
+            }
+        }
+        Ok(())
+    }
+}

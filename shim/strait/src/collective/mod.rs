@@ -1,0 +1,287 @@
+//! Collective operations: those that an MPI channel needs besides messages.
+//!
+//! A barrier uses words in the segment (`[Nemesis07]` §3.4, [`strait_core::shm::Barrier`]) while
+//! its group has a slot, and messages otherwise. The other operations consist of messages: trees
+//! and recursive doubling. These suit short vectors, for which only the number of messages in a row
+//! counts.
+//!
+//! A barrier of a group on several nodes has three steps: on each node, by messages between the
+//! leaders of the nodes, and on each node again. A broadcast goes to each node once. Reductions
+//! depend only on the places of the members, so the mapping of members to nodes does not change a
+//! result.
+//!
+//! The messages use the user's context with its top bit set: contexts from 2^31 on belong to
+//! Strait.
+//!
+//! Members of a group call its operations in the same order. When a member dies, every waiting
+//! operation ends with [`crate::Fault::PeerFailed`], and so does every later one.
+
+mod error;
+mod levels;
+mod meeting;
+mod operation;
+mod registry;
+mod team;
+
+use core::cell::RefCell;
+use std::rc::Rc;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::reduce::Op;
+use strait_core::shm::BarrierAlgorithm;
+use strait_platform::Rank;
+
+use crate::{Endpoint, Error, World};
+pub use error::CollectiveError;
+pub(crate) use meeting::MeetingPoint;
+use operation::Combine;
+pub use operation::Number;
+pub(crate) use registry::GroupRegistry;
+pub(crate) use team::INTERNAL;
+use team::{Members, Team, bytes_mut};
+
+/// Largest number of members that meet at one word, which both counts and signals. More members
+/// would fetch the line from each other while they wait and so slow down arrivals. They therefore
+/// wait on a second word (`[Nemesis07]` §3.4).
+const WORD_MAX: u32 = 2;
+
+/// Returns the algorithm for the barriers of `members` ranks.
+const fn way(members: u32) -> BarrierAlgorithm {
+    if members <= WORD_MAX { BarrierAlgorithm::Word } else { BarrierAlgorithm::Signal }
+}
+
+impl<'world> Endpoint<'world> {
+    /// Waits until every rank of the job has entered the barrier.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fault`] when a rank died or left.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §6.3, `MPI_BARRIER`.
+    #[inline]
+    pub fn barrier(&self) -> Result<(), Error> {
+        let mut meetings = self.world().meetings();
+        let known = meetings.iter().position(|(context, _)| *context == self.context());
+        let at = known.unwrap_or_else(|| {
+            meetings.push((self.context(), MeetingPoint::Nowhere));
+            meetings.len() - 1
+        });
+        meetings[at].1.barrier(self.team(), way(self.world().size()))
+    }
+
+    /// Broadcasts the root's `data` to every rank of the job.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Collective`] when the root does not exist or lengths differ; [`Error::Fault`] when
+    /// a rank died or left.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §6.4, `MPI_BCAST`.
+    pub fn broadcast<T: NoUninit + AnyBitPattern>(
+        &self,
+        data: &mut [T],
+        root: Rank,
+    ) -> Result<(), Error> {
+        broadcast(self.team(), data, root)
+    }
+
+    /// Combines the vectors of all ranks, element by element. At the root, `data` becomes the
+    /// result; elsewhere it is undefined. The result depends only on the vectors, and not on the
+    /// root.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Endpoint::broadcast`] does; [`Error::Collective`] also when `op` is not defined
+    /// for `T`.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §6.9.1, `MPI_REDUCE` with `MPI_IN_PLACE`.
+    pub fn reduce<T: Number>(&self, data: &mut [T], op: Op, root: Rank) -> Result<(), Error> {
+        reduce(self.team(), data, op, root)
+    }
+
+    /// Combines the vectors as [`Endpoint::reduce`] does, and gives every rank the same result to
+    /// the last bit.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Endpoint::reduce`] does.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §6.9.6, `MPI_ALLREDUCE` with `MPI_IN_PLACE`.
+    pub fn allreduce<T: Number>(&self, data: &mut [T], op: Op) -> Result<(), Error> {
+        allreduce(self.team(), data, op)
+    }
+
+    /// Makes a group of some ranks, for operations among them in this endpoint's context. `ranks`
+    /// gives each rank its place, and is equal at every member. Sends nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`CollectiveError`] when a rank does not exist or is named twice, or this rank is not named.
+    /// Also when the group's messages would have the same names as those of another group.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §7.3.2, `MPI_GROUP_INCL`.
+    pub fn group(&self, ranks: &[Rank]) -> Result<Group<'world>, CollectiveError> {
+        let (own, size) = (self.world().rank(), self.world().size());
+        let mut named = vec![false; size as usize];
+        for &rank in ranks {
+            let Some(named) = named.get_mut(rank as usize) else {
+                return Err(CollectiveError::NoSuchRank { rank, ranks: size });
+            };
+            if core::mem::replace(named, true) {
+                return Err(CollectiveError::Twice { rank });
+            }
+        }
+        let place = ranks.iter().position(|rank| *rank == own);
+        let place = place.ok_or(CollectiveError::NotAMember { rank: own })? as u32;
+        let (ranks, tag) = self.world().groups().add(self.context(), ranks)?;
+        Ok(Group { endpoint: *self, ranks, tag, place, meeting: RefCell::default() })
+    }
+
+    fn team(&self) -> Team<'world> {
+        let world = self.world();
+        Team::new(world, self.context(), 0, Members::All(world.size()), world.rank())
+    }
+}
+
+/// Some ranks of a job, for operations among them: the counterpart of an MPI communicator in the
+/// channel. [`Endpoint::group`] makes it. Drop it when no member needs it any more, which releases
+/// its slot.
+///
+/// A root is a place in the group, counted from 0, and not a rank of the job.
+#[derive(Debug)]
+pub struct Group<'world> {
+    endpoint: Endpoint<'world>,
+    ranks: Rc<[Rank]>,
+    /// Tag of the group's messages.
+    tag: u32,
+    place: u32,
+    meeting: RefCell<MeetingPoint>,
+}
+
+impl<'world> Group<'world> {
+    /// Returns the world of this group.
+    pub(crate) const fn world(&self) -> &'world World {
+        self.endpoint.world()
+    }
+
+    /// Returns a group of the same members in the same places, with its own meeting point. All
+    /// members do so.
+    pub(crate) fn again(&self) -> Self {
+        let Self { endpoint, ref ranks, tag, place, .. } = *self;
+        Self { endpoint, ranks: Rc::clone(ranks), tag, place, meeting: RefCell::default() }
+    }
+
+    /// Returns the rank in each place.
+    #[must_use]
+    pub fn ranks(&self) -> &[Rank] {
+        &self.ranks
+    }
+
+    /// Returns this rank's place, counted from 0.
+    #[must_use]
+    pub const fn place(&self) -> u32 {
+        self.place
+    }
+
+    /// Waits until every member has entered the barrier.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Endpoint::barrier`] does.
+    pub fn barrier(&self) -> Result<(), Error> {
+        self.meeting.borrow_mut().barrier(self.team(), way(self.ranks.len() as u32))
+    }
+
+    /// Runs a barrier with a given algorithm in the slot, for measurements. All members ask for the
+    /// same one from their first barrier on. Later the group's algorithm is fixed, and this
+    /// argument is ignored.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Group::barrier`] does.
+    #[doc(hidden)]
+    pub fn barrier_by(&self, way: BarrierAlgorithm) -> Result<(), Error> {
+        self.meeting.borrow_mut().barrier(self.team(), way)
+    }
+
+    /// Uses messages for barriers from now on, for measurements. All members must call this before
+    /// their first barrier.
+    #[doc(hidden)]
+    pub fn meet_by_messages(&self) {
+        self.meeting.borrow_mut().by_messages();
+    }
+
+    /// Broadcasts the root's `data` to every member.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Endpoint::broadcast`] does.
+    pub fn broadcast<T: NoUninit + AnyBitPattern>(
+        &self,
+        data: &mut [T],
+        root: u32,
+    ) -> Result<(), Error> {
+        broadcast(self.team(), data, root)
+    }
+
+    /// Combines the vectors of all members, as [`Endpoint::reduce`] does.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Endpoint::reduce`] does.
+    pub fn reduce<T: Number>(&self, data: &mut [T], op: Op, root: u32) -> Result<(), Error> {
+        reduce(self.team(), data, op, root)
+    }
+
+    /// Combines the vectors of all members, with the result at all of them, as
+    /// [`Endpoint::allreduce`] does.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Endpoint::reduce`] does.
+    pub fn allreduce<T: Number>(&self, data: &mut [T], op: Op) -> Result<(), Error> {
+        allreduce(self.team(), data, op)
+    }
+
+    fn team(&self) -> Team<'_> {
+        let members = Members::List(&self.ranks);
+        Team::new(self.endpoint.world(), self.endpoint.context(), self.tag, members, self.place)
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        self.meeting.get_mut().leave(self.endpoint.world());
+    }
+}
+
+fn broadcast<T: NoUninit + AnyBitPattern>(
+    team: Team<'_>,
+    data: &mut [T],
+    root: u32,
+) -> Result<(), Error> {
+    team.check_root(root)?;
+    team.check_whole()?;
+    team.broadcast_all(bytes_mut(data), root).map_err(|error| team.blame(error))
+}
+
+fn reduce<T: Number>(team: Team<'_>, data: &mut [T], op: Op, root: u32) -> Result<(), Error> {
+    team.check_root(root)?;
+    team.check_whole()?;
+    team.reduce(data, Combine::new(op)?, root).map_err(|error| team.blame(error))
+}
+
+fn allreduce<T: Number>(team: Team<'_>, data: &mut [T], op: Op) -> Result<(), Error> {
+    team.check_whole()?;
+    team.allreduce(data, Combine::new(op)?).map_err(|error| team.blame(error))
+}

@@ -1,0 +1,370 @@
+//! The members of a group as one of them sees them, and the messages between them.
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::buffer::Cursor;
+use strait_core::engine::{Bypass, Fault, Gone, Owner, Received, RequestId, SendMode, Sent, Want};
+use strait_core::layout::{Call, Wait};
+use strait_core::matching::Pattern;
+use strait_core::sync::spin_hint;
+use strait_core::wire::Key;
+use strait_platform::Rank;
+
+use super::levels::Levels;
+use super::operation::Combine;
+use super::{CollectiveError, Number};
+use crate::endpoint::{part_of, part_of_mut};
+use crate::{Error, World};
+
+/// Bit in the contexts of messages of collective operations, so that they match no message of the
+/// user.
+pub(crate) const INTERNAL: u32 = 1 << 31;
+
+/// The members of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Members<'a> {
+    /// Every rank of the job.
+    All(u32),
+    /// The rank in each place.
+    List(&'a [Rank]),
+}
+
+impl Members<'_> {
+    fn count(self) -> u32 {
+        match self {
+            Self::All(ranks) => ranks,
+            Self::List(ranks) => ranks.len() as u32,
+        }
+    }
+
+    fn rank(self, place: u32) -> Rank {
+        match self {
+            Self::All(_) => place,
+            Self::List(ranks) => ranks[place as usize],
+        }
+    }
+}
+
+/// A group, as one of its members sees it. Every wait ends with [`Fault::PeerFailed`] when any
+/// member dies. A member that gives up for that reason does not tell the members that wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Team<'a> {
+    pub(super) world: &'a World,
+    context: u32,
+    tag: u32,
+    members: Members<'a>,
+    /// The members that must not be lost: those of the whole group, where the team is part of a
+    /// group.
+    all: Members<'a>,
+    pub(super) place: u32,
+}
+
+impl<'a> Team<'a> {
+    pub(super) const fn new(
+        world: &'a World,
+        context: u32,
+        tag: u32,
+        members: Members<'a>,
+        place: u32,
+    ) -> Self {
+        Self { world, context, tag, members, all: members, place }
+    }
+
+    /// Returns a team of some members, this one among them, for a step of an operation of all.
+    pub(super) fn among<'b>(&self, ranks: &'b [Rank]) -> Team<'b>
+    where
+        'a: 'b,
+    {
+        let own = ranks.iter().position(|rank| *rank == self.world.rank());
+        Team { members: Members::List(ranks), place: own.unwrap_or(0) as u32, ..*self }
+    }
+
+    /// Returns the rank in `place`.
+    pub(super) fn rank(&self, place: u32) -> Rank {
+        self.members.rank(place)
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.members.count()
+    }
+
+    /// Returns the ranks of the other members.
+    pub(super) fn others(self) -> impl Iterator<Item = Rank> {
+        (0..self.count())
+            .filter(move |place| *place != self.place)
+            .map(move |p| self.members.rank(p))
+    }
+
+    /// Describes the wait of a member for a barrier in the segment.
+    pub(super) const fn barrier_wait(&self) -> Wait {
+        Wait { context: Some(self.context), ..Wait::new(Call::Barrier) }
+    }
+
+    /// Returns true when all members are on one node, so that they can meet in its segment.
+    pub(super) fn is_on_one_node(self) -> bool {
+        let own = Some(self.world.node());
+        self.world.nodes().count() == 1 || self.others().all(|rank| self.world.node_of(rank) == own)
+    }
+
+    /// Returns why the group cannot meet any more, if so: a member died, or all others left.
+    pub(super) fn loss(&self) -> Option<Fault> {
+        let engine = self.world.lock_progress();
+        let mut all_left = None;
+        let mut left = 1;
+        let own = self.world.rank();
+        for rank in (0..self.all.count()).map(|place| self.all.rank(place)) {
+            if rank == own {
+                continue;
+            }
+            match engine.gone(rank) {
+                Some(how @ Gone::Failed(_)) => return Some(how.fault(rank)),
+                Some(Gone::Unreachable) => return Some(Fault::Unreachable { rank }),
+                Some(Gone::Finished) => {
+                    left += 1;
+                    all_left = Some(Fault::PeerFinished { rank });
+                }
+                None => {}
+            }
+        }
+        all_left.filter(|_| left == self.all.count())
+    }
+
+    /// Refuses an operation by messages once a member has died. Members that waited for it gave up
+    /// in the middle, and the messages they had sent by then do not belong to this operation.
+    pub(super) fn check_whole(&self) -> Result<(), Fault> {
+        match self.loss() {
+            Some(fault @ Fault::PeerFailed { .. }) => Err(fault),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the cause behind `error`. A member that left early, or is out of step, mostly is so
+    /// because it saw another member die.
+    #[cold]
+    pub(super) fn blame(&self, error: Error) -> Error {
+        let doubtful = matches!(
+            error,
+            Error::Fault(Fault::PeerFinished { .. })
+                | Error::Collective(CollectiveError::Length { .. })
+        );
+        if !doubtful {
+            return error;
+        }
+        match self.world.look_for_the_gone() {
+            Ok(_) => self.loss().map_or(error, Error::Fault),
+            Err(error) => error,
+        }
+    }
+
+    /// Checks that the root has a place in the group.
+    pub(super) fn check_root(&self, root: u32) -> Result<(), CollectiveError> {
+        let members = self.count();
+        if root < members { Ok(()) } else { Err(CollectiveError::Root { root, members }) }
+    }
+
+    /// Sends to the member in `place`.
+    pub(super) fn send(&self, data: &[u8], place: u32) -> Result<(), Error> {
+        match self.begin_send(data, place)? {
+            Some(id) => self.finish(id).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Receives a message of exactly the length of `buffer` from the member in `place`.
+    pub(super) fn receive(&self, buffer: &mut [u8], place: u32) -> Result<(), Error> {
+        let (source, expected) = (self.members.rank(place), buffer.len());
+        let found = match self.receive_any_length(buffer, source) {
+            Err(Error::Fault(Fault::Truncated { message, .. })) => message,
+            other => other?,
+        };
+        if found == expected {
+            return Ok(());
+        }
+        Err(CollectiveError::Length { rank: source, found, expected }.into())
+    }
+
+    /// Sends to one place while it receives from another place, or the same one.
+    fn exchange(&self, data: &[u8], to: u32, buffer: &mut [u8], from: u32) -> Result<(), Error> {
+        let sending = self.begin_send(data, to)?;
+        let received = self.receive(buffer, from);
+        match sending {
+            // A long send has a claim on `data` that must end, also after a failed receive.
+            Some(id) if received.is_err() => self.world.settle(id),
+            Some(id) => self.finish(id).map(drop)?,
+            None => {}
+        }
+        received
+    }
+
+    /// Begins a send. `Some`: the send continues and needs `data`, and the caller ends it by
+    /// `finish` or `settle`.
+    fn begin_send(&self, data: &[u8], place: u32) -> Result<Option<RequestId>, Error> {
+        let (rank, key) = (self.members.rank(place), Key::new(self.context | INTERNAL, self.tag));
+        let sent = self.world.short_ways().send_short(rank, key, data);
+        if self.world.wake_after(sent, rank) {
+            return Ok(None);
+        }
+        // SAFETY: each caller ends the operation before its borrow of `data` ends.
+        let data = unsafe { Cursor::contiguous(part_of(data)) };
+        // SAFETY: each caller ends the operation before its borrow of `data` ends.
+        let sent =
+            unsafe { self.world.isend(SendMode::Standard, rank, key, data, Owner::BLOCKING) }?;
+        Ok(match sent {
+            Sent::Done => None,
+            Sent::Pending(id) => Some(id),
+        })
+    }
+
+    fn receive_any_length(&self, buffer: &mut [u8], source: Rank) -> Result<usize, Error> {
+        let context = self.context | INTERNAL;
+        let want = Want::new(context, self.tag);
+        for _ in 0..self.world.spin().short_polls() {
+            match self.world.short_ways().recv_short(source, want, buffer) {
+                Bypass::Received(status) => return Ok(status.bytes),
+                Bypass::Nothing if !self.world.short_ways().must_progress(source) => spin_hint(),
+                Bypass::Nothing | Bypass::Closed => break,
+            }
+        }
+        let pattern = Pattern { context, source, tag: self.tag };
+        // SAFETY: `finish` ends the operation's claim before this returns.
+        let received = unsafe {
+            let cursor = Cursor::contiguous(part_of_mut(buffer));
+            self.world.irecv(pattern, cursor, Owner::BLOCKING)
+        }?;
+        match received {
+            Received::Done(outcome) => Ok(outcome?.bytes),
+            Received::Pending(id) => self.finish(id),
+        }
+    }
+
+    /// Waits for an operation, and ends its claim on its buffer also after an error. Returns the
+    /// number of bytes moved.
+    fn finish(&self, id: RequestId) -> Result<usize, Error> {
+        let what = || {
+            let wait = self.world.lock_progress().wait_of(id);
+            Wait { call: Call::Collective, context: Some(self.context), ..wait }
+        };
+        let waited = self.world.wait_until(what, || {
+            let loss = self.loss();
+            self.world.lock_progress().test(id).or_else(|| loss.map(Err))
+        });
+        if !matches!(waited, Ok(Ok(_))) {
+            self.world.settle(id);
+        }
+        Ok(waited??.bytes)
+    }
+
+    /// Waits until every member has entered the barrier. In each round a rank hears of twice as
+    /// many members as before (dissemination). It serves the leaders of nodes, and groups without a
+    /// slot.
+    pub(super) fn disseminate(&self) -> Result<(), Error> {
+        let count = self.count();
+        let mut distance = 1;
+        while distance < count {
+            let (to, from) = (self.place + distance, self.place + count - distance);
+            self.exchange(&[], to % count, &mut [], from % count)?;
+            distance *= 2;
+        }
+        Ok(())
+    }
+
+    /// Broadcasts from the root to all members; on several nodes, once to each node.
+    pub(super) fn broadcast_all(self, data: &mut [u8], root: u32) -> Result<(), Error> {
+        if self.is_on_one_node() {
+            self.broadcast(data, root)
+        } else {
+            Levels::new(self, root).broadcast(self, data)
+        }
+    }
+
+    /// Broadcasts from the root to all members, along a binomial tree.
+    pub(super) fn broadcast(&self, data: &mut [u8], root: u32) -> Result<(), Error> {
+        let count = self.count();
+        let absolute = |relative: u32| (relative + root) % count;
+        let relative = (self.place + count - root) % count;
+        // The lowest bit leads to the parent. The bits below it lead to the children, those with
+        // most descendants first.
+        let mut bit = match relative {
+            0 => count.next_power_of_two(),
+            place => place & place.wrapping_neg(),
+        };
+        if relative != 0 {
+            self.receive(data, absolute(relative - bit))?;
+        }
+        while bit > 1 {
+            bit /= 2;
+            if relative + bit < count {
+                self.send(data, absolute(relative + bit))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reduces to place 0, and sends the result from there to the root. So the result does not
+    /// depend on the root.
+    pub(super) fn reduce<T: Number>(
+        &self,
+        data: &mut [T],
+        combine: Combine<T>,
+        root: u32,
+    ) -> Result<(), Error> {
+        self.reduce_to_first(data, combine)?;
+        match self.place {
+            _ if root == 0 => Ok(()),
+            0 => self.send(bytes(data), root),
+            place if place == root => self.receive(bytes_mut(data), 0),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reduces along a binomial tree to place 0. The pairs are always the same, with lower places
+    /// on the left, and so is the result.
+    fn reduce_to_first<T: Number>(&self, data: &mut [T], combine: Combine<T>) -> Result<(), Error> {
+        let mut theirs = vec![T::zeroed(); data.len()];
+        let mut bit = 1;
+        while bit < self.count() {
+            if self.place & bit != 0 {
+                return self.send(bytes(data), self.place - bit);
+            }
+            if self.place + bit < self.count() {
+                self.receive(bytes_mut(&mut theirs), self.place + bit)?;
+                combine.with_higher(data, &theirs);
+            }
+            bit *= 2;
+        }
+        Ok(())
+    }
+
+    /// Reduces for all members. Recursive doubling combines the same pairs as `reduce_to_first`,
+    /// each on both sides at once.
+    pub(super) fn allreduce<T: Number>(
+        &self,
+        data: &mut [T],
+        combine: Combine<T>,
+    ) -> Result<(), Error> {
+        if !self.count().is_power_of_two() {
+            self.reduce_to_first(data, combine)?;
+            return self.broadcast_all(bytes_mut(data), 0);
+        }
+        let mut theirs = vec![T::zeroed(); data.len()];
+        let mut bit = 1;
+        while bit < self.count() {
+            let partner = self.place ^ bit;
+            self.exchange(bytes(data), partner, bytes_mut(&mut theirs), partner)?;
+            if partner > self.place {
+                combine.with_higher(data, &theirs);
+            } else {
+                combine.with_lower(data, &theirs);
+            }
+            bit *= 2;
+        }
+        Ok(())
+    }
+}
+
+fn bytes<T: NoUninit>(data: &[T]) -> &[u8] {
+    bytemuck::must_cast_slice(data)
+}
+
+pub(super) fn bytes_mut<T: NoUninit + AnyBitPattern>(data: &mut [T]) -> &mut [u8] {
+    bytemuck::must_cast_slice_mut(data)
+}

@@ -1,0 +1,390 @@
+//! Sends and receives.
+
+use core::ptr::NonNull;
+use std::io::{IoSlice, IoSliceMut};
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::buffer::{Cursor, Part};
+use strait_core::engine::{Bypass, Owner, Received, SendMode, Sent, SentShort, Status, Want};
+use strait_core::layout::{Call, Wait};
+use strait_core::matching::Pattern;
+use strait_core::rndv::Rendezvous;
+use strait_core::sync::{finish_look, spin_hint};
+use strait_core::wire::Key;
+use strait_platform::Rank;
+use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
+
+use crate::request::Scope;
+use crate::{Error, Tag, World};
+
+/// A context of a world. A message sent in a context is received in the same context (MPI-4.1
+/// §3.2.3, communicator).
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint<'world> {
+    world: &'world World,
+    context: u32,
+}
+
+impl<'world> Endpoint<'world> {
+    pub(crate) const fn new(world: &'world World, context: u32) -> Self {
+        Self { world, context }
+    }
+
+    /// Returns the endpoint of another context of the same world. Contexts go from 0 to 2^31 - 1.
+    /// The top bit is reserved for messages of the library itself and is ignored here.
+    #[must_use]
+    pub const fn with_context(self, context: u32) -> Self {
+        Self { context: context & (u32::MAX >> 1), ..self }
+    }
+
+    /// Returns the context of this endpoint.
+    #[must_use]
+    pub const fn context(self) -> u32 {
+        self.context
+    }
+
+    /// Returns how large messages of this context are negotiated.
+    #[must_use]
+    pub fn rendezvous(self) -> Rendezvous {
+        self.world.lock_progress().rendezvous(self.context)
+    }
+
+    /// Chooses how large messages of this context are negotiated from now on. `None` selects
+    /// [`crate::Tuning::rendezvous`]. Ranks need not agree on it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`], and then the choice is unchanged.
+    ///
+    /// # Source
+    ///
+    /// `[SpecRndv09]` §3.6, static adaptation.
+    pub fn choose_rendezvous(self, choice: Option<Rendezvous>) -> Result<(), Error> {
+        Ok(self.world.lock_progress().choose_rendezvous(self.context, choice)?)
+    }
+
+    /// Returns the world of this endpoint.
+    #[must_use]
+    pub const fn world(self) -> &'world World {
+        self.world
+    }
+
+    /// Sends `data` to `destination`. Returns when `data` may be changed again. For a message that
+    /// fits the free cells this is at once. A longer message waits for the receiver's library to
+    /// take it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] for a rank or tag that does not exist; [`Error::Fault`] when the
+    /// destination died or left.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.2.1, `MPI_SEND`.
+    #[inline]
+    pub fn send<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
+        let bytes = bytemuck::must_cast_slice::<T, u8>(data);
+        let sent = self.send_short(bytes, destination, tag);
+        if self.world.wake_after(sent, destination) {
+            return Ok(());
+        }
+        self.send_longer(bytes, destination, tag)
+    }
+
+    /// Sends `data` if a free line suffices. [`Endpoint::send`] tries this first. It serves
+    /// interfaces to other languages. Depending on the result, the caller has to
+    /// [wake](Endpoint::wake) the destination.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        self.world.short_ways().send_short(destination, Key::new(self.context, tag), data)
+    }
+
+    /// Wakes a rank that [sleeps](SentShort::ToSleeper).
+    pub fn wake(&self, rank: Rank) {
+        self.world.wake(rank);
+    }
+
+    /// Sends the concatenation of `parts` as one message.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    pub fn send_vectored(
+        &self,
+        parts: &[IoSlice<'_>],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        let parts: Vec<Part> = parts.iter().map(|part| part_of(part)).collect();
+        // SAFETY: `send_slow` ends its use of the cursor before it returns. The list of parts, and
+        // the borrows of the buffers, last at least as long as the call.
+        unsafe { self.send_slow(SendMode::Standard, Cursor::parts(&parts), destination, tag) }
+    }
+
+    /// Sends `data` to `destination` as [`Endpoint::send`] does, and returns after the matching
+    /// receive has started. A short message waits here until the receiver asks for it, so it
+    /// crosses only while both ranks are inside the library.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.4, `MPI_SSEND`.
+    pub fn ssend<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
+        let data = part_of(bytemuck::must_cast_slice(data));
+        // SAFETY: `send_slow` ends its use of the cursor before it returns, and `data` is borrowed
+        // as long.
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.send_slow(SendMode::Synchronous, data, destination, tag)
+        }
+    }
+
+    /// Receives a message from `source` with `tag` into `buffer`, and waits until it has arrived.
+    /// [`crate::ANY_SOURCE`] and [`crate::ANY_TAG`] match every source and tag.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] for a rank or tag that does not exist; [`Error::Fault`] when the message is
+    /// longer than `buffer`, which then holds its beginning, or when the source died or left.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.2.4, `MPI_RECV`.
+    #[inline]
+    pub fn recv<T: NoUninit + AnyBitPattern>(
+        &self,
+        buffer: &mut [T],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Status, Error> {
+        let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
+        let want = Want::new(self.context, tag);
+        match self.world.short_ways().recv_short(source, want, bytes) {
+            Bypass::Received(status) => Ok(status),
+            Bypass::Nothing | Bypass::Closed => self.recv_longer(bytes, source, tag),
+        }
+    }
+
+    /// Receives a message of exactly this length and tag if it is in the next line.
+    /// [`Endpoint::recv`] tries a similar step first. It serves interfaces to other languages. With
+    /// [`crate::ANY_TAG`] it receives nothing.
+    #[inline(always)]
+    pub fn recv_exactly<const BYTES: usize>(
+        &self,
+        buffer: &mut [u8; BYTES],
+        source: Rank,
+        tag: Tag,
+    ) -> Option<Status> {
+        let want = Want::exactly(self.context, tag);
+        match self.world.short_ways().recv_exactly(source, want, buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
+    }
+
+    /// Receives a message of at most [`SHORT_MAX`](crate::SHORT_MAX) bytes that fits `buffer`, if
+    /// it is in the next line. It serves interfaces to other languages, which fall back to
+    /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
+    #[inline(always)]
+    pub fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        let want = Want::exactly(self.context, tag);
+        match self.world.short_ways().recv_short(source, want, buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
+    }
+
+    /// Receives one message into `parts`, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::recv`].
+    pub fn recv_vectored(
+        &self,
+        parts: &mut [IoSliceMut<'_>],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Status, Error> {
+        let parts = vectored(parts);
+        // SAFETY: `recv_posted` ends its use of the cursor before it returns. The buffers and the
+        // list live at least as long.
+        unsafe { self.recv_posted(Cursor::parts(&parts), source, tag) }
+    }
+
+    /// Sends `data` to `destination` and receives from `source` into `buffer`. Neither operation
+    /// waits for the other.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`] and [`Endpoint::recv`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.10, `MPI_SENDRECV`.
+    pub fn sendrecv<S: NoUninit, R: NoUninit + AnyBitPattern>(
+        &self,
+        data: &[S],
+        destination: Rank,
+        send_tag: Tag,
+        buffer: &mut [R],
+        source: Rank,
+        recv_tag: Tag,
+    ) -> Result<Status, Error> {
+        self.scope(|scope| {
+            let receive = scope.irecv(buffer, source, recv_tag)?;
+            scope.isend(data, destination, send_tag)?.wait()?;
+            receive.wait()
+        })
+    }
+
+    /// Waits until a matching message has arrived, and describes it without receiving it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::recv`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.8.1, `MPI_PROBE`.
+    pub fn probe(&self, source: Rank, tag: Tag) -> Result<Status, Error> {
+        let pattern = self.pattern(source, tag);
+        self.world.await_from(source);
+        let look = || self.world.lock_progress().iprobe(pattern).transpose();
+        let found = self.world.wait_until(|| probe_of(pattern), look)?;
+        Ok(found?)
+    }
+
+    /// Describes a matching message, if one has arrived.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::recv`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.8.1, `MPI_IPROBE`.
+    pub fn iprobe(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
+        self.world.await_from(source);
+        self.world.poll()?;
+        Ok(self.world.lock_progress().iprobe(self.pattern(source, tag))?)
+    }
+
+    /// Moves all data that can move. It serves programs that compute for long between their calls.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] or [`Error::OutOfMemory`] when no progress can be made.
+    pub fn progress(&self) -> Result<(), Error> {
+        self.world.poll()?;
+        Ok(())
+    }
+
+    /// Opens a [`Scope`] for nonblocking operations.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> R {
+        Scope::run(*self, body)
+    }
+
+    pub(crate) const fn pattern(self, source: Rank, tag: Tag) -> Pattern {
+        Pattern { context: self.context, source, tag }
+    }
+
+    #[inline(never)]
+    fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
+        let key = Key::new(self.context, tag);
+        let sent = self.world.short_ways().send_medium(destination, key, bytes);
+        if self.world.wake_after(sent, destination) {
+            return Ok(());
+        }
+        // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed
+        // as long.
+        unsafe {
+            let data = Cursor::contiguous(part_of(bytes));
+            self.send_slow(SendMode::Standard, data, destination, tag)
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The bytes of `data` stay valid and unchanged until this returns.
+    #[cold]
+    #[inline(never)]
+    unsafe fn send_slow(
+        &self,
+        mode: SendMode,
+        data: Cursor,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        let key = Key::new(self.context, tag);
+        // SAFETY: `wait` ends the operation's claim before this returns.
+        let sent = unsafe { self.world.isend(mode, destination, key, data, Owner::BLOCKING) }?;
+        match sent {
+            Sent::Done => Ok(()),
+            Sent::Pending(id) => self.world.wait(id)?.map(drop).map_err(Error::from),
+        }
+    }
+
+    /// Waits for a message. While no other packet can come, it polls only the baton and fastbox of
+    /// its source (`[Nemesis07]` §3.3).
+    #[inline(never)]
+    fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
+        let want = Want::new(self.context, tag);
+        for look in 0..self.world.spin().polls() {
+            match self.world.short_ways().recv_short(source, want, bytes) {
+                Bypass::Received(status) => return Ok(status),
+                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => finish_look(),
+                Bypass::Nothing if self.world.short_ways().has_queued() => break,
+                Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
+                Bypass::Nothing if !self.world.short_ways().must_progress(source) => spin_hint(),
+                Bypass::Nothing => break,
+                Bypass::Closed => match self.world.short_ways().recv_medium(source, want, bytes) {
+                    Bypass::Received(status) => return Ok(status),
+                    Bypass::Nothing | Bypass::Closed => break,
+                },
+            }
+        }
+        // SAFETY: `recv_posted` ends its use of the cursor before it returns, and `bytes` is
+        // borrowed as long.
+        unsafe { self.recv_posted(Cursor::contiguous(part_of_mut(bytes)), source, tag) }
+    }
+
+    /// # Safety
+    ///
+    /// The bytes of `buffer` stay valid, and nothing else accesses them, until this returns.
+    unsafe fn recv_posted(&self, buffer: Cursor, source: Rank, tag: Tag) -> Result<Status, Error> {
+        let pattern = self.pattern(source, tag);
+        // SAFETY: `wait` ends the operation's claim before this returns.
+        match unsafe { self.world.irecv(pattern, buffer, Owner::BLOCKING) }? {
+            Received::Done(outcome) => Ok(outcome?),
+            Received::Pending(id) => Ok(self.world.wait(id)??),
+        }
+    }
+}
+
+/// Returns a readable buffer as a [`Part`] for the engine.
+pub(crate) fn part_of(bytes: &[u8]) -> Part {
+    Part { base: NonNull::from(bytes).cast(), length: bytes.len() }
+}
+
+/// Returns a list of writable buffers as a list of [`Part`]s for the engine.
+pub(crate) fn vectored(parts: &mut [IoSliceMut<'_>]) -> Vec<Part> {
+    parts.iter_mut().map(|part| part_of_mut(part)).collect()
+}
+
+/// Returns a writable buffer as a [`Part`] for the engine.
+pub(crate) fn part_of_mut(bytes: &mut [u8]) -> Part {
+    Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() }
+}
+
+/// Returns the description of a probe's wait.
+pub(crate) const fn probe_of(pattern: Pattern) -> Wait {
+    let Pattern { context, source, tag } = pattern;
+    Wait { tag: Some(tag), context: Some(context), ..Wait::on(Call::Probe, source) }
+}

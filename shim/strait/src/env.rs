@@ -1,0 +1,329 @@
+//! The table of all environment variables of Strait and of PMI-1, through which other launchers
+//! speak to a process. `strait_platform::env` reads and describes the variables that place a
+//! process in its job.
+//!
+//! Absent on purpose: reads of the environment anywhere else, and variables that change the meaning
+//! of a message.
+
+mod unknown;
+
+pub(crate) use unknown::warn_as;
+pub use unknown::{Unknown, unknown};
+
+use strait_core::engine::Tuning;
+use strait_core::lmt::Transfer;
+use strait_core::ring::Design;
+use strait_core::rndv::Rendezvous;
+use strait_core::wire::FASTBOX_LENGTH_MAX;
+use strait_hca::DeviceChoice;
+use strait_hca::soft::{SoftMode, TimeModel};
+pub(crate) use strait_platform::env::cpus;
+use strait_platform::env::{
+    BOOT_FD, CPUS, NODES, PMI_FD, PMI_RANK, PMI_SIZE, PMIX_NAMESPACE, RANK, SIZE, UNIVERSE, nodes,
+};
+pub use strait_platform::env::{EnvError, Variable};
+
+use crate::{LockDesign, WindowDesign};
+
+/// The longest message that goes through a fastbox, in bytes.
+pub(crate) const FASTBOX_MAX: Variable = Variable {
+    name: "STRAIT_FASTBOX_MAX",
+    meaning: "longest message in a fastbox, bytes; 0 turns fastboxes off",
+    expected: "a number of at most 4095",
+    default: "2048",
+};
+
+/// The longest message that is copied through cells, in bytes.
+pub(crate) const EAGER_MAX: Variable = Variable {
+    name: "STRAIT_EAGER_MAX",
+    meaning: "longest message that is copied through cells on a node, bytes; longer ones are \
+              announced",
+    expected: "a number of bytes",
+    default: "12288",
+};
+
+/// The longest message that goes through the stream to another node, in bytes.
+pub(crate) const STREAM_MAX: Variable = Variable {
+    name: "STRAIT_STREAM_MAX",
+    meaning: "longest message in the stream between nodes, bytes; longer ones are announced",
+    expected: "a number of bytes",
+    default: "16384",
+};
+
+/// The longest message that goes in parcels, in bytes.
+pub(crate) const PARCEL_MAX: Variable = Variable {
+    name: "STRAIT_PARCEL_MAX",
+    meaning: "longest message in parcels, while the rank has enough, bytes; 0 turns parcels off",
+    expected: "a number of bytes",
+    default: "65536",
+};
+
+/// The memory for the unexpected messages of one peer, in bytes.
+pub(crate) const UNEXPECTED_MAX: Variable = Variable {
+    name: "STRAIT_UNEXPECTED_MAX",
+    meaning: "memory for unexpected messages of one peer, bytes; beyond it the peer keeps them",
+    expected: "a number of bytes",
+    default: "4194304",
+};
+
+/// The transfer of large messages on a node.
+pub(crate) const LMT: Variable = Variable {
+    name: "STRAIT_LMT",
+    meaning: "transfer of messages above STRAIT_EAGER_MAX on a node",
+    expected: "auto, cma_shared, cma, copy_ring or copy_ring_nt",
+    default: "auto",
+};
+
+/// The side that begins a large message.
+pub(crate) const RENDEZVOUS: Variable = Variable {
+    name: "STRAIT_RENDEZVOUS",
+    meaning: "side that begins a large message: the sender, or also a receiver that comes first",
+    expected: "plain, speculative or adaptive",
+    default: "adaptive",
+};
+
+/// The RDMA device between nodes.
+pub(crate) const HCA: Variable = Variable {
+    name: "STRAIT_HCA",
+    meaning: "device between nodes. soft-inline: the posting thread copies; soft-engine: a device \
+              thread copies; soft-iwarp: an iWARP device in software; verbs: RDMA devices, \
+              assigned to ranks in turn",
+    expected: "soft-inline, soft-engine, soft-iwarp, verbs, verbs:DEVICE[:PORT][,DEVICE[:PORT]…] \
+               or none",
+    default: "soft-inline on one host, verbs on several; strait bench hca and ring measure the \
+              first two",
+};
+
+/// The global identifier of an RDMA device's port.
+pub(crate) const HCA_GID: Variable = Variable {
+    name: "STRAIT_HCA_GID",
+    meaning: "entry of the port's table of global identifiers that an RDMA device uses",
+    expected: "a number of at most 255",
+    default: "the entry with the widest scope",
+};
+
+/// The times of the software device with a thread (`soft-engine`).
+pub(crate) const HCA_MODEL: Variable = Variable {
+    name: "STRAIT_HCA_MODEL",
+    meaning: "times of soft-engine: nanoseconds of a write and of a read without their bytes, \
+              bytes per second",
+    expected: "three numbers with commas between, such as 5900,12400,870000000",
+    default: "5900,12400,870000000, cards of 2004",
+};
+
+/// The design of the RDMA channel between nodes.
+pub(crate) const RING: Variable = Variable {
+    name: "STRAIT_RING",
+    meaning: "design of the RDMA channel between nodes",
+    expected: "basic, piggyback, pipeline, zero_copy or rendezvous_write",
+    default: "zero_copy",
+};
+
+/// What makes progress: calls alone, or also a thread.
+pub(crate) const PROGRESS: Variable = Variable {
+    name: "STRAIT_PROGRESS",
+    meaning: "what makes progress: calls alone, or also a thread while the program computes",
+    expected: "calls or thread",
+    default: "calls",
+};
+
+/// The longest accumulate between nodes that its origin carries out, in bytes.
+pub(crate) const ACCUMULATE_MAX: Variable = Variable {
+    name: "STRAIT_ACCUMULATE_MAX",
+    meaning: "longest accumulate between nodes that its origin carries out under a lock, bytes; \
+              longer ones go to the target's handler",
+    expected: "a number",
+    default: "8192",
+};
+
+/// The longest blocks between nodes that are packed, in bytes.
+pub(crate) const PACK_MAX: Variable = Variable {
+    name: "STRAIT_PACK_MAX",
+    meaning: "longest blocks of a put or get between nodes, of 8 blocks or more, that are packed \
+              for the target, bytes; 0 packs none",
+    expected: "a number",
+    default: "512",
+};
+
+/// The design of windows for which the program chooses none.
+pub(crate) const WINDOW: Variable = Variable {
+    name: "STRAIT_WINDOW",
+    meaning: "design of windows for which the program chooses none: RDMA at once, or messages when \
+              ranks synchronise",
+    expected: "rdma or send_recv",
+    default: "rdma",
+};
+
+/// The design of the locks of windows for which the program chooses none.
+pub(crate) const WINDOW_LOCK: Variable = Variable {
+    name: "STRAIT_WINDOW_LOCK",
+    meaning: "design of the locks of windows for which the program chooses none",
+    expected: "two_sided, thread, event, test_and_set, mcs or hybrid",
+    default: "hybrid",
+};
+
+/// The table of all variables, as `strait info` prints it.
+pub const VARIABLES: &[Variable] = &[
+    BOOT_FD,
+    RANK,
+    SIZE,
+    CPUS,
+    FASTBOX_MAX,
+    EAGER_MAX,
+    STREAM_MAX,
+    PARCEL_MAX,
+    UNEXPECTED_MAX,
+    LMT,
+    RENDEZVOUS,
+    HCA,
+    HCA_GID,
+    HCA_MODEL,
+    RING,
+    ACCUMULATE_MAX,
+    PACK_MAX,
+    PROGRESS,
+    WINDOW,
+    WINDOW_LOCK,
+    UNIVERSE,
+    NODES,
+    PMI_FD,
+    PMI_RANK,
+    PMI_SIZE,
+    PMIX_NAMESPACE,
+];
+
+/// Returns the tuning in force: the defaults, where the environment sets no other value.
+///
+/// # Errors
+///
+/// [`EnvError`] for the first variable with an unusable value.
+pub fn tuning() -> Result<Tuning, EnvError> {
+    let default = Tuning::default();
+    let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
+    let bytes = |variable: &Variable| variable.read(|_: &usize| true);
+    let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
+    let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
+    Ok(Tuning {
+        fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
+        eager_max: bytes(&EAGER_MAX)?.unwrap_or(default.eager_max),
+        stream_max: bytes(&STREAM_MAX)?.unwrap_or(default.stream_max),
+        parcel_max: bytes(&PARCEL_MAX)?.unwrap_or(default.parcel_max),
+        unexpected_max: bytes(&UNEXPECTED_MAX)?.unwrap_or(default.unexpected_max),
+        transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
+        rendezvous: rendezvous
+            .and_then(|name| self::rendezvous(&name))
+            .unwrap_or(default.rendezvous),
+    })
+}
+
+/// Returns the device between nodes that the environment names, if it names one.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value of `STRAIT_HCA` is no device, or the value of `STRAIT_HCA_MODEL` is
+/// no list of times.
+pub fn hca() -> Result<Option<DeviceChoice>, EnvError> {
+    let model = HCA_MODEL.read(|_: &TimeModel| true)?.unwrap_or(TimeModel::INFINIBAND_2004);
+    let choice = HCA.read(|_: &DeviceChoice| true)?;
+    Ok(choice.map(|choice| match choice {
+        DeviceChoice::Soft(SoftMode::Engine(_)) => DeviceChoice::Soft(SoftMode::Engine(model)),
+        other => other,
+    }))
+}
+
+/// Returns the chosen entry of the table of global identifiers of an RDMA port, if one is chosen.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value is no index.
+pub fn hca_gid() -> Result<Option<u8>, EnvError> {
+    HCA_GID.read(|_: &u8| true)
+}
+
+/// Returns the design of the RDMA channel between nodes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value is no design.
+pub fn ring() -> Result<Design, EnvError> {
+    let design = |name: &str| Design::ALL.into_iter().find(|design| design.name() == name);
+    let name = RING.read(|name: &String| design(name).is_some())?;
+    Ok(name.and_then(|name| design(&name)).unwrap_or(Design::ZeroCopy))
+}
+
+/// Returns the longest accumulate between nodes that its origin carries out, in bytes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value is no number.
+pub fn accumulate_max() -> Result<usize, EnvError> {
+    Ok(ACCUMULATE_MAX.read(|_: &usize| true)?.unwrap_or(8192))
+}
+
+/// Returns the longest blocks between nodes that are packed, in bytes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value is no number.
+pub fn pack_max() -> Result<usize, EnvError> {
+    Ok(PACK_MAX.read(|_: &usize| true)?.unwrap_or(512))
+}
+
+/// Returns whether a thread also makes progress.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value is neither `calls` nor `thread`.
+pub fn progress_thread() -> Result<bool, EnvError> {
+    let name = PROGRESS.read(|name: &String| ["calls", "thread"].contains(&name.as_str()))?;
+    Ok(name.is_some_and(|name| name == "thread"))
+}
+
+/// Returns the design of windows for which the program chooses none.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value is no design.
+pub fn window() -> Result<WindowDesign, EnvError> {
+    Ok(WINDOW.read(|_: &WindowDesign| true)?.unwrap_or_default())
+}
+
+/// Returns the design of the locks of windows for which the program chooses none.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value is no design.
+pub fn window_lock() -> Result<LockDesign, EnvError> {
+    Ok(WINDOW_LOCK.read(|_: &LockDesign| true)?.unwrap_or_default())
+}
+
+/// Reads every variable with a limited set of values, so that a bad value is an error before
+/// anything begins.
+///
+/// # Errors
+///
+/// [`EnvError`] for the first variable with an unusable value.
+pub fn check() -> Result<(), EnvError> {
+    tuning()?;
+    cpus()?;
+    hca()?;
+    hca_gid()?;
+    ring()?;
+    accumulate_max()?;
+    pack_max()?;
+    progress_thread()?;
+    window()?;
+    window_lock()?;
+    nodes().map(drop)
+}
+
+fn rendezvous(name: &str) -> Option<Rendezvous> {
+    Rendezvous::ALL.into_iter().find(|rendezvous| rendezvous.name() == name)
+}
+
+fn transfer(name: &str) -> Option<Transfer> {
+    Transfer::ALL.into_iter().find(|transfer| transfer.name() == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! The resources of a job's network: the kind of its devices, and the device of each rank.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use strait_core::hca::HcaError;
+use strait_core::regcache::{CacheLimits, Cached};
+use strait_core::ring::LinkConfig;
+use strait_core::rma::OPERAND_BUFFERS;
+use strait_hca::soft::{Fabric, SoftHca, SoftMode};
+use strait_hca::{Demand, Device, DeviceChoice, Rail};
+use strait_platform::boot::{self, KeyValueStore};
+use strait_platform::{Nodes, Rank, topology};
+
+use super::memory_events::MemoryEvents;
+use super::{LARGE, Network, NetworkError, peers, stride};
+use crate::{SystemMemory, env};
+
+/// The device of a job, with a registration cache.
+pub(crate) type JobDevice = Cached<Device, MemoryEvents, SystemMemory>;
+
+/// The network of a job.
+pub(crate) type JobNetwork = Network<JobDevice>;
+
+/// Limits of the registration cache. It has fewer entries than a software device has regions.
+/// Entries are also evicted when the system lets no more memory be pinned.
+const KEPT: CacheLimits = CacheLimits { entries: 256, bytes: u64::MAX };
+
+/// Number of windows over all ranks at a time. A device of libibverbs has room for the lanes of
+/// this many.
+const WINDOWS: u32 = 8;
+
+/// The resources from which the network of a job is created.
+pub(crate) enum NetworkResources {
+    /// Software devices that share this memory.
+    Soft(OwnedFd, SoftMode),
+    /// RDMA devices, assigned to ranks in turn.
+    Verbs(Vec<Rail>),
+}
+
+impl NetworkResources {
+    /// Creates the resources of a job inside one process. Returns `None` when the choice is no
+    /// network.
+    pub(crate) fn in_process(
+        choice: DeviceChoice,
+        ranks: u32,
+    ) -> Result<Option<Self>, NetworkError> {
+        Self::of(choice, || Fabric::create(ranks).map_err(NetworkError::Fabric))
+    }
+
+    /// Creates the resources of a job. `choice` is the user's, if the user made one. Every rank
+    /// calls it. Returns `None` when the choice is no network.
+    pub(crate) fn of_process(
+        choice: Option<DeviceChoice>,
+        store: &mut dyn KeyValueStore,
+        rank: Rank,
+        nodes: &Nodes,
+    ) -> Result<Option<Self>, NetworkError> {
+        let choice = match choice {
+            Some(choice) => choice,
+            None if hosts(store, rank, nodes)? == 1 => DeviceChoice::Soft(SoftMode::default()),
+            None => DeviceChoice::Verbs(Vec::new()),
+        };
+        let make = || Fabric::create(nodes.ranks()).map_err(io::Error::other);
+        let fabric = || {
+            boot::share(store, "fabric", (rank, nodes.ranks()), make).map_err(NetworkError::Share)
+        };
+        Self::of(choice, fabric)
+    }
+
+    fn of(
+        choice: DeviceChoice,
+        fabric: impl FnOnce() -> Result<OwnedFd, NetworkError>,
+    ) -> Result<Option<Self>, NetworkError> {
+        Ok(match choice {
+            DeviceChoice::None => None,
+            DeviceChoice::Soft(mode) => Some(Self::Soft(fabric()?, mode)),
+            DeviceChoice::Verbs(rails) => Some(Self::Verbs(rails)),
+        })
+    }
+
+    /// Returns whether the devices reach other hosts.
+    pub(crate) const fn reach_further(&self) -> bool {
+        matches!(self, Self::Verbs(_))
+    }
+
+    /// Opens the device of `me`.
+    pub(crate) fn open(
+        &self,
+        me: Rank,
+        nodes: &Nodes,
+        config: &LinkConfig,
+    ) -> Result<JobDevice, crate::Error> {
+        let device = match self {
+            Self::Soft(fabric, mode) => {
+                let device = SoftHca::attach(fabric, me, *mode).map_err(NetworkError::Fabric)?;
+                Device::Soft(device)
+            }
+            Self::Verbs(rails) => {
+                let demand = demand(peers(me, nodes).count() as u32, nodes.ranks(), config);
+                let device = Device::verbs(rails, env::hca_gid()?, me, demand);
+                device.map_err(NetworkError::NoDevice)?
+            }
+        };
+        Ok(cached(device)?)
+    }
+}
+
+/// Opens a device for `me`, with room for links to `ranks` peers that it may meet later. Returns
+/// `None` when the choice is no network.
+pub(crate) fn lone(
+    choice: DeviceChoice,
+    me: Rank,
+    ranks: u32,
+    config: &LinkConfig,
+) -> Result<Option<JobDevice>, crate::Error> {
+    let device = match choice {
+        DeviceChoice::None => return Ok(None),
+        DeviceChoice::Soft(mode) => {
+            Device::Soft(SoftHca::alone(mode).map_err(NetworkError::Fabric)?)
+        }
+        DeviceChoice::Verbs(rails) => {
+            let wants = demand(ranks, 0, config);
+            let device = Device::verbs(&rails, env::hca_gid()?, me, wants);
+            device.map_err(NetworkError::NoDevice)?
+        }
+    };
+    Ok(Some(cached(device)?))
+}
+
+/// Adds a registration cache to a device.
+fn cached(device: Device) -> Result<JobDevice, NetworkError> {
+    let kept =
+        MemoryEvents { everything: matches!(device, Device::Soft(..)), ..MemoryEvents::default() };
+    // SAFETY: a software device reaches memory by its address at the time of a request, so it never
+    // reaches memory that was mapped there before. No request names unmapped memory. For other
+    // devices, the heap reports ranges that it took back. The program reports ranges that it
+    // unmapped (contract of `World::watch_memory`). Both report them before the next use, and until
+    // then no operation names them.
+    let device = unsafe { Cached::new(device, kept, SystemMemory, KEPT) };
+    device.map_err(|_| NetworkError::Device(HcaError::Memory { bytes: 0 }))
+}
+
+/// Returns what links to `peers` peers and windows of `ranks` ranks need of a device. A link needs
+/// a connection, and a receive for its wake-up. The memory is that of one link, because the number
+/// of links is not known in advance. It is the link's own memory and a large part of user memory
+/// each way. Large transfers go in pieces where the system allows no more. A window needs a
+/// connection to each rank, and a receive for each operand buffer.
+fn demand(peers: u32, ranks: u32, config: &LinkConfig) -> Demand {
+    let each = stride(config) as u64 + 2 * u64::from(LARGE);
+    let connections = peers + WINDOWS * ranks;
+    let receives = peers + WINDOWS * ranks * OPERAND_BUFFERS as u32;
+    Demand { connections, receives, memory: each }
+}
+
+/// Returns the number of hosts of the job's nodes. Every rank calls it.
+fn hosts(store: &mut dyn KeyValueStore, rank: Rank, nodes: &Nodes) -> Result<usize, NetworkError> {
+    let key = |node| format!("strait-node-{node}");
+    let mine = nodes.node_of(rank).unwrap_or(0);
+    if nodes.leader(mine) == Some(rank) {
+        store.put(&key(mine), topology::host().as_bytes()).map_err(NetworkError::Store)?;
+    }
+    store.fence().map_err(NetworkError::Store)?;
+    let host = |node| {
+        let found = store.get(&key(node)).map_err(NetworkError::Store)?;
+        found.ok_or(NetworkError::Address { peer: nodes.leader(node).unwrap_or(0) })
+    };
+    Ok((0..nodes.count()).map(host).collect::<Result<HashSet<_>, _>>()?.len())
+}

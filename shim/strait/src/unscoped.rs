@@ -1,0 +1,424 @@
+//! Operations outside scopes: the base of scopes, and of interfaces of languages without borrows.
+
+use strait_core::buffer::{Cursor, Part};
+use strait_core::engine::{
+    Bypass, Fault, Outcome, Owner, Received, RequestId, SendMode, Sent, Status, Want,
+};
+use strait_core::layout::{Call, Wait};
+use strait_core::wire::Key;
+use strait_platform::Rank;
+
+use crate::network::TransferId;
+use crate::{Endpoint, Error, Tag, WindowError, World};
+
+/// An operation that has started: a send, a receive, a put or a get.
+///
+/// The code that started it keeps the buffer valid until the operation [is
+/// over](Unscoped::is_over). Dropping this value ends nothing. It must be used only with the world
+/// in which it was started. Prefer [`crate::Scope`], where the compiler checks both.
+#[derive(Debug)]
+#[must_use = "the operation goes on, and its outcome is lost"]
+pub struct Unscoped {
+    state: OperationState,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum OperationState {
+    Pending(RequestId),
+    Transferring(TransferId),
+    /// A message for a window.
+    Moving(RequestId),
+    Done(Outcome),
+    /// A window's lane broke, although no peer is known to be gone.
+    Broken(WindowError),
+}
+
+impl OperationState {
+    /// Returns the description of a wait for this operation.
+    fn wait_of(self, world: &World) -> Wait {
+        match self {
+            Self::Pending(id) | Self::Moving(id) => world.lock_progress().wait_of(id),
+            Self::Transferring(_) => Wait::new(Call::WindowFlush),
+            Self::Done(_) | Self::Broken(_) => Wait::new(Call::Request),
+        }
+    }
+}
+
+impl Unscoped {
+    pub(crate) const fn done(outcome: Outcome) -> Self {
+        Self { state: OperationState::Done(outcome) }
+    }
+
+    #[inline]
+    pub(crate) const fn received(received: Received) -> Self {
+        match received {
+            Received::Done(outcome) => Self::done(outcome),
+            Received::Pending(id) => Self { state: OperationState::Pending(id) },
+        }
+    }
+
+    pub(crate) const fn transferring(id: TransferId) -> Self {
+        Self { state: OperationState::Transferring(id) }
+    }
+
+    /// Returns this operation as a message for a window. Such messages are waited for where others
+    /// are cancelled.
+    pub(crate) fn moving(self, world: &World, owner: Owner) -> Self {
+        let OperationState::Pending(id) = self.state else { return self };
+        world.with_baselines(|all| all.keep(owner, id));
+        Self { state: OperationState::Moving(id) }
+    }
+
+    /// Returns true when the operation is over and its buffer is the caller's again.
+    #[inline]
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.state, OperationState::Done(_) | OperationState::Broken(_))
+    }
+
+    /// Returns the status if the operation is known to be over, without making progress.
+    ///
+    /// # Errors
+    ///
+    /// The cause, when the operation failed.
+    #[inline]
+    pub fn status(&self) -> Result<Option<Status>, Error> {
+        match self.state {
+            OperationState::Pending(_)
+            | OperationState::Transferring(_)
+            | OperationState::Moving(_) => Ok(None),
+            OperationState::Done(outcome) => Ok(Some(outcome?)),
+            OperationState::Broken(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the status if the operation is over. Otherwise makes progress.
+    ///
+    /// # Errors
+    ///
+    /// The cause, when the operation failed.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.7.3, `MPI_TEST`.
+    pub fn test(&mut self, world: &World) -> Result<Option<Status>, Error> {
+        if !self.look(world) {
+            world.poll()?;
+            self.look(world);
+        }
+        self.status()
+    }
+
+    /// Waits for the operation to complete. The status of a send names its destination.
+    ///
+    /// # Errors
+    ///
+    /// The cause, when the operation failed. The operation is then over, too.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.7.3, `MPI_WAIT`.
+    pub fn wait(&mut self, world: &World) -> Result<Status, Error> {
+        let state = self.state;
+        let what = || state.wait_of(world);
+        if let Err(error) = world.wait_until(what, || self.look(world).then_some(())) {
+            // No progress can be made, so the operation ends together with the claim on its buffer.
+            self.settle(world);
+            return Err(error);
+        }
+        Ok(self.status()?.ok_or(Fault::Cancelled)?)
+    }
+
+    /// Returns the description of a wait for this operation.
+    #[must_use]
+    pub fn wait_of(&self, world: &World) -> Wait {
+        self.state.wait_of(world)
+    }
+
+    /// Cancels a receive without a matched message, as [`crate::Request::cancel`] does. Returns
+    /// whether it did.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.8.4, `MPI_CANCEL`.
+    pub fn cancel(&mut self, world: &World) -> bool {
+        match self.state {
+            OperationState::Pending(id) => world.lock_progress().cancel(id),
+            _ => false,
+        }
+    }
+
+    /// Ends the operation and its claim on the buffer, as [`crate::Scope`] describes.
+    pub fn settle(&mut self, world: &World) {
+        match self.state {
+            OperationState::Pending(id) => world.settle(id),
+            OperationState::Transferring(id) => world.settle_transfer(id),
+            OperationState::Moving(id) => world.settle_moving(id),
+            OperationState::Done(_) | OperationState::Broken(_) => return,
+        }
+        self.state = OperationState::Done(Err(Fault::Cancelled));
+    }
+
+    /// Returns true when the operation is over. Makes no progress.
+    pub fn look(&mut self, world: &World) -> bool {
+        let ended = match self.state {
+            OperationState::Pending(id) => world.lock_progress().test(id).map(OperationState::Done),
+            OperationState::Moving(id) => world.test_moving(id).map(OperationState::Done),
+            OperationState::Transferring(id) => world.test_transfer(id).map(|ended| match ended {
+                Ok(status) => OperationState::Done(Ok(status)),
+                Err(Error::Fault(fault)) => OperationState::Done(Err(fault)),
+                Err(Error::Window(error)) => OperationState::Broken(error),
+                Err(_) => OperationState::Done(Err(Fault::Cancelled)),
+            }),
+            OperationState::Done(_) | OperationState::Broken(_) => return true,
+        };
+        let Some(state) = ended else { return false };
+        self.state = state;
+        true
+    }
+}
+
+impl Endpoint<'_> {
+    /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
+    /// keeps the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `data` stay valid for reads and unchanged until the operation is over, or the
+    /// world is gone.
+    #[inline]
+    pub unsafe fn begin_send(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_send`).
+        unsafe { self.begin_send_as(Owner::UNSCOPED, data, destination, tag) }
+    }
+
+    /// Starts a send of the concatenation of `parts`, like [`Endpoint::begin_send`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_send`], for each part and for the
+    /// list itself.
+    pub unsafe fn begin_send_vectored(
+        &self,
+        parts: &[Part],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_send_vectored`).
+        unsafe {
+            let data = Cursor::parts(parts);
+            self.push_send(SendMode::Standard, Owner::UNSCOPED, data, destination, tag)
+        }
+    }
+
+    /// Starts a synchronous send of the concatenation of `parts`. The operation is over after the
+    /// matching receive has started, as in [`crate::Scope::issend`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_send_vectored`].
+    pub unsafe fn begin_ssend_vectored(
+        &self,
+        parts: &[Part],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_ssend_vectored`).
+        unsafe {
+            let data = Cursor::parts(parts);
+            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
+        }
+    }
+
+    /// Starts a synchronous send of `data`. The operation is over after the matching receive has
+    /// started.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_send`].
+    pub unsafe fn begin_ssend(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_ssend`).
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
+        }
+    }
+
+    /// Starts a receive from `source` with `tag` into `buffer` like [`crate::Scope::irecv`], for a
+    /// caller that keeps the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::recv`], for what is known at the start.
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `buffer` stay valid for writes, and nothing else accesses them, until the
+    /// operation is over, or the world is gone.
+    #[inline]
+    pub unsafe fn begin_recv(
+        &self,
+        buffer: Part,
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_recv`).
+        unsafe { self.begin_recv_as(Owner::UNSCOPED, buffer, source, tag) }
+    }
+
+    /// Starts a receive like [`Endpoint::begin_recv`], into `parts`, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::begin_recv`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_recv`], for each part and for the
+    /// list itself.
+    pub unsafe fn begin_recv_vectored(
+        &self,
+        parts: &[Part],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_recv_vectored`).
+        unsafe { self.push_recv(Owner::UNSCOPED, Cursor::parts(parts), source, tag) }
+    }
+
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_send`].
+    #[inline]
+    pub(crate) unsafe fn begin_send_as(
+        &self,
+        owner: Owner,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        let key = Key::new(self.context(), tag);
+        // SAFETY: the caller guarantees the same (contract of `begin_send_as`).
+        let bytes = unsafe { core::slice::from_raw_parts(data.base.as_ptr(), data.length) };
+        let sent = self.world().short_ways().send_short(destination, key, bytes);
+        if self.world().wake_after(sent, destination) {
+            let status = Status { source: destination, tag, bytes: bytes.len() };
+            return Ok(Unscoped::done(Ok(status)));
+        }
+        // SAFETY: the caller guarantees the same (contract of `begin_send_as`).
+        unsafe { self.begin_longer(owner, data, destination, tag) }
+    }
+
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_send`].
+    #[inline(never)]
+    unsafe fn begin_longer(
+        &self,
+        owner: Owner,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        let key = Key::new(self.context(), tag);
+        // SAFETY: the caller guarantees the same (contract of `begin_longer`).
+        let bytes = unsafe { core::slice::from_raw_parts(data.base.as_ptr(), data.length) };
+        let sent = self.world().short_ways().send_medium(destination, key, bytes);
+        if self.world().wake_after(sent, destination) {
+            let status = Status { source: destination, tag, bytes: bytes.len() };
+            return Ok(Unscoped::done(Ok(status)));
+        }
+        // SAFETY: the caller guarantees the same (contract of `begin_longer`).
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.push_send(SendMode::Standard, owner, data, destination, tag)
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_send_vectored`].
+    pub(crate) unsafe fn push_send(
+        &self,
+        mode: SendMode,
+        owner: Owner,
+        data: Cursor,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        let key = Key::new(self.context(), tag);
+        let bytes = data.remaining();
+        // SAFETY: the caller guarantees the same (contract of `push_send`), and the engine's claim
+        // ends with the operation.
+        let sent = unsafe { self.world().isend(mode, destination, key, data, owner) }?;
+        Ok(match sent {
+            Sent::Done => Unscoped::done(Ok(Status { source: destination, tag, bytes })),
+            Sent::Pending(id) => Unscoped { state: OperationState::Pending(id) },
+        })
+    }
+
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_recv`].
+    pub(crate) unsafe fn begin_recv_as(
+        &self,
+        owner: Owner,
+        buffer: Part,
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        let want = Want::new(self.context(), tag);
+        let engine = self.world().short_ways();
+        engine.serve_posted(source);
+        // SAFETY: the caller guarantees the same (contract of `begin_recv_as`). The short path
+        // copies what it receives during this call.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(buffer.base.as_ptr(), buffer.length) };
+        if let Bypass::Received(status) = engine.recv_short(source, want, bytes) {
+            return Ok(Unscoped::done(Ok(status)));
+        }
+        // SAFETY: the caller guarantees the same (contract of `begin_recv_as`).
+        unsafe { self.push_recv(owner, Cursor::contiguous(buffer), source, tag) }
+    }
+
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Endpoint::begin_recv_vectored`].
+    pub(crate) unsafe fn push_recv(
+        &self,
+        owner: Owner,
+        buffer: Cursor,
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        let pattern = self.pattern(source, tag);
+        // SAFETY: the caller guarantees the same (contract of `push_recv`), and the engine's claim
+        // ends with the operation.
+        Ok(Unscoped::received(unsafe { self.world().irecv(pattern, buffer, owner) }?))
+    }
+}

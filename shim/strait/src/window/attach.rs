@@ -1,0 +1,328 @@
+//! Dynamic windows, to which members attach memory and from which they detach it (MPI-4.1 §12.2.4).
+//!
+//! An origin looks the address up in the target's table before each access: by loads on the
+//! target's node, and by a read of the device from other nodes. So an access to detached memory is
+//! an error, and reaches nothing.
+
+use core::any::Any;
+use core::marker::PhantomData;
+use core::mem::size_of;
+use core::ptr::NonNull;
+
+use strait_core::buffer::Part as Buffer;
+use strait_core::engine::{Channel, FailureCause, Fault};
+use strait_core::hca::{Access, Region, RemoteAddress};
+use strait_core::layout::Corrupt;
+use strait_core::rma::{
+    ATTACHMENTS, Attachment, AttachmentTable, AttachmentTag, AttachmentWords, Lane, SLOT,
+    WindowBlock, find,
+};
+use strait_platform::liveness;
+
+use super::create::PartMemory;
+use super::expose::Exposable;
+use super::part::{PartAccess, WindowPart};
+use super::part_descriptor::DYNAMIC;
+use super::remote::RemoteMember;
+use super::{Accumulates, Local, Window, WindowError, WindowOptions};
+use crate::{Error, Group, World};
+
+/// Memory of this member that is attached to a dynamic window: [`Window::attach`].
+///
+/// Other members name it by a displacement: the address of its first byte, with a tag. The tag
+/// tells this attachment from earlier and later ones at the same address. The displacement of byte
+/// `n` is larger by `n`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Attached {
+    tag: AttachmentTag,
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the value is only a name. It gives no access to the memory without the window.
+unsafe impl Send for Attached {}
+
+impl Attached {
+    /// Returns the displacement of the first byte, for all operations of all members.
+    #[must_use]
+    pub fn displacement(&self) -> usize {
+        self.tag.displace(self.address() as u64) as usize
+    }
+
+    /// Returns the address of the first byte, as `MPI_Get_address` does. The address is a
+    /// displacement, too: it names whatever is attached there when it is used.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.base.addr().get()
+    }
+}
+
+/// The attachments of this member.
+#[derive(Debug, Default)]
+pub(super) struct Attachments {
+    /// The current attachments, in no order.
+    now: Vec<AttachedMemory>,
+    /// Detached memory. Other members may still have been accessing it, so it is kept as long as
+    /// the window.
+    before: Vec<Box<dyn Any>>,
+}
+
+#[derive(Debug)]
+struct AttachedMemory {
+    attached: Attached,
+    region: Option<Region>,
+    memory: Option<Box<dyn Any>>,
+}
+
+impl Attachments {
+    /// Releases the registrations. No member may reach the memory any more.
+    pub(super) fn give_back(self, world: &World) {
+        for region in self.now.into_iter().filter_map(|kept| kept.region) {
+            world.with_network(|network| network.release(region));
+        }
+    }
+}
+
+impl<'world> Group<'world> {
+    /// Makes a window to which nothing is attached yet: see [`Window::attach`]. Displacements count
+    /// bytes. Every member calls it.
+    ///
+    /// Locks make accumulates atomic. Their origins carry them out by themselves, unless a member's
+    /// device has no atomics.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Group::allocate_window`] does.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.2.4, `MPI_WIN_CREATE_DYNAMIC`.
+    pub fn dynamic_window(&self) -> Result<Window<'world>, Error> {
+        self.dynamic_window_for(WindowOptions::default())
+    }
+
+    /// Makes a dynamic window with options for its locks. The promise about accumulates has no
+    /// effect.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Group::allocate_window_for`] does.
+    pub fn dynamic_window_for(
+        &self,
+        options: impl Into<WindowOptions>,
+    ) -> Result<Window<'world>, Error> {
+        let nothing = PartMemory { base: NonNull::dangling(), length: 0, keeper: None };
+        let options = WindowOptions { accumulates: Accumulates::Any, ..options.into().by_rdma() };
+        self.make_of(DYNAMIC, 1, options, |_| Ok(nothing))
+    }
+}
+
+impl Window<'_> {
+    /// Attaches memory to a dynamic window. Other members may access it once they know its
+    /// displacement, which the program sends to them. The window keeps the memory;
+    /// [`Window::attached`] reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::Attachments`] when 63 attachments exist already, or the window is not
+    /// dynamic. [`WindowError::Registration`] when the device cannot reach the memory.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.2.4, `MPI_WIN_ATTACH`.
+    pub fn attach(&self, memory: impl Exposable) -> Result<Attached, Error> {
+        let (base, length, keeper) = memory.expose();
+        self.attach_memory(base, length, Some(keeper))
+    }
+
+    /// Attaches memory that the caller keeps, as a C interface needs it.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::attach`] does.
+    ///
+    /// # Safety
+    ///
+    /// The caller meets the contract of [`Group::create_window_over`], until no member reaches the
+    /// memory any more and it is detached, or the window is freed.
+    pub unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error> {
+        self.attach_memory(base, length, None)
+    }
+
+    fn attach_memory(
+        &self,
+        base: NonNull<u8>,
+        length: usize,
+        memory: Option<Box<dyn Any>>,
+    ) -> Result<Attached, Error> {
+        let Some(attachments) = &self.own.attachments else {
+            return Err(WindowError::Attachments.into());
+        };
+        let region = self.register(Buffer { base, length })?;
+        let place = self.world.segment().heap_offset(self.world.rank(), base, length);
+        let filled = self.block.attachments().fill(Attachment {
+            address: base.addr().get() as u64,
+            length: length as u64,
+            place: place.unwrap_or(u64::MAX),
+            key: region.map_or(0, |region| region.remote_key.into()),
+        });
+        let Some(tag) = filled else {
+            region.and_then(|region| self.world.with_network(|network| network.release(region)));
+            return Err(WindowError::Attachments.into());
+        };
+        let attached = Attached { tag, base, length };
+        if let Some(beyond) = &self.own.beyond {
+            let ground = Buffer { base, length };
+            // SAFETY: `detach` removes it again. Only raw pointers reach attached memory.
+            unsafe { beyond.add_ground(self.world, attached.displacement() as u64, ground) };
+        }
+        attachments.borrow_mut().now.push(AttachedMemory { attached, region, memory });
+        Ok(attached)
+    }
+
+    fn register(&self, memory: Buffer) -> Result<Option<Region>, Error> {
+        if self.own.beyond.is_none() || memory.length == 0 {
+            return Ok(None);
+        }
+        let bytes = memory.length;
+        // SAFETY: the region is released before the memory goes, when the window is freed or the
+        // memory detached.
+        let region =
+            self.world.with_network(|network| unsafe { network.register(memory, Access::ALL) });
+        region.flatten().map(Some).ok_or(WindowError::Registration { bytes }.into())
+    }
+
+    /// Returns the attachment of this member at this displacement, or at this address, of its first
+    /// byte. It serves callers that keep only numbers, such as a C interface. `None`: nothing is
+    /// attached there.
+    #[must_use]
+    pub fn attachment(&self, displacement: usize) -> Option<Attached> {
+        let own = self.own.attachments.as_ref()?.borrow();
+        let mut now = own.now.iter().map(|kept| kept.attached);
+        now.find(|attached| [attached.displacement(), attached.address()].contains(&displacement))
+    }
+
+    /// Detaches memory, so that later accesses to its displacements are errors. The window keeps
+    /// memory that it owns until it is freed, since other members may still be accessing it. Does
+    /// not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::Detached`] when the memory is not attached to this window.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.2.4, `MPI_WIN_DETACH`.
+    pub fn detach(&self, attached: Attached) -> Result<(), Error> {
+        let stale = || self.stale(self.group.place(), attached.displacement(), attached.length);
+        let mut own = self.own.attachments.as_ref().ok_or_else(stale)?.borrow_mut();
+        let at = own.now.iter().position(|kept| kept.attached == attached).ok_or_else(stale)?;
+        let AttachedMemory { region, memory, .. } = own.now.swap_remove(at);
+        self.block.attachments().empty(attached.tag);
+        if let Some(beyond) = &self.own.beyond {
+            beyond.remove_ground(self.world, attached.displacement() as u64);
+        }
+        own.before.extend(memory);
+        region.and_then(|region| self.world.with_network(|network| network.release(region)));
+        Ok(())
+    }
+
+    /// Returns memory that this member has attached, for its own reads and writes.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::detach`] does.
+    pub fn attached(&self, attached: &Attached) -> Result<Local<'_>, Error> {
+        let is_there = |own: &Attachments| own.now.iter().any(|kept| kept.attached == *attached);
+        let place = self.group.place();
+        if !self.own.attachments.as_ref().is_some_and(|own| is_there(&own.borrow())) {
+            return Err(self.stale(place, attached.displacement(), attached.length));
+        }
+        let Attached { base, length, .. } = *attached;
+        Ok(Local { base, length, place, window: PhantomData })
+    }
+
+    /// Looks up a displacement that lies in no part of its own: an attachment of the target. The
+    /// part stands for this attachment until the next lookup.
+    #[cold]
+    pub(super) fn locate_attached<'a>(
+        &self,
+        part: &'a WindowPart,
+        target: u32,
+        displacement: usize,
+        extent: usize,
+    ) -> Result<(&'a WindowPart, usize), Error> {
+        let found = match &part.block {
+            Some(block) => find(block.attachments().words(), displacement as u64, extent as u64),
+            None => find(self.fetch_attachments(part)?, displacement as u64, extent as u64),
+        };
+        let Some((attachment, tag)) = found else {
+            return Err(self.stale(target, displacement, extent));
+        };
+        let Attachment { address, length, place, key } = attachment;
+        if let Some(remote) = &part.remote {
+            let corrupt = || Corrupt::Heap { found: key, length, heap: 0 };
+            remote
+                .part
+                .set(RemoteAddress { address, key: u32::try_from(key).map_err(|_| corrupt())? });
+            remote.within.set(tag.displace(address));
+        }
+        part.reach.set(match &part.block {
+            None => PartAccess::Device(address),
+            Some(_) if part.rank == self.world.rank() => PartAccess::Mapped(self.own_base(tag)?),
+            Some(_) if place == u64::MAX => self.reach_into(part, address)?,
+            Some(_) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                PartAccess::Mapped(self.world.segment().heap_place(part.rank, place, length)?)
+            }
+        });
+        let (_, wanted) = AttachmentTag::split(displacement as u64);
+        Ok((part, (wanted - address) as usize))
+    }
+
+    fn reach_into(&self, part: &WindowPart, address: u64) -> Result<PartAccess, Error> {
+        let (rank, target) = (self.world.rank(), part.rank);
+        let segment = self.world.segment();
+        if self.world.lock_progress().cma().reaches(&segment, target) {
+            return Ok(PartAccess::Process(address));
+        }
+        if liveness::has_ended(&segment.rank_block(target).liveness) {
+            return Err(Fault::PeerFailed { rank: target, sign: FailureCause::Ended }.into());
+        }
+        Err(WindowError::Barred { rank, target }.into())
+    }
+
+    /// Returns the start of an attachment of this member.
+    fn own_base(&self, tag: AttachmentTag) -> Result<NonNull<u8>, Error> {
+        let own = self.own.attachments.as_ref().map(|own| own.borrow());
+        let base = own.and_then(|own| {
+            let mut now = own.now.iter().map(|kept| kept.attached);
+            now.find(|attached| attached.tag == tag).map(|attached| attached.base)
+        });
+        base.ok_or_else(|| Corrupt::Place { found: 0 }.into())
+    }
+
+    /// Returns the attachment table of a member on another node.
+    fn fetch_attachments(&self, part: &WindowPart) -> Result<Vec<AttachmentWords>, Error> {
+        const { assert!(size_of::<AttachmentTable>() <= SLOT, "one read is enough") };
+        let remote: &RemoteMember =
+            part.remote.as_ref().ok_or(WindowError::OtherNode { rank: part.rank })?;
+        let there = remote.block.after(WindowBlock::attachments_offset(self.parts.len() as u32));
+        let fetch = |lane: &mut Lane, device: &mut _| {
+            lane.fetch(device, size_of::<AttachmentTable>(), there)
+        };
+        let number = self.ask(remote, fetch)?;
+        self.await_done(remote, number)?;
+        self.ask(remote, |lane, _| {
+            let words = NonNull::slice_from_raw_parts(lane.slot(number).cast(), ATTACHMENTS);
+            // SAFETY: the slot is aligned and the device is done with it. Any bytes are valid for
+            // numbers.
+            Ok(Some(unsafe { words.as_ref() }.to_vec()))
+        })
+    }
+
+    #[cold]
+    fn stale(&self, target: u32, displacement: usize, extent: usize) -> Error {
+        WindowError::Detached { target, displacement, extent }.into()
+    }
+}

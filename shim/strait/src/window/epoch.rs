@@ -1,0 +1,386 @@
+//! Active synchronisation: fence; post, start, complete, wait (MPI-4.1 §12.5.1 and §12.5.2).
+
+use core::ops::BitOr;
+
+use strait_core::engine::Fault;
+use strait_core::layout::{Call, Wait};
+use strait_core::rma::{Pair, Record, WindowBlock};
+use strait_core::sync::{Step, finish_look, reached};
+
+use super::{Window, WindowError, unless_gone};
+use crate::Error;
+
+/// A caller's promises about an epoch (MPI-4.1 §12.5.5). The operator `|` joins them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Assert(u8);
+
+impl Assert {
+    /// No promise.
+    pub const NONE: Self = Self(0);
+    /// `MPI_MODE_NOSTORE`: the part was not written by its owner's own stores since the last
+    /// synchronisation.
+    pub const NO_STORE: Self = Self(1);
+    /// `MPI_MODE_NOPUT`: the part will not be written by puts and accumulates until the next
+    /// synchronisation.
+    pub const NO_PUT: Self = Self(2);
+    /// `MPI_MODE_NOPRECEDE`: the fence ends no epoch with operations. Either all members promise it
+    /// or none.
+    pub const NO_PRECEDE: Self = Self(4);
+    /// `MPI_MODE_NOSUCCEED`: no operations follow until the next fence. Either all members promise
+    /// it or none.
+    pub const NO_SUCCEED: Self = Self(8);
+    /// `MPI_MODE_NOCHECK`: `post` is called before `start`, and both callers promise it.
+    pub const NO_CHECK: Self = Self(16);
+
+    /// Returns true when all of `other` is promised.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Assert {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The epochs of one member.
+#[derive(Debug)]
+pub(super) struct Epochs {
+    pairs: Box<[Pair]>,
+    /// The targets of the access epoch.
+    access: Epoch,
+    /// The origins of the exposure epoch that may not have completed. Completed origins are removed
+    /// from the end.
+    exposure: Epoch,
+}
+
+/// An epoch with some members, and whether it is open.
+#[derive(Debug, Default)]
+struct Epoch {
+    open: bool,
+    places: Vec<u32>,
+}
+
+impl Epoch {
+    fn begin(&mut self, places: &[u32]) {
+        self.open = true;
+        self.places.clear();
+        // Most epochs have one member, and a copy by the C library takes longer.
+        places.iter().for_each(|place| self.places.push(*place));
+    }
+
+    /// Ends the epoch. Returns false when it was not open.
+    fn end(&mut self) -> bool {
+        core::mem::replace(&mut self.open, false)
+    }
+}
+
+impl Epochs {
+    pub(super) fn new(members: u32) -> Self {
+        let pairs = (0..members).map(|_| Pair::default()).collect();
+        Self { pairs, access: Epoch::default(), exposure: Epoch::default() }
+    }
+}
+
+/// A signal from one member to another.
+#[derive(Clone, Copy, Debug)]
+enum EpochSignal {
+    /// The sender's part may be accessed.
+    Post,
+    /// The sender has completed its accesses to the receiver's part.
+    Completion,
+}
+
+impl Window<'_> {
+    /// Ends one epoch and begins the next, for all members. Every operation before the fence is
+    /// visible after it.
+    ///
+    /// With both [`Assert::NO_PRECEDE`] and [`Assert::NO_SUCCEED`], the call does nothing. With
+    /// [`Assert::NO_PRECEDE`] alone, it waits only for the members. Other promises save nothing
+    /// here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fault`] when a member died or left.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.1, `MPI_WIN_FENCE`.
+    #[inline]
+    pub fn fence(&self, promise: Assert) -> Result<(), Error> {
+        if promise.has(Assert::NO_PRECEDE | Assert::NO_SUCCEED) {
+            return Ok(());
+        }
+        if !promise.has(Assert::NO_PRECEDE) {
+            // A full memory fence is not needed here. A member's accesses on the node come before
+            // its barrier, and the barrier comes before later accesses of others.
+            self.flush_parts()?;
+        }
+        reached(Step::WindowFenced);
+        self.group.barrier()
+    }
+
+    /// Exposes this rank's part to `origins`, until [`Window::wait`]. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::EpochOpen`], [`WindowError::Target`]; [`WindowError::Device`] when the signal
+    /// cannot be sent to an origin.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_POST`.
+    pub fn post(&self, origins: &[u32], promise: Assert) -> Result<(), Error> {
+        let epochs = &mut *self.epochs.borrow_mut();
+        if epochs.exposure.open {
+            return Err(WindowError::EpochOpen { call: "post" }.into());
+        }
+        origins.iter().try_for_each(|origin| self.part(*origin).map(drop))?;
+        for &origin in origins {
+            let number = epochs.pairs[origin as usize].post();
+            if !promise.has(Assert::NO_CHECK) {
+                self.signal(EpochSignal::Post, origin, number)?;
+                reached(Step::WindowPosted);
+            }
+        }
+        epochs.exposure.begin(origins);
+        Ok(())
+    }
+
+    /// Begins to access the parts of `targets`, until [`Window::complete`]. Does not wait: the
+    /// first operation to a target waits until that target has posted.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::EpochOpen`], [`WindowError::Target`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_START`.
+    pub fn start(&self, targets: &[u32], promise: Assert) -> Result<(), Error> {
+        let epochs = &mut *self.epochs.borrow_mut();
+        if epochs.access.open {
+            return Err(WindowError::EpochOpen { call: "start" }.into());
+        }
+        targets.iter().try_for_each(|target| self.part(*target).map(drop))?;
+        for &target in targets {
+            let part = &self.parts[target as usize];
+            epochs.pairs[target as usize].start();
+            part.awaited.set(!promise.has(Assert::NO_CHECK));
+            if let Some(block) = &part.block {
+                block.completions(self.group.place()).prepare();
+            }
+        }
+        epochs.access.begin(targets);
+        reached(Step::WindowStarted);
+        Ok(())
+    }
+
+    /// Ends the access epoch. Its operations are complete at this rank, and at the targets before
+    /// they get the signal. Does not wait for targets without operations.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::NoEpoch`]; [`WindowError::Device`] when the signal cannot be sent to a
+    /// target.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_COMPLETE`.
+    pub fn complete(&self) -> Result<(), Error> {
+        let epochs = &mut *self.epochs.borrow_mut();
+        if !epochs.access.end() {
+            return Err(WindowError::NoEpoch { call: "complete" }.into());
+        }
+        let mut ended = Ok(());
+        for &target in &epochs.access.places {
+            let number = epochs.pairs[target as usize].complete();
+            // Results are long, so they are joined only after a failure.
+            if let Err(error) = self.complete_at(target, number) {
+                ended = ended.and(Err(error));
+            }
+            reached(Step::WindowCompleted);
+        }
+        ended
+    }
+
+    /// Ends the access epoch at one target.
+    #[inline(always)]
+    fn complete_at(&self, target: u32, number: u64) -> Result<(), Error> {
+        let part = &self.parts[target as usize];
+        part.awaited.set(false);
+        if !part.completes_later {
+            return self.signal(EpochSignal::Completion, target, number);
+        }
+        // A signal by the device follows the device's earlier requests. No signal follows the
+        // handler's work, and a signal by the processor does not follow the device's work on the
+        // node.
+        let done = match part.block {
+            Some(_) => self.flush_remote(part),
+            None => self.await_active_messages(part),
+        };
+        let done = done.and_then(|()| self.flush_blocks(part));
+        unless_gone(done).and(self.signal(EpochSignal::Completion, target, number))
+    }
+
+    /// Raises a signal at another member. Sends nothing to a member that is gone.
+    #[inline(always)]
+    fn signal(&self, signal: EpochSignal, member: u32, number: u64) -> Result<(), Error> {
+        let (part, place) = (&self.parts[member as usize], self.group.place());
+        let (Some(block), false) = (&part.block, part.goes_by_messages()) else {
+            return self.signal_remote(signal, member, number);
+        };
+        match signal {
+            EpochSignal::Post => block.posts(place).raise(number),
+            EpochSignal::Completion => block.completions(place).raise(number),
+        }
+        self.world.wake_sleepers([part.rank].into_iter());
+        Ok(())
+    }
+
+    /// Raises a signal at another member, by the device or by a message.
+    #[inline(never)]
+    fn signal_remote(&self, signal: EpochSignal, member: u32, number: u64) -> Result<(), Error> {
+        let (part, place) = (&self.parts[member as usize], self.group.place());
+        if part.goes_by_messages() {
+            let record = match signal {
+                EpochSignal::Post => Record::Posted { number },
+                EpochSignal::Completion => Record::Completed { number },
+            };
+            return self.tell(member, record);
+        }
+        let Some(remote) = &part.remote else { return Ok(()) };
+        let offset = match signal {
+            EpochSignal::Post => WindowBlock::post_offset(place),
+            EpochSignal::Completion => {
+                WindowBlock::completion_offset(self.parts.len() as u32, place)
+            }
+        };
+        unless_gone(self.write_word(remote, remote.block.after(offset), number))
+    }
+
+    /// Ends the exposure epoch, after all origins have completed.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::NoEpoch`]; [`Error::Fault`] when an origin died or left without completing.
+    /// The epoch has then ended too.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_WAIT`.
+    pub fn wait(&self) -> Result<(), Error> {
+        reached(Step::WindowWaiting);
+        for _ in 0..self.world.spin().short_polls() {
+            if self.look_for_completions()? {
+                return Ok(());
+            }
+            finish_look();
+        }
+        let what = || self.exposure_wait();
+        let waited = self.world.wait_until(what, || match self.look_for_completions() {
+            Ok(false) => self.loss_of_origin().map(|fault| Err(fault.into())),
+            Ok(true) => Some(Ok(())),
+            Err(error) => Some(Err(error.into())),
+        });
+        let ended = waited.and_then(|ended| ended);
+        self.epochs.borrow_mut().exposure.end();
+        ended
+    }
+
+    /// Checks without waiting whether all origins have completed, and returns true when the
+    /// exposure epoch has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::wait`] does.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.2, `MPI_WIN_TEST`.
+    pub fn test(&self) -> Result<bool, Error> {
+        if self.look_for_completions()? {
+            return Ok(true);
+        }
+        self.world.poll_for(|| self.exposure_wait())?;
+        if self.look_for_completions()? {
+            return Ok(true);
+        }
+        let Some(fault) = self.loss_of_origin() else { return Ok(false) };
+        self.epochs.borrow_mut().exposure.end();
+        Err(fault.into())
+    }
+
+    /// Removes origins that have completed from the end of the exposure epoch. Returns true when
+    /// all have completed, which ends the epoch.
+    #[inline(always)]
+    fn look_for_completions(&self) -> Result<bool, WindowError> {
+        let Epochs { pairs, exposure, .. } = &mut *self.epochs.borrow_mut();
+        if !exposure.open {
+            return Err(WindowError::NoEpoch { call: "wait" });
+        }
+        while let Some(&origin) = exposure.places.last() {
+            if !pairs[origin as usize].is_completed(self.block.completions(origin)) {
+                return Ok(false);
+            }
+            exposure.places.pop();
+        }
+        exposure.open = false;
+        Ok(true)
+    }
+
+    /// Describes the wait for the end of the exposure epoch: for an origin that has not completed.
+    fn exposure_wait(&self) -> Wait {
+        let Epochs { exposure, .. } = &*self.epochs.borrow();
+        let rank = |place: &u32| self.parts[*place as usize].rank;
+        Wait { peer: exposure.places.last().map(rank), ..Wait::new(Call::WindowWait) }
+    }
+
+    /// Returns the loss of an origin of the exposure epoch that will not complete any more.
+    fn loss_of_origin(&self) -> Option<Fault> {
+        let Epochs { pairs, exposure, .. } = &*self.epochs.borrow();
+        exposure.places.iter().find_map(|&origin| {
+            // The order matters: the origin's completion comes before its end.
+            let loss = self.loss_of(origin)?;
+            let completed = pairs[origin as usize].is_completed(self.block.completions(origin));
+            (!completed).then_some(loss)
+        })
+    }
+
+    pub(super) fn loss_of(&self, place: u32) -> Option<Fault> {
+        let rank = self.parts[place as usize].rank;
+        self.world.lock_progress().gone(rank).map(|how| how.fault(rank))
+    }
+
+    /// Waits for the target's lock, or until the target has posted for the access epoch.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn await_access(&self, target: u32) -> Result<(), Error> {
+        if self.await_lock(target)? {
+            return Ok(());
+        }
+        let pair = self.epochs.borrow().pairs[target as usize];
+        let posts = self.block.posts(target);
+        let mut posted = false;
+        for _ in 0..self.world.spin().short_polls() {
+            posted = pair.is_posted(posts);
+            if posted {
+                break;
+            }
+            finish_look();
+        }
+        if !posted {
+            let what = || Wait::on(Call::WindowStart, self.parts[target as usize].rank);
+            self.world.wait_until(what, || {
+                let loss = self.loss_of(target);
+                if pair.is_posted(posts) { Some(Ok(())) } else { loss.map(Err) }
+            })??;
+        }
+        self.parts[target as usize].awaited.set(false);
+        Ok(())
+    }
+}

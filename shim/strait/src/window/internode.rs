@@ -1,0 +1,277 @@
+//! The resources that a member gives to a window that spans nodes besides its part: registrations,
+//! and a lane to each member.
+
+use core::ptr::NonNull;
+
+use strait_core::buffer::Part as Buffer;
+use strait_core::engine::Channel;
+use strait_core::hca::{Access, Address, HcaError, Region};
+use strait_core::layout::{Call, Corrupt, Wait};
+use strait_core::reduce::Op;
+use strait_core::rma::{AmMemory, LENT, OperandBuffers, STRIPE, Station, Stripes, WindowBlock};
+use strait_platform::Rank;
+use strait_platform::segment::Mapping;
+
+use super::part_descriptor::{MemberRegions, PartDescriptor, Spot};
+use super::passive::Opening;
+use super::remote::RemoteMember;
+use super::{Window, WindowError};
+use crate::network::{HandlerId, JobNetwork, LaneId, LaneOrigin, NetworkError};
+use crate::{Error, Group, World};
+
+/// Resources of a member for its device. [`InternodeMemory::give_back`] releases them.
+#[derive(Debug)]
+pub(super) struct InternodeMemory {
+    /// Lanes by place, with this member's lane to itself.
+    lanes: Vec<LaneId>,
+    /// Regions of the part, unless that is empty, of the block, of the memory, and of the operand
+    /// buffers.
+    regions: Vec<Region>,
+    /// Addresses and keys of the regions, for other members.
+    registered: MemberRegions,
+    /// Local key of the memory.
+    key: u32,
+    /// The scratch, followed by the slots of the lanes.
+    memory: Mapping,
+    /// Local key of the operand buffers.
+    operand_buffers_key: u32,
+    /// The memory that [`AmMemory`] lays out.
+    operand_buffers: Mapping,
+    handler: Option<HandlerId>,
+}
+
+impl InternodeMemory {
+    /// Registers this member's part and block, and opens a lane to each of `ranks`. Returns the
+    /// lanes' addresses, which are for those ranks.
+    pub(super) fn open(
+        world: &World,
+        ranks: &[Rank],
+        part: Buffer,
+        block: Buffer,
+    ) -> Result<(Self, Vec<Address>), Error> {
+        let memory = Mapping::private(STRIPE + ranks.len() * LENT)?;
+        let operand_buffers = Mapping::private(AmMemory { members: ranks.len() }.bytes())?;
+        let mut made = Self {
+            lanes: Vec::new(),
+            regions: Vec::new(),
+            registered: MemberRegions::default(),
+            key: 0,
+            memory,
+            operand_buffers_key: 0,
+            operand_buffers,
+            handler: None,
+        };
+        let filled = world.with_network(|network| made.fill(network, ranks, part, block));
+        match filled.ok_or(WindowError::OtherNode { rank: world.rank() })? {
+            Ok(addresses) => Ok((made, addresses)),
+            Err(error) => {
+                made.give_back(world);
+                Err(NetworkError::Device(error).into())
+            }
+        }
+    }
+
+    fn fill(
+        &mut self,
+        network: &mut JobNetwork,
+        ranks: &[Rank],
+        part: Buffer,
+        block: Buffer,
+    ) -> Result<Vec<Address>, HcaError> {
+        let own = Buffer { base: self.memory.base(), length: STRIPE + ranks.len() * LENT };
+        let layout = AmMemory { members: ranks.len() };
+        let operand_buffers = Buffer { base: self.operand_buffers.base(), length: layout.bytes() };
+        self.key = self.register(network, own, Access::LOCAL)?.local_key;
+        self.registered.block = Spot::of(block, &self.register(network, block, Access::ALL)?);
+        let region = self.register(network, operand_buffers, Access::ALL)?;
+        (self.operand_buffers_key, self.registered.operand_buffers) =
+            (region.local_key, Spot::of(operand_buffers, &region));
+        if part.length > 0 {
+            self.registered.part = Spot::of(part, &self.register(network, part, Access::ALL)?);
+        }
+        let mut addresses = Vec::new();
+        for (place, rank) in ranks.iter().enumerate() {
+            // SAFETY: the memory holds the scratch and `LENT` bytes for each member.
+            let slots = unsafe { own.base.add(STRIPE + place * LENT) };
+            // SAFETY: the slots are registered for local access, and belong to this lane alone
+            // until it is closed.
+            let (lane, address) = unsafe { network.open_lane(*rank, slots, self.key) }?;
+            self.lanes.push(lane);
+            addresses.push(address);
+        }
+        Ok(addresses)
+    }
+
+    /// Opens the handler for this member, in `place`, with its block `block`. `descriptors` are
+    /// those of all members.
+    ///
+    /// # Safety
+    ///
+    /// The block is valid until [`InternodeMemory::give_back`].
+    pub(super) unsafe fn open_handler(
+        &mut self,
+        world: &World,
+        place: u32,
+        block: WindowBlock,
+        descriptors: &[PartDescriptor],
+    ) -> Result<(), Error> {
+        let members = descriptors.len();
+        let word = WindowBlock::acknowledgement_offset(members as u32, place);
+        let layout = AmMemory { members };
+        let answers = layout.answers(place as usize);
+        let origin = |(descriptor, lane): (&PartDescriptor, &LaneId)| {
+            let MemberRegions { block, operand_buffers, .. } = descriptor.internode;
+            Ok(LaneOrigin::new(
+                *lane,
+                operand_buffers.remote()?.after(answers),
+                block.remote()?.after(word),
+            ))
+        };
+        let origins: Result<Vec<_>, Corrupt> =
+            descriptors.iter().zip(&self.lanes).map(origin).collect();
+        let stripes = if Opening::have_atomics(descriptors) {
+            let block = self.registered.block.remote()?;
+            Stripes::Devices { block, own: self.lanes[place as usize] }
+        } else {
+            Stripes::Processors(block)
+        };
+        let station = Station {
+            rank: world.rank(),
+            operand_buffers: self.operand_buffers.base(),
+            // SAFETY: the words lie in the memory, and are aligned to 8 bytes.
+            words: unsafe { self.operand_buffers.base().add(layout.words()) }.cast(),
+            key: self.operand_buffers_key,
+            stripes,
+        };
+        let origins = origins?;
+        // SAFETY: the caller guarantees that the block stays valid (contract of `open_handler`).
+        // The operand buffers stay until `give_back`, and other members reach them only by their
+        // devices.
+        self.handler =
+            world.with_network(|network| unsafe { network.open_handler(station, origins) });
+        Ok(())
+    }
+
+    /// Lets active messages access this memory of the member too, under the name `name`.
+    ///
+    /// # Safety
+    ///
+    /// The memory is valid until [`InternodeMemory::remove_ground`] or
+    /// [`InternodeMemory::give_back`], and only raw pointers reach it.
+    pub(super) unsafe fn add_ground(&self, world: &World, name: u64, ground: Buffer) {
+        let Some(handler) = self.handler else { return };
+        // SAFETY: the caller guarantees that the memory stays valid (contract of `add_ground`).
+        world.with_network(|network| unsafe { network.add_ground(handler, name, ground) });
+    }
+
+    /// Removes a memory from those that active messages access.
+    pub(super) fn remove_ground(&self, world: &World, name: u64) {
+        let Some(handler) = self.handler else { return };
+        world.with_network(|network| network.remove_ground(handler, name));
+    }
+
+    /// Returns this member's operand buffers at another member.
+    pub(super) fn operand_buffers_for(&self, remote: &RemoteMember) -> OperandBuffers {
+        let (layout, place) = (AmMemory { members: self.lanes.len() }, remote.place as usize);
+        // SAFETY: the layout's offsets lie in the memory.
+        let at = |offset| unsafe { self.operand_buffers.base().add(offset) };
+        let (images, answers) = (at(layout.images(place)), at(layout.answers(place)));
+        OperandBuffers {
+            images,
+            answers,
+            key: self.operand_buffers_key,
+            there: remote.operand_buffers,
+        }
+    }
+
+    fn register(
+        &mut self,
+        network: &mut JobNetwork,
+        memory: Buffer,
+        access: Access,
+    ) -> Result<Region, HcaError> {
+        // SAFETY: the memory belongs to the window. The window keeps it until all members have
+        // freed it, or no member has it.
+        let region = unsafe { network.register(memory, access) };
+        let region = region.ok_or(HcaError::Memory { bytes: memory.length as u64 })?;
+        self.regions.push(region);
+        Ok(region)
+    }
+
+    /// Connects the lanes to the ends that the members have for this one. A member that has died
+    /// since is no error here: operations on it report the loss. On iWARP this rank's end cannot be
+    /// connected to itself. That is no error either, since only atomics use that lane, and iWARP
+    /// has none.
+    pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
+        for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
+            let connected = world.wait_until(
+                || Wait::on(Call::Connect, *rank),
+                || {
+                    let connected = world.with_network(|it| it.connect_lane(lane, address))?;
+                    if connected == Ok(false) && world.lock_progress().gone(*rank).is_some() {
+                        world.with_network(|network| network.break_lane(lane));
+                        return Some(Ok(()));
+                    }
+                    match connected {
+                        Ok(connected) => connected.then_some(Ok(())),
+                        Err(error) if error.sign().is_some() || *rank == world.rank() => {
+                            Some(Ok(()))
+                        }
+                        Err(error) => Some(Err(WindowError::Device { rank: *rank, error })),
+                    }
+                },
+            );
+            connected??;
+        }
+        Ok(())
+    }
+
+    /// Closes the lanes and releases the registrations. No member may reach them any more.
+    pub(super) fn give_back(self, world: &World) {
+        world.with_network(|network| {
+            self.handler.into_iter().for_each(|handler| network.close_handler(handler));
+            self.lanes.into_iter().for_each(|lane| network.close_lane(lane));
+            self.regions.into_iter().for_each(|region| network.release(region));
+        });
+    }
+
+    pub(super) fn lane(&self, place: usize) -> LaneId {
+        self.lanes[place]
+    }
+
+    pub(super) const fn registered(&self) -> MemberRegions {
+        self.registered
+    }
+}
+
+impl Window<'_> {
+    /// Returns [`STRIPE`] registered bytes of this member, and their local key.
+    pub(super) fn scratch(&self) -> Option<(NonNull<u8>, u32)> {
+        self.own.beyond.as_ref().map(|beyond| (beyond.memory.base(), beyond.key))
+    }
+}
+
+impl Group<'_> {
+    /// Returns every member's address for this one, once all have opened their lanes. `own` holds
+    /// this member's addresses for all members.
+    pub(super) fn exchange_addresses(
+        &self,
+        own: &[Address],
+    ) -> Result<Vec<(Rank, Address)>, Error> {
+        let (members, place) = (self.ranks().len(), self.place() as usize);
+        let mut table = vec![0_u64; members * members * WORDS];
+        let (addresses, _) = table.as_chunks_mut::<WORDS>();
+        for (to, address) in own.iter().enumerate() {
+            addresses[place * members + to] = bytemuck::must_cast(address.0);
+        }
+        self.allreduce(&mut table, Op::BitOr)?;
+        let (addresses, _) = table.as_chunks::<WORDS>();
+        let for_this = self.ranks().iter().enumerate().map(|(from, rank)| {
+            (*rank, Address(bytemuck::must_cast(addresses[from * members + place])))
+        });
+        Ok(for_this.collect())
+    }
+}
+
+/// Number of words in an address.
+const WORDS: usize = Address::LENGTH / size_of::<u64>();

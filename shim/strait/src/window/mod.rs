@@ -1,0 +1,428 @@
+//! One-sided communication (MPI-4.1 chapter 12, `[OneSided04]` chapter 3).
+//!
+//! A [`Window`] gives access to memory of each member of a group. The memory of one member is its
+//! *part*, and the other members reach it without that member's help. Operations start at once. On
+//! one node the origin moves the bytes itself, and the operation is complete when its call returns.
+//! Between nodes the device moves the bytes ([`remote`]). The owner of a part need not be inside
+//! the library and need not be running.
+//!
+//! The layer above decides which epochs allow which operations. This module accepts an operation at
+//! any time. Synchronisation adds the order in which ranks see each other's operations.
+
+mod accumulate;
+mod am;
+mod attach;
+mod combine_remote;
+mod create;
+mod endpoint;
+mod epoch;
+mod error;
+mod expose;
+mod internode;
+mod local;
+mod part;
+mod part_descriptor;
+mod passive;
+mod remote;
+mod request;
+mod send_recv;
+
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::mem::ManuallyDrop;
+use std::io::{IoSlice, IoSliceMut};
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use strait_core::buffer::{Cursor, Direction, Part as Buffer};
+use strait_core::rma::{self, Shape, WindowBlock};
+use strait_core::sync::{Step, reached};
+
+pub use attach::Attached;
+pub use epoch::Assert;
+pub use error::WindowError;
+pub use expose::Exposable;
+pub use local::Local;
+pub(crate) use passive::WindowLockManagers;
+pub use passive::{LockCounters, LockDesign, LockPolicy, WindowOptions};
+pub(crate) use remote::failed;
+pub(crate) use send_recv::Baselines;
+pub use send_recv::WindowDesign;
+
+use crate::endpoint::{part_of, part_of_mut};
+use crate::{Error, Group, World};
+use create::Own;
+use epoch::Epochs;
+use part::{PartAccess, WindowPart};
+use passive::Passive;
+use send_recv::BaselineId;
+
+/// Number of flushes between two polls of the world. The poll lets a rank that makes no other calls
+/// serve its peers and learn of their deaths.
+const FLUSHES_PER_POLL: u32 = 64;
+
+/// The mechanism that makes the accumulates of a window atomic. All accumulates of a window are
+/// atomic with respect to each other, from every origin, and to nothing else.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum AtomicityDomain {
+    /// Atomic instructions of the processor on the numbers themselves. Every part lies in the
+    /// segment, or only its owner reaches it ([`WindowDesign::SendRecv`]). The owner's atomic
+    /// accesses ([`Local`]) are atomic with accumulates.
+    Processor,
+    /// Locks, each for a stripe of a part's bytes: some part is private memory, or the window spans
+    /// nodes. The owner reaches its part atomically only by accumulates. Devices take the locks
+    /// where all devices have atomics. Where one device has none, the processors of the part's node
+    /// take them.
+    Locks,
+    /// Atomics of the device on numbers of 8 bytes, and locks for shorter numbers. The window spans
+    /// nodes, its members promised [`Accumulates::Single`], and their devices have atomics. The
+    /// owner, too, reaches its part atomically only by accumulates.
+    Device,
+}
+
+/// The promise of a member about the accumulates of a window. It takes effect when all members make
+/// it, the window spans nodes, and the devices have atomics.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Accumulates {
+    /// No promise.
+    #[default]
+    Any,
+    /// Most accumulates change one number of 8 bytes, such as a counter. Each takes one or a few
+    /// atomics of the device. Longer accumulates go number by number.
+    Single,
+}
+
+/// The operations that [`Window::needs_target`] distinguishes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum RmaOperation {
+    /// [`Window::put`] and other puts of contiguous bytes.
+    Put,
+    /// [`Window::get`] and other gets of contiguous bytes.
+    Get,
+    /// [`Window::put_vectored`] and [`Window::get_vectored`] of many blocks.
+    Blocks,
+    /// [`Window::accumulate`], [`Window::get_accumulate`] and their vectored forms.
+    Accumulate,
+    /// [`Window::fetch_and_op`] and [`Window::compare_and_swap`].
+    FetchAndOp,
+}
+
+/// Memory of each member of a group that all members reach: the analogue of an MPI window (MPI-4.1
+/// §12.2).
+///
+/// A target is a place in the group, counted from 0. A displacement counts in the unit of the
+/// target, which the target chose when it made the window.
+///
+/// A window that is dropped without [`Window::free`] keeps its memory until the process ends,
+/// because peers may still reach it. Such a program is wrong, since MPI frees windows collectively,
+/// but it ends. In a window by messages, a rank that leaves ([`World::finalize`]) first hands over
+/// the operations that it has not flushed. Targets that have left or died discard them. Members
+/// that call [`Window::free`] meanwhile get an [`Error::Fault`].
+///
+/// ```
+/// # fn main() -> Result<(), strait::Error> {
+/// # let world = strait::World::in_process(1)?.remove(0);
+/// let window = world.endpoint().allocate_window(1024, 8)?;
+/// window.put(&[1.5_f64, 2.5], 0, 3)?;
+/// window.fence(strait::Assert::NONE)?;
+/// let mut found = [0.0_f64; 2];
+/// window.get(&mut found, 0, 3)?;
+/// assert_eq!(found, [1.5, 2.5]);
+/// window.free()
+/// # }
+/// ```
+pub struct Window<'world> {
+    world: &'world World,
+    /// The members of the window, which synchronise through it.
+    group: Group<'world>,
+    parts: Box<[WindowPart]>,
+    domain: AtomicityDomain,
+    /// True when the window spans nodes and some device has no atomics. The handler of the target
+    /// then carries out accumulates from other nodes.
+    handled: bool,
+    /// The block of this member.
+    block: WindowBlock,
+    epochs: RefCell<Epochs>,
+    passive: Passive,
+    until_poll: Cell<u32>,
+    /// Length in bytes of the longest internode accumulate that this member carries out by itself.
+    own_up_to: Cell<usize>,
+    design: WindowDesign,
+    /// Number of the window among those that use messages, for all operations or for some internode
+    /// operations.
+    baseline: Option<BaselineId>,
+    /// Length in bytes of the longest internode blocks that are packed.
+    packed_up_to: Cell<usize>,
+    /// Resources of this member, which peers may reach until [`Window::free`].
+    own: ManuallyDrop<Own>,
+}
+
+impl fmt::Debug for Window<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ranks, domain) = (self.group.ranks(), self.domain);
+        f.debug_struct("Window").field("ranks", &ranks).field("domain", &domain).finish()
+    }
+}
+
+impl<'world> Window<'world> {
+    /// Returns the members of the window. A target is a place in this group.
+    #[must_use]
+    pub const fn group(&self) -> &Group<'world> {
+        &self.group
+    }
+
+    /// Returns the mechanism that makes accumulates atomic. It is fixed when the window is made and
+    /// equal for all members.
+    #[must_use]
+    pub const fn atomicity(&self) -> AtomicityDomain {
+        self.domain
+    }
+
+    /// Returns whether an operation may need the target's processor to complete: the target's calls
+    /// of the library, or its progress thread. All operations of a [`WindowDesign::SendRecv`]
+    /// window need it. In other windows only these operations on a member on another node need it:
+    /// - many blocks that are no longer than the limit of [`Window::pack_up_to`];
+    /// - accumulates that are longer than the limit of [`Window::hand_over_above`];
+    /// - all atomic operations where a member's device has no atomics, as on iWARP.
+    #[must_use]
+    pub fn needs_target(&self, operation: RmaOperation) -> bool {
+        match operation {
+            _ if self.design == WindowDesign::SendRecv => true,
+            RmaOperation::Put | RmaOperation::Get => false,
+            RmaOperation::Blocks => self.packs() && self.packed_up_to.get() > 0,
+            RmaOperation::FetchAndOp => self.handled,
+            RmaOperation::Accumulate => {
+                self.handled || (self.uses_active_messages() && self.own_up_to.get() < usize::MAX)
+            }
+        }
+    }
+
+    /// Returns the length in bytes and the displacement unit of the target's part.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::Target`] when the target does not exist.
+    pub fn shape_of(&self, target: u32) -> Result<(usize, usize), WindowError> {
+        let part = self.part(target)?;
+        Ok((part.length, part.unit))
+    }
+
+    /// Writes `data` to the target's part. The caller may change `data` again when this returns. On
+    /// another node, more than 4096 bytes have arrived by then, and fewer arrive by the next
+    /// synchronisation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Window`] when the target does not exist, the bytes do not all lie in its part, or
+    /// the kernel refuses; [`Error::Fault`] when the target died.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.3.1, `MPI_PUT`.
+    #[inline]
+    pub fn put<T: NoUninit>(
+        &self,
+        data: &[T],
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        let Buffer { base, length } = part_of(bytemuck::must_cast_slice(data));
+        let (part, offset) = self.locate(target, displacement, length)?;
+        // SAFETY: `locate` has checked that the bytes lie in the part; `data` is borrowed.
+        unsafe { self.copy(part, offset, Direction::Write, base, length) }?;
+        reached(Step::WindowPut);
+        Ok(())
+    }
+
+    /// Reads from the target's part into `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::put`] does.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.3.2, `MPI_GET`.
+    #[inline]
+    pub fn get<T: NoUninit + AnyBitPattern>(
+        &self,
+        buffer: &mut [T],
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        let Buffer { base, length } = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
+        let (part, offset) = self.locate(target, displacement, length)?;
+        // SAFETY: `locate` has checked that the bytes lie in the part. `buffer` is borrowed, and
+        // any bytes are valid for its type.
+        unsafe { self.copy(part, offset, Direction::Read, base, length) }
+    }
+
+    /// Writes the concatenation of `data` to the bytes of `shape`, which starts at a displacement.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::put`] does; [`WindowError::Lengths`] when `data` and `shape` have
+    /// different lengths.
+    pub fn put_vectored(
+        &self,
+        data: &[IoSlice<'_>],
+        target: u32,
+        displacement: usize,
+        shape: Shape<'_>,
+    ) -> Result<(), Error> {
+        let buffers: Vec<_> = data.iter().map(|part| part_of(part)).collect();
+        // SAFETY: `data` is borrowed for the whole call.
+        let origin = unsafe { Cursor::parts(&buffers) };
+        let (part, offset) = self.locate_shape(target, displacement, &shape, origin.remaining())?;
+        // SAFETY: `locate_shape` has checked that the shape lies in the part and is as long as
+        // `data`.
+        unsafe { self.copy_shape(part, offset, Direction::Write, origin, &shape) }
+    }
+
+    /// Reads the bytes of `shape`, which starts at a displacement, into `buffers`, in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::put_vectored`] does.
+    pub fn get_vectored(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        target: u32,
+        displacement: usize,
+        shape: Shape<'_>,
+    ) -> Result<(), Error> {
+        let buffers: Vec<_> = buffers.iter_mut().map(|part| part_of_mut(part)).collect();
+        // SAFETY: the buffers are borrowed for the whole call.
+        let origin = unsafe { Cursor::parts(&buffers) };
+        let (part, offset) = self.locate_shape(target, displacement, &shape, origin.remaining())?;
+        // SAFETY: `locate_shape` has checked that the shape lies in the part and is as long as the
+        // buffers.
+        unsafe { self.copy_shape(part, offset, Direction::Read, origin, &shape) }
+    }
+
+    /// Completes this rank's operations at the target. Every later access to the target's part
+    /// finds their results.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fault`] when the target is known to have died.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH`.
+    #[inline]
+    pub fn flush(&self, target: u32) -> Result<(), Error> {
+        if let Some(part) = self.parts.get(target as usize)
+            && !(part.completes_later || part.awaited.get())
+            && let Some(less) = self.until_poll.get().checked_sub(1)
+            && self.world.is_plainly_here(part.rank)
+        {
+            self.until_poll.set(less);
+            rma::flush();
+            reached(Step::WindowFlushing);
+            return Ok(());
+        }
+        self.flush_longer(target)
+    }
+
+    #[inline(never)]
+    fn flush_longer(&self, target: u32) -> Result<(), Error> {
+        let part = self.part(target)?;
+        if part.awaited.get() {
+            self.await_asked_lock(target)?;
+        }
+        rma::flush();
+        reached(Step::WindowFlushing);
+        self.poll_sometimes()?;
+        self.flush_part(part)?;
+        self.loss_of(target).map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    /// Waits for operations that may complete after their call: those of the device, and those by
+    /// messages.
+    fn flush_part(&self, part: &WindowPart) -> Result<(), Error> {
+        match part.reach.get() {
+            PartAccess::Messages { place, .. } => self.flush_records(place),
+            _ => self.flush_remote(part).and_then(|()| self.flush_blocks(part)),
+        }
+    }
+
+    /// Completes this rank's operations at all targets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] or [`Error::OutOfMemory`] when no progress is possible. The death of a
+    /// member is no error.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH_ALL`.
+    #[inline]
+    pub fn flush_all(&self) -> Result<(), Error> {
+        rma::flush();
+        self.poll_sometimes()?;
+        self.flush_parts()
+    }
+
+    /// Calls `flush_part` for each target that needs it. The death of a member is no error.
+    #[inline(always)]
+    fn flush_parts(&self) -> Result<(), Error> {
+        if self.parts.iter().any(|part| part.completes_later) {
+            return self.flush_late_parts();
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn flush_late_parts(&self) -> Result<(), Error> {
+        let later = self.parts.iter().filter(|part| part.completes_later);
+        later.map(|part| unless_gone(self.flush_part(part))).fold(Ok(()), Result::and)
+    }
+
+    /// Completes this rank's operations locally, so that their buffers may be reused. Every
+    /// operation is locally complete when its call returns, so this only checks the target.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::Target`] when the target does not exist.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH_LOCAL`.
+    #[inline]
+    pub fn flush_local(&self, target: u32) -> Result<(), Error> {
+        self.part(target)?;
+        Ok(())
+    }
+
+    /// Orders this rank's own accesses to its part ([`Local`]) with its operations and those of
+    /// other ranks.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.4, `MPI_WIN_SYNC`.
+    #[inline]
+    pub fn sync(&self) {
+        rma::flush();
+    }
+
+    #[inline(always)]
+    fn poll_sometimes(&self) -> Result<(), Error> {
+        if let Some(less) = self.until_poll.get().checked_sub(1) {
+            self.until_poll.set(less);
+            return Ok(());
+        }
+        self.until_poll.set(FLUSHES_PER_POLL);
+        self.world.poll()
+    }
+}
+
+/// Replaces the loss of a member by success, for calls that continue with the other members.
+fn unless_gone(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.gone_peer().is_some() => Ok(()),
+        done => done,
+    }
+}

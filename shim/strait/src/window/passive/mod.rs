@@ -1,0 +1,285 @@
+//! Passive synchronisation: lock and unlock (MPI-4.1 §12.5.3), in six designs (`[OneSided04]`
+//! chapter 4, `[HybridLock09]`).
+//!
+//! A lock call does not wait. It sends its request, if that is possible at once. The first
+//! operation to the target waits for the lock, or unlock does. A [`Pursuit`] holds a member's steps
+//! to get a lock: a machine of [`strait_core::lock`], or a request to the target's lock manager
+//! ([`manager`]). This module makes the machine's accesses to words, by the processor or by the
+//! device ([`remote`]).
+
+mod design;
+mod manager;
+mod managers;
+mod message;
+mod open;
+mod pursuit;
+mod release;
+mod remote;
+#[cfg(test)]
+mod tests;
+
+use core::cell::{Cell, RefCell};
+use core::ptr::NonNull;
+
+use strait_core::lock::{
+    Coding, LockMode, LockState, LockType, LockWord, LockWords, Policy, WordAccess,
+};
+
+pub use design::{LockDesign, LockPolicy, WindowOptions};
+pub(crate) use managers::{WindowLockManagers, started};
+pub(super) use open::Opening;
+use pursuit::Pursuit;
+
+use super::{Assert, Window, WindowError};
+use crate::Error;
+
+/// A member's standing at the lock of a target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum LockStanding {
+    /// The member has no lock and wants none.
+    None,
+    /// `lock_all` was called, and there was no operation to the target yet.
+    Lazy,
+    /// The member wants the lock.
+    Pursuing,
+    /// The member holds the lock at the CPU word.
+    Cpu(LockType),
+    /// The member holds the lock at the network word.
+    Network(LockType),
+    /// The target's manager has granted the lock.
+    Managed,
+    /// The member holds the lock at the head of the queue, or through it.
+    Queue(LockType),
+    /// The member promised that no other member wants the lock.
+    Unchecked,
+}
+
+/// The lock of one target, as this member sees it.
+#[derive(Debug)]
+struct LockTarget {
+    standing: Cell<LockStanding>,
+    /// The CPU word, if this member takes the lock there.
+    cpu: Option<NonNull<LockWord>>,
+}
+
+/// The method by which locks are taken in a window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum LockMethod {
+    /// Requests to lock managers.
+    Managers,
+    /// Test-and-set at CPU words: the members are on one node.
+    Cpu,
+    /// Test-and-set at network words.
+    Network,
+    /// Queues, by processors or by devices.
+    Queue(LockMode),
+    /// The two words of hybrid locks.
+    Hybrid,
+}
+
+/// Counters of a member for the locks of a window, and the mode of its own lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct LockCounters {
+    /// The mode of the lock of this member's part.
+    pub mode: LockMode,
+    /// Number of times that this member's lock manager has moved that lock to network mode.
+    pub to_network: u64,
+    /// Number of times that this member has moved a lock to CPU mode.
+    pub to_cpu: u64,
+    /// Number of accesses of this member to words of locks by the device.
+    pub accesses: u64,
+    /// Number of requests of this member to lock managers.
+    pub requests: u64,
+}
+
+/// The counters of one member.
+#[derive(Debug, Default)]
+struct LockCounts {
+    to_cpu: Cell<u64>,
+    accesses: Cell<u64>,
+    requests: Cell<u64>,
+}
+
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
+
+/// The locks of a window, as one member sees them.
+pub(super) struct Passive {
+    asked: LockDesign,
+    design: LockDesign,
+    way: LockMethod,
+    targets: Box<[LockTarget]>,
+    pursuits: RefCell<Vec<(u32, Pursuit)>>,
+    /// True between `lock_all` and `unlock_all`.
+    all: Cell<bool>,
+    policy: RefCell<Box<dyn Policy + Send>>,
+    /// Largest number of units of a back-off.
+    backoff: u32,
+    manager: Option<u64>,
+    counts: LockCounts,
+}
+
+impl Window<'_> {
+    /// Returns the design of this window's locks. It is the requested design, unless that needs
+    /// device atomics and a device has none. Then it is [`LockDesign::TwoSided`].
+    #[must_use]
+    pub const fn lock_design(&self) -> LockDesign {
+        self.passive.design
+    }
+
+    /// Returns the requested design of the locks.
+    #[must_use]
+    pub const fn lock_design_asked(&self) -> LockDesign {
+        self.passive.asked
+    }
+
+    /// Returns whether lock and unlock need the target's processor, in a call or a thread, to serve
+    /// a lock manager. A hybrid lock needs it only when a member on another node finds the lock in
+    /// CPU mode.
+    #[must_use]
+    pub const fn lock_needs_target(&self) -> bool {
+        matches!(self.passive.way, LockMethod::Managers | LockMethod::Hybrid)
+    }
+
+    /// Returns the counters of this member for the locks of this window, and the mode of its own
+    /// lock.
+    #[must_use]
+    pub fn lock_counters(&self) -> LockCounters {
+        let Passive { counts, manager: lock_manager, .. } = &self.passive;
+        let words = self.block.locks();
+        let mode = match Coding::Signed.state(words.at(LockWords::CPU).access(WordAccess::Read)) {
+            LockState::Elsewhere(_) => LockMode::Network,
+            _ => self.passive.mode_without_mark(),
+        };
+        let to_network = lock_manager.and_then(|lock_manager| {
+            self.world.on_lock_manager(lock_manager, |lock_manager| lock_manager.moved())
+        });
+        LockCounters {
+            mode,
+            to_network: to_network.unwrap_or(0),
+            to_cpu: counts.to_cpu.get(),
+            accesses: counts.accesses.get(),
+            requests: counts.requests.get(),
+        }
+    }
+
+    /// Begins an access epoch at one target, until [`Window::unlock`]. Does not wait for the holder
+    /// of the lock, except for this member's own lock. The first operation to the target waits, or
+    /// a flush. [`Assert::NO_CHECK`] promises that no other member wants a lock that excludes this
+    /// one; the call then does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::EpochOpen`] when the target is locked already, [`WindowError::Target`] when
+    /// it does not exist; [`Error::Fault`] when it died.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.3, `MPI_WIN_LOCK`; `[OneSided04]` §4.1 for its not blocking.
+    #[inline]
+    pub fn lock(&self, lock_type: LockType, target: u32, promise: Assert) -> Result<(), Error> {
+        if let Some(lock) = self.passive.targets.get(target as usize)
+            && let Some(word) = lock.cpu
+            && (lock.standing.get(), lock_type, promise)
+                == (LockStanding::None, LockType::Exclusive, Assert::NONE)
+        {
+            let (expected, desired) = (0, Coding::Signed.word(LockState::One(self.group.place())));
+            // SAFETY: the word belongs to the target and is mapped as long as the window.
+            let word = unsafe { word.as_ref() };
+            if word.access(WordAccess::CompareAndSwap { expected, desired }) == expected {
+                lock.standing.set(LockStanding::Cpu(lock_type));
+                return Ok(());
+            }
+        }
+        self.begin_lock(lock_type, target, promise)
+    }
+
+    /// Ends the access epoch. All operations to the target are then complete, at this rank and at
+    /// the target, and the lock is released.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::NoEpoch`]; [`Error::Fault`] when the target died, or a sharer of the lock
+    /// died for which this member waited. The epoch has then ended too.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.3, `MPI_WIN_UNLOCK`.
+    #[inline]
+    pub fn unlock(&self, target: u32) -> Result<(), Error> {
+        if let Some(lock) = self.passive.targets.get(target as usize)
+            && lock.standing.get() == LockStanding::Cpu(LockType::Exclusive)
+            && self.passive.way == LockMethod::Cpu
+            && let Some(word) = lock.cpu
+        {
+            let release = Coding::Signed.release(LockType::Exclusive, self.group.place());
+            // SAFETY: the word belongs to the target and is mapped as long as the window.
+            unsafe { word.as_ref() }.access(release);
+            lock.standing.set(LockStanding::None);
+            return self.poll_sometimes();
+        }
+        self.end_lock(target, "unlock")
+    }
+
+    /// Begins an access epoch at all members, each with a shared lock, until
+    /// [`Window::unlock_all`]. The first operation to a target requests its lock.
+    ///
+    /// # Errors
+    ///
+    /// [`WindowError::EpochOpen`] when any target is locked.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.3, `MPI_WIN_LOCK_ALL`.
+    pub fn lock_all(&self, promise: Assert) -> Result<(), Error> {
+        let targets = &self.passive.targets;
+        let is_locked = |target: &LockTarget| target.standing.get() != LockStanding::None;
+        if self.passive.all.get() || targets.iter().any(is_locked) {
+            return Err(WindowError::EpochOpen { call: "lock_all" }.into());
+        }
+        self.passive.all.set(true);
+        let unchecked = promise.has(Assert::NO_CHECK);
+        for (target, part) in targets.iter().zip(&self.parts) {
+            target.standing.set(if unchecked {
+                LockStanding::Unchecked
+            } else {
+                LockStanding::Lazy
+            });
+            part.awaited.set(!unchecked);
+        }
+        Ok(())
+    }
+
+    /// Ends the access epoch at all members, as [`Window::unlock`] does at one. The death of a
+    /// member without operations is no error.
+    ///
+    /// # Errors
+    ///
+    /// The first error of [`Window::unlock`]; the epoch has ended at all members.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §12.5.3, `MPI_WIN_UNLOCK_ALL`.
+    pub fn unlock_all(&self) -> Result<(), Error> {
+        if !self.passive.all.replace(false) {
+            return Err(WindowError::NoEpoch { call: "unlock_all" }.into());
+        }
+        let members = 0..self.parts.len() as u32;
+        members.map(|target| self.end_lock(target, "unlock_all")).fold(Ok(()), Result::and)
+    }
+}
+
+impl Passive {
+    /// Returns the mode of a lock if its CPU word does not say that the lock is elsewhere.
+    const fn mode_without_mark(&self) -> LockMode {
+        match self.way {
+            LockMethod::Network | LockMethod::Queue(LockMode::Network) => LockMode::Network,
+            LockMethod::Managers
+            | LockMethod::Cpu
+            | LockMethod::Queue(LockMode::Cpu)
+            | LockMethod::Hybrid => LockMode::Cpu,
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! The steps of a member to get a lock.
+
+use strait_core::layout::{Call, Corrupt, Wait};
+use strait_core::lock::{
+    Attempt, AttemptOutcome, Backoff, Coding, Hybrid, HybridStep, HybridWord, LockMode,
+    LockRequest, LockState, LockType, LockWords, Mcs, McsStep, McsWord, WordAccess,
+};
+use strait_core::sync::spin_hint;
+use strait_platform::backoff::{WINDOW_LOCK_PAUSES_PER_PROGRESS, WINDOW_LOCK_UNIT};
+
+use super::message::{LockPayload, LockReply};
+use super::remote::Reached;
+use super::{LockMethod, LockStanding, count};
+use crate::Error;
+use crate::window::{Assert, Window, WindowError};
+
+/// The pursuit of a target's lock by this member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pursuit {
+    lock_type: LockType,
+    chase: Chase,
+    /// The request to the device in progress.
+    posted: Option<u64>,
+    /// True when the target's manager has been asked.
+    asked: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Chase {
+    Managed,
+    Word(Attempt, LockMode),
+    Hybrid(Hybrid),
+    Queue(Mcs),
+}
+
+/// The next step of a pursuit.
+enum NextStep {
+    Access(LockWordKind, WordAccess),
+    Ask,
+    Pause(Blame),
+    Taken(LockStanding),
+    Broken,
+    Corrupt(u64),
+}
+
+/// The word to access.
+#[derive(Clone, Copy)]
+enum LockWordKind {
+    Cpu,
+    Network,
+    Queue(McsWord),
+}
+
+/// The reason for which a member waits.
+#[derive(Clone, Copy, Debug)]
+enum Blame {
+    /// The holder that a word names.
+    Word(LockState),
+    /// The member before it in the queue; `None`: sharers, or the member behind it.
+    Queue(Option<u32>),
+}
+
+/// The state of a pursuit after a chase.
+enum Chased {
+    Taken(LockStanding),
+    /// The device or the manager has not answered.
+    Unanswered,
+    Held(Blame),
+    /// A word of the lock holds this value, which no member can have written.
+    Corrupt(u64),
+}
+
+impl Pursuit {
+    fn next(&self) -> NextStep {
+        let lock_type = self.lock_type;
+        match &self.chase {
+            Chase::Managed => NextStep::Ask,
+            Chase::Word(attempt, LockMode::Cpu) => {
+                NextStep::Access(LockWordKind::Cpu, attempt.op())
+            }
+            Chase::Word(attempt, LockMode::Network) => {
+                NextStep::Access(LockWordKind::Network, attempt.op())
+            }
+            Chase::Hybrid(hybrid) => match hybrid.step() {
+                HybridStep::Access(HybridWord::Cpu, op) => NextStep::Access(LockWordKind::Cpu, op),
+                HybridStep::Access(HybridWord::Network, op) => {
+                    NextStep::Access(LockWordKind::Network, op)
+                }
+                HybridStep::Ask => NextStep::Ask,
+                HybridStep::Wait(state) => NextStep::Pause(Blame::Word(state)),
+                HybridStep::Taken(LockMode::Cpu) => NextStep::Taken(LockStanding::Cpu(lock_type)),
+                HybridStep::Taken(LockMode::Network) => {
+                    NextStep::Taken(LockStanding::Network(lock_type))
+                }
+                HybridStep::Corrupt(found) => NextStep::Corrupt(found),
+            },
+            Chase::Queue(mcs) => match mcs.step() {
+                McsStep::Access(word, op) => NextStep::Access(LockWordKind::Queue(word), op),
+                McsStep::Wait(before) => NextStep::Pause(Blame::Queue(before)),
+                McsStep::Done => NextStep::Taken(LockStanding::Queue(lock_type)),
+                McsStep::Broken => NextStep::Broken,
+                McsStep::Corrupt(found) => NextStep::Corrupt(found),
+            },
+        }
+    }
+}
+
+impl Window<'_> {
+    /// Begins to pursue a lock.
+    #[inline(never)]
+    pub(super) fn begin_lock(
+        &self,
+        lock_type: LockType,
+        target: u32,
+        promise: Assert,
+    ) -> Result<(), Error> {
+        let part = self.part(target)?;
+        let standing = &self.passive.targets[target as usize].standing;
+        if standing.get() != LockStanding::None || self.passive.all.get() {
+            return Err(WindowError::EpochOpen { call: "lock" }.into());
+        }
+        if let Some(fault) = self.loss_of(target) {
+            return Err(fault.into());
+        }
+        if promise.has(Assert::NO_CHECK) {
+            standing.set(LockStanding::Unchecked);
+            return Ok(());
+        }
+        self.pursue(lock_type, target);
+        part.awaited.set(true);
+        if target == self.group.place() {
+            // Loads and stores of its own part are no operations that could wait.
+            return self.await_lock(target).map(drop);
+        }
+        match self.chase(target, false) {
+            Ok(Chased::Taken(taken)) => self.settle_lock(target, taken),
+            Ok(Chased::Unanswered | Chased::Held(_)) => {}
+            Ok(Chased::Corrupt(found)) => {
+                self.settle_lock(target, LockStanding::None);
+                return Err(self.corrupt_lock(found));
+            }
+            Err(error) => {
+                self.settle_lock(target, LockStanding::None);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn pursue(&self, lock_type: LockType, target: u32) {
+        let (place, size) = (self.group.place(), self.parts.len() as u32);
+        let chase = match self.passive.way {
+            LockMethod::Managers => Chase::Managed,
+            LockMethod::Cpu | LockMethod::Network => {
+                let mode = if self.passive.way == LockMethod::Cpu {
+                    LockMode::Cpu
+                } else {
+                    LockMode::Network
+                };
+                Chase::Word(Attempt::new(Coding::Signed, lock_type, place, size), mode)
+            }
+            LockMethod::Queue(mode) => {
+                Chase::Queue(Mcs::new(lock_type, place, size, mode == LockMode::Cpu))
+            }
+            LockMethod::Hybrid => {
+                let on_node = self.parts[target as usize].block.is_some();
+                Chase::Hybrid(Hybrid::new(lock_type, place, size, on_node))
+            }
+        };
+        let pursuit = Pursuit { lock_type, chase, posted: None, asked: false };
+        self.passive.pursuits.borrow_mut().push((target, pursuit));
+        self.passive.targets[target as usize].standing.set(LockStanding::Pursuing);
+        if lock_type == LockType::Shared {
+            // This comes before the member can hold the lock, so that a lock that died with it
+            // blocks no member for ever.
+            self.say_whether_sharing(target, 1);
+        }
+    }
+
+    /// Records at the target whether this member shares its lock, or is about to. Skips a target
+    /// that is gone.
+    pub(super) fn say_whether_sharing(&self, target: u32, whether: u64) {
+        if self.passive.way == LockMethod::Managers {
+            return;
+        }
+        let word = self.lock_word(target, LockWords::share_offset(self.group.place()));
+        match word {
+            Ok(Reached::Near(word)) => drop(word.access(WordAccess::Write(whether))),
+            // The next access meets the same error and reports it.
+            Ok(Reached::Far(word)) => drop(word.post(WordAccess::Write(whether))),
+            Err(_) => {}
+        }
+    }
+
+    /// Ends the pursuit with its result.
+    fn settle_lock(&self, target: u32, standing: LockStanding) {
+        let shared = self.pursuit(target).is_some_and(|it| it.lock_type == LockType::Shared);
+        self.passive.pursuits.borrow_mut().retain(|(of, _)| *of != target);
+        if shared && standing == LockStanding::None {
+            self.say_whether_sharing(target, 0);
+        }
+        self.passive.targets[target as usize].standing.set(standing);
+        self.parts[target as usize].awaited.set(false);
+    }
+
+    /// Waits for a lock that was requested. Returns false when none was.
+    #[cold]
+    pub(in crate::window) fn await_lock(&self, target: u32) -> Result<bool, Error> {
+        match self.passive.targets[target as usize].standing.get() {
+            LockStanding::Pursuing => {}
+            LockStanding::Lazy => self.pursue(LockType::Shared, target),
+            _ => return Ok(false),
+        }
+        let taken = self.wait_for_lock(target);
+        self.settle_lock(target, *taken.as_ref().unwrap_or(&LockStanding::None));
+        taken.map(|_| true)
+    }
+
+    /// Waits for the lock, without requesting one for which nothing was done yet.
+    #[cold]
+    pub(in crate::window) fn await_asked_lock(&self, target: u32) -> Result<(), Error> {
+        match self.passive.targets[target as usize].standing.get() {
+            LockStanding::Pursuing => self.await_lock(target).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn wait_for_lock(&self, target: u32) -> Result<LockStanding, Error> {
+        let (mut backoff, mut pauses) = (Backoff::new(self.passive.backoff), 0);
+        let mut lost = self.is_any_lost();
+        loop {
+            match self.chase(target, true)? {
+                Chased::Taken(standing) => return Ok(standing),
+                Chased::Unanswered => {}
+                Chased::Corrupt(found) => return Err(self.corrupt_lock(found)),
+                Chased::Held(blame) => {
+                    pauses += 1;
+                    let looks = backoff.pause().saturating_mul(WINDOW_LOCK_UNIT);
+                    (0..looks.min(self.world.spin().polls())).for_each(|_| spin_hint());
+                    if pauses % WINDOW_LOCK_PAUSES_PER_PROGRESS == 0 {
+                        std::thread::yield_now();
+                        self.watch_over_holders(blame);
+                        self.world.poll_for(|| self.lock_wait(target, blame))?;
+                        lost = self.is_any_lost();
+                        self.look_for_the_lost(target, blame)?;
+                    }
+                    self.go_on(target, blame, lost);
+                }
+            }
+        }
+    }
+
+    /// Describes the wait for the lock of `target`: for the holder where the word names it,
+    /// otherwise for the target.
+    fn lock_wait(&self, target: u32, blame: Blame) -> Wait {
+        let place = match blame {
+            Blame::Word(LockState::One(place)) | Blame::Queue(Some(place)) => place,
+            _ => target,
+        };
+        let rank = self.group.ranks().get(place as usize).copied();
+        Wait { peer: rank, ..Wait::new(Call::WindowLock) }
+    }
+
+    /// Watches over all members where no word names the holders.
+    fn watch_over_holders(&self, blame: Blame) {
+        if let Blame::Word(LockState::Sharers(_)) | Blame::Queue(None) = blame {
+            self.watch_over_members();
+        }
+    }
+
+    /// Watches over all members, so that this member learns of their deaths.
+    pub(super) fn watch_over_members(&self) {
+        self.group.ranks().iter().for_each(|rank| self.world.watch_over(*rank));
+    }
+
+    /// Continues the pursuit until it is over or has to wait. With `wait`, it waits only for a
+    /// holder.
+    fn chase(&self, target: u32, wait: bool) -> Result<Chased, Error> {
+        loop {
+            let Some(pursuit) = self.pursuit(target) else { return Ok(Chased::Unanswered) };
+            match pursuit.next() {
+                NextStep::Taken(standing) => return Ok(Chased::Taken(standing)),
+                NextStep::Pause(blame) => return Ok(Chased::Held(blame)),
+                NextStep::Broken => return Err(WindowError::LockBroken { target }.into()),
+                NextStep::Corrupt(found) => return Ok(Chased::Corrupt(found)),
+                NextStep::Ask => match self.ask_manager(target, pursuit, wait)? {
+                    None => return Ok(Chased::Unanswered),
+                    Some(Some(standing)) => return Ok(Chased::Taken(standing)),
+                    Some(None) => {}
+                },
+                NextStep::Access(place, op) => {
+                    let word = self.word_of(target, place, op)?;
+                    let Some(found) = self.make_access(target, pursuit, &word, op, wait)? else {
+                        return Ok(Chased::Unanswered);
+                    };
+                    if let Some(over) = self.take_found(target, pursuit, found) {
+                        return Ok(over);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn corrupt_lock(&self, found: u64) -> Error {
+        Corrupt::LockWord { found, members: self.parts.len() as u32 }.into()
+    }
+
+    fn pursuit(&self, target: u32) -> Option<Pursuit> {
+        let pursuits = self.passive.pursuits.borrow();
+        pursuits.iter().find(|(of, _)| *of == target).map(|(_, pursuit)| *pursuit)
+    }
+
+    fn keep(&self, target: u32, pursuit: Pursuit) {
+        let mut pursuits = self.passive.pursuits.borrow_mut();
+        if let Some((_, kept)) = pursuits.iter_mut().find(|(of, _)| *of == target) {
+            *kept = pursuit;
+        }
+    }
+
+    /// Returns the value that an access finds. `None`: the device has not completed it.
+    fn make_access(
+        &self,
+        target: u32,
+        mut pursuit: Pursuit,
+        word: &Reached<'_, '_>,
+        op: WordAccess,
+        wait: bool,
+    ) -> Result<Option<u64>, Error> {
+        let word = match word {
+            Reached::Near(word) => return Ok(Some(word.access(op))),
+            Reached::Far(word) => word,
+        };
+        if pursuit.posted.is_none() {
+            count(&self.passive.counts.accesses);
+            pursuit.posted = word.post(op)?;
+        }
+        let Some(number) = pursuit.posted else { return Ok(Some(0)) };
+        let found = if wait { Some(word.found(number)?) } else { word.look(number)? };
+        self.keep(target, pursuit);
+        Ok(found)
+    }
+
+    /// Takes in the value of an access. `Some`: the pursuit is over, or has to wait.
+    fn take_found(&self, target: u32, mut pursuit: Pursuit, found: u64) -> Option<Chased> {
+        pursuit.posted = None;
+        let mut over = None;
+        match &mut pursuit.chase {
+            Chase::Managed => {}
+            Chase::Word(attempt, mode) => match attempt.handle(found) {
+                AttemptOutcome::Taken => {
+                    let lock_type = pursuit.lock_type;
+                    over = Some(Chased::Taken(match mode {
+                        LockMode::Cpu => LockStanding::Cpu(lock_type),
+                        LockMode::Network => LockStanding::Network(lock_type),
+                    }));
+                }
+                AttemptOutcome::Again => {}
+                AttemptOutcome::Held(state) => over = Some(Chased::Held(Blame::Word(state))),
+                AttemptOutcome::Corrupt(found) => over = Some(Chased::Corrupt(found)),
+            },
+            Chase::Hybrid(hybrid) => {
+                hybrid.handle(found, &mut **self.passive.policy.borrow_mut());
+                if hybrid.has_moved() {
+                    count(&self.passive.counts.to_cpu);
+                }
+            }
+            Chase::Queue(mcs) => mcs.handle(found, |place| self.is_lost(place)),
+        }
+        self.keep(target, pursuit);
+        over
+    }
+
+    /// Asks the target's manager. `None`: no answer yet. `Some(None)`: the member has to look
+    /// elsewhere.
+    fn ask_manager(
+        &self,
+        target: u32,
+        mut pursuit: Pursuit,
+        wait: bool,
+    ) -> Result<Option<Option<LockStanding>>, Error> {
+        if !pursuit.asked {
+            count(&self.passive.counts.requests);
+            self.say(target, LockPayload::Request(LockRequest::Lock(pursuit.lock_type)))?;
+            pursuit.asked = true;
+            self.keep(target, pursuit);
+        }
+        let answer = || self.answer_of(target);
+        let answered = if wait {
+            let what = || Wait::on(Call::WindowLock, self.group.ranks()[target as usize]);
+            let answered = self.world.wait_until(what, || {
+                // The order matters: an answer before the target's end counts.
+                let loss = self.loss_of(target);
+                answer().map(Ok).or(loss.map(Err))
+            })?;
+            Some(answered?)
+        } else {
+            answer()
+        };
+        let Some(answer) = answered else { return Ok(None) };
+        match answer {
+            LockReply::Granted(LockMode::Cpu) => return Ok(Some(Some(LockStanding::Managed))),
+            LockReply::Granted(LockMode::Network) => {
+                return Ok(Some(Some(LockStanding::Network(pursuit.lock_type))));
+            }
+            LockReply::Corrupt => return Err(Corrupt::Lock { found: target }.into()),
+            LockReply::Denied => {
+                self.look_for_the_lost(target, Blame::Word(LockState::Sharers(1)))?;
+            }
+            LockReply::Elsewhere => {}
+        }
+        pursuit.asked = false;
+        if let Chase::Hybrid(hybrid) = &mut pursuit.chase {
+            hybrid.again();
+        }
+        self.keep(target, pursuit);
+        Ok(Some(None))
+    }
+
+    /// Looks again after a wait, and takes over from the dead. `lost`: whether any member has died.
+    fn go_on(&self, target: u32, blame: Blame, lost: bool) {
+        let Some(mut pursuit) = self.pursuit(target) else { return };
+        let dead = matches!(blame, Blame::Word(LockState::One(place)) if self.is_lost(place));
+        match (&mut pursuit.chase, blame) {
+            (Chase::Word(attempt, _), Blame::Word(state)) if dead => attempt.take_over(state),
+            (Chase::Hybrid(hybrid), _) if dead => hybrid.inherit(),
+            (Chase::Hybrid(hybrid), _) => hybrid.again(),
+            (Chase::Queue(mcs), Blame::Queue(before)) => {
+                let lost = lost.then(|| match before {
+                    Some(before) => self.is_lost(before),
+                    None => matches!(self.lost_sharer(target), Ok(Some(_))),
+                });
+                mcs.again(lost);
+            }
+            _ => {}
+        }
+        self.keep(target, pursuit);
+    }
+
+    /// Fails when the target has died, or a sharer of its lock has died for which this member
+    /// waits.
+    fn look_for_the_lost(&self, target: u32, blame: Blame) -> Result<(), Error> {
+        if let Some(fault) = self.loss_of(target) {
+            return Err(fault.into());
+        }
+        if !matches!(blame, Blame::Word(LockState::Sharers(_))) || !self.is_any_lost() {
+            return Ok(());
+        }
+        match self.lost_sharer(target)?.and_then(|place| self.loss_of(place)) {
+            Some(fault) => Err(fault.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether the member in `place` has died or left.
+    pub(super) fn is_lost(&self, place: u32) -> bool {
+        self.loss_of(place).is_some()
+    }
+
+    pub(super) fn is_any_lost(&self) -> bool {
+        (0..self.parts.len() as u32).any(|place| self.is_lost(place))
+    }
+
+    /// Returns a member that died while it shared the target's lock, or was about to.
+    fn lost_sharer(&self, target: u32) -> Result<Option<u32>, Error> {
+        for place in (0..self.parts.len() as u32).filter(|place| self.is_lost(*place)) {
+            let word = self.lock_word(target, LockWords::share_offset(place))?;
+            let shares = match &word {
+                Reached::Near(word) => word.access(WordAccess::Read),
+                Reached::Far(word) => {
+                    strait_core::lock::RemoteWord::perform(word, WordAccess::Read)?
+                }
+            };
+            if shares != 0 {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    fn word_of(
+        &self,
+        target: u32,
+        place: LockWordKind,
+        op: WordAccess,
+    ) -> Result<Reached<'_, '_>, Error> {
+        match place {
+            LockWordKind::Cpu => self.lock_word(target, LockWords::CPU),
+            LockWordKind::Network => self.remote_word(target, LockWords::NETWORK),
+            LockWordKind::Queue(word) => self.queue_word(target, word, op),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Release of locks, and messages between members and lock managers.
+
+use strait_core::layout::{Call, Wait};
+use strait_core::lock::{
+    Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, RemoteWord, WordAccess,
+};
+use strait_core::rma;
+
+use super::message::{LockPayload, LockReply};
+use super::remote::Reached;
+use super::{LockMethod, LockStanding, count};
+use crate::window::{Window, WindowError};
+use crate::{Error, World};
+
+/// Polls for the next member of the queue between two checks that links to all members exist.
+const WAITS_PER_WATCH: u32 = 16;
+
+impl Window<'_> {
+    /// Completes the operations to the target, and releases its lock.
+    #[inline(never)]
+    pub(super) fn end_lock(&self, target: u32, call: &'static str) -> Result<(), Error> {
+        let part = self.part(target)?;
+        let standing = &self.passive.targets[target as usize].standing;
+        match standing.get() {
+            LockStanding::None if call == "unlock_all" => return Ok(()),
+            LockStanding::None => return Err(WindowError::NoEpoch { call }.into()),
+            LockStanding::Lazy => {
+                standing.set(LockStanding::None);
+                part.awaited.set(false);
+                return Ok(());
+            }
+            LockStanding::Pursuing => drop(self.await_lock(target)?),
+            _ => {}
+        }
+        let held = standing.replace(LockStanding::None);
+        rma::flush();
+        let flushed = self.flush_part(part);
+        // The lock is released even after failed operations, since other members wait for it.
+        let released = self.give_lock_back(target, held);
+        self.poll_sometimes()?;
+        flushed.and(released)
+    }
+
+    fn give_lock_back(&self, target: u32, held: LockStanding) -> Result<(), Error> {
+        let place = self.group.place();
+        let (size, mut shared) = (self.parts.len() as u32, false);
+        match held {
+            LockStanding::Cpu(lock_type) => {
+                shared = lock_type == LockType::Shared;
+                let lock = &self.passive.targets[target as usize];
+                if let Some(word) = lock.cpu {
+                    // SAFETY: the word belongs to the target and is mapped as long as the window.
+                    unsafe { word.as_ref() }.access(Coding::Signed.release(lock_type, place));
+                }
+            }
+            LockStanding::Network(lock_type) => {
+                shared = lock_type == LockType::Shared;
+                let coding = match self.passive.way {
+                    LockMethod::Hybrid => Coding::Ranks { size },
+                    _ => Coding::Signed,
+                };
+                count(&self.passive.counts.accesses);
+                if let Reached::Far(word) = self.remote_word(target, LockWords::NETWORK)? {
+                    // No wait for the device is needed: later requests to the target follow this
+                    // one.
+                    word.post(coding.release(lock_type, place))?;
+                }
+            }
+            LockStanding::Managed => self.say(target, LockPayload::Request(LockRequest::Unlock))?,
+            LockStanding::Queue(lock_type) => {
+                shared = lock_type == LockType::Shared;
+                self.leave_queue(target, lock_type)?;
+            }
+            LockStanding::None
+            | LockStanding::Lazy
+            | LockStanding::Pursuing
+            | LockStanding::Unchecked => {}
+        }
+        if shared {
+            self.say_whether_sharing(target, 0);
+        }
+        Ok(())
+    }
+
+    fn leave_queue(&self, target: u32, lock_type: LockType) -> Result<(), Error> {
+        let size = self.parts.len() as u32;
+        let native_swap = self.passive.way == LockMethod::Queue(LockMode::Cpu);
+        let mut release = McsRelease::new(lock_type, self.group.place(), size, native_swap);
+        let mut waits = 0_u32;
+        loop {
+            match release.step() {
+                McsStep::Access(word, op) => {
+                    let reached = self.queue_word(target, word, op)?;
+                    if let Reached::Far(_) = reached {
+                        count(&self.passive.counts.accesses);
+                    }
+                    match reached.perform(op) {
+                        Ok(found) => release.handle(found, |place| self.is_lost(place)),
+                        // The next member has died. The members behind it find that out.
+                        Err(_) if matches!(op, WordAccess::Write(_)) => return Ok(()),
+                        Err(error) => return Err(error),
+                    }
+                }
+                McsStep::Wait(_) => {
+                    std::thread::yield_now();
+                    waits = waits.wrapping_add(1);
+                    if waits.is_multiple_of(WAITS_PER_WATCH) {
+                        self.watch_over_members();
+                    }
+                    self.world.poll()?;
+                    release.again(self.is_any_lost());
+                }
+                McsStep::Done | McsStep::Broken => return Ok(()),
+                McsStep::Corrupt(found) => return Err(self.corrupt_lock(found)),
+            }
+        }
+    }
+
+    /// Sends a message to the manager of a target.
+    pub(super) fn say(&self, target: u32, word: LockPayload) -> Result<(), Error> {
+        let Some(number) = self.passive.manager else { return Ok(()) };
+        self.world.send_lock_message(number, target, word)
+    }
+
+    /// Takes the answer of the manager of a target, if it has arrived.
+    pub(super) fn answer_of(&self, target: u32) -> Option<LockReply> {
+        let number = self.passive.manager?;
+        self.world
+            .on_lock_manager(number, |lock_manager| lock_manager.take_answer(target))
+            .flatten()
+    }
+
+    /// Waits until no member holds or wants a lock of this member's manager: all members have ended
+    /// their epochs.
+    pub(in crate::window) fn close_lock_manager(&self) -> Result<(), Error> {
+        let Some(number) = self.passive.manager else { return Ok(()) };
+        let is_idle = || {
+            self.world
+                .on_lock_manager(number, |lock_manager| lock_manager.is_idle())
+                .unwrap_or(true)
+        };
+        let what = || Wait::new(Call::WindowFree);
+        self.world.wait_until(what, || is_idle().then_some(()))?;
+        self.world.close_lock_manager(number);
+        Ok(())
+    }
+}
+
+impl World {
+    /// Returns the result of `act` on a lock manager, if that is open.
+    pub(super) fn on_lock_manager<R>(
+        &self,
+        number: u64,
+        act: impl FnOnce(&mut super::manager::WindowLockManager) -> R,
+    ) -> Option<R> {
+        self.with_lock_managers(|lock_managers| lock_managers.manager(number).map(act))
+    }
+
+    fn send_lock_message(&self, number: u64, target: u32, word: LockPayload) -> Result<(), Error> {
+        self.with_lock_managers(|lock_managers| {
+            let said = lock_managers
+                .manager(number)
+                .map(|lock_manager| lock_manager.message(target, word));
+            said.into_iter().for_each(|(to, message)| lock_managers.say(to, message));
+        });
+        self.progress().map(drop)
+    }
+
+    fn close_lock_manager(&self, number: u64) {
+        self.with_lock_managers(|lock_managers| lock_managers.close(number));
+    }
+}

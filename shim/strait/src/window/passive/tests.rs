@@ -1,0 +1,197 @@
+//! Tests of lock words that are destroyed, or that a dead member left between two modes. Each
+//! waiting member gets an error, or the lock.
+
+use core::time::Duration;
+use std::sync::mpsc;
+use std::thread;
+
+use strait_core::layout::{Call, Corrupt, SegmentConfig, Wait};
+use strait_core::lock::{
+    Coding, LockRequest, LockState, LockType, LockWords, McsWord, RemoteWord, WordAccess,
+};
+use strait_platform::Nodes;
+
+use super::message::{LockMessage, LockPayload, LockReply};
+use crate::window::{Assert, LockDesign, Window};
+use crate::{Error, World};
+
+/// Time limit, far above what a test takes on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+const RANKS: u32 = 3;
+
+/// Runs `body` in each rank of a job on `nodes` nodes, with a window of this design.
+fn each_rank(
+    nodes: u32,
+    design: LockDesign,
+    body: impl Fn(&Window<'_>) + Clone + Send + Sync + 'static,
+) {
+    let nodes = Nodes::blocks(RANKS, nodes).unwrap();
+    let (ended, ends) = mpsc::channel();
+    for world in World::in_process_on(SegmentConfig::new(RANKS), &nodes).unwrap() {
+        let (body, ended) = (body.clone(), ended.clone());
+        thread::spawn(move || {
+            // The lock of a destroyed word is never free, so the members cannot end in order.
+            let world: &'static World = Box::leak(Box::new(world));
+            let group = world.endpoint().group(&[0, 1, 2]).unwrap();
+            let window = group.allocate_window_for(64, 8, design).unwrap();
+            body(&window);
+            ended.send(()).unwrap();
+            core::mem::forget(window);
+        });
+    }
+    drop(ended);
+    for _ in 0..RANKS {
+        ends.recv_timeout(LIMIT).expect("a rank failed or hangs");
+    }
+}
+
+fn lock_and_unlock(window: &Window<'_>, lock_type: LockType) -> Result<(), Error> {
+    window.lock(lock_type, 0, Assert::NONE)?;
+    window.get(&mut [0_u64], 0, 0)?;
+    window.unlock(0)
+}
+
+fn is_corrupt(outcome: &Result<(), Error>) -> bool {
+    matches!(outcome, Err(Error::Corrupt(Corrupt::LockWord { .. } | Corrupt::Lock { .. })))
+}
+
+#[test]
+fn a_destroyed_lock_word_is_an_error_at_each_waiting_member() {
+    use LockType::{Exclusive, Shared};
+    // Each value names no place, no number of sharers and no mode in any coding.
+    for garbage in [0x5a5a_5a5a_5a5a_5a5a, 77, 0xffff_ffff_0000_0000, 1 << 40] {
+        for (nodes, design) in [
+            (1, LockDesign::TestAndSet),
+            (1, LockDesign::Mcs),
+            (1, LockDesign::Hybrid),
+            (3, LockDesign::TestAndSet),
+            (3, LockDesign::Mcs),
+            (3, LockDesign::Hybrid),
+        ] {
+            each_rank(nodes, design, move |window| {
+                let endpoint = window.world.endpoint();
+                if window.group.place() == 0 {
+                    for offset in [LockWords::CPU, LockWords::NETWORK] {
+                        window.block.locks().at(offset).preset(garbage);
+                    }
+                    endpoint.barrier().unwrap();
+                    // The processor of this rank may be needed.
+                    endpoint.recv(&mut [0_u8], 1, 0).unwrap();
+                    endpoint.recv(&mut [0_u8], 2, 0).unwrap();
+                    return;
+                }
+                endpoint.barrier().unwrap();
+                let lock_type = if window.group.place() == 1 { Exclusive } else { Shared };
+                let outcome = lock_and_unlock(window, lock_type);
+                assert!(is_corrupt(&outcome), "{design} {nodes} {garbage:#x}: {outcome:?}");
+                endpoint.send(&[0_u8], 0, 0).unwrap();
+            });
+        }
+    }
+}
+
+/// A member is in the queue when one word is destroyed: its own flag, the link of the member before
+/// it, or the count of sharers.
+#[test]
+fn a_destroyed_queue_is_an_error_at_each_member() {
+    const GARBAGE: u64 = 0x77_7777;
+    for nodes in [1, 3] {
+        for destroyed in [McsWord::Flag(1), McsWord::Next(0), McsWord::Sharers, McsWord::Lock] {
+            each_rank(nodes, LockDesign::Mcs, move |window| {
+                let endpoint = window.world.endpoint();
+                if window.group.place() == 0 {
+                    window.lock(LockType::Exclusive, 0, Assert::NONE).unwrap();
+                    endpoint.barrier().unwrap();
+                    endpoint.recv(&mut [0_u8], 1, 0).unwrap();
+                    let word = window.queue_word(0, destroyed, WordAccess::Swap(0)).unwrap();
+                    word.perform(WordAccess::Write(GARBAGE)).unwrap();
+                    match destroyed {
+                        // The member's own words are intact.
+                        McsWord::Sharers | McsWord::Lock => window.unlock(0).unwrap(),
+                        // An unlock would write the flag.
+                        McsWord::Flag(_) => endpoint.recv(&mut [0_u8], 1, 1).map(drop).unwrap(),
+                        McsWord::Next(_) => {
+                            let outcome = window.unlock(0);
+                            assert!(is_corrupt(&outcome), "{destroyed:?}: {outcome:?}");
+                        }
+                    }
+                } else {
+                    endpoint.barrier().unwrap();
+                    if window.group.place() == 2 {
+                        return;
+                    }
+                    window.lock(LockType::Exclusive, 0, Assert::NONE).unwrap();
+                    endpoint.send(&[0_u8], 0, 0).unwrap();
+                    let mut outcome = window.get(&mut [0_u64], 0, 0);
+                    if destroyed == McsWord::Lock {
+                        outcome = outcome.and_then(|()| window.unlock(0));
+                    }
+                    assert!(is_corrupt(&outcome), "{nodes} {destroyed:?}: {outcome:?}");
+                    endpoint.send(&[0_u8], 0, 1).unwrap();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn an_impossible_message_to_a_manager_is_an_error() {
+    for design in [LockDesign::TwoSided, LockDesign::Event] {
+        for nodes in [1, 3] {
+            each_rank(nodes, design, move |window| {
+                let (world, place) = (window.world, window.group.place());
+                let endpoint = world.endpoint();
+                endpoint.barrier().unwrap();
+                match place {
+                    0 => {
+                        // The manager's own calls report the message, too, and so may this send. So
+                        // the message must not arrive before the manager has left the barrier.
+                        let _ = endpoint.send(&[0_u8], 1, 0);
+                        while !matches!(endpoint.iprobe(1, 0), Ok(Some(_))) {
+                            thread::yield_now();
+                        }
+                    }
+                    1 => {
+                        endpoint.recv(&mut [0_u8], 0, 0).unwrap();
+                        // The request for a lock arrives as an unlock request.
+                        let word = LockPayload::Request(LockRequest::Unlock);
+                        let message = LockMessage { word, manager: 999, place };
+                        world.with_lock_managers(|lock_managers| lock_managers.say(0, message));
+                        let answer = world
+                            .wait_until(|| Wait::new(Call::WindowLock), || window.answer_of(0))
+                            .unwrap();
+                        assert_eq!(answer, LockReply::Corrupt, "{design} {nodes}");
+                        endpoint.send(&[0_u8], 0, 0).unwrap();
+                    }
+                    _ => {}
+                }
+            });
+        }
+    }
+}
+
+/// A member of the target's node leaves both words in this state when it dies during a move of the
+/// lock to CPU mode. It has not taken the CPU word then.
+#[test]
+fn a_lock_between_two_modes_is_taken_from_another_node() {
+    use LockType::{Exclusive, Shared};
+    for lock_type in [Exclusive, Shared] {
+        each_rank(3, LockDesign::Hybrid, move |window| {
+            let endpoint = window.world.endpoint();
+            if window.group.place() == 0 {
+                // The network word says CPU mode from the beginning.
+                let moved_away = Coding::Signed.word(LockState::Elsewhere(0));
+                window.block.locks().at(LockWords::CPU).preset(moved_away);
+                endpoint.barrier().unwrap();
+                // The manager works in these calls.
+                endpoint.recv(&mut [0_u8], 1, 0).unwrap();
+                endpoint.recv(&mut [0_u8], 2, 0).unwrap();
+                return;
+            }
+            endpoint.barrier().unwrap();
+            lock_and_unlock(window, lock_type).unwrap();
+            endpoint.send(&[0_u8], 0, 0).unwrap();
+        });
+    }
+}

@@ -1,0 +1,499 @@
+//! The membership of a process in a job, with the engine that runs its part of the protocol.
+
+use core::cell::{Cell, OnceCell, RefCell, RefMut, UnsafeCell};
+use core::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use strait_core::buffer::Cursor;
+use strait_core::engine::{
+    Engine, MessageId, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
+};
+use strait_core::layout::{Life, Segment, SegmentConfig, SegmentPlan};
+use strait_core::matching::Pattern;
+use strait_core::wire::Key;
+use strait_platform::backoff::{CallTimer, SpinLimits};
+use strait_platform::boot::{self, BootError, InProcess, KeyValueStore};
+use strait_platform::cma::Cma;
+use strait_platform::liveness::{self, LivenessWatch};
+use strait_platform::segment::{Heap, SegmentError, SegmentMap};
+use strait_platform::sleep;
+use strait_platform::{Nodes, Rank, topology};
+
+use crate::collective::{GroupRegistry, MeetingPoint};
+use crate::memory::SystemMemory;
+use crate::window::{Baselines, WindowLockManagers};
+use crate::{Endpoint, Error};
+
+mod job;
+mod network;
+mod progress_context;
+mod progress_lock;
+mod registrations;
+mod thread;
+mod waiting;
+
+pub(crate) use progress_context::ProgressContext;
+use progress_context::{OsResources, RankContext};
+use progress_lock::ProgressLock;
+use thread::ProgressThread;
+
+pub(crate) type ShmEngine = Engine<SystemMemory>;
+
+/// The membership of this process in a job: the analogue of `MPI_COMM_WORLD` (MPI-4.1 §7.2.4).
+///
+/// One thread at a time uses a world, which may move between threads. A drop leaves the job as
+/// [`World::finalize`] does, without reports. A drop in a panic counts as the death of the rank.
+pub struct World {
+    /// Dropped first.
+    thread: OnceCell<ProgressThread>,
+    /// Its device accesses buffers that the engine names, so it is dropped before the engine.
+    turns: Arc<ProgressLock>,
+    /// Accessed only through [`World::short_ways`] and `ProgressGuard`. Their callers run no user
+    /// code meanwhile. With a progress thread, this engine is [away](Engine::away).
+    engine: UnsafeCell<ShmEngine>,
+    /// Number of nested progress guards, counted only where there is a thread.
+    depth: Cell<u32>,
+    /// Number of scopes opened so far. It gives each scope its own [`Owner`].
+    scopes: Cell<u32>,
+    rank: Rank,
+    size: u32,
+    node: u32,
+    nodes: Nodes,
+    store: RefCell<Box<dyn KeyValueStore>>,
+    spin: SpinLimits,
+    call_timer: Cell<CallTimer>,
+    /// Work of the embedder, called while a wait finds nothing to do.
+    idle: Option<Box<dyn Fn() + Send>>,
+    /// The meeting points of all ranks, by context ([`Endpoint::barrier`]).
+    meetings: RefCell<Vec<(u32, MeetingPoint)>>,
+    groups: RefCell<GroupRegistry>,
+    pub(crate) heap: Arc<Heap>,
+    map: Arc<SegmentMap>,
+}
+
+// SAFETY: a world owns its engine. The engine's pointers lead into the segment, which the world
+// keeps mapped, and into buffers that scopes keep borrowed. Scopes, and groups, which share members
+// with the registry by `Rc`, borrow the world, so none lives while the world moves.
+unsafe impl Send for World {}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("rank", &self.rank).field("size", &self.size).finish()
+    }
+}
+
+impl World {
+    /// Joins the job for which a launcher started this process: `strait run`, or another one with
+    /// PMI-1, such as MPICH's `mpiexec.hydra`, where it waits for all ranks. Call it once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Boot`] when no launcher started the process, or the process does not match the job;
+    /// [`Error::Network`] when the job spans nodes without a network; [`Error::Environment`] when a
+    /// `STRAIT_*` variable is unusable.
+    ///
+    /// An unknown `STRAIT_*` variable has no effect. `strait run` or rank 0 warns of it on stderr.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §11.2.1, `MPI_INIT`.
+    pub fn init() -> Result<Self, Error> {
+        let world = Self::begin(boot::join)?;
+        crate::env::warn_as(world.rank());
+        Ok(world)
+    }
+
+    /// Joins a job of `size` ranks as `rank`, without a launcher. The ranks find each other through
+    /// a store of the embedder. `None` as `nodes` makes a node of each host and boot. It waits for
+    /// all ranks.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`World::init`].
+    ///
+    /// # Panics
+    ///
+    /// When `rank` is not below `size`, or `nodes` has another number of ranks.
+    pub fn init_with(
+        rank: Rank,
+        size: u32,
+        store: Box<dyn KeyValueStore>,
+        nodes: Option<Nodes>,
+    ) -> Result<Self, Error> {
+        assert!(rank < size, "rank {rank} of a job of {size} ranks");
+        assert!(nodes.as_ref().is_none_or(|nodes| nodes.ranks() == size), "ranks on nodes");
+        Self::begin(|| boot::join_with(store, rank, size, nodes))
+    }
+
+    fn begin(join: impl FnOnce() -> Result<boot::Membership, BootError>) -> Result<Self, Error> {
+        crate::env::check()?;
+        let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
+        let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
+        let network = network::of_process(rank, &nodes, store.as_mut(), deaths_are_told)?;
+        let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
+        world.tell_deaths_unless(deaths_are_told);
+        if crate::env::progress_thread()? {
+            world.start_progress_thread()?;
+        }
+        Ok(world)
+    }
+
+    /// Creates a job of `ranks` ranks inside this process: a world for each, for use by a thread of
+    /// its own. It serves tests, and programs that prefer threads to processes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Segment`] when memory is insufficient, or no such job is possible.
+    pub fn in_process(ranks: u32) -> Result<Vec<Self>, Error> {
+        Self::in_process_with(SegmentConfig::new(ranks))
+    }
+
+    /// Creates a job like [`World::in_process`], with a segment of another shape.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`World::in_process`].
+    pub fn in_process_with(config: SegmentConfig) -> Result<Vec<Self>, Error> {
+        SegmentPlan::new(config).map_err(SegmentError::from)?;
+        Self::in_process_on(config, &Nodes::one(config.ranks))
+    }
+
+    /// Creates a job like [`World::in_process_with`], with the ranks on these nodes.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`World::in_process`].
+    ///
+    /// # Panics
+    ///
+    /// When `config` and `nodes` have different numbers of ranks.
+    pub fn in_process_on(config: SegmentConfig, nodes: &Nodes) -> Result<Vec<Self>, Error> {
+        let mut worlds = Self::in_process_by(network::env_kind()?, config, nodes)?;
+        if crate::env::progress_thread()? {
+            worlds.iter_mut().try_for_each(Self::start_progress_thread)?;
+        }
+        Ok(worlds)
+    }
+
+    fn in_process_by(
+        kind: network::NetworkKind,
+        config: SegmentConfig,
+        nodes: &Nodes,
+    ) -> Result<Vec<Self>, Error> {
+        assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
+        crate::env::check()?;
+        let tuning = crate::env::tuning()?;
+        let nonce = boot::nonce()?;
+        let maps = (0..nodes.count().max(1))
+            .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()?;
+        let cpus = topology::allowed_cpu_count();
+        let mut store = InProcess::new(config.ranks);
+        let networks = network::in_process(kind, nodes, &mut store)?;
+        (0..config.ranks)
+            .zip(networks)
+            .map(|(rank, network)| {
+                let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
+                liveness::attach_self(&map.segment().rank_block(rank).liveness);
+                let store = Box::new(store.clone());
+                Self::new(Arc::clone(map), rank, nodes.clone(), store, network, cpus, tuning)
+            })
+            .collect()
+    }
+
+    /// Creates the world of a rank of a universe. The other ranks of a universe come and go.
+    pub(crate) fn alone(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        nodes: Nodes,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
+        Self::new(map, rank, nodes, Box::new(InProcess::new(1)), None, cpus, tuning)
+    }
+
+    fn new(
+        map: Arc<SegmentMap>,
+        rank: Rank,
+        nodes: Nodes,
+        store: Box<dyn KeyValueStore>,
+        mut network: network::OptionalNetwork,
+        cpus: usize,
+        tuning: Tuning,
+    ) -> Result<Self, Error> {
+        let segment = map.segment();
+        let size = segment.ranks();
+        let node = nodes.node_of(rank).unwrap_or(0);
+        let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
+        let sleep = network::sleep(&network, &segment, rank)?;
+        let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
+        let spin = match &network {
+            Some(network) if network.has_threads() => spin.beside_devices(size, cpus),
+            _ => spin,
+        };
+        let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
+        for rank in (0..size).filter(elsewhere) {
+            match network {
+                Some(_) => engine.set_remote(rank)?,
+                None => engine.set_unreachable(rank),
+            }
+        }
+        let heap = Arc::new(Heap::new(Arc::clone(&map), rank));
+        if let Some(network) = &mut network {
+            network.keep_heap(Arc::clone(&heap));
+        }
+        let (watch, cma) = (LivenessWatch::new(size), Cma::new(&segment, rank));
+        let (lock_managers, baselines) = (WindowLockManagers::default(), Baselines::default());
+        let resources = OsResources { network, watch, cma, lock_managers, baselines };
+        let place = RankContext { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
+        Ok(Self {
+            thread: OnceCell::new(),
+            turns: Arc::new(ProgressLock::new(place, resources)),
+            engine: UnsafeCell::new(engine),
+            depth: Cell::new(0),
+            scopes: Cell::new(0),
+            rank,
+            size,
+            node,
+            spin,
+            call_timer: Cell::new(CallTimer::new()),
+            idle: None,
+            meetings: RefCell::default(),
+            groups: RefCell::default(),
+            heap,
+            store: RefCell::new(store),
+            nodes,
+            map,
+        })
+    }
+
+    /// Returns this process's rank, from 0.
+    #[inline]
+    #[must_use]
+    pub const fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Returns the number of ranks in the job.
+    #[inline]
+    #[must_use]
+    pub const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Returns the world's endpoint, in context 0.
+    #[inline]
+    #[must_use]
+    pub const fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint::new(self, 0)
+    }
+
+    /// Returns the tuning in force.
+    #[must_use]
+    pub fn tuning(&self) -> Tuning {
+        self.lock_progress().tuning()
+    }
+
+    /// Changes the tuning for messages that begin from now on. Ranks need not agree on it.
+    pub fn retune(&self, tuning: Tuning) {
+        self.lock_progress().retune(tuning);
+    }
+
+    /// Has each wait call `idle` before it would yield or sleep. `idle` runs other work, such as a
+    /// thread of the embedder, and returns. It may call this world, except collectively.
+    pub fn set_idle(&mut self, idle: impl Fn() + Send + 'static) {
+        self.spin = self.spin.without_yields();
+        self.idle = Some(Box::new(idle));
+    }
+
+    /// Leaves the job: waits until all sent messages have been handed over, then tells the peers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when a sent message could not be handed over. The rank has left nevertheless.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §11.2.2, `MPI_FINALIZE`.
+    pub fn finalize(mut self) -> Result<(), Error> {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Result<(), Error> {
+        self.stop_progress_thread();
+        if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Dead {
+            return Ok(());
+        }
+        let flushed = self.hand_over_all();
+        let left = self.leave_network();
+        for (_, mut meeting) in self.meetings.take() {
+            meeting.leave(self);
+        }
+        self.end(Life::Finished);
+        let finalized = self.store.borrow_mut().finalize();
+        flushed.and(left)?;
+        Ok(finalized.map_err(BootError::Store)?)
+    }
+
+    /// Publishes how this rank ends, and wakes sleeping ranks.
+    fn end(&self, how: Life) {
+        self.map.segment().rank_block(self.rank).liveness.end(how);
+        self.wake_sleepers(0..self.size);
+    }
+
+    /// Returns the engine for the short paths, exclusively until the borrow ends. An engine that is
+    /// away sends and receives nothing. All other paths use [`World::lock_progress`].
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "the cell is the exclusive access; see SAFETY")]
+    pub(crate) fn short_ways(&self) -> &mut ShmEngine {
+        // SAFETY: a world is not `Sync`, so only one thread is here, and a progress thread uses
+        // another engine. Callers in this crate hold the borrow for one engine call and run no user
+        // code meanwhile, so no second borrow exists.
+        unsafe { &mut *self.engine.get() }
+    }
+
+    /// Returns whether a progress thread shares the progress lock with this world's calls.
+    #[inline(always)]
+    fn has_thread(&self) -> bool {
+        self.thread.get().is_some()
+    }
+
+    /// Returns whether `rank` is known to be present without use of the progress lock.
+    #[inline(always)]
+    pub(crate) fn is_plainly_here(&self, rank: Rank) -> bool {
+        !self.has_thread() && self.short_ways().gone(rank).is_none()
+    }
+
+    pub(crate) const fn spin(&self) -> SpinLimits {
+        self.spin
+    }
+
+    /// Returns an owner that no other scope of this world has.
+    pub(crate) fn next_owner(&self) -> Owner {
+        self.scopes.set(self.scopes.get().wrapping_add(1));
+        Owner(self.scopes.get())
+    }
+
+    /// Returns true when the engine sent the message at once. Wakes the destination if it sleeps.
+    #[inline(always)]
+    pub(crate) fn wake_after(&self, sent: SentShort, destination: Rank) -> bool {
+        match sent {
+            SentShort::Yes => true,
+            SentShort::No => false,
+            SentShort::ToSleeper => {
+                self.wake(destination);
+                true
+            }
+        }
+    }
+
+    /// Starts a send.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Engine::isend`].
+    pub(crate) unsafe fn isend(
+        &self,
+        mode: SendMode,
+        destination: Rank,
+        key: Key,
+        data: Cursor,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
+        // SAFETY: the caller guarantees the same (contract of `isend`).
+        unsafe { self.lock_progress().context().isend(mode, destination, key, data, owner) }
+    }
+
+    /// Starts a receive. An RTR leaves at once.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Engine::irecv`].
+    pub(crate) unsafe fn irecv(
+        &self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        // SAFETY: the caller guarantees the same (contract of `irecv`).
+        unsafe { self.lock_progress().context().irecv(pattern, buffer, owner) }
+    }
+
+    /// Starts the receive of a message that a probe has matched.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Engine::imrecv`].
+    pub(crate) unsafe fn imrecv(
+        &self,
+        message: MessageId,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Received, StartError> {
+        // SAFETY: the caller guarantees the same (contract of `imrecv`).
+        unsafe { self.lock_progress().context().imrecv(message, buffer, owner) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wake(&self, rank: Rank) {
+        sleep::wake(&self.map.segment(), rank);
+    }
+
+    /// Wakes the sleeping ranks among `ranks`, after an event that is not a message.
+    #[inline(always)]
+    pub(crate) fn wake_sleepers(&self, ranks: impl Iterator<Item = Rank>) {
+        let segment = self.map.segment();
+        for rank in ranks {
+            if segment.rank_block(rank).doorbell.is_wanted() {
+                self.wake(rank);
+            }
+        }
+    }
+
+    /// Returns the meeting points of all ranks. The borrow lasts for one operation.
+    #[inline(always)]
+    pub(crate) fn meetings(&self) -> RefMut<'_, Vec<(u32, MeetingPoint)>> {
+        self.meetings.borrow_mut()
+    }
+
+    #[inline(always)]
+    pub(crate) fn segment(&self) -> Segment {
+        self.map.segment()
+    }
+
+    /// Runs `act` on the lock managers of this rank's windows.
+    pub(crate) fn with_lock_managers<R>(
+        &self,
+        act: impl FnOnce(&mut WindowLockManagers) -> R,
+    ) -> R {
+        act(&mut self.lock_progress().context().resources.lock_managers)
+    }
+
+    /// Runs `act` on this rank's windows by messages.
+    pub(crate) fn with_baselines<R>(&self, act: impl FnOnce(&mut Baselines) -> R) -> R {
+        act(&mut self.lock_progress().context().resources.baselines)
+    }
+
+    /// Makes one round of [progress](ProgressContext::progress). Returns whether anything moved.
+    pub(crate) fn progress(&self) -> Result<bool, Error> {
+        let mut guard = self.lock_progress();
+        let mut context = guard.context();
+        let moved = context.progress()?;
+        context.refusal()?;
+        Ok(moved)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.stop_progress_thread();
+            // Peers learn of the end at once. Waiting for them could hide the panic for ever.
+            self.end(Life::Dead);
+        } else {
+            let _ = self.leave();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The facts and services of a job besides messages.
+
+use core::cell::RefMut;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use strait_core::engine::Tuning;
+use strait_core::layout::Life;
+use strait_platform::Nodes;
+use strait_platform::{Rank, boot};
+
+use super::World;
+use crate::Error;
+use crate::collective::GroupRegistry;
+
+impl World {
+    /// Returns this process's node, from 0. Ranks on one node share memory.
+    #[inline]
+    #[must_use]
+    pub const fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// Returns the node of `rank`, or `None` for a rank that does not exist.
+    #[must_use]
+    pub fn node_of(&self, rank: Rank) -> Option<u32> {
+        self.nodes.node_of(rank)
+    }
+
+    /// Returns the live groups of this rank.
+    pub(crate) fn groups(&self) -> RefMut<'_, GroupRegistry> {
+        self.groups.borrow_mut()
+    }
+
+    /// Returns the length of the longest message to `rank` that leaves before its receive is
+    /// posted, in bytes.
+    pub(crate) fn unasked_max(&self, rank: Rank) -> usize {
+        let Tuning { eager_max, stream_max, .. } = self.tuning();
+        if self.node_of(rank) == Some(self.node) { eager_max } else { stream_max }
+    }
+
+    /// Returns the nodes of all ranks. `nodes().ranks_on(node())` are the ranks of this node.
+    #[must_use]
+    pub const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// Returns true for the first rank of each node.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.nodes.leader(self.node) == Some(self.rank)
+    }
+
+    /// Shares one descriptor among all ranks of the job, whatever their nodes. Rank 0 makes it, and
+    /// all others get a copy. All ranks are on one host, and all call this with the same name. Each
+    /// name is used once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Boot`] when the descriptor could not be made or passed on.
+    pub fn share(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> io::Result<OwnedFd>,
+    ) -> Result<OwnedFd, Error> {
+        let mut store = self.store.borrow_mut();
+        Ok(boot::share(store.as_mut(), name, (self.rank, self.size), make)?)
+    }
+
+    /// Ends this process with exit code `code`, and the whole job as far as the launcher can.
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §9.3, `MPI_ABORT`.
+    pub fn abort(&self, code: i32) -> ! {
+        self.end(Life::Dead);
+        self.store.borrow_mut().abort(code);
+        std::process::exit(code)
+    }
+}

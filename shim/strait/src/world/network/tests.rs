@@ -1,0 +1,46 @@
+//! Tests of links that cannot be made.
+
+use core::ptr::NonNull;
+
+use strait_core::buffer::Part;
+use strait_core::engine::Channel as _;
+use strait_core::hca::Access;
+use strait_core::layout::SegmentConfig;
+use strait_core::ring::Design;
+use strait_hca::DeviceChoice;
+use strait_hca::soft::SoftMode;
+use strait_platform::Nodes;
+
+use super::World;
+use crate::network::NetworkError;
+use crate::{Error, Fault};
+
+#[test]
+fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
+    let (kind, nodes) =
+        ((DeviceChoice::Soft(SoftMode::Inline), Design::ZeroCopy), Nodes::named([0, 1, 2]));
+    let worlds = World::in_process_by(kind, SegmentConfig::new(3), &nodes).unwrap();
+    let mut memory = vec![0_u64; 1 << 16];
+    let mut taken = memory.iter_mut().map_while(|word| {
+        let part = Part { base: NonNull::from(word).cast(), length: 8 };
+        // SAFETY: no other process learns the key, and the memory outlives the worlds' use of the
+        // device.
+        worlds[0].with_network(|network| unsafe { network.register(part, Access::LOCAL) })?
+    });
+    let all: Vec<_> = taken.by_ref().collect();
+    let send = |to| worlds[0].endpoint().send(&[1_u8], to, 1);
+    let error = send(1).unwrap_err();
+    assert!(matches!(error, Error::Network(NetworkError::NoLink { peer: 1, .. })), "{error:?}");
+    assert!(error.to_string().contains("no link to rank 1"), "{error}");
+    assert!(matches!(send(1), Err(Error::Fault(Fault::PeerFailed { rank: 1, .. }))));
+    worlds[0].with_network(|network| all.into_iter().for_each(|region| network.release(region)));
+    // Other peers are not affected.
+    std::thread::scope(|scope| {
+        let mut worlds = worlds.into_iter();
+        let [zero, one, two] = [(); 3].map(|()| worlds.next().unwrap());
+        drop(one);
+        scope.spawn(move || two.endpoint().recv(&mut [0_u8], 0, 1).unwrap());
+        zero.endpoint().send(&[1_u8], 2, 1).unwrap();
+        zero.finalize().unwrap();
+    });
+}

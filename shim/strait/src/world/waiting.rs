@@ -1,0 +1,249 @@
+//! The wait loop of a world, which also learns of ranks that died or left.
+
+use strait_core::engine::{Outcome, Owner, RequestId, Status};
+use strait_core::layout::{Call, Life, Liveness, Wait};
+use strait_core::matching::{Envelope, TAG_MAX};
+use strait_platform::backoff::{Backoff, Next};
+
+use record::Recorder;
+
+use super::{ShmEngine, World};
+use crate::Error;
+use crate::collective::INTERNAL;
+use crate::network::{Network, TransferId, WindowTransfer};
+use crate::window::{Baselines, failed};
+
+mod record;
+
+/// Returns whether a message belongs to windows or their lock managers. Such messages have the
+/// highest tag in an internal context.
+const fn is_of_windows(envelope: &Envelope) -> bool {
+    envelope.context & INTERNAL != 0 && envelope.tag == TAG_MAX
+}
+
+/// A mark in the segment: this rank waits for a message for which the sender may use an RTR.
+struct RtrWait<'a>(&'a Liveness);
+
+impl<'a> RtrWait<'a> {
+    fn enter(liveness: &'a Liveness) -> Self {
+        liveness.set_inside(true);
+        Self(liveness)
+    }
+}
+
+impl Drop for RtrWait<'_> {
+    fn drop(&mut self) {
+        self.0.set_inside(false);
+    }
+}
+
+impl World {
+    /// Makes progress for a call that does not wait. A program with only such calls learns of
+    /// deaths here.
+    pub(crate) fn poll(&self) -> Result<(), Error> {
+        self.poll_for(|| Wait::new(Call::Test))
+    }
+
+    /// Makes progress like [`World::poll`], in a loop that waits for `what`.
+    pub(crate) fn poll_for(&self, what: impl Fn() -> Wait) -> Result<(), Error> {
+        self.with_baselines(Baselines::hurry);
+        self.progress()?;
+        let mut call_timer = self.call_timer.get();
+        let due = call_timer.is_due();
+        self.call_timer.set(call_timer);
+        if due {
+            let wait = what();
+            record::write_once(&self.map.segment().rank_block(self.rank).waiting, wait);
+            self.watch_over_peer_of(wait);
+            self.look_for_the_gone()?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that this rank learns of the death of the rank that `wait` names.
+    fn watch_over_peer_of(&self, wait: Wait) {
+        if let Some(peer) = wait.peer {
+            self.watch_over(peer);
+        }
+    }
+
+    /// Makes progress until `look` returns a value. That value comes by progress, by the end of a
+    /// peer, or with a ring of the doorbell. `look` may make calls on this world. `what` describes
+    /// the wait. It is called only when the wait takes long.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] or [`Error::OutOfMemory`] when no progress can be made.
+    pub fn wait_until<T>(
+        &self,
+        what: impl Fn() -> Wait,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T, Error> {
+        // A progress thread has nothing to do during this wait.
+        let _guard = self.lock_progress();
+        let mut backoff = Backoff::new(self.spin);
+        let segment = self.map.segment();
+        let mut inside = None;
+        let mut record = Recorder::new(&segment.rank_block(self.rank).waiting);
+        loop {
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            if inside.is_none() && self.lock_progress().is_asking() {
+                inside = Some(RtrWait::enter(&segment.rank_block(self.rank).liveness));
+            }
+            self.with_baselines(Baselines::hurry);
+            let next = match self.progress()? {
+                true if backoff.moved() => Next::CheckLiveness,
+                true => Next::Poll,
+                false => backoff.pause(),
+            };
+            match next {
+                Next::Poll => {}
+                Next::CheckLiveness => {
+                    let wait = what();
+                    record.renew(wait, backoff.polls());
+                    self.watch_over_peer_of(wait);
+                    if !self.look_for_the_gone()? {
+                        backoff.check_next();
+                        std::thread::yield_now();
+                    }
+                }
+                Next::Sleep if let Some(idle) = &self.idle => idle(),
+                Next::Sleep => {
+                    if let Some(found) = self.sleep(&mut backoff, &mut look)? {
+                        return Ok(found);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks everything once more and then sleeps once. Returns what `look` found in that check.
+    fn sleep<T>(
+        &self,
+        backoff: &mut Backoff,
+        look: &mut impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let place = &self.turns.place;
+        let bell = place.bell();
+        let wakeup_source = self.lock_progress().context().arm_wakeups() && !self.has_far_windows();
+        let longest = place.sleep.prepare(bell.get());
+        let found = look();
+        let moved = if found.is_some() { Ok(true) } else { self.progress() };
+        if matches!(moved, Ok(false)) {
+            let time = (!wakeup_source).then(|| backoff.sleep_time());
+            place.sleep.wait(bell.get(), time.map_or(longest, |time| time.min(longest)));
+            backoff.read_clock_next();
+        }
+        bell.get().rise();
+        if moved? && found.is_none() {
+            backoff.reset();
+        }
+        Ok(found)
+    }
+
+    /// Waits for an operation, and ends its claim on its buffer in any case.
+    pub(crate) fn wait(&self, id: RequestId) -> Result<Outcome, Error> {
+        let what = || self.lock_progress().wait_of(id);
+        let outcome = self.wait_until(what, || self.lock_progress().test(id));
+        if outcome.is_err() {
+            self.settle(id);
+        }
+        outcome
+    }
+
+    /// Ends an operation's claim on its buffer without its outcome.
+    pub(crate) fn settle(&self, id: RequestId) {
+        let what = || Wait { call: Call::Settle, ..self.lock_progress().wait_of(id) };
+        self.settle_by(what, |engine| engine.detach(id).is_ok());
+    }
+
+    /// Waits until the peers have received all messages of this rank, or are gone. This rank
+    /// leaves, so it discards messages that the peers still keep for it. It serves only messages of
+    /// the peers' windows.
+    pub(super) fn hand_over_all(&self) -> Result<(), Error> {
+        let what = || self.lock_progress().wait_of_leaving();
+        self.with_baselines(Baselines::press_all);
+        self.wait_until(what, || {
+            if self.with_baselines(|all| all.is_handed_over()) && self.lock_progress().is_flushed()
+            {
+                return Some(());
+            }
+            // The next poll meets a lack of memory again.
+            let _ = self.lock_progress().discard_kept(is_of_windows);
+            None
+        })
+    }
+
+    /// Returns the outcome of a transfer on a window's lane, if it has ended.
+    pub(crate) fn test_transfer(&self, id: TransferId) -> Option<Result<Status, Error>> {
+        let (transfer, ended) = self.with_network(|network| network.take_ended(id))??;
+        let WindowTransfer { rank, bytes, .. } = transfer;
+        let status = Status { source: rank, tag: 0, bytes };
+        Some(ended.map(|()| status).map_err(|error| failed(self, rank, error)))
+    }
+
+    /// Waits until a transfer has ended. Ends it when no progress can be made.
+    pub(crate) fn settle_transfer(&self, id: TransferId) {
+        let what = || Wait::new(Call::WindowFlush);
+        if self.wait_until(what, || self.test_transfer(id).map(drop)).is_err() {
+            self.with_network(|network| network.abandon(id));
+        }
+    }
+
+    /// Returns the outcome of a message for a window, if it has ended.
+    pub(crate) fn test_moving(&self, id: RequestId) -> Option<Outcome> {
+        let outcome = self.lock_progress().test(id)?;
+        self.with_baselines(|all| all.forget(id));
+        Some(outcome)
+    }
+
+    /// Waits until a message for a window has ended. Ends it when no progress can be made.
+    pub(crate) fn settle_moving(&self, id: RequestId) {
+        let what = || self.lock_progress().wait_of(id);
+        if self.wait_until(what, || self.test_moving(id).map(drop)).is_err() {
+            self.with_baselines(|all| all.forget(id));
+            self.settle(id);
+        }
+    }
+
+    /// Settles all operations of a scope, as [`World::settle`] does for one.
+    pub(crate) fn settle_owned(&self, owner: Owner) {
+        while let Some(id) = self.with_baselines(|all| all.kept_for(owner)) {
+            self.settle_moving(id);
+        }
+        while let Some(id) = self.with_network(|network| network.transfer_of(owner)).flatten() {
+            self.settle_transfer(id);
+        }
+        let what = || Wait::new(Call::Settle);
+        self.settle_by(what, |engine| engine.detach_owned(owner).is_ok());
+    }
+
+    /// Ends claims by `detach`, which may have to wait. A peer may be moving a piece of a large
+    /// message. Without memory for a copy, the rest of a send must leave from where it is.
+    fn settle_by(&self, what: impl Fn() -> Wait, detach: impl Fn(&mut ShmEngine) -> bool) {
+        if self.wait_until(what, || detach(&mut self.lock_progress()).then_some(())).is_ok() {
+            return;
+        }
+        // No progress can be made any more, and yet nothing may access the buffers from now on.
+        let mut guard = self.lock_progress();
+        let context = guard.context();
+        context.resources.network.as_deref_mut().into_iter().for_each(Network::close_all);
+        let segment = self.map.segment();
+        let is_gone = |rank| segment.rank_block(rank).liveness.state() >= Life::Dead;
+        while !context.engine.stop(is_gone) {
+            context.resources.watch.check(&segment, self.rank);
+            std::thread::yield_now();
+        }
+    }
+
+    /// Tells the engine which ranks died or left since the last call. Returns false when some
+    /// deaths could not be settled yet.
+    pub(crate) fn look_for_the_gone(&self) -> Result<bool, Error> {
+        self.lock_progress().context().detect_failures()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Tests with ranks on several nodes that sleep until they are woken. A sleep without a wake-up
+//! lasts an hour here.
+
+use core::cell::Cell;
+use core::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use strait_core::layout::{Call, SegmentConfig, Wait};
+use strait_core::ring::Design;
+use strait_core::shm::Slumber;
+use strait_hca::DeviceChoice;
+use strait_hca::cq::EventDriven as _;
+use strait_hca::soft::{Fabric, SoftHca, SoftMode};
+use strait_platform::Nodes;
+use strait_platform::backoff::SpinLimits;
+use strait_platform::boot::PeerAddress;
+use strait_platform::sleep::Sleep;
+use strait_platform::sleep::testing::take_turns;
+
+use crate::World;
+use crate::network::ConnectionListener;
+
+/// Number of ranks, two on each node.
+const RANKS: u32 = 4;
+
+/// Runs `rank` in each world of a job. Its ranks sleep at once, and until they are woken.
+fn sleepers(mode: SoftMode, design: Design, rank: fn(&World)) {
+    let nodes = Nodes::blocks(RANKS, 2).unwrap();
+    let kind = (DeviceChoice::Soft(mode), design);
+    let worlds = World::in_process_by(kind, SegmentConfig::new(RANKS), &nodes).unwrap();
+    let (done, all) = mpsc::channel();
+    for mut world in worlds {
+        world.spin = SpinLimits::none();
+        Arc::get_mut(&mut world.turns).unwrap().place.sleep.for_ever();
+        let done = done.clone();
+        thread::spawn(move || {
+            rank(&world);
+            let slept = world.turns.place.sleep.count();
+            world.finalize().unwrap();
+            done.send(slept).unwrap();
+        });
+    }
+    let slept = (0..RANKS).map(|_| all.recv_timeout(Duration::from_secs(60)));
+    let slept: Vec<u32> = slept.map(|slept| slept.expect("every rank is woken")).collect();
+    assert!(slept.iter().sum::<u32>() >= 10, "{design:?}, {mode:?}: {slept:?}");
+}
+
+/// Passes a token round the ranks, in short and long messages. The holder lets the others fall
+/// asleep.
+fn pass_round(world: &World) {
+    const ROUNDS: u8 = 20;
+    let (endpoint, me) = (world.endpoint(), world.rank());
+    let mut token = vec![0; 200_000];
+    for round in 0..ROUNDS {
+        let length = if round % 4 == 3 { token.len() } else { 8 };
+        if me > 0 || round > 0 {
+            let expected = if me == 0 { round - 1 } else { round };
+            endpoint.recv(&mut token, (me + RANKS - 1) % RANKS, 1).unwrap();
+            assert_eq!(token[7], expected);
+        }
+        thread::sleep(Duration::from_micros(300));
+        if me + 1 < RANKS || round + 1 < ROUNDS {
+            token[7] = round;
+            endpoint.send(&token[..length], (me + 1) % RANKS, 1).unwrap();
+        }
+    }
+}
+
+/// Sends from all ranks to all at once, more than there is room for, and only then receives.
+fn flood(world: &World) {
+    const COUNT: u32 = 300;
+    let (endpoint, me) = (world.endpoint(), world.rank());
+    let others = || (0..RANKS).filter(|other| *other != me);
+    endpoint.scope(|scope| {
+        let data = [7_u8; 5000];
+        let data = &*Box::leak(Box::new(data));
+        let sends: Vec<_> = others()
+            .flat_map(|other| (0..COUNT).map(move |_| other))
+            .map(|other| scope.isend(data, other, 2).unwrap())
+            .collect();
+        let mut room = [0_u8; 5000];
+        for _ in 0..COUNT * (RANKS - 1) {
+            endpoint.recv(&mut room, crate::ANY_SOURCE, 2).unwrap();
+        }
+        for send in sends {
+            send.wait().unwrap();
+        }
+    });
+    endpoint.barrier().unwrap();
+}
+
+#[test]
+fn ranks_on_nodes_are_woken() {
+    for mode in SoftMode::ALL {
+        Design::ALL.into_iter().for_each(|design| sleepers(mode, design, pass_round));
+    }
+}
+
+#[test]
+fn ranks_on_nodes_are_woken_for_room() {
+    for mode in SoftMode::ALL {
+        Design::ALL.into_iter().for_each(|design| sleepers(mode, design, flood));
+    }
+}
+
+/// Creates rank 0 of two, with a dead peer, and a function that keeps messages of rank 0 to itself
+/// moving.
+fn busy_beside_the_dead() -> (World, impl Fn(&World) -> bool) {
+    const LOOKS: u32 = 2_000_000;
+    let mut worlds = World::in_process(2).unwrap();
+    drop(worlds.pop());
+    let world = worlds.pop().unwrap();
+    let looks = Cell::new(0);
+    let knows = move |world: &World| {
+        looks.set(looks.get() + 1);
+        assert!(looks.get() < LOOKS, "no search for dead ranks while something moves");
+        let endpoint = world.endpoint();
+        if looks.get() > 1 {
+            endpoint.recv(&mut [0_u8; 8], 0, 1).unwrap();
+        }
+        endpoint.send(&[1_u8; 8], 0, 1).unwrap();
+        world.lock_progress().gone(1).is_some()
+    };
+    (world, knows)
+}
+
+#[test]
+fn a_wait_in_which_something_always_moves_learns_of_an_end() {
+    let (world, knows) = busy_beside_the_dead();
+    world.wait_until(|| Wait::new(Call::Request), || knows(&world).then_some(())).unwrap();
+}
+
+#[test]
+fn calls_that_do_not_wait_and_always_move_something_learn_of_an_end() {
+    let (world, knows) = busy_beside_the_dead();
+    while !knows(&world) {
+        world.poll().unwrap();
+    }
+}
+
+#[test]
+fn sleepers_with_a_device_are_woken() {
+    let worlds = World::in_process(2).unwrap();
+    let (fabric, segment) = (Fabric::create(2).unwrap(), worlds[0].segment());
+    let devices = [0, 1].map(|rank| SoftHca::attach(&fabric, rank, SoftMode::Inline).unwrap());
+    let sleeps = [0, 1].map(|rank| {
+        let own =
+            PeerAddress { nonce: segment.nonce(), rank, host: 0, address: None, key: [0; 16] };
+        let listener = ConnectionListener::open(own, false).unwrap().events().unwrap();
+        let events = (devices[rank as usize].events(), listener);
+        Sleep::register().beside(events, &segment, rank).unwrap()
+    });
+    take_turns(sleeps, segment);
+}
+
+#[test]
+fn a_rank_that_leaves_rings() {
+    let mut worlds = World::in_process(2).unwrap();
+    let sleeper = worlds.pop().unwrap();
+    let segment = sleeper.segment();
+    let bell = &segment.rank_block(1).doorbell;
+    bell.prepare_to_sleep(Slumber::Word, || ());
+    worlds.pop().unwrap().finalize().unwrap();
+    assert!(!bell.is_wanted());
+}
