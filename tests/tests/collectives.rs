@@ -358,7 +358,10 @@ fn survive(name: &'static str, ranks: u32, again: impl Fn(&Group<'_>, u64) -> Re
             }
             let Err(error) = again(&group, round) else { continue };
             report(&error);
-            assert!(round >= 50, "round {round}: {error}");
+            // The dead rank completed round 49, but a member whose part had not arrived yet may
+            // learn of the death first and give up: who completes an operation during which a
+            // member dies is open.
+            assert!(round >= 49, "round {round}: {error}");
             let expected = Fault::PeerFailed { rank: ranks - 1, sign: FailureCause::Ended };
             assert!(matches!(error, Error::Fault(fault) if fault == expected), "{error:?}");
             break;
