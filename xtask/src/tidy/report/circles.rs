@@ -1,6 +1,6 @@
 //! Finds circles of imports, between files and between folders.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -23,14 +23,24 @@ pub(super) fn rows(repository: &Repository) -> Vec<Row> {
     let of_folders = edges.iter().map(|(from, to)| (folder(from), folder(to)));
     let of_folders: Vec<_> = of_folders.filter(|(from, to)| from != to).collect();
     vec![
-        row("circles of more than four files", large.collect()),
-        row("circles between folders", circles(&of_folders)),
+        row("circles of more than four files", large.collect(), &edges),
+        row("circles between folders", circles(&of_folders), &of_folders),
     ]
 }
 
-fn row(what: &'static str, circles: Vec<Vec<String>>) -> Row {
-    let places = circles.iter().map(|circle| format!("{}: {}", circle.len(), circle.join(", ")));
-    Row { what, count: circles.len(), places: places.collect() }
+/// Counts circles. The places are the members of each, with their imports inside it.
+fn row(what: &'static str, circles: Vec<Vec<String>>, edges: &[(String, String)]) -> Row {
+    let mut places = Vec::new();
+    for circle in &circles {
+        places.push(format!("{} members:", circle.len()));
+        for member in circle {
+            let imports = edges.iter().filter(|(from, to)| from == member && circle.contains(to));
+            let imports: BTreeSet<_> = imports.map(|(_, to)| to.as_str()).collect();
+            let imports = imports.into_iter().collect::<Vec<_>>().join(", ");
+            places.push(format!("    {member} -> {imports}"));
+        }
+    }
+    Row { what, count: circles.len(), places }
 }
 
 /// Returns the strongly connected components of more than one node, largest first.
