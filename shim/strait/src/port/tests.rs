@@ -126,7 +126,7 @@ fn a_kept_message_is_received_once_and_counts_until_then() {
     // SAFETY: nothing is written.
     let again = unsafe { b.imrecv(short, cursor(&mut got)) };
     assert_eq!(again, Ok(Received::Done(Err(Fault::Cancelled))));
-    [a, b].map(|port| port.close().unwrap());
+    [a, b].into_iter().for_each(|port| port.close().unwrap());
 }
 
 #[test]
