@@ -5,7 +5,7 @@ use core::mem;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::ibv_qp_attr_mask as mask;
 use rdma_mummy_sys::ibv_qp_state as state;
-use strait_core::hca::{Address, Atomics, HcaError, Readiness, WorkError};
+use strait_core::hca::{Address, Atomics, ConnectStep, HcaError, Readiness, WorkError};
 
 use super::OpenError;
 use super::address::{IwarpAddress, QueuePairAddress};
@@ -217,8 +217,12 @@ impl QueuePair {
             | mask::IBV_QP_MAX_DEST_RD_ATOMIC
             | mask::IBV_QP_MIN_RNR_TIMER;
         // Only this step uses the peer's address: the kernel resolves the next hop.
-        self.modify(&mut receiving, given)
-            .map_err(|_| HcaError::Unreachable { peer: self.peer })?;
+        self.modify(&mut receiving, given).map_err(|error| match error {
+            HcaError::Device { code } => {
+                HcaError::Connect { peer: self.peer, step: ConnectStep::Local, code }
+            }
+            other => other,
+        })?;
 
         let mut sending = self.attributes(state::IBV_QPS_RTS);
         sending.sq_psn = self.first_packet;

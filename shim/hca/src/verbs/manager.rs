@@ -20,7 +20,9 @@ use std::os::fd::BorrowedFd;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::rdma_cm_event_type as kind;
 use rustix::net::addr::SocketAddrArg as _;
-use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness, RemoteAddress};
+use strait_core::hca::{
+    Address, Completion, ConnectStep, Connection, HcaError, Readiness, RemoteAddress,
+};
 
 use super::address::{EndName, IwarpAddress};
 use super::device::{PortLink, name_of};
@@ -120,13 +122,17 @@ impl ConnectionManager {
         mine: IwarpAddress,
         address: &Address,
     ) -> Result<Readiness, HcaError> {
-        let unreachable = HcaError::Unreachable { peer: end.peer };
-        let theirs = IwarpAddress::parse(address).ok_or(unreachable)?;
+        let peer = end.peer;
+        let theirs = IwarpAddress::parse(address).ok_or(HcaError::Unreachable { peer })?;
+        let failed = || {
+            let code = super::error::errno();
+            HcaError::Connect { peer, step: ConnectStep::Address, code }
+        };
         if mine == theirs {
             return Err(HcaError::Refused { peer: end.peer });
         }
         if mine < theirs {
-            let id = new_id(&self.channel, mine.end.connection).map_err(|_| unreachable)?;
+            let id = new_id(&self.channel, mine.end.connection).map_err(|_| failed())?;
             let (mine, socket) = (SocketAddr::new(self.place.ip(), 0), theirs.socket());
             // SAFETY: the identifier is live, and the library copies both addresses.
             let code = unsafe {
@@ -138,7 +144,7 @@ impl ConnectionManager {
                 })
             };
             if code != 0 {
-                return Err(unreachable);
+                return Err(failed());
             }
             end.id = Some(id);
         }
@@ -196,7 +202,7 @@ impl ConnectionManager {
             };
             let asks = data.first_chunk::<{ EndName::LENGTH }>().map(|name| EndName::parse(*name));
             let reads = [parameters.responder_resources, parameters.initiator_depth];
-            CmEvent { kind: event.event, id: event.id, about, asks, reads }
+            CmEvent { kind: event.event, status: event.status, id: event.id, about, asks, reads }
         };
         // SAFETY: the event is valid, and is acknowledged only here.
         unsafe { ibv::rdma_ack_cm_event(raw) };
@@ -243,6 +249,8 @@ impl Verbs {
 /// An event of the connection manager.
 struct CmEvent {
     kind: kind::Type,
+    /// Zero, or the negative number of the system's error.
+    status: i32,
     id: *mut ibv::rdma_cm_id,
     /// The connection that it concerns.
     about: u32,
@@ -254,7 +262,7 @@ struct CmEvent {
 
 /// Performs the next step of the asking end, or of either end when the connection is made.
 fn go_on(event: &CmEvent, end: &mut QueuePair, limits: QueuePairLimits) -> Result<(), HcaError> {
-    let unreachable = HcaError::Unreachable { peer: end.peer };
+    let peer = end.peer;
     let code = match (event.kind, end.readiness) {
         // SAFETY: the identifier belongs to the end, and is live.
         (kind::RDMA_CM_EVENT_ADDR_RESOLVED, _) => unsafe {
@@ -273,26 +281,37 @@ fn go_on(event: &CmEvent, end: &mut QueuePair, limits: QueuePairLimits) -> Resul
             end.readiness = QueuePairState::Greeting;
             0
         }
-        (kind::RDMA_CM_EVENT_REJECTED, _) => return Err(HcaError::Refused { peer: end.peer }),
-        (
-            kind::RDMA_CM_EVENT_ADDR_ERROR
-            | kind::RDMA_CM_EVENT_ROUTE_ERROR
-            | kind::RDMA_CM_EVENT_CONNECT_ERROR
-            | kind::RDMA_CM_EVENT_UNREACHABLE
-            | kind::RDMA_CM_EVENT_DISCONNECTED
-            | kind::RDMA_CM_EVENT_DEVICE_REMOVAL,
-            _,
-        ) => return Err(unreachable),
-        _ => 0,
+        (kind::RDMA_CM_EVENT_REJECTED, _) => return Err(HcaError::Refused { peer }),
+        (kind, _) => match failed_step(kind) {
+            // The status is a negative error number.
+            Some(step) => return Err(HcaError::Connect { peer, step, code: event.status.abs() }),
+            None => 0,
+        },
     };
-    match code {
-        0 => Ok(()),
-        // The peer no longer listens there.
-        _ if super::error::errno() == libc::ECONNREFUSED => {
-            Err(HcaError::Refused { peer: end.peer })
-        }
-        _ => Err(unreachable),
+    if code == 0 {
+        return Ok(());
     }
+    let step = match event.kind {
+        kind::RDMA_CM_EVENT_ADDR_RESOLVED => ConnectStep::Route,
+        _ => ConnectStep::Ask,
+    };
+    Err(match super::error::errno() {
+        // The peer no longer listens there.
+        libc::ECONNREFUSED => HcaError::Refused { peer },
+        code => HcaError::Connect { peer, step, code },
+    })
+}
+
+/// Returns the step whose failure an event reports, or `None` for any other event.
+const fn failed_step(event: kind::Type) -> Option<ConnectStep> {
+    Some(match event {
+        kind::RDMA_CM_EVENT_ADDR_ERROR => ConnectStep::Address,
+        kind::RDMA_CM_EVENT_ROUTE_ERROR => ConnectStep::Route,
+        kind::RDMA_CM_EVENT_CONNECT_ERROR | kind::RDMA_CM_EVENT_UNREACHABLE => ConnectStep::Ask,
+        kind::RDMA_CM_EVENT_DISCONNECTED => ConnectStep::Confirm,
+        kind::RDMA_CM_EVENT_DEVICE_REMOVAL => ConnectStep::Device,
+        _ => return None,
+    })
 }
 
 /// Answers a peer that asks for an end: accepts if the end exists and is not connected.
@@ -323,7 +342,8 @@ fn answer(event: &CmEvent, ends: &mut [Option<QueuePair>], nonce: u32, limits: Q
         end.id = Some(id);
         end.readiness = QueuePairState::Accepted;
     } else {
-        end.readiness = QueuePairState::Failed(HcaError::Unreachable { peer: end.peer });
+        let (step, code) = (ConnectStep::Accept, super::error::errno());
+        end.readiness = QueuePairState::Failed(HcaError::Connect { peer: end.peer, step, code });
     }
 }
 
