@@ -20,15 +20,14 @@ use std::os::fd::BorrowedFd;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::rdma_cm_event_type as kind;
 use rustix::net::addr::SocketAddrArg as _;
-use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness, RemoteAddress};
+use strait_core::hca::{Address, HcaError, Readiness, RemoteAddress};
 
+use super::OpenError;
 use super::address::{EndName, IwarpAddress};
-use super::device::{PortLink, name_of};
+use super::device::{ListedDevice, PortLink};
 use super::end::{QueuePair, QueuePairLimits, QueuePairState};
 use super::greeting::Greetings;
-use super::order::RequestOrder;
 use super::owned::VerbsObject;
-use super::{OpenError, Verbs};
 
 /// The identifier of a connection, or of a listener.
 type Id = VerbsObject<ibv::rdma_cm_id>;
@@ -204,42 +203,6 @@ impl ConnectionManager {
     }
 }
 
-impl Verbs {
-    /// Advances all connections, where there is a connection manager.
-    pub(super) fn manage(&mut self) {
-        if let (Some(manager), Some(greetings)) = (&self.device.manager, &self.greetings) {
-            manager.progress(&mut self.ends, self.random, self.limits, greetings);
-        }
-    }
-
-    /// Completes the requests in flight on connections that the other side has ended, as the
-    /// connection manager reports. The kernel's soft iWARP never completes requests that were
-    /// posted after it knew of the end.
-    pub(super) fn finish_ended(&mut self) -> Result<(), HcaError> {
-        self.manage();
-        let has_ended = |end: &Option<QueuePair>| {
-            end.as_ref().is_some_and(|end| end.readiness == QueuePairState::Ended)
-        };
-        while let Some(index) = self.ends.iter().position(has_ended) {
-            let connection = Connection(index as u32);
-            if let Some(end) = &mut self.ends[index] {
-                end.stop();
-            }
-            self.take(usize::MAX)?;
-            let Some(end) = &mut self.ends[index] else { continue };
-            end.readiness = QueuePairState::Broken;
-            end.order.iter_mut().for_each(RequestOrder::clear);
-            while let Some(request) = end.window.pop() {
-                if request.signaled {
-                    let result = Err(end.flushed());
-                    self.taken.push_back(Completion { id: request.id, connection, result });
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// An event of the connection manager.
 struct CmEvent {
     kind: kind::Type,
@@ -370,7 +333,9 @@ fn leads_to(id: &Id, address: SocketAddr, device: &str) -> bool {
             ibv::rdma_bind_addr(id.as_ptr(), address.cast_mut().cast())
         });
         let verbs = (*id.as_ptr()).verbs;
-        code == 0 && !verbs.is_null() && name_of((*verbs).device) == device
+        code == 0
+            && !verbs.is_null()
+            && ListedDevice::new((*verbs).device).is_some_and(|found| found.name() == device)
     }
 }
 
