@@ -12,8 +12,8 @@ pub struct Guard<'a> {
     rank: u32,
 }
 
-/// Takes the lock for `rank`. `has_ended` returns whether the process of the holder has ended. It is
-/// called only while the wait takes long.
+/// Takes the lock for `rank`. `has_ended` returns whether the process of the holder has ended. The
+/// wait calls it only when it takes long.
 ///
 /// # Errors
 ///
