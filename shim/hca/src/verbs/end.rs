@@ -61,6 +61,8 @@ pub(super) struct QueuePair {
     pub(super) order: Option<RequestOrder>,
     /// Number of checks for the peer's greeting.
     pub(super) looks: u32,
+    /// Number of times that it has asked the peer for a connection.
+    pub(super) asked: u32,
     first_packet: u32,
 }
 
@@ -152,6 +154,7 @@ impl QueuePair {
             greeting: None,
             order: None,
             looks: 0,
+            asked: 0,
             first_packet: random & NUMBER,
         };
         let mut attributes = end.attributes(state::IBV_QPS_INIT);

@@ -177,12 +177,12 @@ fn join_over(
     socket: &OwnedFd,
     rank: u32,
     size: u32,
-    backoff: Duration,
+    limit: Duration,
 ) -> Result<SegmentMap, BootError> {
     let pid = std::process::id();
     let hello = Hello::new(rank, pid).encode();
     rustix::net::send(socket, &hello, SendFlags::NOSIGNAL).map_err(gone_or(BootError::Socket))?;
-    await_answer(socket, backoff)?;
+    await_answer(socket, limit)?;
     let (reply, file) = receive(socket)?;
     adopt(&reply, file, rank, size)
 }
@@ -210,11 +210,11 @@ pub(super) fn adopt(
     Ok(map)
 }
 
-pub(super) fn await_answer(socket: &OwnedFd, backoff: Duration) -> Result<(), BootError> {
-    let timeout = Timespec::try_from(backoff).unwrap_or_default();
+pub(super) fn await_answer(socket: &OwnedFd, limit: Duration) -> Result<(), BootError> {
+    let timeout = Timespec::try_from(limit).unwrap_or_default();
     let mut fds = [PollFd::new(socket, PollFlags::IN)];
     match rustix::io::retry_on_intr(|| poll(&mut fds, Some(&timeout))) {
-        Ok(0) => Err(BootError::Silent { seconds: backoff.as_secs() }),
+        Ok(0) => Err(BootError::Silent { seconds: limit.as_secs() }),
         Ok(_) => Ok(()),
         Err(error) => Err(BootError::Socket(error)),
     }

@@ -16,14 +16,13 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::BootError;
 use super::registry::{LONGEST, UniverseRegistry};
-use crate::backoff::REGISTRY_PERIOD;
+use crate::backoff::{PeriodicWait, REGISTRY_PERIOD};
 use crate::liveness;
 
 /// Time for which other processes may hold the lock. They hold it for less than a millisecond
@@ -47,21 +46,21 @@ impl LockedRegistry {
     /// # Errors
     ///
     /// [`BootError::NoRendezvous`] when there is no directory for it. [`BootError::RendezvousHeld`]
-    /// when a process keeps the lock for longer than `backoff`.
-    pub(super) fn open(backoff: Duration) -> Result<Self, BootError> {
-        Self::open_in(candidates(), backoff)
+    /// when a process keeps the lock for longer than `limit`.
+    pub(super) fn open(limit: Duration) -> Result<Self, BootError> {
+        Self::open_in(candidates(), limit)
     }
 
     fn open_in(
         directories: impl Iterator<Item = PathBuf>,
-        backoff: Duration,
+        limit: Duration,
     ) -> Result<Self, BootError> {
         let mut tried = Vec::new();
         for directory in directories {
-            match Self::open_at(&directory, backoff) {
+            match Self::open_at(&directory, limit) {
                 Ok(open) => return Ok(open),
                 Err(DirectoryRefusal::Held(path)) => {
-                    return Err(BootError::RendezvousHeld { path, seconds: backoff.as_secs() });
+                    return Err(BootError::RendezvousHeld { path, seconds: limit.as_secs() });
                 }
                 Err(DirectoryRefusal::Unusable(why)) => {
                     tried.push(format!("{}: {why}", directory.display()));
@@ -73,15 +72,15 @@ impl LockedRegistry {
         Err(BootError::NoRendezvous { tried })
     }
 
-    fn open_at(directory: &Path, backoff: Duration) -> Result<Self, DirectoryRefusal> {
+    fn open_at(directory: &Path, limit: Duration) -> Result<Self, DirectoryRefusal> {
         let path = directory.join(format!("strait-universes-{:x}", liveness::namespace()));
-        let deadline = Instant::now() + backoff;
+        let wait = PeriodicWait::new(REGISTRY_PERIOD, limit);
         loop {
             make_private(directory)?;
             let file = match open(&path) {
                 // The directory was empty, and its last user has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    pause(deadline, &path)?;
+                    pause(wait, &path)?;
                     continue;
                 }
                 opened => opened?,
@@ -90,7 +89,7 @@ impl LockedRegistry {
                 if !matches!(error, Errno::WOULDBLOCK | Errno::INTR) {
                     return Err(io::Error::from(error).into());
                 }
-                pause(deadline, &path)?;
+                pause(wait, &path)?;
             }
             // The file may have been removed before it was locked: then other processes use a new
             // one.
@@ -159,12 +158,8 @@ impl From<io::Error> for DirectoryRefusal {
     }
 }
 
-fn pause(deadline: Instant, path: &Path) -> Result<(), DirectoryRefusal> {
-    if Instant::now() >= deadline {
-        return Err(DirectoryRefusal::Held(path.into()));
-    }
-    std::thread::sleep(REGISTRY_PERIOD);
-    Ok(())
+fn pause(wait: PeriodicWait, path: &Path) -> Result<(), DirectoryRefusal> {
+    if wait.pause() { Ok(()) } else { Err(DirectoryRefusal::Held(path.into())) }
 }
 
 /// Returns the directories to try, best first.
