@@ -211,7 +211,7 @@ impl InternodeMemory {
                     let connected = world.with_network(|it| it.connect_lane(lane, address))?;
                     if connected == Ok(false) && world.lock_progress().gone(*rank).is_some() {
                         world.with_network(|network| network.break_lane(lane));
-                        return Some(Ok(()));
+                        return Some(Ok::<(), Error>(()));
                     }
                     match connected.map_err(|error| (error, error.sign())) {
                         Ok(connected) => connected.then_some(Ok(())),
