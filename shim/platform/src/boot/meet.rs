@@ -42,7 +42,7 @@ fn host(
     store.fence()?;
     let (map, listener, nonce) = prepared?;
     let welcome = (nonce, map.length() as u64, nodes.ranks());
-    let segment = map.segment();
+    let segment = map.view();
     // A rank that dies after it received the descriptor was alive, so another process must be able
     // to watch it.
     let watch = |served: Served| {

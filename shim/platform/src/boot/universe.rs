@@ -135,7 +135,7 @@ impl Universe {
     }
 
     fn of(map: SegmentMap, name: String, made: Option<UniverseEntry>) -> Self {
-        let directory = Arc::new(Directory::beside(&map.segment()));
+        let directory = Arc::new(Directory::beside(map.view()));
         Self { map: Arc::new(map), name, directory, entered: Mutex::default(), made }
     }
 
@@ -158,14 +158,14 @@ impl Universe {
         let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner).take();
         let claimed = entered.map_or_else(|| self.claim_unborn(), |rank| Ok(Some(rank)))?;
         claimed.ok_or_else(|| {
-            let room = self.map.segment().ranks();
+            let room = self.map.ranks();
             BootError::UniverseFull { name: self.name.clone(), room }
         })
     }
 
     /// Claims the first rank that no process has or had. Returns `None` when there is none.
     fn claim_unborn(&self) -> Result<Option<Rank>, BootError> {
-        let segment = self.map.segment();
+        let segment = self.map.view();
         let _lock = FileLock::take(&self.map)?;
         let is_unborn = |rank: &Rank| segment.rank_block(*rank).liveness.state() == Life::Unborn;
         let Some(rank) = (0..segment.ranks()).find(is_unborn) else { return Ok(None) };
@@ -177,7 +177,7 @@ impl Universe {
     /// Returns the nonce, which identifies this universe.
     #[must_use]
     pub fn nonce(&self) -> u64 {
-        self.map.segment().nonce()
+        self.map.view().nonce()
     }
 
     /// Returns the number that this process's ports use for the process at `peer_address`. For a
@@ -210,7 +210,7 @@ impl Drop for Universe {
     fn drop(&mut self) {
         let unused = self.entered.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(rank) = unused {
-            self.map.segment().rank_block(rank).liveness.end(Life::Finished);
+            self.map.rank_block(rank).liveness.end(Life::Finished);
         }
         // A forked child leaves the registry to its parent. If the registry cannot be locked now,
         // the next process that comes cleans it.
