@@ -284,46 +284,4 @@ fn digest(kind: &str, name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns a key that no other process and no other test has.
-    fn key(test: &str) -> String {
-        format!("test-{}-{test}", std::process::id())
-    }
-
-    #[test]
-    fn processes_with_one_key_share_a_universe_and_have_ranks_of_their_own() {
-        let first = Universe::enter(&key("same"), 3).unwrap();
-        let second = Universe::enter(&key("same"), 3).unwrap();
-        let other = Universe::enter(&key("other"), 3).unwrap();
-        assert_eq!(first.nonce(), second.nonce());
-        assert_ne!(first.nonce(), other.nonce());
-        let ranks = [first.claim(), second.claim(), other.claim()];
-        assert_eq!(ranks.map(Result::unwrap), [0, 1, 0]);
-    }
-
-    /// A process that finds room keeps it, however many others come before it opens its port.
-    #[test]
-    fn a_rank_is_claimed_on_entry() {
-        let entered: Vec<_> = (0..7).map(|_| Universe::enter(&key("entry"), 3).unwrap()).collect();
-        let ranks: Vec<_> = entered.iter().map(|universe| universe.claim().unwrap()).collect();
-        assert_eq!(ranks, [0, 1, 2, 0, 1, 2, 0]);
-    }
-
-    #[test]
-    fn a_universe_that_is_full_is_followed_by_another() {
-        let full = Universe::enter(&key("full"), 1).unwrap();
-        assert_eq!(full.claim().unwrap(), 0);
-        let error = full.claim().unwrap_err().to_string();
-        assert!(error.contains("STRAIT_UNIVERSE"), "{error}");
-        let next = Universe::enter(&key("full"), 1).unwrap();
-        assert_ne!(next.nonce(), full.nonce());
-    }
-
-    #[test]
-    fn a_universe_ends_with_the_process_that_made_it() {
-        let nonce = Universe::enter(&key("gone"), 2).unwrap().nonce();
-        assert_ne!(Universe::enter(&key("gone"), 2).unwrap().nonce(), nonce);
-    }
-}
+mod tests;
