@@ -43,6 +43,7 @@ fn forget_name(function: CopyFunction) -> CopyFunction {
         let mut function = function;
         // `black_box` would store the address on the stack and load it again.
         // SAFETY: there is no instruction, so the register keeps the function's address.
+        #[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is called or read there")]
         unsafe {
             core::arch::asm!(
                 "/* {0} */",

@@ -203,10 +203,10 @@ pub(super) fn adopt(
     }
     let file = file.ok_or(BootError::NoDescriptor)?;
     let map = SegmentMap::attach(file, nonce, rank).map_err(BootError::Segment)?;
-    if map.length() as u64 != length || map.segment().ranks() != ranks {
+    if map.length() as u64 != length || map.ranks() != ranks {
         return Err(BootError::OtherSegment { length: map.length() as u64, expected: length });
     }
-    liveness::attach_self(&map.segment().rank_block(rank).liveness);
+    liveness::attach_self(&map.rank_block(rank).liveness);
     Ok(map)
 }
 

@@ -60,7 +60,7 @@ fn share(
     others: &[Rank],
     limit: Duration,
 ) -> Result<(), BootError> {
-    let segment = map.segment();
+    let segment = map.view();
     let liveness = |rank| &segment.rank_block(rank).liveness;
     liveness::attach_self(liveness(rank));
     let mut came = vec![];

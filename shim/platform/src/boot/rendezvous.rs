@@ -11,7 +11,7 @@
 //! comes cleans it.
 
 use core::time::Duration;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -51,7 +51,7 @@ impl LockedRegistry {
         Self::open_in(candidates(), limit)
     }
 
-    fn open_in(
+    pub(super) fn open_in(
         directories: impl Iterator<Item = PathBuf>,
         limit: Duration,
     ) -> Result<Self, BootError> {
@@ -68,7 +68,9 @@ impl LockedRegistry {
             }
         }
         // The first two and the last are enough for the message.
-        tried.drain(2.min(tried.len())..tried.len().saturating_sub(1));
+        if tried.len() > 3 {
+            tried.drain(2..tried.len() - 1);
+        }
         Err(BootError::NoRendezvous { tried })
     }
 
@@ -76,9 +78,12 @@ impl LockedRegistry {
         let path = directory.join(format!("strait-universes-{:x}", liveness::namespace()));
         let wait = PeriodicWait::new(REGISTRY_PERIOD, limit);
         loop {
-            make_private(directory)?;
+            // Between any two steps, the last user of an empty directory may remove it.
+            if !make_private(directory)? {
+                pause(wait, &path)?;
+                continue;
+            }
             let file = match open(&path) {
-                // The directory was empty, and its last user has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     pause(wait, &path)?;
                     continue;
@@ -95,9 +100,7 @@ impl LockedRegistry {
             // one.
             let Ok(named) = fs::symlink_metadata(&path) else { continue };
             let found = file.metadata()?;
-            if !found.is_file() || found.uid() != user() {
-                return Err(DirectoryRefusal::Unusable("the registry is another user's".into()));
-            }
+            check_file(&found, user())?;
             if (named.dev(), named.ino()) == (found.dev(), found.ino()) {
                 let mut bytes = Vec::new();
                 (&file).take(LONGEST as u64).read_to_end(&mut bytes)?;
@@ -179,20 +182,34 @@ fn temporary(parent: PathBuf) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Makes `directory` if it does not exist, and checks that only this user can make files in it.
-fn make_private(directory: &Path) -> Result<(), DirectoryRefusal> {
+/// Returns false if it was removed meanwhile.
+fn make_private(directory: &Path) -> Result<bool, DirectoryRefusal> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
         _ => {}
     }
     // Does not follow a link: another user may have made it.
-    let found = fs::symlink_metadata(directory)?;
-    if !found.is_dir() || found.uid() != user() {
+    match fs::symlink_metadata(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => check_directory(&found?, user()).map(|()| true),
+    }
+}
+
+fn check_directory(found: &Metadata, user: u32) -> Result<(), DirectoryRefusal> {
+    if !found.is_dir() || found.uid() != user {
         return Err(DirectoryRefusal::Unusable("it belongs to another user".into()));
     }
     if found.mode() & 0o022 != 0 {
         return Err(DirectoryRefusal::Unusable("other users may write there".into()));
     }
     Ok(())
+}
+
+fn check_file(found: &Metadata, user: u32) -> Result<(), DirectoryRefusal> {
+    if found.is_file() && found.uid() == user {
+        return Ok(());
+    }
+    Err(DirectoryRefusal::Unusable("the registry is another user's".into()))
 }
 
 fn open(path: &Path) -> io::Result<File> {

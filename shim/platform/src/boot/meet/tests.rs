@@ -25,7 +25,7 @@ fn the_ranks_of_a_node_share_its_segment_and_no_others() {
     let nodes = Nodes::named([5, 9, 5, 9, 9]);
     let maps = meet_all(&nodes);
     for (rank, map) in (0..).zip(&maps) {
-        let segment = map.segment();
+        let segment = map.view();
         assert_eq!(segment.ranks(), 5);
         for other in 0..5 {
             let here = nodes.node_of(other) == nodes.node_of(rank);
@@ -34,8 +34,8 @@ fn the_ranks_of_a_node_share_its_segment_and_no_others() {
             assert_eq!(block.liveness.state(), expected, "{other} in the segment of {rank}");
         }
     }
-    let witness = |rank: usize, of: u32| maps[rank].segment().rank_block(of).liveness.witness();
-    maps[0].segment().rank_block(0).liveness.set_witness(77);
+    let witness = |rank: usize, of: u32| maps[rank].rank_block(of).liveness.witness();
+    maps[0].rank_block(0).liveness.set_witness(77);
     assert_eq!((witness(2, 0), witness(1, 0)), (77, 0));
 }
 
@@ -55,7 +55,7 @@ fn ranks_that_do_not_come_are_dead_to_those_who_did() {
         let map = guest.join().unwrap().unwrap();
         let refused = host.join().unwrap().unwrap_err();
         assert!(matches!(refused, BootError::Absent { .. }), "{refused}");
-        let life = |rank| map.segment().rank_block(rank).liveness.state();
+        let life = |rank| map.view().rank_block(rank).liveness.state();
         assert_eq!([0, 1, 2].map(life), [Life::Dead, Life::Alive, Life::Dead]);
     });
 }
@@ -63,7 +63,7 @@ fn ranks_that_do_not_come_are_dead_to_those_who_did() {
 #[test]
 fn a_rank_alone_on_its_node_waits_only_at_the_fence() {
     let maps = meet_all(&Nodes::one(1));
-    assert_eq!(maps[0].segment().rank_block(0).liveness.state(), Life::Alive);
+    assert_eq!(maps[0].rank_block(0).liveness.state(), Life::Alive);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_segment_has_memory_for_the_ranks_of_its_node_alone() {
     let backed = |map: &SegmentMap| rustix::fs::fstat(map.fd()).unwrap().st_blocks as usize * 512;
     let config = SegmentConfig::new(4);
     let map = SegmentMap::create_on(config, 1, &nodes, 1).unwrap();
-    let plan = *map.segment().plan();
+    let plan = *map.view().plan();
     let own =
         (2..4).flat_map(|rank| plan.own_ranges(rank)).map(|(_, length)| length).sum::<usize>();
     let slack = backed(&map) - (plan.common_bytes() + own);
