@@ -1,5 +1,9 @@
 //! The errors of all calls, in one type.
 
+mod collective;
+mod network;
+mod window;
+
 use core::fmt;
 
 use strait_core::engine::{Fault, ProgressError, StartError};
@@ -8,7 +12,9 @@ use strait_core::memory::OutOfMemory;
 use strait_platform::boot::{BootError, SegmentError};
 
 use crate::env::EnvError;
-use crate::{CollectiveError, NetworkError, WindowError};
+pub use collective::CollectiveError;
+pub use network::NetworkError;
+pub use window::WindowError;
 
 /// The cause of a failed call. Each variant says what failed, where, and what to do about it.
 ///
@@ -56,6 +62,14 @@ impl Error {
             }
             _ => None,
         }
+    }
+}
+
+/// Replaces the loss of a member by success, for calls that continue with the other members.
+pub(crate) fn unless_gone(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.gone_peer().is_some() => Ok(()),
+        done => done,
     }
 }
 

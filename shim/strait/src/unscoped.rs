@@ -326,7 +326,7 @@ impl Endpoint<'_> {
         let key = Key::new(self.context(), tag);
         // SAFETY: the caller guarantees the same (contract of `begin_send_as`).
         let bytes = unsafe { core::slice::from_raw_parts(data.base.as_ptr(), data.length) };
-        let sent = self.world().short_ways().send_short(destination, key, bytes);
+        let sent = self.world().engine().send_short(destination, key, bytes);
         if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(Unscoped::done(Ok(status)));
@@ -349,7 +349,7 @@ impl Endpoint<'_> {
         let key = Key::new(self.context(), tag);
         // SAFETY: the caller guarantees the same (contract of `begin_longer`).
         let bytes = unsafe { core::slice::from_raw_parts(data.base.as_ptr(), data.length) };
-        let sent = self.world().short_ways().send_medium(destination, key, bytes);
+        let sent = self.world().engine().send_medium(destination, key, bytes);
         if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(Unscoped::done(Ok(status)));
@@ -394,7 +394,7 @@ impl Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         let want = Want::new(self.context(), tag);
-        let engine = self.world().short_ways();
+        let engine = self.world().engine();
         engine.serve_posted(source);
         // SAFETY: the caller guarantees the same (contract of `begin_recv_as`). The short path
         // copies what it receives during this call.

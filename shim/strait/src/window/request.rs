@@ -12,12 +12,11 @@ use strait_core::hca::Access;
 use strait_core::reduce::Op;
 use strait_core::rma::SLOT;
 
-use super::part::PartAccess;
-use super::remote::RemoteMember;
-use super::{Window, WindowDesign};
+use super::Window;
+use super::part::{PartAccess, RemoteMember};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::network::WindowTransfer;
-use crate::{Error, Number, Request, Scope, Unscoped};
+use crate::{Error, Number, Request, Scope, Unscoped, WindowDesign};
 
 impl<'scope> Scope<'scope, '_> {
     /// Starts a put. `data` stays unchanged until the request is complete, or the scope ends; then
@@ -201,7 +200,7 @@ impl Window<'_> {
     ///
     /// # Errors
     ///
-    /// [`super::WindowError::Target`] when the target does not exist.
+    /// [`crate::WindowError::Target`] when the target does not exist.
     pub fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
         let source = self.part(target)?.rank;
         Ok(Unscoped::done(Ok(Status { source, tag: 0, bytes })))

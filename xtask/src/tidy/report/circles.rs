@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(folder("core/src/buffer/copy/bulk.rs"), "core/src/buffer");
         assert_eq!(
             folder("shim/strait/src/world.rs"),
-            folder("shim/strait/src/world/progress_context.rs")
+            folder("shim/strait/src/world/waiting.rs")
         );
     }
 }

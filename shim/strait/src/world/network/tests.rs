@@ -12,8 +12,7 @@ use strait_hca::soft::SoftMode;
 use strait_platform::Nodes;
 
 use super::World;
-use crate::network::NetworkError;
-use crate::{Error, Fault};
+use crate::{Error, Fault, NetworkError};
 
 #[test]
 fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
