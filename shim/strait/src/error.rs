@@ -45,6 +45,8 @@ pub enum Error {
     /// The private memory for a message that arrived is not available. The message waits where it
     /// is until other messages are received or memory is freed.
     OutOfMemory(OutOfMemory),
+    /// A value of another world of this process was used with this world. Nothing was changed.
+    OtherWorld,
     /// This rank stopped for lack of memory and can no longer communicate.
     Stopped,
     /// Shared memory holds a value that no correct peer writes. This rank can no longer
@@ -95,6 +97,10 @@ impl fmt::Display for Error {
             Self::Collective(error) => error.fmt(f),
             Self::Window(error) => error.fmt(f),
             Self::OutOfMemory(error) => error.fmt(f),
+            Self::OtherWorld => f.write_str(
+                "the operation, message or window belongs to another world of this process: use \
+                 it with the world that it comes from",
+            ),
             Self::Stopped => ProgressError::Stopped.fmt(f),
             Self::Corrupt(corrupt) => write!(
                 f,

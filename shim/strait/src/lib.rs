@@ -97,6 +97,7 @@ mod progress;
 mod request;
 mod reserved;
 mod unscoped;
+mod warning;
 mod window;
 mod world;
 
@@ -127,6 +128,7 @@ pub use strait_core::wire::SHORT_MAX;
 pub use strait_hca as hca;
 pub use strait_platform::{Nodes, Rank, observe, topology};
 pub use unscoped::Unscoped;
+pub use warning::Warning;
 pub use window::attachments::Attached;
 pub use window::epochs::Assert;
 pub use window::expose::Exposable;

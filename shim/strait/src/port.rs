@@ -29,7 +29,7 @@ mod regions;
 
 use crate::network::{self, ConnectionListener, RemotePeers};
 use crate::world::World;
-use crate::{Error, NetworkError, env};
+use crate::{Error, NetworkError, Warning, env};
 use regions::PortRegions;
 pub use regions::{REGIONS_MAX, RegionError, RegionKey};
 pub use strait_platform::boot::PeerAddress;
@@ -234,6 +234,13 @@ impl Port {
     #[inline]
     pub fn serve_context(&self, source: Rank, context: u32) -> Result<bool, Error> {
         Ok(self.world.engine().serve_context(source, context)?)
+    }
+
+    /// Returns the warnings since the last call of this function, like
+    /// [`World::take_warnings`](crate::World::take_warnings).
+    #[must_use]
+    pub fn take_warnings(&self) -> Vec<Warning> {
+        self.world.take_warnings()
     }
 
     /// Chooses how large messages of `context` are negotiated.

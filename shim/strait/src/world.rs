@@ -28,13 +28,16 @@ use crate::progress::place::RankContext;
 use crate::progress::rank_engine::{ProgressGuard, RankEngine};
 use crate::progress::windows::baseline::Baselines;
 use crate::progress::windows::lock_managers::WindowLockManagers;
+use crate::warning::{self, Warning};
 use groups::GroupRegistry;
 use meeting::MeetingPoint;
+use number::WorldNumber;
 
 pub(crate) mod groups;
 mod job;
 pub(crate) mod meeting;
 mod network;
+pub(crate) mod number;
 mod registrations;
 mod usage;
 mod waiting;
@@ -46,6 +49,7 @@ mod waiting;
 pub struct World {
     /// Dropped first.
     engine: RankEngine,
+    number: WorldNumber,
     /// Number of scopes opened so far. It gives each scope its own [`Owner`].
     scopes: Cell<u32>,
     rank: Rank,
@@ -60,6 +64,8 @@ pub struct World {
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
+    /// Warnings of the start that were not taken.
+    warnings: RefCell<Vec<Warning>>,
     pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
@@ -85,15 +91,13 @@ impl World {
     /// [`Error::Network`] when the job spans nodes without a network; [`Error::Environment`] when a
     /// `STRAIT_*` variable is unusable.
     ///
-    /// An unknown `STRAIT_*` variable has no effect. `strait run` or rank 0 warns of it on stderr.
+    /// An unknown `STRAIT_*` variable has no effect. [`World::take_warnings`] of rank 0 names it.
     ///
     /// # Source
     ///
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
-        let world = Self::begin(boot::join)?;
-        crate::env::warn_as(world.rank());
-        Ok(world)
+        Self::begin(boot::join)
     }
 
     /// Joins a job of `size` ranks as `rank`, without a launcher. The ranks find each other through
@@ -124,6 +128,9 @@ impl World {
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
         let network = networks::of_process(rank, &nodes, store.as_mut(), deaths_are_told)?;
         let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
+        if rank == 0 {
+            world.warnings = warning::of_environment().into();
+        }
         world.tell_deaths_unless(deaths_are_told);
         if crate::env::progress_thread()? {
             world.start_progress_thread()?;
@@ -240,6 +247,7 @@ impl World {
         let place = RankContext { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
         Ok(Self {
             engine: RankEngine::new(place, resources, engine),
+            number: WorldNumber::next(),
             scopes: Cell::new(0),
             rank,
             size,
@@ -249,6 +257,7 @@ impl World {
             idle: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
+            warnings: RefCell::default(),
             heap,
             store: RefCell::new(store),
             nodes,
@@ -345,6 +354,12 @@ impl World {
     #[inline(always)]
     pub(crate) fn lock_progress(&self) -> ProgressGuard<'_> {
         self.engine.lock()
+    }
+
+    /// Returns the number that tells this world from the others of this process.
+    #[inline]
+    pub(crate) const fn number(&self) -> WorldNumber {
+        self.number
     }
 
     pub(crate) const fn spin(&self) -> SpinLimits {

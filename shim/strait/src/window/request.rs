@@ -25,7 +25,8 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Fails as [`Window::put`] does, for errors that are known at the start.
+    /// Fails as [`Window::put`] does, for errors that are known at the start;
+    /// [`Error::OtherWorld`] when the window is of another world than the scope.
     ///
     /// # Source
     ///
@@ -37,6 +38,7 @@ impl<'scope> Scope<'scope, '_> {
         target: u32,
         displacement: usize,
     ) -> Result<Request<'scope>, Error> {
+        window.check_is_of(self)?;
         let buffer = part_of(bytemuck::must_cast_slice(data));
         // SAFETY: `data` is borrowed for `'scope`, and no transfer of the scope outlives it.
         let begun = unsafe { window.begin_put_as(self.owner(), buffer, target, displacement) };
@@ -59,6 +61,7 @@ impl<'scope> Scope<'scope, '_> {
         target: u32,
         displacement: usize,
     ) -> Result<Request<'scope>, Error> {
+        window.check_is_of(self)?;
         let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
         // SAFETY: `buffer` is borrowed for `'scope`, and no transfer of the scope outlives it.
         let begun = unsafe { window.begin_get_as(self.owner(), buffer, target, displacement) };
@@ -111,6 +114,12 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 impl Window<'_> {
+    /// Checks that the window is of the same world as a scope, which settles its own world's
+    /// operations.
+    fn check_is_of(&self, scope: &Scope<'_, '_>) -> Result<(), Error> {
+        self.world.number().check(scope.endpoint().world().number())
+    }
+
     /// Starts a put as [`Scope::rput`] does, for a caller that keeps the buffer.
     ///
     /// # Errors
@@ -258,6 +267,6 @@ impl Window<'_> {
         let bytes = buffer.length;
         let transfer = WindowTransfer { owner, rank, lane, last, region, bytes };
         let id = world.with_network(|network| network.keep(transfer));
-        Ok(id.map(Unscoped::transferring))
+        Ok(id.map(|id| Unscoped::transferring(world, id)))
     }
 }

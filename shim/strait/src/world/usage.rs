@@ -1,11 +1,34 @@
-//! Counts of what the engine uses.
+//! What a rank reports about itself: warnings, and counts of what its engine uses.
 
 use strait_core::engine::{InUse, Rtrs, UnexpectedUsage};
 
 use super::World;
-use crate::Error;
+use crate::{Error, Warning};
 
 impl World {
+    /// Returns the warnings since the last call of this function. The library prints none, so that
+    /// a program decides where they go:
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), strait::Error> {
+    /// let world = strait::World::init()?;
+    /// for warning in world.take_warnings() {
+    ///     eprintln!("{warning}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// - [`Warning::UnknownVariable`] comes at the start, at rank 0. `strait run` prints it itself,
+    ///   and then no rank has it.
+    /// - [`Warning::CopyRefused`] comes at any time, at most once for each peer.
+    #[must_use]
+    pub fn take_warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.warnings.take();
+        let refusals = self.lock_progress().cma().take_refusals();
+        warnings.extend(refusals.into_iter().map(Warning::CopyRefused));
+        warnings
+    }
+
     /// Returns the private memory that unexpected messages of all sources take now, and the most
     /// that they have taken. `STRAIT_UNEXPECTED_MAX` bounds it for each source. Messages that the
     /// source had handed over before the limit was reached are additional.
