@@ -236,7 +236,7 @@ pub struct Engine<M: Memory + Clone> {
     writings: Slab<Writing, M>,
     /// Control messages to peers on other nodes.
     controls: Controls<M>,
-    deaths: Deaths,
+    deaths: Deaths<M>,
     /// The time that the embedder told last, in nanoseconds.
     now: u64,
     /// Whether the next job is searched for among the receivers first.
@@ -319,7 +319,7 @@ impl<M: Memory + Clone> Engine<M> {
             invited: Slab::new(memory.clone()),
             writings: Slab::new(memory.clone()),
             controls: Controls::new(memory.clone()),
-            deaths: Deaths::default(),
+            deaths: Deaths::new(memory.clone(), ranks)?,
             now: 0,
             reads_first: false,
             inboxes: list()?,

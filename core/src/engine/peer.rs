@@ -68,8 +68,6 @@ pub(super) struct Peer {
     pub(super) arriving: Option<PartialMessage>,
     /// The streams to and from a peer on another node, until it is gone.
     pub(super) stream: Option<u32>,
-    /// The number of its death among the deaths that this rank tells; zero for none.
-    pub(super) death: u32,
 }
 
 /// Number of messages after which this rank stops looking for RTRs of the peer before it sends. The
@@ -107,7 +105,6 @@ impl Peer {
             share: Share::default(),
             arriving: None,
             stream: None,
-            death: 0,
         }
     }
 }

@@ -9,13 +9,11 @@ impl<M: Memory + Clone> Engine<M> {
     /// [`Engine::is_flushed`] then also tells whether that is sent. The embedder makes sure that
     /// the streams deliver it.
     pub fn leave_network(&mut self) {
-        let mut from = 0;
-        while let Some(number) = self.next_stream(from) {
-            from = number + 1;
-            if let Some(stream) = self.streams.get_mut(number) {
+        self.visit_streams(|engine, number| {
+            if let Some(stream) = engine.streams.get_mut(number) {
                 stream.outgoing.leave = true;
             }
-        }
+        });
     }
 
     /// Returns whether nothing has to be put into any stream.

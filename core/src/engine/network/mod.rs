@@ -21,7 +21,6 @@
 mod announcement;
 mod channel;
 mod control;
-mod dead;
 mod deaths;
 mod ending;
 mod halt;
@@ -40,7 +39,7 @@ mod write;
 pub(super) use announcement::Announced;
 pub use channel::{Begun, Broken, Channel, ChannelProgress, Direct};
 pub(super) use control::Controls;
-pub(super) use dead::Deaths;
+pub(super) use deaths::Deaths;
 pub(super) use invitation::Invited;
 pub(super) use read::Reading;
 pub(super) use stream::PeerStreams;
@@ -108,21 +107,24 @@ impl<M: Memory + Clone> Engine<M> {
         if self.stopped {
             return Err(ProgressError::Stopped);
         }
-        let (mut moved, mut result, mut from) = (false, Ok(()), 0);
-        while let Some(number) = self.next_stream(from) {
-            from = number + 1;
-            match self.poll_stream(number, channel) {
-                Ok(did) => moved |= did,
-                Err(error) => result = Err(error.into()),
-            }
-        }
+        let (mut moved, mut result) = (false, Ok(()));
+        self.visit_streams(|engine, number| match engine.poll_stream(number, channel) {
+            Ok(did) => moved |= did,
+            Err(error) => result = Err(error.into()),
+        });
         self.push_deaths(channel);
         result.map(|()| moved)
     }
 
-    /// Returns the first stream with a number of at least `from`.
-    fn next_stream(&self, from: u32) -> Option<u32> {
-        self.streams.iter_from(from).next().map(|(number, _)| number)
+    /// Calls `visit` with the number of each stream. A visit may end its stream.
+    fn visit_streams(&mut self, mut visit: impl FnMut(&mut Self, u32)) {
+        let mut next = 0;
+        loop {
+            let found = self.streams.iter_from(next).next().map(|(number, _)| number);
+            let Some(number) = found else { return };
+            next = number + 1;
+            visit(self, number);
+        }
     }
 
     /// Moves what can be moved on both streams with one peer. The bytes that came are delivered
