@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 
 use super::packet::{Packet, PacketPayload};
 use super::parcels::Filled;
-use super::peer::{ArrivalTarget, PartialMessage};
+use super::reassembly::ArrivalTarget;
 use super::request::{OwnedBuffer, RequestState};
 use super::started::outcome;
 use super::{Engine, ProgressError};
@@ -17,7 +17,7 @@ use crate::buffer::Cursor;
 use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
-use crate::shm::{Cell, CellHead, FastboxReceiver};
+use crate::shm::{Cell, CellHead};
 use crate::sync::{Step, reached};
 use crate::wire::{CellIndex, Corrupt, Key, Offer, PacketKind, Turn};
 
@@ -57,16 +57,16 @@ impl<M: Memory + Clone> Engine<M> {
 
     pub(super) fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
         let peer = &self.peers[source as usize];
-        let Some((found, by_baton)) = peer.find_next() else { return Ok(false) };
+        let Some((found, by_baton)) = peer.paths.find_next() else { return Ok(false) };
         let (kind, length) = (found.kind()?, found.length());
-        if !peer.next_holds(by_baton, length) {
+        if !peer.paths.next_holds(by_baton, length) {
             let max = self.tuning.fastbox_max as u64;
             return Err(Corrupt::Length { found: length as u64, max }.into());
         }
         if matches!(kind, PacketKind::EagerFirst | PacketKind::EagerMore) {
             return Err(Corrupt::Kind { found: kind as u8 }.into());
         }
-        let message = peer.lines_of_next(by_baton);
+        let message = peer.paths.lines_of_next(by_baton);
         let key = message.key();
         let envelope = Envelope { context: key.context(), source, tag: key.tag() };
         let payload = PacketPayload::Lines(message);
@@ -80,7 +80,7 @@ impl<M: Memory + Clone> Engine<M> {
         } else {
             self.deliver(packet)?;
         }
-        self.peers[source as usize].release_next(by_baton, length);
+        self.peers[source as usize].paths.release_next(by_baton, length);
         Ok(true)
     }
 
@@ -94,19 +94,18 @@ impl<M: Memory + Clone> Engine<M> {
         let source = packet.envelope.source;
         // This packet is ahead of its turn. The packets before it are in the fastbox, which their
         // sender filled first.
-        while self.peers[source as usize].next_in.number() != head.sequence {
+        while self.peers[source as usize].paths.next_in().number() != head.sequence {
             if !self.take_from_fastbox(source)? {
-                let expected = self.peers[source as usize].next_in.number();
+                let expected = self.peers[source as usize].paths.next_in().number();
                 return Err(Corrupt::Sequence { source, found: head.sequence, expected }.into());
             }
         }
         self.deliver(packet)?;
         let peer = &mut self.peers[source as usize];
-        peer.next_in += 1;
-        if head.flags & CellHead::FASTBOX_OPEN != 0 && !peer.inbox_open {
-            peer.inbox_open = true;
-            peer.fastbox_in = FastboxReceiver::new(self.segment.fastbox(source, self.rank));
-            peer.find_baton(&self.segment, self.rank, source);
+        peer.paths.count_in();
+        if head.flags & CellHead::FASTBOX_OPEN != 0
+            && peer.paths.open_inbox(&self.segment, (self.rank, source))
+        {
             self.inboxes.insert(source);
         }
         reached(Step::CellRead);
@@ -203,8 +202,7 @@ impl<M: Memory + Clone> Engine<M> {
         };
         if !packet.completes() {
             let left = packet.total - packet.length;
-            self.peers[packet.envelope.source as usize].arriving =
-                Some(PartialMessage { target, left });
+            self.peers[packet.envelope.source as usize].arriving.begin(target, left);
         }
         Ok(())
     }
@@ -332,14 +330,14 @@ impl<M: Memory + Clone> Engine<M> {
     /// Delivers a further packet of the message that its source is in the middle of.
     fn continue_message(&mut self, packet: &Packet) -> Result<(), Corrupt> {
         let source = packet.envelope.source;
-        let peer = &mut self.peers[source as usize];
-        let Some(arriving) = peer.arriving.filter(|arriving| packet.length <= arriving.left) else {
-            let max = peer.arriving.map_or(0, |arriving| arriving.left) as u64;
+        let arriving = &mut self.peers[source as usize].arriving;
+        let rest = arriving.rest();
+        let Some((target, _)) = rest.filter(|(_, left)| packet.length <= *left) else {
+            let max = rest.map_or(0, |(_, left)| left) as u64;
             return Err(Corrupt::Length { found: packet.length as u64, max });
         };
-        let left = arriving.left - packet.length;
-        peer.arriving = (left > 0).then_some(PartialMessage { left, ..arriving });
-        match arriving.target {
+        let left = arriving.count(packet.length);
+        match target {
             // The rest of a `Due` message comes through a stream, not in packets of the node.
             ArrivalTarget::Nobody | ArrivalTarget::Due { .. } => {}
             ArrivalTarget::Request(id) => {

@@ -63,7 +63,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     #[must_use]
     pub fn has_next(&self, source: u32) -> bool {
-        self.peers.get(source as usize).is_some_and(|peer| peer.find_next().is_some())
+        self.peers.get(source as usize).is_some_and(|peer| peer.paths.find_next().is_some())
     }
 
     /// Receives a message that fills the buffer exactly, as [`Engine::recv_short`] does.
@@ -101,22 +101,22 @@ impl<M: Memory + Clone> Engine<M> {
         let mut taker = Taker { source, want, buffer, length, is_idle };
         // The code is written twice. Otherwise a variable would have to record which of the two
         // paths it was, for a further branch.
-        let status = if let Some(found) = peer.baton.peek(peer.next_in) {
-            let Some(status) = taker.take(found, peer.baton.message()) else {
+        let status = if let Some(found) = peer.paths.peek_baton() {
+            let Some(status) = taker.take(found, peer.paths.lines_of_next(true)) else {
                 return Bypass::Closed;
             };
-            peer.baton.release();
+            peer.paths.release_short(true);
             status
-        } else if let Some(found) = peer.fastbox_in.peek(peer.next_in) {
-            let Some(status) = taker.take(found, peer.fastbox_in.message()) else {
+        } else if let Some(found) = peer.paths.peek_fastbox() {
+            let Some(status) = taker.take(found, peer.paths.lines_of_next(false)) else {
                 return Bypass::Closed;
             };
-            peer.fastbox_in.release_short();
+            peer.paths.release_short(false);
             status
         } else {
             return Bypass::Nothing;
         };
-        peer.next_in += 1;
+        peer.paths.count_in();
         Bypass::Received(status)
     }
 
@@ -143,8 +143,8 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn serve_context(&mut self, source: u32, context: u32) -> Result<bool, ProgressError> {
         let mut moved = false;
         while let Some(peer) = self.peers.get(source as usize)
-            && let Some((_, by_baton)) = peer.find_next()
-            && peer.lines_of_next(by_baton).key().context() == context
+            && let Some((_, by_baton)) = peer.paths.find_next()
+            && peer.paths.lines_of_next(by_baton).key().context() == context
             && self.take_from_fastbox(source)?
         {
             moved = true;
@@ -170,14 +170,14 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     fn take_medium(&mut self, source: u32, want: Want, buffer: &mut [u8], idle: bool) -> Bypass {
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
-        let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
-        let message = peer.lines_of_next(by_baton);
+        let Some((found, by_baton)) = peer.paths.find_next() else { return Bypass::Nothing };
+        let message = peer.paths.lines_of_next(by_baton);
         let length = found.length();
-        if length > buffer.len() || !peer.next_holds(by_baton, length) {
+        if length > buffer.len() || !peer.paths.next_holds(by_baton, length) {
             return Bypass::Closed;
         }
         if by_baton {
-            peer.baton.prefetch(length);
+            peer.paths.prefetch(length);
         }
         let key = message.key();
         if !found.is_eager_of(length) || !want.accepts(key) || !idle {
@@ -192,7 +192,7 @@ impl<M: Memory + Clone> Engine<M> {
                 to = to.add(piece);
             }
         });
-        peer.release_next(by_baton, length);
+        peer.paths.release_next(by_baton, length);
         Bypass::Received(Status { source, tag: key.tag(), bytes: length })
     }
 
@@ -234,7 +234,7 @@ impl<M: Memory + Clone> Engine<M> {
             || (0..self.inboxes.len()).any(|place| {
                 let other = self.inboxes.get(place);
                 let peer = &self.peers[other as usize];
-                other != source && peer.find_next().is_some()
+                other != source && peer.paths.find_next().is_some()
             })
     }
 }

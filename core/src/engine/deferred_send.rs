@@ -6,8 +6,7 @@
 
 use core::ptr::NonNull;
 
-use super::peer::{FastboxState, Pushed};
-use super::request::{OutgoingMessage, RequestState, SendStage};
+use super::request::{OutgoingMessage, Pushed, RequestState, SendStage};
 use super::send::CellPart;
 use super::{Engine, Outcome};
 use crate::memory::Memory;
@@ -36,7 +35,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn is_blocked(&self) -> bool {
         (0..self.blocked.len()).any(|place| {
             let destination = self.blocked.get(place);
-            destination != self.rank || self.peers[destination as usize].waiting.ends.is_some()
+            destination != self.rank || !self.peers[destination as usize].waiting.is_empty()
         })
     }
 
@@ -84,12 +83,14 @@ impl<M: Memory + Clone> Engine<M> {
             unsafe { to.copy_from_nonoverlapping(NonNull::from(payload).cast(), length) };
         };
         let peer = &mut self.peers[destination as usize];
-        if peer.outbox == FastboxState::Open {
+        if peer.paths.is_announced() {
             // No older send waits.
             peer.open();
             // The payload fits one line, so `fill` is called once, for all of it.
-            let sent = peer.send_lines(kind, key, length, |to, _, _| fill(to))?;
-            peer.next_out += u64::from(sent);
+            let sent = peer.paths.send_lines(kind, key, length, |to, _, _| fill(to))?;
+            if sent {
+                peer.paths.count_out();
+            }
             self.shut_if_told_to_keep(destination);
             if sent {
                 self.notify(destination);
@@ -102,7 +103,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Shuts the short paths if the receiver has no room. A send on them does not check for room.
     pub(super) fn shut_if_told_to_keep(&mut self, destination: u32) {
         if self.is_told_to_keep(destination) {
-            self.peers[destination as usize].shut();
+            self.peers[destination as usize].paths.shut();
         }
     }
 

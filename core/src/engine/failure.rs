@@ -1,7 +1,8 @@
 //! The end of operations with a peer that is gone.
 
 use super::message::{MatchState, UnexpectedData};
-use super::peer::{ArrivalTarget, Peer};
+use super::peer::Peer;
+use super::reassembly::ArrivalTarget;
 use super::request::RequestState;
 use super::{Engine, Fault, Gone, ProgressError};
 use crate::layout::Segment;
@@ -32,14 +33,14 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`ProgressError`] from the delivery of what was left; call again.
     pub fn peer_gone(&mut self, rank: u32, how: Gone) -> Result<bool, ProgressError> {
-        if self.peers[rank as usize].gone.is_some() {
+        if self.peers[rank as usize].gone().is_some() {
             return Ok(true);
         }
-        if self.peers[rank as usize].stream.is_some() {
+        if self.peers[rank as usize].is_remote() {
             self.end_remote(rank, how);
             return Ok(false);
         }
-        self.peers[rank as usize].ended = true;
+        self.peers[rank as usize].end();
         if !self.drain(rank)? {
             return Ok(false);
         }
@@ -59,15 +60,14 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let fault = how.fault(rank);
         let peer = &mut self.peers[rank as usize];
-        peer.gone = Some(how);
-        peer.shut();
-        let arriving = peer.arriving.take();
+        peer.leave(how);
+        let arriving = peer.arriving.give_up();
         self.inboxes.remove(rank);
         self.wanted.remove(rank);
-        while self.peers[rank as usize].waiting.ends.is_some() {
+        while !self.peers[rank as usize].waiting.is_empty() {
             self.finish_first_waiting(rank, Err(fault));
         }
-        match arriving.map(|arriving| arriving.target) {
+        match arriving {
             Some(ArrivalTarget::Request(id)) => self.fail(id, fault),
             Some(ArrivalTarget::Message(number)) => self.forget_message(number),
             Some(ArrivalTarget::Due { message, request }) => {
@@ -89,7 +89,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Marks `rank` as a rank on another node that cannot be reached. Operations with it fail to
     /// start. Call this before the first operation with the rank.
     pub fn set_unreachable(&mut self, rank: u32) {
-        self.peers[rank as usize].gone = Some(Gone::Unreachable);
+        self.peers[rank as usize].set_unreachable();
     }
 
     /// Returns whether `rank` exists.
@@ -101,7 +101,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns how `rank` ended its communication, if it did.
     #[must_use]
     pub fn gone(&self, rank: u32) -> Option<Gone> {
-        self.peers.get(rank as usize).and_then(|peer| peer.gone)
+        self.peers.get(rank as usize).and_then(Peer::gone)
     }
 
     /// Delivers everything that `gone` had handed over. Returns false if that has to wait for
@@ -200,7 +200,7 @@ impl Producers for Senders<'_> {
     }
 
     fn is_dead(&self, rank: u32) -> bool {
-        self.peers[rank as usize].ended
+        self.peers[rank as usize].has_ended()
     }
 
     fn in_flight(&self, rank: u32) -> Option<CellIndex> {
@@ -217,6 +217,6 @@ impl Producers for Senders<'_> {
     }
 
     fn is_taken(&self, source: u32, sequence: u64) -> bool {
-        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.next_in.number())
+        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.paths.next_in().number())
     }
 }

@@ -125,10 +125,13 @@ mod copy_ring;
 mod deferred_send;
 mod delivery;
 mod descriptors;
+mod eager_flags;
 mod failure;
 mod failure_cause;
+mod gone;
 mod in_use;
 mod inbound;
+mod large_paths;
 mod leaving;
 mod matched_probe;
 mod message;
@@ -139,8 +142,10 @@ mod outbound;
 mod packet;
 mod parcels;
 mod peer;
+mod peer_parcels;
 mod pull_request;
 mod rank_list;
+mod reassembly;
 mod receive;
 mod rendezvous_choices;
 mod request;
@@ -151,12 +156,16 @@ mod rtr;
 mod rtrs;
 mod send;
 mod short;
+mod short_paths;
 mod short_receive;
 mod speculation;
 mod started;
+#[cfg(test)]
+mod testing;
 mod transfer;
 mod tuning;
 mod unexpected_budget;
+mod wait_list;
 mod waiting;
 
 pub use budget::UnexpectedUsage;
@@ -164,7 +173,7 @@ pub use failure_cause::FailureCause;
 pub use in_use::InUse;
 pub use message::MessageId;
 pub use network::{Begun, Broken, Channel, ChannelProgress, Direct};
-pub use peer::Gone;
+pub use gone::Gone;
 pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, SendMode, StartError, Status, StillClaimed,
 };
@@ -186,7 +195,7 @@ use inbound::Inbound;
 use message::{UnexpectedData, UnexpectedMessage};
 use network::{Announced, Controls, Deaths, Invited, PeerStreams, Reading, Writing};
 use outbound::Outbound;
-use peer::{FastboxState, Peer};
+use peer::Peer;
 use rank_list::RankList;
 use rendezvous_choices::RendezvousChoices;
 use request::{OperationEntry, RequestState};
@@ -396,9 +405,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Asks for memory for the fastbox to `peer`, at the first message of the pair.
     fn want_fastbox(&mut self, peer: u32) {
-        let outbox = &mut self.peers[peer as usize].outbox;
-        if *outbox == FastboxState::Unopened && self.tuning.fastbox_max > 0 {
-            *outbox = FastboxState::Wanted;
+        if self.tuning.fastbox_max > 0 && self.peers[peer as usize].paths.want_fastbox() {
             self.wanted.insert(peer);
         }
     }
@@ -423,7 +430,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// wait.
     #[inline]
     fn notify(&mut self, rank: u32) {
-        if self.peers[rank as usize].bell.get().is_wanted() {
+        if self.peers[rank as usize].wants_bell() {
             self.bells.insert(rank);
         }
     }
@@ -431,14 +438,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// Takes the answer to [`Engine::poll_want`]. If `backed` is false, messages to this peer
     /// always go through the queue.
     pub fn fastbox_backed(&mut self, peer: u32, backed: bool) {
-        let entry = &mut self.peers[peer as usize];
-        if entry.outbox != FastboxState::Wanted {
-            return;
-        }
-        entry.outbox = if backed { FastboxState::Backed } else { FastboxState::Refused };
-        if backed {
-            entry.find_baton(&self.segment, self.rank, peer);
-        }
+        let paths = &mut self.peers[peer as usize].paths;
+        paths.fastbox_backed(backed, &self.segment, (self.rank, peer));
     }
 
     /// Returns the outcome of an operation that is over, and ends its id. Returns `None` while

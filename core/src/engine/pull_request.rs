@@ -3,7 +3,7 @@
 use super::call::PullRequest;
 use super::message::DeferredSend;
 use super::packet::Packet;
-use super::peer::ArrivalTarget;
+use super::reassembly::ArrivalTarget;
 use super::request::RequestState;
 use super::{Engine, Fault};
 use crate::buffer::Cursor;
@@ -40,14 +40,9 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<(), OutOfMemory> {
         let call = PullRequest { source, offer, buffer, request: Some(id), next: None };
         let number = self.calls.insert(call)?;
-        let ends = &mut self.peers[source as usize].calls.ends;
-        match *ends {
-            None => {
-                *ends = Some((number, number));
-                self.call(source, offer);
-            }
-            Some((first, last)) => {
-                *ends = Some((first, number));
+        match self.peers[source as usize].pulls.push(number) {
+            None => self.call(source, offer),
+            Some(last) => {
                 if let Some(before) = self.calls.get_mut(last) {
                     before.next = Some(number);
                 }
@@ -60,7 +55,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn call(&mut self, source: u32, offer: Offer) {
-        if self.peers[source as usize].stream.is_some() {
+        if self.peers[source as usize].is_remote() {
             if let Some(stream) = self.stream_mut(source) {
                 stream.call(offer);
             }
@@ -75,9 +70,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// pulls the next message.
     pub(super) fn take_called(&mut self, packet: &Packet) -> Result<ArrivalTarget, Corrupt> {
         let source = packet.envelope.source;
-        let ends = self.peers[source as usize].calls.ends;
-        let first = ends.and_then(|(first, last)| Some((first, last, *self.calls.get(first)?)));
-        let Some((first, last, call)) = first else {
+        let first = self.peers[source as usize].pulls.first();
+        let Some((first, call)) = first.and_then(|first| Some((first, *self.calls.get(first)?)))
+        else {
             return Err(Corrupt::Kind { found: PacketKind::Called as u8 });
         };
         if packet.total as u64 != call.offer.total {
@@ -85,7 +80,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(Corrupt::Length { found, max });
         }
         self.calls.remove(first);
-        self.peers[source as usize].calls.ends = call.next.map(|next| (next, last));
+        self.peers[source as usize].pulls.pop(call.next);
         if let Some(next) = call.next.and_then(|next| self.calls.get(next)) {
             self.call(source, next.offer);
         }
@@ -115,6 +110,6 @@ impl<M: Memory + Clone> Engine<M> {
                 self.fail(id, fault);
             }
         }
-        self.peers[rank as usize].calls.ends = None;
+        self.peers[rank as usize].pulls.clear();
     }
 }

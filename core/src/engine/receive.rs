@@ -2,7 +2,8 @@
 
 use super::Received;
 use super::message::{MatchState, UnexpectedData, UnexpectedMessage};
-use super::peer::{ArrivalTarget, PartialMessage};
+use super::peer::Peer;
+use super::reassembly::ArrivalTarget;
 use super::request::{OperationEntry, OwnedBuffer, RequestState};
 use super::started::outcome;
 use super::{Engine, Fault, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
@@ -34,7 +35,7 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(found) = self.unexpected.find(&pattern) {
             return self.receive_unexpected(found.message, buffer, owner);
         }
-        if let Some(gone) = self.peers.get(pattern.source as usize).and_then(|peer| peer.gone) {
+        if let Some(gone) = self.peers.get(pattern.source as usize).and_then(Peer::gone) {
             return Err(StartError::Peer(gone.fault(pattern.source)));
         }
         let request = RequestState::Done(Err(Fault::Cancelled));
@@ -73,7 +74,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<Option<(Found, Status)>, StartError> {
         self.check(pattern)?;
         let Some(found) = self.unexpected.find(pattern) else {
-            return match self.peers.get(pattern.source as usize).and_then(|peer| peer.gone) {
+            return match self.peers.get(pattern.source as usize).and_then(Peer::gone) {
                 Some(gone) => Err(StartError::Peer(gone.fault(pattern.source))),
                 None => Ok(None),
             };
@@ -126,14 +127,10 @@ impl<M: Memory + Clone> Engine<M> {
                 return Err(StillClaimed::Moving { peer: source });
             }
             Some(RequestState::Due { source, .. }) => {
-                if let Some(PartialMessage { target: ArrivalTarget::Due { request, .. }, .. }) =
-                    &mut self.peers[source as usize].arriving
-                {
-                    *request = None;
-                }
+                self.peers[source as usize].arriving.drop_due();
             }
             Some(RequestState::Receiving { source, .. }) => {
-                self.redirect(source, ArrivalTarget::Nobody);
+                self.peers[source as usize].arriving.redirect(ArrivalTarget::Nobody);
             }
             Some(RequestState::Done(_)) | None => {}
         }
@@ -202,7 +199,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             UnexpectedData::Lost => {
                 self.take_unexpected(number);
-                let gone = self.peers[source as usize].gone;
+                let gone = self.peers[source as usize].gone();
                 RequestState::Done(Err(gone.map_or(Fault::Cancelled, |gone| gone.fault(source))))
             }
             UnexpectedData::Here(payload) if message.arrived == total => {
@@ -214,13 +211,14 @@ impl<M: Memory + Clone> Engine<M> {
                 if let Some(message) = self.messages.get_mut(number) {
                     message.standing = MatchState::Met;
                 }
-                self.redirect(source, ArrivalTarget::Due { message: number, request: Some(id) });
+                let due = ArrivalTarget::Due { message: number, request: Some(id) };
+                self.peers[source as usize].arriving.redirect(due);
                 RequestState::Due { buffer, source }
             }
             UnexpectedData::Here(payload) => {
                 let capacity = buffer.remaining();
                 self.take_payload(number, &message, payload, &mut buffer);
-                self.redirect(source, ArrivalTarget::Request(id));
+                self.peers[source as usize].arriving.redirect(ArrivalTarget::Request(id));
                 RequestState::Receiving { buffer, capacity, source, tag, total }
             }
         };
@@ -256,13 +254,6 @@ impl<M: Memory + Clone> Engine<M> {
             // SAFETY: the message's own memory holds `arrived` bytes and is no user buffer.
             unsafe { buffer.scatter(owned.base, message.arrived) };
             self.release(owned);
-        }
-    }
-
-    /// Sets the target of the rest of the message that `source` is in the middle of.
-    fn redirect(&mut self, source: u32, target: ArrivalTarget) {
-        if let Some(arriving) = &mut self.peers[source as usize].arriving {
-            arriving.target = target;
         }
     }
 

@@ -1,6 +1,5 @@
 //! Large messages on their way in: from the match of announcement and receive to the end.
 
-use super::copy_ring::Emptying;
 use super::inbound::Inbound;
 use super::request::RequestState;
 use super::started::outcome;
@@ -48,12 +47,10 @@ impl<M: Memory + Clone> Engine<M> {
         source: u32,
         from: Option<RemoteBuffer>,
     ) -> Option<RemoteBuffer> {
-        let peer = &mut self.peers[source as usize];
-        if peer.inlet.is_none() {
-            // The rank that announces a message has backed the ring.
-            peer.inlet = Emptying::open(&self.segment, source, self.rank);
-        }
-        from.filter(|from| peer.may_read || matches!(from, RemoteBuffer::Mapped(_)))
+        let large = &mut self.peers[source as usize].large;
+        // The rank that announces a message has backed the ring.
+        large.open_ring_in(&self.segment, (self.rank, source));
+        from.filter(|from| large.may_read() || matches!(from, RemoteBuffer::Mapped(_)))
     }
 
     /// Takes the bytes that came for the message `number`, and checks whether it is complete.

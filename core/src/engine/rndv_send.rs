@@ -1,10 +1,9 @@
 //! Large messages on their way out: from the announcement to the end.
 
-use super::copy_ring::{Outlet, RingMessage};
+use super::copy_ring::RingMessage;
 use super::outbound::Course;
 use super::outbound::Outbound;
-use super::peer::Pushed;
-use super::request::{OwnedBuffer, RequestState};
+use super::request::{OwnedBuffer, Pushed, RequestState};
 use super::{Engine, Outcome, ProgressError, SendMode, StillClaimed};
 use crate::buffer::{Cursor, Part};
 use crate::lmt::{Home, LmtSender, Span, Transfer, Ways, WireAddress};
@@ -40,8 +39,7 @@ impl<M: Memory + Clone> Engine<M> {
             && (mode == SendMode::Synchronous
                 || self.asked_by.is_asked(destination, key)
                 || !self.goes_in_parcels(destination, total));
-        let peer = &mut self.peers[destination as usize];
-        if !large || !matches!(peer.outlet, Outlet::Open(_)) || destination == self.rank {
+        if !large || !self.peers[destination as usize].large.has_ring() || destination == self.rank {
             return Ok(None);
         }
         self.senders.reserve()?;
@@ -79,16 +77,16 @@ impl<M: Memory + Clone> Engine<M> {
         if ways.transfer != Transfer::Auto {
             return (ways, Course::Given);
         }
-        let choice = &mut self.peers[destination as usize].choice;
+        let large = &mut self.peers[destination as usize].large;
         let (transfer, course) = match ways.place {
             WireAddress::Private(_) => {
-                let (transfer, chosen) = choice.choose(data.remaining());
+                let (transfer, chosen) = large.choose(data.remaining());
                 (transfer, Course::Chosen(chosen))
             }
             // The receiver reads the message where it lies. If the message is withdrawn, the rest
             // goes through the ring. Or the receiver could not read it, and the sender alone is
             // slower than the ring.
-            _ => (choice.ring(data.remaining()), Course::Given),
+            _ => (large.by_ring(data.remaining()), Course::Given),
         };
         (Ways { transfer, ..ways }, course)
     }
@@ -109,7 +107,7 @@ impl<M: Memory + Clone> Engine<M> {
             outbound.course = Course::Given;
             return;
         }
-        let (transfer, chosen) = self.peers[destination as usize].choice.choose(half.total());
+        let (transfer, chosen) = self.peers[destination as usize].large.choose(half.total());
         half.go_on_by(transfer);
         outbound.course = Course::Chosen(chosen);
         (outbound.met, outbound.measured) = (Some(self.now), rest);
@@ -122,7 +120,7 @@ impl<M: Memory + Clone> Engine<M> {
             WireAddress::Heap(_) if !uses_heaps => WireAddress::Nowhere,
             place => place,
         };
-        let may_write = self.peers[destination as usize].may_write;
+        let may_write = self.peers[destination as usize].large.may_write();
         Ways { data, place, transfer, may_write, uses_heaps }
     }
 
@@ -192,13 +190,12 @@ impl<M: Memory + Clone> Engine<M> {
             let Some(outbound) = self.senders.get_mut(number) else { return Ok(moved) };
             let half = &mut outbound.half;
             let destination = half.peer();
-            let peer = &mut self.peers[destination as usize];
-            let Outlet::Open(ring) = &mut peer.outlet else { return Ok(moved) };
-            let total = half.total();
+            let (large, total) = (&mut self.peers[destination as usize].large, half.total());
             let transfer = match half.transfer() {
                 transfer @ (Transfer::CopyRing | Transfer::CopyRingStreamed) => transfer,
-                _ => peer.choice.ring(total),
+                _ => large.by_ring(total),
             };
+            let Some(ring) = large.ring_out() else { return Ok(moved) };
             let stream = RingMessage { home: half.home(), total, stores: transfer.stores() };
             let descriptor = half.home().of(&segment);
             let Some(piece) = half.piece(descriptor)? else {
@@ -221,8 +218,8 @@ impl<M: Memory + Clone> Engine<M> {
         if let Course::Chosen(chosen) = outbound.course {
             let measured = outcome.is_ok() && !outbound.half.goes_to_heap();
             let bytes = if measured { outbound.measured } else { 0 };
-            let choice = &mut self.peers[outbound.half.peer() as usize].choice;
-            choice.ended(chosen, bytes, outbound.met.unwrap_or(self.now), self.now);
+            let large = &mut self.peers[outbound.half.peer() as usize].large;
+            large.transfer_ended(chosen, bytes, outbound.met.unwrap_or(self.now), self.now);
         }
         if let Some(request) = outbound.request.and_then(|id| self.request_mut(id)) {
             *request = RequestState::Done(outcome);

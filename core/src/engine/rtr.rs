@@ -35,11 +35,11 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Option<PostedRtr> {
         let Pattern { context, source, tag } = *pattern;
         let key = Key::new(context, tag);
-        if self.peers[source as usize].stream.is_some() {
+        if self.peers[source as usize].is_remote() {
             return self.invite(id, pattern, buffer, turn);
         }
         self.receivers.reserve().ok()?;
-        if self.descriptors.free() <= SPARED || self.peers[source as usize].waiting.ends.is_some() {
+        if self.descriptors.free() <= SPARED || !self.peers[source as usize].waiting.is_empty() {
             return None;
         }
         let (place, generation) = self.descriptors.take()?;
@@ -52,7 +52,7 @@ impl<M: Memory + Clone> Engine<M> {
         let capacity = buffer.remaining();
         let inbound = Inbound { half, request: Some(id), key, total: 0, capacity };
         let receiver = self.receivers.insert(inbound).ok()?;
-        let rtr = half.rtr(receiver, turn, self.peers[source as usize].may_read);
+        let rtr = half.rtr(receiver, turn, self.peers[source as usize].large.may_read());
         self.want_fastbox(source);
         // Progress meets corruption again, and reports it.
         if !self.push_control(source, PacketKind::Rtr, key, &rtr.pack()).unwrap_or(false) {
@@ -89,7 +89,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// it is.
     pub(super) fn retract_from(&mut self, id: u32) -> Result<(), StillClaimed> {
         let Some(asked) = self.asked(id) else { return Ok(()) };
-        if self.peers[asked.peer as usize].stream.is_some() {
+        if self.peers[asked.peer as usize].is_remote() {
             return Err(self.take_back(asked));
         }
         let Some(inbound) = self.receivers.get(asked.number) else { return Ok(()) };
@@ -126,7 +126,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(None);
         };
         if let Some(asked) = asked {
-            if self.peers[asked.peer as usize].stream.is_some() {
+            if self.peers[asked.peer as usize].is_remote() {
                 self.uninvite(asked.number);
             } else if !self.retract_rtr(asked) {
                 return Err(Corrupt::Rtr);
@@ -172,7 +172,7 @@ impl<M: Memory + Clone> Engine<M> {
         let length = data.remaining().min(rtr.capacity as usize);
         let to = rtr.reach(&self.segment, destination, length).ok().flatten();
         let receiver = &self.segment.rank_block(destination).liveness;
-        let may_write = to.is_some() && self.peers[destination as usize].may_write;
+        let may_write = to.is_some() && self.peers[destination as usize].large.may_write();
         let (ways, course) = match self.tuning.transfer {
             // A receiver that computes takes nothing out of a ring.
             Transfer::Auto if may_write && !receiver.is_inside() => {
@@ -188,7 +188,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Envelope { context, source, tag } = *envelope;
         rtr.reach(&self.segment, source, rtr.capacity as usize)?;
         let turn = Turn::parse(rtr.turn).ok_or(Corrupt::Rtr)?;
-        self.peers[source as usize].unasked = 0;
+        self.peers[source as usize].large.asked();
         self.asked_by.rtr(source, Key::new(context, tag), turn, Wanted::Here(rtr));
         Ok(())
     }

@@ -5,8 +5,9 @@ use super::Sent;
 use core::ptr::NonNull;
 
 use super::network::Writing;
-use super::peer::{FastboxState, Peer, Pushed};
-use super::request::{OperationEntry, OutgoingMessage, OwnedBuffer, RequestState, SendStage};
+use super::request::{
+    OperationEntry, OutgoingMessage, OwnedBuffer, Pushed, RequestState, SendStage,
+};
 use super::{Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
 use crate::matching::TAG_MAX;
@@ -74,10 +75,10 @@ impl<M: Memory + Clone> Engine<M> {
         if key.tag() > TAG_MAX {
             return Err(StartError::Tag { tag: key.tag() });
         }
-        if let Some(gone) = peer.gone {
+        if let Some(gone) = peer.gone() {
             return Err(StartError::Peer(gone.fault(destination)));
         }
-        if peer.stream.is_some() {
+        if peer.is_remote() {
             return self.isend_remote(mode, destination, key, data, owner);
         }
         self.want_fastbox(destination);
@@ -94,7 +95,7 @@ impl<M: Memory + Clone> Engine<M> {
             stage => stage == SendStage::Synchronous,
         };
         if offered
-            || self.peers[destination as usize].waiting.ends.is_some()
+            || !self.peers[destination as usize].waiting.is_empty()
             || self.push(destination, None, &mut message)? == Pushed::Blocked
         {
             let id = self.wait_for_cells(destination, message, owner)?;
@@ -173,7 +174,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     fn push_waiting(&mut self, destination: u32) -> Result<bool, Corrupt> {
         let mut moved = false;
-        while let Some((first, _)) = self.peers[destination as usize].waiting.ends {
+        while let Some(first) = self.peers[destination as usize].waiting.first() {
             let Some(RequestState::Sending { message, .. }) = self.request(first) else { break };
             let (mut message, before) = (message, message.sent);
             let pushed = self.push(destination, Some(first), &mut message)?;
@@ -185,7 +186,7 @@ impl<M: Memory + Clone> Engine<M> {
             match pushed {
                 Pushed::Blocked => {
                     // The attempt opened the short paths.
-                    self.peers[destination as usize].shut();
+                    self.peers[destination as usize].paths.shut();
                     break;
                 }
                 Pushed::Offered => drop(self.leave_line(destination)),
@@ -210,10 +211,10 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Removes the oldest send from the list of those that wait for cells.
     pub(super) fn leave_line(&mut self, destination: u32) -> Option<u32> {
-        let (first, last) = self.peers[destination as usize].waiting.ends?;
+        let first = self.peers[destination as usize].waiting.first()?;
         let Some(RequestState::Sending { next, .. }) = self.request(first) else { return None };
         let peer = &mut self.peers[destination as usize];
-        peer.waiting.ends = next.map(|next| (next, last));
+        peer.waiting.pop(next);
         if next.is_none() && peer.offers.is_empty() {
             self.blocked.remove(destination);
         }
@@ -281,10 +282,8 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn line_up(&mut self, destination: u32, id: u32) {
         let peer = &mut self.peers[destination as usize];
         // Later messages must not overtake this one through the fastbox.
-        peer.shut();
-        let ends = peer.waiting.ends;
-        peer.waiting.ends = Some(ends.map_or((id, id), |(first, _)| (first, id)));
-        if let Some((_, last)) = ends
+        peer.paths.shut();
+        if let Some(last) = peer.waiting.push(id)
             && let Some(RequestState::Sending { next, .. }) = self.request_mut(last)
         {
             *next = Some(id);
@@ -292,7 +291,7 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(RequestState::Sending { next, .. }) = self.request_mut(id) {
             *next = None;
         }
-        if self.peers[destination as usize].stream.is_none() {
+        if !self.peers[destination as usize].is_remote() {
             self.blocked.insert(destination);
         }
     }
@@ -377,13 +376,13 @@ impl<M: Memory + Clone> Engine<M> {
         reached(Step::CellTaken);
         let peer = &mut self.peers[destination as usize];
         let head = CellHead {
-            sequence: peer.next_out.number(),
+            sequence: peer.paths.next_out().number(),
             key: part.key.0,
             total: part.total,
             source: self.rank,
             length: part.length as u32,
             kind: part.kind as u8,
-            flags: announce(peer),
+            flags: if peer.paths.announce_fastbox() { CellHead::FASTBOX_OPEN } else { 0 },
             reserved: [0; 6],
         };
         let pointer = self.segment.cell(cell);
@@ -400,7 +399,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(corrupt);
         }
         reached(Step::CellSent);
-        peer.next_out += 1;
+        peer.paths.count_out();
         self.notify(destination);
         Ok(true)
     }
@@ -411,7 +410,7 @@ impl<M: Memory + Clone> Engine<M> {
         message: &mut OutgoingMessage,
     ) -> Result<bool, Corrupt> {
         let peer = &mut self.peers[destination as usize];
-        if peer.outbox != FastboxState::Open || message.total > self.tuning.fastbox_max {
+        if !peer.paths.is_announced() || message.total > self.tuning.fastbox_max {
             return Ok(false);
         }
         // No older send waits.
@@ -424,24 +423,13 @@ impl<M: Memory + Clone> Engine<M> {
             // buffer overlaps.
             unsafe { data.after(offset).gather(to, piece) };
         };
-        let sent = peer.send_lines(kind, *key, *total, fill)?;
+        let sent = peer.paths.send_lines(kind, *key, *total, fill)?;
         if sent {
-            peer.next_out += 1;
+            peer.paths.count_out();
             message.sent = message.total;
             self.notify(destination);
         }
         self.shut_if_told_to_keep(destination);
         Ok(sent)
     }
-}
-
-/// Returns the flags of the next cell to `peer`. They announce once that its fastbox is in use from
-/// then on.
-fn announce(peer: &mut Peer) -> u8 {
-    if peer.outbox == FastboxState::Backed {
-        peer.outbox = FastboxState::Open;
-        // The fastbox opens with the next send that reads its credit, and the baton with it.
-        return CellHead::FASTBOX_OPEN;
-    }
-    0
 }

@@ -359,22 +359,37 @@ mod tests {
         });
     }
 
+    /// Sends a message as the general path does, which reads the credit.
+    fn put(out: &mut ShortPaths, bytes: &[u8]) {
+        let fill = |to: NonNull<u8>, offset, piece| {
+            // SAFETY: `send_lines` gives room for each piece of the message.
+            unsafe { to.copy_from_nonoverlapping(NonNull::from(&bytes[offset]), piece) };
+        };
+        assert_eq!(out.send_lines(PacketKind::Eager, KEY, bytes.len(), fill), Ok(true));
+        out.count_out();
+    }
+
     #[test]
-    fn only_open_paths_take_messages() {
+    fn only_open_paths_take_short_messages() {
         with_segment(2, |segment| {
             let [mut out, mut back] = announced(segment);
             assert!(!out.send_short(KEY, b"early"));
             out.open(false);
-            assert!(out.is_open() && out.send_short(KEY, b"hello"));
+            put(&mut out, b"hello");
+            assert!(out.is_open() && out.send_short(KEY, b"again"));
             out.count_out();
             out.shut();
-            assert!(!out.send_short(KEY, b"late"));
-            let (found, by_baton) = back.find_next().unwrap();
-            assert!(!by_baton && back.peek_baton().is_none());
-            assert_eq!((found.length(), back.lines_of_next(false).key()), (5, KEY));
-            back.release_next(false, 5);
+            assert!(!out.is_open() && !out.send_short(KEY, b"late"));
+            for _ in 0..2 {
+                let (found, by_baton) = back.find_next().unwrap();
+                assert!(!by_baton && back.peek_baton().is_none());
+                assert_eq!((found.length(), back.lines_of_next(false).key()), (5, KEY));
+                back.release_next(false, 5);
+            }
             assert!(back.find_next().is_none());
             assert_eq!(back.next_in(), out.next_out());
+            back.tell_consumed();
+            assert_eq!((out.lines_consumed(), out.lines_sent()), (Ok(2), 2));
         });
     }
 
@@ -384,8 +399,7 @@ mod tests {
             let [mut out, mut back] = announced(segment);
             // The first packet went through the queue.
             out.count_out();
-            out.open(false);
-            assert!(out.send_short(KEY, b""));
+            put(&mut out, b"second");
             assert!(back.find_next().is_none());
             back.count_in();
             assert!(back.find_next().is_some());
@@ -393,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_by_the_baton_when_it_is_open() {
+    fn an_answer_goes_by_the_baton_when_that_is_open() {
         with_segment(2, |segment| {
             let [mut out, mut back] = announced(segment);
             // The lower rank has the baton first.
@@ -404,13 +418,15 @@ mod tests {
             back.release_short(true);
             back.count_in();
             back.open_baton();
-            assert!(!back.send_short(KEY, b"shut: the other paths are"));
-            back.open(true);
+            assert!(!back.send_short(KEY, b"no path is open"));
+            back.open(false);
+            assert!(!back.send_short(KEY, b"the baton is not open"));
+            back.open_baton();
+            back.shut_baton();
+            assert!(!back.send_short(KEY, b"the baton is shut"));
+            back.open_baton();
             assert!(back.send_short(KEY, b"answer"));
             assert_eq!(out.peek_baton().unwrap().length(), 6);
-            back.count_out();
-            back.shut_baton();
-            assert!(!back.send_short(KEY, b"not announced in this direction"));
         });
     }
 
@@ -418,8 +434,7 @@ mod tests {
     fn no_packet_is_expected_from_another_node() {
         with_segment(2, |segment| {
             let [mut out, mut back] = announced(segment);
-            out.open(false);
-            assert!(out.send_short(KEY, b"stale"));
+            put(&mut out, b"stale");
             back.expect_nothing();
             assert!(back.find_next().is_none() && !back.want_fastbox());
         });

@@ -4,7 +4,7 @@
 
 use super::Rtrs;
 use super::outbound::Course;
-use super::peer::UNASKED;
+use super::peer::Peer;
 use super::request::RequestState;
 use super::rtrs::PostedRtr;
 use super::rtrs::Wanted;
@@ -34,7 +34,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn may_be_asked(&self, destination: u32, key: Key, length: usize) -> bool {
         self.tuning.may_announce(length)
             && self.rendezvous(key.context()) != Rendezvous::Plain
-            && self.peers.get(destination as usize).is_some_and(|peer| peer.unasked < UNASKED)
+            && self.peers.get(destination as usize).is_some_and(|peer| peer.large.asks_lately())
             && self.asked_by.speculates(destination, key)
     }
 
@@ -48,7 +48,7 @@ impl<M: Memory + Clone> Engine<M> {
         self.tuning.may_announce(length)
             && self.rendezvous(pattern.context) != Rendezvous::Plain
             && self.asking.is_announced_to()
-            && (owner != Owner::BLOCKING || source.is_some_and(|peer| peer.stream.is_some()))
+            && (owner != Owner::BLOCKING || source.is_some_and(Peer::is_remote))
     }
 
     /// Returns whether a receive of this rank waits that has sent an RTR, used or not.
@@ -72,8 +72,7 @@ impl<M: Memory + Clone> Engine<M> {
         let choice = self.rendezvous(key.context());
         match self.asked_by.start(destination, key, choice) {
             RndvStart::Rts(turn) => {
-                let unasked = &mut self.peers[destination as usize].unasked;
-                *unasked = (*unasked + 1).min(UNASKED);
+                self.peers[destination as usize].large.count_unasked();
                 Err(turn)
             }
             RndvStart::Write { target, .. } => {
@@ -105,12 +104,12 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return None;
         }
-        let (unasked, pointless) = match self.peers[source as usize].stream {
+        let (unasked, pointless) = match self.peers[source as usize].is_remote() {
             // A receive that waits inside the library answers an RTS at once.
-            None => (self.tuning.eager_max, owner == Owner::BLOCKING),
+            false => (self.tuning.eager_max, owner == Owner::BLOCKING),
             // From another node that takes its time. A buffer of several parts is read part after
             // part.
-            Some(_) => (self.tuning.stream_max, buffer.in_one_part().is_none()),
+            true => (self.tuning.stream_max, buffer.in_one_part().is_none()),
         };
         // A short buffer predicts a short message.
         if pointless || buffer.remaining() <= unasked {

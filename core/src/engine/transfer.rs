@@ -96,7 +96,7 @@ impl<M: Memory + Clone> Engine<M> {
                     self.advance_sender(half)?;
                 } else {
                     outbound.half.refused(grains)?;
-                    self.peers[job.peer as usize].may_write = false;
+                    self.peers[job.peer as usize].large.write_refused();
                 }
             }
             Direction::Read => {
@@ -108,7 +108,7 @@ impl<M: Memory + Clone> Engine<M> {
                     self.advance_receiver(half)?;
                 } else {
                     inbound.half.refused(descriptor, grains);
-                    self.peers[job.peer as usize].may_read = false;
+                    self.peers[job.peer as usize].large.read_refused();
                 }
             }
         }

@@ -42,11 +42,11 @@ impl<M: Memory + Clone> Engine<M> {
         let is_full = notice == Notice::Full;
         let peer = &mut self.peers[source as usize];
         if is_full {
-            peer.baton.shut();
-        } else if peer.short_ways {
-            peer.baton.open();
+            peer.paths.shut_baton();
+        } else {
+            peer.paths.open_baton();
         }
-        if peer.stream.is_none() {
+        if !peer.is_remote() {
             self.segment.flow(source, self.rank).set_full(is_full);
         } else if let Some(stream) = self.stream_mut(source) {
             stream.tell_full(is_full);

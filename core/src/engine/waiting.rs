@@ -93,7 +93,7 @@ impl<M: Memory + Clone> Engine<M> {
             SendStage::Eager | SendStage::Synchronous | SendStage::Called => {
                 let mut peers = (0..).zip(self.peers.iter());
                 peers.find_map(|(rank, peer)| {
-                    let first = peer.waiting.ends.map(|(first, _)| first);
+                    let first = peer.waiting.first();
                     let next = |id: &u32| match self.request(*id) {
                         Some(RequestState::Sending { next, .. }) => next,
                         _ => None,

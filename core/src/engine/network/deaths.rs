@@ -88,7 +88,7 @@ impl<M: Memory + Clone> Engine<M> {
         if rank >= self.segment.ranks() || !self.deaths.learn(rank) {
             return;
         }
-        if self.peers[rank as usize].stream.is_some() {
+        if self.peers[rank as usize].is_remote() {
             self.segment.rank_block(rank).liveness.end(Life::Dead);
         }
     }
@@ -121,7 +121,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // The operating system reports the deaths of this node's ranks, and this rank knows its own
         // state better.
-        if self.deaths.tells && self.peers[rank as usize].stream.is_some() {
+        if self.deaths.tells && self.peers[rank as usize].is_remote() {
             self.end_remote(rank, Gone::Failed(FailureCause::Ended));
         }
         Ok(())

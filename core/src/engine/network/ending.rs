@@ -20,7 +20,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub(in crate::engine) fn network_is_flushed(&self) -> bool {
         self.streams.iter().all(|(_, stream)| {
             let peer = &self.peers[stream.peer as usize];
-            stream.outgoing.is_quiet() && peer.waiting.ends.is_none() && peer.offers.is_empty()
+            stream.outgoing.is_quiet() && peer.waiting.is_empty() && peer.offers.is_empty()
         }) && self.writings.is_empty()
             && self.has_answers()
     }

@@ -7,7 +7,7 @@ use crate::buffer::{Cursor, Part};
 use crate::engine::Engine;
 use crate::engine::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
 use crate::engine::packet::{Packet, PacketPayload};
-use crate::engine::peer::{ArrivalTarget, PartialMessage};
+use crate::engine::reassembly::ArrivalTarget;
 use crate::engine::request::{OwnedBuffer, RequestState};
 use crate::engine::started::outcome;
 use crate::matching::Envelope;
@@ -33,13 +33,13 @@ impl<M: Memory + Clone> Engine<M> {
                 break;
             }
             let (peer, left) = (stream.peer, stream.incoming.left);
-            let bytes = match self.peers[peer as usize].arriving {
+            let bytes = match self.peers[peer as usize].arriving.rest() {
                 Some(arriving) => self.pull_payload(number, peer, arriving, channel)?,
                 None if left > 0 => self.pull_head(number, peer, channel)?,
                 None => 0,
             };
             moved |= bytes > 0;
-            let between = self.peers[peer as usize].arriving.is_none();
+            let between = self.peers[peer as usize].arriving.is_idle();
             if between && self.take_head(number, peer, channel)? {
                 moved = true;
             } else if bytes == 0 {
@@ -138,14 +138,14 @@ impl<M: Memory + Clone> Engine<M> {
         &mut self,
         number: u32,
         peer: u32,
-        arriving: PartialMessage,
+        (target, left): (ArrivalTarget, usize),
         channel: &mut impl Channel,
     ) -> Result<usize, Halt> {
         let mut parts = [Part { base: NonNull::dangling(), length: 0 }; PARTS];
-        let mut count = self.place_of(arriving).list(arriving.left, &mut parts);
+        let mut count = self.place_of(target).list(left, &mut parts);
         let nobodys = count == 0;
         if nobodys {
-            parts[0] = self.scrap(number, arriving.left)?;
+            parts[0] = self.scrap(number, left)?;
             count = 1;
         }
         // SAFETY: the buffer of a receive is claimed (contract of `irecv`), and an unexpected
@@ -159,15 +159,15 @@ impl<M: Memory + Clone> Engine<M> {
             incoming.scrapped = if nobodys && taken.holds { scrapped } else { 0 };
         }
         if taken.bytes > 0 {
-            self.count_arrived(peer, arriving, taken.bytes.min(arriving.left));
+            self.count_arrived(peer, target, taken.bytes.min(left));
         }
         Ok(taken.bytes)
     }
 
     /// Returns the place of the next bytes of a message: an empty one if the message has no target.
-    fn place_of(&self, arriving: PartialMessage) -> Cursor {
+    fn place_of(&self, target: ArrivalTarget) -> Cursor {
         let nowhere = Part { base: NonNull::dangling(), length: 0 };
-        let part = match arriving.target {
+        let part = match target {
             ArrivalTarget::Request(id) => match self.request(id) {
                 Some(RequestState::Receiving { buffer, .. }) => return buffer,
                 _ => nowhere,
@@ -213,11 +213,9 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Counts `bytes` more of the arriving message that are in their place.
-    fn count_arrived(&mut self, peer: u32, arriving: PartialMessage, bytes: usize) {
-        let left = arriving.left - bytes;
-        self.peers[peer as usize].arriving =
-            (left > 0).then_some(PartialMessage { left, ..arriving });
-        match arriving.target {
+    fn count_arrived(&mut self, peer: u32, target: ArrivalTarget, bytes: usize) {
+        let left = self.peers[peer as usize].arriving.count(bytes);
+        match target {
             ArrivalTarget::Nobody => {}
             ArrivalTarget::Request(id) => {
                 let Some(request) = self.request_mut(id) else { return };
@@ -234,7 +232,7 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             }
         }
-        if let ArrivalTarget::Due { message, request } = arriving.target
+        if let ArrivalTarget::Due { message, request } = target
             && left == 0
         {
             self.hand_over(message, request);

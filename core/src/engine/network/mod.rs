@@ -45,7 +45,8 @@ pub(super) use read::Reading;
 pub(super) use stream::PeerStreams;
 pub(super) use write::{There, Writing};
 
-use super::peer::{Peer, WaitList};
+use super::peer::Peer;
+use super::wait_list::WaitList;
 use super::{Engine, Gone, ProgressError};
 use crate::memory::{Memory, OutOfMemory};
 use halt::{Halt, NONSENSE};
@@ -178,13 +179,13 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns the stream to and from `rank`, if it is on another node and not gone. A number that
     /// a stream has left may be another peer's stream by now.
     fn stream(&self, rank: u32) -> Option<&PeerStreams> {
-        let number = self.peers[rank as usize].stream?;
+        let number = self.peers[rank as usize].stream()?;
         self.streams.get(number).filter(|stream| stream.peer == rank)
     }
 
     /// Returns the stream to and from `rank`, to change.
     pub(super) fn stream_mut(&mut self, rank: u32) -> Option<&mut PeerStreams> {
-        let number = self.peers[rank as usize].stream?;
+        let number = self.peers[rank as usize].stream()?;
         self.streams.get_mut(number).filter(|stream| stream.peer == rank)
     }
 
@@ -198,8 +199,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn holder_of_send(&self, id: u32) -> Option<u32> {
         let mut holding = self.streams.iter().filter(|(_, stream)| stream.outgoing.holds);
         let (_, stream) = holding.find(|(_, stream)| {
-            let ends = self.peers[stream.peer as usize].waiting.ends;
-            ends.is_some_and(|(first, _)| first == id)
+            self.peers[stream.peer as usize].waiting.first() == Some(id)
         })?;
         Some(stream.peer)
     }

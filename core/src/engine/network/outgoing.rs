@@ -70,7 +70,7 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(word) = self.take_word(number) {
             return self.begin(number, word, false);
         }
-        let Some((first, _)) = self.peers[destination as usize].waiting.ends else {
+        let Some(first) = self.peers[destination as usize].waiting.first() else {
             let leave = self.streams.get_mut(number).map(|stream| &mut stream.outgoing.leave);
             return leave.is_some_and(core::mem::take)
                 && self.begin(number, StreamHead::Leave, false);
@@ -112,7 +112,7 @@ impl<M: Memory + Clone> Engine<M> {
         let mut parts = [Part { base: NonNull::dangling(), length: 0 }; PARTS];
         parts[0] = rest_of(NonNull::from(&mut outgoing.head), left);
         let mut count = usize::from(left > 0);
-        let first = self.peers[peer as usize].waiting.ends.map(|(first, _)| first);
+        let first = self.peers[peer as usize].waiting.first();
         let mut of_message = 0;
         if carries
             && let Some(RequestState::Sending { message, .. }) =
@@ -146,8 +146,8 @@ impl<M: Memory + Clone> Engine<M> {
     fn end_packet(&mut self, number: u32) {
         let Some(PeerStreams { peer, outgoing, .. }) = self.streams.get_mut(number) else { return };
         let (source, carried) = (*peer, core::mem::take(&mut outgoing.carries));
-        let first = self.peers[source as usize].waiting.ends.filter(|_| carried);
-        if let Some((first, _)) = first
+        let first = self.peers[source as usize].waiting.first().filter(|_| carried);
+        if let Some(first) = first
             && let Some(RequestState::Sending { message, .. }) = self.request(first)
         {
             let status = Status { source, tag: message.key.tag(), bytes: message.total };

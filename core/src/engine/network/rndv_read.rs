@@ -55,9 +55,7 @@ impl<M: Memory + Clone> Engine<M> {
             *request = RequestState::Reading { reading: number };
         }
         let Some(stream) = self.stream_mut(source) else { return Ok(()) };
-        let ends = &mut stream.readings.ends;
-        let last = ends.map(|(_, last)| last);
-        *ends = Some(ends.map_or((number, number), |(first, _)| (first, number)));
+        let last = stream.readings.push(number);
         if let Some(last) = last.and_then(|last| self.readings.get_mut(last)) {
             last.next = Some(number);
         }
@@ -92,7 +90,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn first_reading(&self, number: u32) -> Option<u32> {
-        self.streams.get(number)?.readings.ends.map(|(first, _)| first)
+        self.streams.get(number)?.readings.first()
     }
 
     /// Ends the oldest message: its sender is told that it is read. A message that could not be
@@ -118,8 +116,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Removes the oldest message from the list.
     fn leave_readings(&mut self, number: u32, first: u32) -> Option<Reading> {
         let reading = self.readings.remove(first)?;
-        let ends = &mut self.streams.get_mut(number)?.readings.ends;
-        *ends = reading.next.and_then(|next| ends.map(|(_, last)| (next, last)));
+        self.streams.get_mut(number)?.readings.pop(reading.next);
         Some(reading)
     }
 

@@ -4,8 +4,8 @@ use core::ptr::NonNull;
 
 use crate::buffer::Part;
 use crate::engine::Gone;
-use crate::engine::peer::WaitList;
 use crate::engine::request::OwnedBuffer;
+use crate::engine::wait_list::WaitList;
 use crate::wire::{Offer, StreamHead};
 
 /// Both streams with one peer. Its address in memory is fixed, since a device may work on its
@@ -89,7 +89,7 @@ impl Default for OutgoingStream {
 impl OutgoingStream {
     /// Returns whether there is nothing to put but messages.
     pub(super) const fn is_quiet(&self) -> bool {
-        let silent = self.keep.is_none() && self.call.is_none() && self.words.ends.is_none();
+        let silent = self.keep.is_none() && self.call.is_none() && self.words.is_empty();
         self.is_between() && silent && !self.leave
     }
 

@@ -13,7 +13,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Queues `head` for `peer`, behind the control messages that wait already. Nothing is sent to
     /// a gone peer.
     pub(super) fn say(&mut self, peer: u32, word: u32, head: StreamHead) {
-        let stream = self.peers[peer as usize].stream;
+        let stream = self.peers[peer as usize].stream();
         let stream = stream.and_then(|number| self.streams.get_mut(number));
         match stream.filter(|stream| stream.peer == peer) {
             Some(stream) => self.controls.push(&mut stream.outgoing.words, word, head),
@@ -25,7 +25,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// is told first that its message was not read.
     pub(super) fn take_word(&mut self, number: u32) -> Option<StreamHead> {
         let outgoing = &mut self.streams.get_mut(number)?.outgoing;
-        if outgoing.words.ends.is_none() {
+        if outgoing.words.is_empty() {
             return outgoing.take_wish();
         }
         self.controls.pop(&mut outgoing.words)
