@@ -1,12 +1,9 @@
 //! Arrivals: packets are taken in the order of their source. Each meets a posted receive or is kept
 //! as unexpected.
 
-use super::message::DeferredSend;
-use super::message::MatchState;
-use super::message::UnexpectedData;
-use super::message::UnexpectedMessage;
 use core::ptr::NonNull;
 
+use super::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
 use super::packet::{Packet, PacketPayload};
 use super::parcels::Filled;
 use super::reassembly::ArrivalTarget;
@@ -26,17 +23,17 @@ impl<M: Memory + Clone> Engine<M> {
     /// many cells as the segment has, so that a fast sender cannot hold this rank here.
     pub(super) fn poll_queue(&mut self) -> Result<bool, ProgressError> {
         let mut moved = false;
-        if let Some(cell) = self.stalled {
+        if let Some(cell) = self.inbox.cell() {
             self.deliver_cell(cell)?;
-            self.stalled = None;
+            self.inbox.cell_delivered();
             moved = true;
         }
         for _ in 0..self.segment.plan().cells() {
             let queue = &self.segment.rank_block(self.rank).recv_queue;
             let Some(cell) = queue.dequeue(&self.segment)? else { break };
-            self.stalled = Some(cell);
+            self.inbox.keep_cell(cell);
             self.deliver_cell(cell)?;
-            self.stalled = None;
+            self.inbox.cell_delivered();
             moved = true;
         }
         Ok(moved)
@@ -106,7 +103,7 @@ impl<M: Memory + Clone> Engine<M> {
         if head.flags & CellHead::FASTBOX_OPEN != 0
             && peer.paths.open_inbox(&self.segment, (self.rank, source))
         {
-            self.inboxes.insert(source);
+            self.inbox.open(source);
         }
         reached(Step::CellRead);
         let owner = self.segment.owner(cell);
@@ -223,7 +220,7 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             };
             let (envelope, body) = (*envelope, UnexpectedData::There(kept));
-            self.enlist(UnexpectedMessage::new(envelope, body, total, 0))?;
+            self.unexpected.insert(UnexpectedMessage::new(envelope, body, total, 0))?;
             return Ok(());
         };
         let has_turn = match kept {
@@ -240,7 +237,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Reserves memory for a kept message that meets its receive.
     pub(super) fn reserve_for(&mut self, kept: DeferredSend) -> Result<(), OutOfMemory> {
         self.receivers.reserve()?;
-        self.calls.reserve()?;
+        self.pulls.reserve()?;
         if let DeferredSend::Exposed { .. } = kept {
             self.readings.reserve()?;
             self.controls.reserve()?;
@@ -264,13 +261,12 @@ impl<M: Memory + Clone> Engine<M> {
         let Envelope { source, tag, .. } = packet.envelope;
         let (total, capacity) = (packet.total, buffer.remaining());
         packet.scatter_to(&mut buffer);
-        if let Some(request) = self.request_mut(id) {
-            *request = if packet.completes() {
-                RequestState::Done(outcome(source, tag, total, capacity))
-            } else {
-                RequestState::Receiving { buffer, capacity, source, tag, total }
-            };
-        }
+        let state = if packet.completes() {
+            RequestState::Done(outcome(source, tag, total, capacity))
+        } else {
+            RequestState::Receiving { buffer, capacity, source, tag, total }
+        };
+        self.requests.set(id, state);
         ArrivalTarget::Request(id)
     }
 
@@ -285,8 +281,8 @@ impl<M: Memory + Clone> Engine<M> {
             }
         };
         let body = UnexpectedData::Here(payload);
-        let kept =
-            self.enlist(UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length));
+        let message = UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length);
+        let kept = self.unexpected.insert(message);
         if kept.is_ok() {
             self.hold(packet.envelope.source, packet.total);
         }
@@ -308,25 +304,6 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Puts a message that has no receive into the unexpected queue.
-    pub(super) fn enlist(&mut self, message: UnexpectedMessage) -> Result<u32, OutOfMemory> {
-        let envelope = message.envelope;
-        let message = self.messages.insert(message)?;
-        match self.unexpected.insert(envelope, message) {
-            Ok(handle) => {
-                self.arrivals += 1;
-                if let Some(entry) = self.messages.get_mut(message) {
-                    (entry.standing, entry.arrival) = (MatchState::Queued(handle), self.arrivals);
-                }
-                Ok(message)
-            }
-            Err(error) => {
-                self.messages.remove(message);
-                Err(error)
-            }
-        }
-    }
-
     /// Delivers a further packet of the message that its source is in the middle of.
     fn continue_message(&mut self, packet: &Packet) -> Result<(), Corrupt> {
         let source = packet.envelope.source;
@@ -341,7 +318,7 @@ impl<M: Memory + Clone> Engine<M> {
             // The rest of a `Due` message comes through a stream, not in packets of the node.
             ArrivalTarget::Nobody | ArrivalTarget::Due { .. } => {}
             ArrivalTarget::Request(id) => {
-                let Some(request) = self.request_mut(id) else { return Ok(()) };
+                let Some(request) = self.requests.get_mut(id) else { return Ok(()) };
                 if let RequestState::Receiving { buffer, capacity, source, tag, total } = request {
                     packet.scatter_to(buffer);
                     if left == 0 {
@@ -350,19 +327,11 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             }
             ArrivalTarget::Message(number) => {
-                let Some(message) = self.messages.get_mut(number) else { return Ok(()) };
-                if let UnexpectedData::Here(Some(OwnedBuffer { base, length })) = message.body {
-                    // SAFETY: `arrived` bytes are inside the message's own memory, and the `left`
-                    // bytes after them were free.
-                    unsafe {
-                        let rest = crate::buffer::Part {
-                            base: base.add(message.arrived),
-                            length: length - message.arrived,
-                        };
-                        packet.scatter_to(&mut Cursor::contiguous(rest));
-                    }
+                if let Some(rest) = self.unexpected.rest_of(number) {
+                    // SAFETY: this is the message's own memory, and the rest of it is free.
+                    packet.scatter_to(&mut unsafe { Cursor::contiguous(rest) });
                 }
-                message.arrived += packet.length;
+                self.unexpected.count_arrived(number, packet.length);
             }
         }
         Ok(())

@@ -4,9 +4,10 @@ use super::Bypass;
 use super::Want;
 use core::ptr::NonNull;
 
+use super::unexpected::UnexpectedMessages;
 use super::{Engine, ProgressError, Status};
 use crate::buffer::copy::copy_piece;
-use crate::matching::{PostedQueue, UnexpectedQueue};
+use crate::matching::PostedQueue;
 use crate::memory::Memory;
 use crate::shm::LineMessage;
 use crate::wire::{KindLength, SHORT_MAX};
@@ -82,7 +83,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns whether no posted receive could be older and no message that has arrived could be
     /// older. One branch serves both questions.
     #[inline(always)]
-    const fn is_idle(posted: &PostedQueue<M>, unexpected: &UnexpectedQueue<M>) -> bool {
+    const fn is_idle(posted: &PostedQueue<M>, unexpected: &UnexpectedMessages<M>) -> bool {
         posted.is_empty() & unexpected.is_empty()
     }
 
@@ -93,7 +94,7 @@ impl<M: Memory + Clone> Engine<M> {
         want: Want,
         buffer: &mut [u8],
         length: impl Fn(KindLength) -> Option<usize>,
-        may_take: impl Fn(&PostedQueue<M>, &UnexpectedQueue<M>) -> bool,
+        may_take: impl Fn(&PostedQueue<M>, &UnexpectedMessages<M>) -> bool,
     ) -> Bypass {
         // `ANY_SOURCE` is no index, so it ends here.
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
@@ -208,7 +209,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     #[must_use]
     pub fn inbox(&self, place: usize) -> Option<u32> {
-        (place < self.inboxes.len()).then(|| self.inboxes.get(place))
+        (place < self.inbox.len()).then(|| self.inbox.source_at(place))
     }
 
     /// Returns whether [`Engine::progress`] has work outside batons and fastboxes: receives that
@@ -217,7 +218,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.posted.is_empty()
-            || !self.blocked.is_empty()
+            || !self.outbox.is_empty()
             || !self.no_transfers()
             || self.has_network()
             || self.has_queued()
@@ -231,8 +232,8 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn must_progress(&self, source: u32) -> bool {
         !self.unexpected.is_empty()
             || self.has_work()
-            || (0..self.inboxes.len()).any(|place| {
-                let other = self.inboxes.get(place);
+            || (0..self.inbox.len()).any(|place| {
+                let other = self.inbox.source_at(place);
                 let peer = &self.peers[other as usize];
                 other != source && peer.paths.find_next().is_some()
             })

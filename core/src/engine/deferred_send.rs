@@ -33,8 +33,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns whether a send waits that another rank can let continue. A message that a leaving
     /// rank has offered to itself is never pulled, so it does not count.
     pub(super) fn is_blocked(&self) -> bool {
-        (0..self.blocked.len()).any(|place| {
-            let destination = self.blocked.get(place);
+        (0..).map_while(|place| self.outbox.blocked_at(place)).any(|destination| {
             destination != self.rank || !self.peers[destination as usize].waiting.is_empty()
         })
     }
@@ -120,9 +119,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Queues the message that `destination` pulls for sending. Returns false if the message was
     /// not offered or was pulled before.
     pub(super) fn answer_call(&mut self, destination: u32, place: u32, number: u32) -> bool {
-        let Some(RequestState::Sending { message, .. }) = self.request_mut(place) else {
-            return false;
-        };
+        let Some(message) = self.requests.outgoing_mut(place) else { return false };
         if message.stage != (SendStage::Offered { destination, number }) {
             return false;
         }
@@ -136,9 +133,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// Fails the messages that were offered to a rank that is gone.
     pub(super) fn fail_offers_to(&mut self, rank: u32, outcome: Outcome) {
         let mut from = 0;
-        while let Some((id, entry)) = self.requests.next_from(from) {
+        while let Some((id, request)) = self.requests.next_from(from) {
             from = id + 1;
-            let RequestState::Sending { message, .. } = entry.request else { continue };
+            let RequestState::Sending { message, .. } = request else { continue };
             if matches!(
                 message.stage,
                 SendStage::Offered { destination, .. } if destination == rank
@@ -147,6 +144,6 @@ impl<M: Memory + Clone> Engine<M> {
             }
         }
         self.peers[rank as usize].offers.forget();
-        self.blocked.remove(rank);
+        self.outbox.unblock(rank);
     }
 }

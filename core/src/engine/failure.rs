@@ -3,7 +3,6 @@
 use super::message::{MatchState, UnexpectedData};
 use super::peer::Peer;
 use super::reassembly::ArrivalTarget;
-use super::request::RequestState;
 use super::{Engine, Fault, Gone, ProgressError};
 use crate::layout::Segment;
 use crate::memory::Memory;
@@ -46,7 +45,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // This comes before the operations end: from then on no send puts a cell into that queue.
         let senders = Senders { segment: &self.segment, peers: &self.peers, consumer: rank };
-        if !self.cells.reclaim(&self.segment, rank, &senders)? {
+        if !self.outbox.reclaim(&self.segment, rank, &senders)? {
             return Ok(false);
         }
         self.end_operations(rank, how);
@@ -62,8 +61,8 @@ impl<M: Memory + Clone> Engine<M> {
         let peer = &mut self.peers[rank as usize];
         peer.leave(how);
         let arriving = peer.arriving.give_up();
-        self.inboxes.remove(rank);
-        self.wanted.remove(rank);
+        self.inbox.close(rank);
+        self.outbox.unwant_fastbox(rank);
         while !self.peers[rank as usize].waiting.is_empty() {
             self.finish_first_waiting(rank, Err(fault));
         }
@@ -140,15 +139,13 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     pub(super) fn fail(&mut self, id: u32, fault: Fault) {
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Done(Err(fault));
-        }
+        self.requests.finish(id, Err(fault));
     }
 
     /// Drops an unexpected message of which the rest will never arrive. A message that a probe has
     /// matched stays, to report the loss.
     pub(super) fn forget_message(&mut self, number: u32) {
-        let Some(message) = self.messages.get(number).copied() else { return };
+        let Some(message) = self.unexpected.get(number) else { return };
         if message.standing == MatchState::Matched {
             self.lose(number);
         } else {
@@ -164,14 +161,14 @@ impl<M: Memory + Clone> Engine<M> {
     /// message in place of the lost one.
     fn forget_kept_by(&mut self, rank: u32) {
         let (mut from, mut gap) = (0, u64::MAX);
-        while let Some((number, message)) = self.messages.next_from(from) {
+        while let Some((number, message)) = self.unexpected.next_from(from) {
             from = number + 1;
             if matches!(message.body, UnexpectedData::There(_)) && message.envelope.source == rank {
                 gap = gap.min(message.arrival);
             }
         }
         let mut from = 0;
-        while let Some((number, message)) = self.messages.next_from(from) {
+        while let Some((number, message)) = self.unexpected.next_from(from) {
             from = number + 1;
             let is_kept = matches!(message.body, UnexpectedData::There(_));
             let is_queued = matches!(message.standing, MatchState::Queued(_));

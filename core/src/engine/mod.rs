@@ -119,7 +119,6 @@
 mod arrive;
 mod budget;
 mod bypass;
-mod call;
 mod cells;
 mod copy_ring;
 mod deferred_send;
@@ -131,6 +130,7 @@ mod failure_cause;
 mod gone;
 mod in_use;
 mod inbound;
+mod inbox;
 mod large_paths;
 mod leaving;
 mod matched_probe;
@@ -139,16 +139,19 @@ mod negotiation;
 mod network;
 mod offers;
 mod outbound;
+mod outbox;
 mod packet;
 mod parcels;
 mod peer;
 mod peer_parcels;
 mod pull_request;
+mod pull_requests;
 mod rank_list;
 mod reassembly;
 mod receive;
 mod rendezvous_choices;
 mod request;
+mod requests;
 mod ring;
 mod rndv_recv;
 mod rndv_send;
@@ -164,16 +167,17 @@ mod started;
 mod testing;
 mod transfer;
 mod tuning;
+mod unexpected;
 mod unexpected_budget;
 mod wait_list;
 mod waiting;
 
 pub use budget::UnexpectedUsage;
 pub use failure_cause::FailureCause;
+pub use gone::Gone;
 pub use in_use::InUse;
 pub use message::MessageId;
 pub use network::{Begun, Broken, Channel, ChannelProgress, Direct};
-pub use gone::Gone;
 pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, SendMode, StartError, Status, StillClaimed,
 };
@@ -183,42 +187,36 @@ pub use started::{Mark, Received, Sent, SentShort};
 pub use tuning::Tuning;
 
 use crate::layout::Segment;
-use crate::matching::{PostedQueue, UnexpectedQueue};
+use crate::matching::PostedQueue;
 use crate::memory::{Memory, OutOfMemory, Pinned, Slab, Table};
 use crate::rndv::{self};
-use crate::wire::CellIndex;
-use budget::UnexpectedBudget;
-use call::PullRequest;
-use cells::CellPool;
 use descriptors::Descriptors;
 use inbound::Inbound;
-use message::{UnexpectedData, UnexpectedMessage};
+use inbox::Inbox;
 use network::{Announced, Controls, Deaths, Invited, PeerStreams, Reading, Writing};
 use outbound::Outbound;
+use outbox::Outbox;
 use peer::Peer;
-use rank_list::RankList;
+use pull_requests::PullRequests;
 use rendezvous_choices::RendezvousChoices;
-use request::{OperationEntry, RequestState};
+use request::RequestState;
+use requests::Requests;
 use rtrs::Wanted;
+use unexpected::UnexpectedMessages;
 
 /// One rank's end of every channel in a segment.
 #[derive(Debug)]
 pub struct Engine<M: Memory + Clone> {
     peers: Table<Peer, M>,
     posted: PostedQueue<M>,
-    unexpected: UnexpectedQueue<M>,
+    unexpected: UnexpectedMessages<M>,
     segment: Segment,
     rank: u32,
     tuning: Tuning,
     rendezvous_choices: RendezvousChoices<M>,
-    cells: CellPool<M>,
-    requests: Slab<OperationEntry, M>,
-    messages: Slab<UnexpectedMessage, M>,
-    /// Number of messages so far that met no receive when they arrived.
-    arrivals: u64,
-    /// Number of the remaining ones that a probe has matched.
-    matched: u32,
-    budget: UnexpectedBudget,
+    outbox: Outbox<M>,
+    inbox: Inbox<M>,
+    requests: Requests<M>,
     /// The RTRs that receives of this rank may send.
     asking: rndv::RtrReceiver<M>,
     /// The RTRs that the receivers of this rank's messages have sent.
@@ -227,7 +225,7 @@ pub struct Engine<M: Memory + Clone> {
     looks: u64,
     rtrs: Rtrs,
     /// Receives that met offered messages.
-    calls: Slab<PullRequest, M>,
+    pulls: PullRequests<M>,
     /// Large messages that were announced or are about to be.
     senders: Slab<Outbound, M>,
     /// Large messages that met their receives.
@@ -250,16 +248,6 @@ pub struct Engine<M: Memory + Clone> {
     now: u64,
     /// Whether the next job is searched for among the receivers first.
     reads_first: bool,
-    /// Peers with an open fastbox to this rank.
-    inboxes: RankList<M>,
-    /// Peers with sends that wait for cells or for a pull request.
-    blocked: RankList<M>,
-    /// Peers to which a fastbox is wanted.
-    wanted: RankList<M>,
-    /// Peers that sleep and have something to look at.
-    bells: RankList<M>,
-    /// A cell that was taken from the queue and could not be delivered, for lack of memory.
-    stalled: Option<CellIndex>,
     stopped: bool,
     memory: M,
 }
@@ -301,24 +289,20 @@ impl<M: Memory + Clone> Engine<M> {
         rank: u32,
         tuning: Tuning,
     ) -> Result<Self, OutOfMemory> {
-        let list = || RankList::new(memory.clone(), ranks);
         Ok(Self {
             peers: Table::new(memory.clone(), ranks, |peer| {
                 Peer::new(&segment, rank, peer as u32)
             })?,
             posted: PostedQueue::new(memory.clone()),
-            unexpected: UnexpectedQueue::new(memory.clone()),
-            cells: CellPool::new(memory.clone(), &segment, rank)?,
-            requests: Slab::new(memory.clone()),
-            messages: Slab::new(memory.clone()),
-            arrivals: 0,
-            matched: 0,
-            budget: UnexpectedBudget::default(),
+            unexpected: UnexpectedMessages::new(memory.clone()),
+            outbox: Outbox::new(&memory, &segment, rank, ranks)?,
+            inbox: Inbox::new(memory.clone(), ranks)?,
+            requests: Requests::new(memory.clone()),
             asking: rndv::RtrReceiver::new(memory.clone()),
             asked_by: rndv::RtrSender::new(memory.clone()),
             looks: 0,
             rtrs: Rtrs::default(),
-            calls: Slab::new(memory.clone()),
+            pulls: PullRequests::new(memory.clone()),
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
@@ -331,11 +315,6 @@ impl<M: Memory + Clone> Engine<M> {
             deaths: Deaths::new(memory.clone(), ranks)?,
             now: 0,
             reads_first: false,
-            inboxes: list()?,
-            blocked: list()?,
-            wanted: list()?,
-            bells: list()?,
-            stalled: None,
             stopped: false,
             segment,
             rank,
@@ -379,7 +358,7 @@ impl<M: Memory + Clone> Engine<M> {
         if !self.no_transfers() {
             moved |= self.advance_transfers()?;
         }
-        if !self.blocked.is_empty() {
+        if !self.outbox.is_empty() {
             moved |= self.push_blocked()?;
         }
         Ok(moved)
@@ -397,8 +376,8 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(ProgressError::Stopped);
         }
         let mut came = self.poll_queue()?;
-        for place in 0..self.inboxes.len() {
-            came |= self.poll_fastbox(self.inboxes.get(place))?;
+        for place in 0..self.inbox.len() {
+            came |= self.poll_fastbox(self.inbox.source_at(place))?;
         }
         Ok(came)
     }
@@ -406,7 +385,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Asks for memory for the fastbox to `peer`, at the first message of the pair.
     fn want_fastbox(&mut self, peer: u32) {
         if self.tuning.fastbox_max > 0 && self.peers[peer as usize].paths.want_fastbox() {
-            self.wanted.insert(peer);
+            self.outbox.want_fastbox(peer);
         }
     }
 
@@ -415,7 +394,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// report the result with [`Engine::fastbox_backed`].
     #[inline]
     pub fn poll_want(&mut self) -> Option<u32> {
-        self.wanted.pop()
+        self.outbox.next_want()
     }
 
     /// Returns a peer that sleeps and has something to look at. Ring its doorbell
@@ -423,7 +402,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// call that moves messages.
     #[inline]
     pub fn poll_bell(&mut self) -> Option<u32> {
-        self.bells.pop()
+        self.outbox.next_bell()
     }
 
     /// Notes that `rank` must be woken if it sleeps, after something was published for which it may
@@ -431,7 +410,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline]
     fn notify(&mut self, rank: u32) {
         if self.peers[rank as usize].wants_bell() {
-            self.bells.insert(rank);
+            self.outbox.ring(rank);
         }
     }
 
@@ -446,9 +425,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// it is under way.
     #[inline]
     pub fn test(&mut self, id: RequestId) -> Option<Outcome> {
-        let Some(RequestState::Done(outcome)) = self.request(id.0) else { return None };
-        self.requests.remove(id.0);
-        Some(outcome)
+        self.requests.take_outcome(id.0)
     }
 
     /// Stops the engine for ever: no operation touches its buffer any more, and none will have an
@@ -461,19 +438,11 @@ impl<M: Memory + Clone> Engine<M> {
         self.hush(is_gone)
     }
 
-    fn request(&self, id: u32) -> Option<RequestState> {
-        self.requests.get(id).map(|entry| entry.request)
-    }
-
-    fn request_mut(&mut self, id: u32) -> Option<&mut RequestState> {
-        self.requests.get_mut(id).map(|entry| &mut entry.request)
-    }
-
     /// Returns whether no message that was sent or is arriving needs this rank any more.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
         !self.is_blocked()
-            && self.calls.is_empty()
+            && self.pulls.is_empty()
             && self.readings.is_empty()
             && self.no_transfers()
             && self.network_is_flushed()
@@ -484,17 +453,13 @@ impl<M: Memory + Clone> Drop for Engine<M> {
     /// Releases the memory that the engine kept: rests of sends, and messages that were not
     /// received.
     fn drop(&mut self) {
-        let kept = self.requests.iter().filter_map(|(_, entry)| match entry.request {
+        let kept = self.requests.iter().filter_map(|(_, request)| match request {
             RequestState::Sending { detached, .. } => detached,
             _ => None,
         });
-        let unreceived = self.messages.iter().filter_map(|(_, message)| match message.body {
-            UnexpectedData::Here(payload) => payload,
-            UnexpectedData::There(_) | UnexpectedData::Lost => None,
-        });
         let announced = self.senders.iter().filter_map(|(_, outbound)| outbound.owned);
         let scraps = self.streams.iter().filter_map(|(_, stream)| stream.scrap());
-        let all = kept.chain(unreceived).chain(announced).chain(scraps);
+        let all = kept.chain(self.unexpected.buffers()).chain(announced).chain(scraps);
         all.for_each(|owned| self.release(owned));
     }
 }

@@ -291,13 +291,6 @@ pub(super) enum SendStage {
     Called,
 }
 
-/// An operation under way, and its owner.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OperationEntry {
-    pub(super) owner: Owner,
-    pub(super) request: RequestState,
-}
-
 /// A number that the embedder gives to an operation, so that it can end all operations with that
 /// number at once ([`super::Engine::detach_owned`]).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -20,10 +20,7 @@ impl<M: Memory + Clone> Engine<M> {
         length > self.tuning.eager_max
             && destination != self.rank
             && self.segment.plan().ring_bytes() > 0
-            && self
-                .peers
-                .get(destination as usize)
-                .is_some_and(|peer| peer.large.wants_ring())
+            && self.peers.get(destination as usize).is_some_and(|peer| peer.large.wants_ring())
     }
 
     /// Takes the answer to [`Engine::wants_ring`].

@@ -34,9 +34,7 @@ impl<M: Memory + Clone> Engine<M> {
         half.start_recv(self.segment.descriptor(source, cookie.place), number);
         reached(Step::Granted);
         self.notify(source);
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Granted { receiver: number };
-        }
+        self.requests.set(id, RequestState::Granted { receiver: number });
         Ok(())
     }
 
@@ -65,8 +63,8 @@ impl<M: Memory + Clone> Engine<M> {
         let Inbound { request, key, total, capacity, .. } = *inbound;
         let source = half.peer();
         self.remove_receiver(number);
-        if let Some(request) = request.and_then(|id| self.request_mut(id)) {
-            *request = RequestState::Done(outcome(source, key.tag(), total, capacity));
+        if let Some(id) = request {
+            self.requests.finish(id, outcome(source, key.tag(), total, capacity));
         }
         Ok(true)
     }

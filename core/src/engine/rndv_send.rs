@@ -3,7 +3,7 @@
 use super::copy_ring::RingMessage;
 use super::outbound::Course;
 use super::outbound::Outbound;
-use super::request::{OwnedBuffer, Pushed, RequestState};
+use super::request::{OwnedBuffer, Pushed};
 use super::{Engine, Outcome, ProgressError, SendMode, StillClaimed};
 use crate::buffer::{Cursor, Part};
 use crate::lmt::{Home, LmtSender, Span, Transfer, Ways, WireAddress};
@@ -39,7 +39,8 @@ impl<M: Memory + Clone> Engine<M> {
             && (mode == SendMode::Synchronous
                 || self.asked_by.is_asked(destination, key)
                 || !self.goes_in_parcels(destination, total));
-        if !large || !self.peers[destination as usize].large.has_ring() || destination == self.rank {
+        if !large || !self.peers[destination as usize].large.has_ring() || destination == self.rank
+        {
             return Ok(None);
         }
         self.senders.reserve()?;
@@ -221,8 +222,8 @@ impl<M: Memory + Clone> Engine<M> {
             let large = &mut self.peers[outbound.half.peer() as usize].large;
             large.transfer_ended(chosen, bytes, outbound.met.unwrap_or(self.now), self.now);
         }
-        if let Some(request) = outbound.request.and_then(|id| self.request_mut(id)) {
-            *request = RequestState::Done(outcome);
+        if let Some(id) = outbound.request {
+            self.requests.finish(id, outcome);
         }
         if let Some(owned) = outbound.owned {
             self.release(owned);

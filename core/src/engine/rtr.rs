@@ -106,7 +106,7 @@ impl<M: Memory + Clone> Engine<M> {
                 return Err(StillClaimed::Moving { peer: source });
             }
             self.rtrs.retracted += 1;
-            if let Some(RequestState::Posted { asked, .. }) = self.request_mut(receive) {
+            if let Some(RequestState::Posted { asked, .. }) = self.requests.get_mut(receive) {
                 *asked = None;
             }
         }
@@ -122,7 +122,7 @@ impl<M: Memory + Clone> Engine<M> {
         envelope: &Envelope,
         has_turn: bool,
     ) -> Result<Option<Cursor>, Corrupt> {
-        let Some(RequestState::Posted { buffer, asked, .. }) = self.request(id) else {
+        let Some(RequestState::Posted { buffer, asked, .. }) = self.requests.get(id) else {
             return Ok(None);
         };
         if let Some(asked) = asked {
@@ -150,9 +150,7 @@ impl<M: Memory + Clone> Engine<M> {
         inbound.total = ack.total as usize;
         inbound.half.start_used(inbound.total, from);
         self.asking.rtr_ack(source, Key::new(context, tag), turn);
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Granted { receiver: number };
-        }
+        self.requests.set(id, RequestState::Granted { receiver: number });
         Ok(())
     }
 

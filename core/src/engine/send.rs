@@ -5,9 +5,7 @@ use super::Sent;
 use core::ptr::NonNull;
 
 use super::network::Writing;
-use super::request::{
-    OperationEntry, OutgoingMessage, OwnedBuffer, Pushed, RequestState, SendStage,
-};
+use super::request::{OutgoingMessage, OwnedBuffer, Pushed, RequestState, SendStage};
 use super::{Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
 use crate::matching::TAG_MAX;
@@ -107,9 +105,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(Sent::Pending(RequestId(id)));
         }
         let Some(sender) = announced else { return Ok(Sent::Done) };
-        let id = self
-            .requests
-            .insert(OperationEntry { owner, request: RequestState::Announced { sender } })?;
+        let id = self.requests.insert(owner, RequestState::Announced { sender })?;
         self.answer_for(sender, id);
         Ok(Sent::Pending(RequestId(id)))
     }
@@ -121,7 +117,7 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`StillClaimed`]: the send goes on as before, and the claim stays.
     pub(super) fn detach_send(&mut self, id: u32) -> Result<(), StillClaimed> {
-        let Some(RequestState::Sending { mut message, detached: None, .. }) = self.request(id)
+        let Some(RequestState::Sending { mut message, detached: None, .. }) = self.requests.get(id)
         else {
             return Ok(());
         };
@@ -149,7 +145,9 @@ impl<M: Memory + Clone> Engine<M> {
             message.data.gather(base, message.left());
             message.data = Cursor::contiguous(crate::buffer::Part { base, length: message.left() });
         }
-        if let Some(RequestState::Sending { message: kept, detached, .. }) = self.request_mut(id) {
+        if let Some(RequestState::Sending { message: kept, detached, .. }) =
+            self.requests.get_mut(id)
+        {
             *kept = message;
             *detached = Some(OwnedBuffer { base, length });
         }
@@ -160,14 +158,11 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn push_blocked(&mut self) -> Result<bool, Corrupt> {
         let mut moved = false;
         let mut place = 0;
-        while place < self.blocked.len() {
-            let destination = self.blocked.get(place);
+        while let Some(destination) = self.outbox.blocked_at(place) {
             moved |= self.take_call(destination);
             moved |= self.push_waiting(destination)?;
             // A list that became empty has given its place to another.
-            if place < self.blocked.len() && self.blocked.get(place) == destination {
-                place += 1;
-            }
+            place += usize::from(self.outbox.blocked_at(place) == Some(destination));
         }
         Ok(moved)
     }
@@ -175,11 +170,11 @@ impl<M: Memory + Clone> Engine<M> {
     fn push_waiting(&mut self, destination: u32) -> Result<bool, Corrupt> {
         let mut moved = false;
         while let Some(first) = self.peers[destination as usize].waiting.first() {
-            let Some(RequestState::Sending { message, .. }) = self.request(first) else { break };
-            let (mut message, before) = (message, message.sent);
+            let Some(mut message) = self.requests.outgoing(first) else { break };
+            let before = message.sent;
             let pushed = self.push(destination, Some(first), &mut message)?;
             moved |= pushed != Pushed::Blocked || message.sent != before;
-            if let Some(RequestState::Sending { message: kept, .. }) = self.request_mut(first) {
+            if let Some(kept) = self.requests.outgoing_mut(first) {
                 *kept = message;
             }
             let (tag, bytes) = (message.key.tag(), message.total);
@@ -202,7 +197,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the oldest send that waits for `destination`.
     pub(super) fn finish_first_waiting(&mut self, destination: u32, outcome: Outcome) {
         let Some(first) = self.leave_line(destination) else { return };
-        let Some(RequestState::Sending { message, .. }) = self.request(first) else { return };
+        let Some(message) = self.requests.outgoing(first) else { return };
         match message.stage {
             SendStage::Announce { sender } => self.finish_announcing(first, sender, outcome),
             _ => self.end_send(first, outcome),
@@ -211,28 +206,18 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Removes the oldest send from the list of those that wait for cells.
     pub(super) fn leave_line(&mut self, destination: u32) -> Option<u32> {
-        let first = self.peers[destination as usize].waiting.first()?;
-        let Some(RequestState::Sending { next, .. }) = self.request(first) else { return None };
         let peer = &mut self.peers[destination as usize];
-        peer.waiting.pop(next);
-        if next.is_none() && peer.offers.is_empty() {
-            self.blocked.remove(destination);
-        }
-        Some(first)
+        self.outbox.leave_line(&mut self.requests, (destination, peer))
     }
 
     /// Ends a send that is in no list.
     pub(super) fn end_send(&mut self, id: u32, outcome: Outcome) {
-        match self.request(id) {
+        match self.requests.get(id) {
             Some(RequestState::Sending { detached: Some(owned), .. }) => {
                 self.requests.remove(id);
                 self.release(owned);
             }
-            _ => {
-                if let Some(request) = self.request_mut(id) {
-                    *request = RequestState::Done(outcome);
-                }
-            }
+            _ => self.requests.finish(id, outcome),
         }
     }
 
@@ -240,8 +225,8 @@ impl<M: Memory + Clone> Engine<M> {
     fn finish_announcing(&mut self, id: u32, sender: u32, outcome: Outcome) {
         if self.senders.get(sender).is_none_or(|outbound| outbound.request.is_none()) {
             self.requests.remove(id);
-        } else if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Announced { sender };
+        } else {
+            self.requests.set(id, RequestState::Announced { sender });
         }
         if outcome.is_err() {
             self.finish_sender(sender, outcome);
@@ -270,7 +255,7 @@ impl<M: Memory + Clone> Engine<M> {
         owner: Owner,
     ) -> Result<u32, OutOfMemory> {
         let request = RequestState::Sending { message, next: None, detached: None };
-        let id = self.requests.insert(OperationEntry { owner, request })?;
+        let id = self.requests.insert(owner, request)?;
         if let SendStage::Announce { sender } = message.stage {
             self.answer_for(sender, id);
         }
@@ -281,19 +266,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Adds a send at the end of the list of those that wait for cells.
     pub(super) fn line_up(&mut self, destination: u32, id: u32) {
         let peer = &mut self.peers[destination as usize];
-        // Later messages must not overtake this one through the fastbox.
-        peer.paths.shut();
-        if let Some(last) = peer.waiting.push(id)
-            && let Some(RequestState::Sending { next, .. }) = self.request_mut(last)
-        {
-            *next = Some(id);
-        }
-        if let Some(RequestState::Sending { next, .. }) = self.request_mut(id) {
-            *next = None;
-        }
-        if !self.peers[destination as usize].is_remote() {
-            self.blocked.insert(destination);
-        }
+        self.outbox.line_up(&mut self.requests, (destination, peer), id);
     }
 
     /// Hands over as much of a message as there is room for. Its destination is not gone, and no
@@ -329,7 +302,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let room = self.segment.plan().config().cell_payload as usize;
         loop {
-            if message.total > room && !self.has_fair_share(destination)? {
+            if message.total > room && !self.outbox.has_fair_share(&self.segment, destination)? {
                 return Ok(Pushed::Blocked);
             }
             let length = message.left().min(room);
@@ -354,15 +327,6 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Returns whether a message of many packets may have one more cell with `destination`. It
-    /// leaves cells for other messages, so that a receiver that does not poll cannot starve the
-    /// rest.
-    pub(super) fn has_fair_share(&mut self, destination: u32) -> Result<bool, Corrupt> {
-        let fair = (self.segment.plan().config().cells_per_rank as usize / 4).max(2);
-        self.cells.collect(&self.segment)?;
-        Ok(self.cells.out_with(destination) < fair)
-    }
-
     /// Sends one packet through a cell; `fill` writes its payload. Returns false if there is no
     /// cell; `fill` was not called then.
     #[inline]
@@ -372,7 +336,9 @@ impl<M: Memory + Clone> Engine<M> {
         part: CellPart,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Result<bool, Corrupt> {
-        let Some(cell) = self.cells.take(&self.segment, destination)? else { return Ok(false) };
+        let Some(cell) = self.outbox.take_cell(&self.segment, destination)? else {
+            return Ok(false);
+        };
         reached(Step::CellTaken);
         let peer = &mut self.peers[destination as usize];
         let head = CellHead {
@@ -395,7 +361,7 @@ impl<M: Memory + Clone> Engine<M> {
         let queue = &self.segment.rank_block(destination).recv_queue;
         let hand = &self.segment.rank_block(self.rank).liveness.in_flight;
         if let Err(corrupt) = hand.enqueue(queue, &self.segment, destination, cell) {
-            self.cells.put_back(cell);
+            self.outbox.put_back(cell);
             return Err(corrupt);
         }
         reached(Step::CellSent);

@@ -18,9 +18,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn send_short(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
         let Some(peer) = self.peers.get_mut(destination as usize) else { return SentShort::No };
-        if payload.len() > SHORT_MAX
-            || key.tag() > TAG_MAX
-            || !peer.paths.send_short(key, payload)
+        if payload.len() > SHORT_MAX || key.tag() > TAG_MAX || !peer.paths.send_short(key, payload)
         {
             return SentShort::No;
         }

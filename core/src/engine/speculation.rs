@@ -96,7 +96,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Pattern { context, source, tag } = *pattern;
         // A matched message may come back, and a receive that has asked for another could not take
         // it.
-        if self.matched > 0
+        if self.unexpected.has_matched()
             || source == ANY_SOURCE
             || tag == ANY_TAG
             || !self.tuning.may_announce(buffer.remaining())
@@ -121,7 +121,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Returns the RTR of the receive `id`, if it is posted and has sent one.
     pub(super) fn asked(&self, id: u32) -> Option<PostedRtr> {
-        match self.request(id) {
+        match self.requests.get(id) {
             Some(RequestState::Posted { asked, .. }) => asked,
             _ => None,
         }

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::{Channel, Halt, NONSENSE, PeerStreams, rest_of};
 use crate::buffer::{Cursor, Part};
 use crate::engine::Engine;
-use crate::engine::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
+use crate::engine::message::{DeferredSend, UnexpectedData};
 use crate::engine::packet::{Packet, PacketPayload};
 use crate::engine::reassembly::ArrivalTarget;
 use crate::engine::request::{OwnedBuffer, RequestState};
@@ -166,28 +166,17 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Returns the place of the next bytes of a message: an empty one if the message has no target.
     fn place_of(&self, target: ArrivalTarget) -> Cursor {
-        let nowhere = Part { base: NonNull::dangling(), length: 0 };
-        let part = match target {
-            ArrivalTarget::Request(id) => match self.request(id) {
+        let rest = match target {
+            ArrivalTarget::Request(id) => match self.requests.get(id) {
                 Some(RequestState::Receiving { buffer, .. }) => return buffer,
-                _ => nowhere,
+                _ => None,
             },
             ArrivalTarget::Message(message) | ArrivalTarget::Due { message, .. } => {
-                match self.messages.get(message) {
-                    Some(&UnexpectedMessage {
-                        body: UnexpectedData::Here(Some(owned)),
-                        arrived,
-                        ..
-                    }) => {
-                        let length = owned.length - arrived;
-                        // SAFETY: `arrived` bytes of the message's memory are filled.
-                        Part { base: unsafe { owned.base.add(arrived) }, length }
-                    }
-                    _ => nowhere,
-                }
+                self.unexpected.rest_of(message)
             }
-            ArrivalTarget::Nobody => nowhere,
+            ArrivalTarget::Nobody => None,
         };
+        let part = rest.unwrap_or(Part { base: NonNull::dangling(), length: 0 });
         // SAFETY: the part is the message's own memory, or empty.
         unsafe { Cursor::contiguous(part) }
     }
@@ -218,7 +207,7 @@ impl<M: Memory + Clone> Engine<M> {
         match target {
             ArrivalTarget::Nobody => {}
             ArrivalTarget::Request(id) => {
-                let Some(request) = self.request_mut(id) else { return };
+                let Some(request) = self.requests.get_mut(id) else { return };
                 if let RequestState::Receiving { buffer, capacity, source, tag, total } = request {
                     *buffer = buffer.after(bytes);
                     if left == 0 {
@@ -227,9 +216,7 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             }
             ArrivalTarget::Message(number) | ArrivalTarget::Due { message: number, .. } => {
-                if let Some(message) = self.messages.get_mut(number) {
-                    message.arrived += bytes;
-                }
+                self.unexpected.count_arrived(number, bytes);
             }
         }
         if let ArrivalTarget::Due { message, request } = target
@@ -242,11 +229,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// Hands a complete message to its receive, which met it while it arrived in the engine's
     /// memory. If the receive was dropped, the message is dropped, too.
     pub(in crate::engine) fn hand_over(&mut self, number: u32, request: Option<u32>) {
-        let Some(message) = self.messages.remove(number) else { return };
+        let Some(message) = self.take_unexpected(number) else { return };
         let Envelope { source, tag, .. } = message.envelope;
-        self.let_go(source, message.total);
         let UnexpectedData::Here(Some(owned)) = message.body else { return };
-        if let Some(request) = request.and_then(|id| self.request_mut(id))
+        if let Some(request) = request.and_then(|id| self.requests.get_mut(id))
             && let RequestState::Due { mut buffer, .. } = *request
         {
             let capacity = buffer.remaining();

@@ -84,9 +84,8 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(());
         }
         let ranks = needed.max(count.saturating_mul(2));
-        for list in [&mut self.inboxes, &mut self.blocked, &mut self.wanted, &mut self.bells] {
-            list.extend(ranks)?;
-        }
+        self.inbox.extend(ranks)?;
+        self.outbox.extend(ranks)?;
         let (segment, own) = (self.segment, self.rank);
         self.peers.extend(ranks, |_| Peer::beyond(&segment, own))
     }
@@ -198,9 +197,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns the peer with the device that works on the message of the send `id`, if any.
     pub(super) fn holder_of_send(&self, id: u32) -> Option<u32> {
         let mut holding = self.streams.iter().filter(|(_, stream)| stream.outgoing.holds);
-        let (_, stream) = holding.find(|(_, stream)| {
-            self.peers[stream.peer as usize].waiting.first() == Some(id)
-        })?;
+        let (_, stream) = holding
+            .find(|(_, stream)| self.peers[stream.peer as usize].waiting.first() == Some(id))?;
         Some(stream.peer)
     }
 }

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::{Broken, Channel, PeerStreams, rest_of};
 use crate::buffer::{Cursor, Part};
-use crate::engine::request::{OperationEntry, RequestState, SendStage};
+use crate::engine::request::{RequestState, SendStage};
 use crate::engine::{Engine, Owner, RequestId, SendMode, Sent, StartError, Status};
 use crate::memory::Memory;
 use crate::wire::{Key, StreamHead};
@@ -31,7 +31,7 @@ impl<M: Memory + Clone> Engine<M> {
             stage: mode.first_stage(),
         };
         let request = RequestState::Sending { message, next: None, detached: None };
-        let id = self.requests.insert(OperationEntry { owner, request })?;
+        let id = self.requests.insert(owner, request)?;
         self.line_up(destination, id);
         Ok(Sent::Pending(RequestId(id)))
     }
@@ -75,7 +75,7 @@ impl<M: Memory + Clone> Engine<M> {
             return leave.is_some_and(core::mem::take)
                 && self.begin(number, StreamHead::Leave, false);
         };
-        let Some(RequestState::Sending { message, .. }) = self.request(first) else { return false };
+        let Some(message) = self.requests.outgoing(first) else { return false };
         let (key, total) = (message.key, message.total);
         let large = total > self.tuning.stream_max.min(self.tuning.unexpected_max);
         match message.stage {
@@ -114,10 +114,7 @@ impl<M: Memory + Clone> Engine<M> {
         let mut count = usize::from(left > 0);
         let first = self.peers[peer as usize].waiting.first();
         let mut of_message = 0;
-        if carries
-            && let Some(RequestState::Sending { message, .. }) =
-                first.and_then(|id| self.request(id))
-        {
+        if carries && let Some(message) = first.and_then(|id| self.requests.outgoing(id)) {
             of_message = message.left();
             count += message.data.list(of_message, &mut parts[count..]);
         }
@@ -132,8 +129,7 @@ impl<M: Memory + Clone> Engine<M> {
             stream.outgoing.holds = taken.holds;
         }
         if sent > 0
-            && let Some(RequestState::Sending { message, .. }) =
-                first.and_then(|id| self.request_mut(id))
+            && let Some(message) = first.and_then(|id| self.requests.outgoing_mut(id))
         {
             message.sent += sent;
             message.data = message.data.after(sent);
@@ -148,7 +144,7 @@ impl<M: Memory + Clone> Engine<M> {
         let (source, carried) = (*peer, core::mem::take(&mut outgoing.carries));
         let first = self.peers[source as usize].waiting.first().filter(|_| carried);
         if let Some(first) = first
-            && let Some(RequestState::Sending { message, .. }) = self.request(first)
+            && let Some(message) = self.requests.outgoing(first)
         {
             let status = Status { source, tag: message.key.tag(), bytes: message.total };
             self.finish_first_waiting(source, Ok(status));

@@ -51,9 +51,7 @@ impl<M: Memory + Clone> Engine<M> {
             word,
             next: None,
         })?;
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Reading { reading: number };
-        }
+        self.requests.set(id, RequestState::Reading { reading: number });
         let Some(stream) = self.stream_mut(source) else { return Ok(()) };
         let last = stream.readings.push(number);
         if let Some(last) = last.and_then(|last| self.readings.get_mut(last)) {
@@ -97,7 +95,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// read is pulled.
     fn end_reading(&mut self, number: u32, first: u32) -> Result<(), OutOfMemory> {
         if self.readings.get(first).is_some_and(|reading| reading.refused) {
-            self.calls.reserve()?;
+            self.pulls.reserve()?;
         }
         let Some(reading) = self.leave_readings(number, first) else { return Ok(()) };
         let Reading { source, tag, offer, buffer, request, word, .. } = reading;
@@ -105,9 +103,9 @@ impl<M: Memory + Clone> Engine<M> {
             self.controls.give_back(word);
             return self.call_for(id, source, offer, buffer);
         }
-        if let Some(request) = request.and_then(|id| self.request_mut(id)) {
+        if let Some(id) = request {
             let total = offer.total as usize;
-            *request = RequestState::Done(outcome(source, tag, total, buffer.remaining()));
+            self.requests.finish(id, outcome(source, tag, total, buffer.remaining()));
         }
         self.say(source, word, StreamHead::Done(offer.name()));
         Ok(())

@@ -148,9 +148,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         invited.total = Some(total);
         self.asking.rtr_ack(source, Key::new(context, tag), asked.turn);
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Written { invited: asked.place };
-        }
+        self.requests.set(id, RequestState::Written { invited: asked.place });
         if whole { self.end_written(source, asked) } else { Ok(()) }
     }
 
@@ -166,8 +164,8 @@ impl<M: Memory + Clone> Engine<M> {
         let total = invited.total.take().ok_or(NONSENSE)?;
         let (tag, capacity, request) =
             (invited.key.tag(), invited.part.length, invited.request.take());
-        if let Some(request) = request.and_then(|id| self.request_mut(id)) {
-            *request = RequestState::Done(outcome(source, tag, total, capacity));
+        if let Some(id) = request {
+            self.requests.finish(id, outcome(source, tag, total, capacity));
         }
         Ok(())
     }
@@ -184,7 +182,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(NONSENSE);
         }
         if let Some(id) = invited.request
-            && let Some(RequestState::Posted { handle, .. }) = self.request(id)
+            && let Some(RequestState::Posted { handle, .. }) = self.requests.get(id)
         {
             self.posted.cancel(handle);
             self.fail(id, Fault::Cancelled);

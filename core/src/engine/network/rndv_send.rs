@@ -14,7 +14,6 @@
 use super::Channel;
 use super::announcement::Announced;
 use crate::buffer::Part;
-use crate::engine::message::{DeferredSend, UnexpectedData};
 use crate::engine::request::{OutgoingMessage, RequestState, SendStage};
 use crate::engine::rtrs::Wanted;
 use crate::engine::{Engine, Status, StillClaimed};
@@ -40,7 +39,7 @@ impl<M: Memory + Clone> Engine<M> {
         large: bool,
         channel: &mut impl Channel,
     ) -> Option<StreamHead> {
-        let Some(RequestState::Sending { message, detached, .. }) = self.request(place) else {
+        let Some(RequestState::Sending { message, detached, .. }) = self.requests.get(place) else {
             return None;
         };
         let part = message.data.in_one_part().filter(|_| large && detached.is_none());
@@ -94,7 +93,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn set_stage(&mut self, place: u32, stage: SendStage) {
-        if let Some(RequestState::Sending { message, .. }) = self.request_mut(place) {
+        if let Some(message) = self.requests.outgoing_mut(place) {
             message.stage = stage;
         }
     }
@@ -105,9 +104,7 @@ impl<M: Memory + Clone> Engine<M> {
         peer: u32,
         name: DeferredMessageId,
     ) -> Option<(OutgoingMessage, Option<u32>)> {
-        let Some(RequestState::Sending { message, .. }) = self.request(name.place) else {
-            return None;
-        };
+        let message = self.requests.outgoing(name.place)?;
         match message.stage {
             SendStage::Offered { destination, number } => {
                 ((destination, number) == (peer, name.number)).then_some((message, None))
@@ -212,22 +209,11 @@ impl<M: Memory + Clone> Engine<M> {
         source: u32,
         name: DeferredMessageId,
     ) -> Result<(), OutOfMemory> {
-        let mut kept = self.messages.iter().filter_map(|(number, message)| match message.body {
-            UnexpectedData::There(DeferredSend::Exposed { offer, .. })
-                if message.envelope.source == source =>
-            {
-                Some((number, offer))
-            }
-            _ => None,
-        });
-        let Some((number, offer)) = kept.find(|(_, offer)| offer.name() == name) else {
+        let Some((number, offer)) = self.unexpected.find_exposed(source, name) else {
             return Ok(());
         };
-        drop(kept);
         let word = self.reserve_word()?;
-        if let Some(message) = self.messages.get_mut(number) {
-            message.body = UnexpectedData::There(DeferredSend::Offered(offer));
-        }
+        self.unexpected.hide(number, offer);
         self.say(source, word, StreamHead::Retracted(name));
         Ok(())
     }

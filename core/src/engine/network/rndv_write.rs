@@ -12,7 +12,7 @@ use super::Channel;
 use super::write::There;
 use super::write::Writing;
 use crate::buffer::Part;
-use crate::engine::request::{OutgoingMessage, RequestState, SendStage};
+use crate::engine::request::{OutgoingMessage, SendStage};
 use crate::engine::rtrs::Wanted;
 use crate::engine::{Engine, Fault, Status};
 use crate::hca::{Region, RemoteAddress};
@@ -67,7 +67,7 @@ impl<M: Memory + Clone> Engine<M> {
             writing.word = Some(self.reserve_word()?);
         }
         let number = self.writings.insert(writing)?;
-        if let Some(RequestState::Sending { message, .. }) = self.request_mut(request) {
+        if let Some(message) = self.requests.outgoing_mut(request) {
             message.stage = SendStage::Writing { writing: number };
         }
         Ok(StreamHead::RtrAck { key, total, asked, whole })
@@ -106,7 +106,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn end_write(&mut self, peer: u32, request: u32) {
-        if let Some(RequestState::Sending { message, .. }) = self.request(request) {
+        if let Some(message) = self.requests.outgoing(request) {
             let status = Status { source: peer, tag: message.key.tag(), bytes: message.total };
             self.end_send(request, Ok(status));
         }
