@@ -181,7 +181,7 @@ impl<M: Memory + Clone> Engine<M> {
                     );
                 }
                 cookie.reach(&self.segment, source)?;
-                self.asking.rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
+                self.negotiation.take_rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
                 return self.take_news(&packet.envelope, DeferredSend::Announced(cookie));
             }
             PacketKind::Offer => {
@@ -236,7 +236,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Reserves memory for a kept message that meets its receive.
     pub(super) fn reserve_for(&mut self, kept: DeferredSend) -> Result<(), OutOfMemory> {
-        self.receivers.reserve()?;
+        self.transfers.reserve_receiver()?;
         self.pulls.reserve()?;
         if let DeferredSend::Exposed { .. } = kept {
             self.readings.reserve()?;

@@ -219,7 +219,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn has_work(&self) -> bool {
         !self.posted.is_empty()
             || !self.outbox.is_empty()
-            || !self.no_transfers()
+            || !self.transfers.is_empty()
             || self.has_network()
             || self.has_queued()
     }

@@ -75,8 +75,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             Some(ArrivalTarget::Nobody) | None => {}
         }
-        self.asking.forget(rank);
-        self.asked_by.forget(rank);
+        self.negotiation.forget(rank);
         self.fail_posted_for(rank, fault);
         self.fail_offers_to(rank, Err(fault));
         self.fail_senders_to(rank, Err(fault));

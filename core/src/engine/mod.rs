@@ -166,6 +166,7 @@ mod started;
 #[cfg(test)]
 mod testing;
 mod transfer;
+mod transfers;
 mod tuning;
 mod unexpected;
 mod unexpected_budget;
@@ -189,19 +190,15 @@ pub use tuning::Tuning;
 use crate::layout::Segment;
 use crate::matching::PostedQueue;
 use crate::memory::{Memory, OutOfMemory, Pinned, Slab, Table};
-use crate::rndv::{self};
-use descriptors::Descriptors;
-use inbound::Inbound;
 use inbox::Inbox;
+use negotiation::Negotiation;
 use network::{Announced, Controls, Deaths, Invited, PeerStreams, Reading, Writing};
-use outbound::Outbound;
 use outbox::Outbox;
 use peer::Peer;
 use pull_requests::PullRequests;
-use rendezvous_choices::RendezvousChoices;
 use request::RequestState;
 use requests::Requests;
-use rtrs::Wanted;
+use transfers::Transfers;
 use unexpected::UnexpectedMessages;
 
 /// One rank's end of every channel in a segment.
@@ -213,24 +210,13 @@ pub struct Engine<M: Memory + Clone> {
     segment: Segment,
     rank: u32,
     tuning: Tuning,
-    rendezvous_choices: RendezvousChoices<M>,
     outbox: Outbox<M>,
     inbox: Inbox<M>,
     requests: Requests<M>,
-    /// The RTRs that receives of this rank may send.
-    asking: rndv::RtrReceiver<M>,
-    /// The RTRs that the receivers of this rank's messages have sent.
-    asked_by: rndv::RtrSender<Wanted, M>,
-    /// Number of looks at Eager-flags so far.
-    looks: u64,
-    rtrs: Rtrs,
+    negotiation: Negotiation<M>,
+    transfers: Transfers<M>,
     /// Receives that met offered messages.
     pulls: PullRequests<M>,
-    /// Large messages that were announced or are about to be.
-    senders: Slab<Outbound, M>,
-    /// Large messages that met their receives.
-    receivers: Slab<Inbound, M>,
-    descriptors: Descriptors<M>,
     /// Streams to peers on other nodes, and back.
     streams: Pinned<PeerStreams, M>,
     /// Large messages that peers on other nodes may read.
@@ -244,10 +230,6 @@ pub struct Engine<M: Memory + Clone> {
     /// Control messages to peers on other nodes.
     controls: Controls<M>,
     deaths: Deaths<M>,
-    /// The time that the embedder told last, in nanoseconds.
-    now: u64,
-    /// Whether the next job is searched for among the receivers first.
-    reads_first: bool,
     stopped: bool,
     memory: M,
 }
@@ -298,14 +280,9 @@ impl<M: Memory + Clone> Engine<M> {
             outbox: Outbox::new(&memory, &segment, rank, ranks)?,
             inbox: Inbox::new(memory.clone(), ranks)?,
             requests: Requests::new(memory.clone()),
-            asking: rndv::RtrReceiver::new(memory.clone()),
-            asked_by: rndv::RtrSender::new(memory.clone()),
-            looks: 0,
-            rtrs: Rtrs::default(),
+            negotiation: Negotiation::new(&memory),
+            transfers: Transfers::new(&memory, rank)?,
             pulls: PullRequests::new(memory.clone()),
-            senders: Slab::new(memory.clone()),
-            receivers: Slab::new(memory.clone()),
-            descriptors: Descriptors::new(memory.clone())?,
             streams: Pinned::new(memory.clone()),
             announced: Slab::new(memory.clone()),
             readings: Slab::new(memory.clone()),
@@ -313,13 +290,10 @@ impl<M: Memory + Clone> Engine<M> {
             writings: Slab::new(memory.clone()),
             controls: Controls::new(memory.clone()),
             deaths: Deaths::new(memory.clone(), ranks)?,
-            now: 0,
-            reads_first: false,
             stopped: false,
             segment,
             rank,
             tuning: tuning.within_limits(),
-            rendezvous_choices: RendezvousChoices::new(memory.clone()),
             memory,
         })
     }
@@ -355,7 +329,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// [`ProgressError`].
     pub fn progress(&mut self) -> Result<bool, ProgressError> {
         let mut moved = self.take_in()?;
-        if !self.no_transfers() {
+        if !self.transfers.is_empty() {
             moved |= self.advance_transfers()?;
         }
         if !self.outbox.is_empty() {
@@ -435,7 +409,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn stop(&mut self, is_gone: impl Fn(u32) -> bool) -> bool {
         self.stopped = true;
-        self.hush(is_gone)
+        self.transfers.hush(&self.segment, is_gone)
     }
 
     /// Returns whether no message that was sent or is arriving needs this rank any more.
@@ -444,7 +418,7 @@ impl<M: Memory + Clone> Engine<M> {
         !self.is_blocked()
             && self.pulls.is_empty()
             && self.readings.is_empty()
-            && self.no_transfers()
+            && self.transfers.is_empty()
             && self.network_is_flushed()
     }
 }
@@ -457,9 +431,9 @@ impl<M: Memory + Clone> Drop for Engine<M> {
             RequestState::Sending { detached, .. } => detached,
             _ => None,
         });
-        let announced = self.senders.iter().filter_map(|(_, outbound)| outbound.owned);
         let scraps = self.streams.iter().filter_map(|(_, stream)| stream.scrap());
-        let all = kept.chain(self.unexpected.buffers()).chain(announced).chain(scraps);
+        let all =
+            kept.chain(self.unexpected.buffers()).chain(self.transfers.buffers()).chain(scraps);
         all.for_each(|owned| self.release(owned));
     }
 }

@@ -40,7 +40,7 @@ impl<M: Memory + Clone> Engine<M> {
             let Some(ring) = self.peers[source as usize].large.ring_in() else { break };
             let Some((granules, chunk)) = ring.end.peek()? else { break };
             let RingChunk { handle, generation, offset, length, streamed } = chunk;
-            let known = self.receivers.get(handle).map(|inbound| &inbound.half);
+            let known = self.transfers.receiver(handle).map(|inbound| &inbound.half);
             let Some(half) = known.filter(|half| half.peer() == source) else {
                 return Err(Corrupt::Length { found: u64::from(handle), max: 0 });
             };

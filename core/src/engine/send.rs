@@ -223,7 +223,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Ends the announcement of the request `id`: its RTS has left, or never will.
     fn finish_announcing(&mut self, id: u32, sender: u32, outcome: Outcome) {
-        if self.senders.get(sender).is_none_or(|outbound| outbound.request.is_none()) {
+        if self.transfers.sender(sender).is_none_or(|outbound| outbound.request.is_none()) {
             self.requests.remove(id);
         } else {
             self.requests.set(id, RequestState::Announced { sender });
@@ -235,7 +235,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Sets the request that waits for the end of an announced message.
     fn answer_for(&mut self, sender: u32, id: u32) {
-        if let Some(outbound) = self.senders.get_mut(sender) {
+        if let Some(outbound) = self.transfers.sender_mut(sender) {
             outbound.request = Some(id);
         }
     }

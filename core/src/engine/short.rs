@@ -63,7 +63,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(never)]
     fn send_longer(&mut self, destination: u32, key: Key, payload: &[u8]) -> Option<SentShort> {
         let large = payload.len() > self.tuning.eager_max;
-        if large && self.asked_by.is_asked(destination, key) {
+        if large && self.negotiation.is_asked(destination, key) {
             return Some(SentShort::No);
         }
         if self.tuning.suits_parcels(payload.len()) {

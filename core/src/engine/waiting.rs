@@ -58,12 +58,12 @@ impl<M: Memory + Clone> Engine<M> {
             RequestState::Receiving { source, tag, total, .. } => Wait::receive(source, tag, total),
             RequestState::Due { source, .. } => Wait::on(Call::Recv, source),
             RequestState::Announced { sender } => {
-                let outbound = self.senders.get(sender)?;
+                let outbound = self.transfers.sender(sender)?;
                 let wait = Wait::on(Call::Send, outbound.half.peer());
                 Wait { tag: Some(outbound.tag), ..wait }
             }
             RequestState::Granted { receiver } => {
-                let inbound = self.receivers.get(receiver)?;
+                let inbound = self.transfers.receiver(receiver)?;
                 let wait = Wait::on(Call::Recv, inbound.half.peer());
                 Wait { bytes: Some(inbound.total as u64), ..wait }.with_key(inbound.key)
             }
@@ -90,7 +90,7 @@ impl<M: Memory + Clone> Engine<M> {
             SendStage::Offered { destination, .. } => Some(destination),
             SendStage::Exposed { announced } => Some(self.announced.get(announced)?.destination),
             SendStage::Writing { writing } => Some(self.writings.get(writing)?.destination),
-            SendStage::Announce { sender } => Some(self.senders.get(sender)?.half.peer()),
+            SendStage::Announce { sender } => Some(self.transfers.sender(sender)?.half.peer()),
             SendStage::Eager | SendStage::Synchronous | SendStage::Called => {
                 let mut peers = (0..).zip(self.peers.iter());
                 let stands_in = |peer: &Peer| self.requests.stands_in(&peer.waiting, id);
@@ -104,14 +104,13 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(InUse {
             requests: self.requests.len() as usize,
             unexpected: self.unexpected.len() as usize,
-            transfers: (self.senders.len()
-                + self.receivers.len()
+            transfers: (self.transfers.len()
                 + self.pulls.len()
                 + self.announced.len()
                 + self.readings.len()
                 + self.invited.len()
                 + self.writings.len()) as usize,
-            descriptors: self.descriptors.in_use(),
+            descriptors: self.transfers.descriptors_in_use(),
             cells: self.outbox.cells_out(&self.segment)?,
         })
     }

@@ -90,7 +90,7 @@ impl<M: Memory + Clone> Engine<M> {
                 self.take_news(&envelope(source, key), DeferredSend::Offered(offer))?;
             }
             StreamHead::Rts { key, offer, from, turn } => {
-                self.asking.rts(source, key, turn);
+                self.negotiation.take_rts(source, key, turn);
                 self.take_news(
                     &envelope(source, key),
                     DeferredSend::Exposed { offer, from, turn },

@@ -85,7 +85,7 @@ impl<M: Memory + Clone> Engine<M> {
                 news.is_some_and(|head| self.begin(number, head, false))
             }
             _ => {
-                self.asked_by.eager(destination, key);
+                self.negotiation.eager(destination, key);
                 self.begin(number, StreamHead::Message { key, total }, true)
             }
         }

@@ -87,7 +87,7 @@ impl<M: Memory + Clone> Engine<M> {
         let to = RemoteAddress { address: part.base.addr().get() as u64, key: region.remote_key };
         let (capacity, asked) = (part.length, invited.asked(number));
         self.say(peer, word, StreamHead::Rtr { key, capacity, to, asked });
-        self.rtrs.sent += 1;
+        self.negotiation.count_sent();
         true
     }
 
@@ -128,7 +128,7 @@ impl<M: Memory + Clone> Engine<M> {
             invited.retracting = true;
         }
         // The RTRs after it are void, too.
-        self.asking.mispredicted(peer, key);
+        self.negotiation.mispredicted(peer, key);
         StillClaimed::Moving { peer }
     }
 
@@ -147,7 +147,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(NONSENSE);
         }
         invited.total = Some(total);
-        self.asking.rtr_ack(source, Key::new(context, tag), asked.turn);
+        self.negotiation.take_rtr_ack(source, Key::new(context, tag), asked.turn);
         self.requests.set(id, RequestState::Written { invited: asked.place });
         if whole { self.end_written(source, asked) } else { Ok(()) }
     }
@@ -187,7 +187,7 @@ impl<M: Memory + Clone> Engine<M> {
             self.posted.cancel(handle);
             self.fail(id, Fault::Cancelled);
             self.uninvite(asked.place);
-            self.rtrs.retracted += 1;
+            self.negotiation.count_retracted();
         }
         Ok(())
     }

@@ -48,14 +48,14 @@ impl<M: Memory + Clone> Engine<M> {
         self.leave_line(destination);
         let key = message.key;
         let Some((part, region)) = exposed else {
-            self.asked_by.eager(destination, key);
+            self.negotiation.eager(destination, key);
             let offer = self.next_offer(destination, place, message.total);
             let stage = self.offered(destination, &offer);
             self.set_stage(place, stage);
             return Some(StreamHead::Offer { key, offer });
         };
         let choice = self.rendezvous(key.context());
-        let turn = match self.asked_by.start(destination, key, choice) {
+        let turn = match self.negotiation.start_remote(destination, key, choice) {
             RndvStart::Rts(turn) => turn,
             RndvStart::Write { target: Wanted::There(there), .. } => {
                 let to = (destination, place);
@@ -63,7 +63,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             // No rank on another node sends such an RTR.
             RndvStart::Write { target: Wanted::Here(_), .. } => {
-                self.asked_by.refused(destination, key, choice)
+                self.negotiation.refused(destination, key, choice)
             }
         };
         let offer = self.next_offer(destination, place, message.total);

@@ -29,7 +29,7 @@ impl<M: Memory + Clone> Engine<M> {
         asked: RtrId,
     ) {
         let there = There { to, capacity, asked };
-        self.asked_by.rtr(source, key, asked.turn, Wanted::There(there));
+        self.negotiation.take_rtr(source, key, asked.turn, Wanted::There(there));
     }
 
     /// Handles the retraction of an RTR. All messages that use the RTR are in the stream, or none
@@ -41,7 +41,7 @@ impl<M: Memory + Clone> Engine<M> {
         asked: RtrId,
     ) -> Result<(), OutOfMemory> {
         let word = self.reserve_word()?;
-        self.asked_by.retract(source, key, asked.turn);
+        self.negotiation.take_retraction(source, key, asked.turn);
         self.say(source, word, StreamHead::RtrRetracted(asked));
         Ok(())
     }
