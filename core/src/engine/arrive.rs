@@ -239,8 +239,7 @@ impl<M: Memory + Clone> Engine<M> {
         self.transfers.reserve_receiver()?;
         self.pulls.reserve()?;
         if let DeferredSend::Exposed { .. } = kept {
-            self.readings.reserve()?;
-            self.controls.reserve()?;
+            self.network.reserve_reading()?;
         }
         Ok(())
     }

@@ -189,10 +189,10 @@ pub use tuning::Tuning;
 
 use crate::layout::Segment;
 use crate::matching::PostedQueue;
-use crate::memory::{Memory, OutOfMemory, Pinned, Slab, Table};
+use crate::memory::{Memory, OutOfMemory, Table};
 use inbox::Inbox;
 use negotiation::Negotiation;
-use network::{Announced, Controls, Deaths, Invited, PeerStreams, Reading, Writing};
+use network::Network;
 use outbox::Outbox;
 use peer::Peer;
 use pull_requests::PullRequests;
@@ -217,19 +217,7 @@ pub struct Engine<M: Memory + Clone> {
     transfers: Transfers<M>,
     /// Receives that met offered messages.
     pulls: PullRequests<M>,
-    /// Streams to peers on other nodes, and back.
-    streams: Pinned<PeerStreams, M>,
-    /// Large messages that peers on other nodes may read.
-    announced: Slab<Announced, M>,
-    /// Large messages that are read from peers on other nodes.
-    readings: Slab<Reading, M>,
-    /// Receives that peers on other nodes may write to.
-    invited: Slab<Invited, M>,
-    /// Large messages that are written to peers on other nodes.
-    writings: Slab<Writing, M>,
-    /// Control messages to peers on other nodes.
-    controls: Controls<M>,
-    deaths: Deaths<M>,
+    network: Network<M>,
     stopped: bool,
     memory: M,
 }
@@ -283,13 +271,7 @@ impl<M: Memory + Clone> Engine<M> {
             negotiation: Negotiation::new(&memory),
             transfers: Transfers::new(&memory, rank)?,
             pulls: PullRequests::new(memory.clone()),
-            streams: Pinned::new(memory.clone()),
-            announced: Slab::new(memory.clone()),
-            readings: Slab::new(memory.clone()),
-            invited: Slab::new(memory.clone()),
-            writings: Slab::new(memory.clone()),
-            controls: Controls::new(memory.clone()),
-            deaths: Deaths::new(memory.clone(), ranks)?,
+            network: Network::new(&memory, ranks)?,
             stopped: false,
             segment,
             rank,
@@ -417,7 +399,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn is_flushed(&self) -> bool {
         !self.is_blocked()
             && self.pulls.is_empty()
-            && self.readings.is_empty()
+            && !self.network.is_reading()
             && self.transfers.is_empty()
             && self.network_is_flushed()
     }
@@ -431,9 +413,10 @@ impl<M: Memory + Clone> Drop for Engine<M> {
             RequestState::Sending { detached, .. } => detached,
             _ => None,
         });
-        let scraps = self.streams.iter().filter_map(|(_, stream)| stream.scrap());
-        let all =
-            kept.chain(self.unexpected.buffers()).chain(self.transfers.buffers()).chain(scraps);
+        let all = kept
+            .chain(self.unexpected.buffers())
+            .chain(self.transfers.buffers())
+            .chain(self.network.buffers());
         all.for_each(|owned| self.release(owned));
     }
 }

@@ -4,7 +4,6 @@
 use super::Sent;
 use core::ptr::NonNull;
 
-use super::network::Writing;
 use super::request::{OutgoingMessage, OwnedBuffer, Pushed, RequestState, SendStage};
 use super::{Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
@@ -128,7 +127,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(self.retract(announced));
         }
         if let SendStage::Writing { writing } = message.stage {
-            let peer = self.writings.get(writing).map_or(self.rank, Writing::destination);
+            let peer = self.network.destination_of_writing(writing).unwrap_or(self.rank);
             return Err(StillClaimed::Moving { peer });
         }
         if let Some(peer) = self.holder_of_send(id) {

@@ -67,15 +67,8 @@ impl<M: Memory + Clone> Engine<M> {
                 let wait = Wait::on(Call::Recv, inbound.half.peer());
                 Wait { bytes: Some(inbound.total as u64), ..wait }.with_key(inbound.key)
             }
-            RequestState::Reading { reading } => {
-                let reading = self.readings.get(reading)?;
-                Wait::receive(reading.source, reading.tag, reading.wanted)
-            }
-            RequestState::Written { invited } => {
-                let invited = self.invited.get(invited)?;
-                let bytes = Some(invited.part.length as u64);
-                Wait { bytes, ..Wait::on(Call::Recv, invited.peer) }.with_key(invited.key)
-            }
+            RequestState::Reading { reading } => self.network.wait_of_reading(reading)?,
+            RequestState::Written { invited } => self.network.wait_of_invited(invited)?,
             RequestState::Calling { call } => {
                 let call = self.pulls.get(call)?;
                 Wait { bytes: Some(call.offer.total), ..Wait::on(Call::Recv, call.source) }
@@ -88,8 +81,8 @@ impl<M: Memory + Clone> Engine<M> {
     fn destination_of(&self, id: u32, stage: SendStage) -> Option<u32> {
         match stage {
             SendStage::Offered { destination, .. } => Some(destination),
-            SendStage::Exposed { announced } => Some(self.announced.get(announced)?.destination),
-            SendStage::Writing { writing } => Some(self.writings.get(writing)?.destination),
+            SendStage::Exposed { announced } => self.network.destination_of_announced(announced),
+            SendStage::Writing { writing } => self.network.destination_of_writing(writing),
             SendStage::Announce { sender } => Some(self.transfers.sender(sender)?.half.peer()),
             SendStage::Eager | SendStage::Synchronous | SendStage::Called => {
                 let mut peers = (0..).zip(self.peers.iter());
@@ -104,12 +97,8 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(InUse {
             requests: self.requests.len() as usize,
             unexpected: self.unexpected.len() as usize,
-            transfers: (self.transfers.len()
-                + self.pulls.len()
-                + self.announced.len()
-                + self.readings.len()
-                + self.invited.len()
-                + self.writings.len()) as usize,
+            transfers: (self.transfers.len() + self.pulls.len() + self.network.transfers())
+                as usize,
             descriptors: self.transfers.descriptors_in_use(),
             cells: self.outbox.cells_out(&self.segment)?,
         })

@@ -13,17 +13,17 @@ struct Control {
 
 /// The control messages of all streams. The queue of a stream is linked through them.
 #[derive(Debug)]
-pub(in crate::engine) struct Controls<M: Memory> {
+pub(super) struct Controls<M: Memory> {
     entries: Slab<Control, M>,
 }
 
 impl<M: Memory> Controls<M> {
-    pub(in crate::engine) const fn new(memory: M) -> Self {
+    pub(super) const fn new(memory: M) -> Self {
         Self { entries: Slab::new(memory) }
     }
 
     /// Reserves memory, so that the next [`Controls::place`] does not fail.
-    pub(in crate::engine) fn reserve(&mut self) -> Result<(), OutOfMemory> {
+    pub(super) fn reserve(&mut self) -> Result<(), OutOfMemory> {
         self.entries.reserve()
     }
 

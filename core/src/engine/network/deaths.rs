@@ -19,7 +19,7 @@ use crate::wire::StreamHead;
 /// The deaths that this rank reports, in the order in which it learned of them. Each stream counts
 /// how many of them it has reported.
 #[derive(Debug)]
-pub(in crate::engine) struct Deaths<M: Memory> {
+pub(super) struct Deaths<M: Memory> {
     tells: bool,
     /// Whether there is a death that no stream was asked to report yet.
     fresh: bool,
@@ -28,7 +28,7 @@ pub(in crate::engine) struct Deaths<M: Memory> {
 
 impl<M: Memory> Deaths<M> {
     /// Returns the record of a job of `ranks` ranks, of which none has died.
-    pub(in crate::engine) fn new(memory: M, ranks: usize) -> Result<Self, OutOfMemory> {
+    pub(super) fn new(memory: M, ranks: usize) -> Result<Self, OutOfMemory> {
         Ok(Self { tells: false, fresh: false, dead: RankList::new(memory, ranks)? })
     }
 
@@ -61,7 +61,7 @@ impl<M: Memory> Deaths<M> {
     }
 
     /// Returns the next death for a stream that has reported `told` deaths, and counts it.
-    fn next(&self, told: &mut u32) -> Option<u32> {
+    pub(super) fn next(&self, told: &mut u32) -> Option<u32> {
         if !self.has_more_than(*told) {
             return None;
         }
@@ -74,18 +74,18 @@ impl<M: Memory + Clone> Engine<M> {
     /// Makes this rank report each death that it learns of to its peers on other nodes, and believe
     /// their reports. For jobs of one numbering with a launcher that does not report deaths.
     pub const fn tell_deaths(&mut self) {
-        self.deaths.tell();
+        self.network.deaths.tell();
     }
 
     /// Returns whether [`Engine::poll_network`] has a death to report that no peer was told of.
     #[must_use]
     pub const fn has_deaths_to_tell(&self) -> bool {
-        self.deaths.is_fresh()
+        self.network.deaths.is_fresh()
     }
 
     /// Notes that `rank` has failed, for the reports to peers.
     pub(in crate::engine) fn note_death(&mut self, rank: u32) {
-        if rank >= self.segment.ranks() || !self.deaths.learn(rank) {
+        if rank >= self.segment.ranks() || !self.network.deaths.learn(rank) {
             return;
         }
         if self.peers[rank as usize].is_remote() {
@@ -96,7 +96,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Puts the deaths that were learned of since the last call into each stream that accepts them.
     /// The other streams follow when they accept more.
     pub(super) fn push_deaths(&mut self, channel: &mut impl Channel) {
-        if self.deaths.take_fresh() {
+        if self.network.deaths.take_fresh() {
             self.visit_streams(|engine, number| {
                 // A stream that breaks here reports that once all bytes that had arrived are taken.
                 let _ = engine.push_stream(number, channel);
@@ -106,11 +106,11 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Returns the next death for the stream `number` to report, if there is one and a link for it.
     pub(super) fn next_death(&mut self, number: u32, channel: &impl Channel) -> Option<StreamHead> {
-        let stream = self.streams.get_mut(number)?;
-        if !channel.is_linked(stream.peer) {
+        let stream = self.network.streams.get_mut(number)?;
+        if !channel.is_linked(stream.peer()) {
             return None;
         }
-        let rank = self.deaths.next(&mut stream.outgoing.deaths_told)?;
+        let rank = stream.outgoing.next_death(&self.network.deaths)?;
         Some(StreamHead::Dead { rank })
     }
 
@@ -121,7 +121,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // The operating system reports the deaths of this node's ranks, and this rank knows its own
         // state better.
-        if self.deaths.tells && self.peers[rank as usize].is_remote() {
+        if self.network.deaths.tells && self.peers[rank as usize].is_remote() {
             self.end_remote(rank, Gone::Failed(FailureCause::Ended));
         }
         Ok(())

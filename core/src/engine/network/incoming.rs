@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Channel, Halt, NONSENSE, PeerStreams, rest_of};
+use super::{Channel, Halt, NONSENSE};
 use crate::buffer::{Cursor, Part};
 use crate::engine::Engine;
 use crate::engine::message::{DeferredSend, UnexpectedData};
@@ -28,14 +28,14 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn pull(&mut self, number: u32, channel: &mut impl Channel) -> Result<bool, Halt> {
         let mut moved = false;
         for _ in 0..PACKETS {
-            let Some(stream) = self.streams.get(number) else { break };
-            if stream.left {
+            let Some(stream) = self.network.streams.get(number) else { break };
+            if stream.has_left() {
                 break;
             }
-            let (peer, left) = (stream.peer, stream.incoming.left);
+            let (peer, has_head) = (stream.peer(), stream.incoming.has_head());
             let bytes = match self.peers[peer as usize].arriving.rest() {
                 Some(arriving) => self.pull_payload(number, peer, arriving, channel)?,
-                None if left > 0 => self.pull_head(number, peer, channel)?,
+                None if !has_head => self.pull_head(number, peer, channel)?,
                 None => 0,
             };
             moved |= bytes > 0;
@@ -55,14 +55,13 @@ impl<M: Memory + Clone> Engine<M> {
         peer: u32,
         channel: &mut impl Channel,
     ) -> Result<usize, Halt> {
-        let Some(stream) = self.streams.get_mut(number) else { return Ok(0) };
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok(0) };
         let incoming = &mut stream.incoming;
-        let part = rest_of(NonNull::from(&mut incoming.head), incoming.left);
+        let part = incoming.rest_of_head();
         // SAFETY: the head lies in the pool, where it stays until the channel is closed. It is read
         // only when it is complete.
         let taken = unsafe { channel.get(peer, &[part]) }?;
-        incoming.left -= taken.bytes.min(incoming.left);
-        incoming.holds = taken.holds;
+        incoming.count_head(taken);
         Ok(taken.bytes)
     }
 
@@ -74,11 +73,11 @@ impl<M: Memory + Clone> Engine<M> {
         source: u32,
         channel: &mut impl Channel,
     ) -> Result<bool, Halt> {
-        let Some(stream) = self.streams.get_mut(number) else { return Ok(false) };
-        if stream.incoming.left > 0 {
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok(false) };
+        if !stream.incoming.has_head() {
             return Ok(false);
         }
-        let head = StreamHead::parse(&stream.incoming.head).map_err(|_| NONSENSE)?;
+        let head = stream.incoming.head().map_err(|_| NONSENSE)?;
         match head {
             StreamHead::Message { key, total } => {
                 self.begin_message(source, key, PacketKind::Eager, total)?;
@@ -109,13 +108,13 @@ impl<M: Memory + Clone> Engine<M> {
             StreamHead::Written(asked) => self.end_written(source, asked)?,
             StreamHead::RetractRtr { key, asked } => self.take_retract_rtr(source, key, asked)?,
             StreamHead::RtrRetracted(asked) => self.take_rtr_retracted(source, asked)?,
-            StreamHead::Keep => stream.outgoing.told_to_keep = true,
-            StreamHead::Send => stream.outgoing.told_to_keep = false,
-            StreamHead::Leave => stream.left = true,
+            StreamHead::Keep => stream.outgoing.set_told_to_keep(true),
+            StreamHead::Send => stream.outgoing.set_told_to_keep(false),
+            StreamHead::Leave => stream.leave(),
             StreamHead::Dead { rank } => self.take_death(rank)?,
         }
-        if let Some(stream) = self.streams.get_mut(number) {
-            stream.incoming.left = StreamHead::LENGTH;
+        if let Some(stream) = self.network.streams.get_mut(number) {
+            stream.incoming.next_head();
         }
         Ok(true)
     }
@@ -152,11 +151,8 @@ impl<M: Memory + Clone> Engine<M> {
         // message's memory belongs to the engine. Neither ends while the channel holds it. The next
         // get continues behind the bytes that came.
         let taken = unsafe { channel.get(peer, &parts[..count]) }?;
-        if let Some(PeerStreams { incoming, .. }) = self.streams.get_mut(number) {
-            incoming.holds = taken.holds;
-            // A part that the channel holds stays where it is.
-            let scrapped = incoming.scrapped + taken.bytes;
-            incoming.scrapped = if nobodys && taken.holds { scrapped } else { 0 };
+        if let Some(stream) = self.network.streams.get_mut(number) {
+            stream.incoming.count_payload(taken, nobodys);
         }
         if taken.bytes > 0 {
             self.count_arrived(peer, target, taken.bytes.min(left));
@@ -183,22 +179,14 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Returns memory for the next of `left` bytes that have no target.
     fn scrap(&mut self, number: u32, left: usize) -> Result<Part, OutOfMemory> {
-        let Some(stream) = self.streams.get_mut(number) else {
-            return Ok(Part { base: NonNull::dangling(), length: 0 });
-        };
-        let at = stream.incoming.scrapped;
-        let base = match stream.scrap {
-            Some(owned) => owned.base,
-            None => {
-                let base = self.memory.allocate(OwnedBuffer::layout(SCRAP)?);
-                let base = base.ok_or(OutOfMemory { bytes: SCRAP })?;
-                stream.scrap = Some(OwnedBuffer { base, length: SCRAP });
-                base
-            }
-        };
-        // SAFETY: the part that the channel holds lies in the scrap memory, and `at` is where it
-        // begins.
-        Ok(Part { base: unsafe { base.add(at) }, length: left.min(SCRAP - at) })
+        let nowhere = Part { base: NonNull::dangling(), length: 0 };
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok(nowhere) };
+        if !stream.incoming.has_scrap() {
+            let base = self.memory.allocate(OwnedBuffer::layout(SCRAP)?);
+            let base = base.ok_or(OutOfMemory { bytes: SCRAP })?;
+            stream.incoming.lend_scrap(OwnedBuffer { base, length: SCRAP });
+        }
+        Ok(stream.incoming.place_of_scrap(left).unwrap_or(nowhere))
     }
 
     /// Counts `bytes` more of the arriving message that are in their place.

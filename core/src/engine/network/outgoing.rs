@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Broken, Channel, PeerStreams, rest_of};
+use super::{Broken, Channel};
 use crate::buffer::{Cursor, Part};
 use crate::engine::request::{RequestState, SendStage};
 use crate::engine::{Engine, Owner, RequestId, SendMode, Sent, StartError, Status};
@@ -56,13 +56,13 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Prepares a packet to put. Returns false if there is nothing to send.
     fn begin_packet(&mut self, number: u32, channel: &mut impl Channel) -> bool {
-        let Some(stream) = self.streams.get_mut(number) else { return false };
-        let (destination, outgoing) = (stream.peer, &mut stream.outgoing);
+        let Some(stream) = self.network.streams.get(number) else { return false };
+        let (destination, outgoing) = (stream.peer(), &stream.outgoing);
         if !outgoing.is_between() {
             return true;
         }
-        let told_to_keep = outgoing.told_to_keep;
-        if self.deaths.has_more_than(outgoing.deaths_told)
+        let told_to_keep = outgoing.is_told_to_keep();
+        if outgoing.has_deaths(&self.network.deaths)
             && let Some(death) = self.next_death(number, channel)
         {
             return self.begin(number, death, false);
@@ -71,8 +71,8 @@ impl<M: Memory + Clone> Engine<M> {
             return self.begin(number, word, false);
         }
         let Some(first) = self.peers[destination as usize].waiting.first() else {
-            let leave = self.streams.get_mut(number).map(|stream| &mut stream.outgoing.leave);
-            return leave.is_some_and(core::mem::take)
+            let stream = self.network.streams.get_mut(number);
+            return stream.is_some_and(|stream| stream.outgoing.take_leave())
                 && self.begin(number, StreamHead::Leave, false);
         };
         let Some(message) = self.requests.outgoing(first) else { return false };
@@ -93,7 +93,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Makes `head` the next packet to put. Returns true.
     fn begin(&mut self, number: u32, head: StreamHead, carries: bool) -> bool {
-        if let Some(stream) = self.streams.get_mut(number) {
+        if let Some(stream) = self.network.streams.get_mut(number) {
             stream.outgoing.begin(head, carries);
         }
         true
@@ -106,12 +106,11 @@ impl<M: Memory + Clone> Engine<M> {
         number: u32,
         channel: &mut impl Channel,
     ) -> Result<(usize, bool), Broken> {
-        let Some(stream) = self.streams.get_mut(number) else { return Ok((0, false)) };
-        let PeerStreams { peer, outgoing, .. } = stream;
-        let (peer, left, carries) = (*peer, outgoing.left, outgoing.carries);
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok((0, false)) };
+        let (peer, carries) = (stream.peer(), stream.outgoing.carries());
         let mut parts = [Part { base: NonNull::dangling(), length: 0 }; PARTS];
-        parts[0] = rest_of(NonNull::from(&mut outgoing.head), left);
-        let mut count = usize::from(left > 0);
+        parts[0] = stream.outgoing.rest_of_head();
+        let mut count = usize::from(parts[0].length > 0);
         let first = self.peers[peer as usize].waiting.first();
         let mut of_message = 0;
         if carries && let Some(message) = first.and_then(|id| self.requests.outgoing(id)) {
@@ -122,26 +121,23 @@ impl<M: Memory + Clone> Engine<M> {
         // `isend`) until its request is over, and that does not end while the channel holds a part
         // of it. No other bytes go between two puts of one packet.
         let taken = unsafe { channel.put(peer, &parts[..count]) }?;
-        let of_head = taken.bytes.min(left);
-        let sent = (taken.bytes - of_head).min(of_message);
-        if let Some(stream) = self.streams.get_mut(number) {
-            stream.outgoing.left -= of_head;
-            stream.outgoing.holds = taken.holds;
-        }
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok((0, false)) };
+        let (behind_head, head_put) = stream.outgoing.count_put(taken);
+        let sent = behind_head.min(of_message);
         if sent > 0
             && let Some(message) = first.and_then(|id| self.requests.outgoing_mut(id))
         {
             message.sent += sent;
             message.data = message.data.after(sent);
         }
-        Ok((taken.bytes, of_head == left && sent == of_message))
+        Ok((taken.bytes, head_put && sent == of_message))
     }
 
     /// Ends a packet that is put completely, and the message with it if the packet carried its
     /// bytes.
     fn end_packet(&mut self, number: u32) {
-        let Some(PeerStreams { peer, outgoing, .. }) = self.streams.get_mut(number) else { return };
-        let (source, carried) = (*peer, core::mem::take(&mut outgoing.carries));
+        let Some(stream) = self.network.streams.get_mut(number) else { return };
+        let (source, carried) = (stream.peer(), stream.outgoing.end_packet());
         let first = self.peers[source as usize].waiting.first().filter(|_| carried);
         if let Some(first) = first
             && let Some(message) = self.requests.outgoing(first)

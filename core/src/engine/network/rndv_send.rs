@@ -70,7 +70,7 @@ impl<M: Memory + Clone> Engine<M> {
         self.offered(destination, &offer);
         let announced = Announced { destination, name: offer.name(), region, retracting: false };
         // There is a place: `expose` has reserved it.
-        let announced = self.announced.insert(announced).ok()?;
+        let announced = self.network.announced.insert(announced).ok()?;
         self.set_stage(place, SendStage::Exposed { announced });
         // The region may be that of a longer part, which was registered before.
         let from = RemoteAddress { address: part.base.addr().get() as u64, key: region.remote_key };
@@ -79,12 +79,12 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Lets peers read `part`, and reserves memory for every way in which it may end.
     fn expose(&mut self, part: Part, channel: &mut impl Channel) -> Option<Region> {
-        if self.announced.len() >= EXPOSED_MAX {
+        if self.network.announced.len() >= EXPOSED_MAX {
             return None;
         }
-        self.announced.reserve().ok()?;
-        self.writings.reserve().ok()?;
-        self.controls.reserve().ok()?;
+        self.network.announced.reserve().ok()?;
+        self.network.writings.reserve().ok()?;
+        self.network.controls.reserve().ok()?;
         let access = Access { remote_read: true, ..Access::LOCAL_READ };
         // SAFETY: the message is claimed (contract of `isend`) until its request is over. That is
         // after the receiver has stopped reading and has reported it, or after the stream is
@@ -110,7 +110,7 @@ impl<M: Memory + Clone> Engine<M> {
                 ((destination, number) == (peer, name.number)).then_some((message, None))
             }
             SendStage::Exposed { announced: number } => {
-                let announced = self.announced.get(number)?;
+                let announced = self.network.announced.get(number)?;
                 let found = announced.destination == peer && announced.name == name;
                 found.then_some((message, Some(number)))
             }
@@ -121,7 +121,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the registration of a message that the peer reads no more. The message is then like one
     /// that was offered.
     fn hide(&mut self, number: u32, channel: &mut impl Channel) {
-        let Some(announced) = self.announced.remove(number) else { return };
+        let Some(announced) = self.network.announced.remove(number) else { return };
         channel.release(announced.region);
         let Announced { destination, name: DeferredMessageId { place, number }, .. } = announced;
         self.set_stage(place, SendStage::Offered { destination, number });
@@ -166,7 +166,8 @@ impl<M: Memory + Clone> Engine<M> {
         channel: &mut impl Channel,
     ) -> bool {
         let Some((_, Some(number))) = self.find_offer(peer, name) else { return false };
-        let asked = self.announced.get(number).is_some_and(|announced| announced.retracting);
+        let asked =
+            self.network.announced.get(number).is_some_and(|announced| announced.retracting);
         if asked {
             self.hide(number, channel);
         }
@@ -175,7 +176,8 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Asks the peer not to read the message any more. Until it has answered, the claim stays.
     pub(in crate::engine) fn retract(&mut self, number: u32) -> StillClaimed {
-        let Some(&Announced { destination, name, retracting, .. }) = self.announced.get(number)
+        let Some(&Announced { destination, name, retracting, .. }) =
+            self.network.announced.get(number)
         else {
             return StillClaimed::Moving { peer: self.rank };
         };
@@ -184,7 +186,7 @@ impl<M: Memory + Clone> Engine<M> {
                 Ok(word) => self.say(destination, word, StreamHead::Retract(name)),
                 Err(error) => return StillClaimed::OutOfMemory(error),
             }
-            if let Some(announced) = self.announced.get_mut(number) {
+            if let Some(announced) = self.network.announced.get_mut(number) {
                 announced.retracting = true;
             }
         }
@@ -194,7 +196,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the registrations of all messages that `peer` might have read. Its streams are closed.
     pub(super) fn hide_all(&mut self, peer: u32, channel: &mut impl Channel) {
         let mut from = 0;
-        while let Some((number, announced)) = self.announced.next_from(from) {
+        while let Some((number, announced)) = self.network.announced.next_from(from) {
             from = number + 1;
             if announced.destination == peer {
                 self.hide(number, channel);

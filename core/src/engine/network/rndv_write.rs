@@ -66,7 +66,7 @@ impl<M: Memory + Clone> Engine<M> {
         if !whole {
             writing.word = Some(self.reserve_word()?);
         }
-        let number = self.writings.insert(writing)?;
+        let number = self.network.writings.insert(writing)?;
         if let Some(message) = self.requests.outgoing_mut(request) {
             message.stage = SendStage::Writing { writing: number };
         }
@@ -76,9 +76,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// Continues the writes to `peer`. Returns whether anything moved.
     pub(super) fn write_on(&mut self, peer: u32, channel: &mut impl Channel) -> bool {
         let (mut moved, mut from) = (false, 0);
-        while let Some((number, _)) = self.writings.next_from(from) {
+        while let Some((number, _)) = self.network.writings.next_from(from) {
             from = number + 1;
-            let Some(writing) = self.writings.get_mut(number) else { continue };
+            let Some(writing) = self.network.writings.get_mut(number) else { continue };
             if writing.destination != peer {
                 continue;
             }
@@ -91,7 +91,7 @@ impl<M: Memory + Clone> Engine<M> {
                 self.say(peer, word, StreamHead::Written(asked));
             }
             if channel.is_done(peer, last) {
-                self.writings.remove(number);
+                self.network.writings.remove(number);
                 channel.release(region);
                 self.end_write(peer, request);
                 moved = true;
@@ -102,7 +102,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Returns whether a message is being written to `peer`.
     pub(super) fn writes_to(&self, peer: u32) -> bool {
-        self.writings.iter().any(|(_, writing)| writing.destination == peer)
+        self.network.writings.iter().any(|(_, writing)| writing.destination == peer)
     }
 
     fn end_write(&mut self, peer: u32, request: u32) {
@@ -115,14 +115,14 @@ impl<M: Memory + Clone> Engine<M> {
     /// Fails the sends that were being written to `peer`, which is gone. Its streams are closed.
     pub(super) fn fail_writings_to(&mut self, peer: u32, fault: Fault, channel: &mut impl Channel) {
         let mut from = 0;
-        while let Some((number, writing)) = self.writings.next_from(from) {
+        while let Some((number, writing)) = self.network.writings.next_from(from) {
             from = number + 1;
             if writing.destination != peer {
                 continue;
             }
-            self.writings.remove(number);
+            self.network.writings.remove(number);
             if let Some(word) = writing.word {
-                self.controls.give_back(word);
+                self.network.controls.give_back(word);
             }
             channel.release(writing.region);
             self.end_send(writing.request, Err(fault));
