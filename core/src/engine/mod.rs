@@ -14,7 +14,8 @@
 //!    or [`ProgressError`].
 //! 5. [`Engine::poll_network`] does the same for peers on other nodes, if [`Engine::has_network`].
 //! 6. [`Engine::poll_transfer`] returns a [`crate::lmt::CopyJob`]. The embedder carries it out at
-//!    once and answers with [`Engine::transfer_done`].
+//!    once and answers with [`Engine::transfer_done`]. If [`Engine::wants_time`], it tells the time
+//!    before ([`Engine::tell_time`]).
 //! 7. [`Engine::poll_want`] returns a peer to which a fastbox wants memory. The answer is
 //!    [`Engine::fastbox_backed`].
 //! 8. [`Engine::poll_bell`] returns a sleeping peer that has something to look at.
@@ -23,7 +24,9 @@
 //!     After [`StillClaimed`] make progress and ask again.
 //! 11. [`Engine::peer_gone`] reports that a peer has died or left. After `false` make progress and
 //!     report it again.
-//! 12. [`Engine::is_flushed`] returns whether this rank may leave.
+//! 12. [`Engine::is_flushed`] returns whether this rank may leave. Before that,
+//!     [`Engine::leave_network`] tells the peers on other nodes, once. [`Engine::discard_kept`]
+//!     drops messages that this rank will not receive.
 //! 13. [`Engine::stop`] ends all operations without an outcome, after an unrecoverable error.
 //!
 //! A loop that waits repeats 4 to 9. Calls 7 and 8 come after every call that moves messages. Each
@@ -33,9 +36,31 @@
 //! only, and [`Engine::recv_short`] looks at one source only. If they decline, use
 //! [`Engine::isend`] and [`Engine::irecv`].
 //!
+//! Probes return a [`Status`] or `None`. [`Engine::iprobe`] leaves the message where it is.
+//! [`Engine::improbe`] takes it out of matching, until [`Engine::imrecv`] receives it or
+//! [`Engine::put_back`] puts it back.
+//!
 //! Large messages use two more kinds of memory. [`Engine::wants_parcels`] and
 //! [`Engine::wants_ring`] ask for it; [`Engine::parcels_backed`] and [`Engine::ring_backed`]
 //! answer.
+//!
+//! # State
+//!
+//! The state is in machines. Each has private fields, methods that say what they do, and tests:
+//!
+//! | machine | state |
+//! |---|---|
+//! | `peer` | one peer, in parts: `short_paths`, `peer_parcels`, `large_paths`, `reassembly`, … |
+//! | `requests` | operations under way, and their lines |
+//! | `unexpected` | messages that met no receive, and their memory (`budget`) |
+//! | `outbox` | sends to ranks of the node that are not placed: `cells`, blocked peers, wake-ups |
+//! | `inbox` | the short ways in that are polled |
+//! | `pull_requests` | receives that met offered messages |
+//! | `negotiation` | RTRs that are here or sent, `rendezvous_choices` |
+//! | `transfers` | large messages of the node, `descriptors`, the time |
+//! | `network` | peers on other nodes: `stream`, `control`, `deaths`, large messages |
+//!
+//! The other files are the engine's calls, one concept each. They move values between machines.
 //!
 //! # Guarantees
 //!
@@ -210,13 +235,12 @@ pub struct Engine<M: Memory + Clone> {
     segment: Segment,
     rank: u32,
     tuning: Tuning,
+    requests: Requests<M>,
     outbox: Outbox<M>,
     inbox: Inbox<M>,
-    requests: Requests<M>,
+    pulls: PullRequests<M>,
     negotiation: Negotiation<M>,
     transfers: Transfers<M>,
-    /// Receives that met offered messages.
-    pulls: PullRequests<M>,
     network: Network<M>,
     stopped: bool,
     memory: M,

@@ -3,6 +3,7 @@
 use super::Gone;
 use super::budget::Share;
 use super::eager_flags::EagerFlags;
+use super::gone::PeerEnd;
 use super::large_paths::LargePaths;
 use super::offers::Offers;
 use super::peer_parcels::PeerParcels;
@@ -22,9 +23,7 @@ pub(super) struct Peer {
     pub(super) eager: EagerFlags,
     /// The peer's doorbell.
     bell: DoorbellPtr,
-    /// Set when the peer is known to run no more. Its last packets may not all be delivered yet.
-    ended: bool,
-    gone: Option<Gone>,
+    end: PeerEnd,
     /// The stream to and from a peer on another node. Its number may be another peer's after the
     /// peer is gone.
     stream: Option<u32>,
@@ -50,8 +49,7 @@ impl Peer {
             paths: ShortPaths::new(segment, rank, peer),
             eager: EagerFlags::default(),
             bell: segment.doorbell(peer),
-            ended: false,
-            gone: None,
+            end: PeerEnd::default(),
             stream: None,
             parcels: PeerParcels::new(segment, rank, peer),
             large: LargePaths::default(),
@@ -69,14 +67,14 @@ impl Peer {
         // Its paths through the segment are those of this rank to itself, and stay shut.
         let mut peer = Self::new(segment, rank, rank);
         peer.paths.refuse();
-        peer.gone = Some(Gone::Unreachable);
+        peer.set_unreachable();
         peer
     }
 
     /// Leaves the stream with this number as the only path to the peer.
     pub(super) fn set_remote(&mut self, stream: u32) {
         self.stream = Some(stream);
-        self.gone = None;
+        self.end.set(None);
         self.paths.expect_nothing();
         self.parcels.refuse();
         self.large.refuse_ring();
@@ -96,28 +94,28 @@ impl Peer {
 
     /// Returns how the peer ended its communication, if it did.
     pub(super) const fn gone(&self) -> Option<Gone> {
-        self.gone
+        self.end.gone()
     }
 
     /// Ends the communication with the peer.
     pub(super) fn leave(&mut self, how: Gone) {
-        self.gone = Some(how);
+        self.end.set(Some(how));
         self.paths.shut();
     }
 
     /// Marks a peer on another node as out of reach.
     pub(super) const fn set_unreachable(&mut self) {
-        self.gone = Some(Gone::Unreachable);
+        self.end.set(Some(Gone::Unreachable));
     }
 
     /// Notes that the peer runs no more.
     pub(super) const fn end(&mut self) {
-        self.ended = true;
+        self.end.end();
     }
 
     /// Returns whether the peer runs no more. Its last packets may not all be delivered yet.
     pub(super) const fn has_ended(&self) -> bool {
-        self.ended
+        self.end.has_ended()
     }
 
     /// Returns whether the peer sleeps, or is about to, and must be woken for what was published.

@@ -1,7 +1,8 @@
 //! What the tests of the engine's machines need: a segment, and operations.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{alloc_zeroed, dealloc};
 
 use super::SendMode;
 use super::request::{OutgoingMessage, RequestState};

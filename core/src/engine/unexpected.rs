@@ -40,7 +40,7 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
     }
 
     /// Returns the number of messages, with those that a probe has matched.
-    pub(super) const fn len(&self) -> u32 {
+    pub(super) const fn count(&self) -> u32 {
         self.messages.len()
     }
 
@@ -256,11 +256,11 @@ mod tests {
         let (mut messages, [first, second, third]) = messages();
         messages.take_out(second);
         messages.meet(third);
-        assert_eq!((oldest(&messages), messages.len()), (Some(first), 3));
+        assert_eq!((oldest(&messages), messages.count()), (Some(first), 3));
         for number in [first, second, third] {
             assert!(messages.remove(number).is_some());
         }
-        assert!(messages.is_empty() && !messages.has_matched() && messages.len() == 0);
+        assert!(messages.is_empty() && !messages.has_matched() && messages.count() == 0);
         assert!(messages.remove(first).is_none());
     }
 
@@ -270,7 +270,7 @@ mod tests {
         let mut messages = UnexpectedMessages::new(memory.clone());
         memory.refuse(true);
         assert!(messages.insert(offered(1)).is_err());
-        assert!(messages.is_empty() && messages.len() == 0);
+        assert!(messages.is_empty() && messages.count() == 0);
     }
 
     #[test]

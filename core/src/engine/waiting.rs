@@ -96,7 +96,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn in_use(&mut self) -> Result<InUse, Corrupt> {
         Ok(InUse {
             requests: self.requests.len() as usize,
-            unexpected: self.unexpected.len() as usize,
+            unexpected: self.unexpected.count() as usize,
             transfers: (self.transfers.len() + self.pulls.len() + self.network.transfers())
                 as usize,
             descriptors: self.transfers.descriptors_in_use(),
