@@ -364,7 +364,9 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Asks for memory for the fastbox to `peer`, at the first message of the pair.
     fn want_fastbox(&mut self, peer: u32) {
-        if self.tuning.fastbox_max > 0 && self.peers[peer as usize].paths.want_fastbox() {
+        let paths = &mut self.peers[peer as usize].paths;
+        if paths.is_unopened() && self.tuning.fastbox_max > 0 {
+            paths.want_fastbox();
             self.outbox.want_fastbox(peer);
         }
     }

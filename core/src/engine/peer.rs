@@ -142,10 +142,10 @@ mod tests {
         with_segment(1, |segment| {
             let mut peer = Peer::beyond(segment, 0);
             assert_eq!((peer.gone(), peer.is_remote()), (Some(Gone::Unreachable), false));
-            assert!(!peer.paths.want_fastbox() && !peer.parcels.wants_memory());
+            assert!(!peer.paths.is_unopened() && !peer.parcels.wants_memory());
             peer.set_remote(3);
             assert_eq!((peer.gone(), peer.stream()), (None, Some(3)));
-            assert!(!peer.paths.want_fastbox() && !peer.large.wants_ring());
+            assert!(!peer.paths.is_unopened() && !peer.large.wants_ring());
         });
     }
 

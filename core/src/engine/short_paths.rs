@@ -86,13 +86,17 @@ impl ShortPaths {
         self.next_in += 1 << 46;
     }
 
-    /// Returns true once: no memory for the fastbox has been asked for yet, and now it is.
-    pub(super) const fn want_fastbox(&mut self) -> bool {
-        let is_unopened = matches!(self.fastbox, FastboxState::Unopened);
-        if is_unopened {
+    /// Returns whether no memory for the fastbox has been asked for yet.
+    #[inline]
+    pub(super) const fn is_unopened(&self) -> bool {
+        matches!(self.fastbox, FastboxState::Unopened)
+    }
+
+    /// Notes that memory for the fastbox is asked for.
+    pub(super) const fn want_fastbox(&mut self) {
+        if self.is_unopened() {
             self.fastbox = FastboxState::Wanted;
         }
-        is_unopened
     }
 
     /// Takes the answer to the request for memory, which is also the baton's.
@@ -331,7 +335,8 @@ mod tests {
     /// Both ends of the paths between ranks 0 and 1, with the fastbox from 0 to 1 announced.
     fn announced(segment: &Segment) -> [ShortPaths; 2] {
         let mut ends = [(0, 1), (1, 0)].map(|(rank, peer)| ShortPaths::new(segment, rank, peer));
-        assert!(ends[0].want_fastbox());
+        assert!(ends[0].is_unopened());
+        ends[0].want_fastbox();
         ends[0].fastbox_backed(true, segment, (0, 1));
         assert!(ends[0].announce_fastbox());
         assert!(ends[1].open_inbox(segment, (1, 0)));
@@ -342,7 +347,8 @@ mod tests {
     fn a_fastbox_is_asked_for_and_announced_once() {
         with_segment(2, |segment| {
             let mut ends = announced(segment);
-            assert!(!ends[0].want_fastbox() && !ends[0].announce_fastbox());
+            ends[0].want_fastbox();
+            assert!(!ends[0].is_unopened() && !ends[0].announce_fastbox());
             assert!(ends[0].is_announced() && !ends[0].is_open());
             assert!(!ends[1].open_inbox(segment, (1, 0)));
         });
@@ -352,10 +358,10 @@ mod tests {
     fn a_refused_fastbox_is_never_announced() {
         with_segment(2, |segment| {
             let mut refused = ShortPaths::new(segment, 0, 1);
-            assert!(refused.want_fastbox());
+            refused.want_fastbox();
             refused.fastbox_backed(false, segment, (0, 1));
             refused.fastbox_backed(true, segment, (0, 1));
-            assert!(!refused.announce_fastbox() && !refused.want_fastbox());
+            assert!(!refused.announce_fastbox() && !refused.is_unopened());
         });
     }
 
@@ -363,7 +369,7 @@ mod tests {
     fn put(out: &mut ShortPaths, bytes: &[u8]) {
         let fill = |to: NonNull<u8>, offset, piece| {
             // SAFETY: `send_lines` gives room for each piece of the message.
-            unsafe { to.copy_from_nonoverlapping(NonNull::from(&bytes[offset]), piece) };
+            unsafe { to.copy_from_nonoverlapping(NonNull::from(&bytes[offset..]).cast(), piece) };
         };
         assert_eq!(out.send_lines(PacketKind::Eager, KEY, bytes.len(), fill), Ok(true));
         out.count_out();
@@ -436,7 +442,7 @@ mod tests {
             let [mut out, mut back] = announced(segment);
             put(&mut out, b"stale");
             back.expect_nothing();
-            assert!(back.find_next().is_none() && !back.want_fastbox());
+            assert!(back.find_next().is_none() && !back.is_unopened());
         });
     }
 }

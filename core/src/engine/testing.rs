@@ -10,9 +10,15 @@ use crate::buffer::{Cursor, Part};
 use crate::layout::{PAGE, Segment, SegmentConfig, SegmentPlan};
 use crate::wire::Key;
 
-/// Runs `test` with a segment of `ranks` ranks, all of which is backed by memory.
+/// Runs `test` with a small segment of `ranks` ranks, all of which is backed by memory.
 pub(super) fn with_segment(ranks: u32, test: impl FnOnce(&Segment)) {
-    let config = SegmentConfig { heap_bytes: 4096, ..SegmentConfig::new(ranks) };
+    let config = SegmentConfig {
+        cells_per_rank: 8,
+        cell_payload: 1024,
+        ring_granules: 16,
+        heap_bytes: 4096,
+        ..SegmentConfig::new(ranks)
+    };
     let plan = SegmentPlan::new(config).unwrap();
     let shape = Layout::from_size_align(plan.total_bytes(), PAGE).unwrap();
     // SAFETY: a segment is never empty.
