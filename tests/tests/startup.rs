@@ -147,6 +147,7 @@ fn a_working_run_says_nothing() {
 }
 
 /// The store of a job of one rank.
+#[derive(Debug)]
 struct OwnStore(HashMap<String, Vec<u8>>);
 
 impl KeyValueStore for OwnStore {
