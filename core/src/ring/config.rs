@@ -44,6 +44,14 @@ impl Design {
 }
 
 /// The parameters of a link, on which both sides agree.
+///
+/// ```
+/// use strait_core::ring::{Design, LinkConfig};
+///
+/// let small = LinkConfig { chunk: 1024, slots: 8, large: 2048, ..LinkConfig::new(Design::ZeroCopy) };
+/// assert!(small.is_valid());
+/// assert!(small.bytes() < LinkConfig::new(Design::ZeroCopy).bytes());
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LinkConfig {
     /// The design of the byte transfer.
