@@ -93,6 +93,7 @@ mod network;
 pub mod parsers;
 pub mod port;
 mod request;
+mod source;
 mod unscoped;
 mod window;
 mod world;
@@ -101,13 +102,14 @@ pub use alloc::SharedMemory;
 pub use bytemuck;
 pub use collective::{CollectiveError, Group, Number};
 pub use endpoint::Endpoint;
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use matched::{Matched, Message};
 pub use memory::SystemMemory;
 pub use network::NetworkError;
 pub use request::{
     OwnedRequest, Request, Scope, test_all, test_any, test_some, wait_all, wait_any, wait_some,
 };
+pub use source::{Source, Tag};
 pub use strait_core::buffer::Part;
 pub use strait_core::engine::{
     FailureCause, Fault, Rtrs, SentShort, StartError, Status, Tuning, UnexpectedUsage,
@@ -126,9 +128,7 @@ pub use strait_platform::{Nodes, Rank, observe, topology};
 pub use unscoped::Unscoped;
 pub use window::{
     Accumulates, Assert, AtomicityDomain, Attached, Exposable, Local, LockCounters, LockDesign,
-    LockPolicy, RmaOperation, Window, WindowDesign, WindowError, WindowOptions,
+    LockPolicy, RmaOperation, Window, WindowBuilder, WindowDesign, WindowError, WindowMembers,
+    WindowOptions,
 };
-pub use world::World;
-
-/// The tag of a message, from 0 to [`TAG_MAX`] (MPI-4.1 §3.2.3).
-pub type Tag = u32;
+pub use world::{Progress, World, WorldBuilder};

@@ -26,10 +26,8 @@ pub(super) type OptionalNetwork = Option<Box<NetworkDevice>>;
 /// The device, and the design of the links over it.
 pub(super) type NetworkKind = (DeviceChoice, Design);
 
-/// Returns the device and design that the environment asks for, for ranks in one process.
-pub(super) fn env_kind() -> Result<NetworkKind, Error> {
-    Ok((env::hca()?.unwrap_or(DeviceChoice::Soft(SoftMode::default())), env::ring()?))
-}
+/// The device of ranks in one process for which neither program nor environment chooses one.
+pub(super) const DEFAULT_DEVICE: DeviceChoice = DeviceChoice::Soft(SoftMode::Inline);
 
 /// Creates the networks of a job inside this process, in the order of its ranks.
 pub(super) fn in_process(
@@ -54,12 +52,12 @@ pub(super) fn in_process(
 /// Creates the network of one process. Every rank of the job calls it. `deaths_are_told`: the
 /// launcher tells each node of every death.
 pub(super) fn of_process(
+    (choice, design): (Option<DeviceChoice>, Design),
     rank: Rank,
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
     deaths_are_told: bool,
 ) -> Result<OptionalNetwork, Error> {
-    let (choice, design) = (env::hca()?, env::ring()?);
     if nodes.count() <= 1 {
         return Ok(None);
     }
@@ -141,7 +139,7 @@ impl World {
     /// Opens a network to processes outside this segment, which have the numbers from
     /// [`World::size`] on.
     pub(crate) fn enter_network(&self, others: RemotePeers) -> Result<(), Error> {
-        let choice = env::hca()?.unwrap_or(DeviceChoice::Soft(SoftMode::default()));
+        let choice = env::hca()?.unwrap_or(DEFAULT_DEVICE);
         let device = network::lone(choice, self.rank, self.size, others.config())?;
         let device = device.ok_or(NetworkError::None)?;
         let mut guard = self.lock_progress();

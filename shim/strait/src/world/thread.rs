@@ -37,6 +37,12 @@ impl World {
     /// does. The thread ends with the world. Calls then take a mutex, and short messages cost about
     /// 100 ns more.
     ///
+    /// ```
+    /// let mut worlds = strait::World::in_process(2)?;
+    /// worlds[0].start_progress_thread()?;
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Thread`] when the system refuses the thread; [`Error::OutOfMemory`] without memory
