@@ -48,9 +48,9 @@ impl Design {
 /// ```
 /// use strait_core::ring::{Design, LinkConfig};
 ///
-/// let small = LinkConfig { chunk: 1024, slots: 8, large: 2048, ..LinkConfig::new(Design::ZeroCopy) };
-/// assert!(small.is_valid());
-/// assert!(small.bytes() < LinkConfig::new(Design::ZeroCopy).bytes());
+/// let usual = LinkConfig::new(Design::ZeroCopy);
+/// let small = LinkConfig { chunk: 1024, slots: 8, ..usual };
+/// assert!(small.is_valid() && small.bytes() < usual.bytes());
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LinkConfig {

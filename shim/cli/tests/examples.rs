@@ -1,5 +1,8 @@
 //! Tests that each example runs as a job and prints what it promises.
 
+#[path = "../../strait/examples/in_process.rs"]
+#[allow(dead_code, reason = "its tests run here; `main` does not")]
+mod in_process;
 mod program;
 
 use program::{run, sorted};

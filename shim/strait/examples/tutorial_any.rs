@@ -1,3 +1,5 @@
+//! Receives texts of any length from any rank.
+
 use strait::{ANY_TAG, Error, Source, World};
 
 fn main() -> Result<(), Error> {

@@ -1,3 +1,5 @@
+//! Goes on without a rank that dies.
+
 use strait::{Error, ErrorKind, Op, World};
 
 fn main() -> Result<(), Error> {

@@ -1,3 +1,5 @@
+//! Sends two numbers from rank 0 to rank 1.
+
 use strait::{Error, World};
 
 fn main() -> Result<(), Error> {

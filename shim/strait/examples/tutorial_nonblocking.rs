@@ -1,3 +1,5 @@
+//! Exchanges messages with both neighbours in a ring, by non-blocking calls.
+
 use strait::{Error, World, wait_all};
 
 fn main() -> Result<(), Error> {

@@ -1,3 +1,5 @@
+//! Counts in the memory of rank 0, without its help.
+
 use strait::{Assert, Error, Op, Window, World};
 
 fn main() -> Result<(), Error> {

@@ -125,8 +125,8 @@ impl Window<'_> {
     ///
     /// # Safety
     ///
-    /// The caller meets the contract of [`super::WindowBuilder::over_raw`], until no member reaches the
-    /// memory any more and it is detached, or the window is freed.
+    /// The caller meets the contract of [`super::WindowBuilder::over_raw`], until no member reaches
+    /// the memory any more and it is detached, or the window is freed.
     pub unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error> {
         self.attach_memory(base, length, None)
     }

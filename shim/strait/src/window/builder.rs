@@ -287,7 +287,7 @@ impl<'world> WindowBuilder<'_, 'world> {
     }
 }
 
-/// Makes a window whose parts lie one after the other in the heap of the first member.
+/// Makes a window with all parts in the heap of the first member, one behind the other.
 fn share<'world>(
     group: &Group<'world>,
     bytes: usize,
