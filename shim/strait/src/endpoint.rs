@@ -14,7 +14,6 @@ use strait_core::wire::Key;
 use strait_platform::Rank;
 use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
-use crate::request::Scope;
 use crate::{Error, Source, Tag, World};
 
 /// A context of a world. A message sent in a context is received in the same context (MPI-4.1
@@ -23,6 +22,21 @@ use crate::{Error, Source, Tag, World};
 pub struct Endpoint<'world> {
     world: &'world World,
     context: u32,
+}
+
+impl World {
+    /// Returns the world's endpoint, in context 0.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// assert_eq!(world.endpoint().context(), 0);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint::new(self, 0)
+    }
 }
 
 impl<'world> Endpoint<'world> {
@@ -154,7 +168,7 @@ impl<'world> Endpoint<'world> {
     #[inline(always)]
     #[must_use]
     pub fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
-        self.world.short_ways().send_short(destination, Key::new(self.context, tag), data)
+        self.world.engine().send_short(destination, Key::new(self.context, tag), data)
     }
 
     /// Wakes a rank that [sleeps](SentShort::ToSleeper).
@@ -263,7 +277,7 @@ impl<'world> Endpoint<'world> {
         let source = source.into().number();
         let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
         let want = Want::new(self.context, tag);
-        match self.world.short_ways().recv_short(source, want, bytes) {
+        match self.world.engine().recv_short(source, want, bytes) {
             Bypass::Received(status) => Ok(status),
             Bypass::Nothing | Bypass::Closed => self.recv_longer(bytes, source, tag),
         }
@@ -280,7 +294,7 @@ impl<'world> Endpoint<'world> {
         tag: Tag,
     ) -> Option<Status> {
         let want = Want::exactly(self.context, tag);
-        match self.world.short_ways().recv_exactly(source, want, buffer) {
+        match self.world.engine().recv_exactly(source, want, buffer) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
@@ -292,7 +306,7 @@ impl<'world> Endpoint<'world> {
     #[inline(always)]
     pub fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         let want = Want::exactly(self.context, tag);
-        match self.world.short_ways().recv_short(source, want, buffer) {
+        match self.world.engine().recv_short(source, want, buffer) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
@@ -329,42 +343,6 @@ impl<'world> Endpoint<'world> {
         // SAFETY: `recv_posted` ends its use of the cursor before it returns. The buffers and the
         // list live at least as long.
         unsafe { self.recv_posted(Cursor::parts(&parts), source, tag) }
-    }
-
-    /// Sends `data` to `destination` and receives from `source` into `buffer`. Neither operation
-    /// waits for the other.
-    ///
-    /// ```
-    /// # strait::World::run_in_process(4, |world| {
-    /// # let endpoint = world.endpoint();
-    /// let (left, right) = ((world.rank() + 3) % 4, (world.rank() + 1) % 4);
-    /// let mut from_left = [0];
-    /// endpoint.sendrecv(&[world.rank()], right, 0, &mut from_left, left, 0)?;
-    /// assert_eq!(from_left, [left]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::send`] and [`Endpoint::recv`].
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §3.10, `MPI_SENDRECV`.
-    pub fn sendrecv<S: NoUninit, R: NoUninit + AnyBitPattern>(
-        &self,
-        data: &[S],
-        destination: Rank,
-        send_tag: Tag,
-        buffer: &mut [R],
-        source: impl Into<Source>,
-        recv_tag: Tag,
-    ) -> Result<Status, Error> {
-        self.scope(|scope| {
-            let receive = scope.irecv(buffer, source, recv_tag)?;
-            scope.isend(data, destination, send_tag)?.wait()?;
-            receive.wait()
-        })
     }
 
     /// Waits until a matching message has arrived, and describes it without receiving it.
@@ -449,27 +427,6 @@ impl<'world> Endpoint<'world> {
         Ok(())
     }
 
-    /// Opens a [`Scope`] for nonblocking operations.
-    ///
-    /// ```
-    /// # strait::World::run_in_process(2, |world| {
-    /// # let endpoint = world.endpoint();
-    /// let peer = 1 - world.rank();
-    /// let (mine, mut theirs) = ([world.rank(); 1000], [9; 1000]);
-    /// endpoint.scope(|scope| {
-    ///     let mut requests = [scope.irecv(&mut theirs, peer, 0)?, scope.isend(&mine, peer, 0)?];
-    ///     strait::wait_all(&mut requests)
-    /// })?;
-    /// assert_eq!(theirs, [peer; 1000]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn scope<'env, R>(
-        &'env self,
-        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
-    ) -> R {
-        Scope::run(*self, body)
-    }
-
     pub(crate) const fn pattern(self, source: Rank, tag: Tag) -> Pattern {
         Pattern { context: self.context, source, tag }
     }
@@ -477,7 +434,7 @@ impl<'world> Endpoint<'world> {
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
-        let sent = self.world.short_ways().send_medium(destination, key, bytes);
+        let sent = self.world.engine().send_medium(destination, key, bytes);
         if self.world.wake_after(sent, destination) {
             return Ok(());
         }
@@ -516,14 +473,14 @@ impl<'world> Endpoint<'world> {
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
         let want = Want::new(self.context, tag);
         for look in 0..self.world.spin().polls() {
-            match self.world.short_ways().recv_short(source, want, bytes) {
+            match self.world.engine().recv_short(source, want, bytes) {
                 Bypass::Received(status) => return Ok(status),
                 Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => finish_look(),
-                Bypass::Nothing if self.world.short_ways().has_queued() => break,
+                Bypass::Nothing if self.world.engine().has_queued() => break,
                 Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
-                Bypass::Nothing if !self.world.short_ways().must_progress(source) => spin_hint(),
+                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
                 Bypass::Nothing => break,
-                Bypass::Closed => match self.world.short_ways().recv_medium(source, want, bytes) {
+                Bypass::Closed => match self.world.engine().recv_medium(source, want, bytes) {
                     Bypass::Received(status) => return Ok(status),
                     Bypass::Nothing | Bypass::Closed => break,
                 },

@@ -1,6 +1,9 @@
 //! The errors of all calls, in one type.
 
+mod collective;
 mod kind;
+mod network;
+mod window;
 
 use core::fmt;
 
@@ -10,8 +13,10 @@ use strait_core::memory::OutOfMemory;
 use strait_platform::boot::{BootError, SegmentError};
 
 use crate::env::EnvError;
-use crate::{CollectiveError, NetworkError, WindowError};
+pub use collective::CollectiveError;
 pub use kind::ErrorKind;
+pub use network::NetworkError;
+pub use window::WindowError;
 
 /// The cause of a failed call. Each variant says what failed, where, and what to do about it.
 ///
@@ -42,6 +47,8 @@ pub enum Error {
     /// The private memory for a message that arrived is not available. The message waits where it
     /// is until other messages are received or memory is freed.
     OutOfMemory(OutOfMemory),
+    /// A value of another world of this process was used with this world. Nothing was changed.
+    OtherWorld,
     /// This rank stopped for lack of memory and can no longer communicate.
     Stopped,
     /// Shared memory holds a value that no correct peer writes. This rank can no longer
@@ -72,6 +79,14 @@ impl Error {
     }
 }
 
+/// Replaces the loss of a member by success, for calls that continue with the other members.
+pub(crate) fn unless_gone(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.gone_peer().is_some() => Ok(()),
+        done => done,
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -94,6 +109,10 @@ impl fmt::Display for Error {
             Self::Collective(error) => error.fmt(f),
             Self::Window(error) => error.fmt(f),
             Self::OutOfMemory(error) => error.fmt(f),
+            Self::OtherWorld => f.write_str(
+                "the operation, message or window belongs to another world of this process: use \
+                 it with the world that it comes from",
+            ),
             Self::Stopped => ProgressError::Stopped.fmt(f),
             Self::Corrupt(corrupt) => write!(
                 f,
@@ -121,7 +140,7 @@ impl core::error::Error for Error {
             Self::Window(error) => error.source(),
             Self::OutOfMemory(error) => error.source(),
             Self::Corrupt(corrupt) => corrupt.source(),
-            Self::Stopped => None,
+            Self::OtherWorld | Self::Stopped => None,
         }
     }
 }

@@ -76,7 +76,7 @@ impl Error {
             Self::Segment(error) => of_segment(error),
             Self::Start(error) => of_start(error),
             Self::Fault(fault) => of_fault(fault),
-            Self::Collective(_) => ErrorKind::InvalidArgument,
+            Self::Collective(_) | Self::OtherWorld => ErrorKind::InvalidArgument,
             Self::Window(error) => of_window(error),
             Self::Thread(_) | Self::OutOfMemory(_) => ErrorKind::Resources,
             Self::Stopped => ErrorKind::Stopped,

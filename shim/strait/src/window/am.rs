@@ -5,11 +5,11 @@ use strait_core::layout::{Call, Wait};
 use strait_core::rma::{ActiveMessage, AmOperation};
 use strait_core::sync::{Step, reached};
 
-use super::part::WindowPart;
-use super::remote::{RemoteMember, failed};
-use super::{AtomicityDomain, Window, WindowError};
+use super::Window;
+use super::options::AtomicityDomain;
+use super::part::{RemoteMember, WindowPart};
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Error, Number};
+use crate::{Error, Number, WindowError};
 
 impl Window<'_> {
     /// Makes the target's handler carry out internode accumulates of more than `bytes` bytes; 0
@@ -149,7 +149,7 @@ impl Window<'_> {
         });
         match (gone, broken) {
             (Some(how), _) => Some(how.fault(remote.rank).into()),
-            (None, Some(Err(error))) => Some(failed(self.world, remote.rank, error)),
+            (None, Some(Err(error))) => Some(self.world.lane_failure(remote.rank, error)),
             (None, _) => None,
         }
     }

@@ -5,13 +5,13 @@ use core::ptr::NonNull;
 use strait_core::reduce::Op;
 use strait_platform::Rank;
 
-use super::create::{PartMemory, allocated};
+use super::Window;
+use super::create::allocated;
 use super::expose::Exposable;
+use super::options::{Accumulates, LockPolicy, WindowOptions};
+use super::own::PartMemory;
 use super::part_descriptor::DYNAMIC;
-use super::{
-    Accumulates, LockDesign, LockPolicy, Window, WindowDesign, WindowError, WindowOptions,
-};
-use crate::{Endpoint, Error, Group, World};
+use crate::{Endpoint, Error, Group, LockDesign, WindowDesign, WindowError, World};
 
 /// The members of a window to be: those of a [`Group`], or all ranks of an [`Endpoint`]'s job.
 #[derive(Clone, Copy, Debug)]
@@ -159,7 +159,7 @@ impl<'world> WindowBuilder<'_, 'world> {
     }
 
     /// Makes a window with consecutive parts in the segment, in the order of the members and
-    /// without gaps. So [`super::Local`] reaches all of them. The heap of the member in place 0
+    /// without gaps. So [`crate::Local`] reaches all of them. The heap of the member in place 0
     /// holds all parts.
     ///
     /// ```
@@ -190,7 +190,7 @@ impl<'world> WindowBuilder<'_, 'world> {
 
     /// Makes a window over memory that this member has. Peers reach a [`crate::SharedMemory`] of
     /// this world as they reach allocated parts. For other memory the kernel copies. The window
-    /// keeps the memory; [`super::Local`] reads it.
+    /// keeps the memory; [`crate::Local`] reads it.
     ///
     /// ```
     /// use strait::Window;

@@ -7,17 +7,15 @@ use strait_core::buffer::Part as Buffer;
 use strait_core::engine::Channel;
 use strait_core::hca::{Access, Address, HcaError, Region};
 use strait_core::layout::{Call, Corrupt, Wait};
-use strait_core::reduce::Op;
 use strait_core::rma::{AmMemory, LENT, OperandBuffers, STRIPE, Station, Stripes, WindowBlock};
 use strait_platform::Rank;
 use strait_platform::segment::Mapping;
 
-use super::part_descriptor::{MemberRegions, PartDescriptor, Spot};
-use super::passive::Opening;
-use super::remote::RemoteMember;
-use super::{Window, WindowError};
-use crate::network::{HandlerId, JobNetwork, LaneId, LaneOrigin, NetworkError};
-use crate::{Error, Group, World};
+use super::part::RemoteMember;
+use super::part_descriptor::{MemberRegions, PartDescriptor, RegionAddress};
+use crate::network::resources::JobNetwork;
+use crate::network::{HandlerId, LaneId, LaneOrigin};
+use crate::{Error, NetworkError, WindowError, World};
 
 /// Resources of a member for its device. [`InternodeMemory::give_back`] releases them.
 #[derive(Debug)]
@@ -82,12 +80,14 @@ impl InternodeMemory {
         let layout = AmMemory { members: ranks.len() };
         let operand_buffers = Buffer { base: self.operand_buffers.base(), length: layout.bytes() };
         self.key = self.register(network, own, Access::LOCAL)?.local_key;
-        self.registered.block = Spot::of(block, &self.register(network, block, Access::ALL)?);
+        self.registered.block =
+            RegionAddress::of(block, &self.register(network, block, Access::ALL)?);
         let region = self.register(network, operand_buffers, Access::ALL)?;
         (self.operand_buffers_key, self.registered.operand_buffers) =
-            (region.local_key, Spot::of(operand_buffers, &region));
+            (region.local_key, RegionAddress::of(operand_buffers, &region));
         if part.length > 0 {
-            self.registered.part = Spot::of(part, &self.register(network, part, Access::ALL)?);
+            self.registered.part =
+                RegionAddress::of(part, &self.register(network, part, Access::ALL)?);
         }
         let mut addresses = Vec::new();
         for (place, rank) in ranks.iter().enumerate() {
@@ -129,7 +129,7 @@ impl InternodeMemory {
         };
         let origins: Result<Vec<_>, Corrupt> =
             descriptors.iter().zip(&self.lanes).map(origin).collect();
-        let stripes = if Opening::have_atomics(descriptors) {
+        let stripes = if PartDescriptor::have_atomics(descriptors) {
             let block = self.registered.block.remote()?;
             Stripes::Devices { block, own: self.lanes[place as usize] }
         } else {
@@ -242,36 +242,9 @@ impl InternodeMemory {
     pub(super) const fn registered(&self) -> MemberRegions {
         self.registered
     }
-}
 
-impl Window<'_> {
     /// Returns [`STRIPE`] registered bytes of this member, and their local key.
-    pub(super) fn scratch(&self) -> Option<(NonNull<u8>, u32)> {
-        self.own.beyond.as_ref().map(|beyond| (beyond.memory.base(), beyond.key))
+    pub(super) const fn scratch(&self) -> (NonNull<u8>, u32) {
+        (self.memory.base(), self.key)
     }
 }
-
-impl Group<'_> {
-    /// Returns every member's address for this one, once all have opened their lanes. `own` holds
-    /// this member's addresses for all members.
-    pub(super) fn exchange_addresses(
-        &self,
-        own: &[Address],
-    ) -> Result<Vec<(Rank, Address)>, Error> {
-        let (members, place) = (self.ranks().len(), self.place() as usize);
-        let mut table = vec![0_u64; members * members * WORDS];
-        let (addresses, _) = table.as_chunks_mut::<WORDS>();
-        for (to, address) in own.iter().enumerate() {
-            addresses[place * members + to] = bytemuck::must_cast(address.0);
-        }
-        self.allreduce(&mut table, Op::BitOr)?;
-        let (addresses, _) = table.as_chunks::<WORDS>();
-        let for_this = self.ranks().iter().enumerate().map(|(from, rank)| {
-            (*rank, Address(bytemuck::must_cast(addresses[from * members + place])))
-        });
-        Ok(for_this.collect())
-    }
-}
-
-/// Number of words in an address.
-const WORDS: usize = Address::LENGTH / size_of::<u64>();

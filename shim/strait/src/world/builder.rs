@@ -8,8 +8,8 @@ use strait_platform::boot::{self, BootError, KeyValueStore};
 use strait_platform::{Nodes, Rank};
 
 use super::World;
-use super::network;
-use crate::{Error, env};
+use crate::network::job as networks;
+use crate::{Error, env, warning};
 
 /// What makes progress on messages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -90,7 +90,7 @@ impl World {
     /// [`Error::Network`] when the job spans nodes without a network; [`Error::Environment`] when a
     /// `STRAIT_*` variable is unusable.
     ///
-    /// An unknown `STRAIT_*` variable has no effect. `strait run` or rank 0 warns of it on stderr.
+    /// An unknown `STRAIT_*` variable has no effect. [`World::take_warnings`] of rank 0 names it.
     ///
     /// # Source
     ///
@@ -169,9 +169,7 @@ impl WorldBuilder {
     ///
     /// The errors of [`World::init`].
     pub fn init(self) -> Result<World, Error> {
-        let world = self.begin(boot::join)?;
-        env::warn_as(world.rank());
-        Ok(world)
+        self.begin(boot::join)
     }
 
     /// Joins a job without a launcher, as [`World::init_with`] does.
@@ -203,9 +201,12 @@ impl WorldBuilder {
         let cpus = env::cpus()?;
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
         let network =
-            network::of_process((device, ring), rank, &nodes, store.as_mut(), deaths_are_told)?;
+            networks::of_process((device, ring), rank, &nodes, store.as_mut(), deaths_are_told)?;
         let mut world =
             World::new(std::sync::Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
+        if rank == 0 {
+            world.warnings = warning::of_environment().into();
+        }
         world.tell_deaths_unless(deaths_are_told);
         if progress == Progress::Thread {
             world.start_progress_thread()?;
@@ -228,7 +229,7 @@ impl WorldBuilder {
         assert_eq!(config.ranks, ranks, "ranks of the segment");
         World::check_shape(config)?;
         let nodes = nodes.unwrap_or_else(|| Nodes::one(ranks));
-        let kind = (device.unwrap_or(network::DEFAULT_DEVICE), ring);
+        let kind = (device.unwrap_or(networks::DEFAULT_DEVICE), ring);
         let mut worlds = World::in_process_by(kind, tuning, config, &nodes)?;
         if progress == Progress::Thread {
             worlds.iter_mut().try_for_each(World::start_progress_thread)?;

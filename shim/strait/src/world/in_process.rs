@@ -9,8 +9,9 @@ use strait_platform::boot::{self, InProcess};
 use strait_platform::segment::{SegmentError, SegmentMap};
 use strait_platform::{Nodes, liveness, topology};
 
-use super::{World, network};
+use super::World;
 use crate::Error;
+use crate::network::job::{self as networks, NetworkKind};
 
 impl World {
     /// Creates a job of `ranks` ranks inside this process: a world for each, for use by a thread of
@@ -85,8 +86,8 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn in_process_by(
-        kind: network::NetworkKind,
+    pub(crate) fn in_process_by(
+        kind: NetworkKind,
         tuning: Tuning,
         config: SegmentConfig,
         nodes: &Nodes,
@@ -98,7 +99,7 @@ impl World {
             .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
         let mut store = InProcess::new(config.ranks);
-        let networks = network::in_process(kind, nodes, &mut store)?;
+        let networks = networks::in_process(kind, nodes, &mut store)?;
         (0..config.ranks)
             .zip(networks)
             .map(|(rank, network)| {

@@ -6,11 +6,13 @@ use strait_core::lock::{
 };
 use strait_core::rma;
 
-use super::message::{LockPayload, LockReply};
 use super::remote::Reached;
-use super::{LockMethod, LockStanding, count};
-use crate::window::{Window, WindowError};
-use crate::{Error, World};
+use super::standing::LockStanding;
+use super::state::{LockMethod, count};
+use crate::progress::windows::lock_manager::WindowLockManager;
+use crate::progress::windows::lock_message::{LockPayload, LockReply};
+use crate::window::Window;
+use crate::{Error, WindowError, World};
 
 /// Polls for the next member of the queue between two checks that links to all members exist.
 const WAITS_PER_WATCH: u32 = 16;
@@ -151,7 +153,7 @@ impl World {
     pub(super) fn on_lock_manager<R>(
         &self,
         number: u64,
-        act: impl FnOnce(&mut super::manager::WindowLockManager) -> R,
+        act: impl FnOnce(&mut WindowLockManager) -> R,
     ) -> Option<R> {
         self.with_lock_managers(|lock_managers| lock_managers.manager(number).map(act))
     }

@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 use strait_core::matching::TAG_MAX;
 use strait_platform::Rank;
 
-use super::CollectiveError;
+use crate::CollectiveError;
 
 /// Returns the tag of a group of these ranks. It is at least 1, since the group of all ranks has 0.
 /// It is less than the highest tag, which lock managers use.
@@ -27,7 +27,7 @@ pub(crate) struct GroupRegistry(HashMap<(u32, u32), Weak<[Rank]>>);
 
 impl GroupRegistry {
     /// Adds a group in this context. Returns its members, which equal groups share, and its tag.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         context: u32,
         ranks: &[Rank],

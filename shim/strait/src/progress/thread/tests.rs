@@ -148,7 +148,7 @@ fn messages_go_back_and_forth_beside_the_thread() {
 fn the_thread_ends_with_its_world() {
     for end in 0..3 {
         let [zero, one] = pair(None);
-        let shared = [&zero, &one].map(|world| Arc::downgrade(&world.turns));
+        let shared = [&zero, &one].map(|world| Arc::downgrade(world.engine().turns()));
         let ending = [zero, one].map(|world| {
             thread::spawn(move || match end {
                 0 => world.finalize().unwrap(),
@@ -169,5 +169,9 @@ fn the_thread_ends_with_its_world() {
 fn a_second_thread_is_not_started() {
     let [mut zero, _one] = pair(None);
     zero.start_progress_thread().unwrap();
-    assert_eq!(Arc::strong_count(&zero.turns), 3, "the world's, the handle's and the thread's");
+    assert_eq!(
+        Arc::strong_count(zero.engine().turns()),
+        3,
+        "the world's, the handle's and the thread's"
+    );
 }

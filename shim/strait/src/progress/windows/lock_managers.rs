@@ -7,25 +7,18 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 
 use strait_core::buffer::{Cursor, Part as Buffer};
-use strait_core::engine::{Owner, ProgressError, Received, RequestId, Sent, StartError};
+use strait_core::engine::{ProgressError, Received, RequestId, Sent, StartError};
 use strait_core::layout::Corrupt;
-use strait_core::matching::{ANY_SOURCE, Pattern, TAG_MAX};
+use strait_core::matching::{ANY_SOURCE, Pattern};
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
-use super::manager::WindowLockManager;
-use super::message::{LockMessage, Packed};
-use crate::collective::INTERNAL;
-use crate::network::JobNetwork;
-use crate::world::ShmEngine;
-
-const CONTEXT: u32 = INTERNAL;
-
-/// Tag of the messages. No group uses it.
-const TAG: u32 = TAG_MAX;
-
-/// Owner of the operations. No scope has this number.
-const OWNER: Owner = Owner(0);
+use super::lock_manager::WindowLockManager;
+use super::lock_message::{LockMessage, Packed};
+use super::started::started;
+use crate::memory::ShmEngine;
+use crate::network::resources::JobNetwork;
+use crate::reserved::{INTERNAL as CONTEXT, WINDOW_OWNER as OWNER, WINDOW_TAG as TAG};
 
 /// A message that has arrived, and its source.
 type ReceivedWords = (Rank, Result<Packed, Corrupt>);
@@ -46,20 +39,20 @@ pub(crate) struct WindowLockManagers {
 impl WindowLockManagers {
     /// Returns the number of the next lock manager. No other lock manager ever has it, so messages
     /// to a closed one reach no other.
-    pub(super) const fn next_number(&mut self) -> u64 {
+    pub(crate) const fn next_number(&mut self) -> u64 {
         self.opened += 1;
         self.opened
     }
 
-    pub(super) fn open(&mut self, lock_manager: WindowLockManager) {
+    pub(crate) fn open(&mut self, lock_manager: WindowLockManager) {
         self.managers.push(lock_manager);
     }
 
-    pub(super) fn close(&mut self, number: u64) {
+    pub(crate) fn close(&mut self, number: u64) {
         self.managers.retain(|lock_manager| lock_manager.number != number);
     }
 
-    pub(super) fn manager(&mut self, number: u64) -> Option<&mut WindowLockManager> {
+    pub(crate) fn manager(&mut self, number: u64) -> Option<&mut WindowLockManager> {
         self.managers.iter_mut().find(|lock_manager| lock_manager.number == number)
     }
 
@@ -69,7 +62,7 @@ impl WindowLockManagers {
         !self.managers.is_empty() || !self.leaving.is_empty()
     }
 
-    pub(super) fn say(&mut self, to: Rank, message: LockMessage) {
+    pub(crate) fn say(&mut self, to: Rank, message: LockMessage) {
         self.said.push_back((to, message));
     }
 
@@ -204,13 +197,4 @@ impl Drop for WindowLockManagers {
 
 fn buffer(packed: &mut Packed) -> Buffer {
     Buffer { base: NonNull::from(&mut *packed).cast(), length: size_of::<Packed>() }
-}
-
-/// Returns the meaning for progress of a call that did not begin.
-pub(crate) const fn started(error: StartError) -> Result<(), ProgressError> {
-    match error {
-        StartError::OutOfMemory(error) => Err(ProgressError::OutOfMemory(error)),
-        StartError::Corrupt(error) => Err(ProgressError::Corrupt(error)),
-        StartError::Rank { .. } | StartError::Tag { .. } | StartError::Peer(_) => Ok(()),
-    }
 }

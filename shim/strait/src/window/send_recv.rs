@@ -1,144 +1,31 @@
 //! Windows by messages: the send/receive based design of `[OneSided04]` §3.2, for comparison.
 //!
 //! An origin packs its operations. It sends them when it synchronises, or waits for their results.
-//! The target carries them out when it makes progress ([`baseline`]). No other rank reaches its
-//! part, so the processor makes accumulates atomic.
+//! The target carries them out when it makes progress ([`crate::progress::windows`]). No other rank
+//! reaches its part, so the processor makes accumulates atomic.
 
-mod baseline;
-mod target;
-
-use core::fmt;
 use core::ptr::NonNull;
-use core::str::FromStr;
 
 use bytemuck::bytes_of_mut;
 use strait_core::buffer::{Direction, Part as Buffer};
 use strait_core::engine::Owner;
-use strait_core::layout::{Call, Corrupt, Wait};
+use strait_core::layout::{Call, Wait};
 use strait_core::reduce::{Integer, Op};
-use strait_core::rma::{
-    AnswerNumber, DataNumber, NUMBER_MAX, Record, RecordName, WindowBlock, WindowNumber,
-};
+use strait_core::rma::{AnswerNumber, DataNumber, Record, RecordName, WindowNumber};
 use strait_platform::Rank;
 
-pub(crate) use baseline::Baselines;
-use baseline::{TAG, context_of};
-
-use super::combine_remote::{number, word};
-use super::part::WindowPart;
-use super::part_descriptor::PartDescriptor;
-use super::remote::Stretch;
-use super::{Window, WindowError};
-use crate::{Endpoint, Error, Group, Number, Unscoped, World};
-
-/// The way in which operations on a window are carried out.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum WindowDesign {
-    /// At once and without the target: by the origin on one node, by the device between nodes.
-    #[default]
-    Rdma,
-    /// By messages, which the origin sends when it synchronises and the target's calls carry out:
-    /// the paper's baseline.
-    SendRecv,
-}
-
-impl WindowDesign {
-    /// Both designs.
-    pub const ALL: [Self; 2] = [Self::Rdma, Self::SendRecv];
-
-    /// Returns the name of the design in `STRAIT_WINDOW`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rdma => "rdma",
-            Self::SendRecv => "send_recv",
-        }
-    }
-}
-
-impl fmt::Display for WindowDesign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for WindowDesign {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|design| design.name() == name).ok_or(())
-    }
-}
-
-/// Marks the part descriptors of members that ask for [`WindowDesign::SendRecv`].
-const SEND_RECV: u64 = 1 << 32;
-
-impl PartDescriptor {
-    /// Returns whether the member asks for [`WindowDesign::SendRecv`].
-    pub(super) const fn goes_by_messages(&self) -> bool {
-        self.baseline & SEND_RECV != 0
-    }
-}
+use super::Window;
+use super::baseline_id::BaselineId;
+use super::part::{Stretch, WindowPart};
+use super::words::{number, word};
+use crate::error::unless_gone;
+use crate::progress::windows::baseline::{Baselines, context_of};
+use crate::reserved::WINDOW_TAG as TAG;
+use crate::{Endpoint, Error, Number, Unscoped, WindowDesign};
 
 /// Smallest number of blocks of one operation that may be packed. A request for each is faster for
 /// fewer blocks.
 const MANY: usize = 8;
-
-/// A member's number of a window among those for which it uses messages.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct BaselineId(WindowNumber);
-
-impl BaselineId {
-    /// Returns a number that no window of this rank has had.
-    pub(super) fn next(world: &World) -> Self {
-        Self(world.with_baselines(Baselines::next_window))
-    }
-
-    /// Returns the word for the part descriptor, with the design; 0 means no messages.
-    pub(super) fn word(id: Option<Self>, design: WindowDesign) -> u64 {
-        let design = if design == WindowDesign::SendRecv { SEND_RECV } else { 0 };
-        id.map_or(0, |Self(id)| u64::from(id.word()) | design)
-    }
-
-    /// Returns an error for the first member that asks for another design than the first member
-    /// does.
-    pub(super) fn disagreement(
-        descriptors: &[PartDescriptor],
-        ranks: &[Rank],
-    ) -> Option<WindowError> {
-        let first = descriptors.first()?.goes_by_messages();
-        let (_, rank) = descriptors
-            .iter()
-            .zip(ranks)
-            .find(|(descriptor, _)| descriptor.goes_by_messages() != first)?;
-        Some(WindowError::Design { rank: *rank })
-    }
-
-    /// Returns each member's number of the window.
-    pub(super) fn of_members(
-        descriptors: &[PartDescriptor],
-    ) -> Result<Box<[WindowNumber]>, Corrupt> {
-        let number = |descriptor: &PartDescriptor| {
-            let found = descriptor.baseline as u32;
-            let unknown = Corrupt::Length { found: found.into(), max: NUMBER_MAX.into() };
-            WindowNumber::parse(found).ok_or(unknown)
-        };
-        descriptors.iter().map(number).collect()
-    }
-
-    /// Opens the window for messages: this member's part and block, and the numbers of the other
-    /// members.
-    pub(super) fn open(
-        self,
-        group: &Group<'_>,
-        theirs: Box<[WindowNumber]>,
-        part: Buffer,
-        block: WindowBlock,
-    ) {
-        group.world().with_baselines(|all| all.open(self.0, (group.ranks(), theirs), part, block));
-    }
-}
 
 impl Window<'_> {
     /// Returns the way in which this window's operations are carried out.
@@ -161,7 +48,7 @@ impl Window<'_> {
     /// block. Members need not agree on the limit.
     ///
     /// The target's calls carry out packed blocks, or its [progress
-    /// thread](World::start_progress_thread) does: see [`Window::needs_target`].
+    /// thread](crate::World::start_progress_thread) does: see [`Window::needs_target`].
     ///
     /// ```
     /// # use strait::{Assert, Window};
@@ -248,7 +135,7 @@ impl Window<'_> {
     /// Sends a record to the member in `place`, after all operations. Sends nothing to a member
     /// that is gone.
     pub(super) fn tell(&self, place: u32, record: Record) -> Result<(), Error> {
-        super::unless_gone(self.pack(place, record, &[]))?;
+        unless_gone(self.pack(place, record, &[]))?;
         self.press(place)
     }
 

@@ -5,7 +5,7 @@ use strait_core::lock::{LockMode, LockRequest, LockType};
 
 /// A reply of a lock manager.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum LockReply {
+pub(crate) enum LockReply {
     /// The lock is granted: in CPU mode by the manager, for the member; in network mode by the
     /// member.
     Granted(LockMode),
@@ -20,7 +20,7 @@ pub(super) enum LockReply {
 
 /// The content of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum LockPayload {
+pub(crate) enum LockPayload {
     /// A request to a manager.
     Request(LockRequest),
     /// A reply of a manager.
@@ -29,16 +29,16 @@ pub(super) enum LockPayload {
 
 /// A message between two members of a window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct LockMessage {
-    pub(super) word: LockPayload,
+pub(crate) struct LockMessage {
+    pub(crate) word: LockPayload,
     /// The receiver's number of the lock manager.
-    pub(super) manager: u64,
+    pub(crate) manager: u64,
     /// The sender's place.
-    pub(super) place: u32,
+    pub(crate) place: u32,
 }
 
 /// The form on the wire: the word with the place, and the number of the lock manager.
-pub(super) type Packed = [u64; 2];
+pub(crate) type Packed = [u64; 2];
 
 const WORDS: [LockPayload; 8] = [
     LockPayload::Request(LockRequest::Lock(LockType::Shared)),
@@ -52,12 +52,12 @@ const WORDS: [LockPayload; 8] = [
 ];
 
 impl LockMessage {
-    pub(super) fn pack(self) -> Packed {
+    pub(crate) fn pack(self) -> Packed {
         let word = WORDS.iter().position(|word| *word == self.word).unwrap_or(WORDS.len());
         [word as u64 | u64::from(self.place) << 32, self.manager]
     }
 
-    pub(super) fn parse([word, lock_manager]: Packed) -> Result<Self, Corrupt> {
+    pub(crate) fn parse([word, lock_manager]: Packed) -> Result<Self, Corrupt> {
         let (number, place) = (word as u32, (word >> 32) as u32);
         let known = WORDS.get(number as usize).ok_or(Corrupt::Lock { found: number })?;
         Ok(Self { word: *known, manager: lock_manager, place })

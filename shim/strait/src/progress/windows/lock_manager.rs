@@ -11,17 +11,17 @@ use strait_core::lock::{
     Coding, HybridWord, LockManager, LockMember, LockMode, LockRequest, LockState, LockType,
     LockWords, Migration, MigrationStep, Policy, WordAccess,
 };
-use strait_core::rma::LaneError;
+use strait_core::rma::{AtomicOp, LaneError};
 use strait_platform::Rank;
 
-use super::message::{LockMessage, LockPayload, LockReply};
-use super::remote::change_of;
-use crate::network::{JobNetwork, LaneId};
-use crate::world::ShmEngine;
+use super::lock_message::{LockMessage, LockPayload, LockReply};
+use crate::memory::ShmEngine;
+use crate::network::LaneId;
+use crate::network::resources::JobNetwork;
 
 /// A lock manager, and the answers of the managers that this member has asked.
-pub(super) struct WindowLockManager {
-    pub(super) number: u64,
+pub(crate) struct WindowLockManager {
+    pub(crate) number: u64,
     /// The members, this member's place, and the numbers of all members' lock managers.
     ranks: Box<[Rank]>,
     place: u32,
@@ -34,7 +34,7 @@ pub(super) struct WindowLockManager {
 }
 
 /// The two words of a hybrid lock, and the migration in progress.
-pub(super) struct TwoWords {
+pub(crate) struct TwoWords {
     /// The words of this member, which exist until the lock manager is closed.
     words: LockWords,
     /// The lane of this rank to itself, and the address of the network word.
@@ -54,7 +54,7 @@ struct Current {
 }
 
 impl TwoWords {
-    pub(super) fn new(
+    pub(crate) fn new(
         words: LockWords,
         (lane, network): (LaneId, RemoteAddress),
         policy: Box<dyn Policy + Send>,
@@ -88,7 +88,7 @@ impl TwoWords {
 }
 
 impl WindowLockManager {
-    pub(super) fn new(
+    pub(crate) fn new(
         number: u64,
         ranks: &[Rank],
         place: u32,
@@ -110,35 +110,35 @@ impl WindowLockManager {
         }
     }
 
-    pub(super) const fn moved(&self) -> u64 {
+    pub(crate) const fn moved(&self) -> u64 {
         self.moved
     }
 
     /// Takes the answer of the member in `place`, if it has arrived.
-    pub(super) fn take_answer(&mut self, place: u32) -> Option<LockReply> {
+    pub(crate) fn take_answer(&mut self, place: u32) -> Option<LockReply> {
         self.answers[place as usize].take()
     }
 
     /// Returns whether no member wants or holds a lock of this manager.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.manager.is_idle() && self.hybrid.as_ref().is_none_or(|words| words.current.is_none())
     }
 
     /// Returns a message of this member to the one in `place`, with its destination.
-    pub(super) fn message(&self, place: u32, word: LockPayload) -> (Rank, LockMessage) {
+    pub(crate) fn message(&self, place: u32, word: LockPayload) -> (Rank, LockMessage) {
         let lock_manager = self.managers[place as usize];
         (self.ranks[place as usize], LockMessage { word, manager: lock_manager, place: self.place })
     }
 
     /// Returns the answer to a rank that has sent an impossible message. `None`: the rank is no
     /// member.
-    pub(super) fn refusal(&self, source: Rank) -> Option<(Rank, LockMessage)> {
+    pub(crate) fn refusal(&self, source: Rank) -> Option<(Rank, LockMessage)> {
         let place = self.ranks.iter().position(|rank| *rank == source)?;
         Some(self.message(place as u32, LockPayload::Answer(LockReply::Corrupt)))
     }
 
     /// Takes in a message of a member. An impossible message is corrupt.
-    pub(super) fn take_in(&mut self, source: Rank, message: LockMessage) -> Result<(), Corrupt> {
+    pub(crate) fn take_in(&mut self, source: Rank, message: LockMessage) -> Result<(), Corrupt> {
         let LockMessage { word, place, .. } = message;
         let corrupt = Corrupt::Lock { found: place };
         if self.ranks.get(place as usize) != Some(&source) {
@@ -160,7 +160,7 @@ impl WindowLockManager {
     }
 
     /// Releases the lock and the requests of a rank that has died or left.
-    pub(super) fn revoke(&mut self, rank: Rank) {
+    pub(crate) fn revoke(&mut self, rank: Rank) {
         let Some(place) = self.ranks.iter().position(|member| *member == rank) else { return };
         let place = place as u32;
         let held = self.manager.revoke(place);
@@ -172,7 +172,7 @@ impl WindowLockManager {
     }
 
     /// Grants all locks that can be granted.
-    pub(super) fn work(
+    pub(crate) fn work(
         &mut self,
         engine: &ShmEngine,
         network: Option<&mut JobNetwork>,
@@ -316,4 +316,16 @@ fn ask(
         *posted = None;
         Ok(Some(lane.found_aside()))
     })
+}
+
+/// Returns the atomic of the device that makes this access. A queue that a device reaches asks for
+/// no swap.
+pub(crate) const fn change_of(op: WordAccess) -> Option<AtomicOp> {
+    match op {
+        WordAccess::CompareAndSwap { expected, desired } => {
+            Some(AtomicOp::Swap { expected, desired })
+        }
+        WordAccess::FetchAdd(number) => Some(AtomicOp::Add(number)),
+        WordAccess::Swap(_) | WordAccess::Read | WordAccess::Write(_) => None,
+    }
 }

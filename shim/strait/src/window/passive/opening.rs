@@ -8,15 +8,14 @@ use strait_core::lock::{Coding, LockMode, LockState, LockWords};
 use strait_core::rma::WindowBlock;
 use strait_platform::Rank;
 
-use super::manager::{TwoWords, WindowLockManager};
-use super::{LockCounts, LockDesign, LockMethod, LockStanding, LockTarget, Passive, WindowOptions};
-use crate::window::WindowError;
+use super::standing::LockStanding;
+use super::state::{LockCounts, LockMethod, LockTarget, Passive};
+use crate::progress::windows::lock_manager::{TwoWords, WindowLockManager};
+use crate::progress::windows::lock_managers::WindowLockManagers;
+use crate::window::options::WindowOptions;
 use crate::window::part::WindowPart;
-use crate::window::part_descriptor::PartDescriptor;
-use crate::{Error, Group, World};
-
-/// Marks a member with a device that has atomics, or with no need for one.
-const ATOMICS: u64 = 1 << 8;
+use crate::window::part_descriptor::{ATOMICS, PartDescriptor};
+use crate::{Error, Group, LockDesign, WindowError, World};
 
 /// The choices of a member for its locks, before it knows those of the others.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +37,7 @@ impl Opening {
         let atomics = world.with_network(|network| network.atomics());
         let has_atomics = !spans || atomics.is_some_and(|atomics| atomics != Atomics::None);
         let has_atomics = has_atomics && !by_messages;
-        let lock_manager = world.with_lock_managers(super::WindowLockManagers::next_number);
+        let lock_manager = world.with_lock_managers(WindowLockManagers::next_number);
         Ok(Self { options, design: options.lock_design()?, has_atomics, lock_manager })
     }
 
@@ -81,11 +80,6 @@ impl Opening {
         Some(WindowError::LockDesign { rank: *rank })
     }
 
-    /// Returns whether every member's device has atomics, or none is needed.
-    pub(in crate::window) fn have_atomics(descriptors: &[PartDescriptor]) -> bool {
-        descriptors.iter().all(|descriptor| descriptor.lock & ATOMICS != 0)
-    }
-
     /// Opens the locks of the window when all members have agreed.
     pub(in crate::window) fn open(
         self,
@@ -98,7 +92,7 @@ impl Opening {
         let world = group.world();
         let asked = self.design;
         let design = match asked {
-            design if Self::have_atomics(descriptors) || design.is_managed() => design,
+            design if PartDescriptor::have_atomics(descriptors) || design.is_managed() => design,
             _ => LockDesign::TwoSided,
         };
         let way = match design {
@@ -110,8 +104,8 @@ impl Opening {
             LockDesign::TestAndSet | LockDesign::Hybrid => LockMethod::Cpu,
         };
         match design {
-            LockDesign::Thread => world.start_polling_thread()?,
-            LockDesign::Event => world.start_thread()?,
+            LockDesign::Thread => world.engine().start_polling_thread()?,
+            LockDesign::Event => world.engine().start_thread()?,
             _ => {}
         }
         let has_lock_manager = matches!(way, LockMethod::Managers | LockMethod::Hybrid);

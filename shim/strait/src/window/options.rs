@@ -1,72 +1,40 @@
-//! The designs of window locks, and the options of a window.
-
-use core::fmt;
-use core::str::FromStr;
+//! The options of a window, and what follows from those of all members.
 
 use strait_core::lock::{FixedMode, Follow, Hysteresis, LockMode, Policy};
 
-use crate::window::{Accumulates, WindowDesign};
-use crate::{Error, env};
+use crate::{Error, LockDesign, WindowDesign, env};
 
-/// The designs of a window's locks. Each is faster than the others in some situation.
+/// The mechanism that makes the accumulates of a window atomic. All accumulates of a window are
+/// atomic with respect to each other, from every origin, and to nothing else.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum AtomicityDomain {
+    /// Atomic instructions of the processor on the numbers themselves. Every part lies in the
+    /// segment, or only its owner reaches it ([`WindowDesign::SendRecv`]). The owner's atomic
+    /// accesses ([`crate::Local`]) are atomic with accumulates.
+    Processor,
+    /// Locks, each for a stripe of a part's bytes: some part is private memory, or the window spans
+    /// nodes. The owner reaches its part atomically only by accumulates. Devices take the locks
+    /// where all devices have atomics. Where one device has none, the processors of the part's node
+    /// take them.
+    Locks,
+    /// Atomics of the device on numbers of 8 bytes, and locks for shorter numbers. The window spans
+    /// nodes, its members promised [`Accumulates::Single`], and their devices have atomics. The
+    /// owner, too, reaches its part atomically only by accumulates.
+    Device,
+}
+
+/// The promise of a member about the accumulates of a window. It takes effect when all members make
+/// it, the window spans nodes, and the devices have atomics.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum LockDesign {
-    /// The target's lock manager queues requests, and serves them in the target's calls
-    /// (`[HybridLock09]` §3).
-    TwoSided,
-    /// The lock manager of `TwoSided`, served by a thread of the target that never sleeps
-    /// (`[OneSided04]` §4.2.1).
-    Thread,
-    /// The lock manager of `TwoSided`, served by a thread that sleeps until a request arrives
-    /// (`[OneSided04]` §4.2.2).
-    Event,
-    /// Compare-and-swap on one word, with exponential back-off (`[OneSided04]` §4.3.1).
-    TestAndSet,
-    /// A queue in the memory of the waiting members (`[OneSided04]` §4.3.2).
-    Mcs,
-    /// A word for processors and a word for devices, between which the lock migrates
-    /// (`[HybridLock09]` §4).
+pub enum Accumulates {
+    /// No promise.
     #[default]
-    Hybrid,
-}
-
-impl LockDesign {
-    /// All designs.
-    pub const ALL: [Self; 6] =
-        [Self::TwoSided, Self::Thread, Self::Event, Self::TestAndSet, Self::Mcs, Self::Hybrid];
-
-    /// Returns the name of the design in `STRAIT_WINDOW_LOCK`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TwoSided => "two_sided",
-            Self::Thread => "thread",
-            Self::Event => "event",
-            Self::TestAndSet => "test_and_set",
-            Self::Mcs => "mcs",
-            Self::Hybrid => "hybrid",
-        }
-    }
-
-    /// Returns whether a lock manager grants every lock.
-    pub(super) const fn is_managed(self) -> bool {
-        matches!(self, Self::TwoSided | Self::Thread | Self::Event)
-    }
-}
-
-impl fmt::Display for LockDesign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for LockDesign {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|design| design.name() == name).ok_or(())
-    }
+    Any,
+    /// Most accumulates change one number of 8 bytes, such as a counter. Each takes one or a few
+    /// atomics of the device. Longer accumulates go number by number.
+    Single,
 }
 
 /// The rule for the migration of a hybrid lock ([`Policy`]). Each member has its own.
@@ -83,7 +51,7 @@ pub enum LockPolicy {
 }
 
 impl LockPolicy {
-    pub(super) fn policy(self) -> Box<dyn Policy + Send> {
+    pub(in crate::window) fn policy(self) -> Box<dyn Policy + Send> {
         match self {
             Self::Follow => Box::new(Follow),
             Self::Hysteresis(after) => Box::new(Hysteresis::new(after)),

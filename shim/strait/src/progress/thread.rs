@@ -15,16 +15,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use strait_core::engine::Engine;
 use strait_core::sync::spin_hint;
 use strait_platform::backoff::{LIVENESS_PERIOD, POLLS_SHORT, SLEEP_BETWEEN_CALLS};
 use strait_platform::topology::unbind;
 
-use super::World;
-use super::progress_context::ProgressContext;
-use super::progress_lock::ProgressLock;
-use crate::Error;
-use crate::memory::SystemMemory;
+use super::lock::ProgressLock;
+use super::round::Round;
 
 /// A handle of the progress thread, which ends when the handle is dropped.
 pub(super) struct ProgressThread {
@@ -32,72 +28,8 @@ pub(super) struct ProgressThread {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl World {
-    /// Starts a thread that makes progress while the program computes, as `STRAIT_PROGRESS=thread`
-    /// does. The thread ends with the world. Calls then take a mutex, and short messages cost about
-    /// 100 ns more.
-    ///
-    /// ```
-    /// let mut worlds = strait::World::in_process(2)?;
-    /// worlds[0].start_progress_thread()?;
-    /// # Ok::<(), strait::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Thread`] when the system refuses the thread; [`Error::OutOfMemory`] without memory
-    /// for its engine.
-    pub fn start_progress_thread(&mut self) -> Result<(), Error> {
-        self.start_thread()
-    }
-
-    /// Starts the progress thread, also while operations are in progress.
-    pub(crate) fn start_thread(&self) -> Result<(), Error> {
-        if self.thread.get().is_some() {
-            return Ok(());
-        }
-        let (segment, tuning) = (self.segment(), self.tuning());
-        let away = Engine::away(SystemMemory, segment, self.rank(), tuning)?;
-        let engine = core::mem::replace(self.short_ways(), away);
-        // SAFETY: this is the thread that uses the world, none of its guards is live here, and
-        // there is no progress thread yet.
-        drop(unsafe { self.turns.exchange(Some(engine)) });
-        match ProgressThread::start(&self.turns) {
-            Ok(thread) => drop(self.thread.set(thread)),
-            Err(error) => {
-                self.take_engine_back();
-                return Err(Error::Thread(error));
-            }
-        }
-        Ok(())
-    }
-
-    /// Starts a progress thread that never sleeps.
-    pub(crate) fn start_polling_thread(&self) -> Result<(), Error> {
-        self.start_thread()?;
-        self.turns.polls.store(true, Relaxed);
-        // A thread that already sleeps wakes up and reads the flag.
-        drop(self.lock_progress());
-        Ok(())
-    }
-
-    /// Stops the progress thread, if there is one.
-    pub(super) fn stop_progress_thread(&mut self) {
-        if self.thread.take().is_some() {
-            self.take_engine_back();
-        }
-    }
-
-    fn take_engine_back(&self) {
-        // SAFETY: no guard is live, and there is no progress thread any more.
-        if let Some(engine) = unsafe { self.turns.exchange(None) } {
-            *self.short_ways() = engine;
-        }
-    }
-}
-
 impl ProgressThread {
-    fn start(turns: &Arc<ProgressLock>) -> std::io::Result<Self> {
+    pub(super) fn start(turns: &Arc<ProgressLock>) -> std::io::Result<Self> {
         turns.lock().stop = false;
         let shared = Arc::clone(turns);
         let builder = thread::Builder::new().name("strait-progress".to_owned());
@@ -135,19 +67,19 @@ impl ProgressLock {
                 return;
             }
             // SAFETY: the thread holds the progress lock until it drops `log`.
-            let mut context = unsafe { self.context(engine) };
+            let mut round = unsafe { self.round(engine) };
             bell.get().rise();
-            self.drive(&mut context);
+            self.drive(&mut round);
             if checked.elapsed() >= LIVENESS_PERIOD {
                 // The next call meets and reports an error.
-                let _ = context.detect_failures();
+                let _ = round.detect_failures();
                 checked = Instant::now();
             }
             let is_calm = log.calls == calls && !self.wanted.load(Relaxed);
             calls = log.calls;
             let pause = match self.polls.load(Relaxed) {
                 true => Pause::Poll,
-                false if is_calm => lie_down(&mut context),
+                false if is_calm => lie_down(&mut round),
                 false => Pause::Nap,
             };
             log.asleep = matches!(pause, Pause::Sleep(_));
@@ -178,10 +110,10 @@ impl ProgressLock {
     }
 
     /// Makes progress until there is nothing to do, or a call wants the progress lock.
-    fn drive(&self, context: &mut ProgressContext<'_>) {
+    fn drive(&self, round: &mut Round<'_>) {
         let mut looks = 0;
         while looks < POLLS_SHORT && !self.wanted.load(Relaxed) {
-            if moves(context) {
+            if moves(round) {
                 looks = 0;
             } else {
                 looks += 1;
@@ -204,10 +136,11 @@ enum Pause {
 }
 
 /// Arranges that every event wakes the thread, and returns the pause that is possible.
-fn lie_down(context: &mut ProgressContext<'_>) -> Pause {
-    let wakeup_source = context.arm_wakeups();
-    let longest = context.place.sleep.prepare(context.place.bell().get());
-    match (moves(context), wakeup_source) {
+fn lie_down(round: &mut Round<'_>) -> Pause {
+    let wakeup_source = round.context.arm_wakeups();
+    let place = round.context.place;
+    let longest = place.sleep.prepare(place.bell().get());
+    match (moves(round), wakeup_source) {
         (true, _) => Pause::None,
         (false, false) => Pause::Nap,
         (false, true) => Pause::Sleep(longest),
@@ -215,8 +148,8 @@ fn lie_down(context: &mut ProgressContext<'_>) -> Pause {
 }
 
 /// Makes progress and returns whether anything moved. The next call meets and reports an error.
-fn moves(context: &mut ProgressContext<'_>) -> bool {
-    context.progress().unwrap_or(false)
+fn moves(round: &mut Round<'_>) -> bool {
+    round.progress().unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -8,31 +8,24 @@ use std::collections::VecDeque;
 
 use strait_core::buffer::{Cursor, Part as Buffer};
 use strait_core::engine::{Owner, ProgressError, RequestId, SendMode, Sent};
-use strait_core::matching::TAG_MAX;
 use strait_core::rma::{AnswerNumber, DataNumber, Record, RecordName, WindowBlock, WindowNumber};
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
+use super::started::started;
 use super::target::IncomingRecords;
-use crate::collective::INTERNAL;
-use crate::window::passive::started;
-use crate::world::ProgressContext;
-
-/// Tag of the messages. No group uses it.
-pub(super) const TAG: u32 = TAG_MAX;
-
-/// Owner of the operations. No scope has this number.
-pub(super) const OWNER: Owner = Owner(0);
+use crate::progress::context::ProgressContext;
+use crate::reserved::{INTERNAL, WINDOW_OWNER as OWNER, WINDOW_TAG as TAG};
 
 /// Bytes of records for one member above which they are sent before the origin synchronises.
-pub(super) const ENOUGH: usize = 256 << 10;
+pub(crate) const ENOUGH: usize = 256 << 10;
 
 /// Largest number of messages in progress to one member. Messages with long data and answers do not
 /// count.
 const UNDER_WAY: usize = 4;
 
 /// Returns the context of a message with this name. The name gives the direction of the message.
-pub(super) const fn context_of(name: RecordName) -> u32 {
+pub(crate) const fn context_of(name: RecordName) -> u32 {
     INTERNAL | name.context()
 }
 
@@ -53,11 +46,11 @@ pub(crate) struct Baselines {
 
 /// Messages to send: the destination rank, the name, and the bytes.
 #[derive(Default)]
-pub(super) struct SendQueue(VecDeque<(Rank, RecordName, Vec<u8>)>);
+pub(crate) struct SendQueue(VecDeque<(Rank, RecordName, Vec<u8>)>);
 
 impl SendQueue {
     /// Adds bytes of an answer. They join the last message if that belongs to the same answer.
-    pub(super) fn answer(&mut self, to: Rank, number: AnswerNumber, bytes: &[u8]) {
+    pub(crate) fn answer(&mut self, to: Rank, number: AnswerNumber, bytes: &[u8]) {
         let name = RecordName::Answer(number);
         match self.0.back_mut() {
             Some((rank, last, message)) if (*rank, *last) == (to, name) => {
@@ -76,42 +69,42 @@ struct Leaving {
 }
 
 /// A member's view of a window that uses messages.
-pub(super) struct Baseline {
-    pub(super) window: WindowNumber,
+pub(crate) struct Baseline {
+    pub(crate) window: WindowNumber,
     /// The members, and each member's number of the window.
-    pub(super) ranks: Box<[Rank]>,
+    pub(crate) ranks: Box<[Rank]>,
     windows: Box<[WindowNumber]>,
     /// Part and block of this member.
-    pub(super) part: Buffer,
-    pub(super) block: WindowBlock,
+    pub(crate) part: Buffer,
+    pub(crate) block: WindowBlock,
     /// State of the members, by place.
-    pub(super) peers: Box<[BaselinePeer]>,
+    pub(crate) peers: Box<[BaselinePeer]>,
     /// Places of the members to which records are to be sent now, and of those to which they are to
     /// be sent when this rank waits.
     pressing: Vec<u32>,
     wanted: Vec<u32>,
     /// Places of members from which records have arrived that are not carried out.
-    pub(super) coming: Vec<u32>,
+    pub(crate) coming: Vec<u32>,
 }
 
 /// The state of one member towards another.
 #[derive(Default)]
-pub(super) struct BaselinePeer {
+pub(crate) struct BaselinePeer {
     /// Packed records for the peer.
-    pub(super) batch: Vec<u8>,
+    pub(crate) batch: Vec<u8>,
     /// True when the records are to be sent now.
     pressing: bool,
     /// True when an operation was packed since the last flush request.
     unflushed: bool,
     /// Number of flush requests sent, and the number of the last one that the peer has answered.
     flushes: u64,
-    pub(super) flushed: u64,
+    pub(crate) flushed: u64,
     pub(super) arriving: VecDeque<IncomingRecords>,
 }
 
 impl Baselines {
     /// Returns the number of the next window, which no open window of this rank has.
-    pub(super) fn next_window(&mut self) -> WindowNumber {
+    pub(crate) fn next_window(&mut self) -> WindowNumber {
         loop {
             let next = self.opened.map_or(WindowNumber::FIRST, WindowNumber::next);
             self.opened = Some(next);
@@ -122,17 +115,17 @@ impl Baselines {
     }
 
     /// Returns the number of the next message with data.
-    pub(super) fn next_data(&mut self) -> DataNumber {
+    pub(crate) fn next_data(&mut self) -> DataNumber {
         *self.data.insert(self.data.map_or(DataNumber::FIRST, DataNumber::next))
     }
 
     /// Returns the number of the next answer to this rank.
-    pub(super) fn next_answer(&mut self) -> AnswerNumber {
+    pub(crate) fn next_answer(&mut self) -> AnswerNumber {
         *self.answers.insert(self.answers.map_or(AnswerNumber::FIRST, AnswerNumber::next))
     }
 
     /// Opens a window. Its part stays valid until the window is closed, or the process ends.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         window: WindowNumber,
         (ranks, windows): (&[Rank], Box<[WindowNumber]>),
@@ -147,7 +140,7 @@ impl Baselines {
         self.all.push(open);
     }
 
-    pub(super) fn close(&mut self, window: WindowNumber) {
+    pub(crate) fn close(&mut self, window: WindowNumber) {
         self.all.retain(|open| open.window != window);
     }
 
@@ -163,7 +156,7 @@ impl Baselines {
 
     /// Packs a record and its data for the member in `place`. Returns false when too many bytes
     /// wait there already.
-    pub(super) fn pack(
+    pub(crate) fn pack(
         &mut self,
         window: WindowNumber,
         place: u32,
@@ -183,7 +176,7 @@ impl Baselines {
     }
 
     /// Sends data that a record describes as separate.
-    pub(super) fn send(&mut self, to: Rank, number: DataNumber, data: &[u8]) {
+    pub(crate) fn send(&mut self, to: Rank, number: DataNumber, data: &[u8]) {
         self.outbox.0.push_back((to, RecordName::Data(number), data.into()));
     }
 
@@ -202,7 +195,7 @@ impl Baselines {
     }
 
     /// Marks the records for the member in `place` to be sent now.
-    pub(super) fn press(&mut self, window: WindowNumber, place: u32) {
+    pub(crate) fn press(&mut self, window: WindowNumber, place: u32) {
         if let Some(open) = self.window(window) {
             open.press(place);
         }
@@ -210,7 +203,7 @@ impl Baselines {
 
     /// Marks the records for the member in `place` to be sent as soon as this rank waits for
     /// anything, since it may wait for them.
-    pub(super) fn want(&mut self, window: WindowNumber, place: u32) {
+    pub(crate) fn want(&mut self, window: WindowNumber, place: u32) {
         if let Some(open) = self.window(window)
             && !open.wanted.contains(&place)
         {
@@ -245,7 +238,7 @@ impl Baselines {
 
     /// Requests a flush from the member in `place`, if needed. Returns whether all operations on it
     /// are complete.
-    pub(super) fn is_flushed(&mut self, window: WindowNumber, place: u32) -> bool {
+    pub(crate) fn is_flushed(&mut self, window: WindowNumber, place: u32) -> bool {
         let Some(open) = self.window(window) else { return true };
         let peer = &mut open.peers[place as usize];
         if !core::mem::take(&mut peer.unflushed) {
@@ -258,7 +251,7 @@ impl Baselines {
     }
 
     /// Returns whether no record of a window is in progress here.
-    pub(super) fn is_idle(&self, window: WindowNumber) -> bool {
+    pub(crate) fn is_idle(&self, window: WindowNumber) -> bool {
         let is_idle = |peer: &BaselinePeer| peer.batch.is_empty() && peer.arriving.is_empty();
         let open = self.all.iter().find(|open| open.window == window);
         let out = |open: &Baseline| {
@@ -358,7 +351,7 @@ impl Baseline {
     }
 
     /// Packs a record for the member in `place`, to be sent now.
-    pub(super) fn say(&mut self, place: u32, record: Record) {
+    pub(crate) fn say(&mut self, place: u32, record: Record) {
         self.peers[place as usize].batch.extend_from_slice(&record.bytes());
         self.press(place);
     }
@@ -387,6 +380,6 @@ fn buffer(bytes: &[u8]) -> Buffer {
     Buffer { base: NonNull::from(bytes).cast(), length: bytes.len() }
 }
 
-pub(super) fn buffer_mut(bytes: &mut [u8]) -> Buffer {
+pub(crate) fn buffer_mut(bytes: &mut [u8]) -> Buffer {
     Buffer { length: bytes.len(), base: NonNull::from(bytes).cast() }
 }

@@ -7,9 +7,10 @@ use strait_core::matching::{ANY_SOURCE, Pattern};
 use strait_core::rma::{AnswerNumber, DataNumber, RECORD, Record, RecordName, transfer};
 use strait_platform::Rank;
 
-use super::baseline::{Baseline, ENOUGH, OWNER, SendQueue, TAG, buffer_mut, context_of};
-use crate::window::passive::started;
-use crate::world::ProgressContext;
+use super::baseline::{Baseline, ENOUGH, SendQueue, buffer_mut, context_of};
+use super::started::started;
+use crate::progress::context::ProgressContext;
+use crate::reserved::{WINDOW_OWNER as OWNER, WINDOW_TAG as TAG};
 
 /// A message of records that has arrived.
 pub(super) struct IncomingRecords {

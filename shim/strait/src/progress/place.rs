@@ -1,0 +1,26 @@
+//! The place of a rank in its segment, and its means to sleep.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use strait_core::shm::DoorbellPtr;
+use strait_platform::Rank;
+use strait_platform::segment::SegmentMap;
+use strait_platform::sleep::Sleep;
+
+/// The place of a rank in its segment, and its means to sleep. It never changes.
+pub(crate) struct RankContext {
+    pub(crate) map: Arc<SegmentMap>,
+    pub(crate) rank: Rank,
+    pub(crate) size: u32,
+    pub(crate) sleep: Sleep,
+    /// The zero of the engine's clock.
+    pub(crate) begin: Instant,
+}
+
+impl RankContext {
+    /// Returns this rank's doorbell.
+    pub(crate) fn bell(&self) -> DoorbellPtr {
+        self.map.segment().doorbell(self.rank)
+    }
+}
