@@ -9,8 +9,9 @@ use crate::qemu::{self, Ended};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// Time after which a guest that hangs is ended, unless its task gives another.
-const WATCHDOG: Duration = Duration::from_secs(450);
+/// Time after which a guest that hangs is ended, unless its task gives another. It takes four minutes
+/// alone, and another rung may run beside it.
+const WATCHDOG: Duration = Duration::from_secs(900);
 /// The text with which `init` in the guest announces its status.
 const STATUS: &str = "STRAIT-VM-EXIT:";
 /// Process 1 of the guest.
@@ -52,7 +53,8 @@ pub(super) fn boot(
          no_timer_check device={}",
         task.device
     );
-    let machine = qemu::machine(shell).arg("-m").arg("1024").arg("-append").arg(words);
+    let machine =
+        qemu::machine(shell).arg("-m").arg("1024").arg("-append").arg(words);
     let machine = machine.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&initrd);
     let log = folder.join(format!("{}.log", task.device));
     let Ended { status: ended, said } = qemu::run(machine, &log, task.limit)?;

@@ -138,12 +138,12 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(&PeerStreams { peer, ended, left, .. }) = self.streams.get(number) else {
             return Ok(false);
         };
-        match pulled {
-            Err(Halt::Broken(sign)) => {
+        match (pulled, ended) {
+            (Err(Halt::Broken(sign)), _) => {
                 self.end_stream(number, channel, Gone::Failed(sign));
                 return Ok(true);
             }
-            Ok(false) if !left && let Some(how) = ended => {
+            (Ok(false), Some(how)) if !left => {
                 self.end_stream(number, channel, how);
                 return Ok(true);
             }

@@ -43,7 +43,7 @@ pub(crate) trait Benchmark: fmt::Debug {
 }
 
 /// One bench in the table of its group: its name, and the parser of its options.
-pub(super) struct Entry {
+pub(super) struct BenchEntry {
     pub(super) name: &'static str,
     /// Adds description and options to a command.
     pub(super) describe: fn(Command) -> Command,
@@ -51,16 +51,16 @@ pub(super) struct Entry {
 }
 
 /// Returns the entry of a bench. The documentation of its type is its description.
-pub(super) const fn entry<B: Benchmark + Args + 'static>(name: &'static str) -> Entry {
+pub(super) const fn entry<B: Benchmark + Args + 'static>(name: &'static str) -> BenchEntry {
     let parse = |words: &ArgMatches| -> Result<Box<dyn Benchmark>, clap::Error> {
         Ok(Box::new(B::from_arg_matches(words)?))
     };
-    Entry { name, describe: B::augment_args, parse }
+    BenchEntry { name, describe: B::augment_args, parse }
 }
 
 /// Benches of one kind.
-pub(super) struct Group {
+pub(super) struct BenchGroup {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    pub(super) benches: &'static [Entry],
+    pub(super) benches: &'static [BenchEntry],
 }

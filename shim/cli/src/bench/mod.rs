@@ -22,10 +22,10 @@ use crate::measure::line;
 use crate::measure::report::Report;
 use crate::measure::stage::BenchStage;
 use crate::table::{PIPED_WIDTH, TextTable};
-use benchmark::{Benchmark, Entry, Group};
+use benchmark::{Benchmark, BenchEntry, BenchGroup};
 
 /// All benches.
-const GROUPS: [&Group; 4] = [&p2p::GROUP, &rma::GROUP, &rdma::GROUP, &hardware::GROUP];
+const GROUPS: [&BenchGroup; 4] = [&p2p::GROUP, &rma::GROUP, &rdma::GROUP, &hardware::GROUP];
 
 /// The help in one line, and in full.
 const ABOUT: &str = "Measure the transport beside the bare hardware";
@@ -67,7 +67,7 @@ impl Bench {
 
 impl Args for Bench {
     fn augment_args(command: Command) -> Command {
-        let bench = |entry: &Entry| (entry.describe)(Command::new(entry.name));
+        let bench = |entry: &BenchEntry| (entry.describe)(Command::new(entry.name));
         command
             .about(ABOUT)
             .long_about(LONG_ABOUT)
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_bench_has_a_name_of_its_own_and_a_description() {
-        let benches: Vec<&Entry> = GROUPS.into_iter().flat_map(|group| group.benches).collect();
+        let benches: Vec<&BenchEntry> = GROUPS.into_iter().flat_map(|group| group.benches).collect();
         let names: BTreeSet<&str> = benches.iter().map(|bench| bench.name).collect();
         assert_eq!(names.len(), benches.len());
         for bench in benches {
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn the_page_of_commands_has_every_bench_in_its_group() {
         let page = include_str!("../../../../docs/commands.md");
-        let start = |group: &Group| format!("| {}: {} |", group.name, group.about);
+        let start = |group: &BenchGroup| format!("| {}: {} |", group.name, group.about);
         for (place, group) in GROUPS.into_iter().enumerate() {
             let (_, rest) = page.split_once(&start(group)).expect(group.name);
             let next = GROUPS.get(place + 1).map(|next| start(next));

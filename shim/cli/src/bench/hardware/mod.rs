@@ -2,11 +2,11 @@
 
 mod cacheline;
 
-use super::benchmark::{Group, entry};
+use super::benchmark::{BenchGroup, entry};
 use cacheline::CachelineBench;
 
 /// The benches of this folder.
-pub(super) const GROUP: Group = Group {
+pub(super) const GROUP: BenchGroup = BenchGroup {
     name: "hardware",
     about: "the machine without Strait",
     benches: &[entry::<CachelineBench>("cacheline")],

@@ -9,7 +9,7 @@ mod one_copy;
 mod rate;
 mod rendezvous;
 
-use super::benchmark::{Group, entry};
+use super::benchmark::{BenchGroup, entry};
 use bandwidth::BandwidthBench;
 use barrier::BarrierBench;
 use depth::DepthBench;
@@ -19,7 +19,7 @@ use rate::RateBench;
 use rendezvous::{ExchangeBench, KernelsBench, OverheadBench, OverlapBench, ProgressBench};
 
 /// The benches of this folder.
-pub(super) const GROUP: Group = Group {
+pub(super) const GROUP: BenchGroup = BenchGroup {
     name: "p2p",
     about: "messages and collective operations",
     benches: &[

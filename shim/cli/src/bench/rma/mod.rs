@@ -8,13 +8,13 @@ mod one_sided;
 mod sync;
 mod window;
 
-use super::benchmark::{Group, entry};
+use super::benchmark::{BenchGroup, entry};
 use lock::LockBench;
 use one_sided::{AccumulateBench, GetBench, PutBench};
 use sync::SyncBench;
 
 /// The benches of this folder.
-pub(super) const GROUP: Group = Group {
+pub(super) const GROUP: BenchGroup = BenchGroup {
     name: "rma",
     about: "one-sided operations and locks of windows",
     benches: &[
