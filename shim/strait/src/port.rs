@@ -69,7 +69,7 @@ impl Port {
         let (tuning, cpus) = (env::tuning()?, env::cpus()?);
         let rank = universe.claim()?;
         let map = Arc::clone(universe.map());
-        let nodes = Nodes::one(map.segment().ranks());
+        let nodes = Nodes::one(map.ranks());
         // The table exists before the world, which lets peers see that the rank is there.
         let regions = PortRegions::new(Arc::clone(&map), rank).map_err(BootError::Segment)?;
         let mut world = World::alone(map, rank, nodes, cpus, tuning)?;

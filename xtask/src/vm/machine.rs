@@ -53,8 +53,7 @@ pub(super) fn boot(
          no_timer_check device={}",
         task.device
     );
-    let machine =
-        qemu::machine(shell).arg("-m").arg("1024").arg("-append").arg(words);
+    let machine = qemu::machine(shell).arg("-m").arg("1024").arg("-append").arg(words);
     let machine = machine.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&initrd);
     let log = folder.join(format!("{}.log", task.device));
     let Ended { status: ended, said } = qemu::run(machine, &log, task.limit)?;

@@ -26,7 +26,7 @@ use crate::stop::{self, Absence, Stop};
 /// soft RoCE has no connection requests, and soft iWARP has no atomics.
 const DEVICES: &str = "
     cd /tmp
-    case $1 in rxe) skipped=refuses ;; siw) skipped=atomics ;; esac
+    case $1 in rxe) skipped='refuses --skip passed_over' ;; siw) skipped=atomics ;; esac
     /user/strait info | grep \"$1.*usable\" || exit 98
     /user/verbs --include-ignored --test-threads=1 --nocapture --skip $skipped || exit
     /user/ring --include-ignored --test-threads=1 --nocapture || exit
@@ -169,52 +169,57 @@ const SUITES: [(&str, &str); 9] = [
     ("rendezvous", "rendezvous_nodes"),
 ];
 
+/// The packages of the guest's programs. Each build names all of them, so that what they depend on
+/// is built once, with one set of features.
+const PACKAGES: &str = "-p strait-cli -p strait-ofi -p strait-tests";
+
 /// Builds the programs of the guest and returns them by their names there.
 fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
     let suites = SUITES.map(|(_, suite)| format!("--test {suite}")).join(" ");
-    let mut made = built(shell, &format!("build {PACKAGES} --bin strait --lib"))?;
-    made.extend(built(shell, &format!("test {PACKAGES} --no-run {suites}"))?);
+    let build = |command: &str| verbs(shell, &format!("{command} --message-format json")).stdout();
+    let messages = [
+        build(&format!("build {PACKAGES} --bin strait --lib"))?,
+        build(&format!("test {PACKAGES} --no-run {suites}"))?,
+    ]
+    .concat();
+    let find = |what: &str| {
+        made(&messages, what).ok_or_else(|| Stop::Failed(format!("cargo made no {what}")))
+    };
     let is_provider = |path: &Path| path.extension().is_some_and(|extension| extension == "so");
-    let find = |wanted: &dyn Fn(&str, &Path) -> bool, name: &str| {
-        let found = made.iter().find(|(name, path)| wanted(name, path));
-        let found = found.ok_or_else(|| Stop::Failed(format!("cargo made no {name}")))?;
-        Ok::<_, Stop>(found.1.clone())
-    };
-    let program = |suite: &'static str| {
-        find(&|name, path| name == suite && path.extension().is_none(), suite)
-    };
-    let mut programs = vec![
-        ("strait", program("strait")?),
-        (mpi::PROVIDER, find(&|_, path| is_provider(path), mpi::PROVIDER)?),
-    ];
+    let mut libraries = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
+    let provider = libraries.find(|path| is_provider(path));
+    let provider = provider.ok_or_else(|| Stop::Failed("cargo made no provider".into()))?;
+    let mut programs = vec![("strait", find("--bin strait")?), (mpi::PROVIDER, provider)];
     for (name, suite) in SUITES {
-        programs.push((name, program(suite)?));
+        programs.push((name, find(&format!("--test {suite}"))?));
     }
     Ok(programs)
 }
 
-/// Returns the program that this cargo command makes, with the device of libibverbs.
+/// Returns the program that this cargo command makes.
 fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
-    let made = built(shell, command)?;
-    let program = made.into_iter().map(|(_, path)| path).rfind(|path| path.extension().is_none());
-    program.ok_or_else(|| Stop::Failed(format!("`cargo {command}` made no program")))
-}
-
-/// Returns what this cargo command makes, with the device of libibverbs, by the names of targets.
-fn built(shell: &Shell, command: &str) -> Result<Vec<(String, PathBuf)>, Stop> {
     let messages = verbs(shell, &format!("{command} --message-format json")).stdout()?;
-    Ok(shell::artifacts(&messages))
+    made(&messages, command)
+        .ok_or_else(|| Stop::Failed(format!("`cargo {command}` made no program")))
 }
-
-/// The packages of the guest's programs. Each build names all of them, so that what they depend on
-/// is built once, with one set of features.
-const PACKAGES: &str = "-p strait-cli -p strait-ofi -p strait-tests";
 
 /// Returns a cargo command with the device of libibverbs. It builds with little optimization, since
 /// the processor is emulated, and without debug information, which would be stripped.
 fn verbs<'a>(shell: &'a Shell, command: &str) -> Step<'a> {
     let cargo = shell.cargo(&format!("{command} --quiet --features verbs"));
     cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "none")
+}
+
+/// Returns the program that a command names by `--bin` or `--test`, or the program or library that
+/// it made last, if it names none. cargo builds the binaries of a package with its tests.
+fn made(messages: &str, command: &str) -> Option<PathBuf> {
+    let mut words = command.split_whitespace();
+    let named = words.find(|word| ["--bin", "--test"].contains(word)).and_then(|_| words.next());
+    let is_wanted = |(name, path): &(String, PathBuf)| {
+        named.is_none_or(|named| named == name)
+            && path.extension().is_none_or(|extension| extension == "so")
+    };
+    shell::artifacts(messages).into_iter().rfind(is_wanted).map(|(_, path)| path)
 }
 
 /// Returns the number of tests that the guest's programs report as passed.
@@ -226,6 +231,20 @@ fn passed(said: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_program_that_a_command_names_is_chosen() {
+        let message = |name, file| {
+            format!(
+                r#"{{"reason":"compiler-artifact","target":{{"name":"{name}"}},"executable":"{file}"}}"#
+            )
+        };
+        let messages = [message("locks", "/t/locks-1"), message("chaos", "/t/chaos")].join("\n");
+        let made = |command| made(&messages, command);
+        assert_eq!(made("test --test locks --no-run"), Some("/t/locks-1".into()));
+        assert_eq!(made("build"), Some("/t/chaos".into()), "the last one");
+        assert_eq!(made("test --test window --no-run"), None);
+    }
 
     #[test]
     fn only_what_passed_is_counted() {

@@ -7,7 +7,7 @@ use strait_core::buffer::Cursor;
 use strait_core::engine::{
     FailureCause, Gone, MessageId, Owner, ProgressError, Received, SendMode, Sent, StartError,
 };
-use strait_core::layout::Life;
+use strait_core::layout::{Life, Segment};
 use strait_core::matching::Pattern;
 use strait_core::memory::OutOfMemory;
 use strait_core::shm::DoorbellPtr;
@@ -39,7 +39,14 @@ pub(super) struct RankContext {
 impl RankContext {
     /// Returns this rank's doorbell.
     pub(super) fn bell(&self) -> DoorbellPtr {
-        self.map.segment().doorbell(self.rank)
+        self.segment().doorbell(self.rank)
+    }
+
+    /// Returns the view of the segment. The world and its progress thread use none after they have
+    /// dropped this value.
+    pub(super) fn segment(&self) -> Segment {
+        // SAFETY: this value keeps the map, and no view is used later (contract of this function).
+        unsafe { self.map.segment() }
     }
 }
 
@@ -190,7 +197,7 @@ impl ProgressContext<'_> {
     /// Tells the engine which ranks died or left since the last call. Returns false when some
     /// deaths could not be settled yet.
     pub(super) fn detect_failures(&mut self) -> Result<bool, Error> {
-        let (segment, own) = (self.place.map.segment(), self.place.rank);
+        let (segment, own) = (self.place.segment(), self.place.rank);
         self.resources.watch.check(&segment, own);
         self.resources.network.as_deref_mut().into_iter().for_each(Network::probe);
         let mut settled = true;
@@ -267,7 +274,7 @@ impl ProgressContext<'_> {
             self.engine.fastbox_backed(peer, backed);
         }
         while let Some(peer) = self.engine.poll_bell() {
-            sleep::wake(&self.place.map.segment(), peer);
+            sleep::wake(&self.place.segment(), peer);
         }
     }
 
@@ -284,11 +291,13 @@ impl ProgressContext<'_> {
     fn move_large(&mut self) -> Result<bool, ProgressError> {
         for number in 0..JOBS_PER_PROGRESS {
             let Some(job) = self.engine.poll_transfer()? else { return Ok(number > 0) };
+            let segment = self.place.segment();
             // SAFETY: the engine issued the job just now, so its memory is still claimed.
-            let result = if unsafe { job.copy() } {
-                Ok(())
-            } else {
-                self.resources.cma.perform(&self.place.map.segment(), &job)
+            let result = unsafe {
+                match job.copy() {
+                    true => Ok(()),
+                    false => self.resources.cma.perform(&segment, &job),
+                }
             };
             self.tell_time();
             self.engine.transfer_done(&job, result)?;

@@ -153,7 +153,7 @@ impl World {
         }
         drop(log);
         if asleep {
-            place.sleep.wake_own(&place.map.segment(), place.rank);
+            place.sleep.wake_own(&place.segment(), place.rank);
         }
     }
 }
