@@ -114,12 +114,14 @@ impl World {
                         std::thread::yield_now();
                     }
                 }
-                Next::Sleep if let Some(idle) = &self.idle => idle(),
-                Next::Sleep => {
-                    if let Some(found) = self.sleep(&mut backoff, &mut look)? {
-                        return Ok(found);
+                Next::Sleep => match &self.idle {
+                    Some(idle) => idle(),
+                    None => {
+                        if let Some(found) = self.sleep(&mut backoff, &mut look)? {
+                            return Ok(found);
+                        }
                     }
-                }
+                },
             }
         }
     }
