@@ -1,5 +1,10 @@
 //! The errors of all calls, in one type.
 
+mod collective;
+mod kind;
+mod network;
+mod window;
+
 use core::fmt;
 
 use strait_core::engine::{Fault, ProgressError, StartError};
@@ -8,7 +13,10 @@ use strait_core::memory::OutOfMemory;
 use strait_platform::boot::{BootError, SegmentError};
 
 use crate::env::EnvError;
-use crate::{CollectiveError, NetworkError, WindowError};
+pub use collective::CollectiveError;
+pub use kind::ErrorKind;
+pub use network::NetworkError;
+pub use window::WindowError;
 
 /// The cause of a failed call. Each variant says what failed, where, and what to do about it.
 ///
@@ -39,6 +47,8 @@ pub enum Error {
     /// The private memory for a message that arrived is not available. The message waits where it
     /// is until other messages are received or memory is freed.
     OutOfMemory(OutOfMemory),
+    /// A value of another world of this process was used with this world. Nothing was changed.
+    OtherWorld,
     /// This rank stopped for lack of memory and can no longer communicate.
     Stopped,
     /// Shared memory holds a value that no correct peer writes. This rank can no longer
@@ -48,6 +58,16 @@ pub enum Error {
 
 impl Error {
     /// Returns the peer that made the operation fail by its death or departure, if there is one.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let error = endpoint.recv(&mut [0_u8], 1, 0).unwrap_err();
+    ///     assert_eq!(error.gone_peer(), Some(1), "rank 1 leaves without a message");
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     #[must_use]
     pub const fn gone_peer(&self) -> Option<u32> {
         match self {
@@ -56,6 +76,14 @@ impl Error {
             }
             _ => None,
         }
+    }
+}
+
+/// Replaces the loss of a member by success, for calls that continue with the other members.
+pub(crate) fn unless_gone(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.gone_peer().is_some() => Ok(()),
+        done => done,
     }
 }
 
@@ -81,6 +109,10 @@ impl fmt::Display for Error {
             Self::Collective(error) => error.fmt(f),
             Self::Window(error) => error.fmt(f),
             Self::OutOfMemory(error) => error.fmt(f),
+            Self::OtherWorld => f.write_str(
+                "the operation, message or window belongs to another world of this process: use \
+                 it with the world that it comes from",
+            ),
             Self::Stopped => ProgressError::Stopped.fmt(f),
             Self::Corrupt(corrupt) => write!(
                 f,
@@ -90,12 +122,25 @@ impl fmt::Display for Error {
     }
 }
 
+/// The message of an error contains that of the variant's own value. So [`source`] begins behind
+/// that value: with the error of the system or of the device, if there is one.
+///
+/// [`source`]: core::error::Error::source
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Boot(error) => error.source(),
             Self::Segment(error) => error.source(),
-            _ => None,
+            Self::Environment(error) => error.source(),
+            Self::Network(error) => error.source(),
+            Self::Thread(error) => Some(error),
+            Self::Start(error) => error.source(),
+            Self::Fault(fault) => fault.source(),
+            Self::Collective(error) => error.source(),
+            Self::Window(error) => error.source(),
+            Self::OutOfMemory(error) => error.source(),
+            Self::Corrupt(corrupt) => corrupt.source(),
+            Self::OtherWorld | Self::Stopped => None,
         }
     }
 }

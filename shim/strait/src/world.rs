@@ -1,6 +1,6 @@
 //! The membership of a process in a job, with the engine that runs its part of the protocol.
 
-use core::cell::{Cell, OnceCell, RefCell, RefMut, UnsafeCell};
+use core::cell::{Cell, RefCell, RefMut};
 use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,36 +9,40 @@ use strait_core::buffer::Cursor;
 use strait_core::engine::{
     Engine, MessageId, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
 };
-use strait_core::layout::{Life, Segment, SegmentConfig, SegmentPlan};
+use strait_core::layout::{Life, Segment};
 use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::backoff::{CallTimer, SpinLimits};
-use strait_platform::boot::{self, BootError, InProcess, KeyValueStore};
+use strait_platform::boot::{BootError, InProcess, KeyValueStore};
 use strait_platform::cma::Cma;
-use strait_platform::liveness::{self, LivenessWatch};
-use strait_platform::segment::{Heap, SegmentError, SegmentMap};
+use strait_platform::liveness::LivenessWatch;
+use strait_platform::segment::{Heap, SegmentMap};
 use strait_platform::sleep;
-use strait_platform::{Nodes, Rank, topology};
+use strait_platform::{Nodes, Rank};
 
-use crate::collective::{GroupRegistry, MeetingPoint};
+use crate::Error;
 use crate::memory::SystemMemory;
-use crate::window::{Baselines, WindowLockManagers};
-use crate::{Endpoint, Error};
+use crate::network::job::{self as networks, OptionalNetwork};
+use crate::progress::context::OsResources;
+use crate::progress::place::RankContext;
+use crate::progress::rank_engine::{ProgressGuard, RankEngine};
+use crate::progress::windows::baseline::Baselines;
+use crate::progress::windows::lock_managers::WindowLockManagers;
+use crate::warning::Warning;
+use groups::GroupRegistry;
+use meeting::MeetingPoint;
+use number::WorldNumber;
 
+pub(crate) mod builder;
+pub(crate) mod groups;
+mod in_process;
 mod job;
+pub(crate) mod meeting;
 mod network;
-mod progress_context;
-mod progress_lock;
+pub(crate) mod number;
 mod registrations;
-mod thread;
+mod usage;
 mod waiting;
-
-pub(crate) use progress_context::ProgressContext;
-use progress_context::{OsResources, RankContext};
-use progress_lock::ProgressLock;
-use thread::ProgressThread;
-
-pub(crate) type ShmEngine = Engine<SystemMemory>;
 
 /// The membership of this process in a job: the analogue of `MPI_COMM_WORLD` (MPI-4.1 §7.2.4).
 ///
@@ -46,14 +50,8 @@ pub(crate) type ShmEngine = Engine<SystemMemory>;
 /// [`World::finalize`] does, without reports. A drop in a panic counts as the death of the rank.
 pub struct World {
     /// Dropped first.
-    thread: OnceCell<ProgressThread>,
-    /// Its device accesses buffers that the engine names, so it is dropped before the engine.
-    turns: Arc<ProgressLock>,
-    /// Accessed only through [`World::short_ways`] and `ProgressGuard`. Their callers run no user
-    /// code meanwhile. With a progress thread, this engine is [away](Engine::away).
-    engine: UnsafeCell<ShmEngine>,
-    /// Number of nested progress guards, counted only where there is a thread.
-    depth: Cell<u32>,
+    engine: RankEngine,
+    number: WorldNumber,
     /// Number of scopes opened so far. It gives each scope its own [`Owner`].
     scopes: Cell<u32>,
     rank: Rank,
@@ -65,9 +63,11 @@ pub struct World {
     call_timer: Cell<CallTimer>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
-    /// The meeting points of all ranks, by context ([`Endpoint::barrier`]).
+    /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
+    /// Warnings of the start that were not taken.
+    warnings: RefCell<Vec<Warning>>,
     pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
@@ -84,124 +84,6 @@ impl fmt::Debug for World {
 }
 
 impl World {
-    /// Joins the job for which a launcher started this process: `strait run`, or another one with
-    /// PMI-1, such as MPICH's `mpiexec.hydra`, where it waits for all ranks. Call it once.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Boot`] when no launcher started the process, or the process does not match the job;
-    /// [`Error::Network`] when the job spans nodes without a network; [`Error::Environment`] when a
-    /// `STRAIT_*` variable is unusable.
-    ///
-    /// An unknown `STRAIT_*` variable has no effect. `strait run` or rank 0 warns of it on stderr.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §11.2.1, `MPI_INIT`.
-    pub fn init() -> Result<Self, Error> {
-        let world = Self::begin(boot::join)?;
-        crate::env::warn_as(world.rank());
-        Ok(world)
-    }
-
-    /// Joins a job of `size` ranks as `rank`, without a launcher. The ranks find each other through
-    /// a store of the embedder. `None` as `nodes` makes a node of each host and boot. It waits for
-    /// all ranks.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`World::init`].
-    ///
-    /// # Panics
-    ///
-    /// When `rank` is not below `size`, or `nodes` has another number of ranks.
-    pub fn init_with(
-        rank: Rank,
-        size: u32,
-        store: Box<dyn KeyValueStore>,
-        nodes: Option<Nodes>,
-    ) -> Result<Self, Error> {
-        assert!(rank < size, "rank {rank} of a job of {size} ranks");
-        assert!(nodes.as_ref().is_none_or(|nodes| nodes.ranks() == size), "ranks on nodes");
-        Self::begin(|| boot::join_with(store, rank, size, nodes))
-    }
-
-    fn begin(join: impl FnOnce() -> Result<boot::Membership, BootError>) -> Result<Self, Error> {
-        crate::env::check()?;
-        let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
-        let network = network::of_process(rank, &nodes, store.as_mut(), deaths_are_told)?;
-        let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
-        world.tell_deaths_unless(deaths_are_told);
-        if crate::env::progress_thread()? {
-            world.start_progress_thread()?;
-        }
-        Ok(world)
-    }
-
-    /// Creates a job of `ranks` ranks inside this process: a world for each, for use by a thread of
-    /// its own. It serves tests, and programs that prefer threads to processes.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Segment`] when memory is insufficient, or no such job is possible.
-    pub fn in_process(ranks: u32) -> Result<Vec<Self>, Error> {
-        Self::in_process_with(SegmentConfig::new(ranks))
-    }
-
-    /// Creates a job like [`World::in_process`], with a segment of another shape.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`World::in_process`].
-    pub fn in_process_with(config: SegmentConfig) -> Result<Vec<Self>, Error> {
-        SegmentPlan::new(config).map_err(SegmentError::from)?;
-        Self::in_process_on(config, &Nodes::one(config.ranks))
-    }
-
-    /// Creates a job like [`World::in_process_with`], with the ranks on these nodes.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`World::in_process`].
-    ///
-    /// # Panics
-    ///
-    /// When `config` and `nodes` have different numbers of ranks.
-    pub fn in_process_on(config: SegmentConfig, nodes: &Nodes) -> Result<Vec<Self>, Error> {
-        let mut worlds = Self::in_process_by(network::env_kind()?, config, nodes)?;
-        if crate::env::progress_thread()? {
-            worlds.iter_mut().try_for_each(Self::start_progress_thread)?;
-        }
-        Ok(worlds)
-    }
-
-    fn in_process_by(
-        kind: network::NetworkKind,
-        config: SegmentConfig,
-        nodes: &Nodes,
-    ) -> Result<Vec<Self>, Error> {
-        assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
-        crate::env::check()?;
-        let tuning = crate::env::tuning()?;
-        let nonce = boot::nonce()?;
-        let maps = (0..nodes.count().max(1))
-            .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
-            .collect::<Result<Vec<_>, _>>()?;
-        let cpus = topology::allowed_cpu_count();
-        let mut store = InProcess::new(config.ranks);
-        let networks = network::in_process(kind, nodes, &mut store)?;
-        (0..config.ranks)
-            .zip(networks)
-            .map(|(rank, network)| {
-                let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
-                liveness::attach_self(&map.segment().rank_block(rank).liveness);
-                let store = Box::new(store.clone());
-                Self::new(Arc::clone(map), rank, nodes.clone(), store, network, cpus, tuning)
-            })
-            .collect()
-    }
-
     /// Creates the world of a rank of a universe. The other ranks of a universe come and go.
     pub(crate) fn alone(
         map: Arc<SegmentMap>,
@@ -218,15 +100,15 @@ impl World {
         rank: Rank,
         nodes: Nodes,
         store: Box<dyn KeyValueStore>,
-        mut network: network::OptionalNetwork,
+        mut network: OptionalNetwork,
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
-        let segment = map.segment();
-        let size = segment.ranks();
-        let node = nodes.node_of(rank).unwrap_or(0);
+        // SAFETY: the world and its progress thread keep the map for as long as the engine.
+        let segment = unsafe { map.segment() };
+        let (size, node) = (segment.ranks(), nodes.node_of(rank).unwrap_or(0));
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
-        let sleep = network::sleep(&network, &segment, rank)?;
+        let sleep = networks::sleep(&network, &segment, rank)?;
         let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
         let spin = match &network {
             Some(network) if network.has_threads() => spin.beside_devices(size, cpus),
@@ -244,14 +126,11 @@ impl World {
             network.keep_heap(Arc::clone(&heap));
         }
         let (watch, cma) = (LivenessWatch::new(size), Cma::new(&segment, rank));
-        let (lock_managers, baselines) = (WindowLockManagers::default(), Baselines::default());
-        let resources = OsResources { network, watch, cma, lock_managers, baselines };
+        let resources = OsResources { network, watch, cma };
         let place = RankContext { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
         Ok(Self {
-            thread: OnceCell::new(),
-            turns: Arc::new(ProgressLock::new(place, resources)),
-            engine: UnsafeCell::new(engine),
-            depth: Cell::new(0),
+            engine: RankEngine::new(place, resources, engine),
+            number: WorldNumber::next(),
             scopes: Cell::new(0),
             rank,
             size,
@@ -261,6 +140,7 @@ impl World {
             idle: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
+            warnings: RefCell::default(),
             heap,
             store: RefCell::new(store),
             nodes,
@@ -269,6 +149,12 @@ impl World {
     }
 
     /// Returns this process's rank, from 0.
+    ///
+    /// ```
+    /// let worlds = strait::World::in_process(2)?;
+    /// assert_eq!((worlds[1].rank(), worlds[1].size()), (1, 2));
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub const fn rank(&self) -> Rank {
@@ -276,38 +162,84 @@ impl World {
     }
 
     /// Returns the number of ranks in the job.
+    ///
+    /// ```
+    /// let worlds = strait::World::in_process(3)?;
+    /// assert!(worlds.iter().all(|world| world.size() == 3));
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
     }
 
-    /// Returns the world's endpoint, in context 0.
-    #[inline]
-    #[must_use]
-    pub const fn endpoint(&self) -> Endpoint<'_> {
-        Endpoint::new(self, 0)
-    }
-
     /// Returns the tuning in force.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// println!("messages above {} bytes are announced", world.tuning().eager_max);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub fn tuning(&self) -> Tuning {
         self.lock_progress().tuning()
     }
 
     /// Changes the tuning for messages that begin from now on. Ranks need not agree on it.
+    ///
+    /// ```
+    /// use strait::Tuning;
+    ///
+    /// let world = &strait::World::in_process(1)?[0];
+    /// world.retune(Tuning { eager_max: 1 << 16, ..world.tuning() });
+    /// assert_eq!(world.tuning().eager_max, 1 << 16);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     pub fn retune(&self, tuning: Tuning) {
         self.lock_progress().retune(tuning);
     }
 
     /// Has each wait call `idle` before it would yield or sleep. `idle` runs other work, such as a
     /// thread of the embedder, and returns. It may call this world, except collectively.
+    ///
+    /// ```
+    /// let mut worlds = strait::World::in_process(2)?;
+    /// worlds[1].set_idle(std::thread::yield_now);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     pub fn set_idle(&mut self, idle: impl Fn() + Send + 'static) {
         self.spin = self.spin.without_yields();
         self.idle = Some(Box::new(idle));
     }
 
+    /// Starts a thread that makes progress while the program computes, as `STRAIT_PROGRESS=thread`
+    /// does. The thread ends with the world. Calls then take a mutex, and short messages cost about
+    /// 100 ns more.
+    ///
+    /// ```
+    /// let mut worlds = strait::World::in_process(2)?;
+    /// worlds[0].start_progress_thread()?;
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`] when the system refuses the thread; [`Error::OutOfMemory`] without memory
+    /// for its engine.
+    pub fn start_progress_thread(&mut self) -> Result<(), Error> {
+        self.engine.start_thread()
+    }
+
     /// Leaves the job: waits until all sent messages have been handed over, then tells the peers.
+    ///
+    /// ```
+    /// let worlds = strait::World::in_process(1)?;
+    /// for world in worlds {
+    ///     world.finalize()?;
+    /// }
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -321,14 +253,14 @@ impl World {
     }
 
     fn leave(&mut self) -> Result<(), Error> {
-        self.stop_progress_thread();
-        if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Dead {
+        self.engine.stop_thread();
+        if self.map.rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
         }
         let flushed = self.hand_over_all();
         let left = self.leave_network();
         for (_, mut meeting) in self.meetings.take() {
-            meeting.leave(self);
+            meeting.leave(&self.segment(), self.rank);
         }
         self.end(Life::Finished);
         let finalized = self.store.borrow_mut().finalize();
@@ -338,31 +270,26 @@ impl World {
 
     /// Publishes how this rank ends, and wakes sleeping ranks.
     fn end(&self, how: Life) {
-        self.map.segment().rank_block(self.rank).liveness.end(how);
+        self.map.rank_block(self.rank).liveness.end(how);
         self.wake_sleepers(0..self.size);
     }
 
-    /// Returns the engine for the short paths, exclusively until the borrow ends. An engine that is
-    /// away sends and receives nothing. All other paths use [`World::lock_progress`].
+    /// Returns the engine, for the short paths. All other paths use [`World::lock_progress`].
     #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "the cell is the exclusive access; see SAFETY")]
-    pub(crate) fn short_ways(&self) -> &mut ShmEngine {
-        // SAFETY: a world is not `Sync`, so only one thread is here, and a progress thread uses
-        // another engine. Callers in this crate hold the borrow for one engine call and run no user
-        // code meanwhile, so no second borrow exists.
-        unsafe { &mut *self.engine.get() }
+    pub(crate) const fn engine(&self) -> &RankEngine {
+        &self.engine
     }
 
-    /// Returns whether a progress thread shares the progress lock with this world's calls.
+    /// Takes the progress lock, from the thread if there is one.
     #[inline(always)]
-    fn has_thread(&self) -> bool {
-        self.thread.get().is_some()
+    pub(crate) fn lock_progress(&self) -> ProgressGuard<'_> {
+        self.engine.lock()
     }
 
-    /// Returns whether `rank` is known to be present without use of the progress lock.
-    #[inline(always)]
-    pub(crate) fn is_plainly_here(&self, rank: Rank) -> bool {
-        !self.has_thread() && self.short_ways().gone(rank).is_none()
+    /// Returns the number that tells this world from the others of this process.
+    #[inline]
+    pub(crate) const fn number(&self) -> WorldNumber {
+        self.number
     }
 
     pub(crate) const fn spin(&self) -> SpinLimits {
@@ -438,18 +365,14 @@ impl World {
     #[cold]
     #[inline(never)]
     pub(crate) fn wake(&self, rank: Rank) {
-        sleep::wake(&self.map.segment(), rank);
+        sleep::wake(&self.segment(), rank);
     }
 
     /// Wakes the sleeping ranks among `ranks`, after an event that is not a message.
     #[inline(always)]
     pub(crate) fn wake_sleepers(&self, ranks: impl Iterator<Item = Rank>) {
-        let segment = self.map.segment();
-        for rank in ranks {
-            if segment.rank_block(rank).doorbell.is_wanted() {
-                self.wake(rank);
-            }
-        }
+        let is_asleep = |rank: &Rank| self.map.rank_block(*rank).doorbell.is_wanted();
+        ranks.filter(is_asleep).for_each(|rank| self.wake(rank));
     }
 
     /// Returns the meeting points of all ranks. The borrow lasts for one operation.
@@ -458,9 +381,11 @@ impl World {
         self.meetings.borrow_mut()
     }
 
+    /// Returns the view of the segment. This crate uses none after the world is dropped.
     #[inline(always)]
     pub(crate) fn segment(&self) -> Segment {
-        self.map.segment()
+        // SAFETY: the world keeps the map, and no view is used later (contract of this function).
+        unsafe { self.map.segment() }
     }
 
     /// Runs `act` on the lock managers of this rank's windows.
@@ -468,20 +393,20 @@ impl World {
         &self,
         act: impl FnOnce(&mut WindowLockManagers) -> R,
     ) -> R {
-        act(&mut self.lock_progress().context().resources.lock_managers)
+        act(&mut self.lock_progress().windows().lock_managers)
     }
 
     /// Runs `act` on this rank's windows by messages.
     pub(crate) fn with_baselines<R>(&self, act: impl FnOnce(&mut Baselines) -> R) -> R {
-        act(&mut self.lock_progress().context().resources.baselines)
+        act(&mut self.lock_progress().windows().baselines)
     }
 
-    /// Makes one round of [progress](ProgressContext::progress). Returns whether anything moved.
+    /// Makes one [round](crate::progress) of progress. Returns whether anything moved.
     pub(crate) fn progress(&self) -> Result<bool, Error> {
         let mut guard = self.lock_progress();
-        let mut context = guard.context();
-        let moved = context.progress()?;
-        context.refusal()?;
+        let mut round = guard.round();
+        let moved = round.progress()?;
+        round.context.refusal()?;
         Ok(moved)
     }
 }
@@ -489,7 +414,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.stop_progress_thread();
+            self.engine.stop_thread();
             // Peers learn of the end at once. Waiting for them could hide the panic for ever.
             self.end(Life::Dead);
         } else {
@@ -497,3 +422,6 @@ impl Drop for World {
         }
     }
 }
+
+#[cfg(test)]
+mod refused;

@@ -137,7 +137,7 @@ impl WindowMemory {
     ) -> Result<Window<'static>, Error> {
         let Part { base, length } = self.0;
         // SAFETY: the memory outlasts the window (invariant).
-        unsafe { group.create_window_over(base, length, unit, options) }
+        unsafe { Window::builder(group).unit(unit).options(options).over_raw(base, length) }
     }
 
     /// Attaches the memory to a dynamic window.

@@ -50,7 +50,7 @@ extern "C" fn strait_window_allocate(
     window: OutArg<'_, Handle>,
 ) -> c_int {
     make("strait_window_allocate", world, members, window, |group, options| {
-        Ok(group.allocate_window_for(bytes, unit, options)?)
+        Ok(Window::builder(&group).unit(unit).options(options).allocate(bytes)?)
     })
 }
 
@@ -63,7 +63,7 @@ extern "C" fn strait_window_allocate_shared(
     window: OutArg<'_, Handle>,
 ) -> c_int {
     make("strait_window_allocate_shared", world, members, window, |group, options| {
-        Ok(group.shared_window_for(bytes, unit, options)?)
+        Ok(Window::builder(&group).unit(unit).options(options).allocate_shared(bytes)?)
     })
 }
 

@@ -164,5 +164,8 @@ impl Traffic {
         if let Some(id) = self.draining.take() {
             self.port.settle(id);
         }
+        for warning in self.port.take_warnings() {
+            eprintln!("strait: {warning}");
+        }
     }
 }

@@ -1,9 +1,12 @@
 //! The backoff of every wait in Strait.
 //!
-//! A [`Backoff`] is one wait: it spins, then yields, then sleeps. Loops of other kinds, such as
-//! that of a device's thread, take their numbers from the same table. These numbers never affect
-//! correctness: they decide only when to poll again. Time limits, after which a step of the start
-//! fails, are beside that step.
+//! A [`Backoff`] is one wait: it spins, then yields, then sleeps. A [`PeriodicWait`] sleeps between
+//! polls that are system calls. A [`DeviceBackoff`] is the idle time of a device's thread.
+//! [`WindowLockBackoff`] and [`WindowQueueBackoff`] are waits for the locks of windows, which never
+//! sleep. All take their numbers from the table below.
+//!
+//! These numbers never affect correctness: they decide only when to poll again. Time limits, after
+//! which a step of the start fails, are beside that step.
 //!
 //! # Values
 //!
@@ -33,25 +36,35 @@
 //! | [`SLEEP_MAX_UNSURE`] | 1 ms | delay of a missed ring on kernels without `membarrier` |
 //! | [`SLEEP_BETWEEN_CALLS`] | 1 ms | largest delay of a ring at the end of a call |
 //! | [`LOCK_POLLS`] | 64 | the lock is held for a few system calls |
-//! | [`LOCK_YIELDS_PER_CHECK`] | 1024 | a check of a process is several system calls |
 //! | [`WINDOW_LOCK_UNIT`] | 16 | the lock's policy counts pauses in this unit |
 //! | [`WINDOW_LOCK_PAUSES_PER_PROGRESS`] | 16 | messages move on, and a dead holder is seen |
+//! | [`WINDOW_QUEUE_YIELDS_PER_CHECK`] | 16 | a check asks for a link to each member |
 //! | [`DEVICE_AWAKE`] | 60 µs | a sleep takes longer |
 //! | [`DEVICE_POLL_PERIOD`] | 1 µs | a new request may be due before the known ones |
 //! | [`DEVICE_SLICE`] | 100 µs | the shortest slice that kernels grant |
 //! | [`DEVICE_LIVENESS_PERIOD`] | 20 ms | a sender that died must not hold a receive for long |
+//! | [`DEVICE_RETRY_MIN`] | 1 ms | the peer posts a receive when it polls next |
+//! | [`DEVICE_RETRIES`] | 8 | 255 ms in all: by then the peer's program is at fault |
+//! | [`DEVICE_LINGER`] | 5 ms | the peer's last request has long been answered |
 //! | [`END_PERIOD`] | 1 ms | the process is ending already |
-//! | [`END_CHECKS`] | 1000 | one second: a program may end its first thread and go on |
+//! | [`END_LIMIT`] | 1 s | a program may end its first thread and go on |
 //! | [`FETCH_PERIOD`] | 5 ms | the other rank starts at about the same time, so it answers soon |
 //! | [`REGISTRY_PERIOD`] | 2 ms | the registry is locked for a few system calls |
 //! | [`LAUNCHER_PERIOD`] | 10 ms | no descriptor reports the end of these ranks |
 
+mod device;
+mod locks;
+mod periodic;
 mod values;
 
 use core::time::Duration;
 use std::time::Instant;
 
 use strait_core::sync::spin_hint;
+
+pub use device::{DeviceBackoff, DevicePause, yield_until};
+pub use locks::{WindowLockBackoff, WindowQueueBackoff};
+pub use periodic::PeriodicWait;
 pub use values::*;
 
 /// The numbers of polls that a wait makes before it yields, and before it sleeps.
@@ -92,6 +105,14 @@ impl SpinLimits {
         } else {
             Self { polls: POLLS_BESIDE_DEVICES, yields: polls + yields - POLLS_BESIDE_DEVICES }
         }
+    }
+
+    /// Returns the limits of a wait for another process or thread that holds something for a few
+    /// system calls: [`Backoff::pause_awake`].
+    #[inline]
+    #[must_use]
+    pub const fn brief() -> Self {
+        Self { polls: LOCK_POLLS, yields: 0 }
     }
 
     /// Returns the same limits without yields.
@@ -233,6 +254,19 @@ impl Backoff {
         }
         self.polls += 1;
         Next::Poll
+    }
+
+    /// Spins or yields once, and never sleeps: the awaited event is about to come, and no doorbell
+    /// rings for it. Returns whether to check that its author is alive.
+    #[inline]
+    pub fn pause_awake(&mut self) -> bool {
+        if self.polls < self.limits.polls {
+            self.polls += 1;
+            spin_hint();
+        } else {
+            std::thread::yield_now();
+        }
+        self.is_time_to_check()
     }
 }
 
@@ -384,6 +418,17 @@ mod tests {
             backoff.reset();
             assert_ne!(backoff.pause(), Next::Sleep);
         }
+    }
+
+    #[test]
+    fn a_wait_that_stays_awake_checks_liveness_soon_and_then_seldom() {
+        let mut backoff = Backoff::new(SpinLimits::brief());
+        let checks =
+            |backoff: &mut Backoff| (0..POLLS_PER_CLOCK).filter(|_| backoff.pause_awake()).count();
+        assert_eq!(checks(&mut backoff), 1);
+        let begin = Instant::now();
+        let further = checks(&mut backoff);
+        assert!(further == 0 || begin.elapsed() >= LIVENESS_PERIOD, "{further}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn is_told_to_keep(&self, destination: Rank) -> bool {
-        let engine = self.world.short_ways();
+        let engine = self.world.engine();
         engine.is_told_to_keep(destination)
             || self.is_elsewhere(destination) && engine.is_told_to_keep_from_afar(destination)
     }

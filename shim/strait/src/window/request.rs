@@ -12,21 +12,36 @@ use strait_core::hca::Access;
 use strait_core::reduce::Op;
 use strait_core::rma::SLOT;
 
-use super::part::PartAccess;
-use super::remote::RemoteMember;
-use super::{Window, WindowDesign};
+use super::Window;
+use super::part::{PartAccess, RemoteMember};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::network::WindowTransfer;
-use crate::{Error, Number, Request, Scope, Unscoped};
+use crate::{Error, Number, Request, Scope, Unscoped, WindowDesign};
 
 impl<'scope> Scope<'scope, '_> {
     /// Starts a put. `data` stays unchanged until the request is complete, or the scope ends; then
     /// it may be changed. The request's status names the target's rank. The bytes are at the target
     /// after the next synchronisation, not before.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// world.endpoint().scope(|scope| {
+    ///     let request = scope.rput(&window, &[1.5_f64, 2.5], 1, 0)?;
+    ///     // Compute while the data are on their way.
+    ///     assert_eq!(request.wait()?.bytes, 16);
+    ///     Ok::<(), strait::Error>(())
+    /// })?;
+    /// window.fence(Assert::NONE)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
-    /// Fails as [`Window::put`] does, for errors that are known at the start.
+    /// Fails as [`Window::put`] does, for errors that are known at the start;
+    /// [`Error::OtherWorld`] when the window is of another world than the scope.
     ///
     /// # Source
     ///
@@ -38,6 +53,7 @@ impl<'scope> Scope<'scope, '_> {
         target: u32,
         displacement: usize,
     ) -> Result<Request<'scope>, Error> {
+        window.check_is_of(self)?;
         let buffer = part_of(bytemuck::must_cast_slice(data));
         // SAFETY: `data` is borrowed for `'scope`, and no transfer of the scope outlives it.
         let begun = unsafe { window.begin_put_as(self.owner(), buffer, target, displacement) };
@@ -45,6 +61,17 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     /// Starts a get. `buffer` holds the bytes when the request is complete.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// let mut numbers = [1.5_f64; 2];
+    /// world.endpoint().scope(|scope| scope.rget(&window, &mut numbers, 1, 0)?.wait())?;
+    /// assert_eq!(numbers, [0.0; 2]);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -60,6 +87,7 @@ impl<'scope> Scope<'scope, '_> {
         target: u32,
         displacement: usize,
     ) -> Result<Request<'scope>, Error> {
+        window.check_is_of(self)?;
         let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
         // SAFETY: `buffer` is borrowed for `'scope`, and no transfer of the scope outlives it.
         let begun = unsafe { window.begin_get_as(self.owner(), buffer, target, displacement) };
@@ -67,6 +95,19 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     /// Accumulates as [`Window::accumulate`] does. The request is complete when the call returns.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// world.endpoint().scope(|scope| {
+    ///     scope.raccumulate(&window, &[1_u64], 1, 0, Op::Sum)?.wait()?;
+    ///     Ok::<(), strait::Error>(())
+    /// })?;
+    /// window.fence(Assert::NONE)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -90,6 +131,19 @@ impl<'scope> Scope<'scope, '_> {
     /// Accumulates as [`Window::get_accumulate`] does. The request is complete when the call
     /// returns.
     ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// let mut before = [9_u64];
+    /// world.endpoint().scope(|scope| {
+    ///     scope.rget_accumulate(&window, &[1], &mut before, 0, 0, Op::Sum)?.wait()
+    /// })?;
+    /// assert_eq!(before, [0]);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Window::get_accumulate`] does.
@@ -112,6 +166,12 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 impl Window<'_> {
+    /// Checks that the window is of the same world as a scope, which settles its own world's
+    /// operations.
+    fn check_is_of(&self, scope: &Scope<'_, '_>) -> Result<(), Error> {
+        self.world.number().check(scope.endpoint().world().number())
+    }
+
     /// Starts a put as [`Scope::rput`] does, for a caller that keeps the buffer.
     ///
     /// # Errors
@@ -201,7 +261,7 @@ impl Window<'_> {
     ///
     /// # Errors
     ///
-    /// [`super::WindowError::Target`] when the target does not exist.
+    /// [`crate::WindowError::Target`] when the target does not exist.
     pub fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
         let source = self.part(target)?.rank;
         Ok(Unscoped::done(Ok(Status { source, tag: 0, bytes })))
@@ -259,6 +319,6 @@ impl Window<'_> {
         let bytes = buffer.length;
         let transfer = WindowTransfer { owner, rank, lane, last, region, bytes };
         let id = world.with_network(|network| network.keep(transfer));
-        Ok(id.map(Unscoped::transferring))
+        Ok(id.map(|id| Unscoped::transferring(world, id)))
     }
 }

@@ -2,24 +2,18 @@
 
 use strait_core::engine::{Outcome, Owner, RequestId, Status};
 use strait_core::layout::{Call, Life, Liveness, Wait};
-use strait_core::matching::{Envelope, TAG_MAX};
 use strait_platform::backoff::{Backoff, Next};
 
 use record::Recorder;
 
-use super::{ShmEngine, World};
+use super::World;
 use crate::Error;
-use crate::collective::INTERNAL;
+use crate::memory::ShmEngine;
 use crate::network::{Network, TransferId, WindowTransfer};
-use crate::window::{Baselines, failed};
+use crate::progress::windows::baseline::Baselines;
+use crate::reserved::is_of_windows;
 
 mod record;
-
-/// Returns whether a message belongs to windows or their lock managers. Such messages have the
-/// highest tag in an internal context.
-const fn is_of_windows(envelope: &Envelope) -> bool {
-    envelope.context & INTERNAL != 0 && envelope.tag == TAG_MAX
-}
 
 /// A mark in the segment: this rank waits for a message for which the sender may use an RTR.
 struct RtrWait<'a>(&'a Liveness);
@@ -53,7 +47,7 @@ impl World {
         self.call_timer.set(call_timer);
         if due {
             let wait = what();
-            record::write_once(&self.map.segment().rank_block(self.rank).waiting, wait);
+            record::write_once(&self.map.rank_block(self.rank).waiting, wait);
             self.watch_over_peer_of(wait);
             self.look_for_the_gone()?;
         }
@@ -71,6 +65,17 @@ impl World {
     /// peer, or with a ring of the doorbell. `look` may make calls on this world. `what` describes
     /// the wait. It is called only when the wait takes long.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use strait::{Call, Wait};
+    ///
+    /// let world = &strait::World::in_process(1)?[0];
+    /// let flag = AtomicBool::new(true);
+    /// let look = || flag.load(Ordering::Acquire).then_some("the flag is set");
+    /// assert_eq!(world.wait_until(|| Wait::new(Call::Request), look)?, "the flag is set");
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] or [`Error::OutOfMemory`] when no progress can be made.
@@ -82,7 +87,7 @@ impl World {
         // A progress thread has nothing to do during this wait.
         let _guard = self.lock_progress();
         let mut backoff = Backoff::new(self.spin);
-        let segment = self.map.segment();
+        let segment = self.segment();
         let mut inside = None;
         let mut record = Recorder::new(&segment.rank_block(self.rank).waiting);
         loop {
@@ -109,12 +114,14 @@ impl World {
                         std::thread::yield_now();
                     }
                 }
-                Next::Sleep if let Some(idle) = &self.idle => idle(),
-                Next::Sleep => {
-                    if let Some(found) = self.sleep(&mut backoff, &mut look)? {
-                        return Ok(found);
+                Next::Sleep => match &self.idle {
+                    Some(idle) => idle(),
+                    None => {
+                        if let Some(found) = self.sleep(&mut backoff, &mut look)? {
+                            return Ok(found);
+                        }
                     }
-                }
+                },
             }
         }
     }
@@ -125,7 +132,7 @@ impl World {
         backoff: &mut Backoff,
         look: &mut impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let place = &self.turns.place;
+        let place = self.engine.place();
         let bell = place.bell();
         let wakeup_source = self.lock_progress().context().arm_wakeups() && !self.has_far_windows();
         let longest = place.sleep.prepare(bell.get());
@@ -181,7 +188,7 @@ impl World {
         let (transfer, ended) = self.with_network(|network| network.take_ended(id))??;
         let WindowTransfer { rank, bytes, .. } = transfer;
         let status = Status { source: rank, tag: 0, bytes };
-        Some(ended.map(|()| status).map_err(|error| failed(self, rank, error)))
+        Some(ended.map(|()| status).map_err(|error| self.lane_failure(rank, error)))
     }
 
     /// Waits until a transfer has ended. Ends it when no progress can be made.
@@ -230,7 +237,7 @@ impl World {
         let mut guard = self.lock_progress();
         let context = guard.context();
         context.resources.network.as_deref_mut().into_iter().for_each(Network::close_all);
-        let segment = self.map.segment();
+        let segment = self.segment();
         let is_gone = |rank| segment.rank_block(rank).liveness.state() >= Life::Dead;
         while !context.engine.stop(is_gone) {
             context.resources.watch.check(&segment, self.rank);
@@ -241,7 +248,7 @@ impl World {
     /// Tells the engine which ranks died or left since the last call. Returns false when some
     /// deaths could not be settled yet.
     pub(crate) fn look_for_the_gone(&self) -> Result<bool, Error> {
-        self.lock_progress().context().detect_failures()
+        self.lock_progress().round().detect_failures()
     }
 }
 

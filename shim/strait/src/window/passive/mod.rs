@@ -2,134 +2,56 @@
 //! chapter 4, `[HybridLock09]`).
 //!
 //! A lock call does not wait. It sends its request, if that is possible at once. The first
-//! operation to the target waits for the lock, or unlock does. A [`Pursuit`] holds a member's steps
-//! to get a lock: a machine of [`strait_core::lock`], or a request to the target's lock manager
-//! ([`manager`]). This module makes the machine's accesses to words, by the processor or by the
-//! device ([`remote`]).
+//! operation to the target waits for the lock, or unlock does. [`steps`] hold a member's steps to
+//! get a lock: a machine of [`strait_core::lock`], or a request to the target's lock manager
+//! ([`crate::progress::windows`]). [`pursuit`] makes the machine's accesses to words, by the
+//! processor or by the device ([`remote`]).
 
-mod design;
-mod manager;
-mod managers;
-mod message;
-mod open;
+pub(super) mod opening;
 mod pursuit;
 mod release;
 mod remote;
+mod standing;
+pub(crate) mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 
-use core::cell::{Cell, RefCell};
-use core::ptr::NonNull;
+use strait_core::lock::{Coding, LockMode, LockState, LockType, LockWords, WordAccess};
 
-use strait_core::lock::{
-    Coding, LockMode, LockState, LockType, LockWord, LockWords, Policy, WordAccess,
-};
-
-pub use design::{LockDesign, LockPolicy, WindowOptions};
-pub(crate) use managers::{WindowLockManagers, started};
-pub(super) use open::Opening;
-use pursuit::Pursuit;
-
-use super::{Assert, Window, WindowError};
-use crate::Error;
-
-/// A member's standing at the lock of a target.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum LockStanding {
-    /// The member has no lock and wants none.
-    None,
-    /// `lock_all` was called, and there was no operation to the target yet.
-    Lazy,
-    /// The member wants the lock.
-    Pursuing,
-    /// The member holds the lock at the CPU word.
-    Cpu(LockType),
-    /// The member holds the lock at the network word.
-    Network(LockType),
-    /// The target's manager has granted the lock.
-    Managed,
-    /// The member holds the lock at the head of the queue, or through it.
-    Queue(LockType),
-    /// The member promised that no other member wants the lock.
-    Unchecked,
-}
-
-/// The lock of one target, as this member sees it.
-#[derive(Debug)]
-struct LockTarget {
-    standing: Cell<LockStanding>,
-    /// The CPU word, if this member takes the lock there.
-    cpu: Option<NonNull<LockWord>>,
-}
-
-/// The method by which locks are taken in a window.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum LockMethod {
-    /// Requests to lock managers.
-    Managers,
-    /// Test-and-set at CPU words: the members are on one node.
-    Cpu,
-    /// Test-and-set at network words.
-    Network,
-    /// Queues, by processors or by devices.
-    Queue(LockMode),
-    /// The two words of hybrid locks.
-    Hybrid,
-}
-
-/// Counters of a member for the locks of a window, and the mode of its own lock.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct LockCounters {
-    /// The mode of the lock of this member's part.
-    pub mode: LockMode,
-    /// Number of times that this member's lock manager has moved that lock to network mode.
-    pub to_network: u64,
-    /// Number of times that this member has moved a lock to CPU mode.
-    pub to_cpu: u64,
-    /// Number of accesses of this member to words of locks by the device.
-    pub accesses: u64,
-    /// Number of requests of this member to lock managers.
-    pub requests: u64,
-}
-
-/// The counters of one member.
-#[derive(Debug, Default)]
-struct LockCounts {
-    to_cpu: Cell<u64>,
-    accesses: Cell<u64>,
-    requests: Cell<u64>,
-}
-
-fn count(counter: &Cell<u64>) {
-    counter.set(counter.get() + 1);
-}
-
-/// The locks of a window, as one member sees them.
-pub(super) struct Passive {
-    asked: LockDesign,
-    design: LockDesign,
-    way: LockMethod,
-    targets: Box<[LockTarget]>,
-    pursuits: RefCell<Vec<(u32, Pursuit)>>,
-    /// True between `lock_all` and `unlock_all`.
-    all: Cell<bool>,
-    policy: RefCell<Box<dyn Policy + Send>>,
-    /// Largest number of units of a back-off.
-    backoff: u32,
-    manager: Option<u64>,
-    counts: LockCounts,
-}
+use super::Window;
+use super::epochs::Assert;
+use crate::{Error, LockDesign, WindowError};
+use standing::LockStanding;
+use state::{LockCounters, LockMethod, LockTarget, Passive};
 
 impl Window<'_> {
     /// Returns the design of this window's locks. It is the requested design, unless that needs
     /// device atomics and a device has none. Then it is [`LockDesign::TwoSided`].
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, LockDesign};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).locks(LockDesign::Mcs).allocate(64)?;
+    /// assert_eq!(window.lock_design(), LockDesign::Mcs);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn lock_design(&self) -> LockDesign {
         self.passive.design
     }
 
     /// Returns the requested design of the locks.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, LockDesign};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).locks(LockDesign::Mcs).allocate(64)?;
+    /// assert_eq!(window.lock_design_asked(), LockDesign::Mcs);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn lock_design_asked(&self) -> LockDesign {
         self.passive.asked
@@ -138,6 +60,15 @@ impl Window<'_> {
     /// Returns whether lock and unlock need the target's processor, in a call or a thread, to serve
     /// a lock manager. A hybrid lock needs it only when a member on another node finds the lock in
     /// CPU mode.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, LockDesign};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).locks(LockDesign::TestAndSet).allocate(64)?;
+    /// assert!(!window.lock_needs_target());
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn lock_needs_target(&self) -> bool {
         matches!(self.passive.way, LockMethod::Managers | LockMethod::Hybrid)
@@ -145,6 +76,15 @@ impl Window<'_> {
 
     /// Returns the counters of this member for the locks of this window, and the mode of its own
     /// lock.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// assert_eq!(window.lock_counters().requests, 0);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn lock_counters(&self) -> LockCounters {
         let Passive { counts, manager: lock_manager, .. } = &self.passive;
@@ -169,6 +109,19 @@ impl Window<'_> {
     /// of the lock, except for this member's own lock. The first operation to the target waits, or
     /// a flush. [`Assert::NO_CHECK`] promises that no other member wants a lock that excludes this
     /// one; the call then does nothing.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, LockType};
+    /// # strait::World::run_in_process(4, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock(LockType::Exclusive, 0, Assert::NONE)?;
+    /// let mut count = [0_u64];
+    /// window.get(&mut count, 0, 0)?;
+    /// window.put(&[count[0] + 1], 0, 0)?;
+    /// window.unlock(0)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -199,6 +152,19 @@ impl Window<'_> {
     /// Ends the access epoch. All operations to the target are then complete, at this rank and at
     /// the target, and the lock is released.
     ///
+    /// ```
+    /// # use strait::{Assert, Window, LockType};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock(LockType::Shared, 1, Assert::NONE)?;
+    /// let mut number = [0_u64];
+    /// window.get(&mut number, 1, 0)?;
+    /// window.unlock(1)?;
+    /// // Here the operations are complete, and the lock is free again.
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WindowError::NoEpoch`]; [`Error::Fault`] when the target died, or a sharer of the lock
@@ -225,6 +191,19 @@ impl Window<'_> {
 
     /// Begins an access epoch at all members, each with a shared lock, until
     /// [`Window::unlock_all`]. The first operation to a target requests its lock.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(3, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock_all(Assert::NONE)?;
+    /// for target in 0..3 {
+    ///     window.accumulate(&[1_u64], target, 0, Op::Sum)?;
+    /// }
+    /// window.unlock_all()?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -255,6 +234,17 @@ impl Window<'_> {
     /// Ends the access epoch at all members, as [`Window::unlock`] does at one. The death of a
     /// member without operations is no error.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock_all(Assert::NONE)?;
+    /// window.put(&[world.rank()], 0, world.rank() as usize)?;
+    /// window.unlock_all()?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The first error of [`Window::unlock`]; the epoch has ended at all members.
@@ -268,18 +258,5 @@ impl Window<'_> {
         }
         let members = 0..self.parts.len() as u32;
         members.map(|target| self.end_lock(target, "unlock_all")).fold(Ok(()), Result::and)
-    }
-}
-
-impl Passive {
-    /// Returns the mode of a lock if its CPU word does not say that the lock is elsewhere.
-    const fn mode_without_mark(&self) -> LockMode {
-        match self.way {
-            LockMethod::Network | LockMethod::Queue(LockMode::Network) => LockMode::Network,
-            LockMethod::Managers
-            | LockMethod::Cpu
-            | LockMethod::Queue(LockMode::Cpu)
-            | LockMethod::Hybrid => LockMode::Cpu,
-        }
     }
 }

@@ -3,9 +3,10 @@
 
 use core::cell::Cell;
 use core::time::Duration;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 
+use strait_core::engine::Tuning;
 use strait_core::layout::{Call, SegmentConfig, Wait};
 use strait_core::ring::Design;
 use strait_core::shm::Slumber;
@@ -28,15 +29,16 @@ const RANKS: u32 = 4;
 fn sleepers(mode: SoftMode, design: Design, rank: fn(&World)) {
     let nodes = Nodes::blocks(RANKS, 2).unwrap();
     let kind = (DeviceChoice::Soft(mode), design);
-    let worlds = World::in_process_by(kind, SegmentConfig::new(RANKS), &nodes).unwrap();
+    let worlds =
+        World::in_process_by(kind, Tuning::default(), SegmentConfig::new(RANKS), &nodes).unwrap();
     let (done, all) = mpsc::channel();
     for mut world in worlds {
         world.spin = SpinLimits::none();
-        Arc::get_mut(&mut world.turns).unwrap().place.sleep.for_ever();
+        world.engine.place_mut().sleep.for_ever();
         let done = done.clone();
         thread::spawn(move || {
             rank(&world);
-            let slept = world.turns.place.sleep.count();
+            let slept = world.engine.place().sleep.count();
             world.finalize().unwrap();
             done.send(slept).unwrap();
         });
