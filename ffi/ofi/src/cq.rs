@@ -57,8 +57,8 @@ impl Cq {
         self.endpoints.each(FidEp::progress);
     }
 
-    /// Makes progress while no entry is queued. Writes the resulting entries to the user's memory at
-    /// once, behind the `given` entries that are there already, and returns their number.
+    /// Makes progress while no entry is queued. Writes the resulting entries to the user's memory
+    /// at once, behind the `given` entries that are there already, and returns their number.
     #[inline(always)]
     fn progress_into(&self, into: MemoryArg, given: usize, count: LengthArg) -> usize {
         self.entries.begin_direct(into, given, count);
