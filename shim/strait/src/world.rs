@@ -130,7 +130,8 @@ impl World {
         crate::env::check()?;
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
-        let network = network::of_process(rank, &nodes, store.as_mut(), deaths_are_told)?;
+        let record = &map.rank_block(rank).waiting;
+        let network = network::of_process(rank, &nodes, store.as_mut(), record, deaths_are_told)?;
         let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         world.tell_deaths_unless(deaths_are_told);
         if crate::env::progress_thread()? {

@@ -1,13 +1,14 @@
 //! The network of a world in a job that spans nodes.
 
 use strait_core::engine::{Gone, ProgressError};
-use strait_core::layout::Segment;
+use strait_core::layout::{Call, Segment, Wait, WaitRecord};
 use strait_core::ring::{Design, LinkConfig};
 use strait_hca::DeviceChoice;
 use strait_hca::soft::SoftMode;
 use strait_platform::Nodes;
 use strait_platform::Rank;
 use strait_platform::boot::{self, KeyValueStore, PeerAddress};
+use strait_platform::record::WaitRecorder;
 use strait_platform::sleep::Sleep;
 
 use super::{ShmEngine, World};
@@ -51,18 +52,21 @@ pub(super) fn in_process(
     networks.collect()
 }
 
-/// Creates the network of one process. Every rank of the job calls it. `deaths_are_told`: the
-/// launcher tells each node of every death.
+/// Creates the network of one process. Every rank of the job calls it. `record` is the rank's.
+/// `deaths_are_told`: the launcher tells each node of every death.
 pub(super) fn of_process(
     rank: Rank,
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
+    record: &WaitRecord,
     deaths_are_told: bool,
 ) -> Result<OptionalNetwork, Error> {
     let (choice, design) = (env::hca()?, env::ring()?);
     if nodes.count() <= 1 {
         return Ok(None);
     }
+    let mut record = WaitRecorder::new(record);
+    record.renew(Wait::new(Call::Start), 0);
     let Some(resources) = NetworkResources::of_process(choice, store, rank, nodes)? else {
         return Ok(None);
     };

@@ -4,16 +4,13 @@ use strait_core::engine::{Outcome, Owner, RequestId, Status};
 use strait_core::layout::{Call, Life, Liveness, Wait};
 use strait_core::matching::{Envelope, TAG_MAX};
 use strait_platform::backoff::{Backoff, Next};
-
-use record::Recorder;
+use strait_platform::record::{self, WaitRecorder};
 
 use super::{ShmEngine, World};
 use crate::Error;
 use crate::collective::INTERNAL;
 use crate::network::{Network, TransferId, WindowTransfer};
 use crate::window::{Baselines, failed};
-
-mod record;
 
 /// Returns whether a message belongs to windows or their lock managers. Such messages have the
 /// highest tag in an internal context.
@@ -84,7 +81,7 @@ impl World {
         let mut backoff = Backoff::new(self.spin);
         let segment = self.segment();
         let mut inside = None;
-        let mut record = Recorder::new(&segment.rank_block(self.rank).waiting);
+        let mut record = WaitRecorder::new(&segment.rank_block(self.rank).waiting);
         loop {
             if let Some(found) = look() {
                 return Ok(found);
