@@ -52,6 +52,7 @@ fn what_is_forbidden_from_the_start_is_not_spoken_of() {
             forbid();
             exchange(&world, 12, false);
             exchange(&world, 3, true);
+            assert_eq!(world.take_warnings(), []);
             world.finalize().unwrap();
         });
         assert_eq!(ended.stderr, ["", ""], "{transfer}");
@@ -67,6 +68,7 @@ fn what_is_forbidden_in_the_middle_is_said_once_and_nothing_is_lost() {
             forbid();
             exchange(&world, 12, false);
             exchange(&world, 3, true);
+            world.take_warnings().iter().for_each(|warning| eprintln!("{warning}"));
             world.finalize().unwrap();
         });
         for (rank, said) in said.into_iter().enumerate() {

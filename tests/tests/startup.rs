@@ -1,12 +1,13 @@
 //! Before the first message and after the last: a job that cannot start reports why, and a job that
 //! succeeds prints nothing.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, test_kill_process};
-use strait::World;
-use strait::boot::{Launch, RankExit, SegmentConfig};
+use strait::boot::{KeyValueStore, Launch, RankExit, SegmentConfig, StoreError};
+use strait::{Warning, World};
 use strait_core::layout::{AttachError, LAYOUT_VERSION, Segment};
 use strait_core::shm::{FastboxReceiver, FastboxSender};
 use strait_core::wire::{Key, PacketKind, Sequence};
@@ -143,6 +144,53 @@ fn a_working_run_says_nothing() {
         let lines: Vec<_> = stdout.lines().filter(said).collect();
         assert!(lines.iter().all(|line| line.starts_with("test a_working_run_says")), "{lines:?}");
     }
+}
+
+/// The store of a job of one rank.
+struct OwnStore(HashMap<String, Vec<u8>>);
+
+impl KeyValueStore for OwnStore {
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.0.insert(key.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.get(key).cloned())
+    }
+
+    fn fence(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn finalize(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn abort(&mut self, code: i32) {
+        std::process::exit(code);
+    }
+}
+
+#[test]
+#[ignore = "the process that `a_mistyped_variable_is_a_warning_and_is_not_printed` starts"]
+fn take_warnings() {
+    let world = World::init_with(0, 1, Box::new(OwnStore(HashMap::new())), None).unwrap();
+    let warnings = world.take_warnings();
+    let [Warning::UnknownVariable(unknown)] = &warnings[..] else { panic!("{warnings:?}") };
+    assert_eq!((&*unknown.name, unknown.nearest), ("STRAIT_EAGR_MAX", Some("STRAIT_EAGER_MAX")));
+    assert_eq!(world.take_warnings(), []);
+    world.finalize().unwrap();
+}
+
+#[test]
+fn a_mistyped_variable_is_a_warning_and_is_not_printed() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "take_warnings", "--ignored"])
+        .env("STRAIT_EAGR_MAX", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]

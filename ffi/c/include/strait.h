@@ -137,7 +137,8 @@ typedef struct strait_exchange {
 typedef struct strait_options {
     size_t size;                /* sizeof(strait_options) */
     /* Receives the text of strait_error_message() whenever a call on the world fails, in the
-     * thread that made the call. Or NULL. It calls no function of this library but
+     * thread that made the call. Also receives warnings, which begin with "warning: ", in
+     * strait_init() and strait_finalize(). Or NULL. It calls no function of this library but
      * strait_error_*. */
     void (*log)(void *context, const char *message);
     void *log_context;

@@ -188,7 +188,8 @@ impl Instance {
     /// Leaves the job, after it has settled unfinished operations.
     pub(crate) fn finalize(self) -> Called {
         self.close_pipes();
-        let Self { requests, world, .. } = self;
+        let Self { requests, world, options, .. } = self;
+        world.take_warnings().iter().for_each(|warning| options.warn(warning));
         for mut pending in requests.into_inner().drain() {
             pending.settle(&world);
         }

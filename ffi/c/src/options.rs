@@ -3,6 +3,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ops::Range;
+use std::ffi::CString;
 
 use crate::border::Structure;
 use crate::entry::Called;
@@ -42,6 +43,16 @@ impl COptions {
         watch_memory: None,
         watch_context: core::ptr::null_mut(),
     };
+
+    /// Passes a warning to the embedder's log.
+    pub(crate) fn warn(&self, warning: &shim::Warning) {
+        let text = CString::new(format!("warning: {warning}").replace('\0', " "));
+        if let (Some(log), Ok(text)) = (self.log, text) {
+            // SAFETY: the embedder's function takes these arguments. The text lives as long as the
+            // call.
+            unsafe { log(self.log_context, text.as_ptr()) };
+        }
+    }
 
     /// Passes the text of this thread's last failure to the embedder's log.
     pub(crate) fn log(&self) {

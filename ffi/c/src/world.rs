@@ -35,6 +35,7 @@ pub(crate) fn init(options: COptions) -> Called<Handle> {
         failure.say("strait_init");
         options.log();
     })?;
+    joined.take_warnings().iter().for_each(|warning| options.warn(warning));
     handle::open(|handle| Instance::new(handle, joined, options))
 }
 

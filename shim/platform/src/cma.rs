@@ -6,10 +6,11 @@
 //! process has at that address.
 //!
 //! `strait info` reports a kernel that forbids the calls from the start. If the kernel refuses
-//! after a first success, the rank says so on standard error, once for each peer.
+//! after a first success, [`Cma::take_refusals`] says so, once for each peer.
 
+use core::fmt;
 use core::ptr::NonNull;
-use std::io::{self, Write};
+use std::io;
 
 use strait_core::buffer::{Direction, Part};
 use strait_core::layout::{Liveness, Segment};
@@ -31,6 +32,8 @@ type WitnessWords = [u64; 4];
 pub struct Cma {
     rank: u32,
     peers: Vec<CmaPeer>,
+    /// Refusals that were not taken.
+    refusals: Vec<CopyRefusal>,
     _witness: Witness,
     /// Number of jobs until one is refused, as by a kernel that withdraws its permission.
     #[cfg(any(test, feature = "testing"))]
@@ -45,12 +48,50 @@ enum CmaPeer {
     Refused,
 }
 
+/// The kernel's refusal to copy between this process's memory and a peer's, although it allowed a
+/// first copy.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CopyRefusal {
+    rank: u32,
+    direction: Direction,
+    peer: u32,
+    pid: libc::pid_t,
+    errno: i32,
+}
+
+impl CopyRefusal {
+    /// Returns the peer.
+    #[must_use]
+    pub const fn peer(&self) -> u32 {
+        self.peer
+    }
+}
+
+impl fmt::Display for CopyRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, direction, peer, pid, errno } = *self;
+        let call = match direction {
+            Direction::Read => "process_vm_readv",
+            Direction::Write => "process_vm_writev",
+        };
+        let error = io::Error::from_raw_os_error(errno);
+        write!(
+            f,
+            "rank {rank}: {call} to rank {peer} (process {pid}) is refused, although a first read \
+             worked: {error}; most likely a seccomp filter, kernel.yama.ptrace_scope, or a change \
+             of credentials or namespaces. Large messages with this rank go through shared memory \
+             from here on; nothing is lost. STRAIT_LMT=copy_ring does so from the start"
+        )
+    }
+}
+
 impl Cma {
     /// Creates the access for `rank` and publishes the witness of `rank`.
     pub fn new(segment: &Segment, rank: u32) -> Self {
         Self {
             rank,
             peers: (0..segment.ranks()).map(|_| CmaPeer::Unknown).collect(),
+            refusals: Vec::new(),
             _witness: Witness::publish(&segment.rank_block(rank).liveness, rank),
             #[cfg(any(test, feature = "testing"))]
             refuse_after: None,
@@ -81,13 +122,17 @@ impl Cma {
             // elsewhere.
             let errno = error.raw_os_error().unwrap_or(0);
             if !liveness::is_ending(&segment.rank_block(job.peer).liveness, errno) {
-                let text = refusal(self.rank, job, pid, &error);
-                // Standard error may be closed, which is no reason to fail.
-                let _ = writeln!(std::io::stderr(), "{text}");
+                let (rank, direction, peer) = (self.rank, job.direction, job.peer);
+                self.refusals.push(CopyRefusal { rank, direction, peer, pid, errno });
             }
             return Err(Refused);
         }
         Ok(())
+    }
+
+    /// Returns the refusals since the last call of this function, at most one for each peer.
+    pub fn take_refusals(&mut self) -> Vec<CopyRefusal> {
+        core::mem::take(&mut self.refusals)
     }
 
     /// Copies all pieces between this process's memory and that of `peer`.
@@ -255,21 +300,6 @@ pub fn find(liveness: &Liveness, rank: u32) -> Option<libc::pid_t> {
     // SAFETY: `found` has room for the `length` bytes that are read.
     let read = unsafe { transfer(pid, Direction::Read, &[local], &[remote], length) };
     (read.is_ok_and(|read| read == length) && found == expected).then_some(pid)
-}
-
-/// Returns the message for a refusal after a first success.
-fn refusal(rank: u32, job: &CopyJob, pid: libc::pid_t, error: &io::Error) -> String {
-    let call = match job.direction {
-        Direction::Read => "process_vm_readv",
-        Direction::Write => "process_vm_writev",
-    };
-    format!(
-        "strait: rank {rank}: {call} to rank {} (process {pid}) is refused, although a first read \
-         worked: {error}; most likely a seccomp filter, kernel.yama.ptrace_scope, or a change of \
-         credentials or namespaces. Large messages with this rank go through shared memory from \
-         here on; nothing is lost. STRAIT_LMT=copy_ring does so from the start",
-        job.peer
-    )
 }
 
 /// Fills `parts` with the job's own memory from `done` bytes on. Returns the number of parts and

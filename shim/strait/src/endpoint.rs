@@ -14,8 +14,10 @@ use strait_core::wire::Key;
 use strait_platform::Rank;
 use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
-use crate::request::Scope;
-use crate::{Error, Tag, World};
+use crate::{Error, World};
+
+/// The tag of a message, from 0 to [`TAG_MAX`](crate::TAG_MAX) (MPI-4.1 §3.2.3).
+pub type Tag = u32;
 
 /// A context of a world. A message sent in a context is received in the same context (MPI-4.1
 /// §3.2.3, communicator).
@@ -23,6 +25,15 @@ use crate::{Error, Tag, World};
 pub struct Endpoint<'world> {
     world: &'world World,
     context: u32,
+}
+
+impl World {
+    /// Returns the world's endpoint, in context 0.
+    #[inline]
+    #[must_use]
+    pub const fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint::new(self, 0)
+    }
 }
 
 impl<'world> Endpoint<'world> {
@@ -97,7 +108,7 @@ impl<'world> Endpoint<'world> {
     #[inline(always)]
     #[must_use]
     pub fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
-        self.world.short_ways().send_short(destination, Key::new(self.context, tag), data)
+        self.world.engine().send_short(destination, Key::new(self.context, tag), data)
     }
 
     /// Wakes a rank that [sleeps](SentShort::ToSleeper).
@@ -163,7 +174,7 @@ impl<'world> Endpoint<'world> {
     ) -> Result<Status, Error> {
         let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
         let want = Want::new(self.context, tag);
-        match self.world.short_ways().recv_short(source, want, bytes) {
+        match self.world.engine().recv_short(source, want, bytes) {
             Bypass::Received(status) => Ok(status),
             Bypass::Nothing | Bypass::Closed => self.recv_longer(bytes, source, tag),
         }
@@ -180,7 +191,7 @@ impl<'world> Endpoint<'world> {
         tag: Tag,
     ) -> Option<Status> {
         let want = Want::exactly(self.context, tag);
-        match self.world.short_ways().recv_exactly(source, want, buffer) {
+        match self.world.engine().recv_exactly(source, want, buffer) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
@@ -192,7 +203,7 @@ impl<'world> Endpoint<'world> {
     #[inline(always)]
     pub fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         let want = Want::exactly(self.context, tag);
-        match self.world.short_ways().recv_short(source, want, buffer) {
+        match self.world.engine().recv_short(source, want, buffer) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
@@ -213,32 +224,6 @@ impl<'world> Endpoint<'world> {
         // SAFETY: `recv_posted` ends its use of the cursor before it returns. The buffers and the
         // list live at least as long.
         unsafe { self.recv_posted(Cursor::parts(&parts), source, tag) }
-    }
-
-    /// Sends `data` to `destination` and receives from `source` into `buffer`. Neither operation
-    /// waits for the other.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::send`] and [`Endpoint::recv`].
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §3.10, `MPI_SENDRECV`.
-    pub fn sendrecv<S: NoUninit, R: NoUninit + AnyBitPattern>(
-        &self,
-        data: &[S],
-        destination: Rank,
-        send_tag: Tag,
-        buffer: &mut [R],
-        source: Rank,
-        recv_tag: Tag,
-    ) -> Result<Status, Error> {
-        self.scope(|scope| {
-            let receive = scope.irecv(buffer, source, recv_tag)?;
-            scope.isend(data, destination, send_tag)?.wait()?;
-            receive.wait()
-        })
     }
 
     /// Waits until a matching message has arrived, and describes it without receiving it.
@@ -283,14 +268,6 @@ impl<'world> Endpoint<'world> {
         Ok(())
     }
 
-    /// Opens a [`Scope`] for nonblocking operations.
-    pub fn scope<'env, R>(
-        &'env self,
-        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
-    ) -> R {
-        Scope::run(*self, body)
-    }
-
     pub(crate) const fn pattern(self, source: Rank, tag: Tag) -> Pattern {
         Pattern { context: self.context, source, tag }
     }
@@ -298,7 +275,7 @@ impl<'world> Endpoint<'world> {
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
-        let sent = self.world.short_ways().send_medium(destination, key, bytes);
+        let sent = self.world.engine().send_medium(destination, key, bytes);
         if self.world.wake_after(sent, destination) {
             return Ok(());
         }
@@ -337,14 +314,14 @@ impl<'world> Endpoint<'world> {
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
         let want = Want::new(self.context, tag);
         for look in 0..self.world.spin().polls() {
-            match self.world.short_ways().recv_short(source, want, bytes) {
+            match self.world.engine().recv_short(source, want, bytes) {
                 Bypass::Received(status) => return Ok(status),
                 Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => finish_look(),
-                Bypass::Nothing if self.world.short_ways().has_queued() => break,
+                Bypass::Nothing if self.world.engine().has_queued() => break,
                 Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
-                Bypass::Nothing if !self.world.short_ways().must_progress(source) => spin_hint(),
+                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
                 Bypass::Nothing => break,
-                Bypass::Closed => match self.world.short_ways().recv_medium(source, want, bytes) {
+                Bypass::Closed => match self.world.engine().recv_medium(source, want, bytes) {
                     Bypass::Received(status) => return Ok(status),
                     Bypass::Nothing | Bypass::Closed => break,
                 },

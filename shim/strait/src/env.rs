@@ -7,7 +7,6 @@
 
 mod unknown;
 
-pub(crate) use unknown::warn_as;
 pub use unknown::{Unknown, unknown};
 
 use strait_core::engine::Tuning;
@@ -191,6 +190,11 @@ pub const VARIABLES: &[Variable] = &[
     PMI_SIZE,
     PMIX_NAMESPACE,
 ];
+
+/// Returns whether `strait run` started this process.
+pub(crate) fn has_own_launcher() -> bool {
+    std::env::var_os(BOOT_FD.name).is_some()
+}
 
 /// Returns the tuning in force: the defaults, where the environment sets no other value.
 ///

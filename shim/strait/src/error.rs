@@ -1,5 +1,9 @@
 //! The errors of all calls, in one type.
 
+mod collective;
+mod network;
+mod window;
+
 use core::fmt;
 
 use strait_core::engine::{Fault, ProgressError, StartError};
@@ -8,7 +12,9 @@ use strait_core::memory::OutOfMemory;
 use strait_platform::boot::{BootError, SegmentError};
 
 use crate::env::EnvError;
-use crate::{CollectiveError, NetworkError, WindowError};
+pub use collective::CollectiveError;
+pub use network::NetworkError;
+pub use window::WindowError;
 
 /// The cause of a failed call. Each variant says what failed, where, and what to do about it.
 ///
@@ -39,6 +45,8 @@ pub enum Error {
     /// The private memory for a message that arrived is not available. The message waits where it
     /// is until other messages are received or memory is freed.
     OutOfMemory(OutOfMemory),
+    /// A value of another world of this process was used with this world. Nothing was changed.
+    OtherWorld,
     /// This rank stopped for lack of memory and can no longer communicate.
     Stopped,
     /// Shared memory holds a value that no correct peer writes. This rank can no longer
@@ -56,6 +64,14 @@ impl Error {
             }
             _ => None,
         }
+    }
+}
+
+/// Replaces the loss of a member by success, for calls that continue with the other members.
+pub(crate) fn unless_gone(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.gone_peer().is_some() => Ok(()),
+        done => done,
     }
 }
 
@@ -81,6 +97,10 @@ impl fmt::Display for Error {
             Self::Collective(error) => error.fmt(f),
             Self::Window(error) => error.fmt(f),
             Self::OutOfMemory(error) => error.fmt(f),
+            Self::OtherWorld => f.write_str(
+                "the operation, message or window belongs to another world of this process: use \
+                 it with the world that it comes from",
+            ),
             Self::Stopped => ProgressError::Stopped.fmt(f),
             Self::Corrupt(corrupt) => write!(
                 f,

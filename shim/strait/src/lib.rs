@@ -83,6 +83,7 @@
 mod alloc;
 pub mod boot;
 mod collective;
+mod designs;
 mod endpoint;
 pub mod env;
 mod error;
@@ -92,22 +93,25 @@ mod network;
 #[doc(hidden)]
 pub mod parsers;
 pub mod port;
+mod progress;
 mod request;
+mod reserved;
 mod unscoped;
+mod warning;
 mod window;
 mod world;
 
 pub use alloc::SharedMemory;
 pub use bytemuck;
-pub use collective::{CollectiveError, Group, Number};
-pub use endpoint::Endpoint;
-pub use error::Error;
+pub use collective::{Group, Number};
+pub use designs::{LockDesign, WindowDesign};
+pub use endpoint::{Endpoint, Tag};
+pub use error::{CollectiveError, Error, NetworkError, WindowError};
 pub use matched::{Matched, Message};
 pub use memory::SystemMemory;
-pub use network::NetworkError;
-pub use request::{
-    OwnedRequest, Request, Scope, test_all, test_any, test_some, wait_all, wait_any, wait_some,
-};
+pub use request::owned::OwnedRequest;
+pub use request::several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
+pub use request::{Request, Scope};
 pub use strait_core::buffer::Part;
 pub use strait_core::engine::{
     FailureCause, Fault, Rtrs, SentShort, StartError, Status, Tuning, UnexpectedUsage,
@@ -124,11 +128,12 @@ pub use strait_core::wire::SHORT_MAX;
 pub use strait_hca as hca;
 pub use strait_platform::{Nodes, Rank, observe, topology};
 pub use unscoped::Unscoped;
-pub use window::{
-    Accumulates, Assert, AtomicityDomain, Attached, Exposable, Local, LockCounters, LockDesign,
-    LockPolicy, RmaOperation, Window, WindowDesign, WindowError, WindowOptions,
-};
+pub use warning::Warning;
+pub use window::attachments::Attached;
+pub use window::epochs::Assert;
+pub use window::expose::Exposable;
+pub use window::local::Local;
+pub use window::options::{Accumulates, AtomicityDomain, LockPolicy, WindowOptions};
+pub use window::passive::state::LockCounters;
+pub use window::{RmaOperation, Window};
 pub use world::World;
-
-/// The tag of a message, from 0 to [`TAG_MAX`] (MPI-4.1 §3.2.3).
-pub type Tag = u32;

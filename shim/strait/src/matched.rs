@@ -9,6 +9,7 @@ use strait_core::layout::{Call, Wait};
 use strait_platform::Rank;
 
 use crate::endpoint::{part_of_mut, probe_of, vectored};
+use crate::world::number::WorldNumber;
 use crate::{Endpoint, Error, Tag, Unscoped, World};
 
 /// A message that [`Endpoint::mprobe`] or [`Endpoint::improbe`] has taken out of matching. No other
@@ -114,10 +115,11 @@ impl Drop for Message<'_> {
 
 /// A matched message like [`Message`], for interfaces of languages without borrows. Dropping it
 /// does nothing. The caller receives it or puts it back once, in the world that matched it, and
-/// does not use it afterwards.
+/// does not use it afterwards. With another world it fails.
 #[derive(Debug)]
 #[must_use = "no other receive finds the message"]
 pub struct Matched {
+    world: WorldNumber,
     id: MessageId,
     status: Status,
 }
@@ -170,7 +172,7 @@ impl<'world> Endpoint<'world> {
         let found =
             world.wait_until(what, || world.lock_progress().improbe(pattern).transpose())?;
         let (id, status) = found?;
-        Ok(Matched { id, status })
+        Ok(Matched { world: world.number(), id, status })
     }
 
     /// Matches a message like [`Endpoint::improbe`], for callers that put it back explicitly.
@@ -183,17 +185,17 @@ impl<'world> Endpoint<'world> {
         world.await_from(source);
         world.poll()?;
         let found = world.lock_progress().improbe(pattern)?;
-        Ok(found.map(|(id, status)| Matched { id, status }))
+        Ok(found.map(|(id, status)| Matched { world: world.number(), id, status }))
     }
 }
 
 impl World {
     /// Receives a matched message into `buffer`, like [`Message::recv`]. The message is consumed,
-    /// unless this fails with [`Error::Start`].
+    /// unless this fails with [`Error::Start`] or [`Error::OtherWorld`].
     ///
     /// # Errors
     ///
-    /// The errors of [`Message::recv`].
+    /// The errors of [`Message::recv`]; [`Error::OtherWorld`] for a message of another world.
     pub fn mrecv(&self, message: &Matched, buffer: &mut [u8]) -> Result<Status, Error> {
         // SAFETY: `wait_mrecv` ends its use of the cursor before it returns, and `buffer` is
         // borrowed as long.
@@ -204,6 +206,7 @@ impl World {
     ///
     /// The bytes of `buffer` stay valid, and nothing else accesses them, until this returns.
     unsafe fn wait_mrecv(&self, message: &Matched, buffer: Cursor) -> Result<Status, Error> {
+        message.world.check(self.number())?;
         // SAFETY: `wait` ends the operation's claim before this returns.
         match unsafe { self.imrecv(message.id, buffer, Owner::BLOCKING) }? {
             Received::Done(outcome) => Ok(outcome?),
@@ -220,9 +223,11 @@ impl World {
         buffer: Cursor,
         owner: Owner,
     ) -> Result<Unscoped, Error> {
+        message.world.check(self.number())?;
         // SAFETY: the caller guarantees the same (contract of `start_mrecv`), and the engine's
         // claim ends with the operation.
-        Ok(Unscoped::received(unsafe { self.imrecv(message.id, buffer, owner) }?))
+        let received = unsafe { self.imrecv(message.id, buffer, owner) }?;
+        Ok(Unscoped::received(self, received))
     }
 
     /// Starts the receive of a matched message into `buffer`, for a caller that keeps the buffer.
@@ -230,7 +235,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] for lack of memory.
+    /// [`Error::Start`] for lack of memory; [`Error::OtherWorld`] for a message of another world.
     ///
     /// # Safety
     ///
@@ -245,7 +250,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] for lack of memory.
+    /// [`Error::Start`] for lack of memory; [`Error::OtherWorld`] for a message of another world.
     ///
     /// # Safety
     ///
@@ -260,7 +265,12 @@ impl World {
     }
 
     /// Puts a matched message back into matching, as a drop of [`Message`] does.
+    ///
+    /// # Panics
+    ///
+    /// When the message is of another world.
     pub fn put_back(&self, message: &Matched) {
+        assert_eq!(message.world, self.number(), "a message goes back to the world of its probe");
         // Memory that is missing now becomes free when other messages are received. If no progress
         // can be made, no message can be received any more.
         let what = || Wait::new(Call::Settle);

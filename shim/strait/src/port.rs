@@ -29,7 +29,7 @@ mod regions;
 
 use crate::network::{self, ConnectionListener, RemotePeers};
 use crate::world::World;
-use crate::{Error, NetworkError, env};
+use crate::{Error, NetworkError, Warning, env};
 use regions::PortRegions;
 pub use regions::{REGIONS_MAX, RegionError, RegionKey};
 pub use strait_platform::boot::PeerAddress;
@@ -171,7 +171,7 @@ impl Port {
     #[inline(always)]
     #[must_use]
     pub fn send_short(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
-        let sent = self.world.short_ways().send_short(destination, key, bytes);
+        let sent = self.world.engine().send_short(destination, key, bytes);
         self.world.wake_after(sent, destination)
     }
 
@@ -180,7 +180,7 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn send_medium(&self, destination: Rank, key: Key, bytes: &[u8]) -> bool {
-        let sent = self.world.short_ways().send_medium(destination, key, bytes);
+        let sent = self.world.engine().send_medium(destination, key, bytes);
         self.world.wake_after(sent, destination)
     }
 
@@ -188,7 +188,7 @@ impl Port {
     /// [`strait_core::engine::Engine::send_marked`].
     #[must_use]
     pub fn send_marked(&self, destination: Rank, key: Key, bytes: &[u8]) -> Option<Mark> {
-        let (mark, sent) = self.world.short_ways().send_marked(destination, key, bytes)?;
+        let (mark, sent) = self.world.engine().send_marked(destination, key, bytes)?;
         self.world.wake_after(sent, destination).then_some(mark)
     }
 
@@ -196,25 +196,25 @@ impl Port {
     /// ([`strait_core::engine::Engine::is_taken`]).
     #[must_use]
     pub fn is_taken(&self, destination: Rank, mark: Mark) -> bool {
-        self.world.short_ways().is_taken(destination, mark)
+        self.world.engine().is_taken(destination, mark)
     }
 
     /// Tells `source` that the messages from its fastbox have been taken
     /// ([`strait_core::engine::Engine::tell_taken`]).
     pub fn tell_taken(&self, source: Rank) {
-        self.world.short_ways().tell_taken(source);
+        self.world.engine().tell_taken(source);
     }
 
     /// Receives the next short message, like [`strait_core::engine::Engine::take_next_short`].
     #[inline(always)]
     pub fn take_next_short(&self, source: Rank, want: Want, buffer: &mut [u8]) -> Bypass {
-        self.world.short_ways().take_next_short(source, want, buffer)
+        self.world.engine().take_next_short(source, want, buffer)
     }
 
     /// Receives the next message, like [`strait_core::engine::Engine::take_next_medium`].
     #[inline]
     pub fn take_next_medium(&self, source: Rank, want: Want, buffer: &mut [u8]) -> Bypass {
-        self.world.short_ways().take_next_medium(source, want, buffer)
+        self.world.engine().take_next_medium(source, want, buffer)
     }
 
     /// Returns true when the next message from `source` has come by baton or fastbox
@@ -222,7 +222,7 @@ impl Port {
     #[inline(always)]
     #[must_use]
     pub fn has_next(&self, source: Rank) -> bool {
-        self.world.short_ways().has_next(source)
+        self.world.engine().has_next(source)
     }
 
     /// Passes packets of `context` from `source` to their receives
@@ -233,7 +233,14 @@ impl Port {
     /// [`Error::Corrupt`] or [`Error::OutOfMemory`].
     #[inline]
     pub fn serve_context(&self, source: Rank, context: u32) -> Result<bool, Error> {
-        Ok(self.world.short_ways().serve_context(source, context)?)
+        Ok(self.world.engine().serve_context(source, context)?)
+    }
+
+    /// Returns the warnings since the last call of this function, like
+    /// [`World::take_warnings`](crate::World::take_warnings).
+    #[must_use]
+    pub fn take_warnings(&self) -> Vec<Warning> {
+        self.world.take_warnings()
     }
 
     /// Chooses how large messages of `context` are negotiated.
@@ -250,7 +257,7 @@ impl Port {
     #[inline(always)]
     #[must_use]
     pub fn inbox(&self, place: usize) -> Option<Rank> {
-        self.world.short_ways().inbox(place)
+        self.world.engine().inbox(place)
     }
 
     /// Returns whether progress has work besides batons and fastboxes
@@ -258,7 +265,7 @@ impl Port {
     #[inline(always)]
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.world.short_ways().has_work()
+        self.world.engine().has_work()
     }
 
     /// Starts a send.
@@ -351,7 +358,7 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn is_told_to_keep(&self, destination: Rank) -> bool {
-        let engine = self.world.short_ways();
+        let engine = self.world.engine();
         engine.is_told_to_keep(destination)
             || self.is_elsewhere(destination) && engine.is_told_to_keep_from_afar(destination)
     }

@@ -1,7 +1,7 @@
 //! Nonblocking operations, and the scope that keeps their buffers.
 
-mod owned;
-mod several;
+pub(crate) mod owned;
+pub(crate) mod several;
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -14,8 +14,6 @@ use strait_platform::Rank;
 
 use crate::endpoint::{part_of, part_of_mut};
 use crate::{Endpoint, Error, Message, Tag, Unscoped, World};
-pub use owned::OwnedRequest;
-pub use several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
 
 /// A scope in which nonblocking operations begin and end.
 ///
@@ -262,6 +260,42 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             self.open.set(self.open.get() + 1);
         }
         Request { world: self.world(), open: &self.open, operation, told: false }
+    }
+}
+
+impl Endpoint<'_> {
+    /// Sends `data` to `destination` and receives from `source` into `buffer`. Neither operation
+    /// waits for the other.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`] and [`Endpoint::recv`].
+    ///
+    /// # Source
+    ///
+    /// MPI-4.1 §3.10, `MPI_SENDRECV`.
+    pub fn sendrecv<S: NoUninit, R: NoUninit + AnyBitPattern>(
+        &self,
+        data: &[S],
+        destination: Rank,
+        send_tag: Tag,
+        buffer: &mut [R],
+        source: Rank,
+        recv_tag: Tag,
+    ) -> Result<Status, Error> {
+        self.scope(|scope| {
+            let receive = scope.irecv(buffer, source, recv_tag)?;
+            scope.isend(data, destination, send_tag)?.wait()?;
+            receive.wait()
+        })
+    }
+
+    /// Opens a [`Scope`] for nonblocking operations.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> R {
+        Scope::run(*self, body)
     }
 }
 

@@ -1,47 +1,27 @@
 //! Operations outside scopes: the base of scopes, and of interfaces of languages without borrows.
 
 use strait_core::buffer::{Cursor, Part};
-use strait_core::engine::{
-    Bypass, Fault, Outcome, Owner, Received, RequestId, SendMode, Sent, Status, Want,
-};
+use strait_core::engine::{Bypass, Fault, Outcome, Owner, Received, SendMode, Sent, Status, Want};
 use strait_core::layout::{Call, Wait};
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
+mod state;
+
 use crate::network::TransferId;
-use crate::{Endpoint, Error, Tag, WindowError, World};
+use crate::{Endpoint, Error, Tag, World};
+use state::{OpenOperation, OperationState};
 
 /// An operation that has started: a send, a receive, a put or a get.
 ///
 /// The code that started it keeps the buffer valid until the operation [is
-/// over](Unscoped::is_over). Dropping this value ends nothing. It must be used only with the world
-/// in which it was started. Prefer [`crate::Scope`], where the compiler checks both.
+/// over](Unscoped::is_over). Dropping this value ends nothing. It is used with the world in which
+/// it was started; with another one it fails. Prefer [`crate::Scope`], where the compiler checks
+/// the buffer.
 #[derive(Debug)]
 #[must_use = "the operation goes on, and its outcome is lost"]
 pub struct Unscoped {
     state: OperationState,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum OperationState {
-    Pending(RequestId),
-    Transferring(TransferId),
-    /// A message for a window.
-    Moving(RequestId),
-    Done(Outcome),
-    /// A window's lane broke, although no peer is known to be gone.
-    Broken(WindowError),
-}
-
-impl OperationState {
-    /// Returns the description of a wait for this operation.
-    fn wait_of(self, world: &World) -> Wait {
-        match self {
-            Self::Pending(id) | Self::Moving(id) => world.lock_progress().wait_of(id),
-            Self::Transferring(_) => Wait::new(Call::WindowFlush),
-            Self::Done(_) | Self::Broken(_) => Wait::new(Call::Request),
-        }
-    }
 }
 
 impl Unscoped {
@@ -49,31 +29,46 @@ impl Unscoped {
         Self { state: OperationState::Done(outcome) }
     }
 
+    const fn open(world: &World, operation: OpenOperation) -> Self {
+        Self { state: OperationState::Open(world.number(), operation) }
+    }
+
     #[inline]
-    pub(crate) const fn received(received: Received) -> Self {
+    pub(crate) const fn received(world: &World, received: Received) -> Self {
         match received {
             Received::Done(outcome) => Self::done(outcome),
-            Received::Pending(id) => Self { state: OperationState::Pending(id) },
+            Received::Pending(id) => Self::open(world, OpenOperation::Message(id)),
         }
     }
 
-    pub(crate) const fn transferring(id: TransferId) -> Self {
-        Self { state: OperationState::Transferring(id) }
+    pub(crate) const fn transferring(world: &World, id: TransferId) -> Self {
+        Self::open(world, OpenOperation::Transfer(id))
     }
 
-    /// Returns this operation as a message for a window. Such messages are waited for where others
-    /// are cancelled.
+    /// Returns this operation of `world` as a message for a window. Such messages are waited for
+    /// where others are cancelled.
     pub(crate) fn moving(self, world: &World, owner: Owner) -> Self {
-        let OperationState::Pending(id) = self.state else { return self };
+        let OperationState::Open(_, OpenOperation::Message(id)) = self.state else { return self };
         world.with_baselines(|all| all.keep(owner, id));
-        Self { state: OperationState::Moving(id) }
+        Self::open(world, OpenOperation::WindowMessage(id))
     }
 
     /// Returns true when the operation is over and its buffer is the caller's again.
     #[inline]
     #[must_use]
     pub const fn is_over(&self) -> bool {
-        matches!(self.state, OperationState::Done(_) | OperationState::Broken(_))
+        !matches!(self.state, OperationState::Open(..))
+    }
+
+    /// Returns the operation while it goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherWorld`] when it goes on in another world than `world`.
+    fn open_in(&self, world: &World) -> Result<Option<OpenOperation>, Error> {
+        let OperationState::Open(number, operation) = self.state else { return Ok(None) };
+        number.check(world.number())?;
+        Ok(Some(operation))
     }
 
     /// Returns the status if the operation is known to be over, without making progress.
@@ -84,11 +79,9 @@ impl Unscoped {
     #[inline]
     pub fn status(&self) -> Result<Option<Status>, Error> {
         match self.state {
-            OperationState::Pending(_)
-            | OperationState::Transferring(_)
-            | OperationState::Moving(_) => Ok(None),
+            OperationState::Open(..) => Ok(None),
             OperationState::Done(outcome) => Ok(Some(outcome?)),
-            OperationState::Broken(error) => Err(error.into()),
+            OperationState::Broken(cause) => Err(cause.into()),
         }
     }
 
@@ -96,12 +89,14 @@ impl Unscoped {
     ///
     /// # Errors
     ///
-    /// The cause, when the operation failed.
+    /// The cause, when the operation failed; [`Error::OtherWorld`] when it was started in another
+    /// world.
     ///
     /// # Source
     ///
     /// MPI-4.1 §3.7.3, `MPI_TEST`.
     pub fn test(&mut self, world: &World) -> Result<Option<Status>, Error> {
+        self.open_in(world)?;
         if !self.look(world) {
             world.poll()?;
             self.look(world);
@@ -114,17 +109,20 @@ impl Unscoped {
     /// # Errors
     ///
     /// The cause, when the operation failed. The operation is then over, too.
+    /// [`Error::OtherWorld`] when it was started in another world, and then it goes on.
     ///
     /// # Source
     ///
     /// MPI-4.1 §3.7.3, `MPI_WAIT`.
     pub fn wait(&mut self, world: &World) -> Result<Status, Error> {
-        let state = self.state;
-        let what = || state.wait_of(world);
-        if let Err(error) = world.wait_until(what, || self.look(world).then_some(())) {
-            // No progress can be made, so the operation ends together with the claim on its buffer.
-            self.settle(world);
-            return Err(error);
+        if let Some(operation) = self.open_in(world)? {
+            let what = || operation.wait_of(world);
+            if let Err(error) = world.wait_until(what, || self.look(world).then_some(())) {
+                // No progress can be made, so the operation ends together with the claim on its
+                // buffer.
+                self.end(world, OperationState::ended_by(&error));
+                return Err(error);
+            }
         }
         Ok(self.status()?.ok_or(Fault::Cancelled)?)
     }
@@ -132,45 +130,64 @@ impl Unscoped {
     /// Returns the description of a wait for this operation.
     #[must_use]
     pub fn wait_of(&self, world: &World) -> Wait {
-        self.state.wait_of(world)
+        match self.open_in(world) {
+            Ok(Some(operation)) => operation.wait_of(world),
+            _ => Wait::new(Call::Request),
+        }
     }
 
     /// Cancels a receive without a matched message, as [`crate::Request::cancel`] does. Returns
-    /// whether it did.
+    /// whether it did. Returns false for an operation of another world.
     ///
     /// # Source
     ///
     /// MPI-4.1 §3.8.4, `MPI_CANCEL`.
     pub fn cancel(&mut self, world: &World) -> bool {
-        match self.state {
-            OperationState::Pending(id) => world.lock_progress().cancel(id),
+        match self.open_in(world) {
+            Ok(Some(OpenOperation::Message(id))) => world.lock_progress().cancel(id),
             _ => false,
         }
     }
 
     /// Ends the operation and its claim on the buffer, as [`crate::Scope`] describes.
+    ///
+    /// # Panics
+    ///
+    /// When the operation goes on in another world than `world`: its claim cannot end here.
     pub fn settle(&mut self, world: &World) {
-        match self.state {
-            OperationState::Pending(id) => world.settle(id),
-            OperationState::Transferring(id) => world.settle_transfer(id),
-            OperationState::Moving(id) => world.settle_moving(id),
-            OperationState::Done(_) | OperationState::Broken(_) => return,
-        }
-        self.state = OperationState::Done(Err(Fault::Cancelled));
+        self.end(world, OperationState::Done(Err(Fault::Cancelled)));
     }
 
-    /// Returns true when the operation is over. Makes no progress.
+    /// Ends the operation's claim on the buffer. The operation is then in this state.
+    fn end(&mut self, world: &World, state: OperationState) {
+        match self.open_in(world) {
+            Ok(Some(OpenOperation::Message(id))) => world.settle(id),
+            Ok(Some(OpenOperation::Transfer(id))) => world.settle_transfer(id),
+            Ok(Some(OpenOperation::WindowMessage(id))) => world.settle_moving(id),
+            Ok(None) => return,
+            Err(error) => panic!("{error}"),
+        }
+        self.state = state;
+    }
+
+    /// Returns true when the operation is over. Makes no progress. An operation that goes on in
+    /// another world than `world` is not over.
     pub fn look(&mut self, world: &World) -> bool {
-        let ended = match self.state {
-            OperationState::Pending(id) => world.lock_progress().test(id).map(OperationState::Done),
-            OperationState::Moving(id) => world.test_moving(id).map(OperationState::Done),
-            OperationState::Transferring(id) => world.test_transfer(id).map(|ended| match ended {
-                Ok(status) => OperationState::Done(Ok(status)),
-                Err(Error::Fault(fault)) => OperationState::Done(Err(fault)),
-                Err(Error::Window(error)) => OperationState::Broken(error),
-                Err(_) => OperationState::Done(Err(Fault::Cancelled)),
-            }),
-            OperationState::Done(_) | OperationState::Broken(_) => return true,
+        let ended = match self.open_in(world) {
+            Ok(Some(OpenOperation::Message(id))) => {
+                world.lock_progress().test(id).map(OperationState::Done)
+            }
+            Ok(Some(OpenOperation::WindowMessage(id))) => {
+                world.test_moving(id).map(OperationState::Done)
+            }
+            Ok(Some(OpenOperation::Transfer(id))) => {
+                world.test_transfer(id).map(|ended| match ended {
+                    Ok(status) => OperationState::Done(Ok(status)),
+                    Err(error) => OperationState::ended_by(&error),
+                })
+            }
+            Ok(None) => return true,
+            Err(_) => return false,
         };
         let Some(state) = ended else { return false };
         self.state = state;
@@ -326,7 +343,7 @@ impl Endpoint<'_> {
         let key = Key::new(self.context(), tag);
         // SAFETY: the caller guarantees the same (contract of `begin_send_as`).
         let bytes = unsafe { core::slice::from_raw_parts(data.base.as_ptr(), data.length) };
-        let sent = self.world().short_ways().send_short(destination, key, bytes);
+        let sent = self.world().engine().send_short(destination, key, bytes);
         if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(Unscoped::done(Ok(status)));
@@ -349,7 +366,7 @@ impl Endpoint<'_> {
         let key = Key::new(self.context(), tag);
         // SAFETY: the caller guarantees the same (contract of `begin_longer`).
         let bytes = unsafe { core::slice::from_raw_parts(data.base.as_ptr(), data.length) };
-        let sent = self.world().short_ways().send_medium(destination, key, bytes);
+        let sent = self.world().engine().send_medium(destination, key, bytes);
         if self.world().wake_after(sent, destination) {
             let status = Status { source: destination, tag, bytes: bytes.len() };
             return Ok(Unscoped::done(Ok(status)));
@@ -379,7 +396,7 @@ impl Endpoint<'_> {
         let sent = unsafe { self.world().isend(mode, destination, key, data, owner) }?;
         Ok(match sent {
             Sent::Done => Unscoped::done(Ok(Status { source: destination, tag, bytes })),
-            Sent::Pending(id) => Unscoped { state: OperationState::Pending(id) },
+            Sent::Pending(id) => Unscoped::open(self.world(), OpenOperation::Message(id)),
         })
     }
 
@@ -394,7 +411,7 @@ impl Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         let want = Want::new(self.context(), tag);
-        let engine = self.world().short_ways();
+        let engine = self.world().engine();
         engine.serve_posted(source);
         // SAFETY: the caller guarantees the same (contract of `begin_recv_as`). The short path
         // copies what it receives during this call.
@@ -419,6 +436,10 @@ impl Endpoint<'_> {
         let pattern = self.pattern(source, tag);
         // SAFETY: the caller guarantees the same (contract of `push_recv`), and the engine's claim
         // ends with the operation.
-        Ok(Unscoped::received(unsafe { self.world().irecv(pattern, buffer, owner) }?))
+        let received = unsafe { self.world().irecv(pattern, buffer, owner) }?;
+        Ok(Unscoped::received(self.world(), received))
     }
 }
+
+#[cfg(test)]
+mod tests;

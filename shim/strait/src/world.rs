@@ -1,6 +1,6 @@
 //! The membership of a process in a job, with the engine that runs its part of the protocol.
 
-use core::cell::{Cell, OnceCell, RefCell, RefMut, UnsafeCell};
+use core::cell::{Cell, RefCell, RefMut};
 use core::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,25 +20,27 @@ use strait_platform::segment::{Heap, SegmentError, SegmentMap};
 use strait_platform::sleep;
 use strait_platform::{Nodes, Rank, topology};
 
-use crate::collective::{GroupRegistry, MeetingPoint};
+use crate::Error;
 use crate::memory::SystemMemory;
-use crate::window::{Baselines, WindowLockManagers};
-use crate::{Endpoint, Error};
+use crate::network::job::{self as networks, NetworkKind, OptionalNetwork};
+use crate::progress::context::OsResources;
+use crate::progress::place::RankContext;
+use crate::progress::rank_engine::{ProgressGuard, RankEngine};
+use crate::progress::windows::baseline::Baselines;
+use crate::progress::windows::lock_managers::WindowLockManagers;
+use crate::warning::{self, Warning};
+use groups::GroupRegistry;
+use meeting::MeetingPoint;
+use number::WorldNumber;
 
+pub(crate) mod groups;
 mod job;
+pub(crate) mod meeting;
 mod network;
-mod progress_context;
-mod progress_lock;
+pub(crate) mod number;
 mod registrations;
-mod thread;
+mod usage;
 mod waiting;
-
-pub(crate) use progress_context::ProgressContext;
-use progress_context::{OsResources, RankContext};
-use progress_lock::ProgressLock;
-use thread::ProgressThread;
-
-pub(crate) type ShmEngine = Engine<SystemMemory>;
 
 /// The membership of this process in a job: the analogue of `MPI_COMM_WORLD` (MPI-4.1 §7.2.4).
 ///
@@ -46,14 +48,8 @@ pub(crate) type ShmEngine = Engine<SystemMemory>;
 /// [`World::finalize`] does, without reports. A drop in a panic counts as the death of the rank.
 pub struct World {
     /// Dropped first.
-    thread: OnceCell<ProgressThread>,
-    /// Its device accesses buffers that the engine names, so it is dropped before the engine.
-    turns: Arc<ProgressLock>,
-    /// Accessed only through [`World::short_ways`] and `ProgressGuard`. Their callers run no user
-    /// code meanwhile. With a progress thread, this engine is [away](Engine::away).
-    engine: UnsafeCell<ShmEngine>,
-    /// Number of nested progress guards, counted only where there is a thread.
-    depth: Cell<u32>,
+    engine: RankEngine,
+    number: WorldNumber,
     /// Number of scopes opened so far. It gives each scope its own [`Owner`].
     scopes: Cell<u32>,
     rank: Rank,
@@ -65,9 +61,11 @@ pub struct World {
     call_timer: Cell<CallTimer>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
-    /// The meeting points of all ranks, by context ([`Endpoint::barrier`]).
+    /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
+    /// Warnings of the start that were not taken.
+    warnings: RefCell<Vec<Warning>>,
     pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
@@ -93,15 +91,13 @@ impl World {
     /// [`Error::Network`] when the job spans nodes without a network; [`Error::Environment`] when a
     /// `STRAIT_*` variable is unusable.
     ///
-    /// An unknown `STRAIT_*` variable has no effect. `strait run` or rank 0 warns of it on stderr.
+    /// An unknown `STRAIT_*` variable has no effect. [`World::take_warnings`] of rank 0 names it.
     ///
     /// # Source
     ///
     /// MPI-4.1 §11.2.1, `MPI_INIT`.
     pub fn init() -> Result<Self, Error> {
-        let world = Self::begin(boot::join)?;
-        crate::env::warn_as(world.rank());
-        Ok(world)
+        Self::begin(boot::join)
     }
 
     /// Joins a job of `size` ranks as `rank`, without a launcher. The ranks find each other through
@@ -131,8 +127,11 @@ impl World {
         let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
         let record = &map.rank_block(rank).waiting;
-        let network = network::of_process(rank, &nodes, store.as_mut(), record, deaths_are_told)?;
+        let network = networks::of_process(rank, &nodes, store.as_mut(), record, deaths_are_told)?;
         let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
+        if rank == 0 {
+            world.warnings = warning::of_environment().into();
+        }
         world.tell_deaths_unless(deaths_are_told);
         if crate::env::progress_thread()? {
             world.start_progress_thread()?;
@@ -170,15 +169,15 @@ impl World {
     ///
     /// When `config` and `nodes` have different numbers of ranks.
     pub fn in_process_on(config: SegmentConfig, nodes: &Nodes) -> Result<Vec<Self>, Error> {
-        let mut worlds = Self::in_process_by(network::env_kind()?, config, nodes)?;
+        let mut worlds = Self::in_process_by(networks::env_kind()?, config, nodes)?;
         if crate::env::progress_thread()? {
             worlds.iter_mut().try_for_each(Self::start_progress_thread)?;
         }
         Ok(worlds)
     }
 
-    fn in_process_by(
-        kind: network::NetworkKind,
+    pub(crate) fn in_process_by(
+        kind: NetworkKind,
         config: SegmentConfig,
         nodes: &Nodes,
     ) -> Result<Vec<Self>, Error> {
@@ -191,7 +190,7 @@ impl World {
             .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
         let mut store = InProcess::new(config.ranks);
-        let networks = network::in_process(kind, nodes, &mut store)?;
+        let networks = networks::in_process(kind, nodes, &mut store)?;
         (0..config.ranks)
             .zip(networks)
             .map(|(rank, network)| {
@@ -219,7 +218,7 @@ impl World {
         rank: Rank,
         nodes: Nodes,
         store: Box<dyn KeyValueStore>,
-        mut network: network::OptionalNetwork,
+        mut network: OptionalNetwork,
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
@@ -227,7 +226,7 @@ impl World {
         let segment = unsafe { map.segment() };
         let (size, node) = (segment.ranks(), nodes.node_of(rank).unwrap_or(0));
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
-        let sleep = network::sleep(&network, &segment, rank)?;
+        let sleep = networks::sleep(&network, &segment, rank)?;
         let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
         let spin = match &network {
             Some(network) if network.has_threads() => spin.beside_devices(size, cpus),
@@ -245,14 +244,11 @@ impl World {
             network.keep_heap(Arc::clone(&heap));
         }
         let (watch, cma) = (LivenessWatch::new(size), Cma::new(&segment, rank));
-        let (lock_managers, baselines) = (WindowLockManagers::default(), Baselines::default());
-        let resources = OsResources { network, watch, cma, lock_managers, baselines };
+        let resources = OsResources { network, watch, cma };
         let place = RankContext { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
         Ok(Self {
-            thread: OnceCell::new(),
-            turns: Arc::new(ProgressLock::new(place, resources)),
-            engine: UnsafeCell::new(engine),
-            depth: Cell::new(0),
+            engine: RankEngine::new(place, resources, engine),
+            number: WorldNumber::next(),
             scopes: Cell::new(0),
             rank,
             size,
@@ -262,6 +258,7 @@ impl World {
             idle: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
+            warnings: RefCell::default(),
             heap,
             store: RefCell::new(store),
             nodes,
@@ -283,13 +280,6 @@ impl World {
         self.size
     }
 
-    /// Returns the world's endpoint, in context 0.
-    #[inline]
-    #[must_use]
-    pub const fn endpoint(&self) -> Endpoint<'_> {
-        Endpoint::new(self, 0)
-    }
-
     /// Returns the tuning in force.
     #[must_use]
     pub fn tuning(&self) -> Tuning {
@@ -308,6 +298,18 @@ impl World {
         self.idle = Some(Box::new(idle));
     }
 
+    /// Starts a thread that makes progress while the program computes, as `STRAIT_PROGRESS=thread`
+    /// does. The thread ends with the world. Calls then take a mutex, and short messages cost about
+    /// 100 ns more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`] when the system refuses the thread; [`Error::OutOfMemory`] without memory
+    /// for its engine.
+    pub fn start_progress_thread(&mut self) -> Result<(), Error> {
+        self.engine.start_thread()
+    }
+
     /// Leaves the job: waits until all sent messages have been handed over, then tells the peers.
     ///
     /// # Errors
@@ -322,14 +324,14 @@ impl World {
     }
 
     fn leave(&mut self) -> Result<(), Error> {
-        self.stop_progress_thread();
+        self.engine.stop_thread();
         if self.map.rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
         }
         let flushed = self.hand_over_all();
         let left = self.leave_network();
         for (_, mut meeting) in self.meetings.take() {
-            meeting.leave(self);
+            meeting.leave(&self.segment(), self.rank);
         }
         self.end(Life::Finished);
         let finalized = self.store.borrow_mut().finalize();
@@ -343,27 +345,22 @@ impl World {
         self.wake_sleepers(0..self.size);
     }
 
-    /// Returns the engine for the short paths, exclusively until the borrow ends. An engine that is
-    /// away sends and receives nothing. All other paths use [`World::lock_progress`].
+    /// Returns the engine, for the short paths. All other paths use [`World::lock_progress`].
     #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "the cell is the exclusive access; see SAFETY")]
-    pub(crate) fn short_ways(&self) -> &mut ShmEngine {
-        // SAFETY: a world is not `Sync`, so only one thread is here, and a progress thread uses
-        // another engine. Callers in this crate hold the borrow for one engine call and run no user
-        // code meanwhile, so no second borrow exists.
-        unsafe { &mut *self.engine.get() }
+    pub(crate) const fn engine(&self) -> &RankEngine {
+        &self.engine
     }
 
-    /// Returns whether a progress thread shares the progress lock with this world's calls.
+    /// Takes the progress lock, from the thread if there is one.
     #[inline(always)]
-    fn has_thread(&self) -> bool {
-        self.thread.get().is_some()
+    pub(crate) fn lock_progress(&self) -> ProgressGuard<'_> {
+        self.engine.lock()
     }
 
-    /// Returns whether `rank` is known to be present without use of the progress lock.
-    #[inline(always)]
-    pub(crate) fn is_plainly_here(&self, rank: Rank) -> bool {
-        !self.has_thread() && self.short_ways().gone(rank).is_none()
+    /// Returns the number that tells this world from the others of this process.
+    #[inline]
+    pub(crate) const fn number(&self) -> WorldNumber {
+        self.number
     }
 
     pub(crate) const fn spin(&self) -> SpinLimits {
@@ -467,20 +464,20 @@ impl World {
         &self,
         act: impl FnOnce(&mut WindowLockManagers) -> R,
     ) -> R {
-        act(&mut self.lock_progress().context().resources.lock_managers)
+        act(&mut self.lock_progress().windows().lock_managers)
     }
 
     /// Runs `act` on this rank's windows by messages.
     pub(crate) fn with_baselines<R>(&self, act: impl FnOnce(&mut Baselines) -> R) -> R {
-        act(&mut self.lock_progress().context().resources.baselines)
+        act(&mut self.lock_progress().windows().baselines)
     }
 
-    /// Makes one round of [progress](ProgressContext::progress). Returns whether anything moved.
+    /// Makes one [round](crate::progress) of progress. Returns whether anything moved.
     pub(crate) fn progress(&self) -> Result<bool, Error> {
         let mut guard = self.lock_progress();
-        let mut context = guard.context();
-        let moved = context.progress()?;
-        context.refusal()?;
+        let mut round = guard.round();
+        let moved = round.progress()?;
+        round.context.refusal()?;
         Ok(moved)
     }
 }
@@ -488,7 +485,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.stop_progress_thread();
+            self.engine.stop_thread();
             // Peers learn of the end at once. Waiting for them could hide the panic for ever.
             self.end(Life::Dead);
         } else {
@@ -496,3 +493,6 @@ impl Drop for World {
         }
     }
 }
+
+#[cfg(test)]
+mod refused;

@@ -391,6 +391,9 @@ impl Traffic {
         if let Some(id) = self.draining.take() {
             self.port.settle(id);
         }
+        for warning in self.port.take_warnings() {
+            eprintln!("strait: {warning}");
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The backoff of every wait in Strait.
 //!
 //! A [`Backoff`] is one wait: it spins, then yields, then sleeps. A [`PeriodicWait`] sleeps between
-//! polls that are system calls. A [`DeviceBackoff`] is the idle time of a device's thread. All take
-//! their numbers from the table below.
+//! polls that are system calls. A [`DeviceBackoff`] is the idle time of a device's thread.
+//! [`WindowLockBackoff`] and [`WindowQueueBackoff`] are waits for the locks of windows, which never
+//! sleep. All take their numbers from the table below.
 //!
 //! These numbers never affect correctness: they decide only when to poll again. Time limits, after
 //! which a step of the start fails, are beside that step.
@@ -34,6 +35,7 @@
 //! | [`LOCK_POLLS`] | 64 | the lock is held for a few system calls |
 //! | [`WINDOW_LOCK_UNIT`] | 16 | the lock's policy counts pauses in this unit |
 //! | [`WINDOW_LOCK_PAUSES_PER_PROGRESS`] | 16 | messages move on, and a dead holder is seen |
+//! | [`WINDOW_QUEUE_YIELDS_PER_CHECK`] | 16 | a check asks for a link to each member |
 //! | [`DEVICE_AWAKE`] | 60 µs | a sleep takes longer |
 //! | [`DEVICE_POLL_PERIOD`] | 1 µs | a new request may be due before the known ones |
 //! | [`DEVICE_SLICE`] | 100 µs | the shortest slice that kernels grant |
@@ -48,6 +50,7 @@
 //! | [`LAUNCHER_PERIOD`] | 10 ms | no descriptor reports the end of these ranks |
 
 mod device;
+mod locks;
 mod periodic;
 mod values;
 
@@ -57,6 +60,7 @@ use std::time::Instant;
 use strait_core::sync::spin_hint;
 
 pub use device::{DeviceBackoff, DevicePause, yield_until};
+pub use locks::{WindowLockBackoff, WindowQueueBackoff};
 pub use periodic::PeriodicWait;
 pub use values::*;
 

@@ -3,19 +3,10 @@
 
 use strait_platform::Rank;
 
-use super::meeting::MeetingPoint;
+use super::meeting::way;
 use super::team::Team;
 use crate::Error;
-
-/// A group's members on this node, and the leaders of all nodes: one member of each that acts for
-/// its node.
-#[derive(Debug)]
-pub(super) struct Levels {
-    /// The members on this node; the leader of the node is first.
-    here: Box<[Rank]>,
-    /// The leaders, one for each node. The root is first, as the leader of its own node.
-    speakers: Box<[Rank]>,
-}
+use crate::world::meeting::{Levels, Places};
 
 impl Levels {
     /// Returns the levels of a group. The member in place `root` leads its node; the first member
@@ -48,14 +39,6 @@ impl Levels {
     }
 }
 
-/// The meeting points of a group on several nodes: one on each node, and messages between the
-/// leaders.
-#[derive(Debug)]
-pub(crate) struct Places {
-    levels: Levels,
-    on_node: Box<MeetingPoint>,
-}
-
 impl Places {
     pub(super) fn new(team: Team<'_>) -> Self {
         Self { levels: Levels::new(team, 0), on_node: Box::default() }
@@ -66,16 +49,11 @@ impl Places {
     pub(super) fn barrier(&mut self, team: Team<'_>) -> Result<(), Error> {
         team.check_whole()?;
         let here = team.among(&self.levels.here);
-        let way = super::way(here.count());
+        let way = way(here.count());
         self.on_node.barrier(here, way)?;
         if here.place == 0 {
             team.among(&self.levels.speakers).disseminate()?;
         }
         self.on_node.barrier(here, way)
-    }
-
-    /// Returns the meeting point on this node.
-    pub(super) const fn on_node(&mut self) -> &mut MeetingPoint {
-        &mut self.on_node
     }
 }

@@ -1,41 +1,24 @@
 //! The barriers of a group. A group with a slot uses shared words, a group without one uses
 //! messages, and a group on several nodes uses both.
 
-use core::ptr::NonNull;
-
 use strait_core::layout::{BARRIER_SLOTS, Corrupt, Life, Segment};
-use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot, Ranks, Seats};
+use strait_core::shm::{Barrier, BarrierAlgorithm, Ranks};
 use strait_core::sync::spin_hint;
 use strait_platform::Rank;
 use strait_platform::backoff::BARRIERS_PER_PROGRESS;
 
-use super::levels::Places;
 use super::team::{Team, bytes_mut};
+use crate::world::meeting::{GroupBarrier, MeetingPoint, Places, seats};
 use crate::{Error, World};
 
-/// The means by which the members of a group meet.
-#[derive(Debug, Default)]
-pub(crate) enum MeetingPoint {
-    /// The members have not met yet; the first barrier agrees on the means.
-    #[default]
-    Nowhere,
-    /// Messages, because there was no slot.
-    Messages,
-    /// Meeting points on several nodes.
-    Nodes(Places),
-    /// Words in the segment.
-    Slot(GroupBarrier),
-}
+/// Largest number of members that meet at one word, which both counts and signals. More members
+/// would fetch the line from each other while they wait and so slow down arrivals. They therefore
+/// wait on a second word (`[Nemesis07]` §3.4).
+const WORD_MAX: u32 = 2;
 
-/// A group's slot and this member's view of it.
-#[derive(Debug)]
-pub(crate) struct GroupBarrier {
-    slot: NonNull<BarrierSlot>,
-    number: u32,
-    barrier: Barrier,
-    until_progress: u32,
-    /// True after a barrier has failed.
-    gave_up: bool,
+/// Returns the algorithm for the barriers of `members` ranks.
+pub(super) const fn way(members: u32) -> BarrierAlgorithm {
+    if members <= WORD_MAX { BarrierAlgorithm::Word } else { BarrierAlgorithm::Signal }
 }
 
 impl MeetingPoint {
@@ -92,21 +75,13 @@ impl MeetingPoint {
     pub(super) fn by_messages(&mut self) {
         *self = Self::Messages;
     }
-
-    /// Leaves the slot, if there is one. `world` is the world in which the slot was taken.
-    pub(crate) fn leave(&mut self, world: &World) {
-        match core::mem::take(self) {
-            Self::Slot(GroupBarrier { number, .. }) => leave(world, number),
-            Self::Nodes(mut places) => places.on_node().leave(world),
-            Self::Nowhere | Self::Messages => {}
-        }
-    }
 }
 
 /// Runs the first barrier of a group. All members report to the leader, in place 0, which looks for
 /// a slot meanwhile. The release message carries the slot's number. So all members agree, and none
 /// uses the slot of a group that has left it.
 fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
+    let segment = team.world.segment();
     let mut bit = 1;
     while bit < team.count() && team.place & bit == 0 {
         if team.place + bit < team.count() {
@@ -121,7 +96,8 @@ fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
         let claimed = claim(team.world);
         found[0] = claimed.map_or(0, |(slot, claim)| u64::from(claim) << 32 | u64::from(slot + 1));
         if let Err(error) = team.broadcast(bytes_mut(&mut found), 0) {
-            claimed.into_iter().for_each(|(slot, _)| leave(team.world, slot));
+            let seats = seats(&segment, team.world.rank());
+            claimed.into_iter().for_each(|(slot, _)| seats.leave(slot));
             return Err(error);
         }
     } else {
@@ -129,13 +105,14 @@ fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
         team.broadcast(bytes_mut(&mut found), 0)?;
     }
     let Some(number) = (found[0] as u32).checked_sub(1) else { return Ok(MeetingPoint::Messages) };
-    let slot = team.world.segment().barrier_slot(number);
+    let slot = segment.barrier_slot(number);
     let slot = slot.ok_or(Error::Corrupt(Corrupt::BarrierSlot { found: number }))?;
     if team.place != 0 {
-        seats(&team.world.segment(), team.world.rank()).take(number);
+        let seats = seats(&segment, team.world.rank());
+        seats.take(number);
         // SAFETY: the world keeps its segment mapped.
         if !unsafe { slot.as_ref() }.join((found[0] >> 32) as u32) {
-            leave(team.world, number);
+            seats.leave(number);
             return Ok(MeetingPoint::Messages);
         }
     }
@@ -158,15 +135,6 @@ fn claim(world: &World) -> Option<(u32, u32)> {
         // SAFETY: the world keeps its segment mapped.
         Some((number, unsafe { slot.as_ref() }.claim(leader, &others)?))
     })
-}
-
-/// Releases this rank's seat in a slot.
-fn leave(world: &World, slot: u32) {
-    seats(&world.segment(), world.rank()).leave(slot);
-}
-
-fn seats(segment: &Segment, rank: Rank) -> &Seats {
-    &segment.rank_block(rank).liveness.seats
 }
 
 /// The ranks of the node, for a leader that claims a slot.

@@ -16,11 +16,9 @@
 //! Members of a group call its operations in the same order. When a member dies, every waiting
 //! operation ends with [`crate::Fault::PeerFailed`], and so does every later one.
 
-mod error;
 mod levels;
 mod meeting;
 mod operation;
-mod registry;
 mod team;
 
 use core::cell::RefCell;
@@ -31,24 +29,12 @@ use strait_core::reduce::Op;
 use strait_core::shm::BarrierAlgorithm;
 use strait_platform::Rank;
 
-use crate::{Endpoint, Error, World};
-pub use error::CollectiveError;
-pub(crate) use meeting::MeetingPoint;
+use crate::world::meeting::MeetingPoint;
+use crate::{CollectiveError, Endpoint, Error, World};
+use meeting::way;
 use operation::Combine;
 pub use operation::Number;
-pub(crate) use registry::GroupRegistry;
-pub(crate) use team::INTERNAL;
 use team::{Members, Team, bytes_mut};
-
-/// Largest number of members that meet at one word, which both counts and signals. More members
-/// would fetch the line from each other while they wait and so slow down arrivals. They therefore
-/// wait on a second word (`[Nemesis07]` §3.4).
-const WORD_MAX: u32 = 2;
-
-/// Returns the algorithm for the barriers of `members` ranks.
-const fn way(members: u32) -> BarrierAlgorithm {
-    if members <= WORD_MAX { BarrierAlgorithm::Word } else { BarrierAlgorithm::Signal }
-}
 
 impl<'world> Endpoint<'world> {
     /// Waits until every rank of the job has entered the barrier.
@@ -261,7 +247,8 @@ impl<'world> Group<'world> {
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
-        self.meeting.get_mut().leave(self.endpoint.world());
+        let world = self.world();
+        self.meeting.get_mut().leave(&world.segment(), world.rank());
     }
 }
 

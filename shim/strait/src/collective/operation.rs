@@ -3,7 +3,7 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::reduce::{self, Op};
 
-use super::CollectiveError;
+use crate::CollectiveError;
 
 /// The numbers that can be reduced and accumulated: integers of 8 to 64 bits, `f32`, `f64`.
 pub trait Number: NoUninit + AnyBitPattern + reduce::Reducible {}

@@ -9,15 +9,11 @@ use strait_core::sync::spin_hint;
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
-use super::levels::Levels;
-use super::operation::Combine;
-use super::{CollectiveError, Number};
+use super::operation::{Combine, Number};
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Error, World};
-
-/// Bit in the contexts of messages of collective operations, so that they match no message of the
-/// user.
-pub(crate) const INTERNAL: u32 = 1 << 31;
+use crate::reserved::INTERNAL;
+use crate::world::meeting::Levels;
+use crate::{CollectiveError, Error, World};
 
 /// The members of an operation.
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +195,7 @@ impl<'a> Team<'a> {
     /// `finish` or `settle`.
     fn begin_send(&self, data: &[u8], place: u32) -> Result<Option<RequestId>, Error> {
         let (rank, key) = (self.members.rank(place), Key::new(self.context | INTERNAL, self.tag));
-        let sent = self.world.short_ways().send_short(rank, key, data);
+        let sent = self.world.engine().send_short(rank, key, data);
         if self.world.wake_after(sent, rank) {
             return Ok(None);
         }
@@ -218,9 +214,9 @@ impl<'a> Team<'a> {
         let context = self.context | INTERNAL;
         let want = Want::new(context, self.tag);
         for _ in 0..self.world.spin().short_polls() {
-            match self.world.short_ways().recv_short(source, want, buffer) {
+            match self.world.engine().recv_short(source, want, buffer) {
                 Bypass::Received(status) => return Ok(status.bytes),
-                Bypass::Nothing if !self.world.short_ways().must_progress(source) => spin_hint(),
+                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
                 Bypass::Nothing | Bypass::Closed => break,
             }
         }

@@ -1,9 +1,8 @@
 //! Variables with the prefix of Strait that Strait does not know. Most of them are mistyped.
 
 use core::fmt;
-use std::io::Write;
 
-use super::{BOOT_FD, VARIABLES};
+use super::VARIABLES;
 
 /// Prefix of the names of Strait's variables.
 const PREFIX: &str = "STRAIT_";
@@ -47,18 +46,6 @@ impl fmt::Display for Unknown {
 pub fn unknown() -> Vec<Unknown> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     of(names)
-}
-
-/// Writes a line to standard error for each unknown variable, if `rank` is 0 and another launcher
-/// started the job. `strait run` writes these lines itself.
-pub(crate) fn warn_as(rank: u32) {
-    if rank != 0 || std::env::var_os(BOOT_FD.name).is_some() {
-        return;
-    }
-    for unknown in unknown() {
-        // A failure to write the line is ignored.
-        let _ = writeln!(std::io::stderr(), "strait: {unknown}");
-    }
 }
 
 fn of(names: impl Iterator<Item = String>) -> Vec<Unknown> {

@@ -9,34 +9,11 @@ use core::ptr::NonNull;
 use strait_core::buffer::Part;
 use strait_core::hca::{Hca, Sge};
 use strait_core::layout::Corrupt;
-use strait_core::rma::{self, AmHandler, Lane, LaneAccess, LaneError, Station};
+use strait_core::rma::{AmHandler, Lane, LaneAccess, LaneError, Station};
 use strait_platform::Rank;
 
-use super::{LaneId, Network};
-
-/// An origin in the table of a handler.
-pub(crate) type LaneOrigin = rma::AmOrigin<LaneId>;
-
-/// The name of a handler, until it is closed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct HandlerId(usize);
-
-/// A handler, and the memory regions on which its active messages operate, by name.
-#[derive(Debug)]
-struct OpenHandler {
-    handler: AmHandler<LaneId, Vec<LaneOrigin>>,
-    grounds: Vec<(u64, Part)>,
-}
-
-/// The handlers, by name, with counts of the receives for the messages that wake them.
-#[derive(Debug, Default)]
-pub(super) struct AmHandlers {
-    all: Vec<Option<OpenHandler>>,
-    /// Number of receives that have to be posted.
-    owed: usize,
-    /// Number of receives that are still posted for closed handlers.
-    spare: usize,
-}
+use super::Network;
+use super::window_tables::{AmHandlers, HandlerId, LaneId, LaneOrigin, OpenHandler};
 
 impl<H: Hca> Network<H> {
     /// Opens a handler, which runs until [`Network::close_handler`] on the regions that it is
@@ -56,11 +33,9 @@ impl<H: Hca> Network<H> {
         let AmHandlers { all, owed, spare } = &mut self.handlers;
         let found = wanted.min(*spare);
         (*spare, *owed) = (*spare - found, *owed + wanted - found);
-        let free = all.iter().position(Option::is_none).unwrap_or(all.len());
-        all.resize_with(all.len().max(free + 1), || None);
-        all[free] = Some(OpenHandler { handler, grounds: Vec::new() });
+        let id = all.add(OpenHandler { handler, grounds: Vec::new() });
         self.post_owed();
-        HandlerId(free)
+        HandlerId(id)
     }
 
     /// Adds a memory region on which active messages operate under this name.
@@ -68,23 +43,23 @@ impl<H: Hca> Network<H> {
     /// # Safety
     ///
     /// The memory is valid until it is removed or the handler is closed. Its accesses follow the
-    /// rules of [`rma::ActiveMessage::carry_out`].
+    /// rules of [`strait_core::rma::ActiveMessage::carry_out`].
     pub(crate) unsafe fn add_ground(&mut self, HandlerId(id): HandlerId, name: u64, ground: Part) {
-        if let Some(open) = &mut self.handlers.all[id] {
+        if let Some(open) = self.handlers.all.get_mut(id) {
             open.grounds.push((name, ground));
         }
     }
 
     /// Removes a memory region. Later operations on it are refused.
     pub(crate) fn remove_ground(&mut self, HandlerId(id): HandlerId, name: u64) {
-        if let Some(open) = &mut self.handlers.all[id] {
+        if let Some(open) = self.handlers.all.get_mut(id) {
             open.grounds.retain(|(other, _)| *other != name);
         }
     }
 
     /// Closes a handler. No origin sends it an active message any more.
     pub(crate) fn close_handler(&mut self, HandlerId(id): HandlerId) {
-        if let Some(open) = self.handlers.all[id].take() {
+        if let Some(open) = self.handlers.all.take(id) {
             self.handlers.spare += open.handler.room();
         }
     }
@@ -92,7 +67,7 @@ impl<H: Hca> Network<H> {
     /// Handles the arrival of an active message on a lane.
     pub(super) fn active_message_came(&mut self, lane: LaneId) {
         // One handler has this lane, or the lane belongs to a closed window.
-        let _known = self.handlers.all.iter_mut().flatten().any(|open| open.handler.handle(lane));
+        let _known = self.handlers.all.iter_mut().any(|(_, open)| open.handler.handle(lane));
         self.handlers.owed += 1;
         self.post_owed();
     }
@@ -115,8 +90,8 @@ impl<H: Hca> Network<H> {
     /// ranks will never release a lock.
     pub(crate) fn serve(&mut self, is_gone: impl Fn(Rank) -> bool) -> Result<bool, Corrupt> {
         let mut moved = false;
-        for id in 0..self.handlers.all.len() {
-            let Some(OpenHandler { mut handler, grounds }) = self.handlers.all[id].take() else {
+        for id in 0..self.handlers.all.end() {
+            let Some(OpenHandler { mut handler, grounds }) = self.handlers.all.take(id) else {
                 continue;
             };
             let ground = |name| {
@@ -125,7 +100,7 @@ impl<H: Hca> Network<H> {
             };
             // SAFETY: the callers guarantee the contract of `add_ground`.
             let served = unsafe { handler.serve(self, ground, &is_gone) };
-            self.handlers.all[id] = Some(OpenHandler { handler, grounds });
+            self.handlers.all.put_back(id, OpenHandler { handler, grounds });
             moved |= served?;
         }
         Ok(moved)

@@ -9,74 +9,45 @@
 //! Only [`resources`] knows the kind of the device.
 
 mod am_handlers;
-mod error;
+mod calls;
+mod config;
 pub(crate) mod handshake;
+pub(crate) mod job;
 mod lanes;
 mod listener;
 mod memory_events;
+mod owners;
 mod remote_peers;
-mod resources;
+pub(crate) mod resources;
 mod transfers;
+mod window_tables;
 
-pub(crate) use am_handlers::{HandlerId, LaneOrigin};
-pub use error::NetworkError;
-pub(crate) use lanes::LaneId;
+pub(crate) use config::config;
 pub(crate) use listener::ConnectionListener;
 pub(crate) use remote_peers::RemotePeers;
-pub(crate) use resources::{JobDevice, JobNetwork, NetworkResources, lone};
-pub(crate) use transfers::{TransferId, WindowTransfer};
+pub(crate) use window_tables::{HandlerId, LaneId, LaneOrigin, TransferId, WindowTransfer};
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use strait_core::buffer::Part;
 use strait_core::engine::{Begun, Broken, Channel, ChannelProgress, Direct, FailureCause};
 use strait_core::hca::{
     Access, Atomics, Completion, Connection, Done, Hca, HcaError, Readiness, Region,
 };
-use strait_core::ring::{
-    Design, Link, LinkAddress, LinkConfig, LinkError, LinkMemory, WakeupSource,
-};
-use strait_core::wire::StreamHead;
+use strait_core::ring::{Link, LinkAddress, LinkError, LinkMemory, WakeupSource};
+use strait_core::rma::Lane;
 use strait_hca::cq::{EventDriven, Events};
-use strait_platform::segment::{Heap, Mapping};
-use strait_platform::{Nodes, Rank};
+use strait_platform::Rank;
+use strait_platform::segment::Mapping;
 
-use am_handlers::AmHandlers;
-use lanes::LaneTable;
-use transfers::WindowTransfers;
-
-/// Number of chunks in each direction of a link.
-const SLOTS: u32 = 16;
-
-/// Bytes of a chunk, which holds a message of the default `STRAIT_STREAM_MAX` and its head.
-const CHUNK: u32 = 16 * 1024 + StreamHead::LENGTH as u32;
-
-/// Parts of at least this many bytes move directly between user buffers, where the design can do
-/// so.
-const LARGE: u32 = 32 * 1024;
-
-// The last head in a stream must not wait for a reader that closes.
-const _: () = assert!(LARGE as usize > StreamHead::LENGTH);
+use crate::NetworkError;
+use config::stride;
+use owners::{ConnectionOwner, ConnectionOwners};
+use window_tables::{AmHandlers, NameTable};
 
 /// Largest number of completions that one poll of the device returns.
 const COMPLETIONS: usize = 32;
-
-/// Returns the configuration of links of `design`.
-pub(crate) const fn config(design: Design) -> LinkConfig {
-    LinkConfig { design, chunk: CHUNK, slots: SLOTS, large: LARGE }
-}
-
-/// Returns the distance in bytes between the memory of one link and of the next.
-const fn stride(config: &LinkConfig) -> usize {
-    config.bytes().next_multiple_of(4096)
-}
-
-/// Returns the ranks on other nodes than `me`'s.
-fn peers(me: Rank, nodes: &Nodes) -> impl Iterator<Item = Rank> {
-    (0..nodes.ranks()).filter(move |rank| nodes.node_of(*rank) != nodes.node_of(me))
-}
 
 /// The links and lanes of one rank to ranks on other nodes.
 #[derive(Debug)]
@@ -84,11 +55,10 @@ pub(crate) struct Network<H: Hca> {
     /// The links, by rank.
     lines: Vec<Option<PeerLink>>,
     /// The lanes of windows.
-    lanes: LaneTable,
+    lanes: NameTable<Lane>,
     handlers: AmHandlers,
-    transfers: WindowTransfers,
-    /// The owners of connections, by connection.
-    owners: Vec<Option<ConnectionOwner>>,
+    transfers: NameTable<WindowTransfer>,
+    owners: ConnectionOwners,
     /// Links to peers that have left. A peer may still wait for the acknowledgement of its last
     /// data. Each link ends when the peer closes its end, which [`Network::probe`] detects.
     parted: Vec<Link>,
@@ -106,16 +76,6 @@ struct Loan {
     connection: Connection,
     region: Region,
     _memory: Mapping,
-}
-
-/// The owner of a connection.
-#[derive(Clone, Copy, Debug)]
-enum ConnectionOwner {
-    /// The current link to this peer.
-    Line(Rank),
-    /// A link to a peer that has left.
-    Parted,
-    Lane(LaneId),
 }
 
 /// A link, and its state.
@@ -143,10 +103,10 @@ impl<H: Hca> Network<H> {
     pub(crate) fn new(device: H, others: RemotePeers) -> Self {
         Self {
             lines: Vec::new(),
-            lanes: LaneTable::default(),
+            lanes: NameTable::default(),
             handlers: AmHandlers::default(),
-            transfers: WindowTransfers::default(),
-            owners: Vec::new(),
+            transfers: NameTable::default(),
+            owners: ConnectionOwners::default(),
             parted: Vec::new(),
             others,
             device,
@@ -176,7 +136,7 @@ impl<H: Hca> Network<H> {
             }
         };
         let connection = link.connection();
-        own(&mut self.owners, connection, ConnectionOwner::Line(peer));
+        self.owners.set(connection, ConnectionOwner::Line(peer));
         self.loans.push(Loan { connection, region, _memory: memory });
         self.made += 1;
         let place = peer as usize;
@@ -193,7 +153,7 @@ impl<H: Hca> Network<H> {
         // A device that fails reports no more completions. Its later refusals break its links.
         while let Ok(count @ 1..) = self.device.poll(&mut completions) {
             for completion in &completions[..count] {
-                match self.owners.get(completion.connection.0 as usize).copied().flatten() {
+                match self.owners.of(completion.connection) {
                     Some(ConnectionOwner::Line(peer)) => {
                         if let Some(line) = &mut self.lines[peer as usize] {
                             line.link.handle(completion);
@@ -207,7 +167,7 @@ impl<H: Hca> Network<H> {
                     }
                     Some(ConnectionOwner::Lane(id)) => match completion.result {
                         Ok(Done::Receive { .. }) => self.active_message_came(id),
-                        _ => self.lanes.handle(id, completion, &mut self.device),
+                        _ => self.lane_completed(id, completion),
                     },
                     None => {}
                 }
@@ -259,7 +219,7 @@ impl<H: Hca> Network<H> {
     /// Ends a link for good, and releases its memory and its connection.
     fn finalize(&mut self, link: Link) {
         let connection = link.connection();
-        self.owners[connection.0 as usize] = None;
+        self.owners.clear(connection);
         let is_its = |loan: &Loan| loan.connection == connection;
         let loan = self.loans.iter().position(is_its);
         // A device that cannot close the link may still access the memory, so the memory stays.
@@ -412,29 +372,11 @@ impl<H: Hca> Network<H> {
     fn end_line(&mut self, peer: Rank) {
         let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::take) else { return };
         if line.link.is_at_rest() {
-            own(&mut self.owners, line.link.connection(), ConnectionOwner::Parted);
+            self.owners.set(line.link.connection(), ConnectionOwner::Parted);
             self.parted.push(line.link);
         } else {
             self.finalize(line.link);
         }
-    }
-}
-
-impl JobNetwork {
-    /// Returns the device with its registration cache.
-    pub(crate) const fn device(&mut self) -> &mut JobDevice {
-        &mut self.device
-    }
-
-    /// Returns whether the devices of the job have their own threads.
-    pub(crate) fn has_threads(&self) -> bool {
-        self.device.device().has_threads()
-    }
-
-    /// Keeps memory in `heap` registered after its use.
-    pub(crate) fn keep_heap(&mut self, heap: Arc<Heap>) {
-        heap.report();
-        self.device.watch().heap = Some(heap);
     }
 }
 
@@ -445,17 +387,6 @@ impl<H: EventDriven> Network<H> {
     }
 }
 
-/// Records the owner of a connection.
-fn own(
-    owners: &mut Vec<Option<ConnectionOwner>>,
-    Connection(connection): Connection,
-    owner: ConnectionOwner,
-) {
-    let connection = connection as usize;
-    owners.resize(owners.len().max(connection + 1), None);
-    owners[connection] = Some(owner);
-}
-
 /// Translates the error of a link into a statement about the peer.
 fn broken(error: LinkError) -> Broken {
     Broken(error.sign())
@@ -463,15 +394,3 @@ fn broken(error: LinkError) -> Broken {
 
 /// The answer of a link that is not connected yet.
 const NOT_YET: ChannelProgress = ChannelProgress { bytes: 0, holds: false };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_has_the_memory_that_the_documents_say() {
-        for design in Design::ALL {
-            assert!(stride(&config(design)) <= 532_480, "docs/decisions/network.md states it");
-        }
-    }
-}

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use strait_core::hca::HcaError;
 use strait_core::regcache::{CacheLimits, Cached};
@@ -11,17 +12,37 @@ use strait_core::rma::OPERAND_BUFFERS;
 use strait_hca::soft::{Fabric, SoftHca, SoftMode};
 use strait_hca::{Demand, Device, DeviceChoice, Rail};
 use strait_platform::boot::{self, KeyValueStore};
+use strait_platform::segment::Heap;
 use strait_platform::{Nodes, Rank, topology};
 
+use super::Network;
+use super::config::{LARGE, peers, stride};
 use super::memory_events::MemoryEvents;
-use super::{LARGE, Network, NetworkError, peers, stride};
-use crate::{SystemMemory, env};
+use crate::{NetworkError, SystemMemory, env};
 
 /// The device of a job, with a registration cache.
 pub(crate) type JobDevice = Cached<Device, MemoryEvents, SystemMemory>;
 
 /// The network of a job.
 pub(crate) type JobNetwork = Network<JobDevice>;
+
+impl JobNetwork {
+    /// Returns the device with its registration cache.
+    pub(crate) const fn device(&mut self) -> &mut JobDevice {
+        &mut self.device
+    }
+
+    /// Returns whether the devices of the job have their own threads.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.device.device().has_threads()
+    }
+
+    /// Keeps memory in `heap` registered after its use.
+    pub(crate) fn keep_heap(&mut self, heap: Arc<Heap>) {
+        heap.report();
+        self.device.watch().heap = Some(heap);
+    }
+}
 
 /// Limits of the registration cache. It has fewer entries than a software device has regions.
 /// Entries are also evicted when the system lets no more memory be pinned.

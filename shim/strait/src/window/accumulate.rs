@@ -22,10 +22,11 @@ use strait_core::sync::{Step, reached};
 use strait_platform::record::WaitRecorder;
 use strait_platform::{liveness, lock};
 
+use super::Window;
+use super::options::AtomicityDomain;
 use super::part::{PartAccess, WindowPart};
-use super::{AtomicityDomain, Window, WindowDesign, WindowError};
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Error, Number};
+use crate::{Error, Number, WindowDesign, WindowError};
 
 impl Window<'_> {
     /// Combines each number of the target's part with a number of `data`. The number of the part is

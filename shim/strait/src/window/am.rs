@@ -5,17 +5,21 @@ use strait_core::layout::{Call, Wait};
 use strait_core::rma::{ActiveMessage, AmOperation};
 use strait_core::sync::{Step, reached};
 
-use super::part::WindowPart;
-use super::remote::{RemoteMember, failed};
-use super::{AtomicityDomain, Window, WindowError};
+use super::Window;
+use super::options::AtomicityDomain;
+use super::part::{RemoteMember, WindowPart};
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Error, Number};
+use crate::{Error, Number, WindowError};
 
 impl Window<'_> {
-    /// Makes the target's handler carry out internode accumulates of more than `bytes` bytes; 0
-    /// means all accumulates of more than one number. The origin carries out shorter ones by
-    /// itself, under a lock. Members need not agree on the limit. It has no effect where a member's
-    /// device has no atomics, since handlers carry out all accumulates there.
+    /// Makes the target's handler carry out internode accumulates of more than `bytes` bytes of
+    /// consecutive numbers. Each run of a shape counts by itself. The origin carries out shorter
+    /// ones under a lock, and at any limit these: [`Window::fetch_and_op`],
+    /// [`Window::compare_and_swap`], and a [`Window::accumulate`] of one number.
+    ///
+    /// So 0 passes all other accumulates to the handler, and [`usize::MAX`] none. Members need not
+    /// agree on the limit. It has no effect where a member's device has no atomics, since handlers
+    /// carry out all accumulates there.
     ///
     /// An accumulate by the handler completes when the target is inside the library or has a
     /// [progress thread](crate::World::start_progress_thread): see [`Window::needs_target`].
@@ -140,7 +144,7 @@ impl Window<'_> {
         });
         match (gone, broken) {
             (Some(how), _) => Some(how.fault(remote.rank).into()),
-            (None, Some(Err(error))) => Some(failed(self.world, remote.rank, error)),
+            (None, Some(Err(error))) => Some(self.world.lane_failure(remote.rank, error)),
             (None, _) => None,
         }
     }

@@ -19,69 +19,15 @@ use strait_core::rma::{
 };
 use strait_platform::liveness;
 
-use super::create::PartMemory;
+use super::Window;
+use super::attachments::{Attached, AttachedMemory, Attachments};
 use super::expose::Exposable;
-use super::part::{PartAccess, WindowPart};
+use super::local::Local;
+use super::options::{Accumulates, WindowOptions};
+use super::own::PartMemory;
+use super::part::{PartAccess, RemoteMember, WindowPart};
 use super::part_descriptor::DYNAMIC;
-use super::remote::RemoteMember;
-use super::{Accumulates, Local, Window, WindowError, WindowOptions};
-use crate::{Error, Group, World};
-
-/// Memory of this member that is attached to a dynamic window: [`Window::attach`].
-///
-/// Other members name it by a displacement: the address of its first byte, with a tag. The tag
-/// tells this attachment from earlier and later ones at the same address. The displacement of byte
-/// `n` is larger by `n`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Attached {
-    tag: AttachmentTag,
-    base: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the value is only a name. It gives no access to the memory without the window.
-unsafe impl Send for Attached {}
-
-impl Attached {
-    /// Returns the displacement of the first byte, for all operations of all members.
-    #[must_use]
-    pub fn displacement(&self) -> usize {
-        self.tag.displace(self.address() as u64) as usize
-    }
-
-    /// Returns the address of the first byte, as `MPI_Get_address` does. The address is a
-    /// displacement, too: it names whatever is attached there when it is used.
-    #[must_use]
-    pub fn address(&self) -> usize {
-        self.base.addr().get()
-    }
-}
-
-/// The attachments of this member.
-#[derive(Debug, Default)]
-pub(super) struct Attachments {
-    /// The current attachments, in no order.
-    now: Vec<AttachedMemory>,
-    /// Detached memory. Other members may still have been accessing it, so it is kept as long as
-    /// the window.
-    before: Vec<Box<dyn Any>>,
-}
-
-#[derive(Debug)]
-struct AttachedMemory {
-    attached: Attached,
-    region: Option<Region>,
-    memory: Option<Box<dyn Any>>,
-}
-
-impl Attachments {
-    /// Releases the registrations. No member may reach the memory any more.
-    pub(super) fn give_back(self, world: &World) {
-        for region in self.now.into_iter().filter_map(|kept| kept.region) {
-            world.with_network(|network| network.release(region));
-        }
-    }
-}
+use crate::{Error, Group, WindowError};
 
 impl<'world> Group<'world> {
     /// Makes a window to which nothing is attached yet: see [`Window::attach`]. Displacements count

@@ -5,7 +5,6 @@
 
 use core::ptr::NonNull;
 
-use bytemuck::{bytes_of, bytes_of_mut};
 use strait_core::buffer::Part as Buffer;
 use strait_core::hca::RemoteAddress;
 use strait_core::layout::Corrupt;
@@ -14,10 +13,11 @@ use strait_core::rma::{
     AtomicOp, FetchUpdate, LockedResult, LockedUpdate, StepResult, WindowBlock, is_sum_of_words,
 };
 
-use super::part::WindowPart;
-use super::remote::RemoteMember;
-use super::{AtomicityDomain, Window, WindowError};
-use crate::{Error, Number};
+use super::Window;
+use super::options::AtomicityDomain;
+use super::part::{RemoteMember, WindowPart};
+use super::words::{number, word};
+use crate::{Error, Number, WindowError};
 
 /// A number that the device can change: the member that owns it, and its address.
 pub(super) type FarNumber<'a> = (&'a RemoteMember, RemoteAddress);
@@ -97,9 +97,10 @@ impl Window<'_> {
         count: usize,
         change: impl FnOnce(&mut [T]),
     ) -> Result<(), Error> {
-        let Some((remote, (base, key))) = part.remote.as_ref().zip(self.scratch()) else {
+        let Some((remote, beyond)) = part.remote.as_ref().zip(self.own.beyond.as_ref()) else {
             return Err(WindowError::OtherNode { rank: part.rank }.into());
         };
+        let (base, key) = beyond.scratch();
         // Accumulates of one origin take effect in their order.
         self.await_active_messages(part)?;
         let here = Buffer { base, length: count * size_of::<T>() };
@@ -149,18 +150,4 @@ impl Window<'_> {
             _ => Err(Corrupt::Holder { found: u32::try_from(name).unwrap_or(u32::MAX) }.into()),
         }
     }
-}
-
-/// Returns a word that holds the number in its lowest bytes.
-pub(super) fn word<T: Number>(number: T) -> u64 {
-    let mut word = 0;
-    bytes_of_mut(&mut word)[..size_of::<T>()].copy_from_slice(bytes_of(&number));
-    word
-}
-
-/// Returns the number that a word holds.
-pub(super) fn number<T: Number>(word: u64) -> T {
-    let mut number = T::zeroed();
-    bytes_of_mut(&mut number).copy_from_slice(&bytes_of(&word)[..size_of::<T>()]);
-    number
 }

@@ -3,7 +3,6 @@
 //! Every member publishes a *part descriptor* of its part, and all members read all descriptors. So
 //! either all members have the window or none has it, and all of them know which.
 
-use core::any::Any;
 use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -14,77 +13,20 @@ use strait_core::reduce::Op;
 use strait_core::rma::WindowBlock;
 use strait_platform::Rank;
 
-use super::attach::Attachments;
-use super::epoch::Epochs;
+use super::baseline_id::BaselineId;
+use super::epochs::Epochs;
 use super::expose::Exposable;
 use super::internode::InternodeMemory;
-use super::part::{WindowPart, first_barred};
+use super::options::{Accumulates, AtomicityDomain, WindowOptions};
+use super::own::{Own, PartMemory};
+use super::part::WindowPart;
 use super::part_descriptor::{
     DYNAMIC, FAILED, MAPPED, MemberRegions, PRIVATE, PartDescriptor, SINGLE,
 };
-use super::passive::Opening;
-use super::send_recv::BaselineId;
-use super::{
-    Accumulates, AtomicityDomain, FLUSHES_PER_POLL, Window, WindowDesign, WindowError,
-    WindowOptions,
-};
-use crate::{Error, Group, SharedMemory, World, env};
-
-/// The resources that a member gives to a window.
-#[derive(Debug)]
-pub(super) struct Own {
-    /// Start of the member's part.
-    pub(super) base: NonNull<u8>,
-    length: usize,
-    /// The words of the member's block.
-    block_words: WindowBlock,
-    /// Resources for the device, if the window spans nodes.
-    pub(super) beyond: Option<InternodeMemory>,
-    /// The memory in the segment that holds the words.
-    _block: SharedMemory<u8>,
-    /// The attachments of the member, if the window is dynamic.
-    pub(super) attachments: Option<RefCell<Attachments>>,
-    /// Owner of the memory of the part, and of all parts in a shared window. `None`: the embedder
-    /// keeps the memory.
-    _memory: Option<Box<dyn Any>>,
-}
-
-impl Own {
-    /// Connects the lanes and starts the handler.
-    fn connect(
-        &mut self,
-        group: &Group<'_>,
-        descriptors: &[PartDescriptor],
-        ends: &[(Rank, Address)],
-    ) -> Result<(), Error> {
-        let part = Buffer { base: self.base, length: self.length };
-        let Some(beyond) = &mut self.beyond else { return Ok(()) };
-        let world = group.world();
-        beyond.connect(world, ends)?;
-        // SAFETY: the block stays allocated until `give_back`.
-        unsafe { beyond.open_handler(world, group.place(), self.block_words, descriptors) }?;
-        if self.attachments.is_none() {
-            // SAFETY: only raw pointers reach the part, and it stays valid until `give_back`.
-            unsafe { beyond.add_ground(world, 0, part) };
-        }
-        Ok(())
-    }
-
-    /// Releases the resources. No peer may reach them any more.
-    fn give_back(self, world: &World) {
-        let Self { beyond, attachments, .. } = self;
-        attachments.into_iter().for_each(|all| all.into_inner().give_back(world));
-        beyond.into_iter().for_each(|beyond| beyond.give_back(world));
-    }
-}
-
-/// The memory of a member's part, and its owner.
-#[derive(Debug)]
-pub(super) struct PartMemory {
-    pub(super) base: NonNull<u8>,
-    pub(super) length: usize,
-    pub(super) keeper: Option<Box<dyn Any>>,
-}
+use super::parts::first_barred;
+use super::passive::opening::Opening;
+use super::{FLUSHES_PER_POLL, Window};
+use crate::{Error, Group, WindowDesign, WindowError, World, env};
 
 impl<'world> Group<'world> {
     /// Makes a window with parts in the segment. The part of this member has `bytes` bytes, zeroed
@@ -106,7 +48,7 @@ impl<'world> Group<'world> {
     }
 
     /// Makes a window as [`Group::allocate_window`] does, with a promise about its accumulates
-    /// ([`Accumulates`]), a design of its locks ([`super::LockDesign`]), or both.
+    /// ([`Accumulates`]), a design of its locks ([`crate::LockDesign`]), or both.
     ///
     /// # Errors
     ///
@@ -122,7 +64,7 @@ impl<'world> Group<'world> {
     }
 
     /// Makes a window with consecutive parts in the segment, in the order of the members and
-    /// without gaps. So [`super::Local`] reaches all of them. The heap of the member in place 0
+    /// without gaps. So [`crate::Local`] reaches all of them. The heap of the member in place 0
     /// holds all parts.
     ///
     /// # Errors
@@ -172,7 +114,7 @@ impl<'world> Group<'world> {
 
     /// Makes a window over memory that this member has. Peers reach a [`SharedMemory`] of this
     /// world as they reach allocated parts. For other memory the kernel copies. The window keeps
-    /// the memory; [`super::Local`] reads it.
+    /// the memory; [`crate::Local`] reads it.
     ///
     /// # Errors
     ///
@@ -293,7 +235,7 @@ impl<'world> Group<'world> {
             return Err(parts.err().unwrap_or(error));
         }
         let part = Buffer { base: own.base, length: own.length };
-        let handled = !by_messages && !Opening::have_atomics(&descriptors);
+        let handled = !by_messages && !PartDescriptor::have_atomics(&descriptors);
         let promise = |descriptor: &PartDescriptor| descriptor.accumulates == SINGLE;
         let domain = match descriptors.iter().all(|descriptor| descriptor.kind == MAPPED) {
             _ if spans && !handled && descriptors.iter().all(promise) => AtomicityDomain::Device,

@@ -2,7 +2,8 @@
 
 use strait_platform::Rank;
 
-use super::{Exposable, Window};
+use super::Window;
+use super::expose::Exposable;
 use crate::{Endpoint, Error, Group};
 
 impl<'world> Endpoint<'world> {

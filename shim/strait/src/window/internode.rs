@@ -4,20 +4,18 @@
 use core::ptr::NonNull;
 
 use strait_core::buffer::Part as Buffer;
-use strait_core::engine::Channel;
+use strait_core::engine::{Channel, Gone};
 use strait_core::hca::{Access, Address, HcaError, Region};
 use strait_core::layout::{Call, Corrupt, Wait};
-use strait_core::reduce::Op;
 use strait_core::rma::{AmMemory, LENT, OperandBuffers, STRIPE, Station, Stripes, WindowBlock};
 use strait_platform::Rank;
 use strait_platform::segment::Mapping;
 
-use super::part_descriptor::{MemberRegions, PartDescriptor, Spot};
-use super::passive::Opening;
-use super::remote::RemoteMember;
-use super::{Window, WindowError};
-use crate::network::{HandlerId, JobNetwork, LaneId, LaneOrigin, NetworkError};
-use crate::{Error, Group, World};
+use super::part::RemoteMember;
+use super::part_descriptor::{MemberRegions, PartDescriptor, RegionAddress};
+use crate::network::resources::JobNetwork;
+use crate::network::{HandlerId, LaneId, LaneOrigin};
+use crate::{Error, NetworkError, WindowError, World};
 
 /// Resources of a member for its device. [`InternodeMemory::give_back`] releases them.
 #[derive(Debug)]
@@ -82,12 +80,14 @@ impl InternodeMemory {
         let layout = AmMemory { members: ranks.len() };
         let operand_buffers = Buffer { base: self.operand_buffers.base(), length: layout.bytes() };
         self.key = self.register(network, own, Access::LOCAL)?.local_key;
-        self.registered.block = Spot::of(block, &self.register(network, block, Access::ALL)?);
+        self.registered.block =
+            RegionAddress::of(block, &self.register(network, block, Access::ALL)?);
         let region = self.register(network, operand_buffers, Access::ALL)?;
         (self.operand_buffers_key, self.registered.operand_buffers) =
-            (region.local_key, Spot::of(operand_buffers, &region));
+            (region.local_key, RegionAddress::of(operand_buffers, &region));
         if part.length > 0 {
-            self.registered.part = Spot::of(part, &self.register(network, part, Access::ALL)?);
+            self.registered.part =
+                RegionAddress::of(part, &self.register(network, part, Access::ALL)?);
         }
         let mut addresses = Vec::new();
         for (place, rank) in ranks.iter().enumerate() {
@@ -129,7 +129,7 @@ impl InternodeMemory {
         };
         let origins: Result<Vec<_>, Corrupt> =
             descriptors.iter().zip(&self.lanes).map(origin).collect();
-        let stripes = if Opening::have_atomics(descriptors) {
+        let stripes = if PartDescriptor::have_atomics(descriptors) {
             let block = self.registered.block.remote()?;
             Stripes::Devices { block, own: self.lanes[place as usize] }
         } else {
@@ -199,9 +199,10 @@ impl InternodeMemory {
     }
 
     /// Connects the lanes to the ends that the members have for this one. A member that has died
-    /// since is no error here: operations on it report the loss. On iWARP this rank's end cannot be
-    /// connected to itself. That is no error either, since only atomics use that lane, and iWARP
-    /// has none.
+    /// since is no error here: operations on it report the loss. A member that cannot be reached
+    /// waits for its end of the lane, so all communication with it ends, which it learns of. On
+    /// iWARP this rank's end cannot be connected to itself. That is no error either, since only
+    /// atomics use that lane, and iWARP has none.
     pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
         for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
             let connected = world.wait_until(
@@ -210,14 +211,21 @@ impl InternodeMemory {
                     let connected = world.with_network(|it| it.connect_lane(lane, address))?;
                     if connected == Ok(false) && world.lock_progress().gone(*rank).is_some() {
                         world.with_network(|network| network.break_lane(lane));
-                        return Some(Ok(()));
+                        return Some(Ok::<(), Error>(()));
                     }
-                    match connected {
+                    match connected.map_err(|error| (error, error.sign())) {
                         Ok(connected) => connected.then_some(Ok(())),
-                        Err(error) if error.sign().is_some() || *rank == world.rank() => {
-                            Some(Ok(()))
+                        Err(_) if *rank == world.rank() => Some(Ok(())),
+                        Err((_, Some(cause))) => {
+                            let ended = world.lock_progress().peer_gone(*rank, Gone::Failed(cause));
+                            match ended {
+                                Ok(ended) => ended.then_some(Ok(())),
+                                Err(error) => Some(Err(error.into())),
+                            }
                         }
-                        Err(error) => Some(Err(WindowError::Device { rank: *rank, error })),
+                        Err((error, None)) => {
+                            Some(Err(WindowError::Device { rank: *rank, error }.into()))
+                        }
                     }
                 },
             );
@@ -242,36 +250,9 @@ impl InternodeMemory {
     pub(super) const fn registered(&self) -> MemberRegions {
         self.registered
     }
-}
 
-impl Window<'_> {
     /// Returns [`STRIPE`] registered bytes of this member, and their local key.
-    pub(super) fn scratch(&self) -> Option<(NonNull<u8>, u32)> {
-        self.own.beyond.as_ref().map(|beyond| (beyond.memory.base(), beyond.key))
+    pub(super) const fn scratch(&self) -> (NonNull<u8>, u32) {
+        (self.memory.base(), self.key)
     }
 }
-
-impl Group<'_> {
-    /// Returns every member's address for this one, once all have opened their lanes. `own` holds
-    /// this member's addresses for all members.
-    pub(super) fn exchange_addresses(
-        &self,
-        own: &[Address],
-    ) -> Result<Vec<(Rank, Address)>, Error> {
-        let (members, place) = (self.ranks().len(), self.place() as usize);
-        let mut table = vec![0_u64; members * members * WORDS];
-        let (addresses, _) = table.as_chunks_mut::<WORDS>();
-        for (to, address) in own.iter().enumerate() {
-            addresses[place * members + to] = bytemuck::must_cast(address.0);
-        }
-        self.allreduce(&mut table, Op::BitOr)?;
-        let (addresses, _) = table.as_chunks::<WORDS>();
-        let for_this = self.ranks().iter().enumerate().map(|(from, rank)| {
-            (*rank, Address(bytemuck::must_cast(addresses[from * members + place])))
-        });
-        Ok(for_this.collect())
-    }
-}
-
-/// Number of words in an address.
-const WORDS: usize = Address::LENGTH / size_of::<u64>();

@@ -1,4 +1,4 @@
-//! Parts that are mapped into this process and reached by loads and stores.
+//! Access by loads and stores to parts that are mapped into this process.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -6,10 +6,8 @@ use core::ptr::NonNull;
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::rma::{SharedNumber, transfer};
 
-use super::part::PartAccess;
-use super::{Window, WindowError};
-use crate::Number;
 use crate::endpoint::{part_of, part_of_mut};
+use crate::{Number, WindowError};
 
 /// A mapped part of a window, for the lifetime of the window. It is no slice, because other ranks
 /// access it at the same time. Bytes are copied in and out; numbers are read and written as a
@@ -20,28 +18,6 @@ pub struct Local<'window> {
     pub(super) length: usize,
     pub(super) place: u32,
     pub(super) window: PhantomData<&'window ()>,
-}
-
-impl Window<'_> {
-    /// Returns this rank's own part.
-    #[must_use]
-    pub fn local(&self) -> Local<'_> {
-        let own = self.mapped(self.group.place());
-        own.unwrap_or(Local { base: NonNull::dangling(), length: 0, place: 0, window: PhantomData })
-    }
-
-    /// Returns the part of the member in `place` if loads and stores reach it. That is so if it
-    /// lies in the segment, or is this rank's own.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §12.2.3, `MPI_WIN_SHARED_QUERY`.
-    #[must_use]
-    pub fn mapped(&self, place: u32) -> Option<Local<'_>> {
-        let part = self.part(place).ok().filter(|part| !part.is_dynamic)?;
-        let PartAccess::Mapped(base) = part.reach.get() else { return None };
-        Some(Local { base, length: part.length, place, window: PhantomData })
-    }
 }
 
 impl Local<'_> {

@@ -12,20 +12,29 @@
 mod accumulate;
 mod am;
 mod attach;
+pub(crate) mod attachments;
+mod baseline_id;
 mod combine_remote;
+mod copy;
 mod create;
 mod endpoint;
 mod epoch;
-mod error;
-mod expose;
+pub(crate) mod epochs;
+mod exchange;
+pub(crate) mod expose;
 mod internode;
-mod local;
+pub(crate) mod local;
+mod mapped;
+pub(crate) mod options;
+mod own;
 mod part;
 mod part_descriptor;
-mod passive;
+mod parts;
+pub(crate) mod passive;
 mod remote;
 mod request;
 mod send_recv;
+mod words;
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -37,61 +46,19 @@ use strait_core::buffer::{Cursor, Direction, Part as Buffer};
 use strait_core::rma::{self, Shape, WindowBlock};
 use strait_core::sync::{Step, reached};
 
-pub use attach::Attached;
-pub use epoch::Assert;
-pub use error::WindowError;
-pub use expose::Exposable;
-pub use local::Local;
-pub(crate) use passive::WindowLockManagers;
-pub use passive::{LockCounters, LockDesign, LockPolicy, WindowOptions};
-pub(crate) use remote::failed;
-pub(crate) use send_recv::Baselines;
-pub use send_recv::WindowDesign;
-
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Error, Group, World};
-use create::Own;
-use epoch::Epochs;
+use crate::error::unless_gone;
+use crate::{Error, Group, WindowDesign, WindowError, World};
+use baseline_id::BaselineId;
+use epochs::Epochs;
+use options::AtomicityDomain;
+use own::Own;
 use part::{PartAccess, WindowPart};
-use passive::Passive;
-use send_recv::BaselineId;
+use passive::state::Passive;
 
 /// Number of flushes between two polls of the world. The poll lets a rank that makes no other calls
 /// serve its peers and learn of their deaths.
 const FLUSHES_PER_POLL: u32 = 64;
-
-/// The mechanism that makes the accumulates of a window atomic. All accumulates of a window are
-/// atomic with respect to each other, from every origin, and to nothing else.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum AtomicityDomain {
-    /// Atomic instructions of the processor on the numbers themselves. Every part lies in the
-    /// segment, or only its owner reaches it ([`WindowDesign::SendRecv`]). The owner's atomic
-    /// accesses ([`Local`]) are atomic with accumulates.
-    Processor,
-    /// Locks, each for a stripe of a part's bytes: some part is private memory, or the window spans
-    /// nodes. The owner reaches its part atomically only by accumulates. Devices take the locks
-    /// where all devices have atomics. Where one device has none, the processors of the part's node
-    /// take them.
-    Locks,
-    /// Atomics of the device on numbers of 8 bytes, and locks for shorter numbers. The window spans
-    /// nodes, its members promised [`Accumulates::Single`], and their devices have atomics. The
-    /// owner, too, reaches its part atomically only by accumulates.
-    Device,
-}
-
-/// The promise of a member about the accumulates of a window. It takes effect when all members make
-/// it, the window spans nodes, and the devices have atomics.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Accumulates {
-    /// No promise.
-    #[default]
-    Any,
-    /// Most accumulates change one number of 8 bytes, such as a counter. Each takes one or a few
-    /// atomics of the device. Longer accumulates go number by number.
-    Single,
-}
 
 /// The operations that [`Window::needs_target`] distinguishes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -317,7 +284,7 @@ impl<'world> Window<'world> {
         if let Some(part) = self.parts.get(target as usize)
             && !(part.completes_later || part.awaited.get())
             && let Some(less) = self.until_poll.get().checked_sub(1)
-            && self.world.is_plainly_here(part.rank)
+            && self.world.engine().is_plainly_here(part.rank)
         {
             self.until_poll.set(less);
             rma::flush();
@@ -397,8 +364,8 @@ impl<'world> Window<'world> {
         Ok(())
     }
 
-    /// Orders this rank's own accesses to its part ([`Local`]) with its operations and those of
-    /// other ranks.
+    /// Orders this rank's own accesses to its part ([`crate::Local`]) with its operations and those
+    /// of other ranks.
     ///
     /// # Source
     ///
@@ -416,13 +383,5 @@ impl<'world> Window<'world> {
         }
         self.until_poll.set(FLUSHES_PER_POLL);
         self.world.poll()
-    }
-}
-
-/// Replaces the loss of a member by success, for calls that continue with the other members.
-fn unless_gone(done: Result<(), Error>) -> Result<(), Error> {
-    match done {
-        Err(error) if error.gone_peer().is_some() => Ok(()),
-        done => done,
     }
 }

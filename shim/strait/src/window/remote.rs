@@ -3,40 +3,19 @@
 //! A put of few bytes returns at once, and the device completes it by the next flush. All other
 //! operations wait for the device here, because the origin's memory is borrowed only for the call.
 
-use core::cell::Cell;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 
 use strait_core::buffer::{Direction, Part as Buffer};
-use strait_core::engine::{Channel, Fault};
+use strait_core::engine::Channel;
 use strait_core::hca::{Access, Region, RemoteAddress};
 use strait_core::layout::{Call, Wait};
 use strait_core::rma::{Lane, LaneError, Moving, SLOT, SLOTS};
-use strait_platform::Rank;
 
-use super::part::WindowPart;
-use super::{Window, WindowError};
-use crate::network::{JobDevice, LaneId};
-use crate::{Error, World};
-
-/// Addresses of a member's memory for the device.
-#[derive(Debug)]
-pub(super) struct RemoteMember {
-    pub(super) rank: Rank,
-    pub(super) place: u32,
-    pub(super) lane: LaneId,
-    /// Address of the part. In a dynamic window, that of the attachment that was looked up last.
-    pub(super) part: Cell<RemoteAddress>,
-    /// Name of that memory in active messages.
-    pub(super) within: Cell<u64>,
-    pub(super) block: RemoteAddress,
-    /// Address of this member's operand buffers at the other member.
-    pub(super) operand_buffers: RemoteAddress,
-}
-
-/// A piece of an operation: the origin's memory, the offset in the part in bytes, and the length in
-/// bytes.
-pub(super) type Stretch = (NonNull<u8>, usize, usize);
+use super::Window;
+use super::part::{RemoteMember, Stretch, WindowPart};
+use crate::network::resources::JobDevice;
+use crate::{Error, WindowError};
 
 impl Window<'_> {
     /// Repeats `what` on a member's lane until it has a result, and makes progress meanwhile.
@@ -55,7 +34,7 @@ impl Window<'_> {
                 let Some(asked) = asked else {
                     return Some(Err(WindowError::OtherNode { rank: remote.rank }.into()));
                 };
-                asked.map_err(|error| failed(self.world, remote.rank, error)).transpose()
+                asked.map_err(|error| self.world.lane_failure(remote.rank, error)).transpose()
             },
         );
         asked.and_then(|asked| asked)
@@ -211,18 +190,6 @@ impl Window<'_> {
 
     fn release(&self, region: &Region) {
         self.world.with_network(|network| network.release(*region));
-    }
-}
-
-/// Returns the reason why a member is no longer reached.
-#[cold]
-pub(crate) fn failed(world: &World, rank: Rank, error: LaneError) -> Error {
-    match world.lock_progress().gone(rank) {
-        Some(how) => how.fault(rank).into(),
-        None => match error.sign() {
-            Some(sign) => Fault::PeerFailed { rank, sign }.into(),
-            None => WindowError::Device { rank, error }.into(),
-        },
     }
 }
 

@@ -12,12 +12,11 @@ use strait_core::hca::Access;
 use strait_core::reduce::Op;
 use strait_core::rma::SLOT;
 
-use super::part::PartAccess;
-use super::remote::RemoteMember;
-use super::{Window, WindowDesign};
+use super::Window;
+use super::part::{PartAccess, RemoteMember};
 use crate::endpoint::{part_of, part_of_mut};
 use crate::network::WindowTransfer;
-use crate::{Error, Number, Request, Scope, Unscoped};
+use crate::{Error, Number, Request, Scope, Unscoped, WindowDesign};
 
 impl<'scope> Scope<'scope, '_> {
     /// Starts a put. `data` stays unchanged until the request is complete, or the scope ends; then
@@ -26,7 +25,8 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Fails as [`Window::put`] does, for errors that are known at the start.
+    /// Fails as [`Window::put`] does, for errors that are known at the start;
+    /// [`Error::OtherWorld`] when the window is of another world than the scope.
     ///
     /// # Source
     ///
@@ -38,6 +38,7 @@ impl<'scope> Scope<'scope, '_> {
         target: u32,
         displacement: usize,
     ) -> Result<Request<'scope>, Error> {
+        window.check_is_of(self)?;
         let buffer = part_of(bytemuck::must_cast_slice(data));
         // SAFETY: `data` is borrowed for `'scope`, and no transfer of the scope outlives it.
         let begun = unsafe { window.begin_put_as(self.owner(), buffer, target, displacement) };
@@ -60,6 +61,7 @@ impl<'scope> Scope<'scope, '_> {
         target: u32,
         displacement: usize,
     ) -> Result<Request<'scope>, Error> {
+        window.check_is_of(self)?;
         let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
         // SAFETY: `buffer` is borrowed for `'scope`, and no transfer of the scope outlives it.
         let begun = unsafe { window.begin_get_as(self.owner(), buffer, target, displacement) };
@@ -112,6 +114,12 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 impl Window<'_> {
+    /// Checks that the window is of the same world as a scope, which settles its own world's
+    /// operations.
+    fn check_is_of(&self, scope: &Scope<'_, '_>) -> Result<(), Error> {
+        self.world.number().check(scope.endpoint().world().number())
+    }
+
     /// Starts a put as [`Scope::rput`] does, for a caller that keeps the buffer.
     ///
     /// # Errors
@@ -201,7 +209,7 @@ impl Window<'_> {
     ///
     /// # Errors
     ///
-    /// [`super::WindowError::Target`] when the target does not exist.
+    /// [`crate::WindowError::Target`] when the target does not exist.
     pub fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
         let source = self.part(target)?.rank;
         Ok(Unscoped::done(Ok(Status { source, tag: 0, bytes })))
@@ -259,6 +267,6 @@ impl Window<'_> {
         let bytes = buffer.length;
         let transfer = WindowTransfer { owner, rank, lane, last, region, bytes };
         let id = world.with_network(|network| network.keep(transfer));
-        Ok(id.map(Unscoped::transferring))
+        Ok(id.map(|id| Unscoped::transferring(world, id)))
     }
 }

@@ -10,8 +10,8 @@ use strait_platform::Nodes;
 use strait_platform::{Rank, boot};
 
 use super::World;
+use super::groups::GroupRegistry;
 use crate::Error;
-use crate::collective::GroupRegistry;
 
 impl World {
     /// Returns this process's node, from 0. Ranks on one node share memory.

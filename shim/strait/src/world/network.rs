@@ -1,144 +1,20 @@
-//! The network of a world in a job that spans nodes.
+//! A world's use of its network.
 
-use strait_core::engine::{Gone, ProgressError};
-use strait_core::layout::{Call, Segment, Wait, WaitRecord};
-use strait_core::ring::{Design, LinkConfig};
+use strait_core::engine::Gone;
+use strait_core::rma::LaneError;
 use strait_hca::DeviceChoice;
 use strait_hca::soft::SoftMode;
-use strait_platform::Nodes;
 use strait_platform::Rank;
-use strait_platform::boot::{self, KeyValueStore, PeerAddress};
-use strait_platform::record::WaitRecorder;
-use strait_platform::sleep::Sleep;
 
-use super::{ShmEngine, World};
-use crate::network::{
-    self, ConnectionListener, JobDevice, JobNetwork, Network, NetworkError, NetworkResources,
-    RemotePeers,
-};
-use crate::{Error, env};
-
-/// The type of network between nodes.
-pub(super) type NetworkDevice = JobNetwork;
-
-/// A network, or `None` on one node and where the environment asks for none.
-pub(super) type OptionalNetwork = Option<Box<NetworkDevice>>;
-
-/// The device, and the design of the links over it.
-pub(super) type NetworkKind = (DeviceChoice, Design);
-
-/// Returns the device and design that the environment asks for, for ranks in one process.
-pub(super) fn env_kind() -> Result<NetworkKind, Error> {
-    Ok((env::hca()?.unwrap_or(DeviceChoice::Soft(SoftMode::default())), env::ring()?))
-}
-
-/// Creates the networks of a job inside this process, in the order of its ranks.
-pub(super) fn in_process(
-    (choice, design): NetworkKind,
-    nodes: &Nodes,
-    store: &mut dyn KeyValueStore,
-) -> Result<Vec<OptionalNetwork>, Error> {
-    let none = || (0..nodes.ranks()).map(|_| None).collect();
-    if nodes.count() <= 1 {
-        return Ok(none());
-    }
-    let Some(resources) = NetworkResources::in_process(choice, nodes.ranks())? else {
-        return Ok(none());
-    };
-    let config = network::config(design);
-    let open = |rank| begin(&resources, rank, nodes, config, store);
-    let begun = (0..nodes.ranks()).map(open).collect::<Result<Vec<_>, _>>()?;
-    let networks = (0..).zip(begun).map(|(rank, begun)| enter(begun, rank, nodes, config, store));
-    networks.collect()
-}
-
-/// Creates the network of one process. Every rank of the job calls it. `record` is the rank's.
-/// `deaths_are_told`: the launcher tells each node of every death.
-pub(super) fn of_process(
-    rank: Rank,
-    nodes: &Nodes,
-    store: &mut dyn KeyValueStore,
-    record: &WaitRecord,
-    deaths_are_told: bool,
-) -> Result<OptionalNetwork, Error> {
-    let (choice, design) = (env::hca()?, env::ring()?);
-    if nodes.count() <= 1 {
-        return Ok(None);
-    }
-    let mut record = WaitRecorder::new(record);
-    record.renew(Wait::new(Call::Start), 0);
-    let Some(resources) = NetworkResources::of_process(choice, store, rank, nodes)? else {
-        return Ok(None);
-    };
-    let config = network::config(design);
-    let begun = begin(&resources, rank, nodes, config, store)?;
-    store.fence().map_err(NetworkError::Store)?;
-    let mut way = enter(begun, rank, nodes, config, store)?;
-    if let Some(network) = &mut way {
-        network.set_deaths_are_told(deaths_are_told);
-    }
-    Ok(way)
-}
-
-/// Opens the device and the listener of a rank, and publishes its address in the job's store.
-fn begin(
-    resources: &NetworkResources,
-    rank: Rank,
-    nodes: &Nodes,
-    config: LinkConfig,
-    store: &mut dyn KeyValueStore,
-) -> Result<(JobDevice, ConnectionListener), Error> {
-    let device = resources.open(rank, nodes, &config)?;
-    let nonce = boot::nonce()?;
-    let own = PeerAddress { nonce, rank, host: boot::host(), address: None, key: [0; 16] };
-    let listener =
-        ConnectionListener::open(own, resources.reach_further()).map_err(NetworkError::Listener)?;
-    RemotePeers::publish(&listener.own(), store)?;
-    Ok((device, listener))
-}
-
-/// Creates the network of a rank after all ranks have published their addresses.
-fn enter(
-    (device, listener): (JobDevice, ConnectionListener),
-    rank: Rank,
-    nodes: &Nodes,
-    config: LinkConfig,
-    store: &mut dyn KeyValueStore,
-) -> Result<OptionalNetwork, Error> {
-    let others = RemotePeers::of_job(config, listener, (rank, nodes), store)?;
-    Ok(Some(Box::new(Network::new(device, others))))
-}
-
-/// Creates the sleep of a rank, with the events of its network if it has one.
-pub(super) fn sleep(
-    way: &OptionalNetwork,
-    segment: &Segment,
-    rank: Rank,
-) -> Result<Sleep, NetworkError> {
-    let sleep = Sleep::register();
-    match way {
-        Some(network) => {
-            let events = network.events().map_err(NetworkError::Socket)?;
-            sleep.beside(events, segment, rank).map_err(NetworkError::Socket)
-        }
-        None => Ok(sleep),
-    }
-}
-
-/// Registers peers that the network reported and the engine does not know.
-pub(super) fn admit(
-    engine: &mut ShmEngine,
-    network: &mut NetworkDevice,
-) -> Result<(), ProgressError> {
-    while let Some(rank) = network.next_newcomer() {
-        engine.set_remote(rank)?;
-    }
-    Ok(())
-}
+use super::World;
+use crate::network::resources::{self, JobNetwork};
+use crate::network::{Network, RemotePeers};
+use crate::progress::context::admit;
+use crate::{Error, Fault, NetworkError, WindowError, env};
 
 impl World {
     /// Runs `act` on the network, if there is one.
-    pub(crate) fn with_network<R>(&self, act: impl FnOnce(&mut NetworkDevice) -> R) -> Option<R> {
+    pub(crate) fn with_network<R>(&self, act: impl FnOnce(&mut JobNetwork) -> R) -> Option<R> {
         self.lock_progress().context().resources.network.as_deref_mut().map(act)
     }
 
@@ -146,12 +22,10 @@ impl World {
     /// [`World::size`] on.
     pub(crate) fn enter_network(&self, others: RemotePeers) -> Result<(), Error> {
         let choice = env::hca()?.unwrap_or(DeviceChoice::Soft(SoftMode::default()));
-        let device = network::lone(choice, self.rank, self.size, others.config())?;
+        let device = resources::lone(choice, self.rank, self.size, others.config())?;
         let device = device.ok_or(NetworkError::None)?;
-        let mut guard = self.lock_progress();
-        let context = guard.context();
         let network = Network::new(device, others);
-        context.resources.network = Some(Box::new(network));
+        self.lock_progress().context().resources.network = Some(Box::new(network));
         Ok(())
     }
 
@@ -211,13 +85,25 @@ impl World {
         Ok(())
     }
 
+    /// Returns the reason why a member of a window is no longer reached.
+    #[cold]
+    pub(crate) fn lane_failure(&self, rank: Rank, error: LaneError) -> Error {
+        match self.lock_progress().gone(rank) {
+            Some(how) => how.fault(rank).into(),
+            None => match error.sign() {
+                Some(sign) => Fault::PeerFailed { rank, sign }.into(),
+                None => WindowError::Device { rank, error }.into(),
+            },
+        }
+    }
+
     fn network_is_drained(&self) -> bool {
         self.lock_progress()
             .context()
             .resources
             .network
             .as_deref_mut()
-            .is_none_or(NetworkDevice::drain)
+            .is_none_or(JobNetwork::drain)
     }
 }
 

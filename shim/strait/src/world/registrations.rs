@@ -3,8 +3,7 @@
 use core::ops::Range;
 
 use super::World;
-use crate::network::NetworkError;
-use crate::{Error, Registrations};
+use crate::{Error, NetworkError, Registrations};
 
 impl World {
     /// Returns counts of registrations: large transfers between nodes that found their memory

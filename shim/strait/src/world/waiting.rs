@@ -2,21 +2,15 @@
 
 use strait_core::engine::{Outcome, Owner, RequestId, Status};
 use strait_core::layout::{Call, Life, Liveness, Wait};
-use strait_core::matching::{Envelope, TAG_MAX};
 use strait_platform::backoff::{Backoff, Next};
 use strait_platform::record::{self, WaitRecorder};
 
-use super::{ShmEngine, World};
+use super::World;
 use crate::Error;
-use crate::collective::INTERNAL;
+use crate::memory::ShmEngine;
 use crate::network::{Network, TransferId, WindowTransfer};
-use crate::window::{Baselines, failed};
-
-/// Returns whether a message belongs to windows or their lock managers. Such messages have the
-/// highest tag in an internal context.
-const fn is_of_windows(envelope: &Envelope) -> bool {
-    envelope.context & INTERNAL != 0 && envelope.tag == TAG_MAX
-}
+use crate::progress::windows::baseline::Baselines;
+use crate::reserved::is_of_windows;
 
 /// A mark in the segment: this rank waits for a message for which the sender may use an RTR.
 struct RtrWait<'a>(&'a Liveness);
@@ -122,7 +116,7 @@ impl World {
         backoff: &mut Backoff,
         look: &mut impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let place = &self.turns.place;
+        let place = self.engine.place();
         let bell = place.bell();
         let wakeup_source = self.lock_progress().context().arm_wakeups() && !self.has_far_windows();
         let longest = place.sleep.prepare(bell.get());
@@ -178,7 +172,7 @@ impl World {
         let (transfer, ended) = self.with_network(|network| network.take_ended(id))??;
         let WindowTransfer { rank, bytes, .. } = transfer;
         let status = Status { source: rank, tag: 0, bytes };
-        Some(ended.map(|()| status).map_err(|error| failed(self, rank, error)))
+        Some(ended.map(|()| status).map_err(|error| self.lane_failure(rank, error)))
     }
 
     /// Waits until a transfer has ended. Ends it when no progress can be made.
@@ -238,7 +232,7 @@ impl World {
     /// Tells the engine which ranks died or left since the last call. Returns false when some
     /// deaths could not be settled yet.
     pub(crate) fn look_for_the_gone(&self) -> Result<bool, Error> {
-        self.lock_progress().context().detect_failures()
+        self.lock_progress().round().detect_failures()
     }
 }
 

@@ -40,6 +40,27 @@ fn the_ranks_of_a_node_share_its_segment_and_no_others() {
 }
 
 #[test]
+fn ranks_that_do_not_come_are_dead_to_those_who_did() {
+    let (nodes, limit) = (Nodes::one(3), Duration::from_millis(300));
+    let store = InProcess::new(3);
+    let [host, guest, absent] = [0, 1, 2].map(|_| store.clone());
+    thread::scope(|scope| {
+        let meet = |mut store: InProcess, rank| {
+            let nodes = &nodes;
+            scope.spawn(move || meet_within(&mut store, rank, nodes, limit))
+        };
+        let (host, guest) = (meet(host, 0), meet(guest, 1));
+        let mut absent = absent;
+        absent.fence().unwrap();
+        let map = guest.join().unwrap().unwrap();
+        let refused = host.join().unwrap().unwrap_err();
+        assert!(matches!(refused, BootError::Absent { .. }), "{refused}");
+        let life = |rank| map.view().rank_block(rank).liveness.state();
+        assert_eq!([0, 1, 2].map(life), [Life::Dead, Life::Alive, Life::Dead]);
+    });
+}
+
+#[test]
 fn a_rank_alone_on_its_node_waits_only_at_the_fence() {
     let maps = meet_all(&Nodes::one(1));
     assert_eq!(maps[0].rank_block(0).liveness.state(), Life::Alive);

@@ -2,124 +2,28 @@
 //! chapter 4, `[HybridLock09]`).
 //!
 //! A lock call does not wait. It sends its request, if that is possible at once. The first
-//! operation to the target waits for the lock, or unlock does. A [`Pursuit`] holds a member's steps
-//! to get a lock: a machine of [`strait_core::lock`], or a request to the target's lock manager
-//! ([`manager`]). This module makes the machine's accesses to words, by the processor or by the
-//! device ([`remote`]).
+//! operation to the target waits for the lock, or unlock does. [`steps`] hold a member's steps to
+//! get a lock: a machine of [`strait_core::lock`], or a request to the target's lock manager
+//! ([`crate::progress::windows`]). [`pursuit`] makes the machine's accesses to words, by the
+//! processor or by the device ([`remote`]).
 
-mod design;
-mod manager;
-mod managers;
-mod message;
-mod open;
+pub(super) mod opening;
 mod pursuit;
 mod release;
 mod remote;
+mod standing;
+pub(crate) mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 
-use core::cell::{Cell, RefCell};
-use core::ptr::NonNull;
+use strait_core::lock::{Coding, LockMode, LockState, LockType, LockWords, WordAccess};
 
-use strait_core::lock::{
-    Coding, LockMode, LockState, LockType, LockWord, LockWords, Policy, WordAccess,
-};
-
-pub use design::{LockDesign, LockPolicy, WindowOptions};
-pub(crate) use managers::{WindowLockManagers, started};
-pub(super) use open::Opening;
-use pursuit::Pursuit;
-
-use super::{Assert, Window, WindowError};
-use crate::Error;
-
-/// A member's standing at the lock of a target.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum LockStanding {
-    /// The member has no lock and wants none.
-    None,
-    /// `lock_all` was called, and there was no operation to the target yet.
-    Lazy,
-    /// The member wants the lock.
-    Pursuing,
-    /// The member holds the lock at the CPU word.
-    Cpu(LockType),
-    /// The member holds the lock at the network word.
-    Network(LockType),
-    /// The target's manager has granted the lock.
-    Managed,
-    /// The member holds the lock at the head of the queue, or through it.
-    Queue(LockType),
-    /// The member promised that no other member wants the lock.
-    Unchecked,
-}
-
-/// The lock of one target, as this member sees it.
-#[derive(Debug)]
-struct LockTarget {
-    standing: Cell<LockStanding>,
-    /// The CPU word, if this member takes the lock there.
-    cpu: Option<NonNull<LockWord>>,
-}
-
-/// The method by which locks are taken in a window.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum LockMethod {
-    /// Requests to lock managers.
-    Managers,
-    /// Test-and-set at CPU words: the members are on one node.
-    Cpu,
-    /// Test-and-set at network words.
-    Network,
-    /// Queues, by processors or by devices.
-    Queue(LockMode),
-    /// The two words of hybrid locks.
-    Hybrid,
-}
-
-/// Counters of a member for the locks of a window, and the mode of its own lock.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct LockCounters {
-    /// The mode of the lock of this member's part.
-    pub mode: LockMode,
-    /// Number of times that this member's lock manager has moved that lock to network mode.
-    pub to_network: u64,
-    /// Number of times that this member has moved a lock to CPU mode.
-    pub to_cpu: u64,
-    /// Number of accesses of this member to words of locks by the device.
-    pub accesses: u64,
-    /// Number of requests of this member to lock managers.
-    pub requests: u64,
-}
-
-/// The counters of one member.
-#[derive(Debug, Default)]
-struct LockCounts {
-    to_cpu: Cell<u64>,
-    accesses: Cell<u64>,
-    requests: Cell<u64>,
-}
-
-fn count(counter: &Cell<u64>) {
-    counter.set(counter.get() + 1);
-}
-
-/// The locks of a window, as one member sees them.
-pub(super) struct Passive {
-    asked: LockDesign,
-    design: LockDesign,
-    way: LockMethod,
-    targets: Box<[LockTarget]>,
-    pursuits: RefCell<Vec<(u32, Pursuit)>>,
-    /// True between `lock_all` and `unlock_all`.
-    all: Cell<bool>,
-    policy: RefCell<Box<dyn Policy + Send>>,
-    /// Largest number of units of a back-off.
-    backoff: u32,
-    manager: Option<u64>,
-    counts: LockCounts,
-}
+use super::Window;
+use super::epochs::Assert;
+use crate::{Error, LockDesign, WindowError};
+use standing::LockStanding;
+use state::{LockCounters, LockMethod, LockTarget, Passive};
 
 impl Window<'_> {
     /// Returns the design of this window's locks. It is the requested design, unless that needs
@@ -268,18 +172,5 @@ impl Window<'_> {
         }
         let members = 0..self.parts.len() as u32;
         members.map(|target| self.end_lock(target, "unlock_all")).fold(Ok(()), Result::and)
-    }
-}
-
-impl Passive {
-    /// Returns the mode of a lock if its CPU word does not say that the lock is elsewhere.
-    const fn mode_without_mark(&self) -> LockMode {
-        match self.way {
-            LockMethod::Network | LockMethod::Queue(LockMode::Network) => LockMode::Network,
-            LockMethod::Managers
-            | LockMethod::Cpu
-            | LockMethod::Queue(LockMode::Cpu)
-            | LockMethod::Hybrid => LockMode::Cpu,
-        }
     }
 }

@@ -2,63 +2,19 @@
 
 use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::lock::{
-    Attempt, AttemptOutcome, Backoff, Coding, Hybrid, HybridStep, HybridWord, LockMode,
-    LockRequest, LockState, LockType, LockWords, Mcs, McsStep, McsWord, WordAccess,
+    Attempt, AttemptOutcome, Coding, Hybrid, LockMode, LockRequest, LockState, LockType, LockWords,
+    Mcs, WordAccess,
 };
-use strait_core::sync::spin_hint;
-use strait_platform::backoff::{WINDOW_LOCK_PAUSES_PER_PROGRESS, WINDOW_LOCK_UNIT};
+use strait_platform::backoff::WindowLockBackoff;
 
-use super::message::{LockPayload, LockReply};
 use super::remote::Reached;
-use super::{LockMethod, LockStanding, count};
-use crate::Error;
-use crate::window::{Assert, Window, WindowError};
-
-/// The pursuit of a target's lock by this member.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pursuit {
-    lock_type: LockType,
-    chase: Chase,
-    /// The request to the device in progress.
-    posted: Option<u64>,
-    /// True when the target's manager has been asked.
-    asked: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Chase {
-    Managed,
-    Word(Attempt, LockMode),
-    Hybrid(Hybrid),
-    Queue(Mcs),
-}
-
-/// The next step of a pursuit.
-enum NextStep {
-    Access(LockWordKind, WordAccess),
-    Ask,
-    Pause(Blame),
-    Taken(LockStanding),
-    Broken,
-    Corrupt(u64),
-}
-
-/// The word to access.
-#[derive(Clone, Copy)]
-enum LockWordKind {
-    Cpu,
-    Network,
-    Queue(McsWord),
-}
-
-/// The reason for which a member waits.
-#[derive(Clone, Copy, Debug)]
-enum Blame {
-    /// The holder that a word names.
-    Word(LockState),
-    /// The member before it in the queue; `None`: sharers, or the member behind it.
-    Queue(Option<u32>),
-}
+use super::standing::LockStanding;
+use super::state::{LockMethod, count};
+use super::steps::{Blame, Chase, LockWordKind, NextStep, Pursuit};
+use crate::progress::windows::lock_message::{LockPayload, LockReply};
+use crate::window::Window;
+use crate::window::epochs::Assert;
+use crate::{Error, WindowError};
 
 /// The state of a pursuit after a chase.
 enum Chased {
@@ -68,41 +24,6 @@ enum Chased {
     Held(Blame),
     /// A word of the lock holds this value, which no member can have written.
     Corrupt(u64),
-}
-
-impl Pursuit {
-    fn next(&self) -> NextStep {
-        let lock_type = self.lock_type;
-        match &self.chase {
-            Chase::Managed => NextStep::Ask,
-            Chase::Word(attempt, LockMode::Cpu) => {
-                NextStep::Access(LockWordKind::Cpu, attempt.op())
-            }
-            Chase::Word(attempt, LockMode::Network) => {
-                NextStep::Access(LockWordKind::Network, attempt.op())
-            }
-            Chase::Hybrid(hybrid) => match hybrid.step() {
-                HybridStep::Access(HybridWord::Cpu, op) => NextStep::Access(LockWordKind::Cpu, op),
-                HybridStep::Access(HybridWord::Network, op) => {
-                    NextStep::Access(LockWordKind::Network, op)
-                }
-                HybridStep::Ask => NextStep::Ask,
-                HybridStep::Wait(state) => NextStep::Pause(Blame::Word(state)),
-                HybridStep::Taken(LockMode::Cpu) => NextStep::Taken(LockStanding::Cpu(lock_type)),
-                HybridStep::Taken(LockMode::Network) => {
-                    NextStep::Taken(LockStanding::Network(lock_type))
-                }
-                HybridStep::Corrupt(found) => NextStep::Corrupt(found),
-            },
-            Chase::Queue(mcs) => match mcs.step() {
-                McsStep::Access(word, op) => NextStep::Access(LockWordKind::Queue(word), op),
-                McsStep::Wait(before) => NextStep::Pause(Blame::Queue(before)),
-                McsStep::Done => NextStep::Taken(LockStanding::Queue(lock_type)),
-                McsStep::Broken => NextStep::Broken,
-                McsStep::Corrupt(found) => NextStep::Corrupt(found),
-            },
-        }
-    }
 }
 
 impl Window<'_> {
@@ -226,7 +147,7 @@ impl Window<'_> {
     }
 
     fn wait_for_lock(&self, target: u32) -> Result<LockStanding, Error> {
-        let (mut backoff, mut pauses) = (Backoff::new(self.passive.backoff), 0);
+        let mut backoff = WindowLockBackoff::new(self.passive.backoff, self.world.spin());
         let mut lost = self.is_any_lost();
         loop {
             match self.chase(target, true)? {
@@ -234,11 +155,7 @@ impl Window<'_> {
                 Chased::Unanswered => {}
                 Chased::Corrupt(found) => return Err(self.corrupt_lock(found)),
                 Chased::Held(blame) => {
-                    pauses += 1;
-                    let looks = backoff.pause().saturating_mul(WINDOW_LOCK_UNIT);
-                    (0..looks.min(self.world.spin().polls())).for_each(|_| spin_hint());
-                    if pauses % WINDOW_LOCK_PAUSES_PER_PROGRESS == 0 {
-                        std::thread::yield_now();
+                    if backoff.pause() {
                         self.watch_over_holders(blame);
                         self.world.poll_for(|| self.lock_wait(target, blame))?;
                         lost = self.is_any_lost();

@@ -5,15 +5,15 @@ use strait_core::lock::{
     Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, RemoteWord, WordAccess,
 };
 use strait_core::rma;
+use strait_platform::backoff::WindowQueueBackoff;
 
-use super::message::{LockPayload, LockReply};
 use super::remote::Reached;
-use super::{LockMethod, LockStanding, count};
-use crate::window::{Window, WindowError};
-use crate::{Error, World};
-
-/// Polls for the next member of the queue between two checks that links to all members exist.
-const WAITS_PER_WATCH: u32 = 16;
+use super::standing::LockStanding;
+use super::state::{LockMethod, count};
+use crate::progress::windows::lock_manager::WindowLockManager;
+use crate::progress::windows::lock_message::{LockPayload, LockReply};
+use crate::window::Window;
+use crate::{Error, WindowError, World};
 
 impl Window<'_> {
     /// Completes the operations to the target, and releases its lock.
@@ -86,7 +86,7 @@ impl Window<'_> {
         let size = self.parts.len() as u32;
         let native_swap = self.passive.way == LockMethod::Queue(LockMode::Cpu);
         let mut release = McsRelease::new(lock_type, self.group.place(), size, native_swap);
-        let mut waits = 0_u32;
+        let mut backoff = WindowQueueBackoff::default();
         loop {
             match release.step() {
                 McsStep::Access(word, op) => {
@@ -102,9 +102,7 @@ impl Window<'_> {
                     }
                 }
                 McsStep::Wait(_) => {
-                    std::thread::yield_now();
-                    waits = waits.wrapping_add(1);
-                    if waits.is_multiple_of(WAITS_PER_WATCH) {
+                    if backoff.pause() {
                         self.watch_over_members();
                     }
                     self.world.poll()?;
@@ -151,7 +149,7 @@ impl World {
     pub(super) fn on_lock_manager<R>(
         &self,
         number: u64,
-        act: impl FnOnce(&mut super::manager::WindowLockManager) -> R,
+        act: impl FnOnce(&mut WindowLockManager) -> R,
     ) -> Option<R> {
         self.with_lock_managers(|lock_managers| lock_managers.manager(number).map(act))
     }

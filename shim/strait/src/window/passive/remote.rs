@@ -2,14 +2,14 @@
 
 use strait_core::hca::RemoteAddress;
 use strait_core::lock::{LockMode, LockWord, LockWords, McsWord, RemoteWord, WordAccess};
-use strait_core::rma::{AtomicOp, Lane, WindowBlock};
+use strait_core::rma::{Lane, WindowBlock};
 
-use super::LockMethod;
-use crate::Error;
-use crate::network::JobDevice;
-use crate::window::part::WindowPart;
-use crate::window::remote::RemoteMember;
-use crate::window::{Window, WindowError};
+use super::state::LockMethod;
+use crate::network::resources::JobDevice;
+use crate::progress::windows::lock_manager::change_of;
+use crate::window::Window;
+use crate::window::part::{RemoteMember, WindowPart};
+use crate::{Error, WindowError};
 
 /// A word of a lock, and the means of its access.
 pub(super) enum Reached<'a, 'world> {
@@ -79,18 +79,6 @@ impl RemoteWord for Reached<'_, '_> {
             Self::Near(word) => Ok(word.access(op)),
             Self::Far(word) => word.perform(op),
         }
-    }
-}
-
-/// Returns the atomic of the device that makes this access. A queue that a device reaches asks for
-/// no swap.
-pub(super) const fn change_of(op: WordAccess) -> Option<AtomicOp> {
-    match op {
-        WordAccess::CompareAndSwap { expected, desired } => {
-            Some(AtomicOp::Swap { expected, desired })
-        }
-        WordAccess::FetchAdd(number) => Some(AtomicOp::Add(number)),
-        WordAccess::Swap(_) | WordAccess::Read | WordAccess::Write(_) => None,
     }
 }
 

@@ -11,9 +11,8 @@ use strait_core::lock::{
 };
 use strait_platform::Nodes;
 
-use super::message::{LockMessage, LockPayload, LockReply};
-use crate::window::{Assert, LockDesign, Window};
-use crate::{Error, World};
+use crate::progress::windows::lock_message::{LockMessage, LockPayload, LockReply};
+use crate::{Assert, Error, LockDesign, Window, World};
 
 /// Time limit, far above what a test takes on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -12,14 +12,13 @@ use strait_hca::soft::SoftMode;
 use strait_platform::Nodes;
 
 use super::World;
-use crate::network::NetworkError;
-use crate::{Error, Fault};
+use crate::{Error, Fault, NetworkError};
 
 #[test]
 fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
     let (kind, nodes) =
-        ((DeviceChoice::Soft(SoftMode::Inline), Design::ZeroCopy), Nodes::named([0, 1, 2]));
-    let worlds = World::in_process_by(kind, SegmentConfig::new(3), &nodes).unwrap();
+        ((DeviceChoice::Soft(SoftMode::Inline), Design::ZeroCopy), Nodes::named([0, 1, 2, 3]));
+    let worlds = World::in_process_by(kind, SegmentConfig::new(4), &nodes).unwrap();
     let mut memory = vec![0_u64; 1 << 16];
     let mut taken = memory.iter_mut().map_while(|word| {
         let part = Part { base: NonNull::from(word).cast(), length: 8 };
@@ -33,12 +32,20 @@ fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
     assert!(matches!(error, Error::Network(NetworkError::NoLink { peer: 1, .. })), "{error:?}");
     assert!(error.to_string().contains("no link to rank 1"), "{error}");
     assert!(matches!(send(1), Err(Error::Fault(Fault::PeerFailed { rank: 1, .. }))));
+    // An operation that the refusal ended names the peer afterwards, too.
+    let data = Part { base: NonNull::from(&[1_u8]).cast(), length: 1 };
+    // SAFETY: the bytes are a constant.
+    let mut unlinked = unsafe { worlds[0].endpoint().begin_ssend(data, 3, 1) }.unwrap();
+    let error = unlinked.wait(&worlds[0]).unwrap_err();
+    assert!(matches!(error, Error::Network(NetworkError::NoLink { peer: 3, .. })), "{error:?}");
+    let error = unlinked.status().unwrap_err();
+    assert!(matches!(error, Error::Fault(Fault::PeerFailed { rank: 3, .. })), "{error:?}");
     worlds[0].with_network(|network| all.into_iter().for_each(|region| network.release(region)));
     // Other peers are not affected.
     std::thread::scope(|scope| {
         let mut worlds = worlds.into_iter();
-        let [zero, one, two] = [(); 3].map(|()| worlds.next().unwrap());
-        drop(one);
+        let [zero, one, two, three] = [(); 4].map(|()| worlds.next().unwrap());
+        drop([one, three]);
         scope.spawn(move || two.endpoint().recv(&mut [0_u8], 0, 1).unwrap());
         zero.endpoint().send(&[1_u8], 2, 1).unwrap();
         zero.finalize().unwrap();

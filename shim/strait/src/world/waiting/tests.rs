@@ -3,7 +3,7 @@
 
 use core::cell::Cell;
 use core::time::Duration;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 
 use strait_core::layout::{Call, SegmentConfig, Wait};
@@ -32,11 +32,11 @@ fn sleepers(mode: SoftMode, design: Design, rank: fn(&World)) {
     let (done, all) = mpsc::channel();
     for mut world in worlds {
         world.spin = SpinLimits::none();
-        Arc::get_mut(&mut world.turns).unwrap().place.sleep.for_ever();
+        world.engine.place_mut().sleep.for_ever();
         let done = done.clone();
         thread::spawn(move || {
             rank(&world);
-            let slept = world.turns.place.sleep.count();
+            let slept = world.engine.place().sleep.count();
             world.finalize().unwrap();
             done.send(slept).unwrap();
         });

@@ -1,0 +1,243 @@
+//! The calls between this process and its remote peers, which make links.
+
+use rustix::process::{Resource, getrlimit};
+use strait_core::engine::Channel;
+use strait_core::hca::{Hca, Readiness};
+use strait_core::ring::LinkAddress;
+use strait_platform::Rank;
+use strait_platform::backoff::POLLS_PER_LISTEN;
+
+use super::config::stride;
+use super::listener::{AcceptedPeer, ConnectRequest, OutgoingConnection};
+use super::remote_peers::RemotePeer;
+use super::{LinkState, Network};
+use crate::NetworkError;
+
+impl<H: Hca> Network<H> {
+    /// Registers an unknown peer, which [`Network::next_newcomer`] then passes to the engine.
+    pub(crate) fn meet(&mut self, rank: Rank) {
+        self.others.meet(rank);
+    }
+
+    /// Returns a peer of which the engine has not been told.
+    pub(crate) fn next_newcomer(&mut self) -> Option<Rank> {
+        self.others.newcomers.pop()
+    }
+
+    /// Returns the peers with which no message was exchanged in either direction.
+    pub(crate) fn unmet(&self) -> Vec<Rank> {
+        let all = (self.others.directory.first()..).zip(&self.others.known);
+        let unmet = all.filter(|(_, other)| matches!(other, RemotePeer::Named));
+        unmet.map(|(rank, _)| rank).collect()
+    }
+
+    /// Returns whether a link has advanced since the last query. That counts as progress, because a
+    /// rank that was about to sleep has not asked the link for a wake-up yet.
+    pub(crate) const fn take_nearer(&mut self) -> bool {
+        core::mem::replace(&mut self.others.nearer, false)
+    }
+
+    /// Returns whether a link could not be made and the reason is not reported yet.
+    #[inline]
+    pub(crate) const fn has_refused(&self) -> bool {
+        self.others.refusal.is_some()
+    }
+
+    /// Returns once the reason why a link could not be made.
+    #[cold]
+    pub(crate) fn take_refusal(&mut self) -> Option<NetworkError> {
+        let refusal = self.others.refusal.take()?;
+        for other in &mut self.others.known {
+            if matches!(other, RemotePeer::Refused) {
+                *other = RemotePeer::Gone;
+            }
+        }
+        Some(refusal)
+    }
+
+    /// Calls `rank`, if that is a remote peer without a link.
+    pub(crate) fn call(&mut self, rank: Rank) {
+        if self.others.is_named(rank) {
+            self.place_call(rank);
+        }
+    }
+
+    /// Sets whether the launcher tells this rank of every death.
+    pub(crate) const fn set_deaths_are_told(&mut self, are_told: bool) {
+        self.others.deaths_are_told = are_told;
+    }
+
+    /// Connects to `rank`, so that its death breaks a link. Does nothing where the launcher tells
+    /// of deaths.
+    ///
+    /// A rank calls this for each rank that it waits for without a message. Otherwise the two may
+    /// never have had a link.
+    pub(crate) fn watch_over(&mut self, rank: Rank) {
+        if !self.others.deaths_are_told {
+            self.call(rank);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn place_call(&mut self, rank: Rank) {
+        let Some(address) = self.open_end(rank) else { return };
+        let others = &mut self.others;
+        if let Some(to) = others.directory.peer_address(rank) {
+            let mut call = OutgoingConnection::new(&others.listener.own(), to, &address);
+            // The call starts at once. The next poll meets an error again.
+            let _ = call.poll(&others.listener);
+            others.outgoing.push((rank, call));
+            others.nearer = true;
+        }
+    }
+
+    /// Answers callers, and continues this process's own calls.
+    #[inline(always)]
+    pub(super) fn attend(&mut self) {
+        let others = &mut self.others;
+        others.looks = others.looks.wrapping_add(1);
+        if !others.outgoing.is_empty() || !others.accepted.is_empty() {
+            self.converse();
+        }
+        if self.others.looks.is_multiple_of(POLLS_PER_LISTEN) && self.others.expects_calls() {
+            self.poll_listener();
+        }
+    }
+
+    /// Accepts callers.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn poll_listener(&mut self) {
+        if self.others.listener.is_called() {
+            while let Some(hello) = self.others.listener.next() {
+                self.welcome(hello);
+            }
+        }
+    }
+
+    /// Returns whether all further data of the calls in progress make an event of the listener.
+    pub(super) fn has_rung(&self) -> bool {
+        self.others.outgoing.iter().all(|(_, call)| call.has_said_all())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn converse(&mut self) {
+        let mut calls = core::mem::take(&mut self.others.outgoing);
+        calls.retain_mut(|(rank, call)| self.goes_on(*rank, call));
+        self.others.outgoing = calls;
+        let mut accepted = core::mem::take(&mut self.others.accepted);
+        accepted.retain_mut(|(rank, accepted)| self.stays(*rank, accepted));
+        self.others.accepted = accepted;
+    }
+
+    /// Continues a call, and confirms the connection once this end is connected. Returns false when
+    /// the call is finished.
+    fn goes_on(&mut self, rank: Rank, call: &mut OutgoingConnection) -> bool {
+        if self.line_mut(rank).is_none() {
+            return false;
+        }
+        match call.poll(&self.others.listener) {
+            Ok(Some(address)) => {
+                self.show(rank, address);
+                self.expect(rank);
+                let is_ready = self.is_ready(rank);
+                if is_ready {
+                    call.confirm();
+                }
+                !is_ready
+            }
+            // The other process's own call has connected the link.
+            _ if self.is_ready(rank) => false,
+            Ok(None) => true,
+            Err(_) => {
+                self.give_up(rank);
+                false
+            }
+        }
+    }
+
+    /// Waits for the caller to confirm its connection. Returns false when it has confirmed, or
+    /// never will.
+    fn stays(&mut self, rank: Rank, accepted: &mut AcceptedPeer) -> bool {
+        match accepted.is_connected() {
+            Ok(false) => return true,
+            Ok(true) => self.expect(rank),
+            // If this process also calls that peer, the outcome of that call decides.
+            Err(_) if self.others.outgoing.iter().any(|(callee, _)| *callee == rank) => {}
+            Err(_) => self.give_up(rank),
+        }
+        false
+    }
+
+    /// Answers a connection request. A caller that cannot be served gets no answer.
+    fn welcome(&mut self, hello: ConnectRequest) {
+        let Ok(rank) = self.others.directory.number(hello.from) else { return };
+        self.others.meet(rank);
+        if self.others.is_named(rank) {
+            self.open_end(rank);
+        }
+        if let Some(RemotePeer::Linked(address)) = self.others.get_mut(rank) {
+            let address = *address;
+            self.show(rank, hello.address);
+            self.others.accepted.push((rank, hello.answer(&address)));
+        }
+    }
+
+    /// Opens this side's end of a link, with memory of its own, and returns its address. Returns
+    /// `None` on failure, and the next call reports the reason.
+    fn open_end(&mut self, rank: Rank) -> Option<LinkAddress> {
+        match self.open_line(rank) {
+            Ok(address) => {
+                self.others.set(rank, RemotePeer::Linked(address));
+                Some(address)
+            }
+            Err(error) => {
+                self.others.set(rank, RemotePeer::Refused);
+                let (bytes, error) = (stride(&self.others.config), Box::new(error));
+                let limit = getrlimit(Resource::Memlock).current;
+                let refusal = NetworkError::NoLink { peer: rank, bytes, limit, error };
+                self.others.refusal.get_or_insert(refusal);
+                None
+            }
+        }
+    }
+
+    /// Takes in the address of the peer's end, and begins to connect this side's end to it.
+    fn show(&mut self, rank: Rank, address: LinkAddress) {
+        if let Some(line) = self.lines.get_mut(rank as usize).and_then(Option::as_mut)
+            && matches!(line.state, LinkState::Opened)
+        {
+            line.state = LinkState::Waiting(address);
+            self.others.nearer = true;
+            // The next use of the link meets and reports a failure.
+            let _ = line.connect(&mut self.device);
+        }
+    }
+
+    /// Records that the peer's end is connected to this end, or waits for it.
+    fn expect(&mut self, rank: Rank) {
+        if let Some(line) = self.lines.get_mut(rank as usize).and_then(Option::as_mut) {
+            self.others.nearer |= !core::mem::replace(&mut line.expected, true);
+        }
+    }
+
+    fn is_ready(&mut self, rank: Rank) -> bool {
+        let line = self.lines.get_mut(rank as usize).and_then(Option::as_mut);
+        let Some(line) = line else { return false };
+        matches!(line.connect(&mut self.device), Ok(Readiness::Ready))
+    }
+
+    /// Closes the link to a peer that does not answer. Operations on the link report it.
+    fn give_up(&mut self, rank: Rank) {
+        if !self.is_ready(rank) {
+            self.close(rank);
+        }
+    }
+
+    /// Records that the link to `rank` has ended for good.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        self.others.set(rank, RemotePeer::Gone);
+    }
+}

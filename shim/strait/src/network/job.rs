@@ -1,0 +1,121 @@
+//! The creation of the networks of a job.
+
+use strait_core::layout::{Call, Segment, Wait, WaitRecord};
+use strait_core::ring::{Design, LinkConfig};
+use strait_hca::DeviceChoice;
+use strait_hca::soft::SoftMode;
+use strait_platform::boot::{self, KeyValueStore, PeerAddress};
+use strait_platform::record::WaitRecorder;
+use strait_platform::sleep::Sleep;
+use strait_platform::{Nodes, Rank};
+
+use super::Network;
+use super::config::config;
+use super::listener::ConnectionListener;
+use super::remote_peers::RemotePeers;
+use super::resources::{JobDevice, JobNetwork, NetworkResources};
+use crate::{Error, NetworkError, env};
+
+/// A network, or `None` on one node and where the environment asks for none.
+pub(crate) type OptionalNetwork = Option<Box<JobNetwork>>;
+
+/// The device, and the design of the links over it.
+pub(crate) type NetworkKind = (DeviceChoice, Design);
+
+/// Returns the device and design that the environment asks for, for ranks in one process.
+pub(crate) fn env_kind() -> Result<NetworkKind, Error> {
+    Ok((env::hca()?.unwrap_or(DeviceChoice::Soft(SoftMode::default())), env::ring()?))
+}
+
+/// Creates the networks of a job inside this process, in the order of its ranks.
+pub(crate) fn in_process(
+    (choice, design): NetworkKind,
+    nodes: &Nodes,
+    store: &mut dyn KeyValueStore,
+) -> Result<Vec<OptionalNetwork>, Error> {
+    let none = || (0..nodes.ranks()).map(|_| None).collect();
+    if nodes.count() <= 1 {
+        return Ok(none());
+    }
+    let Some(resources) = NetworkResources::in_process(choice, nodes.ranks())? else {
+        return Ok(none());
+    };
+    let config = config(design);
+    let open = |rank| begin(&resources, rank, nodes, config, store);
+    let begun = (0..nodes.ranks()).map(open).collect::<Result<Vec<_>, _>>()?;
+    let networks = (0..).zip(begun).map(|(rank, begun)| enter(begun, rank, nodes, config, store));
+    networks.collect()
+}
+
+/// Creates the network of one process. Every rank of the job calls it. `record` is the rank's.
+/// `deaths_are_told`: the launcher tells each node of every death.
+pub(crate) fn of_process(
+    rank: Rank,
+    nodes: &Nodes,
+    store: &mut dyn KeyValueStore,
+    record: &WaitRecord,
+    deaths_are_told: bool,
+) -> Result<OptionalNetwork, Error> {
+    let (choice, design) = (env::hca()?, env::ring()?);
+    if nodes.count() <= 1 {
+        return Ok(None);
+    }
+    let mut record = WaitRecorder::new(record);
+    record.renew(Wait::new(Call::Start), 0);
+    let Some(resources) = NetworkResources::of_process(choice, store, rank, nodes)? else {
+        return Ok(None);
+    };
+    let config = config(design);
+    let begun = begin(&resources, rank, nodes, config, store)?;
+    store.fence().map_err(NetworkError::Store)?;
+    let mut way = enter(begun, rank, nodes, config, store)?;
+    if let Some(network) = &mut way {
+        network.set_deaths_are_told(deaths_are_told);
+    }
+    Ok(way)
+}
+
+/// Opens the device and the listener of a rank, and publishes its address in the job's store.
+fn begin(
+    resources: &NetworkResources,
+    rank: Rank,
+    nodes: &Nodes,
+    config: LinkConfig,
+    store: &mut dyn KeyValueStore,
+) -> Result<(JobDevice, ConnectionListener), Error> {
+    let device = resources.open(rank, nodes, &config)?;
+    let nonce = boot::nonce()?;
+    let own = PeerAddress { nonce, rank, host: boot::host(), address: None, key: [0; 16] };
+    let listener =
+        ConnectionListener::open(own, resources.reach_further()).map_err(NetworkError::Listener)?;
+    RemotePeers::publish(&listener.own(), store)?;
+    Ok((device, listener))
+}
+
+/// Creates the network of a rank after all ranks have published their addresses.
+fn enter(
+    (device, listener): (JobDevice, ConnectionListener),
+    rank: Rank,
+    nodes: &Nodes,
+    config: LinkConfig,
+    store: &mut dyn KeyValueStore,
+) -> Result<OptionalNetwork, Error> {
+    let others = RemotePeers::of_job(config, listener, (rank, nodes), store)?;
+    Ok(Some(Box::new(Network::new(device, others))))
+}
+
+/// Creates the sleep of a rank, with the events of its network if it has one.
+pub(crate) fn sleep(
+    way: &OptionalNetwork,
+    segment: &Segment,
+    rank: Rank,
+) -> Result<Sleep, NetworkError> {
+    let sleep = Sleep::register();
+    match way {
+        Some(network) => {
+            let events = network.events().map_err(NetworkError::Socket)?;
+            sleep.beside(events, segment, rank).map_err(NetworkError::Socket)
+        }
+        None => Ok(sleep),
+    }
+}

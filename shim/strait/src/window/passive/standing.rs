@@ -1,0 +1,24 @@
+//! A member's standing at a lock.
+
+use strait_core::lock::LockType;
+
+/// A member's standing at the lock of a target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum LockStanding {
+    /// The member has no lock and wants none.
+    None,
+    /// `lock_all` was called, and there was no operation to the target yet.
+    Lazy,
+    /// The member wants the lock.
+    Pursuing,
+    /// The member holds the lock at the CPU word.
+    Cpu(LockType),
+    /// The member holds the lock at the network word.
+    Network(LockType),
+    /// The target's manager has granted the lock.
+    Managed,
+    /// The member holds the lock at the head of the queue, or through it.
+    Queue(LockType),
+    /// The member promised that no other member wants the lock.
+    Unchecked,
+}
