@@ -35,7 +35,8 @@ pub fn threads_on(
 ) {
     let body = Arc::new(body);
     let (says, heard) = mpsc::channel();
-    for world in World::in_process_on(config, nodes).expect("memory for the job") {
+    let job = World::builder().segment(config).nodes(nodes.clone());
+    for world in job.in_process(config.ranks).expect("memory for the job") {
         let (says, body) = (says.clone(), Arc::clone(&body));
         thread::spawn(move || {
             let rank = world.rank();
@@ -66,7 +67,8 @@ pub fn in_one_thread(config: SegmentConfig, body: impl FnOnce(&[World]) + Send +
     let (says, heard) = mpsc::channel();
     thread::spawn(move || {
         // A world that fails must not wait for peers that will never poll again.
-        let worlds = World::in_process_with(config).expect("memory for the job");
+        let worlds =
+            World::builder().segment(config).in_process(config.ranks).expect("memory for the job");
         let worlds = ManuallyDrop::new(worlds);
         let ended = catch_unwind(AssertUnwindSafe(|| body(&worlds)));
         if ended.is_ok() {

@@ -12,7 +12,7 @@ const SEND_RECV: WindowDesign = WindowDesign::SendRecv;
 fn window(world: &World, bytes: usize) -> Window<'_> {
     let all: Vec<_> = (0..world.size()).collect();
     let group = world.endpoint().group(&all).unwrap();
-    group.allocate_window_for(bytes, 1, SEND_RECV).unwrap()
+    Window::builder(&group).options(SEND_RECV).allocate(bytes).unwrap()
 }
 
 /// Runs `check` on one node, and on as many nodes as there are ranks.
@@ -171,7 +171,7 @@ fn a_window_says_what_it_is() {
         assert_eq!(by_messages.atomicity(), AtomicityDomain::Processor);
         assert!(by_messages.needs_target(RmaOperation::Put));
         assert!(by_messages.mapped(1 - world.rank()).is_none());
-        let plain = world.endpoint().allocate_window(64, 1).unwrap();
+        let plain = Window::builder(world.endpoint()).allocate(64).unwrap();
         assert_eq!(plain.design(), WindowDesign::Rdma);
         assert!(!plain.needs_target(RmaOperation::Put));
         let beyond = by_messages.put(&[0_u8; 65], 1 - world.rank(), 0).unwrap_err();
@@ -189,9 +189,9 @@ fn members_that_disagree_have_no_window() {
     run(2, |world| {
         let group = world.endpoint().group(&[0, 1]).unwrap();
         let design = WindowDesign::ALL[world.rank() as usize];
-        let refused = group.allocate_window_for(64, 1, design).unwrap_err();
+        let refused = Window::builder(&group).options(design).allocate(64).unwrap_err();
         assert!(matches!(refused, Error::Window(WindowError::Design { rank: 1 })), "{refused}");
-        group.allocate_window_for(64, 1, SEND_RECV).unwrap().free().unwrap();
+        Window::builder(&group).options(SEND_RECV).allocate(64).unwrap().free().unwrap();
         drop(group);
         world.finalize().unwrap();
     });
@@ -226,7 +226,7 @@ fn windows_do_not_mix() {
 fn packed_blocks_are_there_after_each_synchronisation() {
     const BLOCKS: usize = 300;
     threads_on(SegmentConfig::new(2), &Nodes::named(0..2), |world| {
-        let window = world.endpoint().allocate_window(16 * BLOCKS, 1).unwrap();
+        let window = Window::builder(world.endpoint()).allocate(16 * BLOCKS).unwrap();
         let (me, other) = (world.rank(), 1 - world.rank());
         let shape = Shape::Strided { count: BLOCKS, block: 5, stride: 16 };
         window.pack_up_to(5);

@@ -53,7 +53,7 @@ fn play(world: &World, seed: u64) {
     let (me, mut rng) = (world.rank(), Rng::with_seed(seed));
     let dies_after = rng.u32(..COUNT);
     let bytes = NUMBERS + RANKS as usize * ROOM;
-    let window = world.endpoint().allocate_window(bytes, 1).expect("all live");
+    let window = Window::builder(world.endpoint()).allocate(bytes).expect("all live");
     let known = vec![vec![0; ROOM]; RANKS as usize];
     let place = NUMBERS + me as usize * ROOM;
     let rng = Rng::with_seed(seed << 8 | u64::from(me));

@@ -6,7 +6,7 @@ use strait_tests::{Ranks, threads_on};
 
 fn window(world: &World) -> Window<'_> {
     let all: Vec<_> = (0..world.size()).collect();
-    world.endpoint().group(&all).unwrap().dynamic_window().unwrap()
+    Window::builder(&world.endpoint().group(&all).unwrap()).dynamic().unwrap()
 }
 
 /// Attaches memory in the segment, or private memory.
@@ -152,7 +152,7 @@ fn so_much_is_attached_at_a_time_and_to_dynamic_windows_alone() {
             assert!(window.local().is_empty() && window.mapped(0).is_none());
             world.endpoint().barrier().unwrap();
             window.free().unwrap();
-            let other = world.endpoint().allocate_window(8, 1).unwrap();
+            let other = Window::builder(world.endpoint()).allocate(8).unwrap();
             full(&other);
             assert!(other.detach(last).is_err());
             other.free().unwrap();

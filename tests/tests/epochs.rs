@@ -13,8 +13,8 @@ use strait_tests::{Ranks, one_dies, report, threads_on};
 /// Creates a window in the segment, or over private memory.
 fn window(world: &World, private: bool, bytes: usize) -> Window<'_> {
     match private {
-        true => world.endpoint().create_window(vec![0_u8; bytes], 1).unwrap(),
-        false => world.endpoint().allocate_window(bytes, 1).unwrap(),
+        true => Window::builder(world.endpoint()).over(vec![0_u8; bytes]).unwrap(),
+        false => Window::builder(world.endpoint()).allocate(bytes).unwrap(),
     }
 }
 
@@ -63,7 +63,7 @@ fn on_a_node_the_end_of_an_epoch_does_not_overtake_the_device() {
     Ranks::new(3, name).on_nodes(2).with("STRAIT_HCA", "soft-engine").run(|world| {
         let all = world.endpoint().group(&[0, 1, 2]).unwrap();
         for promise in [Accumulates::Any, Accumulates::Single] {
-            let window = all.allocate_window_for(64, 8, promise).unwrap();
+            let window = Window::builder(&all).unit(8).options(promise).allocate(64).unwrap();
             for round in 1..=100_u64 {
                 match world.rank() {
                     0 => {
@@ -224,8 +224,10 @@ fn a_target_that_never_enters_the_library_is_reached_all_the_same() {
             {
                 let all = world.endpoint().group(&[0, 1]).unwrap();
                 let window = match private {
-                    true => all.create_window_for(vec![0_u8; 1 << 20], 1, promise).unwrap(),
-                    false => all.allocate_window_for(1 << 20, 1, promise).unwrap(),
+                    true => {
+                        Window::builder(&all).options(promise).over(vec![0_u8; 1 << 20]).unwrap()
+                    }
+                    false => Window::builder(&all).options(promise).allocate(1 << 20).unwrap(),
                 };
                 window.fence(Assert::NONE).unwrap();
                 if world.rank() == 1 {
@@ -258,8 +260,8 @@ fn survivors_go_on(world: &World, private: bool) {
     let others: Vec<_> = (0..world.size()).filter(|rank| *rank != 1).collect();
     let group = world.endpoint().group(&others).unwrap();
     let window = match private {
-        true => group.create_window(vec![0_u64; 8], 8).unwrap(),
-        false => group.allocate_window(64, 8).unwrap(),
+        true => Window::builder(&group).unit(8).over(vec![0_u64; 8]).unwrap(),
+        false => Window::builder(&group).unit(8).allocate(64).unwrap(),
     };
     let next = (group.place() + 1) % others.len() as u32;
     window.fence(Assert::NONE).unwrap();
@@ -345,8 +347,8 @@ fn a_window_is_not_made_with_the_dead() {
         job.with_deaths(&[1]).run(|world| {
             world.endpoint().barrier().unwrap();
             one_dies(&world, 1);
-            assert_failed(world.endpoint().allocate_window(64, 1).map(drop), 1);
-            assert_failed(world.endpoint().create_window(vec![0_u8; 64], 1).map(drop), 1);
+            assert_failed(Window::builder(world.endpoint()).allocate(64).map(drop), 1);
+            assert_failed(Window::builder(world.endpoint()).over(vec![0_u8; 64]).map(drop), 1);
             survivors_go_on(&world, true);
             world.finalize().unwrap();
         });

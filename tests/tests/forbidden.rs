@@ -5,7 +5,7 @@ use std::env::consts::ARCH;
 use std::io::{IoSlice, IoSliceMut};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-use strait::{Assert, Error, Op, WindowError, World};
+use strait::{Assert, Error, Op, Window, WindowError, World};
 use strait_tests::{Ranks, payload};
 
 const LENGTH: usize = 700_001;
@@ -92,14 +92,15 @@ fn without_permission_no_rank_gets_a_window_over_private_memory() {
         if world.rank() == 2 {
             forbid();
         }
-        let private = world.endpoint().create_window(vec![0_u8; 64], 1);
+        let private = Window::builder(world.endpoint()).over(vec![0_u8; 64]);
         let error = private.map(drop).unwrap_err();
         assert!(
             matches!(error, Error::Window(WindowError::Barred { rank: 2, target: 0 })),
             "{error}"
         );
         assert!(error.to_string().contains("World::alloc"), "{error}");
-        let window = world.endpoint().create_window(world.alloc::<u8>(64).unwrap(), 1).unwrap();
+        let window =
+            Window::builder(world.endpoint()).over(world.alloc::<u8>(64).unwrap()).unwrap();
         window.accumulate(&[1_u32], 0, 0, Op::Sum).unwrap();
         window.fence(Assert::NONE).unwrap();
         assert_eq!(window.fetch_and_op(0_u32, 0, 0, Op::NoOp).unwrap(), 3);
@@ -111,7 +112,7 @@ fn without_permission_no_rank_gets_a_window_over_private_memory() {
 #[test]
 fn what_is_forbidden_later_is_an_error_of_the_operation() {
     Ranks::new(2, "what_is_forbidden_later_is_an_error_of_the_operation").run(|world| {
-        let window = world.endpoint().create_window(vec![0_u64; 8], 8).unwrap();
+        let window = Window::builder(world.endpoint()).unit(8).over(vec![0_u64; 8]).unwrap();
         window.put(&[5_u64], 1 - world.rank(), 1).unwrap();
         forbid();
         let refused = [

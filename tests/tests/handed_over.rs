@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use strait::{Accumulates, Assert, Error, Fault, Op, World};
+use strait::{Accumulates, Assert, Error, Fault, Op, Window, World};
 use strait_tests::{Ranks, one_dies, report};
 
 /// Number of elements: more than one stripe, and not a whole number of stripes.
@@ -11,7 +11,7 @@ const COUNT: usize = 5000;
 /// All ranks add to all at once, by handlers and by their own accesses.
 fn all_add_to_all(world: &World, rounds: usize) {
     let (ranks, me) = (world.size(), world.rank());
-    let window = world.endpoint().allocate_window(8 * (COUNT + 3), 8).unwrap();
+    let window = Window::builder(world.endpoint()).unit(8).allocate(8 * (COUNT + 3)).unwrap();
     let operands: Vec<u64> = (0..COUNT as u64).map(|at| at + u64::from(me)).collect();
     window.fence(Assert::NO_PRECEDE).unwrap();
     for round in 0..rounds {
@@ -61,7 +61,7 @@ fn all_atomics_go_over_the_device_of_the_job() {
 /// get the same number.
 fn all_swap(world: &World, rounds: u64) {
     let (ranks, me) = (u64::from(world.size()), world.rank());
-    let window = world.endpoint().create_window(vec![0_u64; 4], 8).unwrap();
+    let window = Window::builder(world.endpoint()).unit(8).over(vec![0_u64; 4]).unwrap();
     window.fence(Assert::NO_PRECEDE).unwrap();
     let mut last = None;
     for _ in 0..rounds {
@@ -97,7 +97,7 @@ fn all_atomics_go_by_handlers_alone() {
         all_swap(&world, 300);
         let (ranks, me) = (world.size() as usize, world.rank());
         let all: Vec<_> = (0..world.size()).collect();
-        let window = world.endpoint().group(&all).unwrap().dynamic_window().unwrap();
+        let window = Window::builder(&world.endpoint().group(&all).unwrap()).dynamic().unwrap();
         for round in 0..20_i64 {
             let own = window.attach(vec![round; 2 * ranks]).unwrap();
             let mut places = vec![0_u64; ranks];
@@ -141,7 +141,7 @@ fn operations_of_one_origin_are_in_order_and_give_what_was_there() {
 fn in_order(device: &str) {
     let name = "operations_of_one_origin_are_in_order_and_give_what_was_there";
     Ranks::new(2, name).on_nodes(2).with("STRAIT_HCA", device).run(|world| {
-        let window = world.endpoint().create_window(vec![1_i32; 6000], 4).unwrap();
+        let window = Window::builder(world.endpoint()).unit(4).over(vec![1_i32; 6000]).unwrap();
         window.fence(Assert::NONE).unwrap();
         if world.rank() == 0 {
             let operands: Vec<i32> = (0..6000).collect();
@@ -179,7 +179,7 @@ fn in_order(device: &str) {
 fn a_progress_thread_carries_out_what_is_handed_over() {
     let name = "a_progress_thread_carries_out_what_is_handed_over";
     Ranks::new(2, name).on_nodes(2).with("STRAIT_PROGRESS", "thread").run(|world| {
-        let window = world.endpoint().allocate_window(1 << 16, 8).unwrap();
+        let window = Window::builder(world.endpoint()).unit(8).allocate(1 << 16).unwrap();
         window.hand_over_above(0);
         window.fence(Assert::NONE).unwrap();
         if world.rank() == 1 {
@@ -211,7 +211,7 @@ fn windows_come_and_go() {
         let all = world.endpoint().group(&[0, 1]).unwrap();
         for round in 0..200_usize {
             let promise = [Accumulates::Any, Accumulates::Single][round % 2];
-            let window = all.allocate_window_for(64, 8, promise).unwrap();
+            let window = Window::builder(&all).unit(8).options(promise).allocate(64).unwrap();
             window.hand_over_above(0);
             window.fence(Assert::NO_PRECEDE).unwrap();
             window.accumulate(&[1_u64, 2, 3], 1 - world.rank(), 2, Op::Sum).unwrap();
@@ -231,7 +231,7 @@ fn waits_for_a_dead_handler_fail() {
     let name = "waits_for_a_dead_handler_fail";
     Ranks::new(3, name).on_nodes(3).with_deaths(&[1]).within(Duration::from_secs(60)).run(
         |world| {
-            let window = world.endpoint().allocate_window(1 << 16, 8).unwrap();
+            let window = Window::builder(world.endpoint()).unit(8).allocate(1 << 16).unwrap();
             window.hand_over_above(0);
             window.fence(Assert::NONE).unwrap();
             one_dies(&world, 1);

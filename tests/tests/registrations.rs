@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::{env, thread};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use strait::{Registrations, World};
+use strait::{Registrations, Window, World};
 use strait_tests::{Ranks, payload};
 
 /// Bytes of a large message: whole pages.
@@ -105,7 +105,7 @@ fn memory_of_windows_and_their_origins_stays_registered() {
         let endpoint = world.endpoint();
         for id in 0..ROUNDS {
             // Each window's memory is at the address of the last one's, and zero.
-            let window = endpoint.allocate_window(LARGE, 1).unwrap();
+            let window = Window::builder(endpoint).allocate(LARGE).unwrap();
             let mut memory = world.alloc::<u8>(LARGE).unwrap();
             window.fence(strait::Assert::NONE).unwrap();
             memory.copy_from_slice(&payload::of(id, LARGE));

@@ -106,13 +106,13 @@ fn a_segment_that_does_not_fit_the_machine_is_refused() {
         SegmentConfig { cells_per_rank: 1 << 20, cell_payload: 1 << 20, ..SegmentConfig::new(64) };
     for error in [
         Launch { config: huge, ..Launch::new(64, "true") }.spawn().unwrap_err().to_string(),
-        World::in_process_with(huge).unwrap_err().to_string(),
+        World::builder().segment(huge).in_process(64).unwrap_err().to_string(),
     ] {
         assert!(error.contains("shared memory is short"), "{error}");
         assert!(error.contains("MiB needed") && error.contains("use fewer"), "{error}");
     }
     let endless = SegmentConfig { cells_per_rank: u32::MAX, ..SegmentConfig::new(u32::MAX) };
-    let error = World::in_process_with(endless).unwrap_err().to_string();
+    let error = World::builder().segment(endless).in_process(u32::MAX).unwrap_err().to_string();
     assert!(error.contains("does not fit the address space"), "{error}");
     let error = World::in_process(0).unwrap_err().to_string();
     assert!(error.contains("at least 1 rank"), "{error}");
@@ -147,6 +147,7 @@ fn a_working_run_says_nothing() {
 }
 
 /// The store of a job of one rank.
+#[derive(Debug)]
 struct OwnStore(HashMap<String, Vec<u8>>);
 
 impl KeyValueStore for OwnStore {

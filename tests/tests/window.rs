@@ -11,15 +11,17 @@ use strait_tests::{Ranks, in_one_thread, payload, threads, threads_on};
 
 /// The ways to make a window with a part of `bytes` bytes for each rank.
 const KINDS: [fn(&World, usize) -> Window<'_>; 4] = [
-    |world, bytes| world.endpoint().allocate_window(bytes, 1).unwrap(),
-    |world, bytes| world.endpoint().shared_window(bytes, 1).unwrap(),
-    |world, bytes| world.endpoint().create_window(vec![0_u64; bytes / 8], 1).unwrap(),
+    |world, bytes| Window::builder(world.endpoint()).allocate(bytes).unwrap(),
+    |world, bytes| Window::builder(world.endpoint()).allocate_shared(bytes).unwrap(),
+    |world, bytes| Window::builder(world.endpoint()).over(vec![0_u64; bytes / 8]).unwrap(),
     |world, bytes| {
         let memory = world.alloc::<u64>(bytes / 8).unwrap();
         // One part lies in the segment, the others are private.
         match world.rank() {
-            0 => world.endpoint().create_window(memory, 1).unwrap(),
-            _ => world.endpoint().create_window(vec![0_u8; bytes].into_boxed_slice(), 1).unwrap(),
+            0 => Window::builder(world.endpoint()).over(memory).unwrap(),
+            _ => Window::builder(world.endpoint())
+                .over(vec![0_u8; bytes].into_boxed_slice())
+                .unwrap(),
         }
     },
 ];
@@ -28,9 +30,14 @@ const KINDS: [fn(&World, usize) -> Window<'_>; 4] = [
 const BETWEEN_NODES: [fn(&World, usize) -> Window<'_>; 4] = [
     KINDS[0],
     KINDS[3],
-    |world, bytes| all(world).allocate_window_for(bytes, 1, Accumulates::Single).unwrap(),
     |world, bytes| {
-        all(world).create_window_for(vec![0_u64; bytes / 8], 1, Accumulates::Single).unwrap()
+        Window::builder(&all(world)).options(Accumulates::Single).allocate(bytes).unwrap()
+    },
+    |world, bytes| {
+        Window::builder(&all(world))
+            .options(Accumulates::Single)
+            .over(vec![0_u64; bytes / 8])
+            .unwrap()
     },
 ];
 
@@ -89,7 +96,7 @@ fn every_rank_reaches_every_part_of_every_kind() {
 fn other_nodes_are_reached_through_the_device_of_the_job() {
     let name = "other_nodes_are_reached_through_the_device_of_the_job";
     Ranks::new(4, name).on_nodes(2).run(|world| {
-        let window = world.endpoint().allocate_window(404_000, 1).unwrap();
+        let window = Window::builder(world.endpoint()).allocate(404_000).unwrap();
         put_and_get(&world, &window);
         window.free().unwrap();
         world.finalize().unwrap();
@@ -130,10 +137,10 @@ fn domains_are_the_same_for_all_and_only_what_is_handed_over_needs_the_target() 
         }
         // One member that does not promise is enough.
         let promise = [Accumulates::Single, Accumulates::Any][usize::from(world.rank() == 1)];
-        let window = all(&world).allocate_window_for(64, 1, promise).unwrap();
+        let window = Window::builder(&all(&world)).options(promise).allocate(64).unwrap();
         assert_eq!(window.atomicity(), AtomicityDomain::Locks);
         window.free().unwrap();
-        let error = world.endpoint().shared_window(64, 1).unwrap_err();
+        let error = Window::builder(world.endpoint()).allocate_shared(64).unwrap_err();
         assert!(matches!(error, Error::Window(WindowError::OtherNode { .. })), "{error}");
         world.finalize().unwrap();
     });
@@ -165,7 +172,7 @@ fn without_atomics_of_the_device_all_that_is_atomic_needs_the_target() {
         let node = world.nodes().node_of(world.rank()).unwrap();
         let near: Vec<_> =
             (0..3).filter(|rank| world.nodes().node_of(*rank) == Some(node)).collect();
-        let window = world.endpoint().group(&near).unwrap().allocate_window(64, 1).unwrap();
+        let window = Window::builder(&world.endpoint().group(&near).unwrap()).allocate(64).unwrap();
         assert_eq!(window.atomicity(), AtomicityDomain::Processor);
         assert!(!window.needs_target(RmaOperation::FetchAndOp));
         window.free().unwrap();
@@ -177,7 +184,7 @@ fn without_atomics_of_the_device_all_that_is_atomic_needs_the_target() {
 fn parts_of_a_shared_window_follow_each_other() {
     Ranks::new(3, "parts_of_a_shared_window_follow_each_other").run(|world| {
         let bytes = [24, 0, 1000][world.rank() as usize];
-        let window = world.endpoint().shared_window(bytes, 1).unwrap();
+        let window = Window::builder(world.endpoint()).allocate_shared(bytes).unwrap();
         let parts = [0, 1, 2].map(|place| window.mapped(place).unwrap());
         assert_eq!(parts.map(|part| part.len()), [24, 0, 1000]);
         assert!(parts[1].is_empty());
@@ -316,7 +323,7 @@ fn all_operations<T: strait::Number + PartialEq + core::fmt::Debug>(
 #[test]
 fn every_operation_works_on_every_type() {
     threads(SegmentConfig::new(1), |world| {
-        let private = world.endpoint().create_window(vec![0_u64; 32], 1).unwrap();
+        let private = Window::builder(world.endpoint()).over(vec![0_u64; 32]).unwrap();
         for window in [KINDS[0](&world, 256), private] {
             every_type(&window);
             window.free().unwrap();
@@ -355,7 +362,7 @@ fn every_type(window: &Window<'_>) {
 fn displacements_count_in_units_of_the_target() {
     threads(SegmentConfig::new(2), |world| {
         let unit = [4, 16][world.rank() as usize];
-        let window = world.endpoint().allocate_window(160, unit).unwrap();
+        let window = Window::builder(world.endpoint()).unit(unit).allocate(160).unwrap();
         assert_eq!(window.shape_of(1), Ok((160, 16)));
         let target = 1 - world.rank();
         window.put(&[world.rank() + 1], target, 3).unwrap();
@@ -382,7 +389,7 @@ fn displacements_count_in_units_of_the_target() {
 #[test]
 fn what_makes_no_sense_is_refused_and_changes_nothing() {
     in_one_thread(SegmentConfig::new(1), |worlds| {
-        let window = worlds[0].endpoint().allocate_window(64, 1).unwrap();
+        let window = Window::builder(worlds[0].endpoint()).allocate(64).unwrap();
         let error = |result: Result<(), Error>| match result {
             Err(Error::Window(error)) => error,
             other => panic!("{other:?}"),
@@ -443,18 +450,19 @@ fn a_window_that_one_member_cannot_make_fails_for_all() {
         threads_on(config, &Nodes::blocks(3, nodes).unwrap(), |world| {
             for victim in 0..3 {
                 let bytes = if world.rank() == victim { 2 << 20 } else { 64 };
-                let error = world.endpoint().allocate_window(bytes, 1).unwrap_err();
+                let error = Window::builder(world.endpoint()).allocate(bytes).unwrap_err();
                 let is_own = matches!(error, Error::Segment(_));
                 let is_theirs =
                     matches!(error, Error::Window(WindowError::Member { rank }) if rank == victim);
                 assert!(if world.rank() == victim { is_own } else { is_theirs }, "{error}");
                 let unit = usize::from(world.rank() != victim);
-                let error = world.endpoint().create_window(vec![0_u8; 9], unit).unwrap_err();
+                let error =
+                    Window::builder(world.endpoint()).unit(unit).over(vec![0_u8; 9]).unwrap_err();
                 assert_eq!(error.to_string().contains("at least 1 byte"), unit == 0, "{error}");
             }
             // The failed call kept no memory.
             assert_eq!(world.alloc::<u8>(1 << 20).unwrap().len(), 1 << 20);
-            let window = world.endpoint().allocate_window(64, 1).unwrap();
+            let window = Window::builder(world.endpoint()).allocate(64).unwrap();
             window.fence(Assert::NONE).unwrap();
             window.free().unwrap();
             world.finalize().unwrap();
@@ -468,8 +476,8 @@ fn windows_of_groups_and_several_at_once() {
         threads_on(SegmentConfig::new(4), &nodes, |world| {
             let (even, place) = (world.rank() % 2, world.rank() / 2);
             let group = world.endpoint().group(&[even, even + 2]).unwrap();
-            let first = group.allocate_window(8, 1).unwrap();
-            let second = group.allocate_window(8, 1).unwrap();
+            let first = Window::builder(&group).allocate(8).unwrap();
+            let second = Window::builder(&group).allocate(8).unwrap();
             first.put(&[u64::from(world.rank()) + 1], 1 - place, 0).unwrap();
             second.put(&[u64::from(world.rank()) + 11], 1 - place, 0).unwrap();
             first.fence(Assert::NONE).unwrap();

@@ -16,7 +16,7 @@ fn all(world: &World) -> Group<'_> {
 }
 
 fn window(world: &World, design: LockDesign) -> Window<'_> {
-    all(world).allocate_window_for(64, 8, design).unwrap()
+    Window::builder(&all(world)).unit(8).options(design).allocate(64).unwrap()
 }
 
 /// Every rank adds to two numbers of some targets, not atomically, and reads both under shared
@@ -91,7 +91,7 @@ fn every_design_works_over_the_device_of_the_job() {
 fn the_environment_chooses_a_design() {
     let job = Ranks::new(2, "the_environment_chooses_a_design");
     job.with("STRAIT_WINDOW_LOCK", "mcs").run(|world| {
-        let window = world.endpoint().allocate_window(64, 8).unwrap();
+        let window = Window::builder(world.endpoint()).unit(8).allocate(64).unwrap();
         assert_eq!(window.lock_design(), LockDesign::Mcs);
         add_alone_and_read_together(&world, &window, 10);
         window.free().unwrap();
@@ -201,7 +201,7 @@ fn calls_out_of_turn_are_refused() {
 fn members_that_disagree_have_no_window() {
     threads_on(SegmentConfig::new(2), &Nodes::one(2), |world| {
         let design = [LockDesign::Mcs, LockDesign::Hybrid][world.rank() as usize];
-        let made = all(&world).allocate_window_for(64, 8, design);
+        let made = Window::builder(&all(&world)).unit(8).options(design).allocate(64);
         let refused = WindowError::LockDesign { rank: 1 };
         assert!(matches!(made, Err(Error::Window(error)) if error == refused), "{made:?}");
         drop(made);
@@ -211,7 +211,7 @@ fn members_that_disagree_have_no_window() {
 
 fn hybrid(world: &World, policy: LockPolicy) -> Window<'_> {
     let options = WindowOptions { lock: Some(LockDesign::Hybrid), policy, ..Default::default() };
-    all(world).allocate_window_for(64, 8, options).unwrap()
+    Window::builder(&all(world)).unit(8).options(options).allocate(64).unwrap()
 }
 
 /// Ranks 0 and 1 are on one node, 2 and 3 on another. The visitors lock rank 0 one after the other.
@@ -376,5 +376,5 @@ fn a_lock_of_a_dead_target_fails() {
 }
 
 fn window_of_environment(world: &World) -> Window<'_> {
-    world.endpoint().allocate_window(64, 8).unwrap()
+    Window::builder(world.endpoint()).unit(8).allocate(64).unwrap()
 }

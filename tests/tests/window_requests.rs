@@ -1,6 +1,6 @@
 //! One-sided operations that do not wait: their requests, and the fate of requests without a wait.
 
-use strait::{Assert, Error, Fault, Op, WindowDesign, World, wait_all, wait_any};
+use strait::{Assert, Error, Fault, Op, Window, WindowDesign, World, wait_all, wait_any};
 use strait_tests::{Ranks, die, payload};
 
 const ROOM: usize = 300_000;
@@ -19,7 +19,7 @@ const JOBS: [(bool, &str, &str); 5] = [
 fn put_and_get(world: &World) {
     const LENGTHS: [usize; 6] = [0, 8, 4096, 4097, 50_000, 100_000];
     let endpoint = world.endpoint();
-    let window = endpoint.allocate_window(LENGTHS.len() * ROOM, 1).unwrap();
+    let window = Window::builder(endpoint).allocate(LENGTHS.len() * ROOM).unwrap();
     let (me, other) = (world.rank(), 1 - world.rank());
     let id = |rank: u32, number: usize| u64::from(rank) << 32 | number as u64;
     let all = || LENGTHS.into_iter().enumerate();
@@ -92,7 +92,7 @@ fn requests_to_the_dead_fail() {
         let job = job.with("STRAIT_HCA", device).with("STRAIT_WINDOW", design);
         job.with_deaths(&[1]).run(|world| {
             let endpoint = world.endpoint();
-            let window = endpoint.create_window(vec![0_u8; ROOM], 1).unwrap();
+            let window = Window::builder(endpoint).over(vec![0_u8; ROOM]).unwrap();
             window.fence(Assert::NONE).unwrap();
             if world.rank() == 1 {
                 // The death falls in the middle of the others' operations.

@@ -62,7 +62,7 @@ fn victim_holds_a_lock(world: World) {
         Ok("shared") => Shared,
         _ => Exclusive,
     };
-    let window = world.endpoint().allocate_window(64, 8).unwrap();
+    let window = Window::builder(world.endpoint()).unit(8).allocate(64).unwrap();
     let design = window.lock_design();
     let take = |window: &Window<'_>| {
         window.lock(held, 0, Assert::NONE).unwrap();
@@ -103,7 +103,7 @@ fn a_waiter_for_an_epoch_learns_that_its_peer_has_died() {
     let name = "a_waiter_for_an_epoch_learns_that_its_peer_has_died";
     let job = Ranks::new(RANKS, name).on_nodes(RANKS).by_pmi().with_deaths(&[VICTIM]);
     job.run(|world| {
-        let window = world.endpoint().allocate_window(64, 8).unwrap();
+        let window = Window::builder(world.endpoint()).unit(8).allocate(64).unwrap();
         let me = world.rank();
         beside_the_victim(
             &world,

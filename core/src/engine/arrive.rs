@@ -7,7 +7,7 @@ use super::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
 use super::packet::{Packet, PacketPayload};
 use super::parcels::Filled;
 use super::reassembly::ArrivalTarget;
-use super::request::{OwnedBuffer, RequestState};
+use super::request::RequestState;
 use super::started::outcome;
 use super::{Engine, ProgressError};
 use crate::buffer::Cursor;
@@ -272,13 +272,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Copies the first packet of a message that has no receive into memory of the engine. On an
     /// error nothing has changed.
     fn keep_unexpected(&mut self, packet: &Packet) -> Result<ArrivalTarget, OutOfMemory> {
-        let payload = match packet.total {
-            0 => None,
-            length => {
-                let base = self.memory.allocate(OwnedBuffer::layout(length)?);
-                Some(OwnedBuffer { base: base.ok_or(OutOfMemory { bytes: length })?, length })
-            }
-        };
+        let payload = self.own(packet.total)?;
         let body = UnexpectedData::Here(payload);
         let message = UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length);
         let kept = self.unexpected.insert(message);

@@ -9,8 +9,9 @@ use super::message::{UnexpectedData, UnexpectedMessage};
 use super::request::RequestState;
 use super::{Engine, Owner, Received, StartError, Status};
 use crate::buffer::Cursor;
-use crate::matching::Pattern;
+use crate::matching::{Envelope, Pattern};
 use crate::memory::{Memory, OutOfMemory};
+use crate::wire::Key;
 
 impl<M: Memory + Clone> Engine<M> {
     /// Takes the oldest arrived message that matches `pattern` out of matching, so that no other
@@ -24,6 +25,40 @@ impl<M: Memory + Clone> Engine<M> {
         let Some((found, status)) = self.find_arrived(&pattern)? else { return Ok(None) };
         self.unexpected.take_out(found.message);
         Ok(Some((MessageId(found.message), status)))
+    }
+
+    /// Keeps a message for an embedder that does its own matching and has taken the message by
+    /// [`Engine::take_next_short`], [`Engine::take_next_medium`] or a receive. The bytes are copied
+    /// into memory of the engine, and count as those of any unexpected message of `source`. Returns
+    /// a name like that of [`Engine::improbe`].
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: nothing was kept.
+    pub fn keep_matched(
+        &mut self,
+        source: u32,
+        key: Key,
+        bytes: &[u8],
+    ) -> Result<MessageId, OutOfMemory> {
+        let envelope = Envelope { context: key.context(), source, tag: key.tag() };
+        let length = bytes.len();
+        let owned = self.own(length)?;
+        let body = UnexpectedData::Here(owned);
+        let message = UnexpectedMessage::new(envelope, body, length, length);
+        let number = match self.unexpected.insert_matched(message) {
+            Ok(number) => number,
+            Err(error) => {
+                owned.into_iter().for_each(|owned| self.release(owned));
+                return Err(error);
+            }
+        };
+        if let Some(owned) = owned {
+            // SAFETY: the memory is new, belongs to the engine, and has room for the bytes.
+            unsafe { owned.base.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), length) };
+        }
+        self.hold(source, length);
+        Ok(MessageId(number))
     }
 
     /// Receives a message that [`Engine::improbe`] has matched. Its name ends with this call. If

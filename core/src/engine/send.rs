@@ -239,6 +239,15 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
+    /// Allocates memory for `length` bytes of a message. Returns `None` for an empty one.
+    pub(super) fn own(&self, length: usize) -> Result<Option<OwnedBuffer>, OutOfMemory> {
+        if length == 0 {
+            return Ok(None);
+        }
+        let base = self.memory.allocate(OwnedBuffer::layout(length)?);
+        Ok(Some(OwnedBuffer { base: base.ok_or(OutOfMemory { bytes: length })?, length }))
+    }
+
     pub(super) fn release(&self, owned: OwnedBuffer) {
         if let Ok(layout) = OwnedBuffer::layout(owned.length) {
             // SAFETY: the memory was allocated with this very layout, and its only user is done

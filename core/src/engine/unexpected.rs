@@ -85,6 +85,17 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
         }
     }
 
+    /// Adds a message that no probe or receive finds, for the holder of its number.
+    pub(super) fn insert_matched(
+        &mut self,
+        message: UnexpectedMessage,
+    ) -> Result<u32, OutOfMemory> {
+        let message = UnexpectedMessage { standing: MatchState::Matched, ..message };
+        let number = self.messages.insert(message)?;
+        self.matched += 1;
+        Ok(number)
+    }
+
     /// Takes a message out of matching, for the holder of its number.
     pub(super) fn take_out(&mut self, number: u32) {
         if let Some(message) = self.messages.get_mut(number)

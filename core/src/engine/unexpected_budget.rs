@@ -14,10 +14,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Counts a message that came in, before its cell or line is returned
     /// ([`crate::shm::FlowWords::set_full`]).
-    ///
-    /// An embedder that does its own matching calls this for each message of `source`, a rank of
-    /// the segment, that it keeps for a later receive.
-    pub fn hold(&mut self, source: u32, length: usize) {
+    pub(super) fn hold(&mut self, source: u32, length: usize) {
         let share = &mut self.peers[source as usize].share;
         if let Some(notice) = self.unexpected.hold(share, length, self.tuning.unexpected_max) {
             self.tell_room(source, notice);
@@ -25,9 +22,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Counts a message that was removed.
-    ///
-    /// An embedder calls this for each message that it counted with [`Engine::hold`].
-    pub fn let_go(&mut self, source: u32, length: usize) {
+    pub(super) fn let_go(&mut self, source: u32, length: usize) {
         let share = &mut self.peers[source as usize].share;
         if let Some(notice) = self.unexpected.let_go(share, length, self.tuning.unexpected_max) {
             self.tell_room(source, notice);

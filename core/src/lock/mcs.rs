@@ -130,6 +130,23 @@ impl Closing {
 }
 
 /// The state of one member that wants the lock.
+///
+/// ```
+/// use strait_core::lock::{LockType, LockWord, Mcs, McsStep, McsWord};
+///
+/// let [lock, sharers, flag, next] = [0; 4].map(LockWord::new);
+/// let mut member = Mcs::new(LockType::Exclusive, 0, 1, true);
+/// while let McsStep::Access(word, access) = member.step() {
+///     let word = match word {
+///         McsWord::Lock => &lock,
+///         McsWord::Sharers => &sharers,
+///         McsWord::Flag(_) => &flag,
+///         McsWord::Next(_) => &next,
+///     };
+///     member.handle(word.access(access), |_member| false);
+/// }
+/// assert_eq!(member.step(), McsStep::Done, "the member has the lock");
+/// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Mcs {
     lock_type: LockType,

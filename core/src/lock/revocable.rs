@@ -10,6 +10,18 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, order};
 
 /// A lock word. Zero means free; any other value is the holder's rank plus one.
+///
+/// ```
+/// use strait_core::lock::RevocableLock;
+///
+/// let lock = RevocableLock::free();
+/// assert_eq!(lock.try_acquire(2), Ok(()));
+/// assert_eq!(lock.try_acquire(5), Err(2), "rank 2 holds the lock");
+/// // Rank 2 dies, and rank 5 learns of it.
+/// assert!(lock.take_over(2, 5));
+/// lock.release(5);
+/// assert_eq!(lock.try_acquire(0), Ok(()));
+/// ```
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct RevocableLock(AtomicU32);

@@ -49,6 +49,20 @@ pub trait RemoteWord {
 }
 
 /// A word that processors access. Zeroed memory is a word of value 0.
+///
+/// ```
+/// use strait_core::lock::{Coding, LockState, LockType, LockWord, WordAccess};
+///
+/// let (word, coding) = (LockWord::new(0), Coding::Signed);
+/// let take = WordAccess::CompareAndSwap {
+///     expected: coding.word(LockState::Free),
+///     desired: coding.word(LockState::One(3)),
+/// };
+/// assert_eq!(coding.state(word.access(take)), LockState::Free, "member 3 has the lock");
+/// assert_eq!(coding.state(word.access(take)), LockState::One(3), "a second attempt fails");
+/// word.access(coding.release(LockType::Exclusive, 3));
+/// assert_eq!(coding.state(word.access(WordAccess::Read)), LockState::Free);
+/// ```
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct LockWord(AtomicU64);

@@ -23,6 +23,20 @@ use crate::sync::CACHE_LINE;
 /// - `shares` says of the member in each place whether it shares the lock or is about to.
 /// - `flags` says for the lock of the member in each place whether it is this member's turn.
 /// - `nexts` names the member behind this one in the queue of the member in each place.
+///
+/// ```
+/// use core::ptr::NonNull;
+/// use strait_core::lock::{LockWords, WordAccess};
+/// use strait_core::sync::CacheLine;
+///
+/// let mut memory = [const { CacheLine([0_u64; 8]) }; 4];
+/// assert!(LockWords::bytes(2) <= size_of_val(&memory));
+/// // SAFETY: the memory is aligned, zero and long enough, and nothing else uses it.
+/// let words = unsafe { LockWords::new(NonNull::from(&mut memory).cast(), 2) };
+/// let share = words.at(LockWords::share_offset(1));
+/// share.access(WordAccess::Write(1));
+/// assert_eq!(share.access(WordAccess::Read), 1);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct LockWords {
     base: NonNull<u8>,

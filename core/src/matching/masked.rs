@@ -15,6 +15,14 @@ pub struct MaskedEnvelope {
 }
 
 /// The messages that a receive or probe accepts, where any bits of the tag may be ignored.
+///
+/// ```
+/// use strait_core::matching::{MaskedEnvelope, MaskedPattern, Selector};
+///
+/// let high_half = MaskedPattern { source: 1, tag: 0x7_0000_0000, ignore: 0xffff_ffff };
+/// assert!(high_half.matches(&MaskedEnvelope { source: 1, tag: 0x7_0000_0042 }));
+/// assert!(!high_half.matches(&MaskedEnvelope { source: 1, tag: 0x8_0000_0042 }));
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MaskedPattern {
     /// The sending rank, or [`ANY_SOURCE`].

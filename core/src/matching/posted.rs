@@ -69,6 +69,21 @@ impl<T> Ahead<T> {
 ///
 /// `T` is a value of the caller's for each receive. With [`Pattern`] every operation but iteration
 /// takes constant time (posting: amortised).
+///
+/// ```
+/// use strait_core::matching::{ANY_SOURCE, Envelope, Pattern, PostedQueue};
+///
+/// # let mut bytes = [core::mem::MaybeUninit::uninit(); 16384];
+/// # let memory = strait_core::memory::BumpMemory::new(&mut bytes);
+/// let mut posted = PostedQueue::new(&memory);
+/// posted.post(Pattern { context: 0, source: 1, tag: 7 }, 'a')?;
+/// posted.post(Pattern { context: 0, source: ANY_SOURCE, tag: 7 }, 'b')?;
+/// let message = Envelope { context: 0, source: 1, tag: 7 };
+/// assert_eq!(posted.take(&message), Some('a'), "the oldest receive that matches");
+/// assert_eq!(posted.take(&message), Some('b'));
+/// assert_eq!(posted.take(&message), None);
+/// # Ok::<(), strait_core::memory::OutOfMemory>(())
+/// ```
 pub struct PostedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
     chains: Chains<ReceiveNode<P, T>, M>,
     /// The number of receives of each class, where there are several. An arrival looks up nothing

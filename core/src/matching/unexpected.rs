@@ -65,6 +65,21 @@ pub struct Found<E = super::Envelope, T = u32> {
 ///
 /// `T` is a value of the caller's for each message. With [`Pattern`] every operation but iteration
 /// takes constant time (insertion: amortised).
+///
+/// ```
+/// use strait_core::matching::{ANY_TAG, Envelope, Pattern, UnexpectedQueue};
+///
+/// # let mut bytes = [core::mem::MaybeUninit::uninit(); 16384];
+/// # let memory = strait_core::memory::BumpMemory::new(&mut bytes);
+/// let mut unexpected = UnexpectedQueue::new(&memory);
+/// unexpected.insert(Envelope { context: 0, source: 1, tag: 7 }, 'a')?;
+/// unexpected.insert(Envelope { context: 0, source: 1, tag: 8 }, 'b')?;
+/// let found = unexpected.find(&Pattern { context: 0, source: 1, tag: ANY_TAG });
+/// let found = found.expect("a message matches");
+/// assert_eq!((found.message, found.envelope.tag), ('a', 7));
+/// assert_eq!(unexpected.remove(found.handle), Some('a'));
+/// # Ok::<(), strait_core::memory::OutOfMemory>(())
+/// ```
 pub struct UnexpectedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
     chains: Chains<MessageNode<P, T>, M>,
 }

@@ -5,6 +5,7 @@
 //! is.
 
 mod block;
+mod bump;
 #[cfg(test)]
 pub(crate) mod counted;
 mod lender;
@@ -13,6 +14,7 @@ mod slab;
 mod table;
 
 pub(crate) use block::OwnedSlice;
+pub use bump::BumpMemory;
 pub use lender::{Memory, OutOfMemory};
 pub use pinned::Pinned;
 pub use slab::Slab;

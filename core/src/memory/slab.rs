@@ -25,6 +25,19 @@ enum SlabSlot<T> {
 
 /// A contiguous pool of entries. The key released last is reused first, so a slab with few entries
 /// stays in the cache.
+///
+/// ```
+/// use strait_core::memory::Slab;
+///
+/// # let mut bytes = [core::mem::MaybeUninit::uninit(); 16384];
+/// # let memory = strait_core::memory::BumpMemory::new(&mut bytes);
+/// let mut slab = Slab::new(&memory);
+/// let key = slab.insert("a request")?;
+/// assert_eq!(slab.get(key), Some(&"a request"));
+/// assert_eq!(slab.remove(key), Some("a request"));
+/// assert_eq!(slab.insert("the next one")?, key, "the key is used again");
+/// # Ok::<(), strait_core::memory::OutOfMemory>(())
+/// ```
 pub struct Slab<T: Copy, M: Memory> {
     slots: OwnedSlice<SlabSlot<T>, M>,
     /// The first vacant slot. The vacant slots form a list that ends with [`NIL`].

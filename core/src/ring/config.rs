@@ -44,6 +44,14 @@ impl Design {
 }
 
 /// The parameters of a link, on which both sides agree.
+///
+/// ```
+/// use strait_core::ring::{Design, LinkConfig};
+///
+/// let usual = LinkConfig::new(Design::ZeroCopy);
+/// let small = LinkConfig { chunk: 1024, slots: 8, ..usual };
+/// assert!(small.is_valid() && small.bytes() < usual.bytes());
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LinkConfig {
     /// The design of the byte transfer.

@@ -183,6 +183,18 @@ pub enum BarrierAlgorithm {
 }
 
 /// One member's view of its group's barriers: private state.
+///
+/// ```
+/// use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot};
+///
+/// let slot = BarrierSlot::empty();
+/// let [mut first, mut second] =
+///     [0, 1].map(|place| Barrier::new(BarrierAlgorithm::Signal, place, 2));
+/// assert!(!first.enter(&slot));
+/// assert!(!first.is_over(&slot), "the other member has not entered");
+/// assert!(second.enter(&slot), "it enters last");
+/// assert!(first.is_over(&slot) && second.is_over(&slot));
+/// ```
 #[derive(Debug)]
 pub struct Barrier {
     way: BarrierAlgorithm,

@@ -26,6 +26,27 @@ use crate::sync::{Step, order, prefetch, reached};
 use crate::wire::{HeaderWord, Key, KindLength, PacketKind, Sequence};
 
 /// One rank's end of the baton of a pair: private state.
+///
+/// ```
+/// use core::ptr::NonNull;
+/// use strait_core::shm::{Baton, Line};
+/// use strait_core::wire::{Key, Sequence};
+///
+/// let lines = [(); 4].map(|()| Line::empty());
+/// // SAFETY: the lines outlive the two ends, and no other end uses them.
+/// let [mut lower, mut higher] =
+///     [false, true].map(|higher| unsafe { Baton::new(NonNull::from(&lines).cast(), 4, higher) });
+/// lower.open();
+/// higher.open();
+/// let (question, answer, key) = (Sequence::first(0, 1), Sequence::first(1, 0), Key::new(0, 7));
+///
+/// assert!(!higher.send_short(answer, key, b"me first"), "the lower rank holds the baton");
+/// assert!(lower.send_short(question, key, b"question"));
+/// assert_eq!(higher.peek(question).map(|found| found.length()), Some(8));
+/// higher.release();
+/// assert!(higher.send_short(answer, key, b"answer"));
+/// assert_eq!(lower.peek(answer).map(|found| found.length()), Some(6));
+/// ```
 #[derive(Debug)]
 pub struct Baton {
     lines: NonNull<Line>,

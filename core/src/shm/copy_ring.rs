@@ -130,6 +130,30 @@ impl CopyRingPtr {
 }
 
 /// The sending end: private state of the source.
+///
+/// ```
+/// use core::ptr::NonNull;
+/// use strait_core::shm::{CopyRingPtr, CopyRingReceiver, CopyRingSender, GranuleHead, RingChunk};
+/// use strait_core::sync::{AtomicU64, CacheLine};
+///
+/// let (emptied, heads) = (CacheLine(AtomicU64::new(0)), [(); 4].map(|()| GranuleHead::empty()));
+/// // SAFETY: both outlive the two ends, and no other end uses them.
+/// let ring = unsafe { CopyRingPtr::new((&emptied).into(), NonNull::from(&heads).cast(), 4) };
+/// let (mut sender, mut receiver) = (CopyRingSender::new(ring), CopyRingReceiver::new(ring));
+///
+/// let room = sender.room(0, 2)?.expect("the ring is empty");
+/// // Here the sender copies 5000 bytes into the two granules.
+/// let chunk =
+///     RingChunk { handle: 1, generation: 1, offset: 0, length: 5000, streamed: false };
+/// sender.publish(room.count, chunk);
+///
+/// let (granules, found) = receiver.peek()?.expect("a chunk has arrived");
+/// assert_eq!((granules, found), (room, chunk));
+/// // Here the receiver copies the bytes out.
+/// receiver.release(granules);
+/// assert_eq!(receiver.peek()?, None);
+/// # Ok::<(), strait_core::wire::Corrupt>(())
+/// ```
 #[derive(Debug)]
 pub struct CopyRingSender {
     /// Position behind the last granule that was published.

@@ -35,6 +35,19 @@ pub enum Slumber {
 }
 
 /// One rank's doorbell: a futex word.
+///
+/// ```
+/// use strait_core::shm::{Doorbell, Slumber};
+/// use strait_core::sync::{Ordering, fence};
+///
+/// let bell = Doorbell::awake();
+/// assert!(!bell.is_wanted());
+/// bell.prepare_to_sleep(Slumber::Word, || fence(Ordering::SeqCst));
+/// // The owner looks once more and sleeps. A process that publishes something wakes it.
+/// assert!(bell.is_wanted());
+/// assert_eq!(bell.ring(), Some(Slumber::Word));
+/// assert_eq!(bell.ring(), None, "one process wakes it");
+/// ```
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Doorbell(AtomicU32);

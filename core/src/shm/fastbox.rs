@@ -48,6 +48,34 @@ impl FastboxPtr {
 }
 
 /// The sending end: private state of the source.
+///
+/// ```
+/// use core::ptr::NonNull;
+/// use strait_core::shm::{FastboxPtr, FastboxReceiver, FastboxSender, Line};
+/// use strait_core::sync::{AtomicU64, CacheLine};
+/// use strait_core::wire::{Key, PacketKind, Sequence};
+///
+/// let (credit, lines) = (CacheLine(AtomicU64::new(0)), [(); 8].map(|()| Line::empty()));
+/// // SAFETY: both outlive the two ends, and no other end uses them.
+/// let ring = unsafe { FastboxPtr::new((&credit).into(), NonNull::from(&lines).cast(), 8) };
+/// let (mut sender, mut receiver) = (FastboxSender::new(ring), FastboxReceiver::new(ring));
+///
+/// let sequence = Sequence::first(0, 1);
+/// let fill = |place: NonNull<u8>, offset, length| {
+///     let piece = NonNull::from(&b"hello"[offset..offset + length]).cast();
+///     // SAFETY: the fastbox lends `length` bytes at `place`.
+///     unsafe { place.copy_from_nonoverlapping(piece, length) };
+/// };
+/// assert!(sender.send(sequence, PacketKind::Eager, Key::new(0, 7), 5, fill)?);
+///
+/// let found = receiver.peek(sequence).expect("the message has arrived");
+/// let mut buffer = [0; 5];
+/// // SAFETY: the buffer has room for the message.
+/// unsafe { receiver.message().copy_short(NonNull::from(&mut buffer).cast(), found.length()) };
+/// receiver.release(found.length());
+/// assert_eq!(&buffer, b"hello");
+/// # Ok::<(), strait_core::wire::Corrupt>(())
+/// ```
 #[derive(Debug)]
 pub struct FastboxSender {
     /// The line in which the next message begins.

@@ -18,6 +18,34 @@ use crate::sync::{AtomicU32, CacheLine, order};
 use crate::wire::{CellIndex, Corrupt};
 
 /// The head of the stack, alone on its line. Zeroed memory is an empty stack.
+///
+/// ```
+/// use strait_core::shm::{CellArena, FreeQueue};
+/// use strait_core::wire::CellIndex;
+/// # use strait_core::sync::AtomicU32;
+/// # use strait_core::wire::Corrupt;
+/// # struct Cells([AtomicU32; 4]);
+/// # impl CellArena for Cells {
+/// #     fn parse(&self, raw: u32) -> Result<Option<CellIndex>, Corrupt> {
+/// #         CellIndex::parse(raw, 4)
+/// #     }
+/// #     fn next(&self, index: CellIndex) -> &AtomicU32 {
+/// #         &self.0[index.raw() as usize - 1]
+/// #     }
+/// # }
+///
+/// let cells = Cells([0; 4].map(AtomicU32::new));
+/// let [first, second] = [1, 2].map(|raw| CellIndex::parse(raw, 4));
+/// let (first, second) = (first?.expect("a cell"), second?.expect("a cell"));
+/// let free = FreeQueue::empty();
+/// free.push(&cells, first);
+/// free.push(&cells, second);
+/// // The owner takes all returned cells at once. The last one comes first.
+/// assert_eq!(free.take(&cells)?, Some(second));
+/// assert_eq!(FreeQueue::next(&cells, second)?, Some(first));
+/// assert_eq!(FreeQueue::next(&cells, first)?, None);
+/// # Ok::<(), Corrupt>(())
+/// ```
 #[derive(Debug)]
 #[repr(C)]
 pub struct FreeQueue {

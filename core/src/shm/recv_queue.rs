@@ -18,6 +18,33 @@ use crate::wire::{CellIndex, Corrupt};
 /// |      0 |    4 | `head`   | producers, consumer |
 /// |      4 |    4 | `tail`   | producers, consumer |
 /// |     64 |    4 | `shadow` | consumer only       |
+///
+/// ```
+/// use strait_core::shm::{CellArena, RecvQueue};
+/// use strait_core::wire::CellIndex;
+/// # use strait_core::sync::AtomicU32;
+/// # use strait_core::wire::Corrupt;
+/// # struct Cells([AtomicU32; 4]);
+/// # impl CellArena for Cells {
+/// #     fn parse(&self, raw: u32) -> Result<Option<CellIndex>, Corrupt> {
+/// #         CellIndex::parse(raw, 4)
+/// #     }
+/// #     fn next(&self, index: CellIndex) -> &AtomicU32 {
+/// #         &self.0[index.raw() as usize - 1]
+/// #     }
+/// # }
+///
+/// let cells = Cells([0; 4].map(AtomicU32::new));
+/// let [first, second] = [1, 2].map(|raw| CellIndex::parse(raw, 4));
+/// let (first, second) = (first?.expect("a cell"), second?.expect("a cell"));
+/// let queue = RecvQueue::empty();
+/// queue.enqueue(&cells, first)?;
+/// queue.enqueue(&cells, second)?;
+/// assert_eq!(queue.dequeue(&cells)?, Some(first));
+/// assert_eq!(queue.dequeue(&cells)?, Some(second));
+/// assert_eq!(queue.dequeue(&cells)?, None);
+/// # Ok::<(), Corrupt>(())
+/// ```
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RecvQueue {

@@ -52,6 +52,14 @@ impl World {
     /// large buffers. The memory is reserved, so a later access to it does not fail. `strait run
     /// --heap-bytes` sets the size of each rank's heap.
     ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// let mut row = world.alloc::<f32>(4096)?;
+    /// row.fill(1.0);
+    /// assert_eq!(row.iter().sum::<f32>(), 4096.0);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Segment`] when the rank's heap has no room, or the node has no memory.

@@ -14,10 +14,7 @@ use strait_core::wire::Key;
 use strait_platform::Rank;
 use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
-use crate::{Error, World};
-
-/// The tag of a message, from 0 to [`TAG_MAX`](crate::TAG_MAX) (MPI-4.1 §3.2.3).
-pub type Tag = u32;
+use crate::{Error, Source, Tag, World};
 
 /// A context of a world. A message sent in a context is received in the same context (MPI-4.1
 /// §3.2.3, communicator).
@@ -29,6 +26,12 @@ pub struct Endpoint<'world> {
 
 impl World {
     /// Returns the world's endpoint, in context 0.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// assert_eq!(world.endpoint().context(), 0);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub const fn endpoint(&self) -> Endpoint<'_> {
@@ -43,18 +46,46 @@ impl<'world> Endpoint<'world> {
 
     /// Returns the endpoint of another context of the same world. Contexts go from 0 to 2^31 - 1.
     /// The top bit is reserved for messages of the library itself and is ignored here.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// let (mine, library) = (world.endpoint(), world.endpoint().with_context(1));
+    /// if world.rank() == 0 {
+    ///     library.send(&[1_u8], 1, 0)?;
+    ///     mine.send(&[2_u8], 1, 0)?;
+    /// } else {
+    ///     let mut byte = [0_u8];
+    ///     mine.recv(&mut byte, 0, 0)?;
+    ///     assert_eq!(byte, [2], "the message of the other context waits");
+    ///     library.recv(&mut byte, 0, 0)?;
+    ///     assert_eq!(byte, [1]);
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     #[must_use]
     pub const fn with_context(self, context: u32) -> Self {
         Self { context: context & (u32::MAX >> 1), ..self }
     }
 
     /// Returns the context of this endpoint.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// assert_eq!(world.endpoint().with_context(5).context(), 5);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub const fn context(self) -> u32 {
         self.context
     }
 
     /// Returns how large messages of this context are negotiated.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// assert_eq!(world.endpoint().rendezvous(), world.tuning().rendezvous);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub fn rendezvous(self) -> Rendezvous {
         self.world.lock_progress().rendezvous(self.context)
@@ -62,6 +93,16 @@ impl<'world> Endpoint<'world> {
 
     /// Chooses how large messages of this context are negotiated from now on. `None` selects
     /// [`crate::Tuning::rendezvous`]. Ranks need not agree on it.
+    ///
+    /// ```
+    /// use strait::Rendezvous;
+    ///
+    /// let world = &strait::World::in_process(1)?[0];
+    /// let endpoint = world.endpoint();
+    /// endpoint.choose_rendezvous(Some(Rendezvous::Plain))?;
+    /// assert_eq!(endpoint.rendezvous(), Rendezvous::Plain);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -75,6 +116,12 @@ impl<'world> Endpoint<'world> {
     }
 
     /// Returns the world of this endpoint.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// assert_eq!(world.endpoint().world().size(), 1);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub const fn world(self) -> &'world World {
         self.world
@@ -83,6 +130,19 @@ impl<'world> Endpoint<'world> {
     /// Sends `data` to `destination`. Returns when `data` may be changed again. For a message that
     /// fits the free cells this is at once. A longer message waits for the receiver's library to
     /// take it.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     endpoint.send(&[3.5_f64, 4.5], 1, 7)?;
+    /// } else {
+    ///     let mut numbers = [0.0; 2];
+    ///     endpoint.recv(&mut numbers, 0, 7)?;
+    ///     assert_eq!(numbers, [3.5, 4.5]);
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -118,6 +178,21 @@ impl<'world> Endpoint<'world> {
 
     /// Sends the concatenation of `parts` as one message.
     ///
+    /// ```
+    /// use std::io::IoSlice;
+    ///
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     endpoint.send_vectored(&[IoSlice::new(b"head"), IoSlice::new(b"body")], 1, 0)?;
+    /// } else {
+    ///     let mut bytes = [0_u8; 8];
+    ///     endpoint.recv(&mut bytes, 0, 0)?;
+    ///     assert_eq!(&bytes, b"headbody");
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::send`].
@@ -136,6 +211,18 @@ impl<'world> Endpoint<'world> {
     /// Sends `data` to `destination` as [`Endpoint::send`] does, and returns after the matching
     /// receive has started. A short message waits here until the receiver asks for it, so it
     /// crosses only while both ranks are inside the library.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     endpoint.ssend(&[1_u8], 1, 0)?;
+    ///     // Here rank 1 has started to receive.
+    /// } else {
+    ///     endpoint.recv(&mut [0_u8], 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -157,6 +244,21 @@ impl<'world> Endpoint<'world> {
     /// Receives a message from `source` with `tag` into `buffer`, and waits until it has arrived.
     /// [`crate::ANY_SOURCE`] and [`crate::ANY_TAG`] match every source and tag.
     ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # use strait::{ANY_TAG, Source};
+    /// if world.rank() == 0 {
+    ///     let mut bytes = [0_u8; 16];
+    ///     let status = endpoint.recv(&mut bytes, Source::Any, ANY_TAG)?;
+    ///     assert_eq!((status.source, status.tag, status.bytes), (1, 7, 5));
+    ///     assert_eq!(&bytes[..status.bytes], b"hello");
+    /// } else {
+    ///     endpoint.send(b"hello", 0, 7)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Start`] for a rank or tag that does not exist; [`Error::Fault`] when the message is
@@ -169,9 +271,10 @@ impl<'world> Endpoint<'world> {
     pub fn recv<T: NoUninit + AnyBitPattern>(
         &self,
         buffer: &mut [T],
-        source: Rank,
+        source: impl Into<Source>,
         tag: Tag,
     ) -> Result<Status, Error> {
+        let source = source.into().number();
         let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
         let want = Want::new(self.context, tag);
         match self.world.engine().recv_short(source, want, bytes) {
@@ -211,22 +314,53 @@ impl<'world> Endpoint<'world> {
 
     /// Receives one message into `parts`, one after the other.
     ///
+    /// ```
+    /// use std::io::IoSliceMut;
+    ///
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     endpoint.send(b"headbody", 1, 0)?;
+    /// } else {
+    ///     let (mut head, mut body) = ([0_u8; 4], [0_u8; 100]);
+    ///     let parts = &mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut body)];
+    ///     let status = endpoint.recv_vectored(parts, 0, 0)?;
+    ///     assert_eq!((&head, &body[..status.bytes - 4]), (b"head", &b"body"[..]));
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::recv`].
     pub fn recv_vectored(
         &self,
         parts: &mut [IoSliceMut<'_>],
-        source: Rank,
+        source: impl Into<Source>,
         tag: Tag,
     ) -> Result<Status, Error> {
-        let parts = vectored(parts);
+        let (source, parts) = (source.into().number(), vectored(parts));
         // SAFETY: `recv_posted` ends its use of the cursor before it returns. The buffers and the
         // list live at least as long.
         unsafe { self.recv_posted(Cursor::parts(&parts), source, tag) }
     }
 
     /// Waits until a matching message has arrived, and describes it without receiving it.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # use strait::Source;
+    /// if world.rank() == 0 {
+    ///     let found = endpoint.probe(Source::Any, 7)?;
+    ///     let mut text = vec![0_u8; found.bytes];
+    ///     endpoint.recv(&mut text[..], found.source, found.tag)?;
+    ///     assert_eq!(text, b"of any length");
+    /// } else {
+    ///     endpoint.send(b"of any length", 0, 7)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -235,7 +369,8 @@ impl<'world> Endpoint<'world> {
     /// # Source
     ///
     /// MPI-4.1 §3.8.1, `MPI_PROBE`.
-    pub fn probe(&self, source: Rank, tag: Tag) -> Result<Status, Error> {
+    pub fn probe(&self, source: impl Into<Source>, tag: Tag) -> Result<Status, Error> {
+        let source = source.into().number();
         let pattern = self.pattern(source, tag);
         self.world.await_from(source);
         let look = || self.world.lock_progress().iprobe(pattern).transpose();
@@ -245,6 +380,20 @@ impl<'world> Endpoint<'world> {
 
     /// Describes a matching message, if one has arrived.
     ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     while endpoint.iprobe(1, 7)?.is_none() {
+    ///         // Compute something else.
+    ///     }
+    ///     endpoint.recv(&mut [0_u8], 1, 7)?;
+    /// } else {
+    ///     endpoint.send(&[1_u8], 0, 7)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::recv`].
@@ -252,13 +401,23 @@ impl<'world> Endpoint<'world> {
     /// # Source
     ///
     /// MPI-4.1 §3.8.1, `MPI_IPROBE`.
-    pub fn iprobe(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
+    pub fn iprobe(&self, source: impl Into<Source>, tag: Tag) -> Result<Option<Status>, Error> {
+        let source = source.into().number();
         self.world.await_from(source);
         self.world.poll()?;
         Ok(self.world.lock_progress().iprobe(self.pattern(source, tag))?)
     }
 
     /// Moves all data that can move. It serves programs that compute for long between their calls.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// for _step in 0..3 {
+    ///     // Compute for long.
+    ///     world.endpoint().progress()?;
+    /// }
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

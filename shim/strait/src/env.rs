@@ -202,7 +202,11 @@ pub(crate) fn has_own_launcher() -> bool {
 ///
 /// [`EnvError`] for the first variable with an unusable value.
 pub fn tuning() -> Result<Tuning, EnvError> {
-    let default = Tuning::default();
+    tuning_over(Tuning::default())
+}
+
+/// Returns the tuning in force: `default`, where the environment sets no other value.
+pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let bytes = |variable: &Variable| variable.read(|_: &usize| true);
     let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
@@ -250,9 +254,14 @@ pub fn hca_gid() -> Result<Option<u8>, EnvError> {
 ///
 /// [`EnvError`] when the value is no design.
 pub fn ring() -> Result<Design, EnvError> {
+    Ok(ring_asked()?.unwrap_or(Design::ZeroCopy))
+}
+
+/// Returns the design of the RDMA channel that the environment names, if it names one.
+pub(crate) fn ring_asked() -> Result<Option<Design>, EnvError> {
     let design = |name: &str| Design::ALL.into_iter().find(|design| design.name() == name);
     let name = RING.read(|name: &String| design(name).is_some())?;
-    Ok(name.and_then(|name| design(&name)).unwrap_or(Design::ZeroCopy))
+    Ok(name.and_then(|name| design(&name)))
 }
 
 /// Returns the longest accumulate between nodes that its origin carries out, in bytes.
@@ -273,14 +282,10 @@ pub fn pack_max() -> Result<usize, EnvError> {
     Ok(PACK_MAX.read(|_: &usize| true)?.unwrap_or(512))
 }
 
-/// Returns whether a thread also makes progress.
-///
-/// # Errors
-///
-/// [`EnvError`] when the value is neither `calls` nor `thread`.
-pub fn progress_thread() -> Result<bool, EnvError> {
+/// Returns whether the environment asks for a thread that also makes progress, if it says.
+pub(crate) fn progress_asked() -> Result<Option<bool>, EnvError> {
     let name = PROGRESS.read(|name: &String| ["calls", "thread"].contains(&name.as_str()))?;
-    Ok(name.is_some_and(|name| name == "thread"))
+    Ok(name.map(|name| name == "thread"))
 }
 
 /// Returns the design of windows for which the program chooses none.
@@ -315,7 +320,7 @@ pub fn check() -> Result<(), EnvError> {
     ring()?;
     accumulate_max()?;
     pack_max()?;
-    progress_thread()?;
+    progress_asked()?;
     window()?;
     window_lock()?;
     nodes().map(drop)

@@ -1,6 +1,7 @@
 //! The errors of all calls, in one type.
 
 mod collective;
+mod kind;
 mod network;
 mod window;
 
@@ -13,6 +14,7 @@ use strait_platform::boot::{BootError, SegmentError};
 
 use crate::env::EnvError;
 pub use collective::CollectiveError;
+pub use kind::ErrorKind;
 pub use network::NetworkError;
 pub use window::WindowError;
 
@@ -56,6 +58,16 @@ pub enum Error {
 
 impl Error {
     /// Returns the peer that made the operation fail by its death or departure, if there is one.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let error = endpoint.recv(&mut [0_u8], 1, 0).unwrap_err();
+    ///     assert_eq!(error.gone_peer(), Some(1), "rank 1 leaves without a message");
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     #[must_use]
     pub const fn gone_peer(&self) -> Option<u32> {
         match self {
@@ -110,12 +122,25 @@ impl fmt::Display for Error {
     }
 }
 
+/// The message of an error contains that of the variant's own value. So [`source`] begins behind
+/// that value: with the error of the system or of the device, if there is one.
+///
+/// [`source`]: core::error::Error::source
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Boot(error) => error.source(),
             Self::Segment(error) => error.source(),
-            _ => None,
+            Self::Environment(error) => error.source(),
+            Self::Network(error) => error.source(),
+            Self::Thread(error) => Some(error),
+            Self::Start(error) => error.source(),
+            Self::Fault(fault) => fault.source(),
+            Self::Collective(error) => error.source(),
+            Self::Window(error) => error.source(),
+            Self::OutOfMemory(error) => error.source(),
+            Self::Corrupt(corrupt) => corrupt.source(),
+            Self::OtherWorld | Self::Stopped => None,
         }
     }
 }

@@ -96,6 +96,7 @@ pub mod port;
 mod progress;
 mod request;
 mod reserved;
+mod source;
 mod unscoped;
 mod warning;
 mod window;
@@ -105,13 +106,14 @@ pub use alloc::SharedMemory;
 pub use bytemuck;
 pub use collective::{Group, Number};
 pub use designs::{LockDesign, WindowDesign};
-pub use endpoint::{Endpoint, Tag};
-pub use error::{CollectiveError, Error, NetworkError, WindowError};
+pub use endpoint::Endpoint;
+pub use error::{CollectiveError, Error, ErrorKind, NetworkError, WindowError};
 pub use matched::{Matched, Message};
 pub use memory::SystemMemory;
 pub use request::owned::OwnedRequest;
 pub use request::several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
 pub use request::{Request, Scope};
+pub use source::{Source, Tag};
 pub use strait_core::buffer::Part;
 pub use strait_core::engine::{
     FailureCause, Fault, Rtrs, SentShort, StartError, Status, Tuning, UnexpectedUsage,
@@ -130,6 +132,7 @@ pub use strait_platform::{Nodes, Rank, observe, topology};
 pub use unscoped::Unscoped;
 pub use warning::Warning;
 pub use window::attachments::Attached;
+pub use window::builder::{WindowBuilder, WindowMembers};
 pub use window::epochs::Assert;
 pub use window::expose::Exposable;
 pub use window::local::Local;
@@ -137,3 +140,4 @@ pub use window::options::{Accumulates, AtomicityDomain, LockPolicy, WindowOption
 pub use window::passive::state::LockCounters;
 pub use window::{RmaOperation, Window};
 pub use world::World;
+pub use world::builder::{Progress, WorldBuilder};

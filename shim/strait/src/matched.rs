@@ -10,7 +10,7 @@ use strait_platform::Rank;
 
 use crate::endpoint::{part_of_mut, probe_of, vectored};
 use crate::world::number::WorldNumber;
-use crate::{Endpoint, Error, Tag, Unscoped, World};
+use crate::{Endpoint, Error, Source, Tag, Unscoped, World};
 
 /// A message that [`Endpoint::mprobe`] or [`Endpoint::improbe`] has taken out of matching. No other
 /// receive or probe finds it, so no thread can take it between the probe and the receive.
@@ -42,6 +42,20 @@ impl<'world> Message<'world> {
     }
 
     /// Receives the message into `buffer`, and waits until it has arrived.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let message = endpoint.mprobe(1, 0)?;
+    ///     let mut bytes = vec![0_u8; message.status().bytes];
+    ///     message.recv(&mut bytes)?;
+    ///     assert_eq!(bytes, b"data");
+    /// } else {
+    ///     endpoint.send(b"data", 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -135,6 +149,20 @@ impl Matched {
 impl<'world> Endpoint<'world> {
     /// Waits until a matching message has arrived, and takes it out of matching.
     ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # use strait::{ANY_TAG, Source};
+    /// if world.rank() == 0 {
+    ///     let message = endpoint.mprobe(Source::Any, ANY_TAG)?;
+    ///     assert_eq!((message.status().tag, message.status().bytes), (7, 4));
+    ///     message.recv(&mut [0_u8; 4])?;
+    /// } else {
+    ///     endpoint.send(b"data", 0, 7)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::recv`].
@@ -142,11 +170,28 @@ impl<'world> Endpoint<'world> {
     /// # Source
     ///
     /// MPI-4.1 §3.8.2, `MPI_MPROBE`.
-    pub fn mprobe(&self, source: Rank, tag: Tag) -> Result<Message<'world>, Error> {
-        Ok(Message::new(self.world(), self.match_one(source, tag)?))
+    pub fn mprobe(&self, source: impl Into<Source>, tag: Tag) -> Result<Message<'world>, Error> {
+        Ok(Message::new(self.world(), self.match_one(source.into().number(), tag)?))
     }
 
     /// Takes a matching message out of matching, if one has arrived.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let message = loop {
+    ///         if let Some(message) = endpoint.improbe(1, 0)? {
+    ///             break message;
+    ///         }
+    ///         // Compute something else.
+    ///     };
+    ///     message.recv(&mut [0_u8; 4])?;
+    /// } else {
+    ///     endpoint.send(b"data", 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -155,8 +200,12 @@ impl<'world> Endpoint<'world> {
     /// # Source
     ///
     /// MPI-4.1 §3.8.2, `MPI_IMPROBE`.
-    pub fn improbe(&self, source: Rank, tag: Tag) -> Result<Option<Message<'world>>, Error> {
-        let matched = self.try_to_match(source, tag)?;
+    pub fn improbe(
+        &self,
+        source: impl Into<Source>,
+        tag: Tag,
+    ) -> Result<Option<Message<'world>>, Error> {
+        let matched = self.try_to_match(source.into().number(), tag)?;
         Ok(matched.map(|matched| Message::new(self.world(), matched)))
     }
 

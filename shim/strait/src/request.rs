@@ -13,7 +13,7 @@ use strait_core::engine::{Owner, SendMode, Status};
 use strait_platform::Rank;
 
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Endpoint, Error, Message, Tag, Unscoped, World};
+use crate::{Endpoint, Error, Message, Source, Tag, Unscoped, World};
 
 /// A scope in which nonblocking operations begin and end.
 ///
@@ -68,12 +68,31 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     /// Returns the endpoint of this scope.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// world.endpoint().with_context(3).scope(|scope| assert_eq!(scope.endpoint().context(), 3));
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub const fn endpoint(&self) -> Endpoint<'env> {
         self.endpoint
     }
 
     /// Starts a send of `data` to `destination`.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # let mut bytes = [0_u8; 4];
+    /// if world.rank() == 0 {
+    ///     let request = endpoint.scope(|scope| scope.isend(b"data", 1, 0)?.wait())?;
+    ///     assert_eq!(request.bytes, 4);
+    /// } else {
+    ///     endpoint.recv(&mut bytes, 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -98,6 +117,20 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Starts a send of the concatenation of `parts` as one message.
     ///
+    /// ```
+    /// use std::io::IoSlice;
+    ///
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let parts = [IoSlice::new(b"head"), IoSlice::new(b"body")];
+    ///     endpoint.scope(|scope| scope.isend_vectored(&parts, 1, 0)?.wait())?;
+    /// } else {
+    ///     assert_eq!(endpoint.recv(&mut [0_u8; 8], 0, 0)?.bytes, 8);
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::send`].
@@ -118,6 +151,18 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Starts a synchronous send of `data` to `destination`. The request completes after the
     /// matching receive has started.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     endpoint.scope(|scope| scope.issend(&[1_u8], 1, 0)?.wait())?;
+    ///     // Here rank 1 has started to receive.
+    /// } else {
+    ///     endpoint.recv(&mut [0_u8], 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -144,6 +189,20 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Starts a synchronous send of the concatenation of `parts`, like [`Scope::issend`].
     ///
+    /// ```
+    /// use std::io::IoSlice;
+    ///
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let parts = [IoSlice::new(b"head"), IoSlice::new(b"body")];
+    ///     endpoint.scope(|scope| scope.issend_vectored(&parts, 1, 0)?.wait())?;
+    /// } else {
+    ///     assert_eq!(endpoint.recv(&mut [0_u8; 8], 0, 0)?.bytes, 8);
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::send`].
@@ -164,6 +223,23 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Starts a receive from `source` with `tag` into `buffer`.
     ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let mut bytes = [0_u8; 8];
+    ///     let status = endpoint.scope(|scope| {
+    ///         let request = scope.irecv(&mut bytes, 1, 0)?;
+    ///         // Compute while the message is on its way.
+    ///         request.wait()
+    ///     })?;
+    ///     assert_eq!(&bytes[..status.bytes], b"data");
+    /// } else {
+    ///     endpoint.send(b"data", 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::recv`], for what is known at the start.
@@ -174,9 +250,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub fn irecv<T: NoUninit + AnyBitPattern>(
         &'scope self,
         buffer: &'scope mut [T],
-        source: Rank,
+        source: impl Into<Source>,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
+        let source = source.into().number();
         let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
         // SAFETY: `buffer` is borrowed for 'scope, and when that ends the engine has no claim on it
         // (`ScopeGuard`).
@@ -186,15 +263,32 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Starts the receive of one message into `parts`, one after the other.
     ///
+    /// ```
+    /// use std::io::IoSliceMut;
+    ///
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let (mut head, mut body) = ([0_u8; 4], [0_u8; 4]);
+    ///     let mut parts = [IoSliceMut::new(&mut head), IoSliceMut::new(&mut body)];
+    ///     endpoint.scope(|scope| scope.irecv_vectored(&mut parts, 1, 0)?.wait())?;
+    ///     assert_eq!((&head, &body), (b"head", b"body"));
+    /// } else {
+    ///     endpoint.send(b"headbody", 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Scope::irecv`].
     pub fn irecv_vectored(
         &'scope self,
         parts: &'scope mut [IoSliceMut<'_>],
-        source: Rank,
+        source: impl Into<Source>,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
+        let source = source.into().number();
         // SAFETY: `IoSliceMut` is ABI-compatible with `iovec`, as `Part` is. The parts are borrowed
         // for 'scope, as in `irecv`.
         let begun = unsafe {
@@ -206,6 +300,21 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Starts the receive of a message that a probe has matched. A message of another world than
     /// the scope's is waited for.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # use strait::Source;
+    /// if world.rank() == 0 {
+    ///     let message = endpoint.mprobe(Source::Any, 0)?;
+    ///     let mut bytes = vec![0_u8; message.status().bytes];
+    ///     endpoint.scope(|scope| scope.imrecv(message, &mut bytes)?.wait())?;
+    ///     assert_eq!(bytes, b"data");
+    /// } else {
+    ///     endpoint.send(b"data", 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -227,6 +336,23 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     /// Starts the receive of a message that a probe has matched into `parts`, one after the other.
+    ///
+    /// ```
+    /// use std::io::IoSliceMut;
+    ///
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let (mut head, mut body) = ([0_u8; 4], [0_u8; 4]);
+    ///     let mut parts = [IoSliceMut::new(&mut head), IoSliceMut::new(&mut body)];
+    ///     let message = endpoint.mprobe(1, 0)?;
+    ///     endpoint.scope(|scope| scope.imrecv_vectored(message, &mut parts)?.wait())?;
+    ///     assert_eq!((&head, &body), (b"head", b"body"));
+    /// } else {
+    ///     endpoint.send(b"headbody", 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -267,6 +393,16 @@ impl Endpoint<'_> {
     /// Sends `data` to `destination` and receives from `source` into `buffer`. Neither operation
     /// waits for the other.
     ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// let (left, right) = ((world.rank() + 3) % 4, (world.rank() + 1) % 4);
+    /// let mut from_left = [0];
+    /// endpoint.sendrecv(&[world.rank()], right, 0, &mut from_left, left, 0)?;
+    /// assert_eq!(from_left, [left]);
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::send`] and [`Endpoint::recv`].
@@ -280,7 +416,7 @@ impl Endpoint<'_> {
         destination: Rank,
         send_tag: Tag,
         buffer: &mut [R],
-        source: Rank,
+        source: impl Into<Source>,
         recv_tag: Tag,
     ) -> Result<Status, Error> {
         self.scope(|scope| {
@@ -291,6 +427,19 @@ impl Endpoint<'_> {
     }
 
     /// Opens a [`Scope`] for nonblocking operations.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// let peer = 1 - world.rank();
+    /// let (mine, mut theirs) = ([world.rank(); 1000], [9; 1000]);
+    /// endpoint.scope(|scope| {
+    ///     let mut requests = [scope.irecv(&mut theirs, peer, 0)?, scope.isend(&mine, peer, 0)?];
+    ///     strait::wait_all(&mut requests)
+    /// })?;
+    /// assert_eq!(theirs, [peer; 1000]);
+    /// # Ok(()) }).unwrap();
+    /// ```
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -331,6 +480,19 @@ pub struct Request<'scope> {
 impl Request<'_> {
     /// Waits for the operation to complete. The status of a send names its destination.
     ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let mut byte = [0_u8];
+    ///     let status = endpoint.scope(|scope| scope.irecv(&mut byte, 1, 7)?.wait())?;
+    ///     assert_eq!((status.source, status.bytes, byte), (1, 1, [5]));
+    /// } else {
+    ///     endpoint.send(&[5_u8], 0, 7)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The cause, when the operation failed.
@@ -343,6 +505,26 @@ impl Request<'_> {
     }
 
     /// Returns the status if the operation is complete. Otherwise makes progress.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let mut byte = [0_u8];
+    ///     let polls = endpoint.scope(|scope| {
+    ///         let mut request = scope.irecv(&mut byte, 1, 7)?;
+    ///         let mut polls = 0;
+    ///         while request.test()?.is_none() {
+    ///             polls += 1; // Here the program computes something else.
+    ///         }
+    ///         Ok::<_, strait::Error>(polls)
+    ///     })?;
+    ///     println!("{byte:?} after {polls} polls");
+    /// } else {
+    ///     endpoint.send(&[5_u8], 0, 7)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -359,6 +541,18 @@ impl Request<'_> {
 
     /// Returns the status if the operation is known to be complete, without making progress.
     ///
+    /// ```
+    /// # strait::World::run_in_process(1, |world| {
+    /// # let endpoint = world.endpoint();
+    /// let mut byte = [0_u8];
+    /// endpoint.scope(|scope| {
+    ///     let request = scope.irecv(&mut byte, 0, 7)?;
+    ///     assert_eq!(request.status()?, None, "nothing was sent");
+    ///     Ok::<(), strait::Error>(())
+    /// })?;
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The cause, when the operation failed.
@@ -371,6 +565,20 @@ impl Request<'_> {
     /// receive that has asked a remote rank for its message returns false, and may still end as
     /// cancelled. The remote rank decides that inside the library, and a wait for the receive waits
     /// for the decision.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(1, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # use strait::ErrorKind;
+    /// let mut byte = [0_u8];
+    /// endpoint.scope(|scope| {
+    ///     let mut request = scope.irecv(&mut byte, 0, 7)?;
+    ///     assert!(request.cancel(), "nothing was sent");
+    ///     assert_eq!(request.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    ///     Ok::<(), strait::Error>(())
+    /// })?;
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Source
     ///

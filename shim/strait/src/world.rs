@@ -9,31 +9,33 @@ use strait_core::buffer::Cursor;
 use strait_core::engine::{
     Engine, MessageId, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
 };
-use strait_core::layout::{Life, Segment, SegmentConfig, SegmentPlan};
+use strait_core::layout::{Life, Segment};
 use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::backoff::{CallTimer, SpinLimits};
-use strait_platform::boot::{self, BootError, InProcess, KeyValueStore};
+use strait_platform::boot::{BootError, InProcess, KeyValueStore};
 use strait_platform::cma::Cma;
-use strait_platform::liveness::{self, LivenessWatch};
-use strait_platform::segment::{Heap, SegmentError, SegmentMap};
+use strait_platform::liveness::LivenessWatch;
+use strait_platform::segment::{Heap, SegmentMap};
 use strait_platform::sleep;
-use strait_platform::{Nodes, Rank, topology};
+use strait_platform::{Nodes, Rank};
 
 use crate::Error;
 use crate::memory::SystemMemory;
-use crate::network::job::{self as networks, NetworkKind, OptionalNetwork};
+use crate::network::job::{self as networks, OptionalNetwork};
 use crate::progress::context::OsResources;
 use crate::progress::place::RankContext;
 use crate::progress::rank_engine::{ProgressGuard, RankEngine};
 use crate::progress::windows::baseline::Baselines;
 use crate::progress::windows::lock_managers::WindowLockManagers;
-use crate::warning::{self, Warning};
+use crate::warning::Warning;
 use groups::GroupRegistry;
 use meeting::MeetingPoint;
 use number::WorldNumber;
 
+pub(crate) mod builder;
 pub(crate) mod groups;
+mod in_process;
 mod job;
 pub(crate) mod meeting;
 mod network;
@@ -82,126 +84,6 @@ impl fmt::Debug for World {
 }
 
 impl World {
-    /// Joins the job for which a launcher started this process: `strait run`, or another one with
-    /// PMI-1, such as MPICH's `mpiexec.hydra`, where it waits for all ranks. Call it once.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Boot`] when no launcher started the process, or the process does not match the job;
-    /// [`Error::Network`] when the job spans nodes without a network; [`Error::Environment`] when a
-    /// `STRAIT_*` variable is unusable.
-    ///
-    /// An unknown `STRAIT_*` variable has no effect. [`World::take_warnings`] of rank 0 names it.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §11.2.1, `MPI_INIT`.
-    pub fn init() -> Result<Self, Error> {
-        Self::begin(boot::join)
-    }
-
-    /// Joins a job of `size` ranks as `rank`, without a launcher. The ranks find each other through
-    /// a store of the embedder. `None` as `nodes` makes a node of each host and boot. It waits for
-    /// all ranks.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`World::init`].
-    ///
-    /// # Panics
-    ///
-    /// When `rank` is not below `size`, or `nodes` has another number of ranks.
-    pub fn init_with(
-        rank: Rank,
-        size: u32,
-        store: Box<dyn KeyValueStore>,
-        nodes: Option<Nodes>,
-    ) -> Result<Self, Error> {
-        assert!(rank < size, "rank {rank} of a job of {size} ranks");
-        assert!(nodes.as_ref().is_none_or(|nodes| nodes.ranks() == size), "ranks on nodes");
-        Self::begin(|| boot::join_with(store, rank, size, nodes))
-    }
-
-    fn begin(join: impl FnOnce() -> Result<boot::Membership, BootError>) -> Result<Self, Error> {
-        crate::env::check()?;
-        let (tuning, cpus) = (crate::env::tuning()?, crate::env::cpus()?);
-        let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
-        let record = &map.rank_block(rank).waiting;
-        let network = networks::of_process(rank, &nodes, store.as_mut(), record, deaths_are_told)?;
-        let mut world = Self::new(Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
-        if rank == 0 {
-            world.warnings = warning::of_environment().into();
-        }
-        world.tell_deaths_unless(deaths_are_told);
-        if crate::env::progress_thread()? {
-            world.start_progress_thread()?;
-        }
-        Ok(world)
-    }
-
-    /// Creates a job of `ranks` ranks inside this process: a world for each, for use by a thread of
-    /// its own. It serves tests, and programs that prefer threads to processes.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Segment`] when memory is insufficient, or no such job is possible.
-    pub fn in_process(ranks: u32) -> Result<Vec<Self>, Error> {
-        Self::in_process_with(SegmentConfig::new(ranks))
-    }
-
-    /// Creates a job like [`World::in_process`], with a segment of another shape.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`World::in_process`].
-    pub fn in_process_with(config: SegmentConfig) -> Result<Vec<Self>, Error> {
-        SegmentPlan::new(config).map_err(SegmentError::from)?;
-        Self::in_process_on(config, &Nodes::one(config.ranks))
-    }
-
-    /// Creates a job like [`World::in_process_with`], with the ranks on these nodes.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`World::in_process`].
-    ///
-    /// # Panics
-    ///
-    /// When `config` and `nodes` have different numbers of ranks.
-    pub fn in_process_on(config: SegmentConfig, nodes: &Nodes) -> Result<Vec<Self>, Error> {
-        let mut worlds = Self::in_process_by(networks::env_kind()?, config, nodes)?;
-        if crate::env::progress_thread()? {
-            worlds.iter_mut().try_for_each(Self::start_progress_thread)?;
-        }
-        Ok(worlds)
-    }
-
-    pub(crate) fn in_process_by(
-        kind: NetworkKind,
-        config: SegmentConfig,
-        nodes: &Nodes,
-    ) -> Result<Vec<Self>, Error> {
-        assert_eq!(config.ranks, nodes.ranks(), "ranks of the segment and ranks on nodes");
-        crate::env::check()?;
-        let tuning = crate::env::tuning()?;
-        let nonce = boot::nonce()?;
-        let maps = (0..nodes.count().max(1))
-            .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
-            .collect::<Result<Vec<_>, _>>()?;
-        let cpus = topology::allowed_cpu_count();
-        let mut store = InProcess::new(config.ranks);
-        let networks = networks::in_process(kind, nodes, &mut store)?;
-        (0..config.ranks)
-            .zip(networks)
-            .map(|(rank, network)| {
-                let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
-                liveness::attach_self(&map.rank_block(rank).liveness);
-                let store = Box::new(store.clone());
-                Self::new(Arc::clone(map), rank, nodes.clone(), store, network, cpus, tuning)
-            })
-            .collect()
-    }
-
     /// Creates the world of a rank of a universe. The other ranks of a universe come and go.
     pub(crate) fn alone(
         map: Arc<SegmentMap>,
@@ -267,6 +149,12 @@ impl World {
     }
 
     /// Returns this process's rank, from 0.
+    ///
+    /// ```
+    /// let worlds = strait::World::in_process(2)?;
+    /// assert_eq!((worlds[1].rank(), worlds[1].size()), (1, 2));
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub const fn rank(&self) -> Rank {
@@ -274,6 +162,12 @@ impl World {
     }
 
     /// Returns the number of ranks in the job.
+    ///
+    /// ```
+    /// let worlds = strait::World::in_process(3)?;
+    /// assert!(worlds.iter().all(|world| world.size() == 3));
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub const fn size(&self) -> u32 {
@@ -281,18 +175,39 @@ impl World {
     }
 
     /// Returns the tuning in force.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// println!("messages above {} bytes are announced", world.tuning().eager_max);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub fn tuning(&self) -> Tuning {
         self.lock_progress().tuning()
     }
 
     /// Changes the tuning for messages that begin from now on. Ranks need not agree on it.
+    ///
+    /// ```
+    /// use strait::Tuning;
+    ///
+    /// let world = &strait::World::in_process(1)?[0];
+    /// world.retune(Tuning { eager_max: 1 << 16, ..world.tuning() });
+    /// assert_eq!(world.tuning().eager_max, 1 << 16);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     pub fn retune(&self, tuning: Tuning) {
         self.lock_progress().retune(tuning);
     }
 
     /// Has each wait call `idle` before it would yield or sleep. `idle` runs other work, such as a
     /// thread of the embedder, and returns. It may call this world, except collectively.
+    ///
+    /// ```
+    /// let mut worlds = strait::World::in_process(2)?;
+    /// worlds[1].set_idle(std::thread::yield_now);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     pub fn set_idle(&mut self, idle: impl Fn() + Send + 'static) {
         self.spin = self.spin.without_yields();
         self.idle = Some(Box::new(idle));
@@ -301,6 +216,12 @@ impl World {
     /// Starts a thread that makes progress while the program computes, as `STRAIT_PROGRESS=thread`
     /// does. The thread ends with the world. Calls then take a mutex, and short messages cost about
     /// 100 ns more.
+    ///
+    /// ```
+    /// let mut worlds = strait::World::in_process(2)?;
+    /// worlds[0].start_progress_thread()?;
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -311,6 +232,14 @@ impl World {
     }
 
     /// Leaves the job: waits until all sent messages have been handed over, then tells the peers.
+    ///
+    /// ```
+    /// let worlds = strait::World::in_process(1)?;
+    /// for world in worlds {
+    ///     world.finalize()?;
+    /// }
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use std::{env, fs, panic, process, thread};
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 
-use strait::{Error, FailureCause, Fault, Group, LockDesign, Op, World};
+use strait::{Error, FailureCause, Fault, Group, LockDesign, Op, Window, World};
 
 use super::board::{Board, Fate, Phase};
 use super::job::{Job, Plant};
@@ -342,7 +342,7 @@ impl Rank<'_> {
         group.allreduce(&mut sum, Op::Sum).expect("no survivor dies");
         assert_eq!(sum, [survivors.len() as u64], "the sum of ones");
         self.begin("survivors' window", [survivors.len() as u64, 0, 0]);
-        let window = group.allocate_window(64, 8).expect("no survivor dies");
+        let window = Window::builder(&group).unit(8).allocate(64).expect("no survivor dies");
         let next = (group.place() + 1) % survivors.len() as u32;
         window.fence(strait::Assert::NONE).expect("no survivor dies");
         window.put(&[u64::from(self.me) + 1], next, 3).expect("no survivor dies");

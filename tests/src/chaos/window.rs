@@ -57,13 +57,15 @@ impl Rank<'_> {
             ..WindowOptions::default()
         };
         let made = match plan.memory {
-            Memory::Allocated => group.allocate_window_for(bytes, 1, options),
-            Memory::Private => group.create_window_for(vec![0_u64; bytes / 8], 1, options),
+            Memory::Allocated => Window::builder(&group).options(options).allocate(bytes),
+            Memory::Private => {
+                Window::builder(&group).options(options).over(vec![0_u64; bytes / 8])
+            }
             Memory::Segment => match self.world.alloc::<u64>(bytes / 8) {
-                Ok(memory) => group.create_window_for(memory, 1, options),
+                Ok(memory) => Window::builder(&group).options(options).over(memory),
                 Err(error) => panic!("no memory in the segment: {error}"),
             },
-            Memory::Dynamic => group.dynamic_window_for(options),
+            Memory::Dynamic => Window::builder(&group).options(options).dynamic(),
         };
         let outcome = if made.is_ok() { 1 } else { 2 };
         self.board.creation(number, self.me).store(outcome, SeqCst);

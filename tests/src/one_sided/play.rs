@@ -77,9 +77,9 @@ fn window(world: &World, private: bool, seed: u64, bytes: usize) -> Window<'_> {
     let window = match private {
         true => {
             let memory = vec![0_u64; bytes.div_ceil(8)];
-            group.create_window_for(memory, 1, accumulates)
+            Window::builder(&group).options(accumulates).over(memory)
         }
-        false => group.allocate_window_for(bytes, 1, accumulates),
+        false => Window::builder(&group).options(accumulates).allocate(bytes),
     };
     let window = window.expect("the window is made");
     // Between nodes, accumulates by handlers and by origins must be atomic towards each other.

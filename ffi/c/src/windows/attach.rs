@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use shim::WindowError;
+use shim::{Window, WindowError};
 
 use super::{CMembers, make, with};
 use crate::border::{CountArg, HandleArg, LastingArg, OutArg, StructInArg};
@@ -15,7 +15,7 @@ extern "C" fn strait_window_create_dynamic(
     window: OutArg<'_, Handle>,
 ) -> c_int {
     make("strait_window_create_dynamic", world, members, window, |group, options| {
-        Ok(group.dynamic_window_for(options)?)
+        Ok(Window::builder(&group).options(options).dynamic()?)
     })
 }
 
@@ -28,7 +28,7 @@ extern "C" fn strait_window_attach(
 ) -> c_int {
     with("strait_window_attach", window, |window| {
         displacement.need()?;
-        displacement.write(base.buffer(bytes)?.attach(window)?.displacement())
+        displacement.write(base.window_memory(bytes)?.attach(window)?.displacement())
     })
 }
 

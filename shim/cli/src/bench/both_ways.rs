@@ -43,7 +43,7 @@ pub(super) fn run(
 ) -> Result<(), Box<dyn Error>> {
     let pair = [stage.rank().min(stage.partner), stage.rank().max(stage.partner)];
     let group = stage.endpoint.group(&pair)?;
-    let window = group.allocate_window(2 * COUNT * BLOCKS[BLOCKS.len() - 1], 1)?;
+    let window = Window::builder(&group).allocate(2 * COUNT * BLOCKS[BLOCKS.len() - 1])?;
     let target = 1 - group.place();
     let endpoint = stage.endpoint.with_context(CONTEXT);
     for bytes in SIZES {

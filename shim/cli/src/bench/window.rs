@@ -81,8 +81,10 @@ pub(super) fn window<'a>(
     let all: Vec<_> = (0..stage.ranks()).collect();
     let all = stage.endpoint.group(&all)?;
     match memory {
-        MemoryKind::Segment => all.allocate_window_for(bytes, 1, design),
-        MemoryKind::Private => all.create_window_for(vec![0_u64; bytes.div_ceil(8)], 1, design),
+        MemoryKind::Segment => Window::builder(&all).options(design).allocate(bytes),
+        MemoryKind::Private => {
+            Window::builder(&all).options(design).over(vec![0_u64; bytes.div_ceil(8)])
+        }
     }
 }
 
@@ -352,7 +354,7 @@ pub(super) fn sync(
     report.columns(&["synchronisation", "min", "p50", "p99", "bare line", "× line"]);
     let pair = [stage.rank().min(stage.partner), stage.rank().max(stage.partner)];
     let group = stage.endpoint.group(&pair)?;
-    let window = group.allocate_window(64, 1)?;
+    let window = Window::builder(&group).allocate(64)?;
     let partner = 1 - group.place();
     for (way, name) in WindowPattern::ALL {
         let mut bounce = stage.lane.map(|lane| Bounce::new(lane, LineTransfer::Store));

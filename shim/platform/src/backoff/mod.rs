@@ -26,6 +26,9 @@
 //! | [`POLLS_PER_GREETING`] | 1024 | the peer's queue has room for 15 greetings |
 //! | [`POLLS_PER_CLOCK`] | 1024 | reading the clock costs as much as several polls |
 //! | [`CALLS_PER_CLOCK`] | 32 | the program may compute between two calls |
+//! | [`CALLS_PER_PROGRESS`] | 32 | a call that finds nothing looks at fastboxes alone |
+//! | [`CALLS_PER_YIELD`] | 1024 | a yield costs as much as tens of such calls |
+//! | [`CALLS_CROWDED_PER_SLEEP`] | 64 | the scheduler soon returns from a yield |
 //! | [`LIVENESS_PERIOD`] | 50 ms | a death is reported soon, and the check has no measurable cost |
 //! | [`SLEEP_MIN`] | 50 µs | not much longer than a sleep and a wake-up take |
 //! | [`SLEEP_DOUBLINGS`] | 5 | 1.6 ms: the longest wait of an arrival without a ring |
@@ -300,6 +303,55 @@ impl CallTimer {
     }
 }
 
+/// The pauses of a program that polls by calls, each of which returns at once.
+#[derive(Clone, Copy, Debug)]
+pub struct CallBackoff {
+    /// Number of calls that found nothing.
+    missed: u32,
+    /// There are fewer processors than processes on this host.
+    is_crowded: bool,
+}
+
+const _: () = {
+    assert!(CALLS_CROWDED_PER_SLEEP.is_power_of_two());
+    assert!(CALLS_CROWDED_PER_SLEEP.is_multiple_of(CALLS_PER_PROGRESS));
+    assert!(CALLS_PER_YIELD.is_multiple_of(CALLS_PER_PROGRESS));
+};
+
+impl CallBackoff {
+    /// Creates the state before the first call.
+    #[inline]
+    #[must_use]
+    pub const fn new(is_crowded: bool) -> Self {
+        Self { missed: 0, is_crowded }
+    }
+
+    /// Notes that a call found something: the next event may come soon.
+    #[inline]
+    pub const fn moved(&mut self) {
+        self.missed &= !(CALLS_CROWDED_PER_SLEEP - 1);
+    }
+
+    /// Counts a call that found nothing. Returns whether to poll everything else, and then to
+    /// [`pause`](CallBackoff::pause).
+    #[inline]
+    pub const fn missed(&mut self) -> bool {
+        self.missed = self.missed.wrapping_add(1);
+        self.missed.is_multiple_of(CALLS_PER_PROGRESS)
+    }
+
+    /// Yields or sleeps, if it is time to. `is_crowded` returns whether there are fewer processors
+    /// than processes now.
+    pub fn pause(&mut self, is_crowded: impl FnOnce() -> bool) {
+        if self.missed.is_multiple_of(CALLS_PER_YIELD) {
+            self.is_crowded = is_crowded();
+            std::thread::yield_now();
+        } else if self.is_crowded && self.missed.is_multiple_of(CALLS_CROWDED_PER_SLEEP) {
+            std::thread::sleep(SLEEP_MIN);
+        }
+    }
+}
+
 /// Reads the clock. Returns whether [`LIVENESS_PERIOD`] has passed since the last check, and then
 /// records this check.
 fn is_due(checked: &mut Option<Instant>) -> bool {
@@ -389,6 +441,28 @@ mod tests {
         );
         backoff.reset();
         assert_eq!(backoff.sleep_time(), SLEEP_MIN);
+    }
+
+    #[test]
+    fn a_call_that_finds_something_delays_the_sleep() {
+        let mut backoff = CallBackoff::new(true);
+        let until_progress = |backoff: &mut CallBackoff| (1..).find(|_| backoff.missed());
+        assert_eq!(until_progress(&mut backoff), Some(CALLS_PER_PROGRESS));
+        let crowded = || panic!("it is not time for this question");
+        backoff.pause(crowded);
+        backoff.missed();
+        backoff.moved();
+        assert_eq!(until_progress(&mut backoff), Some(CALLS_PER_PROGRESS), "the count starts over");
+        let mut asked = 0;
+        for _ in 1..=CALLS_PER_YIELD {
+            if backoff.missed() {
+                backoff.pause(|| {
+                    asked += 1;
+                    false
+                });
+            }
+        }
+        assert_eq!(asked, 1);
     }
 
     #[test]

@@ -44,6 +44,15 @@ pub const POLLS_PER_CLOCK: u32 = 1024;
 /// Calls that do not wait between two readings of the clock.
 pub const CALLS_PER_CLOCK: u32 = 32;
 
+/// Calls that find nothing between two polls of everything else.
+pub const CALLS_PER_PROGRESS: u32 = 32;
+
+/// Calls that find nothing before a program that polls by calls yields.
+pub const CALLS_PER_YIELD: u32 = 1024;
+
+/// Calls that find nothing before such a program sleeps, with more processes than processors.
+pub const CALLS_CROWDED_PER_SLEEP: u32 = 64;
+
 /// Time between two checks which ranks are alive.
 pub const LIVENESS_PERIOD: Duration = Duration::from_millis(50);
 

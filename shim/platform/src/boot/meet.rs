@@ -48,11 +48,11 @@ fn meet_within(
     adopt(&reply, Some(file), rank, nodes.ranks())
 }
 
-/// Gives the segment to `others`. In it this rank is alive from the start, so that those who have
-/// it learn of its death.
+/// Gives the segment to `others`. In it this rank is alive from the start, so that the ranks that
+/// have the segment learn of its death.
 ///
-/// If a rank does not come, those who have the segment must not wait for it for ever, nor for this
-/// rank, which gives up: both are dead to them.
+/// If a rank does not come, the ranks that have the segment must not wait for it for ever, nor for
+/// this rank, which gives up: both are dead to them.
 fn share(
     map: &SegmentMap,
     listener: &DescriptorListener,

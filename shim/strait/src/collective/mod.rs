@@ -39,6 +39,17 @@ use team::{Members, Team, bytes_mut};
 impl<'world> Endpoint<'world> {
     /// Waits until every rank of the job has entered the barrier.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let arrived = AtomicU32::new(0);
+    /// # strait::World::run_in_process(3, |world| {
+    /// arrived.fetch_add(1, Ordering::Relaxed);
+    /// world.endpoint().barrier()?;
+    /// assert_eq!(arrived.load(Ordering::Relaxed), 3);
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Fault`] when a rank died or left.
@@ -58,6 +69,15 @@ impl<'world> Endpoint<'world> {
     }
 
     /// Broadcasts the root's `data` to every rank of the job.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// let mut numbers = if world.rank() == 2 { [1.5, 2.5] } else { [0.0; 2] };
+    /// endpoint.broadcast(&mut numbers, 2)?;
+    /// assert_eq!(numbers, [1.5, 2.5]);
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -79,6 +99,18 @@ impl<'world> Endpoint<'world> {
     /// result; elsewhere it is undefined. The result depends only on the vectors, and not on the
     /// root.
     ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # use strait::Op;
+    /// let mut largest = [world.rank() * 10];
+    /// endpoint.reduce(&mut largest, Op::Max, 0)?;
+    /// if world.rank() == 0 {
+    ///     assert_eq!(largest, [30]);
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Endpoint::broadcast`] does; [`Error::Collective`] also when `op` is not defined
@@ -94,6 +126,16 @@ impl<'world> Endpoint<'world> {
     /// Combines the vectors as [`Endpoint::reduce`] does, and gives every rank the same result to
     /// the last bit.
     ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # use strait::Op;
+    /// let mut sum = [1.0, f64::from(world.rank())];
+    /// endpoint.allreduce(&mut sum, Op::Sum)?;
+    /// assert_eq!(sum, [4.0, 6.0]);
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Endpoint::reduce`] does.
@@ -107,6 +149,17 @@ impl<'world> Endpoint<'world> {
 
     /// Makes a group of some ranks, for operations among them in this endpoint's context. `ranks`
     /// gives each rank its place, and is equal at every member. Sends nothing yet.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// let odd_ones = [1, 3];
+    /// if odd_ones.contains(&world.rank()) {
+    ///     let group = endpoint.group(&odd_ones)?;
+    ///     group.barrier()?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -168,18 +221,45 @@ impl<'world> Group<'world> {
     }
 
     /// Returns the rank in each place.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
+    /// let group = endpoint.group(&[1, 3])?;
+    /// assert_eq!(group.ranks(), [1, 3]);
+    /// # Ok(()) }).unwrap();
+    /// ```
     #[must_use]
     pub fn ranks(&self) -> &[Rank] {
         &self.ranks
     }
 
     /// Returns this rank's place, counted from 0.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
+    /// let group = endpoint.group(&[1, 3])?;
+    /// assert_eq!(group.ranks()[group.place() as usize], world.rank());
+    /// # Ok(()) }).unwrap();
+    /// ```
     #[must_use]
     pub const fn place(&self) -> u32 {
         self.place
     }
 
     /// Waits until every member has entered the barrier.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
+    /// let group = endpoint.group(&[1, 3])?;
+    /// group.barrier()?;
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -209,6 +289,17 @@ impl<'world> Group<'world> {
 
     /// Broadcasts the root's `data` to every member.
     ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
+    /// let group = endpoint.group(&[1, 3])?;
+    /// let mut rank = [world.rank()];
+    /// group.broadcast(&mut rank, 1)?;
+    /// assert_eq!(rank, [3], "place 1 is rank 3");
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Endpoint::broadcast`] does.
@@ -222,6 +313,20 @@ impl<'world> Group<'world> {
 
     /// Combines the vectors of all members, as [`Endpoint::reduce`] does.
     ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
+    /// # use strait::Op;
+    /// let group = endpoint.group(&[1, 3])?;
+    /// let mut sum = [world.rank()];
+    /// group.reduce(&mut sum, Op::Sum, 0)?;
+    /// if group.place() == 0 {
+    ///     assert_eq!(sum, [4]);
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Endpoint::reduce`] does.
@@ -231,6 +336,18 @@ impl<'world> Group<'world> {
 
     /// Combines the vectors of all members, with the result at all of them, as
     /// [`Endpoint::allreduce`] does.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// # let endpoint = world.endpoint();
+    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
+    /// # use strait::Op;
+    /// let group = endpoint.group(&[1, 3])?;
+    /// let mut sum = [world.rank()];
+    /// group.allreduce(&mut sum, Op::Sum)?;
+    /// assert_eq!(sum, [4]);
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

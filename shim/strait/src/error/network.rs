@@ -116,7 +116,23 @@ impl fmt::Display for NetworkError {
     }
 }
 
-impl core::error::Error for NetworkError {}
+impl core::error::Error for NetworkError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Share(error) => error.source(),
+            Self::Fabric(error) => error.source(),
+            Self::NoDevice(error) => error.source(),
+            Self::Listener(error) => Some(error),
+            Self::Socket(error) => Some(error),
+            Self::Memory(error) => error.source(),
+            Self::Device(error) => error.source(),
+            Self::Link(error) => error.source(),
+            Self::NoLink { error, .. } => error.source(),
+            Self::Store(error) => error.source(),
+            Self::None | Self::Address { .. } => None,
+        }
+    }
+}
 
 impl From<LinkError> for NetworkError {
     fn from(error: LinkError) -> Self {

@@ -207,12 +207,12 @@ impl fmt::Display for WindowError {
             Self::Design { rank } => write!(
                 f,
                 "rank {rank} asks for another design of the window than the first member: all \
-                 members must give the same (WindowOptions::design or STRAIT_WINDOW)"
+                 members must give the same (WindowBuilder::design or STRAIT_WINDOW)"
             ),
             Self::LockDesign { rank } => write!(
                 f,
                 "rank {rank} asks for another design of the window's locks than the first member: \
-                 all members must give the same (WindowOptions::lock or STRAIT_WINDOW_LOCK)"
+                 all members must give the same (WindowBuilder::locks or STRAIT_WINDOW_LOCK)"
             ),
             Self::LockBroken { target } => write!(
                 f,
@@ -233,4 +233,11 @@ impl fmt::Display for WindowError {
     }
 }
 
-impl core::error::Error for WindowError {}
+impl core::error::Error for WindowError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Device { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -14,7 +14,7 @@ use super::config::config;
 use super::listener::ConnectionListener;
 use super::remote_peers::RemotePeers;
 use super::resources::{JobDevice, JobNetwork, NetworkResources};
-use crate::{Error, NetworkError, env};
+use crate::{Error, NetworkError};
 
 /// A network, or `None` on one node and where the environment asks for none.
 pub(crate) type OptionalNetwork = Option<Box<JobNetwork>>;
@@ -22,10 +22,8 @@ pub(crate) type OptionalNetwork = Option<Box<JobNetwork>>;
 /// The device, and the design of the links over it.
 pub(crate) type NetworkKind = (DeviceChoice, Design);
 
-/// Returns the device and design that the environment asks for, for ranks in one process.
-pub(crate) fn env_kind() -> Result<NetworkKind, Error> {
-    Ok((env::hca()?.unwrap_or(DeviceChoice::Soft(SoftMode::default())), env::ring()?))
-}
+/// The device of ranks in one process for which neither program nor environment chooses one.
+pub(crate) const DEFAULT_DEVICE: DeviceChoice = DeviceChoice::Soft(SoftMode::Inline);
 
 /// Creates the networks of a job inside this process, in the order of its ranks.
 pub(crate) fn in_process(
@@ -50,13 +48,13 @@ pub(crate) fn in_process(
 /// Creates the network of one process. Every rank of the job calls it. `record` is the rank's.
 /// `deaths_are_told`: the launcher tells each node of every death.
 pub(crate) fn of_process(
+    (choice, design): (Option<DeviceChoice>, Design),
     rank: Rank,
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
     record: &WaitRecord,
     deaths_are_told: bool,
 ) -> Result<OptionalNetwork, Error> {
-    let (choice, design) = (env::hca()?, env::ring()?);
     if nodes.count() <= 1 {
         return Ok(None);
     }

@@ -5,7 +5,7 @@ use strait_core::engine::Status;
 use strait_platform::Rank;
 
 use crate::endpoint::{part_of, part_of_mut};
-use crate::{Endpoint, Error, Tag, Unscoped, World};
+use crate::{Endpoint, Error, Source, Tag, Unscoped, World};
 
 /// A send or a receive that owns its buffer until it is complete. [`OwnedRequest::wait`] returns
 /// the buffer for immediate reuse, so a program can keep several operations in flight over a few
@@ -52,6 +52,18 @@ impl<T> OwnedRequest<'_, T> {
     /// Waits for the operation to complete. Returns the buffer and the outcome. The status of a
     /// send names its destination.
     ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let (buffer, outcome) = endpoint.irecv_owned(vec![0_u8; 16], 1, 0)?.wait();
+    ///     assert_eq!(&buffer[..outcome?.bytes], b"data");
+    /// } else {
+    ///     endpoint.send(b"data", 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Source
     ///
     /// MPI-4.1 §3.7.3, `MPI_WAIT`.
@@ -62,6 +74,22 @@ impl<T> OwnedRequest<'_, T> {
 
     /// Returns the status if the operation is complete, and then [`OwnedRequest::wait`] returns the
     /// buffer at once. Otherwise makes progress.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let mut request = endpoint.irecv_owned(vec![0_u8; 16], 1, 0)?;
+    ///     while request.test()?.is_none() {
+    ///         // Compute something else.
+    ///     }
+    ///     let (buffer, _) = request.wait();
+    ///     assert_eq!(&buffer[..4], b"data");
+    /// } else {
+    ///     endpoint.send(b"data", 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -76,6 +104,17 @@ impl<T> OwnedRequest<'_, T> {
 
     /// Cancels a receive without a matched message, as [`Request::cancel`](crate::Request::cancel)
     /// does.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(1, |world| {
+    /// # let endpoint = world.endpoint();
+    /// let mut request = endpoint.irecv_owned(vec![0_u8; 16], 0, 7)?;
+    /// assert!(request.cancel());
+    /// let (buffer, outcome) = request.wait();
+    /// assert!(outcome.is_err());
+    /// assert_eq!(buffer.len(), 16, "the buffer comes back");
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Source
     ///
@@ -95,6 +134,20 @@ impl<T> Drop for OwnedRequest<'_, T> {
 impl<'world> Endpoint<'world> {
     /// Starts a send of `data` to `destination`. The request owns the data until the send is
     /// complete.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let request = endpoint.isend_owned(vec![1.5_f64; 100], 1, 0)?;
+    ///     let (buffer, outcome) = request.wait();
+    ///     outcome?;
+    ///     assert_eq!(buffer.len(), 100, "the buffer may be used again");
+    /// } else {
+    ///     endpoint.recv(&mut [0.0_f64; 100], 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -120,6 +173,19 @@ impl<'world> Endpoint<'world> {
     /// Starts a receive from `source` with `tag`, of at most as many elements as `buffer` has. The
     /// request owns the buffer until the receive is complete.
     ///
+    /// ```
+    /// # strait::World::run_in_process(2, |world| {
+    /// # let endpoint = world.endpoint();
+    /// if world.rank() == 0 {
+    ///     let request = endpoint.irecv_owned(vec![0.0_f64; 100], 1, 0)?;
+    ///     let (numbers, outcome) = request.wait();
+    ///     assert_eq!((outcome?.count::<f64>(), numbers[0]), (Some(1), 1.5));
+    /// } else {
+    ///     endpoint.send(&[1.5_f64], 0, 0)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`Endpoint::recv`] that are known at the start, after which the buffer is
@@ -131,9 +197,10 @@ impl<'world> Endpoint<'world> {
     pub fn irecv_owned<T: NoUninit + AnyBitPattern>(
         &self,
         mut buffer: Vec<T>,
-        source: Rank,
+        source: impl Into<Source>,
         tag: Tag,
     ) -> Result<OwnedRequest<'world, T>, Error> {
+        let source = source.into().number();
         let part = part_of_mut(bytemuck::must_cast_slice_mut(&mut buffer));
         // SAFETY: the request keeps the vector until the operation is complete or settled, and no
         // other code can reach its elements, as in `isend_owned`.

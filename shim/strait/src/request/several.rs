@@ -11,6 +11,21 @@ use crate::{Error, World};
 /// Waits for all of `requests`. Each request keeps its status. The requests may belong to different
 /// scopes.
 ///
+/// ```
+/// # strait::World::run_in_process(3, |world| {
+/// # let endpoint = world.endpoint();
+/// # if world.rank() > 0 {
+/// #     return endpoint.send(&[world.rank()], 0, 0);
+/// # }
+/// let (mut one, mut two) = ([0], [0]);
+/// endpoint.scope(|scope| {
+///     let mut requests = [scope.irecv(&mut one, 1, 0)?, scope.irecv(&mut two, 2, 0)?];
+///     strait::wait_all(&mut requests)?;
+///     Ok::<(), strait::Error>(())
+/// })?;
+/// # Ok(()) }).unwrap();
+/// ```
+///
 /// # Errors
 ///
 /// The first failure in the list, after all operations have ended.
@@ -29,6 +44,23 @@ pub fn wait_all(requests: &mut [Request<'_>]) -> Result<(), Error> {
 /// Waits until one of `requests` is complete and returns its index. Returns `None` when no request
 /// is active. That request holds the status.
 ///
+/// ```
+/// # strait::World::run_in_process(3, |world| {
+/// # let endpoint = world.endpoint();
+/// # if world.rank() > 0 {
+/// #     return endpoint.send(&[world.rank()], 0, 0);
+/// # }
+/// let (mut one, mut two) = ([0], [0]);
+/// endpoint.scope(|scope| {
+///     let mut requests = [scope.irecv(&mut one, 1, 0)?, scope.irecv(&mut two, 2, 0)?];
+///     while let Some(index) = strait::wait_any(&mut requests)? {
+///         println!("{:?}", requests[index].status()?);
+///     }
+///     Ok::<(), strait::Error>(())
+/// })?;
+/// # Ok(()) }).unwrap();
+/// ```
+///
 /// # Errors
 ///
 /// [`Error::Corrupt`] or [`Error::OutOfMemory`] when no progress can be made.
@@ -46,6 +78,25 @@ pub fn wait_any(requests: &mut [Request<'_>]) -> Result<Option<usize>, Error> {
 /// Waits until at least one of `requests` is complete, and returns the indices of all complete
 /// ones. Returns an empty list when no request is active. These requests hold their statuses.
 ///
+/// ```
+/// # strait::World::run_in_process(3, |world| {
+/// # let endpoint = world.endpoint();
+/// # if world.rank() > 0 {
+/// #     return endpoint.send(&[world.rank()], 0, 0);
+/// # }
+/// let (mut one, mut two) = ([0], [0]);
+/// endpoint.scope(|scope| {
+///     let mut requests = [scope.irecv(&mut one, 1, 0)?, scope.irecv(&mut two, 2, 0)?];
+///     while let done = strait::wait_some(&mut requests)?
+///         && !done.is_empty()
+///     {
+///         println!("{} receives are complete", done.len());
+///     }
+///     Ok::<(), strait::Error>(())
+/// })?;
+/// # Ok(()) }).unwrap();
+/// ```
+///
 /// # Errors
 ///
 /// The errors of [`wait_any`].
@@ -62,6 +113,23 @@ pub fn wait_some(requests: &mut [Request<'_>]) -> Result<Vec<usize>, Error> {
 
 /// Returns whether all of `requests` are complete, and then leaves them like [`wait_all`].
 /// Otherwise makes progress, and no request becomes inactive.
+///
+/// ```
+/// # strait::World::run_in_process(3, |world| {
+/// # let endpoint = world.endpoint();
+/// # if world.rank() > 0 {
+/// #     return endpoint.send(&[world.rank()], 0, 0);
+/// # }
+/// let (mut one, mut two) = ([0], [0]);
+/// endpoint.scope(|scope| {
+///     let mut requests = [scope.irecv(&mut one, 1, 0)?, scope.irecv(&mut two, 2, 0)?];
+///     while !strait::test_all(&mut requests)? {
+///         // Compute something else.
+///     }
+///     Ok::<(), strait::Error>(())
+/// })?;
+/// # Ok(()) }).unwrap();
+/// ```
 ///
 /// # Errors
 ///
@@ -86,6 +154,24 @@ pub fn test_all(requests: &mut [Request<'_>]) -> Result<bool, Error> {
 /// Returns at once what [`wait_any`] would return, if a request is complete or none is active.
 /// Otherwise makes progress.
 ///
+/// ```
+/// # strait::World::run_in_process(3, |world| {
+/// # let endpoint = world.endpoint();
+/// # if world.rank() > 0 {
+/// #     return endpoint.send(&[world.rank()], 0, 0);
+/// # }
+/// let (mut one, mut two) = ([0], [0]);
+/// endpoint.scope(|scope| {
+///     let mut requests = [scope.irecv(&mut one, 1, 0)?, scope.irecv(&mut two, 2, 0)?];
+///     while strait::test_any(&mut requests)?.is_pending() {
+///         // Compute something else.
+///     }
+///     strait::wait_all(&mut requests)?;
+///     Ok::<(), strait::Error>(())
+/// })?;
+/// # Ok(()) }).unwrap();
+/// ```
+///
 /// # Errors
 ///
 /// The errors of [`wait_any`].
@@ -103,6 +189,24 @@ pub fn test_any(requests: &mut [Request<'_>]) -> Result<Poll<Option<usize>>, Err
 
 /// Returns at once what [`wait_some`] would return, if a request is complete or none is active.
 /// Otherwise makes progress.
+///
+/// ```
+/// # strait::World::run_in_process(3, |world| {
+/// # let endpoint = world.endpoint();
+/// # if world.rank() > 0 {
+/// #     return endpoint.send(&[world.rank()], 0, 0);
+/// # }
+/// let (mut one, mut two) = ([0], [0]);
+/// endpoint.scope(|scope| {
+///     let mut requests = [scope.irecv(&mut one, 1, 0)?, scope.irecv(&mut two, 2, 0)?];
+///     while strait::test_some(&mut requests)?.is_pending() {
+///         // Compute something else.
+///     }
+///     strait::wait_all(&mut requests)?;
+///     Ok::<(), strait::Error>(())
+/// })?;
+/// # Ok(()) }).unwrap();
+/// ```
 ///
 /// # Errors
 ///

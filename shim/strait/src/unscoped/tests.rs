@@ -9,7 +9,7 @@ use strait_core::memory::OutOfMemory;
 
 use super::Unscoped;
 use super::state::{EndCause, OperationState};
-use crate::{Error, World};
+use crate::{Error, Window, World};
 
 fn receive(world: &World, buffer: &mut [u8; 8]) -> Unscoped {
     let part = Part { base: NonNull::from(buffer).cast(), length: 8 };
@@ -58,7 +58,7 @@ fn a_matched_message_is_received_in_its_world() {
 #[test]
 fn a_scope_refuses_a_window_of_another_world() {
     let (one, other) = (World::in_process(1).unwrap(), World::in_process(1).unwrap());
-    let window = other[0].endpoint().allocate_window(64, 1).unwrap();
+    let window = Window::builder(other[0].endpoint()).allocate(64).unwrap();
     let (data, mut buffer) = ([7_u8; 8], [0_u8; 8]);
     one[0].endpoint().scope(|scope| {
         let put = scope.rput(&window, &data, 0, 0).map(drop);

@@ -32,6 +32,20 @@ impl Window<'_> {
     /// Combines each number of the target's part with a number of `data`. The number of the part is
     /// the left operand.
     ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(4, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.accumulate(&[1_u64, 10], 0, 0, Op::Sum)?;
+    /// window.fence(Assert::NONE)?;
+    /// let mut sums = [0_u64; 2];
+    /// window.get(&mut sums, 0, 0)?;
+    /// assert_eq!(sums, [4, 40]);
+    /// window.fence(Assert::NONE)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Window::put`] does; [`WindowError::Alignment`] when the numbers do not lie on
@@ -60,6 +74,18 @@ impl Window<'_> {
 
     /// Accumulates as [`Window::accumulate`] does, and stores the previous numbers in `results`.
     ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.put(&[1_u64, 2], 0, 0)?;
+    /// let mut before = [0_u64; 2];
+    /// window.get_accumulate(&[10, 10], &mut before, 0, 0, Op::Sum)?;
+    /// assert_eq!(before, [1, 2]);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Window::accumulate`] does; [`WindowError::Lengths`] when `results` and `data`
@@ -83,6 +109,18 @@ impl Window<'_> {
     /// Accumulates the concatenation of `data` to the numbers of `shape`, which starts at a
     /// displacement.
     ///
+    /// ```
+    /// # use strait::{Assert, Window, ByteRun, Op, Shape};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// // Every other number of 8 bytes.
+    /// let runs = [ByteRun { offset: 0, length: 8 }, ByteRun { offset: 16, length: 8 }];
+    /// window.accumulate_vectored(&[&[1_u64], &[2]], 0, 0, Shape::Runs(&runs), Op::Sum)?;
+    /// assert_eq!(window.local().load::<u64>(16)?, 2);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Window::accumulate`] does; [`WindowError::Lengths`] when `data` and `shape` have
@@ -101,6 +139,19 @@ impl Window<'_> {
     /// Accumulates the concatenation of `data` to the numbers of `shape`, which starts at a
     /// displacement. Stores the previous numbers in `results`.
     ///
+    /// ```
+    /// # use strait::{Assert, Window, ByteRun, Op, Shape};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// window.put(&[5_u64, 6, 7], 0, 0)?;
+    /// let runs = [ByteRun { offset: 0, length: 8 }, ByteRun { offset: 16, length: 8 }];
+    /// let (shape, mut before) = (Shape::Runs(&runs), [0_u64; 2]);
+    /// window.get_accumulate_vectored(&[&[1, 1]], &mut before, 0, 0, shape, Op::Sum)?;
+    /// assert_eq!(before, [5, 7]);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Window::get_accumulate`] does.
@@ -118,6 +169,17 @@ impl Window<'_> {
 
     /// Combines one number of the target's part with `operand`, and returns its previous value.
     /// [`Op::NoOp`] reads the number; [`Op::Replace`] swaps it.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(4, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// let ticket: u64 = window.fetch_and_op(1, 0, 0, Op::Sum)?;
+    /// assert!(ticket < 4, "each rank has another ticket");
+    /// window.fence(Assert::NONE)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -161,6 +223,18 @@ impl Window<'_> {
 
     /// Writes `new` to one number of the target's part if it equals `compare`, and returns its
     /// previous value.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(4, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// let found = window.compare_and_swap(0_u64, 1 + u64::from(world.rank()), 0, 0)?;
+    /// let won = found == 0;
+    /// println!("rank {} {}", world.rank(), if won { "is first" } else { "is late" });
+    /// window.fence(Assert::NONE)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

@@ -23,6 +23,15 @@ impl Window<'_> {
     ///
     /// An accumulate by the handler completes when the target is inside the library or has a
     /// [progress thread](crate::World::start_progress_thread): see [`Window::needs_target`].
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// window.hand_over_above(usize::MAX); // The targets of this program compute for long.
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     pub fn hand_over_above(&self, bytes: usize) {
         self.own_up_to.set(bytes);
     }

@@ -23,50 +23,31 @@ use super::Window;
 use super::attachments::{Attached, AttachedMemory, Attachments};
 use super::expose::Exposable;
 use super::local::Local;
-use super::options::{Accumulates, WindowOptions};
-use super::own::PartMemory;
 use super::part::{PartAccess, RemoteMember, WindowPart};
-use super::part_descriptor::DYNAMIC;
-use crate::{Error, Group, WindowError};
-
-impl<'world> Group<'world> {
-    /// Makes a window to which nothing is attached yet: see [`Window::attach`]. Displacements count
-    /// bytes. Every member calls it.
-    ///
-    /// Locks make accumulates atomic. Their origins carry them out by themselves, unless a member's
-    /// device has no atomics.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::allocate_window`] does.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §12.2.4, `MPI_WIN_CREATE_DYNAMIC`.
-    pub fn dynamic_window(&self) -> Result<Window<'world>, Error> {
-        self.dynamic_window_for(WindowOptions::default())
-    }
-
-    /// Makes a dynamic window with options for its locks. The promise about accumulates has no
-    /// effect.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::allocate_window_for`] does.
-    pub fn dynamic_window_for(
-        &self,
-        options: impl Into<WindowOptions>,
-    ) -> Result<Window<'world>, Error> {
-        let nothing = PartMemory { base: NonNull::dangling(), length: 0, keeper: None };
-        let options = WindowOptions { accumulates: Accumulates::Any, ..options.into().by_rdma() };
-        self.make_of(DYNAMIC, 1, options, |_| Ok(nothing))
-    }
-}
+use crate::{Error, WindowError};
 
 impl Window<'_> {
     /// Attaches memory to a dynamic window. Other members may access it once they know its
     /// displacement, which the program sends to them. The window keeps the memory;
     /// [`Window::attached`] reads it.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).dynamic()?;
+    /// let mut place = [0];
+    /// if world.rank() == 0 {
+    ///     let attached = window.attach(vec![1.5_f64; 4])?;
+    ///     place = [attached.displacement()];
+    /// }
+    /// world.endpoint().broadcast(&mut place, 0)?;
+    /// let mut number = [0.0_f64];
+    /// window.get(&mut number, 0, place[0] + 8)?;
+    /// assert_eq!(number, [1.5]);
+    /// window.fence(Assert::NONE)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -89,8 +70,8 @@ impl Window<'_> {
     ///
     /// # Safety
     ///
-    /// The caller meets the contract of [`Group::create_window_over`], until no member reaches the
-    /// memory any more and it is detached, or the window is freed.
+    /// The caller meets the contract of [`super::WindowBuilder::over_raw`], until no member reaches
+    /// the memory any more and it is detached, or the window is freed.
     pub unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error> {
         self.attach_memory(base, length, None)
     }
@@ -141,6 +122,16 @@ impl Window<'_> {
     /// Returns the attachment of this member at this displacement, or at this address, of its first
     /// byte. It serves callers that keep only numbers, such as a C interface. `None`: nothing is
     /// attached there.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).dynamic()?;
+    /// let attached = window.attach(vec![0_u8; 100])?;
+    /// assert_eq!(window.attachment(attached.displacement()), Some(attached));
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn attachment(&self, displacement: usize) -> Option<Attached> {
         let own = self.own.attachments.as_ref()?.borrow();
@@ -151,6 +142,17 @@ impl Window<'_> {
     /// Detaches memory, so that later accesses to its displacements are errors. The window keeps
     /// memory that it owns until it is freed, since other members may still be accessing it. Does
     /// not wait.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).dynamic()?;
+    /// let attached = window.attach(vec![0_u8; 100])?;
+    /// window.detach(attached)?;
+    /// assert_eq!(window.attachment(attached.displacement()), None);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -174,6 +176,16 @@ impl Window<'_> {
     }
 
     /// Returns memory that this member has attached, for its own reads and writes.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).dynamic()?;
+    /// let attached = window.attach(vec![1.5_f64; 4])?;
+    /// assert_eq!(window.attached(&attached)?.load::<f64>(8)?, 1.5);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

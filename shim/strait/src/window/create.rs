@@ -5,7 +5,6 @@
 
 use core::cell::{Cell, RefCell};
 use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
 
 use strait_core::buffer::Part as Buffer;
 use strait_core::hca::Address;
@@ -15,7 +14,6 @@ use strait_platform::Rank;
 
 use super::baseline_id::BaselineId;
 use super::epochs::Epochs;
-use super::expose::Exposable;
 use super::internode::InternodeMemory;
 use super::options::{Accumulates, AtomicityDomain, WindowOptions};
 use super::own::{Own, PartMemory};
@@ -29,148 +27,8 @@ use super::{FLUSHES_PER_POLL, Window};
 use crate::{Error, Group, WindowDesign, WindowError, World, env};
 
 impl<'world> Group<'world> {
-    /// Makes a window with parts in the segment. The part of this member has `bytes` bytes, zeroed
-    /// and aligned to a page. A displacement in it counts `unit` bytes. Every member calls this,
-    /// each with its own numbers.
-    ///
-    /// # Errors
-    ///
-    /// At this member: [`Error::Segment`] when there is no room, [`WindowError::Unit`],
-    /// [`Error::Network`] when the device has no room. All other members then get
-    /// [`WindowError::Member`]. [`WindowError::OtherNode`] when a member is on another node and
-    /// there is no network. [`Error::Fault`] when a member died or left.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §12.2.2, `MPI_WIN_ALLOCATE`.
-    pub fn allocate_window(&self, bytes: usize, unit: usize) -> Result<Window<'world>, Error> {
-        self.allocate_window_for(bytes, unit, WindowOptions::default())
-    }
-
-    /// Makes a window as [`Group::allocate_window`] does, with a promise about its accumulates
-    /// ([`Accumulates`]), a design of its locks ([`crate::LockDesign`]), or both.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::allocate_window`] does; [`WindowError::LockDesign`] at all members when
-    /// they ask for different designs.
-    pub fn allocate_window_for(
-        &self,
-        bytes: usize,
-        unit: usize,
-        options: impl Into<WindowOptions>,
-    ) -> Result<Window<'world>, Error> {
-        self.make(unit, options.into(), |world| allocated(world, bytes))
-    }
-
-    /// Makes a window with consecutive parts in the segment, in the order of the members and
-    /// without gaps. So [`crate::Local`] reaches all of them. The heap of the member in place 0
-    /// holds all parts.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::allocate_window`] does; [`WindowError::OtherNode`] when the members are
-    /// not all on one node.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §12.2.3, `MPI_WIN_ALLOCATE_SHARED`.
-    pub fn shared_window(&self, bytes: usize, unit: usize) -> Result<Window<'world>, Error> {
-        self.shared_window_for(bytes, unit, WindowOptions::default())
-    }
-
-    /// Makes a window as [`Group::shared_window`] does, with the options of
-    /// [`Group::allocate_window_for`].
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::shared_window`] and [`Group::allocate_window_for`] do.
-    pub fn shared_window_for(
-        &self,
-        bytes: usize,
-        unit: usize,
-        options: impl Into<WindowOptions>,
-    ) -> Result<Window<'world>, Error> {
-        if let Some(rank) = self.first_elsewhere() {
-            return Err(WindowError::OtherNode { rank }.into());
-        }
-        let mut lengths = vec![0_u64; self.ranks().len()];
-        lengths[self.place() as usize] = bytes as u64;
-        self.allreduce(&mut lengths, Op::BitOr)?;
-        let total = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
-        let mut window = self.make(unit, options.into().by_rdma(), |world| {
-            let all = if self.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };
-            allocated(world, usize::try_from(all).unwrap_or(usize::MAX))
-        })?;
-        let start = window.parts[0].reach.get();
-        let mut before = 0;
-        for (part, length) in window.parts.iter_mut().zip(lengths) {
-            part.length = length as usize;
-            part.reach.set(start.after(before));
-            before += part.length;
-        }
-        Ok(window)
-    }
-
-    /// Makes a window over memory that this member has. Peers reach a [`SharedMemory`] of this
-    /// world as they reach allocated parts. For other memory the kernel copies. The window keeps
-    /// the memory; [`crate::Local`] reads it.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::allocate_window`] does; [`WindowError::Barred`] at all members when one
-    /// may not reach another's private memory.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §12.2.1, `MPI_WIN_CREATE`.
-    pub fn create_window(
-        &self,
-        memory: impl Exposable,
-        unit: usize,
-    ) -> Result<Window<'world>, Error> {
-        self.create_window_for(memory, unit, WindowOptions::default())
-    }
-
-    /// Makes a window as [`Group::create_window`] does, with the options of
-    /// [`Group::allocate_window_for`].
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::create_window`] and [`Group::allocate_window_for`] do.
-    pub fn create_window_for(
-        &self,
-        memory: impl Exposable,
-        unit: usize,
-        options: impl Into<WindowOptions>,
-    ) -> Result<Window<'world>, Error> {
-        let (base, length, keeper) = memory.expose();
-        self.make(unit, options.into(), |_| Ok(PartMemory { base, length, keeper: Some(keeper) }))
-    }
-
-    /// Makes a window over memory that the caller keeps, as a C interface needs it.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::create_window_for`] does.
-    ///
-    /// # Safety
-    ///
-    /// The `length` bytes at `base` are valid for reads and writes until [`Window::free`] has
-    /// succeeded or this process ends. Until then this program reaches them only through raw
-    /// pointers, and not while a peer may.
-    pub unsafe fn create_window_over(
-        &self,
-        base: NonNull<u8>,
-        length: usize,
-        unit: usize,
-        options: impl Into<WindowOptions>,
-    ) -> Result<Window<'world>, Error> {
-        self.make(unit, options.into(), |_| Ok(PartMemory { base, length, keeper: None }))
-    }
-
     /// Makes a window over the part that `offer` returns.
-    fn make(
+    pub(super) fn make(
         &self,
         unit: usize,
         options: WindowOptions,
@@ -270,7 +128,7 @@ impl<'world> Group<'world> {
     }
 
     /// Returns the first member on another node.
-    fn first_elsewhere(&self) -> Option<Rank> {
+    pub(super) fn first_elsewhere(&self) -> Option<Rank> {
         let world = self.world();
         let mut ranks = self.ranks().iter().copied();
         ranks.find(|rank| world.node_of(*rank) != Some(world.node()))
@@ -324,6 +182,15 @@ impl Window<'_> {
     /// Frees the window, when all members have called this. Their operations are then complete, and
     /// no member reaches its memory any more.
     ///
+    /// ```
+    /// use strait::Window;
+    ///
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// window.free()?;
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Fault`] when a member died or left. Other members may then still reach this rank's
@@ -343,7 +210,7 @@ impl Window<'_> {
     }
 }
 
-fn allocated(world: &World, bytes: usize) -> Result<PartMemory, Error> {
+pub(super) fn allocated(world: &World, bytes: usize) -> Result<PartMemory, Error> {
     let memory = world.alloc::<u8>(bytes)?;
     Ok(PartMemory { base: memory.start(), length: bytes, keeper: Some(Box::new(memory)) })
 }

@@ -27,6 +27,18 @@ impl Window<'_> {
     /// [`Assert::NO_PRECEDE`] alone, it waits only for the members. Other promises save nothing
     /// here.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.fence(Assert::NO_PRECEDE)?;
+    /// window.put(&[1.5], 1 - world.rank(), 0)?;
+    /// window.fence(Assert::NO_SUCCEED)?;
+    /// assert_eq!(window.local().load::<f64>(0)?, 1.5);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Fault`] when a member died or left.
@@ -49,6 +61,23 @@ impl Window<'_> {
     }
 
     /// Exposes this rank's part to `origins`, until [`Window::wait`]. Does not wait.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// if world.rank() == 0 {
+    ///     window.start(&[1], Assert::NONE)?;
+    ///     window.put(&[1.5], 1, 0)?;
+    ///     window.complete()?;
+    /// } else {
+    ///     window.post(&[0], Assert::NONE)?;
+    ///     window.wait()?;
+    ///     assert_eq!(window.local().load::<f64>(0)?, 1.5);
+    /// }
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -78,6 +107,23 @@ impl Window<'_> {
     /// Begins to access the parts of `targets`, until [`Window::complete`]. Does not wait: the
     /// first operation to a target waits until that target has posted.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// if world.rank() == 0 {
+    ///     window.start(&[1], Assert::NONE)?;
+    ///     window.put(&[1.5], 1, 0)?;
+    ///     window.complete()?;
+    /// } else {
+    ///     window.post(&[0], Assert::NONE)?;
+    ///     window.wait()?;
+    ///     assert_eq!(window.local().load::<f64>(0)?, 1.5);
+    /// }
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WindowError::EpochOpen`], [`WindowError::Target`].
@@ -106,6 +152,23 @@ impl Window<'_> {
 
     /// Ends the access epoch. Its operations are complete at this rank, and at the targets before
     /// they get the signal. Does not wait for targets without operations.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// if world.rank() == 0 {
+    ///     window.start(&[1], Assert::NONE)?;
+    ///     window.put(&[1.5], 1, 0)?;
+    ///     window.complete()?;
+    /// } else {
+    ///     window.post(&[0], Assert::NONE)?;
+    ///     window.wait()?;
+    ///     assert_eq!(window.local().load::<f64>(0)?, 1.5);
+    /// }
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -189,6 +252,23 @@ impl Window<'_> {
 
     /// Ends the exposure epoch, after all origins have completed.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// if world.rank() == 0 {
+    ///     window.start(&[1], Assert::NONE)?;
+    ///     window.put(&[1.5], 1, 0)?;
+    ///     window.complete()?;
+    /// } else {
+    ///     window.post(&[0], Assert::NONE)?;
+    ///     window.wait()?;
+    ///     assert_eq!(window.local().load::<f64>(0)?, 1.5);
+    /// }
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WindowError::NoEpoch`]; [`Error::Fault`] when an origin died or left without completing.
@@ -218,6 +298,24 @@ impl Window<'_> {
 
     /// Checks without waiting whether all origins have completed, and returns true when the
     /// exposure epoch has ended.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// if world.rank() == 0 {
+    ///     window.start(&[1], Assert::NONE)?;
+    ///     window.put(&[1.5], 1, 0)?;
+    ///     window.complete()?;
+    /// } else {
+    ///     window.post(&[0], Assert::NONE)?;
+    ///     while !window.test()? {
+    ///         // Compute something else.
+    ///     }
+    /// }
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

@@ -27,6 +27,13 @@ impl Assert {
     pub const NO_CHECK: Self = Self(16);
 
     /// Returns true when all of `other` is promised.
+    ///
+    /// ```
+    /// use strait::Assert;
+    ///
+    /// let promises = Assert::NO_STORE | Assert::NO_PUT;
+    /// assert!(promises.has(Assert::NO_PUT) && !promises.has(Assert::NO_CHECK));
+    /// ```
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

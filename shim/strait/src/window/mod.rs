@@ -14,10 +14,10 @@ mod am;
 mod attach;
 pub(crate) mod attachments;
 mod baseline_id;
+pub(crate) mod builder;
 mod combine_remote;
 mod copy;
 mod create;
-mod endpoint;
 mod epoch;
 pub(crate) mod epochs;
 mod exchange;
@@ -31,6 +31,7 @@ mod part;
 mod part_descriptor;
 mod parts;
 pub(crate) mod passive;
+mod put_get;
 mod remote;
 mod request;
 mod send_recv;
@@ -39,14 +40,10 @@ mod words;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::mem::ManuallyDrop;
-use std::io::{IoSlice, IoSliceMut};
 
-use bytemuck::{AnyBitPattern, NoUninit};
-use strait_core::buffer::{Cursor, Direction, Part as Buffer};
-use strait_core::rma::{self, Shape, WindowBlock};
+use strait_core::rma::{self, WindowBlock};
 use strait_core::sync::{Step, reached};
 
-use crate::endpoint::{part_of, part_of_mut};
 use crate::error::unless_gone;
 use crate::{Error, Group, WindowDesign, WindowError, World};
 use baseline_id::BaselineId;
@@ -91,7 +88,7 @@ pub enum RmaOperation {
 /// ```
 /// # fn main() -> Result<(), strait::Error> {
 /// # let world = strait::World::in_process(1)?.remove(0);
-/// let window = world.endpoint().allocate_window(1024, 8)?;
+/// let window = strait::Window::builder(world.endpoint()).unit(8).allocate(1024)?;
 /// window.put(&[1.5_f64, 2.5], 0, 3)?;
 /// window.fence(strait::Assert::NONE)?;
 /// let mut found = [0.0_f64; 2];
@@ -135,6 +132,15 @@ impl fmt::Debug for Window<'_> {
 
 impl<'world> Window<'world> {
     /// Returns the members of the window. A target is a place in this group.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// assert_eq!(window.group().ranks(), [0, 1]);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn group(&self) -> &Group<'world> {
         &self.group
@@ -142,6 +148,15 @@ impl<'world> Window<'world> {
 
     /// Returns the mechanism that makes accumulates atomic. It is fixed when the window is made and
     /// equal for all members.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, AtomicityDomain};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// assert_eq!(window.atomicity(), AtomicityDomain::Processor);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn atomicity(&self) -> AtomicityDomain {
         self.domain
@@ -153,6 +168,15 @@ impl<'world> Window<'world> {
     /// - many blocks that are no longer than the limit of [`Window::pack_up_to`];
     /// - accumulates that are longer than the limit of [`Window::hand_over_above`];
     /// - all atomic operations where a member's device has no atomics, as on iWARP.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, RmaOperation};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// assert!(!window.needs_target(RmaOperation::Put), "the target may compute meanwhile");
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn needs_target(&self, operation: RmaOperation) -> bool {
         match operation {
@@ -168,6 +192,15 @@ impl<'world> Window<'world> {
 
     /// Returns the length in bytes and the displacement unit of the target's part.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// assert_eq!(window.shape_of(1)?, (1024, 8));
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WindowError::Target`] when the target does not exist.
@@ -176,101 +209,21 @@ impl<'world> Window<'world> {
         Ok((part.length, part.unit))
     }
 
-    /// Writes `data` to the target's part. The caller may change `data` again when this returns. On
-    /// another node, more than 4096 bytes have arrived by then, and fewer arrive by the next
-    /// synchronisation.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Window`] when the target does not exist, the bytes do not all lie in its part, or
-    /// the kernel refuses; [`Error::Fault`] when the target died.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §12.3.1, `MPI_PUT`.
-    #[inline]
-    pub fn put<T: NoUninit>(
-        &self,
-        data: &[T],
-        target: u32,
-        displacement: usize,
-    ) -> Result<(), Error> {
-        let Buffer { base, length } = part_of(bytemuck::must_cast_slice(data));
-        let (part, offset) = self.locate(target, displacement, length)?;
-        // SAFETY: `locate` has checked that the bytes lie in the part; `data` is borrowed.
-        unsafe { self.copy(part, offset, Direction::Write, base, length) }?;
-        reached(Step::WindowPut);
-        Ok(())
-    }
-
-    /// Reads from the target's part into `buffer`.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Window::put`] does.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §12.3.2, `MPI_GET`.
-    #[inline]
-    pub fn get<T: NoUninit + AnyBitPattern>(
-        &self,
-        buffer: &mut [T],
-        target: u32,
-        displacement: usize,
-    ) -> Result<(), Error> {
-        let Buffer { base, length } = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
-        let (part, offset) = self.locate(target, displacement, length)?;
-        // SAFETY: `locate` has checked that the bytes lie in the part. `buffer` is borrowed, and
-        // any bytes are valid for its type.
-        unsafe { self.copy(part, offset, Direction::Read, base, length) }
-    }
-
-    /// Writes the concatenation of `data` to the bytes of `shape`, which starts at a displacement.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Window::put`] does; [`WindowError::Lengths`] when `data` and `shape` have
-    /// different lengths.
-    pub fn put_vectored(
-        &self,
-        data: &[IoSlice<'_>],
-        target: u32,
-        displacement: usize,
-        shape: Shape<'_>,
-    ) -> Result<(), Error> {
-        let buffers: Vec<_> = data.iter().map(|part| part_of(part)).collect();
-        // SAFETY: `data` is borrowed for the whole call.
-        let origin = unsafe { Cursor::parts(&buffers) };
-        let (part, offset) = self.locate_shape(target, displacement, &shape, origin.remaining())?;
-        // SAFETY: `locate_shape` has checked that the shape lies in the part and is as long as
-        // `data`.
-        unsafe { self.copy_shape(part, offset, Direction::Write, origin, &shape) }
-    }
-
-    /// Reads the bytes of `shape`, which starts at a displacement, into `buffers`, in order.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Window::put_vectored`] does.
-    pub fn get_vectored(
-        &self,
-        buffers: &mut [IoSliceMut<'_>],
-        target: u32,
-        displacement: usize,
-        shape: Shape<'_>,
-    ) -> Result<(), Error> {
-        let buffers: Vec<_> = buffers.iter_mut().map(|part| part_of_mut(part)).collect();
-        // SAFETY: the buffers are borrowed for the whole call.
-        let origin = unsafe { Cursor::parts(&buffers) };
-        let (part, offset) = self.locate_shape(target, displacement, &shape, origin.remaining())?;
-        // SAFETY: `locate_shape` has checked that the shape lies in the part and is as long as the
-        // buffers.
-        unsafe { self.copy_shape(part, offset, Direction::Read, origin, &shape) }
-    }
-
     /// Completes this rank's operations at the target. Every later access to the target's part
     /// finds their results.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock_all(Assert::NONE)?;
+    /// window.put(&[1.5], 1 - world.rank(), 0)?;
+    /// window.flush(1 - world.rank())?;
+    /// // Here the number is in the target's part.
+    /// window.unlock_all()?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -318,6 +271,20 @@ impl<'world> Window<'world> {
 
     /// Completes this rank's operations at all targets.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(3, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock_all(Assert::NONE)?;
+    /// for target in 0..3 {
+    ///     window.put(&[1.5], target, world.rank() as usize)?;
+    /// }
+    /// window.flush_all()?;
+    /// window.unlock_all()?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] or [`Error::OutOfMemory`] when no progress is possible. The death of a
@@ -351,6 +318,18 @@ impl<'world> Window<'world> {
     /// Completes this rank's operations locally, so that their buffers may be reused. Every
     /// operation is locally complete when its call returns, so this only checks the target.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// let mut bytes = [1_u8; 8];
+    /// window.put(&bytes, 0, 0)?;
+    /// window.flush_local(0)?;
+    /// bytes.fill(2);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WindowError::Target`] when the target does not exist.
@@ -366,6 +345,19 @@ impl<'world> Window<'world> {
 
     /// Orders this rank's own accesses to its part ([`crate::Local`]) with its operations and those
     /// of other ranks.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// window.local().store(0, 7_u64)?;
+    /// window.sync();
+    /// let mut found = [0_u64];
+    /// window.get(&mut found, 0, 0)?;
+    /// assert_eq!(found, [7]);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Source
     ///

@@ -23,6 +23,21 @@ impl<'scope> Scope<'scope, '_> {
     /// it may be changed. The request's status names the target's rank. The bytes are at the target
     /// after the next synchronisation, not before.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// world.endpoint().scope(|scope| {
+    ///     let request = scope.rput(&window, &[1.5_f64, 2.5], 1, 0)?;
+    ///     // Compute while the data are on their way.
+    ///     assert_eq!(request.wait()?.bytes, 16);
+    ///     Ok::<(), strait::Error>(())
+    /// })?;
+    /// window.fence(Assert::NONE)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Window::put`] does, for errors that are known at the start;
@@ -47,6 +62,17 @@ impl<'scope> Scope<'scope, '_> {
 
     /// Starts a get. `buffer` holds the bytes when the request is complete.
     ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// let mut numbers = [1.5_f64; 2];
+    /// world.endpoint().scope(|scope| scope.rget(&window, &mut numbers, 1, 0)?.wait())?;
+    /// assert_eq!(numbers, [0.0; 2]);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Scope::rput`] does.
@@ -70,6 +96,19 @@ impl<'scope> Scope<'scope, '_> {
 
     /// Accumulates as [`Window::accumulate`] does. The request is complete when the call returns.
     ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// world.endpoint().scope(|scope| {
+    ///     scope.raccumulate(&window, &[1_u64], 1, 0, Op::Sum)?.wait()?;
+    ///     Ok::<(), strait::Error>(())
+    /// })?;
+    /// window.fence(Assert::NONE)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Fails as [`Window::accumulate`] does.
@@ -91,6 +130,19 @@ impl<'scope> Scope<'scope, '_> {
 
     /// Accumulates as [`Window::get_accumulate`] does. The request is complete when the call
     /// returns.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// let mut before = [9_u64];
+    /// world.endpoint().scope(|scope| {
+    ///     scope.rget_accumulate(&window, &[1], &mut before, 0, 0, Op::Sum)?.wait()
+    /// })?;
+    /// assert_eq!(before, [0]);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

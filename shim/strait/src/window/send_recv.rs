@@ -29,6 +29,15 @@ const MANY: usize = 8;
 
 impl Window<'_> {
     /// Returns the way in which this window's operations are carried out.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, WindowDesign};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).design(WindowDesign::SendRecv).allocate(64)?;
+    /// assert_eq!(window.design(), WindowDesign::SendRecv);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn design(&self) -> WindowDesign {
         self.design
@@ -40,6 +49,15 @@ impl Window<'_> {
     ///
     /// The target's calls carry out packed blocks, or its [progress
     /// thread](crate::World::start_progress_thread) does: see [`Window::needs_target`].
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// window.pack_up_to(0); // The targets of this program compute for long.
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     pub fn pack_up_to(&self, bytes: usize) {
         self.packed_up_to.set(bytes);
     }

@@ -2,11 +2,10 @@
 
 use strait_core::engine::Gone;
 use strait_core::rma::LaneError;
-use strait_hca::DeviceChoice;
-use strait_hca::soft::SoftMode;
 use strait_platform::Rank;
 
 use super::World;
+use crate::network::job::DEFAULT_DEVICE;
 use crate::network::resources::{self, JobNetwork};
 use crate::network::{Network, RemotePeers};
 use crate::progress::context::admit;
@@ -21,7 +20,7 @@ impl World {
     /// Opens a network to processes outside this segment, which have the numbers from
     /// [`World::size`] on.
     pub(crate) fn enter_network(&self, others: RemotePeers) -> Result<(), Error> {
-        let choice = env::hca()?.unwrap_or(DeviceChoice::Soft(SoftMode::default()));
+        let choice = env::hca()?.unwrap_or(DEFAULT_DEVICE);
         let device = resources::lone(choice, self.rank, self.size, others.config())?;
         let device = device.ok_or(NetworkError::None)?;
         let network = Network::new(device, others);

@@ -8,6 +8,12 @@ use crate::{Error, NetworkError, Registrations};
 impl World {
     /// Returns counts of registrations: large transfers between nodes that found their memory
     /// registered, and others. All counts are zero in a job on one node.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// println!("{:?}", world.registrations());
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub fn registrations(&self) -> Registrations {
         self.with_network(|network| network.device().counts()).unwrap_or_default()
@@ -15,6 +21,12 @@ impl World {
 
     /// Returns the number of links to ranks on other nodes made so far. The first message between
     /// two ranks makes their link.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// assert_eq!(world.links(), 0, "all ranks are on one node");
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub fn links(&self) -> usize {
         self.with_network(|network| network.links()).unwrap_or(0)

@@ -32,6 +32,12 @@ impl World {
     /// Returns the private memory that unexpected messages of all sources take now, and the most
     /// that they have taken. `STRAIT_UNEXPECTED_MAX` bounds it for each source. Messages that the
     /// source had handed over before the limit was reached are additional.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// println!("{:?}", world.held());
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     #[must_use]
     pub fn held(&self) -> UnexpectedUsage {
         self.lock_progress().held()
@@ -39,6 +45,12 @@ impl World {
 
     /// Returns counts of the outcomes of RTRs. A receiver that comes first asks for a large message
     /// with an RTR.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// println!("{:?}", world.rtrs());
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     ///
     /// # Source
     ///

@@ -62,6 +62,17 @@ impl World {
     /// peer, or with a ring of the doorbell. `look` may make calls on this world. `what` describes
     /// the wait. It is called only when the wait takes long.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use strait::{Call, Wait};
+    ///
+    /// let world = &strait::World::in_process(1)?[0];
+    /// let flag = AtomicBool::new(true);
+    /// let look = || flag.load(Ordering::Acquire).then_some("the flag is set");
+    /// assert_eq!(world.wait_until(|| Wait::new(Call::Request), look)?, "the flag is set");
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] or [`Error::OutOfMemory`] when no progress can be made.

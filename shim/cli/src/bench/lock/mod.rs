@@ -184,7 +184,7 @@ impl<'a> Lab<'a> {
         let all: Vec<Rank> = (0..stage.ranks()).collect();
         let group = stage.endpoint.group(&all)?;
         let count = all.len().max(overhead::BATCH);
-        let windows = (0..count).map(|_| group.allocate_window_for(PART, 1, design));
+        let windows = (0..count).map(|_| Window::builder(&group).options(design).allocate(PART));
         let windows = windows.collect::<Result<_, _>>()?;
         Ok(Self { stage, effort, processor, design, windows })
     }

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use strait_core::engine::Tuning;
 use strait_core::layout::SegmentConfig;
 use strait_core::ring::Design;
 use strait_hca::DeviceChoice;
@@ -27,7 +28,8 @@ fn pair(kind: Option<Kind>) -> [World; 2] {
         Some((mode, design)) => (DeviceChoice::Soft(mode), design),
         None => (DeviceChoice::None, Design::ZeroCopy),
     };
-    let mut worlds = World::in_process_by(kind, SegmentConfig::new(2), &nodes).unwrap();
+    let mut worlds =
+        World::in_process_by(kind, Tuning::default(), SegmentConfig::new(2), &nodes).unwrap();
     worlds.iter_mut().for_each(|world| world.start_progress_thread().unwrap());
     worlds.try_into().unwrap()
 }

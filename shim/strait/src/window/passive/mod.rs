@@ -28,12 +28,30 @@ use state::{LockCounters, LockMethod, LockTarget, Passive};
 impl Window<'_> {
     /// Returns the design of this window's locks. It is the requested design, unless that needs
     /// device atomics and a device has none. Then it is [`LockDesign::TwoSided`].
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, LockDesign};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).locks(LockDesign::Mcs).allocate(64)?;
+    /// assert_eq!(window.lock_design(), LockDesign::Mcs);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn lock_design(&self) -> LockDesign {
         self.passive.design
     }
 
     /// Returns the requested design of the locks.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, LockDesign};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).locks(LockDesign::Mcs).allocate(64)?;
+    /// assert_eq!(window.lock_design_asked(), LockDesign::Mcs);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn lock_design_asked(&self) -> LockDesign {
         self.passive.asked
@@ -42,6 +60,15 @@ impl Window<'_> {
     /// Returns whether lock and unlock need the target's processor, in a call or a thread, to serve
     /// a lock manager. A hybrid lock needs it only when a member on another node finds the lock in
     /// CPU mode.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, LockDesign};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).locks(LockDesign::TestAndSet).allocate(64)?;
+    /// assert!(!window.lock_needs_target());
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub const fn lock_needs_target(&self) -> bool {
         matches!(self.passive.way, LockMethod::Managers | LockMethod::Hybrid)
@@ -49,6 +76,15 @@ impl Window<'_> {
 
     /// Returns the counters of this member for the locks of this window, and the mode of its own
     /// lock.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let window = Window::builder(world.endpoint()).allocate(64)?;
+    /// assert_eq!(window.lock_counters().requests, 0);
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn lock_counters(&self) -> LockCounters {
         let Passive { counts, manager: lock_manager, .. } = &self.passive;
@@ -73,6 +109,19 @@ impl Window<'_> {
     /// of the lock, except for this member's own lock. The first operation to the target waits, or
     /// a flush. [`Assert::NO_CHECK`] promises that no other member wants a lock that excludes this
     /// one; the call then does nothing.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, LockType};
+    /// # strait::World::run_in_process(4, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock(LockType::Exclusive, 0, Assert::NONE)?;
+    /// let mut count = [0_u64];
+    /// window.get(&mut count, 0, 0)?;
+    /// window.put(&[count[0] + 1], 0, 0)?;
+    /// window.unlock(0)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -103,6 +152,19 @@ impl Window<'_> {
     /// Ends the access epoch. All operations to the target are then complete, at this rank and at
     /// the target, and the lock is released.
     ///
+    /// ```
+    /// # use strait::{Assert, Window, LockType};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock(LockType::Shared, 1, Assert::NONE)?;
+    /// let mut number = [0_u64];
+    /// window.get(&mut number, 1, 0)?;
+    /// window.unlock(1)?;
+    /// // Here the operations are complete, and the lock is free again.
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WindowError::NoEpoch`]; [`Error::Fault`] when the target died, or a sharer of the lock
@@ -129,6 +191,19 @@ impl Window<'_> {
 
     /// Begins an access epoch at all members, each with a shared lock, until
     /// [`Window::unlock_all`]. The first operation to a target requests its lock.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window, Op};
+    /// # strait::World::run_in_process(3, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock_all(Assert::NONE)?;
+    /// for target in 0..3 {
+    ///     window.accumulate(&[1_u64], target, 0, Op::Sum)?;
+    /// }
+    /// window.unlock_all()?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -158,6 +233,17 @@ impl Window<'_> {
 
     /// Ends the access epoch at all members, as [`Window::unlock`] does at one. The death of a
     /// member without operations is no error.
+    ///
+    /// ```
+    /// # use strait::{Assert, Window};
+    /// # strait::World::run_in_process(2, |world| {
+    /// let window = Window::builder(world.endpoint()).unit(8).allocate(1024)?;
+    /// window.lock_all(Assert::NONE)?;
+    /// window.put(&[world.rank()], 0, world.rank() as usize)?;
+    /// window.unlock_all()?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

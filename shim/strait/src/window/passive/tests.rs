@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
 
-use strait_core::layout::{Call, Corrupt, SegmentConfig, Wait};
+use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::lock::{
     Coding, LockRequest, LockState, LockType, LockWords, McsWord, RemoteWord, WordAccess,
 };
@@ -27,13 +27,13 @@ fn each_rank(
 ) {
     let nodes = Nodes::blocks(RANKS, nodes).unwrap();
     let (ended, ends) = mpsc::channel();
-    for world in World::in_process_on(SegmentConfig::new(RANKS), &nodes).unwrap() {
+    for world in World::builder().nodes(nodes).in_process(RANKS).unwrap() {
         let (body, ended) = (body.clone(), ended.clone());
         thread::spawn(move || {
             // The lock of a destroyed word is never free, so the members cannot end in order.
             let world: &'static World = Box::leak(Box::new(world));
             let group = world.endpoint().group(&[0, 1, 2]).unwrap();
-            let window = group.allocate_window_for(64, 8, design).unwrap();
+            let window = Window::builder(&group).unit(8).options(design).allocate(64).unwrap();
             body(&window);
             ended.send(()).unwrap();
             core::mem::forget(window);

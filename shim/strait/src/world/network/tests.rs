@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use strait_core::buffer::Part;
-use strait_core::engine::Channel as _;
+use strait_core::engine::{Channel as _, Tuning};
 use strait_core::hca::Access;
 use strait_core::layout::SegmentConfig;
 use strait_core::ring::Design;
@@ -18,7 +18,8 @@ use crate::{Error, Fault, NetworkError};
 fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
     let (kind, nodes) =
         ((DeviceChoice::Soft(SoftMode::Inline), Design::ZeroCopy), Nodes::named([0, 1, 2, 3]));
-    let worlds = World::in_process_by(kind, SegmentConfig::new(4), &nodes).unwrap();
+    let worlds =
+        World::in_process_by(kind, Tuning::default(), SegmentConfig::new(4), &nodes).unwrap();
     let mut memory = vec![0_u64; 1 << 16];
     let mut taken = memory.iter_mut().map_while(|word| {
         let part = Part { base: NonNull::from(word).cast(), length: 8 };

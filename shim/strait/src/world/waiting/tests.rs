@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
 
+use strait_core::engine::Tuning;
 use strait_core::layout::{Call, SegmentConfig, Wait};
 use strait_core::ring::Design;
 use strait_core::shm::Slumber;
@@ -28,7 +29,8 @@ const RANKS: u32 = 4;
 fn sleepers(mode: SoftMode, design: Design, rank: fn(&World)) {
     let nodes = Nodes::blocks(RANKS, 2).unwrap();
     let kind = (DeviceChoice::Soft(mode), design);
-    let worlds = World::in_process_by(kind, SegmentConfig::new(RANKS), &nodes).unwrap();
+    let worlds =
+        World::in_process_by(kind, Tuning::default(), SegmentConfig::new(RANKS), &nodes).unwrap();
     let (done, all) = mpsc::channel();
     for mut world in worlds {
         world.spin = SpinLimits::none();
