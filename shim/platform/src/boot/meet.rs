@@ -3,13 +3,14 @@
 
 use core::time::Duration;
 
-use strait_core::layout::SegmentConfig;
+use strait_core::layout::{Call, SegmentConfig, Wait};
 
 use super::BootError;
 use super::join::adopt;
 use super::share::{DescriptorListener, Served, TIMEOUT, fetch};
 use super::store::KeyValueStore;
 use crate::nodes::Nodes;
+use crate::record::WaitRecorder;
 use crate::segment::SegmentMap;
 use crate::{Rank, liveness, segment};
 
@@ -72,6 +73,8 @@ fn share(
             liveness::attach_other(liveness(served.rank), served.pid);
         }
     };
+    let mut record = WaitRecorder::new(&segment.rank_block(rank).waiting);
+    record.renew(Wait::new(Call::Start), 0);
     let welcome = (nonce, map.length() as u64, segment.ranks());
     let served = listener.serve(map.fd(), welcome, others, limit, watch);
     if served.is_err() {
