@@ -55,7 +55,7 @@ impl Event {
         drop(self.news.wait_while(happened, |happened| !*happened));
     }
 
-    /// Returns a guard whose drop makes it happen.
+    /// Returns a guard that makes it happen when it is dropped.
     fn at_the_end(&self) -> impl Drop + '_ {
         struct End<'a>(&'a Event);
         impl Drop for End<'_> {

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: runs every rung.
 //!
-//! Two rungs run at a time, one of each [`Lane`](rungs::Lane). Each is a process of its own, `cargo xtask RUNG`,
-//! so that its processor time is known and its output stays together. What the rungs download is
-//! fetched meanwhile.
+//! Two rungs run at a time, one of each [`Lane`](rungs::Lane). Each is a process of its own,
+//! `cargo xtask RUNG`, so that its processor time is known and its output stays together. What the
+//! rungs download is fetched meanwhile.
 
 mod climb;
 mod lanes;

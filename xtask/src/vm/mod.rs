@@ -235,9 +235,8 @@ mod tests {
     #[test]
     fn the_program_that_a_command_names_is_chosen() {
         let message = |name, file| {
-            format!(
-                r#"{{"reason":"compiler-artifact","target":{{"name":"{name}"}},"executable":"{file}"}}"#
-            )
+            let target = format!(r#""target":{{"name":"{name}"}},"executable":"{file}""#);
+            format!(r#"{{"reason":"compiler-artifact",{target}}}"#)
         };
         let messages = [message("locks", "/t/locks-1"), message("chaos", "/t/chaos")].join("\n");
         let made = |command| made(&messages, command);

@@ -22,7 +22,7 @@ use crate::measure::line;
 use crate::measure::report::Report;
 use crate::measure::stage::BenchStage;
 use crate::table::{PIPED_WIDTH, TextTable};
-use benchmark::{Benchmark, BenchEntry, BenchGroup};
+use benchmark::{BenchEntry, BenchGroup, Benchmark};
 
 /// All benches.
 const GROUPS: [&BenchGroup; 4] = [&p2p::GROUP, &rma::GROUP, &rdma::GROUP, &hardware::GROUP];
@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn every_bench_has_a_name_of_its_own_and_a_description() {
-        let benches: Vec<&BenchEntry> = GROUPS.into_iter().flat_map(|group| group.benches).collect();
+        let benches = GROUPS.into_iter().flat_map(|group| group.benches);
+        let benches: Vec<&BenchEntry> = benches.collect();
         let names: BTreeSet<&str> = benches.iter().map(|bench| bench.name).collect();
         assert_eq!(names.len(), benches.len());
         for bench in benches {

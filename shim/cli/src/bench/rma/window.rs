@@ -43,7 +43,9 @@ pub(super) fn window<'a>(
     let all = stage.endpoint.group(&all)?;
     match memory {
         MemoryKind::Segment => Window::builder(&all).options(design).allocate(bytes),
-        MemoryKind::Private => Window::builder(&all).options(design).over(vec![0_u64; bytes.div_ceil(8)]),
+        MemoryKind::Private => {
+            Window::builder(&all).options(design).over(vec![0_u64; bytes.div_ceil(8)])
+        }
     }
 }
 
