@@ -61,7 +61,7 @@ impl Completions {
         if room == 0 {
             return self.keep(entry, source);
         }
-        // SAFETY: the user has room for one more entry in the full format (`collect`).
+        // SAFETY: the user has room for one more entry in the full format (`begin_direct`).
         unsafe { place.write_unaligned(entry) };
         self.place.set(place.wrapping_add(1));
         self.room.set(room - 1);
@@ -97,22 +97,19 @@ impl Completions {
         self.entry_bytes == size_of::<CqEntry>()
     }
 
-    /// Makes progress while no entry is queued, in a queue of the full format. Writes the resulting
-    /// entries to the user's memory at once, behind the `given` entries that are there already, and
-    /// returns their number.
+    /// From now on entries of the full format go to the user's memory at once, behind the `given`
+    /// entries that are there already.
     #[inline(always)]
-    pub(crate) fn collect(
-        &self,
-        into: MemoryArg,
-        given: usize,
-        count: LengthArg,
-        progress: impl FnOnce(),
-    ) -> usize {
-        let room = count.get() - given;
+    pub(crate) fn begin_direct(&self, into: MemoryArg, given: usize, count: LengthArg) {
         self.place.set(into.as_ptr().cast::<CqEntry>().wrapping_add(given));
-        self.room.set(room);
-        progress();
-        room - self.room.replace(0)
+        self.room.set(count.get() - given);
+    }
+
+    /// Ends what [`Completions::begin_direct`] began with the same numbers. Returns the number of
+    /// entries that were written.
+    #[inline(always)]
+    pub(crate) fn end_direct(&self, given: usize, count: LengthArg) -> usize {
+        count.get() - given - self.room.replace(0)
     }
 
     /// Returns queued entries to the user, oldest first, and their number. `address_of` returns the

@@ -57,6 +57,15 @@ impl Cq {
         self.endpoints.each(FidEp::progress);
     }
 
+    /// Makes progress while no entry is queued. Writes the resulting entries to the user's memory
+    /// at once, behind the `given` entries that are there already, and returns their number.
+    #[inline(always)]
+    fn progress_into(&self, into: MemoryArg, given: usize, count: LengthArg) -> usize {
+        self.entries.begin_direct(into, given, count);
+        self.progress();
+        self.entries.end_direct(given, count)
+    }
+
     /// Returns queued entries to the user, oldest first.
     #[inline(never)]
     fn give(&self, into: MemoryArg, count: LengthArg, sources: AnswersArg<'_, FiAddr>) -> Ssize {
@@ -101,7 +110,7 @@ impl Cq {
     ) -> Ssize {
         if self.entries.is_empty() {
             if self.is_direct(sources) {
-                let given = self.entries.collect(into, 0, count, || self.progress());
+                let given = self.progress_into(into, 0, count);
                 if given > 0 {
                     return given as Ssize;
                 }
@@ -123,7 +132,7 @@ impl Cq {
         if before == count.get() || !self.is_direct(sources) {
             return given;
         }
-        given + self.entries.collect(into, before, count, || self.progress()) as Ssize
+        given + self.progress_into(into, before, count) as Ssize
     }
 
     /// Returns whether entries can be written directly to the user's memory.
