@@ -82,6 +82,7 @@
 
 mod alloc;
 pub mod boot;
+mod buffer;
 mod collective;
 mod designs;
 mod endpoint;
@@ -96,6 +97,7 @@ pub mod port;
 mod progress;
 mod request;
 mod reserved;
+mod scope;
 mod source;
 mod unscoped;
 mod warning;
@@ -103,6 +105,7 @@ mod window;
 mod world;
 
 pub use alloc::SharedMemory;
+pub use buffer::{RecvBuffer, SendBuffer, Vectored};
 pub use bytemuck;
 pub use collective::{Group, Number};
 pub use designs::{LockDesign, WindowDesign};
@@ -110,9 +113,10 @@ pub use endpoint::Endpoint;
 pub use error::{CollectiveError, Error, ErrorKind, NetworkError, WindowError};
 pub use matched::{Matched, Message};
 pub use memory::SystemMemory;
+pub use request::Request;
 pub use request::owned::OwnedRequest;
 pub use request::several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
-pub use request::{Request, Scope};
+pub use scope::Scope;
 pub use source::{Source, Tag};
 pub use strait_core::buffer::Part;
 pub use strait_core::engine::{

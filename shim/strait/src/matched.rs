@@ -1,14 +1,12 @@
 //! Matched messages, which a probe has taken out of matching.
 
-use std::io::IoSliceMut;
-
-use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{MessageId, Owner, Received, Status};
 use strait_core::layout::{Call, Wait};
 use strait_platform::Rank;
 
-use crate::endpoint::{part_of_mut, probe_of, vectored};
+use crate::buffer::{RecvBuffer, part_of_mut};
+use crate::endpoint::probe_of;
 use crate::world::number::WorldNumber;
 use crate::{Endpoint, Error, Source, Tag, Unscoped, World};
 
@@ -66,23 +64,10 @@ impl<'world> Message<'world> {
     /// # Source
     ///
     /// MPI-4.1 §3.8.3, `MPI_MRECV`.
-    pub fn recv<T: NoUninit + AnyBitPattern>(self, buffer: &mut [T]) -> Result<Status, Error> {
-        let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
+    pub fn recv<B: RecvBuffer + ?Sized>(self, buffer: &mut B) -> Result<Status, Error> {
         // SAFETY: `recv_into` ends its use of the cursor before it returns, and `buffer` is
         // borrowed as long.
-        unsafe { self.recv_into(Cursor::contiguous(buffer)) }
-    }
-
-    /// Receives the message into `parts`, one after the other.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Message::recv`].
-    pub fn recv_vectored(self, parts: &mut [IoSliceMut<'_>]) -> Result<Status, Error> {
-        let parts = vectored(parts);
-        // SAFETY: `recv_into` ends its use of the cursor before it returns. The list and the
-        // borrows of the buffers last at least as long.
-        unsafe { self.recv_into(Cursor::parts(&parts)) }
+        unsafe { self.recv_into(buffer.bytes_mut().cursor()) }
     }
 
     /// # Safety

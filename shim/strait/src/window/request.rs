@@ -14,7 +14,7 @@ use strait_core::rma::SLOT;
 
 use super::Window;
 use super::part::{PartAccess, RemoteMember};
-use crate::endpoint::{part_of, part_of_mut};
+use crate::buffer::{part_of, part_of_mut};
 use crate::network::WindowTransfer;
 use crate::{Error, Number, Request, Scope, Unscoped, WindowDesign};
 
