@@ -2,9 +2,8 @@
 //! system calls at most.
 
 use strait_core::lock::RevocableLock;
-use strait_core::sync::spin_hint;
 
-use crate::backoff::{LOCK_POLLS, LOCK_YIELDS_PER_CHECK};
+use crate::backoff::ProcessBackoff;
 
 /// A held lock, released on drop.
 #[derive(Debug)]
@@ -20,15 +19,9 @@ pub fn acquire<E>(
     rank: u32,
     has_ended: impl Fn(u32) -> Result<bool, E>,
 ) -> Result<Guard<'_>, E> {
-    let mut looks = 0_u32;
+    let mut backoff = ProcessBackoff::for_lock();
     while let Err(holder) = lock.try_acquire(rank) {
-        looks = looks.wrapping_add(1);
-        if looks < LOCK_POLLS {
-            spin_hint();
-            continue;
-        }
-        std::thread::yield_now();
-        let is_dead = looks.is_multiple_of(LOCK_YIELDS_PER_CHECK) && has_ended(holder)?;
+        let is_dead = backoff.pause() && has_ended(holder)?;
         if is_dead && lock.take_over(holder, rank) {
             break;
         }

@@ -1,6 +1,7 @@
 //! The backoff of every wait in Strait.
 //!
-//! A [`Backoff`] is one wait: it spins, then yields, then sleeps. Loops of other kinds, such as
+//! A [`Backoff`] is one wait: it spins, then yields, then sleeps. [`ProcessBackoff`] and
+//! [`WindowLockBackoff`] are waits that never sleep. Loops of other kinds, such as
 //! that of a device's thread, take their numbers from the same table. These numbers never affect
 //! correctness: they decide only when to poll again. Time limits, after which a step of the start
 //! fails, are beside that step.
@@ -33,6 +34,7 @@
 //! | [`LOCK_YIELDS_PER_CHECK`] | 1024 | a check of a process is several system calls |
 //! | [`WINDOW_LOCK_UNIT`] | 16 | the lock's policy counts pauses in this unit |
 //! | [`WINDOW_LOCK_PAUSES_PER_PROGRESS`] | 16 | messages move on, and a dead holder is seen |
+//! | [`WINDOW_QUEUE_YIELDS_PER_CHECK`] | 16 | a check asks for a link to each member |
 //! | [`DEVICE_AWAKE`] | 60 µs | a sleep takes longer |
 //! | [`DEVICE_POLL_PERIOD`] | 1 µs | a new request may be due before the known ones |
 //! | [`DEVICE_SLICE`] | 100 µs | the shortest slice that kernels grant |
@@ -43,11 +45,13 @@
 //! | [`REGISTRY_PERIOD`] | 2 ms | the registry is locked for a few system calls |
 //! | [`LAUNCHER_PERIOD`] | 10 ms | no descriptor reports the end of these ranks |
 
+mod locks;
 mod values;
 
 use core::time::Duration;
 use std::time::Instant;
 
+pub use locks::{ProcessBackoff, WindowLockBackoff};
 use strait_core::sync::spin_hint;
 pub use values::*;
 

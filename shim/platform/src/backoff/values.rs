@@ -74,6 +74,10 @@ pub const WINDOW_LOCK_UNIT: u32 = 16;
 /// Pauses for a window's lock between two polls of everything else.
 pub const WINDOW_LOCK_PAUSES_PER_PROGRESS: u32 = 16;
 
+/// Yields for the next member of a window lock's queue between two checks that this rank has links
+/// to all members.
+pub const WINDOW_QUEUE_YIELDS_PER_CHECK: u32 = 16;
+
 /// A wait of a software device's thread that is shorter than this does not sleep.
 pub const DEVICE_AWAKE: Duration = Duration::from_micros(60);
 

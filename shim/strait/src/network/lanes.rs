@@ -79,6 +79,6 @@ impl<H: Hca> Network<H> {
     /// Ends a lane as [`Network::break_lane`] does, and frees its name for another lane.
     pub(crate) fn close_lane(&mut self, id: LaneId) {
         self.break_lane(id);
-        drop(self.lanes.take(id.0));
+        self.lanes.take(id.0);
     }
 }

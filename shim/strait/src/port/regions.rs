@@ -20,7 +20,7 @@ use strait_core::hca::Access;
 use strait_core::hca::fabric::{RegionClaim, RegionEntry};
 use strait_core::sync::AtomicU32;
 use strait_core::sync::Ordering::{Acquire, Release};
-use strait_platform::backoff::LOCK_YIELDS_PER_CHECK;
+use strait_platform::backoff::ProcessBackoff;
 use strait_platform::boot::HEAP_BYTES;
 use strait_platform::segment::{Heap, SegmentError, SegmentMap};
 use strait_platform::{Rank, liveness};
@@ -148,11 +148,9 @@ impl PortRegions {
                 continue;
             }
             let Some(header) = self.header(peer) else { return };
-            let mut looks = 0_u32;
+            let mut backoff = ProcessBackoff::for_claim();
             while header.claim.is_on(self.rank, key.tag) {
-                std::thread::yield_now();
-                looks = looks.wrapping_add(1);
-                if looks.is_multiple_of(LOCK_YIELDS_PER_CHECK) && liveness::has_ended(liveness) {
+                if backoff.pause() && liveness::has_ended(liveness) {
                     break;
                 }
             }

@@ -2,11 +2,10 @@
 
 use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::lock::{
-    Attempt, AttemptOutcome, Backoff, Coding, Hybrid, LockMode, LockRequest, LockState, LockType,
-    LockWords, Mcs, WordAccess,
+    Attempt, AttemptOutcome, Coding, Hybrid, LockMode, LockRequest, LockState, LockType, LockWords,
+    Mcs, WordAccess,
 };
-use strait_core::sync::spin_hint;
-use strait_platform::backoff::{WINDOW_LOCK_PAUSES_PER_PROGRESS, WINDOW_LOCK_UNIT};
+use strait_platform::backoff::WindowLockBackoff;
 
 use super::remote::Reached;
 use super::standing::LockStanding;
@@ -148,7 +147,7 @@ impl Window<'_> {
     }
 
     fn wait_for_lock(&self, target: u32) -> Result<LockStanding, Error> {
-        let (mut backoff, mut pauses) = (Backoff::new(self.passive.backoff), 0);
+        let mut backoff = WindowLockBackoff::new(self.passive.backoff, self.world.spin());
         let mut lost = self.is_any_lost();
         loop {
             match self.chase(target, true)? {
@@ -156,11 +155,7 @@ impl Window<'_> {
                 Chased::Unanswered => {}
                 Chased::Corrupt(found) => return Err(self.corrupt_lock(found)),
                 Chased::Held(blame) => {
-                    pauses += 1;
-                    let looks = backoff.pause().saturating_mul(WINDOW_LOCK_UNIT);
-                    (0..looks.min(self.world.spin().polls())).for_each(|_| spin_hint());
-                    if pauses % WINDOW_LOCK_PAUSES_PER_PROGRESS == 0 {
-                        std::thread::yield_now();
+                    if backoff.pause() {
                         self.watch_over_holders(blame);
                         self.world.poll_for(|| self.lock_wait(target, blame))?;
                         lost = self.is_any_lost();

@@ -5,6 +5,7 @@ use strait_core::lock::{
     Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, RemoteWord, WordAccess,
 };
 use strait_core::rma;
+use strait_platform::backoff::ProcessBackoff;
 
 use super::remote::Reached;
 use super::standing::LockStanding;
@@ -13,9 +14,6 @@ use crate::progress::windows::lock_manager::WindowLockManager;
 use crate::progress::windows::lock_message::{LockPayload, LockReply};
 use crate::window::Window;
 use crate::{Error, WindowError, World};
-
-/// Polls for the next member of the queue between two checks that links to all members exist.
-const WAITS_PER_WATCH: u32 = 16;
 
 impl Window<'_> {
     /// Completes the operations to the target, and releases its lock.
@@ -88,7 +86,7 @@ impl Window<'_> {
         let size = self.parts.len() as u32;
         let native_swap = self.passive.way == LockMethod::Queue(LockMode::Cpu);
         let mut release = McsRelease::new(lock_type, self.group.place(), size, native_swap);
-        let mut waits = 0_u32;
+        let mut backoff = ProcessBackoff::for_window_queue();
         loop {
             match release.step() {
                 McsStep::Access(word, op) => {
@@ -104,9 +102,7 @@ impl Window<'_> {
                     }
                 }
                 McsStep::Wait(_) => {
-                    std::thread::yield_now();
-                    waits = waits.wrapping_add(1);
-                    if waits.is_multiple_of(WAITS_PER_WATCH) {
+                    if backoff.pause() {
                         self.watch_over_members();
                     }
                     self.world.poll()?;

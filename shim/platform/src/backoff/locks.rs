@@ -1,0 +1,108 @@
+//! Waits for words that another process writes without a ring of a doorbell: locks, and claims.
+
+use strait_core::lock;
+use strait_core::sync::spin_hint;
+
+use super::{
+    LOCK_POLLS, LOCK_YIELDS_PER_CHECK, SpinLimits, WINDOW_LOCK_PAUSES_PER_PROGRESS,
+    WINDOW_LOCK_UNIT, WINDOW_QUEUE_YIELDS_PER_CHECK,
+};
+
+/// One wait for a word that another process writes soon, unless it dies. It spins, then yields.
+#[derive(Debug)]
+pub struct ProcessBackoff {
+    /// Polls before the first yield.
+    polls: u32,
+    yields_per_check: u32,
+    /// Polls so far.
+    looks: u32,
+}
+
+impl ProcessBackoff {
+    /// Starts a wait for a lock that is held for a few system calls.
+    #[must_use]
+    pub const fn for_lock() -> Self {
+        Self { polls: LOCK_POLLS, yields_per_check: LOCK_YIELDS_PER_CHECK, looks: 0 }
+    }
+
+    /// Starts a wait for the end of a claim, such as a copy by another process.
+    #[must_use]
+    pub const fn for_claim() -> Self {
+        Self { polls: 0, yields_per_check: LOCK_YIELDS_PER_CHECK, looks: 0 }
+    }
+
+    /// Starts a wait for the next member of a window lock's queue.
+    #[must_use]
+    pub const fn for_window_queue() -> Self {
+        Self { polls: 0, yields_per_check: WINDOW_QUEUE_YIELDS_PER_CHECK, looks: 0 }
+    }
+
+    /// Spins or yields once. Returns whether to check that the other process is alive.
+    pub fn pause(&mut self) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks < self.polls {
+            spin_hint();
+            return false;
+        }
+        std::thread::yield_now();
+        self.looks.is_multiple_of(self.yields_per_check)
+    }
+}
+
+/// One wait for a window's lock. Its pauses double, so that the members that wait leave the word to
+/// its holder.
+#[derive(Debug)]
+pub struct WindowLockBackoff {
+    pauses: lock::Backoff,
+    /// Longest pause, in iterations of an empty loop.
+    longest: u32,
+    count: u32,
+}
+
+impl WindowLockBackoff {
+    /// Starts a wait with pauses of 1 to `most` units, none of them longer than a wait spins under
+    /// `limits`.
+    #[must_use]
+    pub const fn new(most: u32, limits: SpinLimits) -> Self {
+        Self { pauses: lock::Backoff::new(most), longest: limits.polls(), count: 0 }
+    }
+
+    /// Pauses. Returns whether to make progress, and then it has yielded.
+    pub fn pause(&mut self) -> bool {
+        let looks = self.pauses.pause().saturating_mul(WINDOW_LOCK_UNIT);
+        (0..looks.min(self.longest)).for_each(|_| spin_hint());
+        self.count = self.count.wrapping_add(1);
+        let is_due = self.count.is_multiple_of(WINDOW_LOCK_PAUSES_PER_PROGRESS);
+        if is_due {
+            std::thread::yield_now();
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the pauses, counted from 1, after which `pause` asks for a check.
+    fn checks(pauses: u32, mut pause: impl FnMut() -> bool) -> Vec<u32> {
+        (1..=pauses).filter(|_| pause()).collect()
+    }
+
+    #[test]
+    fn a_wait_checks_the_other_process_again_and_again() {
+        let mut lock = ProcessBackoff::for_lock();
+        let period = LOCK_YIELDS_PER_CHECK;
+        assert_eq!(checks(2 * period, || lock.pause()), [period, 2 * period]);
+        let mut queue = ProcessBackoff::for_window_queue();
+        let period = WINDOW_QUEUE_YIELDS_PER_CHECK;
+        assert_eq!(checks(2 * period, || queue.pause()), [period, 2 * period]);
+    }
+
+    #[test]
+    fn a_wait_for_a_window_lock_makes_progress_again_and_again() {
+        let mut backoff = WindowLockBackoff::new(64, SpinLimits::none());
+        let period = WINDOW_LOCK_PAUSES_PER_PROGRESS;
+        assert_eq!(checks(2 * period, || backoff.pause()), [period, 2 * period]);
+    }
+}
