@@ -6,9 +6,10 @@ use core::panic::AssertUnwindSafe;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
+use std::net::{Ipv4Addr, TcpListener};
 use std::panic::catch_unwind;
 use std::sync::mpsc;
-use std::thread;
+use std::{fs, thread};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -203,6 +204,36 @@ fn an_end_that_is_gone_refuses() {
     let nowhere = Address([0; Address::LENGTH]);
     let refused = ask(&mut one, &nowhere, &mut thread::yield_now);
     assert_eq!(refused, Err(HcaError::Unreachable { peer: 1 }), "no address at all");
+}
+
+/// The connection manager gives out ports that sockets have. Another one is taken, by the device
+/// that listens and by the one that asks.
+#[test]
+#[ignore = "needs iWARP devices: cargo xtask vm"]
+fn a_port_that_another_socket_has_is_passed_over() {
+    const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+    let before = fs::read_to_string(RANGE).expect("the range of ports");
+    fs::write(RANGE, "40000 40063").expect("a small range");
+    let taken: Vec<_> = (40000..40064)
+        .step_by(2)
+        .map(|port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).expect("a port"))
+        .collect();
+    let passed = catch_unwind(|| {
+        for round in 0..10 {
+            let (mut one, mut two) = (open(0), open(1));
+            let ((from, to_one), (to, to_two)) = (one.open(1).unwrap(), two.open(0).unwrap());
+            let join = |device: &mut Verbs, end, address| {
+                let readiness = device.connect(end, address);
+                readiness.unwrap_or_else(|error| panic!("round {round}: {error}"))
+            };
+            while [join(&mut one, from, &to_two), join(&mut two, to, &to_one)]
+                != [Readiness::Ready; 2]
+            {}
+        }
+    });
+    drop(taken);
+    fs::write(RANGE, before).expect("the range as it was");
+    passed.expect("a check failed");
 }
 
 /// Checks the premise of `[HybridLock09]`: atomics of the device and of the processor on one word

@@ -5,6 +5,7 @@
 //! directory.
 
 mod debian;
+mod libfabric;
 mod nodes;
 mod one_sided;
 
@@ -66,6 +67,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     parts.push(("spawn", spawn(shell, &provider)));
     parts.push(("nodes", nodes::run(shell, &provider)));
     parts.push(("one-sided", one_sided::run(shell, &provider)));
+    parts.push(("libfabric", libfabric::run(shell, &provider)));
     parts.push(("Debian", debian::run(shell, &provider)));
     parts.push(("/dev/shm", nothing_is_left()));
     stop::all(parts)

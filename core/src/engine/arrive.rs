@@ -1,23 +1,20 @@
 //! Arrivals: packets are taken in the order of their source. Each meets a posted receive or is kept
 //! as unexpected.
 
-use super::message::DeferredSend;
-use super::message::MatchState;
-use super::message::UnexpectedData;
-use super::message::UnexpectedMessage;
 use core::ptr::NonNull;
 
+use super::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
 use super::packet::{Packet, PacketPayload};
 use super::parcels::Filled;
-use super::peer::{ArrivalTarget, PartialMessage};
-use super::request::{OwnedBuffer, RequestState};
+use super::reassembly::ArrivalTarget;
+use super::request::RequestState;
 use super::started::outcome;
 use super::{Engine, ProgressError};
 use crate::buffer::Cursor;
 use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
-use crate::shm::{Cell, CellHead, FastboxReceiver};
+use crate::shm::{Cell, CellHead};
 use crate::sync::{Step, reached};
 use crate::wire::{CellIndex, Corrupt, Key, Offer, PacketKind, Turn};
 
@@ -26,17 +23,17 @@ impl<M: Memory + Clone> Engine<M> {
     /// many cells as the segment has, so that a fast sender cannot hold this rank here.
     pub(super) fn poll_queue(&mut self) -> Result<bool, ProgressError> {
         let mut moved = false;
-        if let Some(cell) = self.stalled {
+        if let Some(cell) = self.inbox.cell() {
             self.deliver_cell(cell)?;
-            self.stalled = None;
+            self.inbox.cell_delivered();
             moved = true;
         }
         for _ in 0..self.segment.plan().cells() {
             let queue = &self.segment.rank_block(self.rank).recv_queue;
             let Some(cell) = queue.dequeue(&self.segment)? else { break };
-            self.stalled = Some(cell);
+            self.inbox.keep_cell(cell);
             self.deliver_cell(cell)?;
-            self.stalled = None;
+            self.inbox.cell_delivered();
             moved = true;
         }
         Ok(moved)
@@ -57,16 +54,16 @@ impl<M: Memory + Clone> Engine<M> {
 
     pub(super) fn take_from_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
         let peer = &self.peers[source as usize];
-        let Some((found, by_baton)) = peer.find_next() else { return Ok(false) };
+        let Some((found, by_baton)) = peer.paths.find_next() else { return Ok(false) };
         let (kind, length) = (found.kind()?, found.length());
-        if !peer.next_holds(by_baton, length) {
+        if !peer.paths.next_holds(by_baton, length) {
             let max = self.tuning.fastbox_max as u64;
             return Err(Corrupt::Length { found: length as u64, max }.into());
         }
         if matches!(kind, PacketKind::EagerFirst | PacketKind::EagerMore) {
             return Err(Corrupt::Kind { found: kind as u8 }.into());
         }
-        let message = peer.lines_of_next(by_baton);
+        let message = peer.paths.lines_of_next(by_baton);
         let key = message.key();
         let envelope = Envelope { context: key.context(), source, tag: key.tag() };
         let payload = PacketPayload::Lines(message);
@@ -80,7 +77,7 @@ impl<M: Memory + Clone> Engine<M> {
         } else {
             self.deliver(packet)?;
         }
-        self.peers[source as usize].release_next(by_baton, length);
+        self.peers[source as usize].paths.release_next(by_baton, length);
         Ok(true)
     }
 
@@ -94,20 +91,19 @@ impl<M: Memory + Clone> Engine<M> {
         let source = packet.envelope.source;
         // This packet is ahead of its turn. The packets before it are in the fastbox, which their
         // sender filled first.
-        while self.peers[source as usize].next_in.number() != head.sequence {
+        while self.peers[source as usize].paths.next_in().number() != head.sequence {
             if !self.take_from_fastbox(source)? {
-                let expected = self.peers[source as usize].next_in.number();
+                let expected = self.peers[source as usize].paths.next_in().number();
                 return Err(Corrupt::Sequence { source, found: head.sequence, expected }.into());
             }
         }
         self.deliver(packet)?;
         let peer = &mut self.peers[source as usize];
-        peer.next_in += 1;
-        if head.flags & CellHead::FASTBOX_OPEN != 0 && !peer.inbox_open {
-            peer.inbox_open = true;
-            peer.fastbox_in = FastboxReceiver::new(self.segment.fastbox(source, self.rank));
-            peer.find_baton(&self.segment, self.rank, source);
-            self.inboxes.insert(source);
+        peer.paths.count_in();
+        if head.flags & CellHead::FASTBOX_OPEN != 0
+            && peer.paths.open_inbox(&self.segment, (self.rank, source))
+        {
+            self.inbox.open(source);
         }
         reached(Step::CellRead);
         let owner = self.segment.owner(cell);
@@ -185,7 +181,7 @@ impl<M: Memory + Clone> Engine<M> {
                     );
                 }
                 cookie.reach(&self.segment, source)?;
-                self.asking.rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
+                self.negotiation.take_rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
                 return self.take_news(&packet.envelope, DeferredSend::Announced(cookie));
             }
             PacketKind::Offer => {
@@ -203,8 +199,7 @@ impl<M: Memory + Clone> Engine<M> {
         };
         if !packet.completes() {
             let left = packet.total - packet.length;
-            self.peers[packet.envelope.source as usize].arriving =
-                Some(PartialMessage { target, left });
+            self.peers[packet.envelope.source as usize].arriving.begin(target, left);
         }
         Ok(())
     }
@@ -225,7 +220,7 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             };
             let (envelope, body) = (*envelope, UnexpectedData::There(kept));
-            self.enlist(UnexpectedMessage::new(envelope, body, total, 0))?;
+            self.unexpected.insert(UnexpectedMessage::new(envelope, body, total, 0))?;
             return Ok(());
         };
         let has_turn = match kept {
@@ -241,11 +236,10 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Reserves memory for a kept message that meets its receive.
     pub(super) fn reserve_for(&mut self, kept: DeferredSend) -> Result<(), OutOfMemory> {
-        self.receivers.reserve()?;
-        self.calls.reserve()?;
+        self.transfers.reserve_receiver()?;
+        self.pulls.reserve()?;
         if let DeferredSend::Exposed { .. } = kept {
-            self.readings.reserve()?;
-            self.controls.reserve()?;
+            self.network.reserve_reading()?;
         }
         Ok(())
     }
@@ -266,29 +260,22 @@ impl<M: Memory + Clone> Engine<M> {
         let Envelope { source, tag, .. } = packet.envelope;
         let (total, capacity) = (packet.total, buffer.remaining());
         packet.scatter_to(&mut buffer);
-        if let Some(request) = self.request_mut(id) {
-            *request = if packet.completes() {
-                RequestState::Done(outcome(source, tag, total, capacity))
-            } else {
-                RequestState::Receiving { buffer, capacity, source, tag, total }
-            };
-        }
+        let state = if packet.completes() {
+            RequestState::Done(outcome(source, tag, total, capacity))
+        } else {
+            RequestState::Receiving { buffer, capacity, source, tag, total }
+        };
+        self.requests.set(id, state);
         ArrivalTarget::Request(id)
     }
 
     /// Copies the first packet of a message that has no receive into memory of the engine. On an
     /// error nothing has changed.
     fn keep_unexpected(&mut self, packet: &Packet) -> Result<ArrivalTarget, OutOfMemory> {
-        let payload = match packet.total {
-            0 => None,
-            length => {
-                let base = self.memory.allocate(OwnedBuffer::layout(length)?);
-                Some(OwnedBuffer { base: base.ok_or(OutOfMemory { bytes: length })?, length })
-            }
-        };
+        let payload = self.own(packet.total)?;
         let body = UnexpectedData::Here(payload);
-        let kept =
-            self.enlist(UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length));
+        let message = UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length);
+        let kept = self.unexpected.insert(message);
         if kept.is_ok() {
             self.hold(packet.envelope.source, packet.total);
         }
@@ -310,40 +297,21 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Puts a message that has no receive into the unexpected queue.
-    pub(super) fn enlist(&mut self, message: UnexpectedMessage) -> Result<u32, OutOfMemory> {
-        let envelope = message.envelope;
-        let message = self.messages.insert(message)?;
-        match self.unexpected.insert(envelope, message) {
-            Ok(handle) => {
-                self.arrivals += 1;
-                if let Some(entry) = self.messages.get_mut(message) {
-                    (entry.standing, entry.arrival) = (MatchState::Queued(handle), self.arrivals);
-                }
-                Ok(message)
-            }
-            Err(error) => {
-                self.messages.remove(message);
-                Err(error)
-            }
-        }
-    }
-
     /// Delivers a further packet of the message that its source is in the middle of.
     fn continue_message(&mut self, packet: &Packet) -> Result<(), Corrupt> {
         let source = packet.envelope.source;
-        let peer = &mut self.peers[source as usize];
-        let Some(arriving) = peer.arriving.filter(|arriving| packet.length <= arriving.left) else {
-            let max = peer.arriving.map_or(0, |arriving| arriving.left) as u64;
+        let arriving = &mut self.peers[source as usize].arriving;
+        let rest = arriving.rest();
+        let Some((target, _)) = rest.filter(|(_, left)| packet.length <= *left) else {
+            let max = rest.map_or(0, |(_, left)| left) as u64;
             return Err(Corrupt::Length { found: packet.length as u64, max });
         };
-        let left = arriving.left - packet.length;
-        peer.arriving = (left > 0).then_some(PartialMessage { left, ..arriving });
-        match arriving.target {
+        let left = arriving.count(packet.length);
+        match target {
             // The rest of a `Due` message comes through a stream, not in packets of the node.
             ArrivalTarget::Nobody | ArrivalTarget::Due { .. } => {}
             ArrivalTarget::Request(id) => {
-                let Some(request) = self.request_mut(id) else { return Ok(()) };
+                let Some(request) = self.requests.get_mut(id) else { return Ok(()) };
                 if let RequestState::Receiving { buffer, capacity, source, tag, total } = request {
                     packet.scatter_to(buffer);
                     if left == 0 {
@@ -352,19 +320,11 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             }
             ArrivalTarget::Message(number) => {
-                let Some(message) = self.messages.get_mut(number) else { return Ok(()) };
-                if let UnexpectedData::Here(Some(OwnedBuffer { base, length })) = message.body {
-                    // SAFETY: `arrived` bytes are inside the message's own memory, and the `left`
-                    // bytes after them were free.
-                    unsafe {
-                        let rest = crate::buffer::Part {
-                            base: base.add(message.arrived),
-                            length: length - message.arrived,
-                        };
-                        packet.scatter_to(&mut Cursor::contiguous(rest));
-                    }
+                if let Some(rest) = self.unexpected.rest_of(number) {
+                    // SAFETY: this is the message's own memory, and the rest of it is free.
+                    packet.scatter_to(&mut unsafe { Cursor::contiguous(rest) });
                 }
-                message.arrived += packet.length;
+                self.unexpected.count_arrived(number, packet.length);
             }
         }
         Ok(())

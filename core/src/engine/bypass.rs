@@ -4,9 +4,10 @@ use super::Bypass;
 use super::Want;
 use core::ptr::NonNull;
 
+use super::unexpected::UnexpectedMessages;
 use super::{Engine, ProgressError, Status};
 use crate::buffer::copy::copy_piece;
-use crate::matching::{PostedQueue, UnexpectedQueue};
+use crate::matching::PostedQueue;
 use crate::memory::Memory;
 use crate::shm::LineMessage;
 use crate::wire::{KindLength, SHORT_MAX};
@@ -63,7 +64,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     #[must_use]
     pub fn has_next(&self, source: u32) -> bool {
-        self.peers.get(source as usize).is_some_and(|peer| peer.find_next().is_some())
+        self.peers.get(source as usize).is_some_and(|peer| peer.paths.find_next().is_some())
     }
 
     /// Receives a message that fills the buffer exactly, as [`Engine::recv_short`] does.
@@ -82,7 +83,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns whether no posted receive could be older and no message that has arrived could be
     /// older. One branch serves both questions.
     #[inline(always)]
-    const fn is_idle(posted: &PostedQueue<M>, unexpected: &UnexpectedQueue<M>) -> bool {
+    const fn is_idle(posted: &PostedQueue<M>, unexpected: &UnexpectedMessages<M>) -> bool {
         posted.is_empty() & unexpected.is_empty()
     }
 
@@ -93,7 +94,7 @@ impl<M: Memory + Clone> Engine<M> {
         want: Want,
         buffer: &mut [u8],
         length: impl Fn(KindLength) -> Option<usize>,
-        may_take: impl Fn(&PostedQueue<M>, &UnexpectedQueue<M>) -> bool,
+        may_take: impl Fn(&PostedQueue<M>, &UnexpectedMessages<M>) -> bool,
     ) -> Bypass {
         // `ANY_SOURCE` is no index, so it ends here.
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
@@ -101,22 +102,22 @@ impl<M: Memory + Clone> Engine<M> {
         let mut taker = Taker { source, want, buffer, length, is_idle };
         // The code is written twice. Otherwise a variable would have to record which of the two
         // paths it was, for a further branch.
-        let status = if let Some(found) = peer.baton.peek(peer.next_in) {
-            let Some(status) = taker.take(found, peer.baton.message()) else {
+        let status = if let Some(found) = peer.paths.peek_baton() {
+            let Some(status) = taker.take(found, peer.paths.lines_of_next(true)) else {
                 return Bypass::Closed;
             };
-            peer.baton.release();
+            peer.paths.release_short(true);
             status
-        } else if let Some(found) = peer.fastbox_in.peek(peer.next_in) {
-            let Some(status) = taker.take(found, peer.fastbox_in.message()) else {
+        } else if let Some(found) = peer.paths.peek_fastbox() {
+            let Some(status) = taker.take(found, peer.paths.lines_of_next(false)) else {
                 return Bypass::Closed;
             };
-            peer.fastbox_in.release_short();
+            peer.paths.release_short(false);
             status
         } else {
             return Bypass::Nothing;
         };
-        peer.next_in += 1;
+        peer.paths.count_in();
         Bypass::Received(status)
     }
 
@@ -143,8 +144,8 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn serve_context(&mut self, source: u32, context: u32) -> Result<bool, ProgressError> {
         let mut moved = false;
         while let Some(peer) = self.peers.get(source as usize)
-            && let Some((_, by_baton)) = peer.find_next()
-            && peer.lines_of_next(by_baton).key().context() == context
+            && let Some((_, by_baton)) = peer.paths.find_next()
+            && peer.paths.lines_of_next(by_baton).key().context() == context
             && self.take_from_fastbox(source)?
         {
             moved = true;
@@ -170,14 +171,14 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     fn take_medium(&mut self, source: u32, want: Want, buffer: &mut [u8], idle: bool) -> Bypass {
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
-        let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
-        let message = peer.lines_of_next(by_baton);
+        let Some((found, by_baton)) = peer.paths.find_next() else { return Bypass::Nothing };
+        let message = peer.paths.lines_of_next(by_baton);
         let length = found.length();
-        if length > buffer.len() || !peer.next_holds(by_baton, length) {
+        if length > buffer.len() || !peer.paths.next_holds(by_baton, length) {
             return Bypass::Closed;
         }
         if by_baton {
-            peer.baton.prefetch(length);
+            peer.paths.prefetch(length);
         }
         let key = message.key();
         if !found.is_eager_of(length) || !want.accepts(key) || !idle {
@@ -192,7 +193,7 @@ impl<M: Memory + Clone> Engine<M> {
                 to = to.add(piece);
             }
         });
-        peer.release_next(by_baton, length);
+        peer.paths.release_next(by_baton, length);
         Bypass::Received(Status { source, tag: key.tag(), bytes: length })
     }
 
@@ -208,7 +209,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     #[must_use]
     pub fn inbox(&self, place: usize) -> Option<u32> {
-        (place < self.inboxes.len()).then(|| self.inboxes.get(place))
+        (place < self.inbox.len()).then(|| self.inbox.source_at(place))
     }
 
     /// Returns whether [`Engine::progress`] has work outside batons and fastboxes: receives that
@@ -217,8 +218,8 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.posted.is_empty()
-            || !self.blocked.is_empty()
-            || !self.no_transfers()
+            || !self.outbox.is_empty()
+            || !self.transfers.is_empty()
             || self.has_network()
             || self.has_queued()
     }
@@ -231,10 +232,10 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn must_progress(&self, source: u32) -> bool {
         !self.unexpected.is_empty()
             || self.has_work()
-            || (0..self.inboxes.len()).any(|place| {
-                let other = self.inboxes.get(place);
+            || (0..self.inbox.len()).any(|place| {
+                let other = self.inbox.source_at(place);
                 let peer = &self.peers[other as usize];
-                other != source && peer.find_next().is_some()
+                other != source && peer.paths.find_next().is_some()
             })
     }
 }

@@ -6,8 +6,7 @@
 
 use core::ptr::NonNull;
 
-use super::peer::{FastboxState, Pushed};
-use super::request::{OutgoingMessage, RequestState, SendStage};
+use super::request::{OutgoingMessage, Pushed, RequestState, SendStage};
 use super::send::CellPart;
 use super::{Engine, Outcome};
 use crate::memory::Memory;
@@ -34,9 +33,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns whether a send waits that another rank can let continue. A message that a leaving
     /// rank has offered to itself is never pulled, so it does not count.
     pub(super) fn is_blocked(&self) -> bool {
-        (0..self.blocked.len()).any(|place| {
-            let destination = self.blocked.get(place);
-            destination != self.rank || self.peers[destination as usize].waiting.ends.is_some()
+        (0..).map_while(|place| self.outbox.blocked_at(place)).any(|destination| {
+            destination != self.rank || !self.peers[destination as usize].waiting.is_empty()
         })
     }
 
@@ -84,12 +82,14 @@ impl<M: Memory + Clone> Engine<M> {
             unsafe { to.copy_from_nonoverlapping(NonNull::from(payload).cast(), length) };
         };
         let peer = &mut self.peers[destination as usize];
-        if peer.outbox == FastboxState::Open {
+        if peer.paths.is_announced() {
             // No older send waits.
             peer.open();
             // The payload fits one line, so `fill` is called once, for all of it.
-            let sent = peer.send_lines(kind, key, length, |to, _, _| fill(to))?;
-            peer.next_out += u64::from(sent);
+            let sent = peer.paths.send_lines(kind, key, length, |to, _, _| fill(to))?;
+            if sent {
+                peer.paths.count_out();
+            }
             self.shut_if_told_to_keep(destination);
             if sent {
                 self.notify(destination);
@@ -102,7 +102,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Shuts the short paths if the receiver has no room. A send on them does not check for room.
     pub(super) fn shut_if_told_to_keep(&mut self, destination: u32) {
         if self.is_told_to_keep(destination) {
-            self.peers[destination as usize].shut();
+            self.peers[destination as usize].paths.shut();
         }
     }
 
@@ -119,9 +119,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Queues the message that `destination` pulls for sending. Returns false if the message was
     /// not offered or was pulled before.
     pub(super) fn answer_call(&mut self, destination: u32, place: u32, number: u32) -> bool {
-        let Some(RequestState::Sending { message, .. }) = self.request_mut(place) else {
-            return false;
-        };
+        let Some(message) = self.requests.outgoing_mut(place) else { return false };
         if message.stage != (SendStage::Offered { destination, number }) {
             return false;
         }
@@ -135,9 +133,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// Fails the messages that were offered to a rank that is gone.
     pub(super) fn fail_offers_to(&mut self, rank: u32, outcome: Outcome) {
         let mut from = 0;
-        while let Some((id, entry)) = self.requests.next_from(from) {
+        while let Some((id, request)) = self.requests.next_from(from) {
             from = id + 1;
-            let RequestState::Sending { message, .. } = entry.request else { continue };
+            let RequestState::Sending { message, .. } = request else { continue };
             if matches!(
                 message.stage,
                 SendStage::Offered { destination, .. } if destination == rank
@@ -146,6 +144,6 @@ impl<M: Memory + Clone> Engine<M> {
             }
         }
         self.peers[rank as usize].offers.forget();
-        self.blocked.remove(rank);
+        self.outbox.unblock(rank);
     }
 }

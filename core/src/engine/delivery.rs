@@ -11,7 +11,7 @@ use super::{Engine, SentShort};
 use crate::buffer::copy::copy_piece;
 use crate::matching::TAG_MAX;
 use crate::memory::Memory;
-use crate::wire::{Key, PacketKind};
+use crate::wire::Key;
 
 impl<M: Memory + Clone> Engine<M> {
     /// Sends a message through the fastbox, if that has room. Returns `None` if nothing was sent.
@@ -23,7 +23,7 @@ impl<M: Memory + Clone> Engine<M> {
         payload: &[u8],
     ) -> Option<(Mark, SentShort)> {
         let peer = self.peers.get(destination as usize)?;
-        let closed = !peer.short_ways || key.tag() > TAG_MAX;
+        let closed = !peer.paths.is_open() || key.tag() > TAG_MAX;
         if closed || payload.len() > self.tuning.fastbox_max || self.is_told_to_keep(destination) {
             return None;
         }
@@ -33,18 +33,15 @@ impl<M: Memory + Clone> Engine<M> {
             // room in the segment for each.
             unsafe { copy_piece(payload.as_ptr().add(offset), to.as_ptr(), piece) };
         };
-        let sequence = peer.next_out;
         // Corruption is reported by `isend`: the caller uses it next, and it meets the same
         // corruption.
-        let sent = peer.fastbox_out.send(sequence, PacketKind::Eager, key, payload.len(), fill);
-        if !sent.unwrap_or(false) {
+        if !peer.paths.send_in_fastbox(key, payload.len(), fill).unwrap_or(false) {
             return None;
         }
         peer.eager.set(key);
-        peer.next_out += 1;
-        let woken = peer.bell.get().is_wanted();
-        let sent = if woken { SentShort::ToSleeper } else { SentShort::Yes };
-        Some((Mark(peer.fastbox_out.sent()), sent))
+        peer.paths.count_out();
+        let sent = if peer.wants_bell() { SentShort::ToSleeper } else { SentShort::Yes };
+        Some((Mark(peer.paths.lines_sent()), sent))
     }
 
     /// Returns whether `destination` has taken the message of `mark`, and has published that.
@@ -52,15 +49,13 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn is_taken(&mut self, destination: u32, mark: Mark) -> bool {
         let peer = self.peers.get_mut(destination as usize);
         // Corruption is reported by the next send.
-        peer.and_then(|peer| peer.fastbox_out.consumed().ok()).is_some_and(|lines| lines >= mark.0)
+        peer.and_then(|peer| peer.paths.lines_consumed().ok()).is_some_and(|lines| lines >= mark.0)
     }
 
     /// Publishes to `source` that the messages from its fastbox have been taken.
     pub fn tell_taken(&mut self, source: u32) {
-        if let Some(peer) = self.peers.get_mut(source as usize)
-            && peer.inbox_open
-        {
-            peer.fastbox_in.tell();
+        if let Some(peer) = self.peers.get_mut(source as usize) {
+            peer.paths.tell_consumed();
         }
     }
 }

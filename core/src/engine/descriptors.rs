@@ -6,9 +6,9 @@ use crate::memory::{Memory, OutOfMemory, Table};
 /// The descriptors of this rank: which are free, and how often each was used.
 #[derive(Debug)]
 pub(super) struct Descriptors<M: Memory> {
-    pub(super) generations: Table<u32, M>,
-    pub(super) free: Table<u32, M>,
-    pub(super) free_count: usize,
+    generations: Table<u32, M>,
+    free: Table<u32, M>,
+    free_count: usize,
 }
 
 impl<M: Memory + Clone> Descriptors<M> {

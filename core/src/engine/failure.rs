@@ -1,8 +1,8 @@
 //! The end of operations with a peer that is gone.
 
 use super::message::{MatchState, UnexpectedData};
-use super::peer::{ArrivalTarget, Peer};
-use super::request::RequestState;
+use super::peer::Peer;
+use super::reassembly::ArrivalTarget;
 use super::{Engine, Fault, Gone, ProgressError};
 use crate::layout::Segment;
 use crate::memory::Memory;
@@ -32,20 +32,20 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`ProgressError`] from the delivery of what was left; call again.
     pub fn peer_gone(&mut self, rank: u32, how: Gone) -> Result<bool, ProgressError> {
-        if self.peers[rank as usize].gone.is_some() {
+        if self.peers[rank as usize].gone().is_some() {
             return Ok(true);
         }
-        if self.peers[rank as usize].stream.is_some() {
+        if self.peers[rank as usize].is_remote() {
             self.end_remote(rank, how);
             return Ok(false);
         }
-        self.peers[rank as usize].ended = true;
+        self.peers[rank as usize].end();
         if !self.drain(rank)? {
             return Ok(false);
         }
         // This comes before the operations end: from then on no send puts a cell into that queue.
         let senders = Senders { segment: &self.segment, peers: &self.peers, consumer: rank };
-        if !self.cells.reclaim(&self.segment, rank, &senders)? {
+        if !self.outbox.reclaim(&self.segment, rank, &senders)? {
             return Ok(false);
         }
         self.end_operations(rank, how);
@@ -59,15 +59,14 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let fault = how.fault(rank);
         let peer = &mut self.peers[rank as usize];
-        peer.gone = Some(how);
-        peer.shut();
-        let arriving = peer.arriving.take();
-        self.inboxes.remove(rank);
-        self.wanted.remove(rank);
-        while self.peers[rank as usize].waiting.ends.is_some() {
+        peer.leave(how);
+        let arriving = peer.arriving.give_up();
+        self.inbox.close(rank);
+        self.outbox.unwant_fastbox(rank);
+        while !self.peers[rank as usize].waiting.is_empty() {
             self.finish_first_waiting(rank, Err(fault));
         }
-        match arriving.map(|arriving| arriving.target) {
+        match arriving {
             Some(ArrivalTarget::Request(id)) => self.fail(id, fault),
             Some(ArrivalTarget::Message(number)) => self.forget_message(number),
             Some(ArrivalTarget::Due { message, request }) => {
@@ -76,8 +75,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             Some(ArrivalTarget::Nobody) | None => {}
         }
-        self.asking.forget(rank);
-        self.asked_by.forget(rank);
+        self.negotiation.forget(rank);
         self.fail_posted_for(rank, fault);
         self.fail_offers_to(rank, Err(fault));
         self.fail_senders_to(rank, Err(fault));
@@ -89,7 +87,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Marks `rank` as a rank on another node that cannot be reached. Operations with it fail to
     /// start. Call this before the first operation with the rank.
     pub fn set_unreachable(&mut self, rank: u32) {
-        self.peers[rank as usize].gone = Some(Gone::Unreachable);
+        self.peers[rank as usize].set_unreachable();
     }
 
     /// Returns whether `rank` exists.
@@ -101,7 +99,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns how `rank` ended its communication, if it did.
     #[must_use]
     pub fn gone(&self, rank: u32) -> Option<Gone> {
-        self.peers.get(rank as usize).and_then(|peer| peer.gone)
+        self.peers.get(rank as usize).and_then(Peer::gone)
     }
 
     /// Delivers everything that `gone` had handed over. Returns false if that has to wait for
@@ -140,15 +138,13 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     pub(super) fn fail(&mut self, id: u32, fault: Fault) {
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Done(Err(fault));
-        }
+        self.requests.finish(id, Err(fault));
     }
 
     /// Drops an unexpected message of which the rest will never arrive. A message that a probe has
     /// matched stays, to report the loss.
     pub(super) fn forget_message(&mut self, number: u32) {
-        let Some(message) = self.messages.get(number).copied() else { return };
+        let Some(message) = self.unexpected.get(number) else { return };
         if message.standing == MatchState::Matched {
             self.lose(number);
         } else {
@@ -164,14 +160,14 @@ impl<M: Memory + Clone> Engine<M> {
     /// message in place of the lost one.
     fn forget_kept_by(&mut self, rank: u32) {
         let (mut from, mut gap) = (0, u64::MAX);
-        while let Some((number, message)) = self.messages.next_from(from) {
+        while let Some((number, message)) = self.unexpected.next_from(from) {
             from = number + 1;
             if matches!(message.body, UnexpectedData::There(_)) && message.envelope.source == rank {
                 gap = gap.min(message.arrival);
             }
         }
         let mut from = 0;
-        while let Some((number, message)) = self.messages.next_from(from) {
+        while let Some((number, message)) = self.unexpected.next_from(from) {
             from = number + 1;
             let is_kept = matches!(message.body, UnexpectedData::There(_));
             let is_queued = matches!(message.standing, MatchState::Queued(_));
@@ -200,7 +196,7 @@ impl Producers for Senders<'_> {
     }
 
     fn is_dead(&self, rank: u32) -> bool {
-        self.peers[rank as usize].ended
+        self.peers[rank as usize].has_ended()
     }
 
     fn in_flight(&self, rank: u32) -> Option<CellIndex> {
@@ -217,6 +213,6 @@ impl Producers for Senders<'_> {
     }
 
     fn is_taken(&self, source: u32, sequence: u64) -> bool {
-        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.next_in.number())
+        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.paths.next_in().number())
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::message::{MatchState, UnexpectedData};
+use super::message::{DeferredSend, MatchState, UnexpectedData};
 use super::{Engine, Owner, StartError};
 use crate::buffer::{Cursor, Part};
 use crate::matching::Envelope;
@@ -18,30 +18,76 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// # Errors
     ///
-    /// [`StartError::OutOfMemory`]: call again.
+    /// [`StartError::OutOfMemory`]: the messages that are not discarded wait as before. Call again.
     pub fn discard_kept(
         &mut self,
         is_served: impl Fn(&Envelope) -> bool,
     ) -> Result<(), StartError> {
         let mut from = 0;
-        while let Some((number, message)) = self.messages.next_from(from) {
+        while let Some((number, message)) = self.unexpected.next_from(from) {
             from = number + 1;
-            if let (UnexpectedData::There(_), MatchState::Queued(handle)) =
+            if let (UnexpectedData::There(kept), MatchState::Queued(_)) =
                 (message.body, message.standing)
                 && !is_served(&message.envelope)
             {
-                self.discard(number, handle)?;
+                self.discard(number, kept)?;
             }
         }
         Ok(())
     }
 
     /// Receives a message into no memory at all. No call asks for the outcome of that receive.
-    fn discard(&mut self, number: u32, handle: u32) -> Result<(), StartError> {
-        self.take_out(number, handle);
+    fn discard(&mut self, number: u32, kept: DeferredSend) -> Result<(), StartError> {
+        // Fallible work comes first: a message that was taken out of matching would be lost.
+        self.requests.reserve()?;
+        self.reserve_for(kept)?;
+        self.unexpected.take_out(number);
         let nothing = Part { base: NonNull::dangling(), length: 0 };
         // SAFETY: there is no byte to keep valid.
         let nothing = unsafe { Cursor::contiguous(nothing) };
         self.receive_unexpected(number, nothing, Owner::BLOCKING).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing::{nothing, with_segment};
+    use crate::engine::{SendMode, Sent, Tuning};
+    use crate::matching::Pattern;
+    use crate::memory::counted::Counted;
+    use crate::wire::Key;
+
+    #[test]
+    fn a_message_that_could_not_be_discarded_for_lack_of_memory_is_discarded_later() {
+        with_segment(2, |segment| {
+            let memories = [(); 2].map(|()| Counted::default());
+            let [mut sender, mut leaver] = [0, 1].map(|rank: u32| {
+                let memory = memories[rank as usize].clone();
+                Engine::new(memory, *segment, rank, Tuning::default()).unwrap()
+            });
+            let key = Key::new(0, 7);
+            // SAFETY: there is no byte to keep valid.
+            let sent = unsafe {
+                sender.isend_by(SendMode::Synchronous, 1, key, nothing(), Owner::BLOCKING)
+            };
+            let Ok(Sent::Pending(send)) = sent else { panic!("it waits for a receive: {sent:?}") };
+            leaver.progress().unwrap();
+
+            memories[1].refuse(true);
+            assert!(matches!(leaver.discard_kept(|_| false), Err(StartError::OutOfMemory(_))));
+            let pattern = Pattern { context: 0, source: 0, tag: 7 };
+            assert!(leaver.iprobe(pattern).unwrap().is_some(), "the message waits as before");
+            memories[1].refuse(false);
+            leaver.discard_kept(|_| true).unwrap();
+            assert!(leaver.iprobe(pattern).unwrap().is_some(), "it is served");
+            leaver.discard_kept(|_| false).unwrap();
+            assert!(leaver.iprobe(pattern).unwrap().is_none());
+
+            sender.progress().unwrap();
+            leaver.progress().unwrap();
+            assert!(matches!(sender.test(send), Some(Ok(_))));
+            assert!(sender.is_flushed() && leaver.is_flushed());
+        });
     }
 }

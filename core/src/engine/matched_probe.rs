@@ -5,12 +5,13 @@
 //! treatment after the death of its source do not change. It is only not in the queue any more.
 
 use super::MessageId;
-use super::message::{MatchState, UnexpectedData, UnexpectedMessage};
+use super::message::{UnexpectedData, UnexpectedMessage};
 use super::request::RequestState;
 use super::{Engine, Owner, Received, StartError, Status};
 use crate::buffer::Cursor;
-use crate::matching::Pattern;
+use crate::matching::{Envelope, Pattern};
 use crate::memory::{Memory, OutOfMemory};
+use crate::wire::Key;
 
 impl<M: Memory + Clone> Engine<M> {
     /// Takes the oldest arrived message that matches `pattern` out of matching, so that no other
@@ -22,17 +23,42 @@ impl<M: Memory + Clone> Engine<M> {
     /// gone.
     pub fn improbe(&mut self, pattern: Pattern) -> Result<Option<(MessageId, Status)>, StartError> {
         let Some((found, status)) = self.find_arrived(&pattern)? else { return Ok(None) };
-        self.take_out(found.message, found.handle);
+        self.unexpected.take_out(found.message);
         Ok(Some((MessageId(found.message), status)))
     }
 
-    /// Takes the message `number`, which the unexpected queue calls `handle`, out of matching.
-    pub(super) fn take_out(&mut self, number: u32, handle: u32) {
-        self.unexpected.remove(handle);
-        if let Some(message) = self.messages.get_mut(number) {
-            message.standing = MatchState::Matched;
-            self.matched += 1;
+    /// Keeps a message for an embedder that does its own matching and has taken the message by
+    /// [`Engine::take_next_short`], [`Engine::take_next_medium`] or a receive. The bytes are copied
+    /// into memory of the engine, and count as those of any unexpected message of `source`. Returns
+    /// a name like that of [`Engine::improbe`].
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: nothing was kept.
+    pub fn keep_matched(
+        &mut self,
+        source: u32,
+        key: Key,
+        bytes: &[u8],
+    ) -> Result<MessageId, OutOfMemory> {
+        let envelope = Envelope { context: key.context(), source, tag: key.tag() };
+        let length = bytes.len();
+        let owned = self.own(length)?;
+        let body = UnexpectedData::Here(owned);
+        let message = UnexpectedMessage::new(envelope, body, length, length);
+        let number = match self.unexpected.insert_matched(message) {
+            Ok(number) => number,
+            Err(error) => {
+                owned.into_iter().for_each(|owned| self.release(owned));
+                return Err(error);
+            }
+        };
+        if let Some(owned) = owned {
+            // SAFETY: the memory is new, belongs to the engine, and has room for the bytes.
+            unsafe { owned.base.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), length) };
         }
+        self.hold(source, length);
+        Ok(MessageId(number))
     }
 
     /// Receives a message that [`Engine::improbe`] has matched. Its name ends with this call. If
@@ -66,9 +92,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// [`OutOfMemory`]: nothing was changed.
     pub fn put_back(&mut self, message: MessageId) -> Result<(), OutOfMemory> {
         let MessageId(number) = message;
-        let Some(UnexpectedMessage { envelope, body, arrival, .. }) =
-            self.messages.get(number).copied()
-        else {
+        let Some(UnexpectedMessage { envelope, body, .. }) = self.unexpected.get(number) else {
             return Ok(());
         };
         match body {
@@ -82,39 +106,20 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(id) = self.posted.take(&envelope) {
             // No receive has sent an RTR meanwhile, since `may_ask` forbids it while a message is
             // matched.
-            return match self.request(id) {
+            return match self.requests.get(id) {
                 Some(RequestState::Posted { buffer, .. }) => self.give(number, id, buffer),
                 _ => Ok(()),
             };
         }
-        let messages = &self.messages;
-        let came_before = |other| messages.get(other).is_some_and(|other| other.arrival < arrival);
-        let handle = self.unexpected.put_back(envelope, number, came_before)?;
-        self.leave_matching(MatchState::Matched);
-        if let Some(message) = self.messages.get_mut(number) {
-            message.standing = MatchState::Queued(handle);
-        }
-        Ok(())
-    }
-
-    /// Removes a message from the place in matching where it stands.
-    pub(super) fn leave_matching(&mut self, standing: MatchState) {
-        match standing {
-            MatchState::Queued(handle) => {
-                self.unexpected.remove(handle);
-            }
-            MatchState::Matched => self.matched -= 1,
-            MatchState::Met => {}
-        }
+        self.unexpected.put_back(number)
     }
 
     /// Notes that the data of a matched message went with its sender.
     pub(super) fn lose(&mut self, number: u32) {
-        let Some(message) = self.messages.get_mut(number) else { return };
-        let (source, total) = (message.envelope.source, message.total);
-        if let UnexpectedData::Here(_) = core::mem::replace(&mut message.body, UnexpectedData::Lost)
+        if let Some(UnexpectedMessage { envelope, body: UnexpectedData::Here(_), total, .. }) =
+            self.unexpected.lose(number)
         {
-            self.let_go(source, total);
+            self.let_go(envelope.source, total);
         }
     }
 }

@@ -14,7 +14,8 @@
 //!    or [`ProgressError`].
 //! 5. [`Engine::poll_network`] does the same for peers on other nodes, if [`Engine::has_network`].
 //! 6. [`Engine::poll_transfer`] returns a [`crate::lmt::CopyJob`]. The embedder carries it out at
-//!    once and answers with [`Engine::transfer_done`].
+//!    once and answers with [`Engine::transfer_done`]. If [`Engine::wants_time`], it tells the time
+//!    before ([`Engine::tell_time`]).
 //! 7. [`Engine::poll_want`] returns a peer to which a fastbox wants memory. The answer is
 //!    [`Engine::fastbox_backed`].
 //! 8. [`Engine::poll_bell`] returns a sleeping peer that has something to look at.
@@ -23,7 +24,9 @@
 //!     After [`StillClaimed`] make progress and ask again.
 //! 11. [`Engine::peer_gone`] reports that a peer has died or left. After `false` make progress and
 //!     report it again.
-//! 12. [`Engine::is_flushed`] returns whether this rank may leave.
+//! 12. [`Engine::is_flushed`] returns whether this rank may leave. Before that,
+//!     [`Engine::leave_network`] tells the peers on other nodes, once. [`Engine::discard_kept`]
+//!     drops messages that this rank will not receive.
 //! 13. [`Engine::stop`] ends all operations without an outcome, after an unrecoverable error.
 //!
 //! A loop that waits repeats 4 to 9. Calls 7 and 8 come after every call that moves messages. Each
@@ -33,9 +36,31 @@
 //! only, and [`Engine::recv_short`] looks at one source only. If they decline, use
 //! [`Engine::isend`] and [`Engine::irecv`].
 //!
+//! Probes return a [`Status`] or `None`. [`Engine::iprobe`] leaves the message where it is.
+//! [`Engine::improbe`] takes it out of matching, until [`Engine::imrecv`] receives it or
+//! [`Engine::put_back`] puts it back.
+//!
 //! Large messages use two more kinds of memory. [`Engine::wants_parcels`] and
 //! [`Engine::wants_ring`] ask for it; [`Engine::parcels_backed`] and [`Engine::ring_backed`]
 //! answer.
+//!
+//! # State
+//!
+//! The state is in machines. Each has private fields, methods that say what they do, and tests:
+//!
+//! | machine | state |
+//! |---|---|
+//! | `peer` | one peer, in parts: `short_paths`, `peer_parcels`, `large_paths`, `reassembly`, … |
+//! | `requests` | operations under way, and their lines |
+//! | `unexpected` | messages that met no receive, and their memory (`budget`) |
+//! | `outbox` | sends to ranks of the node that are not placed: `cells`, blocked peers, wake-ups |
+//! | `inbox` | the short ways in that are polled |
+//! | `pull_requests` | receives that met offered messages |
+//! | `negotiation` | RTRs that are here or sent, `rendezvous_choices` |
+//! | `transfers` | large messages of the node, `descriptors`, the time |
+//! | `network` | peers on other nodes: `stream`, `control`, `deaths`, large messages |
+//!
+//! The other files are the engine's calls, one concept each. They move values between machines.
 //!
 //! # Guarantees
 //!
@@ -119,16 +144,19 @@
 mod arrive;
 mod budget;
 mod bypass;
-mod call;
 mod cells;
 mod copy_ring;
 mod deferred_send;
 mod delivery;
 mod descriptors;
+mod eager_flags;
 mod failure;
 mod failure_cause;
+mod gone;
 mod in_use;
 mod inbound;
+mod inbox;
+mod large_paths;
 mod leaving;
 mod matched_probe;
 mod message;
@@ -136,14 +164,19 @@ mod negotiation;
 mod network;
 mod offers;
 mod outbound;
+mod outbox;
 mod packet;
 mod parcels;
 mod peer;
+mod peer_parcels;
 mod pull_request;
+mod pull_requests;
 mod rank_list;
+mod reassembly;
 mod receive;
 mod rendezvous_choices;
 mod request;
+mod requests;
 mod ring;
 mod rndv_recv;
 mod rndv_send;
@@ -151,20 +184,26 @@ mod rtr;
 mod rtrs;
 mod send;
 mod short;
+mod short_paths;
 mod short_receive;
 mod speculation;
 mod started;
+#[cfg(test)]
+mod testing;
 mod transfer;
+mod transfers;
 mod tuning;
+mod unexpected;
 mod unexpected_budget;
+mod wait_list;
 mod waiting;
 
 pub use budget::UnexpectedUsage;
 pub use failure_cause::FailureCause;
+pub use gone::Gone;
 pub use in_use::InUse;
 pub use message::MessageId;
 pub use network::{Begun, Broken, Channel, ChannelProgress, Direct};
-pub use peer::Gone;
 pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, SendMode, StartError, Status, StillClaimed,
 };
@@ -174,83 +213,35 @@ pub use started::{Mark, Received, Sent, SentShort};
 pub use tuning::Tuning;
 
 use crate::layout::Segment;
-use crate::matching::{PostedQueue, UnexpectedQueue};
-use crate::memory::{Memory, OutOfMemory, Pinned, Slab, Table};
-use crate::rndv::{self};
-use crate::wire::CellIndex;
-use budget::UnexpectedBudget;
-use call::PullRequest;
-use cells::CellPool;
-use descriptors::Descriptors;
-use inbound::Inbound;
-use message::{UnexpectedData, UnexpectedMessage};
-use network::{Announced, Controls, Deaths, Invited, PeerStreams, Reading, Writing};
-use outbound::Outbound;
-use peer::{FastboxState, Peer};
-use rank_list::RankList;
-use rendezvous_choices::RendezvousChoices;
-use request::{OperationEntry, RequestState};
-use rtrs::Wanted;
+use crate::matching::PostedQueue;
+use crate::memory::{Memory, OutOfMemory, Table};
+use inbox::Inbox;
+use negotiation::Negotiation;
+use network::Network;
+use outbox::Outbox;
+use peer::Peer;
+use pull_requests::PullRequests;
+use request::RequestState;
+use requests::Requests;
+use transfers::Transfers;
+use unexpected::UnexpectedMessages;
 
 /// One rank's end of every channel in a segment.
 #[derive(Debug)]
 pub struct Engine<M: Memory + Clone> {
     peers: Table<Peer, M>,
     posted: PostedQueue<M>,
-    unexpected: UnexpectedQueue<M>,
+    unexpected: UnexpectedMessages<M>,
     segment: Segment,
     rank: u32,
     tuning: Tuning,
-    rendezvous_choices: RendezvousChoices<M>,
-    cells: CellPool<M>,
-    requests: Slab<OperationEntry, M>,
-    messages: Slab<UnexpectedMessage, M>,
-    /// Number of messages so far that met no receive when they arrived.
-    arrivals: u64,
-    /// Number of the remaining ones that a probe has matched.
-    matched: u32,
-    budget: UnexpectedBudget,
-    /// The RTRs that receives of this rank may send.
-    asking: rndv::RtrReceiver<M>,
-    /// The RTRs that the receivers of this rank's messages have sent.
-    asked_by: rndv::RtrSender<Wanted, M>,
-    /// Number of looks at Eager-flags so far.
-    looks: u64,
-    rtrs: Rtrs,
-    /// Receives that met offered messages.
-    calls: Slab<PullRequest, M>,
-    /// Large messages that were announced or are about to be.
-    senders: Slab<Outbound, M>,
-    /// Large messages that met their receives.
-    receivers: Slab<Inbound, M>,
-    descriptors: Descriptors<M>,
-    /// Streams to peers on other nodes, and back.
-    streams: Pinned<PeerStreams, M>,
-    /// Large messages that peers on other nodes may read.
-    announced: Slab<Announced, M>,
-    /// Large messages that are read from peers on other nodes.
-    readings: Slab<Reading, M>,
-    /// Receives that peers on other nodes may write to.
-    invited: Slab<Invited, M>,
-    /// Large messages that are written to peers on other nodes.
-    writings: Slab<Writing, M>,
-    /// Control messages to peers on other nodes.
-    controls: Controls<M>,
-    deaths: Deaths,
-    /// The time that the embedder told last, in nanoseconds.
-    now: u64,
-    /// Whether the next job is searched for among the receivers first.
-    reads_first: bool,
-    /// Peers with an open fastbox to this rank.
-    inboxes: RankList<M>,
-    /// Peers with sends that wait for cells or for a pull request.
-    blocked: RankList<M>,
-    /// Peers to which a fastbox is wanted.
-    wanted: RankList<M>,
-    /// Peers that sleep and have something to look at.
-    bells: RankList<M>,
-    /// A cell that was taken from the queue and could not be delivered, for lack of memory.
-    stalled: Option<CellIndex>,
+    requests: Requests<M>,
+    outbox: Outbox<M>,
+    inbox: Inbox<M>,
+    pulls: PullRequests<M>,
+    negotiation: Negotiation<M>,
+    transfers: Transfers<M>,
+    network: Network<M>,
     stopped: bool,
     memory: M,
 }
@@ -292,46 +283,23 @@ impl<M: Memory + Clone> Engine<M> {
         rank: u32,
         tuning: Tuning,
     ) -> Result<Self, OutOfMemory> {
-        let list = || RankList::new(memory.clone(), ranks);
         Ok(Self {
             peers: Table::new(memory.clone(), ranks, |peer| {
                 Peer::new(&segment, rank, peer as u32)
             })?,
             posted: PostedQueue::new(memory.clone()),
-            unexpected: UnexpectedQueue::new(memory.clone()),
-            cells: CellPool::new(memory.clone(), &segment, rank)?,
-            requests: Slab::new(memory.clone()),
-            messages: Slab::new(memory.clone()),
-            arrivals: 0,
-            matched: 0,
-            budget: UnexpectedBudget::default(),
-            asking: rndv::RtrReceiver::new(memory.clone()),
-            asked_by: rndv::RtrSender::new(memory.clone()),
-            looks: 0,
-            rtrs: Rtrs::default(),
-            calls: Slab::new(memory.clone()),
-            senders: Slab::new(memory.clone()),
-            receivers: Slab::new(memory.clone()),
-            descriptors: Descriptors::new(memory.clone())?,
-            streams: Pinned::new(memory.clone()),
-            announced: Slab::new(memory.clone()),
-            readings: Slab::new(memory.clone()),
-            invited: Slab::new(memory.clone()),
-            writings: Slab::new(memory.clone()),
-            controls: Controls::new(memory.clone()),
-            deaths: Deaths::default(),
-            now: 0,
-            reads_first: false,
-            inboxes: list()?,
-            blocked: list()?,
-            wanted: list()?,
-            bells: list()?,
-            stalled: None,
+            unexpected: UnexpectedMessages::new(memory.clone()),
+            outbox: Outbox::new(&memory, &segment, rank, ranks)?,
+            inbox: Inbox::new(memory.clone(), ranks)?,
+            requests: Requests::new(memory.clone()),
+            negotiation: Negotiation::new(&memory),
+            transfers: Transfers::new(&memory, rank)?,
+            pulls: PullRequests::new(memory.clone()),
+            network: Network::new(&memory, ranks)?,
             stopped: false,
             segment,
             rank,
             tuning: tuning.within_limits(),
-            rendezvous_choices: RendezvousChoices::new(memory.clone()),
             memory,
         })
     }
@@ -367,10 +335,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// [`ProgressError`].
     pub fn progress(&mut self) -> Result<bool, ProgressError> {
         let mut moved = self.take_in()?;
-        if !self.no_transfers() {
+        if !self.transfers.is_empty() {
             moved |= self.advance_transfers()?;
         }
-        if !self.blocked.is_empty() {
+        if !self.outbox.is_empty() {
             moved |= self.push_blocked()?;
         }
         Ok(moved)
@@ -388,18 +356,18 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(ProgressError::Stopped);
         }
         let mut came = self.poll_queue()?;
-        for place in 0..self.inboxes.len() {
-            came |= self.poll_fastbox(self.inboxes.get(place))?;
+        for place in 0..self.inbox.len() {
+            came |= self.poll_fastbox(self.inbox.source_at(place))?;
         }
         Ok(came)
     }
 
     /// Asks for memory for the fastbox to `peer`, at the first message of the pair.
     fn want_fastbox(&mut self, peer: u32) {
-        let outbox = &mut self.peers[peer as usize].outbox;
-        if *outbox == FastboxState::Unopened && self.tuning.fastbox_max > 0 {
-            *outbox = FastboxState::Wanted;
-            self.wanted.insert(peer);
+        let paths = &mut self.peers[peer as usize].paths;
+        if paths.is_unopened() && self.tuning.fastbox_max > 0 {
+            paths.want_fastbox();
+            self.outbox.want_fastbox(peer);
         }
     }
 
@@ -408,7 +376,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// report the result with [`Engine::fastbox_backed`].
     #[inline]
     pub fn poll_want(&mut self) -> Option<u32> {
-        self.wanted.pop()
+        self.outbox.next_want()
     }
 
     /// Returns a peer that sleeps and has something to look at. Ring its doorbell
@@ -416,38 +384,30 @@ impl<M: Memory + Clone> Engine<M> {
     /// call that moves messages.
     #[inline]
     pub fn poll_bell(&mut self) -> Option<u32> {
-        self.bells.pop()
+        self.outbox.next_bell()
     }
 
     /// Notes that `rank` must be woken if it sleeps, after something was published for which it may
     /// wait.
     #[inline]
     fn notify(&mut self, rank: u32) {
-        if self.peers[rank as usize].bell.get().is_wanted() {
-            self.bells.insert(rank);
+        if self.peers[rank as usize].wants_bell() {
+            self.outbox.ring(rank);
         }
     }
 
     /// Takes the answer to [`Engine::poll_want`]. If `backed` is false, messages to this peer
     /// always go through the queue.
     pub fn fastbox_backed(&mut self, peer: u32, backed: bool) {
-        let entry = &mut self.peers[peer as usize];
-        if entry.outbox != FastboxState::Wanted {
-            return;
-        }
-        entry.outbox = if backed { FastboxState::Backed } else { FastboxState::Refused };
-        if backed {
-            entry.find_baton(&self.segment, self.rank, peer);
-        }
+        let paths = &mut self.peers[peer as usize].paths;
+        paths.fastbox_backed(backed, &self.segment, (self.rank, peer));
     }
 
     /// Returns the outcome of an operation that is over, and ends its id. Returns `None` while
     /// it is under way.
     #[inline]
     pub fn test(&mut self, id: RequestId) -> Option<Outcome> {
-        let Some(RequestState::Done(outcome)) = self.request(id.0) else { return None };
-        self.requests.remove(id.0);
-        Some(outcome)
+        self.requests.take_outcome(id.0)
     }
 
     /// Stops the engine for ever: no operation touches its buffer any more, and none will have an
@@ -457,24 +417,16 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn stop(&mut self, is_gone: impl Fn(u32) -> bool) -> bool {
         self.stopped = true;
-        self.hush(is_gone)
-    }
-
-    fn request(&self, id: u32) -> Option<RequestState> {
-        self.requests.get(id).map(|entry| entry.request)
-    }
-
-    fn request_mut(&mut self, id: u32) -> Option<&mut RequestState> {
-        self.requests.get_mut(id).map(|entry| &mut entry.request)
+        self.transfers.hush(&self.segment, is_gone)
     }
 
     /// Returns whether no message that was sent or is arriving needs this rank any more.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
         !self.is_blocked()
-            && self.calls.is_empty()
-            && self.readings.is_empty()
-            && self.no_transfers()
+            && self.pulls.is_empty()
+            && !self.network.is_reading()
+            && self.transfers.is_empty()
             && self.network_is_flushed()
     }
 }
@@ -483,17 +435,14 @@ impl<M: Memory + Clone> Drop for Engine<M> {
     /// Releases the memory that the engine kept: rests of sends, and messages that were not
     /// received.
     fn drop(&mut self) {
-        let kept = self.requests.iter().filter_map(|(_, entry)| match entry.request {
+        let kept = self.requests.iter().filter_map(|(_, request)| match request {
             RequestState::Sending { detached, .. } => detached,
             _ => None,
         });
-        let unreceived = self.messages.iter().filter_map(|(_, message)| match message.body {
-            UnexpectedData::Here(payload) => payload,
-            UnexpectedData::There(_) | UnexpectedData::Lost => None,
-        });
-        let announced = self.senders.iter().filter_map(|(_, outbound)| outbound.owned);
-        let scraps = self.streams.iter().filter_map(|(_, stream)| stream.scrap());
-        let all = kept.chain(unreceived).chain(announced).chain(scraps);
+        let all = kept
+            .chain(self.unexpected.buffers())
+            .chain(self.transfers.buffers())
+            .chain(self.network.buffers());
         all.for_each(|owned| self.release(owned));
     }
 }

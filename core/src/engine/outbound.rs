@@ -13,11 +13,7 @@ pub(super) struct Outbound {
     /// Set once the RTS has left.
     pub(super) announced: bool,
     pub(super) course: Course,
-    /// Time at which the receive was posted, in nanoseconds, or at which the transfer was chosen if
-    /// that was later. `None`: not yet, or no call has told the time since.
-    pub(super) met: Option<u64>,
-    /// Bytes that have been moved since `met`.
-    pub(super) measured: usize,
+    pub(super) timing: Timing,
     /// The engine's own copy of the rest of the message, after the user took the buffer back.
     pub(super) owned: Option<OwnedBuffer>,
 }
@@ -32,4 +28,53 @@ pub(super) enum Course {
     /// Not chosen yet: the message uses an RTR of a receiver that computed. The sender alone moves
     /// bytes until the receiver waits inside the library.
     Open,
+}
+
+/// The measurement of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    /// Time at which the receive was posted, in nanoseconds, or at which the transfer was chosen if
+    /// that was later. `None`: not yet, or no call has told the time since.
+    met: Option<u64>,
+    /// Bytes that are moved from `met` on.
+    bytes: usize,
+}
+
+impl Timing {
+    /// Returns the measurement of `bytes` bytes that has not begun.
+    pub(super) const fn of(bytes: usize) -> Self {
+        Self { met: None, bytes }
+    }
+
+    /// Begins at the time `now`, unless the measurement has begun.
+    pub(super) fn begin(&mut self, now: u64) {
+        self.met.get_or_insert(now);
+    }
+
+    /// Begins again at the time `now`, for the last `bytes` bytes.
+    pub(super) const fn begin_again(&mut self, now: u64, bytes: usize) {
+        *self = Self { met: Some(now), bytes };
+    }
+
+    /// Returns the bytes that were measured and the time at which that began.
+    pub(super) fn end(self, now: u64) -> (usize, u64) {
+        (self.bytes, self.met.unwrap_or(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_begins_once_unless_the_transfer_is_chosen_again() {
+        let mut timing = Timing::of(100);
+        assert_eq!(timing.end(9), (100, 9));
+        timing.begin(3);
+        timing.begin(5);
+        assert_eq!(timing.end(9), (100, 3));
+        timing.begin_again(7, 60);
+        timing.begin(8);
+        assert_eq!(timing.end(9), (60, 7));
+    }
 }

@@ -4,20 +4,14 @@
 use core::ptr::NonNull;
 
 use super::packet::{Packet, PacketPayload};
-use super::peer::{FastboxState, Peer};
 use super::request::OutgoingMessage;
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
-use crate::buffer::copy::{copy_cached, copy_short};
+use crate::buffer::copy::copy_cached;
 use crate::memory::Memory;
-use crate::sync::{Step, finish_look, reached};
 use crate::wire::{Corrupt, Key, PARCEL, PIECES_MAX, PacketKind, ParcelHead, ParcelRun};
 
 /// Fewest bytes of a piece, except the last. A shorter one is not worth the line of its mark.
 const PIECE_LEAST: usize = 2048;
-
-/// Number of polls for the next piece of a message that its sender is writing. After them the
-/// receive takes the general path, on which other packets come, too.
-const LOOKS_AT_PIECE: u32 = 1000;
 
 impl<M: Memory + Clone> Engine<M> {
     /// Returns whether messages of `length` bytes to `destination` want the memory of parcels, and
@@ -31,15 +25,13 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn wants_parcels(&self, destination: u32, length: usize) -> bool {
         self.tuning.suits_parcels(length)
             && self.segment.plan().parcel_bytes() > 0
-            && self.peers.get(destination as usize).is_some_and(|peer| !peer.parcels_asked)
+            && self.peers.get(destination as usize).is_some_and(|peer| peer.parcels.wants_memory())
     }
 
     /// Takes the answer to [`Engine::wants_parcels`].
     pub fn parcels_backed(&mut self, destination: u32, backed: bool) {
-        let Some(peer) = self.peers.get_mut(destination as usize) else { return };
-        let asked = core::mem::replace(&mut peer.parcels_asked, true);
-        if backed && !asked {
-            peer.parcels.open();
+        if let Some(peer) = self.peers.get_mut(destination as usize) {
+            peer.parcels.backed(backed);
         }
     }
 
@@ -47,7 +39,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn goes_in_parcels(&self, destination: u32, total: usize) -> bool {
         let peer = &self.peers[destination as usize];
         self.tuning.suits_parcels(total)
-            && peer.outbox == FastboxState::Open
+            && peer.paths.is_announced()
             && peer.parcels.hold(total)
             && !self.must_offer(destination, total)
     }
@@ -68,7 +60,8 @@ impl<M: Memory + Clone> Engine<M> {
         let fill = |to, piece| unsafe { data.gather(to, piece) };
         // No older send waits.
         peer.open();
-        let sent = if peer.send_in_pieces(message.key, head, place, fill)? {
+        let pieces = &mut peer.parcels;
+        let sent = if pieces.send_in_pieces(&mut peer.paths, message.key, head, place, fill)? {
             self.shut_if_told_to_keep(destination);
             self.notify(destination);
             true
@@ -112,11 +105,12 @@ impl<M: Memory + Clone> Engine<M> {
         };
         // Corruption is reported by `isend`: the caller uses it next, and it meets the same
         // corruption.
-        if !peer.send_in_pieces(key, head, place, fill).unwrap_or(false) {
+        let sent = peer.parcels.send_in_pieces(&mut peer.paths, key, head, place, fill);
+        if !sent.unwrap_or(false) {
             return SentShort::No;
         }
         peer.eager.set(key);
-        if peer.bell.get().is_wanted() { SentShort::ToSleeper } else { SentShort::Yes }
+        if peer.wants_bell() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
     /// Receives a message in one run of parcels, under the conditions of [`Engine::recv_medium`].
@@ -129,8 +123,8 @@ impl<M: Memory + Clone> Engine<M> {
         idle: bool,
     ) -> Bypass {
         let peer = &mut self.peers[source as usize];
-        let Some((found, by_baton)) = peer.find_next() else { return Bypass::Nothing };
-        let message = peer.lines_of_next(by_baton);
+        let Some((found, by_baton)) = peer.paths.find_next() else { return Bypass::Nothing };
+        let message = peer.paths.lines_of_next(by_baton);
         let key = message.key();
         if found.kind() != Ok(PacketKind::Parcel) || !want.accepts(key) || !idle {
             return Bypass::Closed;
@@ -139,32 +133,11 @@ impl<M: Memory + Clone> Engine<M> {
         // SAFETY: the array has the length of a head.
         unsafe { message.copy_short(NonNull::from(&mut head).cast(), ParcelHead::LENGTH) };
         let Ok(head) = ParcelHead::parse(head) else { return Bypass::Closed };
-        let Ok(place) = peer.parcels.find(head.run()) else { return Bypass::Closed };
         let bytes = head.length as usize;
-        let begun = head.offset > 0 || peer.taken > 0;
-        if begun || head.total != u64::from(head.length) || bytes > buffer.len() {
+        if !peer.parcels.take_message(&head, peer.paths.next_in(), buffer) {
             return Bypass::Closed;
         }
-        let (mut done, mut looks) = (0, LOOKS_AT_PIECE);
-        while done < bytes {
-            let filled = peer.parcels.filled(&head, peer.next_in, done);
-            if filled == done {
-                // Nothing has been taken yet that could not be taken again.
-                let Some(left) = looks.checked_sub(1) else { return Bypass::Closed };
-                looks = left;
-                finish_look();
-                continue;
-            }
-            // SAFETY: `filled` bytes of the run are ours to read, and the run has room for all of
-            // it (`parse`). It lies in the segment, which no user buffer overlaps. The buffer has
-            // room for `bytes`.
-            unsafe {
-                let to = NonNull::from(&mut *buffer).cast::<u8>().add(done);
-                copy_cached(place.add(done).as_ptr(), to.as_ptr(), filled - done);
-            }
-            done = filled;
-        }
-        peer.release_next(by_baton, ParcelHead::LENGTH);
+        peer.paths.release_next(by_baton, ParcelHead::LENGTH);
         peer.parcels.keep(head.run());
         Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
@@ -174,78 +147,22 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn deliver_parcel(&mut self, packet: &Packet) -> Result<Filled, ProgressError> {
         let source = packet.envelope.source as usize;
         let head = ParcelHead::parse(packet.head_of_payload()?)?;
-        let (run, part) = (head.run(), head.length as usize);
         let peer = &self.peers[source];
-        let place = peer.parcels.find(run)?;
-        let taken = peer.taken;
-        if taken >= part {
-            return Err(Corrupt::Length { found: part as u64, max: taken as u64 }.into());
-        }
-        let filled = peer.parcels.filled(&head, peer.next_in, taken);
-        if filled == taken {
+        let Some(new) = peer.parcels.new_bytes(&head, peer.paths.next_in())? else {
             return Ok(Filled::Nothing);
-        }
+        };
         // No message is longer than the address space, which `parse` has checked.
-        let (total, offset) = (head.total as usize, head.offset as usize + taken);
-        let length = filled - taken;
+        let (total, offset) = (head.total as usize, head.offset as usize + new.from);
+        let length = new.length;
         let kind = match offset {
             0 if length == total => PacketKind::Eager,
             0 => PacketKind::EagerFirst,
             _ => PacketKind::EagerMore,
         };
-        // SAFETY: the run has room for the whole part (`parse`).
-        let payload = PacketPayload::Whole(unsafe { place.add(taken) });
+        let payload = PacketPayload::Whole(new.place);
         self.deliver(Packet { kind, total, length, payload, ..*packet })?;
-        let peer = &mut self.peers[source];
-        peer.taken = if filled == part { 0 } else { filled };
-        if filled < part {
-            return Ok(Filled::Part);
-        }
-        peer.parcels.keep(run);
-        Ok(Filled::All)
-    }
-}
-
-impl Peer {
-    /// Hands the peer a run of this rank's parcels by a packet in lines, and fills it piece by
-    /// piece. `fill(to, length)` writes the next bytes.
-    ///
-    /// A short part is filled before its packet is sent. So is a part that is not the first of its
-    /// message, since the peer is then busy with that first part. Returns false if no line is free;
-    /// bytes that were written are then written again.
-    #[inline(always)]
-    fn send_in_pieces(
-        &mut self,
-        key: Key,
-        head: ParcelHead,
-        place: NonNull<u8>,
-        mut fill: impl FnMut(NonNull<u8>, usize),
-    ) -> Result<bool, Corrupt> {
-        let (ParcelRun { number, length }, sequence) = (head.run(), self.next_out);
-        if head.pieces == 0 {
-            fill(place, length);
-        }
-        let words = head.pack();
-        let write = |to: NonNull<u8>, _, _| {
-            // SAFETY: `send_lines` gives room for the head, which fits one line.
-            unsafe { copy_short(words.as_ptr(), to.as_ptr(), ParcelHead::LENGTH) };
-        };
-        if !self.send_lines(PacketKind::Parcel, key, ParcelHead::LENGTH, write)? {
-            return Ok(false);
-        }
-        reached(Step::ParcelNamed);
-        self.parcels.hand_over(head.run());
-        self.next_out += 1;
-        let mut done = 0;
-        for piece in 0..u32::from(head.pieces) {
-            let bytes = head.piece().min(length - done);
-            // SAFETY: the run has room for the part.
-            fill(unsafe { place.add(done) }, bytes);
-            reached(Step::PieceFilled);
-            self.parcels.mark(number, piece, sequence);
-            done += bytes;
-        }
-        Ok(true)
+        let all = self.peers[source].parcels.take(&head, new);
+        Ok(if all { Filled::All } else { Filled::Part })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Receives that met offered messages. They pull those, one at a time from each source.
 
-use super::call::PullRequest;
 use super::message::DeferredSend;
 use super::packet::Packet;
-use super::peer::ArrivalTarget;
+use super::pull_requests::PullRequest;
+use super::reassembly::ArrivalTarget;
 use super::request::RequestState;
 use super::{Engine, Fault};
 use crate::buffer::Cursor;
@@ -38,29 +38,18 @@ impl<M: Memory + Clone> Engine<M> {
         offer: Offer,
         buffer: Cursor,
     ) -> Result<(), OutOfMemory> {
-        let call = PullRequest { source, offer, buffer, request: Some(id), next: None };
-        let number = self.calls.insert(call)?;
-        let ends = &mut self.peers[source as usize].calls.ends;
-        match *ends {
-            None => {
-                *ends = Some((number, number));
-                self.call(source, offer);
-            }
-            Some((first, last)) => {
-                *ends = Some((first, number));
-                if let Some(before) = self.calls.get_mut(last) {
-                    before.next = Some(number);
-                }
-            }
+        let pull = PullRequest { source, offer, buffer, request: Some(id) };
+        let line = &mut self.peers[source as usize].pulls;
+        let (number, is_first) = self.pulls.line_up(line, pull)?;
+        if is_first {
+            self.call(source, offer);
         }
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Calling { call: number };
-        }
+        self.requests.set(id, RequestState::Calling { call: number });
         Ok(())
     }
 
     fn call(&mut self, source: u32, offer: Offer) {
-        if self.peers[source as usize].stream.is_some() {
+        if self.peers[source as usize].is_remote() {
             if let Some(stream) = self.stream_mut(source) {
                 stream.call(offer);
             }
@@ -75,46 +64,26 @@ impl<M: Memory + Clone> Engine<M> {
     /// pulls the next message.
     pub(super) fn take_called(&mut self, packet: &Packet) -> Result<ArrivalTarget, Corrupt> {
         let source = packet.envelope.source;
-        let ends = self.peers[source as usize].calls.ends;
-        let first = ends.and_then(|(first, last)| Some((first, last, *self.calls.get(first)?)));
-        let Some((first, last, call)) = first else {
+        let line = &mut self.peers[source as usize].pulls;
+        let Some(pull) = self.pulls.first(line) else {
             return Err(Corrupt::Kind { found: PacketKind::Called as u8 });
         };
-        if packet.total as u64 != call.offer.total {
-            let (found, max) = (packet.total as u64, call.offer.total);
+        if packet.total as u64 != pull.offer.total {
+            let (found, max) = (packet.total as u64, pull.offer.total);
             return Err(Corrupt::Length { found, max });
         }
-        self.calls.remove(first);
-        self.peers[source as usize].calls.ends = call.next.map(|next| (next, last));
-        if let Some(next) = call.next.and_then(|next| self.calls.get(next)) {
+        if let Some(next) = self.pulls.end_first(line) {
             self.call(source, next.offer);
         }
-        Ok(match call.request {
-            Some(id) => self.begin_receive(id, call.buffer, packet),
+        Ok(match pull.request {
+            Some(id) => self.begin_receive(id, pull.buffer, packet),
             None => ArrivalTarget::Nobody,
         })
     }
 
-    /// Ends the claim of a receive that pulls an offered message.
-    pub(super) fn detach_call(&mut self, call: u32) {
-        if let Some(call) = self.calls.get_mut(call) {
-            call.request = None;
-        }
-    }
-
     /// Fails the receives of messages that were to come from a rank that is gone.
     pub(super) fn fail_calls_to(&mut self, rank: u32, fault: Fault) {
-        let mut from = 0;
-        while let Some((number, call)) = self.calls.next_from(from) {
-            from = number + 1;
-            if call.source != rank {
-                continue;
-            }
-            self.calls.remove(number);
-            if let Some(id) = call.request {
-                self.fail(id, fault);
-            }
-        }
-        self.peers[rank as usize].calls.ends = None;
+        let line = &mut self.peers[rank as usize].pulls;
+        self.pulls.clear(line, |id| self.requests.finish(id, Err(fault)));
     }
 }

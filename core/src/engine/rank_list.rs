@@ -2,11 +2,11 @@
 
 use crate::memory::{Memory, OutOfMemory, Table};
 
-/// A list of ranks, each at most once.
+/// A list of ranks, each at most once. While none is removed, they keep their order.
 #[derive(Debug)]
 pub(super) struct RankList<M: Memory> {
-    pub(super) ranks: Table<u32, M>,
-    pub(super) length: usize,
+    ranks: Table<u32, M>,
+    length: usize,
 }
 
 impl<M: Memory> RankList<M> {

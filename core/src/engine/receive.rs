@@ -1,9 +1,10 @@
 //! Receiving: the operations that ask for a message.
 
 use super::Received;
-use super::message::{MatchState, UnexpectedData, UnexpectedMessage};
-use super::peer::{ArrivalTarget, PartialMessage};
-use super::request::{OperationEntry, OwnedBuffer, RequestState};
+use super::message::{UnexpectedData, UnexpectedMessage};
+use super::peer::Peer;
+use super::reassembly::ArrivalTarget;
+use super::request::{OwnedBuffer, RequestState};
 use super::started::outcome;
 use super::{Engine, Fault, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
@@ -34,18 +35,15 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(found) = self.unexpected.find(&pattern) {
             return self.receive_unexpected(found.message, buffer, owner);
         }
-        if let Some(gone) = self.peers.get(pattern.source as usize).and_then(|peer| peer.gone) {
+        if let Some(gone) = self.peers.get(pattern.source as usize).and_then(Peer::gone) {
             return Err(StartError::Peer(gone.fault(pattern.source)));
         }
-        let request = RequestState::Done(Err(Fault::Cancelled));
-        let id = self.requests.insert(OperationEntry { owner, request })?;
+        let id = self.requests.insert(owner, RequestState::Done(Err(Fault::Cancelled)))?;
         let turn = self.may_ask(&pattern, &buffer, owner);
         match self.posted.post(pattern, id) {
             Ok(handle) => {
                 let asked = turn.and_then(|turn| self.send_rtr(id, &pattern, buffer, turn));
-                if let Some(request) = self.request_mut(id) {
-                    *request = RequestState::Posted { handle, buffer, asked };
-                }
+                self.requests.set(id, RequestState::Posted { handle, buffer, asked });
                 Ok(Received::Pending(RequestId(id)))
             }
             Err(error) => {
@@ -73,13 +71,13 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<Option<(Found, Status)>, StartError> {
         self.check(pattern)?;
         let Some(found) = self.unexpected.find(pattern) else {
-            return match self.peers.get(pattern.source as usize).and_then(|peer| peer.gone) {
+            return match self.peers.get(pattern.source as usize).and_then(Peer::gone) {
                 Some(gone) => Err(StartError::Peer(gone.fault(pattern.source))),
                 None => Ok(None),
             };
         };
         let Envelope { source, tag, .. } = found.envelope;
-        let bytes = self.messages.get(found.message).map_or(0, |message| message.total);
+        let bytes = self.unexpected.get(found.message).map_or(0, |message| message.total);
         Ok(Some((found, Status { source, tag, bytes })))
     }
 
@@ -90,16 +88,14 @@ impl<M: Memory + Clone> Engine<M> {
     /// on its way (MPI-4.1 §3.8.4). False may also mean that a rank on another node has the RTR and
     /// was asked to give it up. Then its answer decides the outcome.
     pub fn cancel(&mut self, id: RequestId) -> bool {
-        let Some(RequestState::Posted { handle, .. }) = self.request(id.0) else {
+        let Some(RequestState::Posted { handle, .. }) = self.requests.get(id.0) else {
             return false;
         };
         if self.retract_from(id.0).is_err() {
             return false;
         }
         self.posted.cancel(handle);
-        if let Some(request) = self.request_mut(id.0) {
-            *request = RequestState::Done(Err(Fault::Cancelled));
-        }
+        self.requests.finish(id.0, Err(Fault::Cancelled));
         true
     }
 
@@ -111,12 +107,12 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`StillClaimed`]: the claim stays. Make progress, which may end it, and try again.
     pub fn detach(&mut self, id: RequestId) -> Result<(), StillClaimed> {
-        match self.request(id.0) {
+        match self.requests.get(id.0) {
             Some(RequestState::Sending { .. }) => return self.detach_send(id.0),
             Some(RequestState::Announced { sender }) => self.detach_sender(sender)?,
             Some(RequestState::Granted { receiver }) => self.detach_receiver(receiver)?,
             Some(RequestState::Reading { reading }) => self.detach_reading(reading)?,
-            Some(RequestState::Calling { call }) => self.detach_call(call),
+            Some(RequestState::Calling { call }) => self.pulls.drop_receive(call),
             Some(RequestState::Posted { handle, .. }) => {
                 self.retract_from(id.0)?;
                 self.posted.cancel(handle);
@@ -126,14 +122,10 @@ impl<M: Memory + Clone> Engine<M> {
                 return Err(StillClaimed::Moving { peer: source });
             }
             Some(RequestState::Due { source, .. }) => {
-                if let Some(PartialMessage { target: ArrivalTarget::Due { request, .. }, .. }) =
-                    &mut self.peers[source as usize].arriving
-                {
-                    *request = None;
-                }
+                self.peers[source as usize].arriving.drop_due();
             }
             Some(RequestState::Receiving { source, .. }) => {
-                self.redirect(source, ArrivalTarget::Nobody);
+                self.peers[source as usize].arriving.redirect(ArrivalTarget::Nobody);
             }
             Some(RequestState::Done(_)) | None => {}
         }
@@ -149,15 +141,11 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn detach_owned(&mut self, owner: Owner) -> Result<(), StillClaimed> {
         let mut result = Ok(());
         let mut from = 0;
-        loop {
-            let mut entries = self.requests.iter_from(from);
-            let Some((id, _)) = entries.find(|(_, entry)| entry.owner == owner) else {
-                return result;
-            };
-            drop(entries);
+        while let Some(id) = self.requests.next_of(owner, from) {
             result = result.and(self.detach(RequestId(id)));
             from = id + 1;
         }
+        result
     }
 
     /// Starts a receive of a message that arrived before it.
@@ -167,7 +155,7 @@ impl<M: Memory + Clone> Engine<M> {
         buffer: Cursor,
         owner: Owner,
     ) -> Result<Received, StartError> {
-        let Some(message) = self.messages.get(number).copied() else {
+        let Some(message) = self.unexpected.get(number) else {
             return Ok(Received::Done(Err(Fault::Cancelled)));
         };
         if let UnexpectedData::Here(payload) = message.body
@@ -175,8 +163,7 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return Ok(Received::Done(self.take_whole(number, &message, payload, buffer)));
         }
-        let request = RequestState::Done(Err(Fault::Cancelled));
-        let id = self.requests.insert(OperationEntry { owner, request })?;
+        let id = self.requests.insert(owner, RequestState::Done(Err(Fault::Cancelled)))?;
         if let Err(error) = self.give(number, id, buffer) {
             self.requests.remove(id);
             return Err(error.into());
@@ -192,7 +179,7 @@ impl<M: Memory + Clone> Engine<M> {
         id: u32,
         mut buffer: Cursor,
     ) -> Result<(), OutOfMemory> {
-        let Some(message) = self.messages.get(number).copied() else { return Ok(()) };
+        let Some(message) = self.unexpected.get(number) else { return Ok(()) };
         let (Envelope { source, tag, .. }, total) = (message.envelope, message.total);
         let request = match message.body {
             UnexpectedData::There(kept) => {
@@ -202,7 +189,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             UnexpectedData::Lost => {
                 self.take_unexpected(number);
-                let gone = self.peers[source as usize].gone;
+                let gone = self.peers[source as usize].gone();
                 RequestState::Done(Err(gone.map_or(Fault::Cancelled, |gone| gone.fault(source))))
             }
             UnexpectedData::Here(payload) if message.arrived == total => {
@@ -210,23 +197,19 @@ impl<M: Memory + Clone> Engine<M> {
             }
             // A device is writing the message into the engine's memory.
             UnexpectedData::Here(_) if self.holds_arriving(source) => {
-                self.leave_matching(message.standing);
-                if let Some(message) = self.messages.get_mut(number) {
-                    message.standing = MatchState::Met;
-                }
-                self.redirect(source, ArrivalTarget::Due { message: number, request: Some(id) });
+                self.unexpected.meet(number);
+                let due = ArrivalTarget::Due { message: number, request: Some(id) };
+                self.peers[source as usize].arriving.redirect(due);
                 RequestState::Due { buffer, source }
             }
             UnexpectedData::Here(payload) => {
                 let capacity = buffer.remaining();
                 self.take_payload(number, &message, payload, &mut buffer);
-                self.redirect(source, ArrivalTarget::Request(id));
+                self.peers[source as usize].arriving.redirect(ArrivalTarget::Request(id));
                 RequestState::Receiving { buffer, capacity, source, tag, total }
             }
         };
-        if let Some(entry) = self.request_mut(id) {
-            *entry = request;
-        }
+        self.requests.set(id, request);
         Ok(())
     }
 
@@ -256,13 +239,6 @@ impl<M: Memory + Clone> Engine<M> {
             // SAFETY: the message's own memory holds `arrived` bytes and is no user buffer.
             unsafe { buffer.scatter(owned.base, message.arrived) };
             self.release(owned);
-        }
-    }
-
-    /// Sets the target of the rest of the message that `source` is in the middle of.
-    fn redirect(&mut self, source: u32, target: ArrivalTarget) {
-        if let Some(arriving) = &mut self.peers[source as usize].arriving {
-            arriving.target = target;
         }
     }
 

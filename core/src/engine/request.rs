@@ -233,6 +233,24 @@ pub(super) struct OutgoingMessage {
     pub(super) stage: SendStage,
 }
 
+impl OutgoingMessage {
+    /// Returns the bytes that were not handed over yet.
+    pub(super) const fn left(&self) -> usize {
+        self.total - self.sent
+    }
+}
+
+/// The result of one attempt to hand a message over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Pushed {
+    /// All of it is on its way.
+    Whole,
+    /// There is no room now; `OutgoingMessage::sent` tells how far it came.
+    Blocked,
+    /// The receiver has no room: the message was offered and stays here.
+    Offered,
+}
+
 /// The condition under which a send is over (MPI-4.1 §3.4).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SendMode {
@@ -271,13 +289,6 @@ pub(super) enum SendStage {
     Writing { writing: u32 },
     /// Its data, which the receiver pulled.
     Called,
-}
-
-/// An operation under way, and its owner.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OperationEntry {
-    pub(super) owner: Owner,
-    pub(super) request: RequestState,
 }
 
 /// A number that the embedder gives to an operation, so that it can end all operations with that

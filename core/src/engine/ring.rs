@@ -20,20 +20,14 @@ impl<M: Memory + Clone> Engine<M> {
         length > self.tuning.eager_max
             && destination != self.rank
             && self.segment.plan().ring_bytes() > 0
-            && self
-                .peers
-                .get(destination as usize)
-                .is_some_and(|peer| matches!(peer.outlet, Outlet::Unopened))
+            && self.peers.get(destination as usize).is_some_and(|peer| peer.large.wants_ring())
     }
 
     /// Takes the answer to [`Engine::wants_ring`].
     pub fn ring_backed(&mut self, destination: u32, backed: bool) {
-        let Some(peer) = self.peers.get_mut(destination as usize) else { return };
-        if matches!(peer.outlet, Outlet::Unopened) {
-            peer.outlet = match backed {
-                true => Outlet::open(&self.segment, self.rank, destination),
-                false => Outlet::Refused,
-            };
+        if let Some(peer) = self.peers.get_mut(destination as usize) {
+            let open = || Outlet::open(&self.segment, self.rank, destination);
+            peer.large.ring_backed(backed, open);
         }
     }
 
@@ -43,10 +37,10 @@ impl<M: Memory + Clone> Engine<M> {
         let segment = self.segment;
         let mut moved = false;
         for _ in 0..segment.plan().config().ring_granules {
-            let Some(ring) = &mut self.peers[source as usize].inlet else { break };
+            let Some(ring) = self.peers[source as usize].large.ring_in() else { break };
             let Some((granules, chunk)) = ring.end.peek()? else { break };
             let RingChunk { handle, generation, offset, length, streamed } = chunk;
-            let known = self.receivers.get(handle).map(|inbound| &inbound.half);
+            let known = self.transfers.receiver(handle).map(|inbound| &inbound.half);
             let Some(half) = known.filter(|half| half.peer() == source) else {
                 return Err(Corrupt::Length { found: u64::from(handle), max: 0 });
             };

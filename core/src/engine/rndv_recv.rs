@@ -1,6 +1,5 @@
 //! Large messages on their way in: from the match of announcement and receive to the end.
 
-use super::copy_ring::Emptying;
 use super::inbound::Inbound;
 use super::request::RequestState;
 use super::started::outcome;
@@ -30,14 +29,17 @@ impl<M: Memory + Clone> Engine<M> {
         let place = WireAddress::of(&buffer, &segment, rank);
         let half = LmtReceiver::pre_recv(source, cookie, from, buffer, place);
         let (total, capacity) = (cookie.total as usize, buffer.remaining());
-        let number =
-            self.receivers.insert(Inbound { half, request: Some(id), key, total, capacity })?;
+        let number = self.transfers.add_receiver(Inbound {
+            half,
+            request: Some(id),
+            key,
+            total,
+            capacity,
+        })?;
         half.start_recv(self.segment.descriptor(source, cookie.place), number);
         reached(Step::Granted);
         self.notify(source);
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Granted { receiver: number };
-        }
+        self.requests.set(id, RequestState::Granted { receiver: number });
         Ok(())
     }
 
@@ -48,28 +50,26 @@ impl<M: Memory + Clone> Engine<M> {
         source: u32,
         from: Option<RemoteBuffer>,
     ) -> Option<RemoteBuffer> {
-        let peer = &mut self.peers[source as usize];
-        if peer.inlet.is_none() {
-            // The rank that announces a message has backed the ring.
-            peer.inlet = Emptying::open(&self.segment, source, self.rank);
-        }
-        from.filter(|from| peer.may_read || matches!(from, RemoteBuffer::Mapped(_)))
+        let large = &mut self.peers[source as usize].large;
+        // The rank that announces a message has backed the ring.
+        large.open_ring_in(&self.segment, (self.rank, source));
+        from.filter(|from| large.may_read() || matches!(from, RemoteBuffer::Mapped(_)))
     }
 
     /// Takes the bytes that came for the message `number`, and checks whether it is complete.
     pub(super) fn advance_receiver(&mut self, number: u32) -> Result<bool, ProgressError> {
-        let Some(inbound) = self.receivers.get(number) else { return Ok(false) };
+        let Some(inbound) = self.transfers.receiver(number) else { return Ok(false) };
         let moved = self.poll_ring(inbound.half.peer())?;
-        let Some(inbound) = self.receivers.get(number) else { return Ok(moved) };
+        let Some(inbound) = self.transfers.receiver(number) else { return Ok(moved) };
         let half = &inbound.half;
         if !half.post_recv(half.home().of(&self.segment))? {
             return Ok(moved);
         }
         let Inbound { request, key, total, capacity, .. } = *inbound;
         let source = half.peer();
-        self.remove_receiver(number);
-        if let Some(request) = request.and_then(|id| self.request_mut(id)) {
-            *request = RequestState::Done(outcome(source, key.tag(), total, capacity));
+        self.transfers.remove_receiver(number);
+        if let Some(id) = request {
+            self.requests.finish(id, outcome(source, key.tag(), total, capacity));
         }
         Ok(true)
     }
@@ -77,7 +77,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the claim of a receive with a message on its way. The rest of the message is dropped.
     pub(super) fn detach_receiver(&mut self, number: u32) -> Result<(), StillClaimed> {
         let segment = self.segment;
-        let Some(inbound) = self.receivers.get_mut(number) else { return Ok(()) };
+        let Some(inbound) = self.transfers.receiver_mut(number) else { return Ok(()) };
         let peer = inbound.half.peer();
         let descriptor = inbound.half.home().of(&segment);
         if !inbound.half.close(descriptor).unwrap_or(false) {
@@ -88,25 +88,16 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(())
     }
 
-    /// Forgets the message `number`, and takes back its descriptor if that belongs to this rank.
-    pub(super) fn remove_receiver(&mut self, number: u32) {
-        let home = self.receivers.remove(number).map(|inbound| inbound.half.home());
-        if let Some(home) = home.filter(|home| home.owner == self.rank) {
-            self.descriptors.put_back(home.place);
-        }
-    }
-
     /// Fails the receives of messages that a gone rank was sending or was asked for.
     pub(super) fn fail_receivers_from(&mut self, rank: u32, fault: Fault) {
         let mut from = 0;
-        while let Some((number, inbound)) = self.receivers.next_from(from) {
+        while let Some(number) = self.transfers.next_receiver(from) {
             from = number + 1;
-            if inbound.half.peer() != rank {
-                continue;
-            }
-            let request = inbound.request;
-            self.remove_receiver(number);
-            if let Some(id) = request {
+            let inbound = self.transfers.receiver(number);
+            if inbound.is_some_and(|inbound| inbound.half.peer() == rank)
+                && let Some(Inbound { request: Some(id), .. }) =
+                    self.transfers.remove_receiver(number)
+            {
                 self.fail(id, fault);
             }
         }

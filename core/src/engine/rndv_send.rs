@@ -1,13 +1,11 @@
 //! Large messages on their way out: from the announcement to the end.
 
-use super::copy_ring::{Outlet, RingMessage};
-use super::outbound::Course;
-use super::outbound::Outbound;
-use super::peer::Pushed;
-use super::request::{OwnedBuffer, RequestState};
+use super::copy_ring::RingMessage;
+use super::outbound::{Course, Outbound, Timing};
+use super::request::{OwnedBuffer, Pushed};
 use super::{Engine, Outcome, ProgressError, SendMode, StillClaimed};
 use crate::buffer::{Cursor, Part};
-use crate::lmt::{Home, LmtSender, Span, Transfer, Ways, WireAddress};
+use crate::lmt::{LmtSender, Span, Transfer, Ways, WireAddress};
 use crate::memory::{Memory, OutOfMemory};
 use crate::sync::{Step, reached};
 use crate::wire::{Corrupt, Key, PacketKind};
@@ -38,20 +36,19 @@ impl<M: Memory + Clone> Engine<M> {
         let large = total > self.tuning.eager_max
             && Span::fits(total)
             && (mode == SendMode::Synchronous
-                || self.asked_by.is_asked(destination, key)
+                || self.negotiation.is_asked(destination, key)
                 || !self.goes_in_parcels(destination, total));
-        let peer = &mut self.peers[destination as usize];
-        if !large || !matches!(peer.outlet, Outlet::Open(_)) || destination == self.rank {
+        if !large || !self.peers[destination as usize].large.has_ring() || destination == self.rank
+        {
             return Ok(None);
         }
-        self.senders.reserve()?;
+        self.transfers.reserve_sender()?;
         // An RTR brings a descriptor of its own, but only a message that can do without it may ask
         // for it.
-        let Some((place, generation)) = self.descriptors.take() else { return Ok(None) };
-        let home = Home { owner: self.rank, place, generation };
+        let Some(home) = self.transfers.take_descriptor() else { return Ok(None) };
         let (half, course) = match self.start(destination, key, data) {
             Ok(used) => {
-                self.descriptors.put_back(place);
+                self.transfers.put_back(home);
                 used
             }
             Err(turn) => {
@@ -66,11 +63,10 @@ impl<M: Memory + Clone> Engine<M> {
             tag: key.tag(),
             announced: false,
             course,
-            met: None,
-            measured: total,
+            timing: Timing::of(total),
             owned: None,
         };
-        self.senders.insert(outbound).map(Some)
+        self.transfers.add_sender(outbound).map(Some)
     }
 
     /// Chooses the path of a message.
@@ -79,16 +75,16 @@ impl<M: Memory + Clone> Engine<M> {
         if ways.transfer != Transfer::Auto {
             return (ways, Course::Given);
         }
-        let choice = &mut self.peers[destination as usize].choice;
+        let large = &mut self.peers[destination as usize].large;
         let (transfer, course) = match ways.place {
             WireAddress::Private(_) => {
-                let (transfer, chosen) = choice.choose(data.remaining());
+                let (transfer, chosen) = large.choose(data.remaining());
                 (transfer, Course::Chosen(chosen))
             }
             // The receiver reads the message where it lies. If the message is withdrawn, the rest
             // goes through the ring. Or the receiver could not read it, and the sender alone is
             // slower than the ring.
-            _ => (choice.ring(data.remaining()), Course::Given),
+            _ => (large.by_ring(data.remaining()), Course::Given),
         };
         (Ways { transfer, ..ways }, course)
     }
@@ -96,8 +92,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// Chooses the path of the rest of a message to a receiver that computed when it began, if the
     /// receiver waits now.
     fn choose_late(&mut self, number: u32) {
-        let segment = self.segment;
-        let Some(outbound) = self.senders.get_mut(number) else { return };
+        let (segment, now) = (self.segment, self.transfers.now());
+        let Some(outbound) = self.transfers.sender_mut(number) else { return };
         let half = &mut outbound.half;
         let destination = half.peer();
         if !segment.rank_block(destination).liveness.is_inside() {
@@ -109,10 +105,10 @@ impl<M: Memory + Clone> Engine<M> {
             outbound.course = Course::Given;
             return;
         }
-        let (transfer, chosen) = self.peers[destination as usize].choice.choose(half.total());
+        let (transfer, chosen) = self.peers[destination as usize].large.choose(half.total());
         half.go_on_by(transfer);
         outbound.course = Course::Chosen(chosen);
-        (outbound.met, outbound.measured) = (Some(self.now), rest);
+        outbound.timing.begin_again(now, rest);
     }
 
     /// Returns the ways of a message that travels by `transfer`.
@@ -122,7 +118,7 @@ impl<M: Memory + Clone> Engine<M> {
             WireAddress::Heap(_) if !uses_heaps => WireAddress::Nowhere,
             place => place,
         };
-        let may_write = self.peers[destination as usize].may_write;
+        let may_write = self.peers[destination as usize].large.may_write();
         Ways { data, place, transfer, may_write, uses_heaps }
     }
 
@@ -133,7 +129,7 @@ impl<M: Memory + Clone> Engine<M> {
         key: Key,
         number: u32,
     ) -> Result<Pushed, Corrupt> {
-        let Some(outbound) = self.senders.get(number) else { return Ok(Pushed::Whole) };
+        let Some(outbound) = self.transfers.sender(number) else { return Ok(Pushed::Whole) };
         if let Some(ack) = outbound.half.rtr_ack() {
             if !self.push_control(destination, PacketKind::RtrAck, key, &ack.pack())? {
                 return Ok(Pushed::Blocked);
@@ -146,7 +142,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             reached(Step::RtsSent);
         }
-        if let Some(outbound) = self.senders.get_mut(number) {
+        if let Some(outbound) = self.transfers.sender_mut(number) {
             outbound.announced = true;
         }
         Ok(Pushed::Whole)
@@ -154,8 +150,8 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Advances the announced message `number`.
     pub(super) fn advance_sender(&mut self, number: u32) -> Result<bool, ProgressError> {
-        let segment = self.segment;
-        let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
+        let (segment, now) = (self.segment, self.transfers.now());
+        let Some(outbound) = self.transfers.sender_mut(number) else { return Ok(false) };
         if !outbound.announced && outbound.half.uses_rtr() {
             // The receiver does not know the message yet. Its chunks may be moved, but the receiver
             // takes none of it from the ring.
@@ -164,17 +160,17 @@ impl<M: Memory + Clone> Engine<M> {
         if matches!(outbound.course, Course::Open) {
             self.choose_late(number);
         }
-        let Some(outbound) = self.senders.get_mut(number) else { return Ok(false) };
+        let Some(outbound) = self.transfers.sender_mut(number) else { return Ok(false) };
         let descriptor = outbound.half.home().of(&segment);
         let mut moved = outbound.half.start_send(&segment, descriptor)?;
         if moved || outbound.half.uses_rtr() {
             // A receive that sent an RTR was posted earlier, but `now` may be an older time than
             // that.
-            outbound.met.get_or_insert(self.now);
+            outbound.timing.begin(now);
         }
         moved |= outbound.half.handle_cookie(descriptor)?;
         moved |= self.push_chunks(number)?;
-        let Some(outbound) = self.senders.get(number) else { return Ok(moved) };
+        let Some(outbound) = self.transfers.sender(number) else { return Ok(moved) };
         if outbound.half.post_send(descriptor)? {
             let (source, bytes) = (outbound.half.peer(), outbound.half.total());
             self.finish_sender(number, Ok(super::Status { source, tag: outbound.tag, bytes }));
@@ -189,16 +185,15 @@ impl<M: Memory + Clone> Engine<M> {
         let segment = self.segment;
         let mut moved = false;
         loop {
-            let Some(outbound) = self.senders.get_mut(number) else { return Ok(moved) };
+            let Some(outbound) = self.transfers.sender_mut(number) else { return Ok(moved) };
             let half = &mut outbound.half;
             let destination = half.peer();
-            let peer = &mut self.peers[destination as usize];
-            let Outlet::Open(ring) = &mut peer.outlet else { return Ok(moved) };
-            let total = half.total();
+            let (large, total) = (&mut self.peers[destination as usize].large, half.total());
             let transfer = match half.transfer() {
                 transfer @ (Transfer::CopyRing | Transfer::CopyRingStreamed) => transfer,
-                _ => peer.choice.ring(total),
+                _ => large.by_ring(total),
             };
+            let Some(ring) = large.ring_out() else { return Ok(moved) };
             let stream = RingMessage { home: half.home(), total, stores: transfer.stores() };
             let descriptor = half.home().of(&segment);
             let Some(piece) = half.piece(descriptor)? else {
@@ -213,19 +208,16 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Ends an announced message, and returns its descriptor.
     pub(super) fn finish_sender(&mut self, number: u32, outcome: Outcome) {
-        let Some(outbound) = self.senders.remove(number) else { return };
-        let Home { owner, place, .. } = outbound.half.home();
-        if owner == self.rank {
-            self.descriptors.put_back(place);
-        }
+        let Some(outbound) = self.transfers.remove_sender(number) else { return };
         if let Course::Chosen(chosen) = outbound.course {
+            let now = self.transfers.now();
+            let (bytes, met) = outbound.timing.end(now);
             let measured = outcome.is_ok() && !outbound.half.goes_to_heap();
-            let bytes = if measured { outbound.measured } else { 0 };
-            let choice = &mut self.peers[outbound.half.peer() as usize].choice;
-            choice.ended(chosen, bytes, outbound.met.unwrap_or(self.now), self.now);
+            let large = &mut self.peers[outbound.half.peer() as usize].large;
+            large.transfer_ended(chosen, if measured { bytes } else { 0 }, met, now);
         }
-        if let Some(request) = outbound.request.and_then(|id| self.request_mut(id)) {
-            *request = RequestState::Done(outcome);
+        if let Some(id) = outbound.request {
+            self.requests.finish(id, outcome);
         }
         if let Some(owned) = outbound.owned {
             self.release(owned);
@@ -236,7 +228,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Succeeds at once when the claim had ended before.
     pub(super) fn detach_sender(&mut self, number: u32) -> Result<(), StillClaimed> {
         let segment = self.segment;
-        let Some(outbound) = self.senders.get_mut(number) else { return Ok(()) };
+        let Some(outbound) = self.transfers.sender_mut(number) else { return Ok(()) };
         if outbound.request.is_none() {
             return Ok(());
         }
@@ -265,9 +257,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// fails with its request.
     pub(super) fn fail_senders_to(&mut self, rank: u32, outcome: Outcome) {
         let mut from = 0;
-        while let Some((number, outbound)) = self.senders.next_from(from) {
+        while let Some(number) = self.transfers.next_sender(from) {
             from = number + 1;
-            if outbound.half.peer() == rank && outbound.announced {
+            let outbound = self.transfers.sender(number);
+            if outbound.is_some_and(|outbound| outbound.half.peer() == rank && outbound.announced) {
                 self.finish_sender(number, outcome);
             }
         }

@@ -35,15 +35,17 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Option<PostedRtr> {
         let Pattern { context, source, tag } = *pattern;
         let key = Key::new(context, tag);
-        if self.peers[source as usize].stream.is_some() {
+        if self.peers[source as usize].is_remote() {
             return self.invite(id, pattern, buffer, turn);
         }
-        self.receivers.reserve().ok()?;
-        if self.descriptors.free() <= SPARED || self.peers[source as usize].waiting.ends.is_some() {
+        self.transfers.reserve_receiver().ok()?;
+        if self.transfers.free_descriptors() <= SPARED
+            || !self.peers[source as usize].waiting.is_empty()
+        {
             return None;
         }
-        let (place, generation) = self.descriptors.take()?;
-        let (segment, home) = (self.segment, Home { owner: self.rank, place, generation });
+        let home = self.transfers.take_descriptor()?;
+        let segment = self.segment;
         let lent = match WireAddress::of(&buffer, &segment, self.rank) {
             WireAddress::Heap(_) if !self.tuning.transfer.uses_heaps() => WireAddress::Nowhere,
             place => place,
@@ -51,28 +53,28 @@ impl<M: Memory + Clone> Engine<M> {
         let half = LmtReceiver::ask(source, home, buffer, lent, home.of(&segment));
         let capacity = buffer.remaining();
         let inbound = Inbound { half, request: Some(id), key, total: 0, capacity };
-        let receiver = self.receivers.insert(inbound).ok()?;
-        let rtr = half.rtr(receiver, turn, self.peers[source as usize].may_read);
+        let receiver = self.transfers.add_receiver(inbound).ok()?;
+        let rtr = half.rtr(receiver, turn, self.peers[source as usize].large.may_read());
         self.want_fastbox(source);
         // Progress meets corruption again, and reports it.
         if !self.push_control(source, PacketKind::Rtr, key, &rtr.pack()).unwrap_or(false) {
-            self.remove_receiver(receiver);
+            self.transfers.remove_receiver(receiver);
             return None;
         }
         reached(Step::RtrSent);
-        self.rtrs.sent += 1;
+        self.negotiation.count_sent();
         Some(PostedRtr { turn, peer: source, number: receiver })
     }
 
     /// Retracts one RTR. Returns false if the peer has used it.
     fn retract_rtr(&mut self, PostedRtr { number: receiver, .. }: PostedRtr) -> bool {
-        let Some(inbound) = self.receivers.get(receiver) else { return true };
+        let Some(inbound) = self.transfers.receiver(receiver) else { return true };
         let home = inbound.half.home();
         if !home.of(&self.segment).chunks.retract(home.generation) {
             return false;
         }
         reached(Step::RtrRetracted);
-        self.remove_receiver(receiver);
+        self.transfers.remove_receiver(receiver);
         true
     }
 
@@ -89,10 +91,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// it is.
     pub(super) fn retract_from(&mut self, id: u32) -> Result<(), StillClaimed> {
         let Some(asked) = self.asked(id) else { return Ok(()) };
-        if self.peers[asked.peer as usize].stream.is_some() {
+        if self.peers[asked.peer as usize].is_remote() {
             return Err(self.take_back(asked));
         }
-        let Some(inbound) = self.receivers.get(asked.number) else { return Ok(()) };
+        let Some(inbound) = self.transfers.receiver(asked.number) else { return Ok(()) };
         let (source, key) = (inbound.half.peer(), inbound.key);
         let pattern = Pattern { context: key.context(), source, tag: key.tag() };
         let mut ids = [None; RTRS as usize];
@@ -105,13 +107,13 @@ impl<M: Memory + Clone> Engine<M> {
             if self.asked(receive).is_some_and(|asked| !self.retract_rtr(asked)) {
                 return Err(StillClaimed::Moving { peer: source });
             }
-            self.rtrs.retracted += 1;
-            if let Some(RequestState::Posted { asked, .. }) = self.request_mut(receive) {
+            self.negotiation.count_retracted();
+            if let Some(RequestState::Posted { asked, .. }) = self.requests.get_mut(receive) {
                 *asked = None;
             }
         }
         // Otherwise a program that posts and cancels would fill its peer's queue.
-        self.asking.mispredicted(source, key);
+        self.negotiation.mispredicted(source, key);
         Ok(())
     }
 
@@ -122,16 +124,17 @@ impl<M: Memory + Clone> Engine<M> {
         envelope: &Envelope,
         has_turn: bool,
     ) -> Result<Option<Cursor>, Corrupt> {
-        let Some(RequestState::Posted { buffer, asked, .. }) = self.request(id) else {
+        let Some(RequestState::Posted { buffer, asked, .. }) = self.requests.get(id) else {
             return Ok(None);
         };
         if let Some(asked) = asked {
-            if self.peers[asked.peer as usize].stream.is_some() {
+            if self.peers[asked.peer as usize].is_remote() {
                 self.uninvite(asked.number);
             } else if !self.retract_rtr(asked) {
                 return Err(Corrupt::Rtr);
             }
-            self.missed(envelope, has_turn);
+            let Envelope { context, source, tag } = *envelope;
+            self.negotiation.missed(source, Key::new(context, tag), has_turn);
         }
         Ok(Some(buffer))
     }
@@ -145,14 +148,12 @@ impl<M: Memory + Clone> Engine<M> {
         let number = self.asked(id).ok_or(Corrupt::Rtr)?.number;
         let from = self.prepare_to_read(source, from);
         let home = Home { owner: self.rank, place: ack.place, generation: ack.generation };
-        let inbound = self.receivers.get_mut(number);
+        let inbound = self.transfers.receiver_mut(number);
         let inbound = inbound.filter(|inbound| inbound.half.home() == home).ok_or(Corrupt::Rtr)?;
         inbound.total = ack.total as usize;
         inbound.half.start_used(inbound.total, from);
-        self.asking.rtr_ack(source, Key::new(context, tag), turn);
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Granted { receiver: number };
-        }
+        self.negotiation.take_rtr_ack(source, Key::new(context, tag), turn);
+        self.requests.set(id, RequestState::Granted { receiver: number });
         Ok(())
     }
 
@@ -172,7 +173,7 @@ impl<M: Memory + Clone> Engine<M> {
         let length = data.remaining().min(rtr.capacity as usize);
         let to = rtr.reach(&self.segment, destination, length).ok().flatten();
         let receiver = &self.segment.rank_block(destination).liveness;
-        let may_write = to.is_some() && self.peers[destination as usize].may_write;
+        let may_write = to.is_some() && self.peers[destination as usize].large.may_write();
         let (ways, course) = match self.tuning.transfer {
             // A receiver that computes takes nothing out of a ring.
             Transfer::Auto if may_write && !receiver.is_inside() => {
@@ -188,8 +189,8 @@ impl<M: Memory + Clone> Engine<M> {
         let Envelope { context, source, tag } = *envelope;
         rtr.reach(&self.segment, source, rtr.capacity as usize)?;
         let turn = Turn::parse(rtr.turn).ok_or(Corrupt::Rtr)?;
-        self.peers[source as usize].unasked = 0;
-        self.asked_by.rtr(source, Key::new(context, tag), turn, Wanted::Here(rtr));
+        self.peers[source as usize].large.asked();
+        self.negotiation.take_rtr(source, Key::new(context, tag), turn, Wanted::Here(rtr));
         Ok(())
     }
 }

@@ -4,9 +4,7 @@
 use super::Sent;
 use core::ptr::NonNull;
 
-use super::network::Writing;
-use super::peer::{FastboxState, Peer, Pushed};
-use super::request::{OperationEntry, OutgoingMessage, OwnedBuffer, RequestState, SendStage};
+use super::request::{OutgoingMessage, OwnedBuffer, Pushed, RequestState, SendStage};
 use super::{Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
 use crate::matching::TAG_MAX;
@@ -74,10 +72,10 @@ impl<M: Memory + Clone> Engine<M> {
         if key.tag() > TAG_MAX {
             return Err(StartError::Tag { tag: key.tag() });
         }
-        if let Some(gone) = peer.gone {
+        if let Some(gone) = peer.gone() {
             return Err(StartError::Peer(gone.fault(destination)));
         }
-        if peer.stream.is_some() {
+        if peer.is_remote() {
             return self.isend_remote(mode, destination, key, data, owner);
         }
         self.want_fastbox(destination);
@@ -94,7 +92,7 @@ impl<M: Memory + Clone> Engine<M> {
             stage => stage == SendStage::Synchronous,
         };
         if offered
-            || self.peers[destination as usize].waiting.ends.is_some()
+            || !self.peers[destination as usize].waiting.is_empty()
             || self.push(destination, None, &mut message)? == Pushed::Blocked
         {
             let id = self.wait_for_cells(destination, message, owner)?;
@@ -106,9 +104,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(Sent::Pending(RequestId(id)));
         }
         let Some(sender) = announced else { return Ok(Sent::Done) };
-        let id = self
-            .requests
-            .insert(OperationEntry { owner, request: RequestState::Announced { sender } })?;
+        let id = self.requests.insert(owner, RequestState::Announced { sender })?;
         self.answer_for(sender, id);
         Ok(Sent::Pending(RequestId(id)))
     }
@@ -120,7 +116,7 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`StillClaimed`]: the send goes on as before, and the claim stays.
     pub(super) fn detach_send(&mut self, id: u32) -> Result<(), StillClaimed> {
-        let Some(RequestState::Sending { mut message, detached: None, .. }) = self.request(id)
+        let Some(RequestState::Sending { mut message, detached: None, .. }) = self.requests.get(id)
         else {
             return Ok(());
         };
@@ -131,7 +127,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(self.retract(announced));
         }
         if let SendStage::Writing { writing } = message.stage {
-            let peer = self.writings.get(writing).map_or(self.rank, Writing::destination);
+            let peer = self.network.destination_of_writing(writing).unwrap_or(self.rank);
             return Err(StillClaimed::Moving { peer });
         }
         if let Some(peer) = self.holder_of_send(id) {
@@ -148,7 +144,9 @@ impl<M: Memory + Clone> Engine<M> {
             message.data.gather(base, message.left());
             message.data = Cursor::contiguous(crate::buffer::Part { base, length: message.left() });
         }
-        if let Some(RequestState::Sending { message: kept, detached, .. }) = self.request_mut(id) {
+        if let Some(RequestState::Sending { message: kept, detached, .. }) =
+            self.requests.get_mut(id)
+        {
             *kept = message;
             *detached = Some(OwnedBuffer { base, length });
         }
@@ -159,33 +157,30 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn push_blocked(&mut self) -> Result<bool, Corrupt> {
         let mut moved = false;
         let mut place = 0;
-        while place < self.blocked.len() {
-            let destination = self.blocked.get(place);
+        while let Some(destination) = self.outbox.blocked_at(place) {
             moved |= self.take_call(destination);
             moved |= self.push_waiting(destination)?;
             // A list that became empty has given its place to another.
-            if place < self.blocked.len() && self.blocked.get(place) == destination {
-                place += 1;
-            }
+            place += usize::from(self.outbox.blocked_at(place) == Some(destination));
         }
         Ok(moved)
     }
 
     fn push_waiting(&mut self, destination: u32) -> Result<bool, Corrupt> {
         let mut moved = false;
-        while let Some((first, _)) = self.peers[destination as usize].waiting.ends {
-            let Some(RequestState::Sending { message, .. }) = self.request(first) else { break };
-            let (mut message, before) = (message, message.sent);
+        while let Some(first) = self.peers[destination as usize].waiting.first() {
+            let Some(mut message) = self.requests.outgoing(first) else { break };
+            let before = message.sent;
             let pushed = self.push(destination, Some(first), &mut message)?;
             moved |= pushed != Pushed::Blocked || message.sent != before;
-            if let Some(RequestState::Sending { message: kept, .. }) = self.request_mut(first) {
+            if let Some(kept) = self.requests.outgoing_mut(first) {
                 *kept = message;
             }
             let (tag, bytes) = (message.key.tag(), message.total);
             match pushed {
                 Pushed::Blocked => {
                     // The attempt opened the short paths.
-                    self.peers[destination as usize].shut();
+                    self.peers[destination as usize].paths.shut();
                     break;
                 }
                 Pushed::Offered => drop(self.leave_line(destination)),
@@ -201,7 +196,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the oldest send that waits for `destination`.
     pub(super) fn finish_first_waiting(&mut self, destination: u32, outcome: Outcome) {
         let Some(first) = self.leave_line(destination) else { return };
-        let Some(RequestState::Sending { message, .. }) = self.request(first) else { return };
+        let Some(message) = self.requests.outgoing(first) else { return };
         match message.stage {
             SendStage::Announce { sender } => self.finish_announcing(first, sender, outcome),
             _ => self.end_send(first, outcome),
@@ -210,37 +205,27 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Removes the oldest send from the list of those that wait for cells.
     pub(super) fn leave_line(&mut self, destination: u32) -> Option<u32> {
-        let (first, last) = self.peers[destination as usize].waiting.ends?;
-        let Some(RequestState::Sending { next, .. }) = self.request(first) else { return None };
         let peer = &mut self.peers[destination as usize];
-        peer.waiting.ends = next.map(|next| (next, last));
-        if next.is_none() && peer.offers.is_empty() {
-            self.blocked.remove(destination);
-        }
-        Some(first)
+        self.outbox.leave_line(&mut self.requests, (destination, peer))
     }
 
     /// Ends a send that is in no list.
     pub(super) fn end_send(&mut self, id: u32, outcome: Outcome) {
-        match self.request(id) {
+        match self.requests.get(id) {
             Some(RequestState::Sending { detached: Some(owned), .. }) => {
                 self.requests.remove(id);
                 self.release(owned);
             }
-            _ => {
-                if let Some(request) = self.request_mut(id) {
-                    *request = RequestState::Done(outcome);
-                }
-            }
+            _ => self.requests.finish(id, outcome),
         }
     }
 
     /// Ends the announcement of the request `id`: its RTS has left, or never will.
     fn finish_announcing(&mut self, id: u32, sender: u32, outcome: Outcome) {
-        if self.senders.get(sender).is_none_or(|outbound| outbound.request.is_none()) {
+        if self.transfers.sender(sender).is_none_or(|outbound| outbound.request.is_none()) {
             self.requests.remove(id);
-        } else if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Announced { sender };
+        } else {
+            self.requests.set(id, RequestState::Announced { sender });
         }
         if outcome.is_err() {
             self.finish_sender(sender, outcome);
@@ -249,9 +234,18 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Sets the request that waits for the end of an announced message.
     fn answer_for(&mut self, sender: u32, id: u32) {
-        if let Some(outbound) = self.senders.get_mut(sender) {
+        if let Some(outbound) = self.transfers.sender_mut(sender) {
             outbound.request = Some(id);
         }
+    }
+
+    /// Allocates memory for `length` bytes of a message. Returns `None` for an empty one.
+    pub(super) fn own(&self, length: usize) -> Result<Option<OwnedBuffer>, OutOfMemory> {
+        if length == 0 {
+            return Ok(None);
+        }
+        let base = self.memory.allocate(OwnedBuffer::layout(length)?);
+        Ok(Some(OwnedBuffer { base: base.ok_or(OutOfMemory { bytes: length })?, length }))
     }
 
     pub(super) fn release(&self, owned: OwnedBuffer) {
@@ -269,7 +263,7 @@ impl<M: Memory + Clone> Engine<M> {
         owner: Owner,
     ) -> Result<u32, OutOfMemory> {
         let request = RequestState::Sending { message, next: None, detached: None };
-        let id = self.requests.insert(OperationEntry { owner, request })?;
+        let id = self.requests.insert(owner, request)?;
         if let SendStage::Announce { sender } = message.stage {
             self.answer_for(sender, id);
         }
@@ -280,21 +274,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Adds a send at the end of the list of those that wait for cells.
     pub(super) fn line_up(&mut self, destination: u32, id: u32) {
         let peer = &mut self.peers[destination as usize];
-        // Later messages must not overtake this one through the fastbox.
-        peer.shut();
-        let ends = peer.waiting.ends;
-        peer.waiting.ends = Some(ends.map_or((id, id), |(first, _)| (first, id)));
-        if let Some((_, last)) = ends
-            && let Some(RequestState::Sending { next, .. }) = self.request_mut(last)
-        {
-            *next = Some(id);
-        }
-        if let Some(RequestState::Sending { next, .. }) = self.request_mut(id) {
-            *next = None;
-        }
-        if self.peers[destination as usize].stream.is_none() {
-            self.blocked.insert(destination);
-        }
+        self.outbox.line_up(&mut self.requests, (destination, peer), id);
     }
 
     /// Hands over as much of a message as there is room for. Its destination is not gone, and no
@@ -330,7 +310,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let room = self.segment.plan().config().cell_payload as usize;
         loop {
-            if message.total > room && !self.has_fair_share(destination)? {
+            if message.total > room && !self.outbox.has_fair_share(&self.segment, destination)? {
                 return Ok(Pushed::Blocked);
             }
             let length = message.left().min(room);
@@ -355,15 +335,6 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Returns whether a message of many packets may have one more cell with `destination`. It
-    /// leaves cells for other messages, so that a receiver that does not poll cannot starve the
-    /// rest.
-    pub(super) fn has_fair_share(&mut self, destination: u32) -> Result<bool, Corrupt> {
-        let fair = (self.segment.plan().config().cells_per_rank as usize / 4).max(2);
-        self.cells.collect(&self.segment)?;
-        Ok(self.cells.out_with(destination) < fair)
-    }
-
     /// Sends one packet through a cell; `fill` writes its payload. Returns false if there is no
     /// cell; `fill` was not called then.
     #[inline]
@@ -373,17 +344,19 @@ impl<M: Memory + Clone> Engine<M> {
         part: CellPart,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Result<bool, Corrupt> {
-        let Some(cell) = self.cells.take(&self.segment, destination)? else { return Ok(false) };
+        let Some(cell) = self.outbox.take_cell(&self.segment, destination)? else {
+            return Ok(false);
+        };
         reached(Step::CellTaken);
         let peer = &mut self.peers[destination as usize];
         let head = CellHead {
-            sequence: peer.next_out.number(),
+            sequence: peer.paths.next_out().number(),
             key: part.key.0,
             total: part.total,
             source: self.rank,
             length: part.length as u32,
             kind: part.kind as u8,
-            flags: announce(peer),
+            flags: if peer.paths.announce_fastbox() { CellHead::FASTBOX_OPEN } else { 0 },
             reserved: [0; 6],
         };
         let pointer = self.segment.cell(cell);
@@ -396,11 +369,11 @@ impl<M: Memory + Clone> Engine<M> {
         let queue = &self.segment.rank_block(destination).recv_queue;
         let hand = &self.segment.rank_block(self.rank).liveness.in_flight;
         if let Err(corrupt) = hand.enqueue(queue, &self.segment, destination, cell) {
-            self.cells.put_back(cell);
+            self.outbox.put_back(cell);
             return Err(corrupt);
         }
         reached(Step::CellSent);
-        peer.next_out += 1;
+        peer.paths.count_out();
         self.notify(destination);
         Ok(true)
     }
@@ -411,7 +384,7 @@ impl<M: Memory + Clone> Engine<M> {
         message: &mut OutgoingMessage,
     ) -> Result<bool, Corrupt> {
         let peer = &mut self.peers[destination as usize];
-        if peer.outbox != FastboxState::Open || message.total > self.tuning.fastbox_max {
+        if !peer.paths.is_announced() || message.total > self.tuning.fastbox_max {
             return Ok(false);
         }
         // No older send waits.
@@ -424,24 +397,13 @@ impl<M: Memory + Clone> Engine<M> {
             // buffer overlaps.
             unsafe { data.after(offset).gather(to, piece) };
         };
-        let sent = peer.send_lines(kind, *key, *total, fill)?;
+        let sent = peer.paths.send_lines(kind, *key, *total, fill)?;
         if sent {
-            peer.next_out += 1;
+            peer.paths.count_out();
             message.sent = message.total;
             self.notify(destination);
         }
         self.shut_if_told_to_keep(destination);
         Ok(sent)
     }
-}
-
-/// Returns the flags of the next cell to `peer`. They announce once that its fastbox is in use from
-/// then on.
-fn announce(peer: &mut Peer) -> u8 {
-    if peer.outbox == FastboxState::Backed {
-        peer.outbox = FastboxState::Open;
-        // The fastbox opens with the next send that reads its credit, and the baton with it.
-        return CellHead::FASTBOX_OPEN;
-    }
-    0
 }

@@ -4,15 +4,15 @@
 
 use super::Rtrs;
 use super::outbound::Course;
-use super::peer::UNASKED;
+use super::peer::Peer;
 use super::request::RequestState;
 use super::rtrs::PostedRtr;
 use super::rtrs::Wanted;
 use super::{Engine, Owner};
 use crate::buffer::Cursor;
 use crate::lmt::LmtSender;
-use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern};
-use crate::memory::Memory;
+use crate::matching::{ANY_SOURCE, ANY_TAG, Pattern};
+use crate::memory::{Memory, OutOfMemory};
 use crate::rndv::{Rendezvous, RndvStart};
 use crate::wire::{Key, Turn};
 
@@ -20,8 +20,34 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns counts of RTRs.
     #[must_use]
     pub const fn rtrs(&self) -> Rtrs {
-        let usage = self.asked_by.usage();
-        Rtrs { heard: usage.heard, used: usage.used, stopped: usage.stopped, ..self.rtrs }
+        self.negotiation.counts()
+    }
+
+    /// Returns how large messages of `context` are negotiated.
+    #[must_use]
+    pub fn rendezvous(&self, context: u32) -> Rendezvous {
+        self.negotiation.choice_of(context).unwrap_or(self.tuning.rendezvous)
+    }
+
+    /// Chooses how large messages of `context` are negotiated from now on. `None` selects the
+    /// choice for all contexts ([`super::Tuning::rendezvous`]).
+    ///
+    /// Ranks need not agree. Each own choice makes large messages of any context slower by one
+    /// comparison.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: the choice is unchanged.
+    ///
+    /// # Source
+    ///
+    /// `[SpecRndv09]` §3.6, static adaptation.
+    pub fn choose_rendezvous(
+        &mut self,
+        context: u32,
+        choice: Option<Rendezvous>,
+    ) -> Result<(), OutOfMemory> {
+        self.negotiation.choose(context, choice)
     }
 
     /// Returns whether a call of [`Engine::take_in`] is worth its time before a message of `length`
@@ -34,8 +60,8 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn may_be_asked(&self, destination: u32, key: Key, length: usize) -> bool {
         self.tuning.may_announce(length)
             && self.rendezvous(key.context()) != Rendezvous::Plain
-            && self.peers.get(destination as usize).is_some_and(|peer| peer.unasked < UNASKED)
-            && self.asked_by.speculates(destination, key)
+            && self.peers.get(destination as usize).is_some_and(|peer| peer.large.asks_lately())
+            && self.negotiation.speculates(destination, key)
     }
 
     /// Returns whether a call of [`Engine::take_in`] is worth its time before a receive into
@@ -47,15 +73,14 @@ impl<M: Memory + Clone> Engine<M> {
         let source = self.peers.get(pattern.source as usize);
         self.tuning.may_announce(length)
             && self.rendezvous(pattern.context) != Rendezvous::Plain
-            && self.asking.is_announced_to()
-            && (owner != Owner::BLOCKING || source.is_some_and(|peer| peer.stream.is_some()))
+            && self.negotiation.is_announced_to()
+            && (owner != Owner::BLOCKING || source.is_some_and(Peer::is_remote))
     }
 
     /// Returns whether a receive of this rank waits that has sent an RTR, used or not.
     #[must_use]
     pub fn is_asking(&self) -> bool {
-        !self.receivers.is_empty()
-            && self.receivers.iter().any(|(_, inbound)| inbound.half.home().owner == self.rank)
+        self.transfers.is_asking()
     }
 
     /// Starts the next large message to `destination` with this key: by an RTR, or by an RTS with
@@ -66,14 +91,11 @@ impl<M: Memory + Clone> Engine<M> {
         key: Key,
         data: Cursor,
     ) -> Result<(LmtSender, Course), Option<Turn>> {
-        self.looks += 1;
-        let found = self.peers[destination as usize].eager.look(key, self.looks);
-        self.asked_by.catch_up(destination, key, found, self.looks);
         let choice = self.rendezvous(key.context());
-        match self.asked_by.start(destination, key, choice) {
+        let eager = &mut self.peers[destination as usize].eager;
+        match self.negotiation.start_on_node(destination, key, eager, choice) {
             RndvStart::Rts(turn) => {
-                let unasked = &mut self.peers[destination as usize].unasked;
-                *unasked = (*unasked + 1).min(UNASKED);
+                self.peers[destination as usize].large.count_unasked();
                 Err(turn)
             }
             RndvStart::Write { target, .. } => {
@@ -82,7 +104,7 @@ impl<M: Memory + Clone> Engine<M> {
                     // No rank on this node sends such an RTR.
                     Wanted::There(_) => None,
                 };
-                used.ok_or_else(|| self.asked_by.refused(destination, key, choice))
+                used.ok_or_else(|| self.negotiation.refused(destination, key, choice))
             }
         }
     }
@@ -97,7 +119,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Pattern { context, source, tag } = *pattern;
         // A matched message may come back, and a receive that has asked for another could not take
         // it.
-        if self.matched > 0
+        if self.unexpected.has_matched()
             || source == ANY_SOURCE
             || tag == ANY_TAG
             || !self.tuning.may_announce(buffer.remaining())
@@ -105,36 +127,26 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return None;
         }
-        let (unasked, pointless) = match self.peers[source as usize].stream {
+        let (unasked, pointless) = match self.peers[source as usize].is_remote() {
             // A receive that waits inside the library answers an RTS at once.
-            None => (self.tuning.eager_max, owner == Owner::BLOCKING),
+            false => (self.tuning.eager_max, owner == Owner::BLOCKING),
             // From another node that takes its time. A buffer of several parts is read part after
             // part.
-            Some(_) => (self.tuning.stream_max, buffer.in_one_part().is_none()),
+            true => (self.tuning.stream_max, buffer.in_one_part().is_none()),
         };
         // A short buffer predicts a short message.
         if pointless || buffer.remaining() <= unasked {
             return None;
         }
         let ahead = self.posted.ahead_of(pattern).map(|id| self.asked(id).map(|asked| asked.turn));
-        self.asking.may_request(pattern, ahead)
+        self.negotiation.may_request(pattern, ahead)
     }
 
     /// Returns the RTR of the receive `id`, if it is posted and has sent one.
     pub(super) fn asked(&self, id: u32) -> Option<PostedRtr> {
-        match self.request(id) {
+        match self.requests.get(id) {
             Some(RequestState::Posted { asked, .. }) => asked,
             _ => None,
-        }
-    }
-
-    /// Notes that the receive `id` has met a message that did not use its RTR. `has_turn` tells
-    /// whether the message has a turn.
-    pub(super) fn missed(&mut self, envelope: &Envelope, has_turn: bool) {
-        self.rtrs.missed += 1;
-        if !has_turn {
-            let Envelope { context, source, tag } = *envelope;
-            self.asking.mispredicted(source, Key::new(context, tag));
         }
     }
 }

@@ -9,27 +9,22 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns the private memory that unexpected messages of all sources use.
     #[must_use]
     pub const fn held(&self) -> UnexpectedUsage {
-        self.budget.held()
+        self.unexpected.held()
     }
 
     /// Counts a message that came in, before its cell or line is returned
     /// ([`crate::shm::FlowWords::set_full`]).
-    ///
-    /// An embedder that does its own matching calls this for each message of `source`, a rank of
-    /// the segment, that it keeps for a later receive.
-    pub fn hold(&mut self, source: u32, length: usize) {
+    pub(super) fn hold(&mut self, source: u32, length: usize) {
         let share = &mut self.peers[source as usize].share;
-        if let Some(notice) = self.budget.hold(share, length, self.tuning.unexpected_max) {
+        if let Some(notice) = self.unexpected.hold(share, length, self.tuning.unexpected_max) {
             self.tell_room(source, notice);
         }
     }
 
     /// Counts a message that was removed.
-    ///
-    /// An embedder calls this for each message that it counted with [`Engine::hold`].
-    pub fn let_go(&mut self, source: u32, length: usize) {
+    pub(super) fn let_go(&mut self, source: u32, length: usize) {
         let share = &mut self.peers[source as usize].share;
-        if let Some(notice) = self.budget.let_go(share, length, self.tuning.unexpected_max) {
+        if let Some(notice) = self.unexpected.let_go(share, length, self.tuning.unexpected_max) {
             self.tell_room(source, notice);
         }
     }
@@ -42,11 +37,11 @@ impl<M: Memory + Clone> Engine<M> {
         let is_full = notice == Notice::Full;
         let peer = &mut self.peers[source as usize];
         if is_full {
-            peer.baton.shut();
-        } else if peer.short_ways {
-            peer.baton.open();
+            peer.paths.shut_baton();
+        } else {
+            peer.paths.open_baton();
         }
-        if peer.stream.is_none() {
+        if !peer.is_remote() {
             self.segment.flow(source, self.rank).set_full(is_full);
         } else if let Some(stream) = self.stream_mut(source) {
             stream.tell_full(is_full);
@@ -55,8 +50,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Forgets a message that no receive has taken, in any state.
     pub(super) fn take_unexpected(&mut self, number: u32) -> Option<UnexpectedMessage> {
-        let message = self.messages.remove(number)?;
-        self.leave_matching(message.standing);
+        let message = self.unexpected.remove(number)?;
         if let UnexpectedData::Here(_) = message.body {
             self.let_go(message.envelope.source, message.total);
         }

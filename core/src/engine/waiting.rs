@@ -1,6 +1,7 @@
 //! What an operation under way waits for, for the record that its rank keeps
 //! ([`crate::layout::WaitRecord`]).
 
+use super::peer::Peer;
 use super::request::{RequestState, SendStage};
 use super::{Engine, InUse, RequestId};
 use crate::layout::{Call, Wait};
@@ -33,13 +34,13 @@ impl<M: Memory + Clone> Engine<M> {
             matches!(request, RequestState::Sending { .. } | RequestState::Announced { .. })
         };
         let mut requests = self.requests.iter();
-        let first = requests.find_map(|(id, entry)| is_send(entry.request).then_some(id));
+        let first = requests.find_map(|(id, request)| is_send(request).then_some(id));
         let wait = first.and_then(|id| self.wait_of_request(id));
         Wait { call: Call::Finalize, ..wait.unwrap_or(Wait::new(Call::Finalize)) }
     }
 
     fn wait_of_request(&self, id: u32) -> Option<Wait> {
-        Some(match self.request(id)? {
+        Some(match self.requests.get(id)? {
             RequestState::Sending { message, .. } => {
                 let peer = self.destination_of(id, message.stage);
                 let bytes = Some(message.total as u64);
@@ -57,26 +58,19 @@ impl<M: Memory + Clone> Engine<M> {
             RequestState::Receiving { source, tag, total, .. } => Wait::receive(source, tag, total),
             RequestState::Due { source, .. } => Wait::on(Call::Recv, source),
             RequestState::Announced { sender } => {
-                let outbound = self.senders.get(sender)?;
+                let outbound = self.transfers.sender(sender)?;
                 let wait = Wait::on(Call::Send, outbound.half.peer());
                 Wait { tag: Some(outbound.tag), ..wait }
             }
             RequestState::Granted { receiver } => {
-                let inbound = self.receivers.get(receiver)?;
+                let inbound = self.transfers.receiver(receiver)?;
                 let wait = Wait::on(Call::Recv, inbound.half.peer());
                 Wait { bytes: Some(inbound.total as u64), ..wait }.with_key(inbound.key)
             }
-            RequestState::Reading { reading } => {
-                let reading = self.readings.get(reading)?;
-                Wait::receive(reading.source, reading.tag, reading.wanted)
-            }
-            RequestState::Written { invited } => {
-                let invited = self.invited.get(invited)?;
-                let bytes = Some(invited.part.length as u64);
-                Wait { bytes, ..Wait::on(Call::Recv, invited.peer) }.with_key(invited.key)
-            }
+            RequestState::Reading { reading } => self.network.wait_of_reading(reading)?,
+            RequestState::Written { invited } => self.network.wait_of_invited(invited)?,
             RequestState::Calling { call } => {
-                let call = self.calls.get(call)?;
+                let call = self.pulls.get(call)?;
                 Wait { bytes: Some(call.offer.total), ..Wait::on(Call::Recv, call.source) }
             }
             RequestState::Done(_) => return None,
@@ -87,38 +81,26 @@ impl<M: Memory + Clone> Engine<M> {
     fn destination_of(&self, id: u32, stage: SendStage) -> Option<u32> {
         match stage {
             SendStage::Offered { destination, .. } => Some(destination),
-            SendStage::Exposed { announced } => Some(self.announced.get(announced)?.destination),
-            SendStage::Writing { writing } => Some(self.writings.get(writing)?.destination),
-            SendStage::Announce { sender } => Some(self.senders.get(sender)?.half.peer()),
+            SendStage::Exposed { announced } => self.network.destination_of_announced(announced),
+            SendStage::Writing { writing } => self.network.destination_of_writing(writing),
+            SendStage::Announce { sender } => Some(self.transfers.sender(sender)?.half.peer()),
             SendStage::Eager | SendStage::Synchronous | SendStage::Called => {
                 let mut peers = (0..).zip(self.peers.iter());
-                peers.find_map(|(rank, peer)| {
-                    let first = peer.waiting.ends.map(|(first, _)| first);
-                    let next = |id: &u32| match self.request(*id) {
-                        Some(RequestState::Sending { next, .. }) => next,
-                        _ => None,
-                    };
-                    core::iter::successors(first, next).any(|one| one == id).then_some(rank)
-                })
+                let stands_in = |peer: &Peer| self.requests.stands_in(&peer.waiting, id);
+                peers.find_map(|(rank, peer)| stands_in(peer).then_some(rank))
             }
         }
     }
 
     /// Returns counts of what is under way now.
     pub fn in_use(&mut self) -> Result<InUse, Corrupt> {
-        self.cells.collect(&self.segment)?;
         Ok(InUse {
             requests: self.requests.len() as usize,
-            unexpected: self.messages.len() as usize,
-            transfers: (self.senders.len()
-                + self.receivers.len()
-                + self.calls.len()
-                + self.announced.len()
-                + self.readings.len()
-                + self.invited.len()
-                + self.writings.len()) as usize,
-            descriptors: self.descriptors.in_use(),
-            cells: self.cells.out(),
+            unexpected: self.unexpected.count() as usize,
+            transfers: (self.transfers.len() + self.pulls.len() + self.network.transfers())
+                as usize,
+            descriptors: self.transfers.descriptors_in_use(),
+            cells: self.outbox.cells_out(&self.segment)?,
         })
     }
 }

@@ -20,6 +20,15 @@ pub enum HcaError {
         /// Its rank.
         peer: u32,
     },
+    /// A step of connecting to the peer failed.
+    Connect {
+        /// Its rank.
+        peer: u32,
+        /// The step.
+        step: ConnectStep,
+        /// The system's error number, or zero if there is none.
+        code: i32,
+    },
     /// The peer answers but does not know this connection.
     Refused {
         /// Its rank.
@@ -42,6 +51,40 @@ pub enum HcaError {
     },
 }
 
+/// A step of making a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ConnectStep {
+    /// Finding the local port that leads to the peer's address.
+    Address,
+    /// Finding the way to the peer's address.
+    Route,
+    /// Asking the peer for a connection.
+    Ask,
+    /// Accepting the peer's request for a connection.
+    Accept,
+    /// Setting the local end of the connection.
+    Local,
+    /// The peer or the network ended the connection before both sides had confirmed it.
+    Confirm,
+    /// The device was removed.
+    Device,
+}
+
+impl fmt::Display for ConnectStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Address => "no local port leads to its address",
+            Self::Route => "no route leads to its address",
+            Self::Ask => "it did not answer the request for a connection",
+            Self::Accept => "its request for a connection could not be accepted",
+            Self::Local => "the device refused the parameters of the connection",
+            Self::Confirm => "the connection ended before both sides had confirmed it",
+            Self::Device => "the device was removed",
+        })
+    }
+}
+
 impl fmt::Display for HcaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -55,6 +98,13 @@ impl fmt::Display for HcaError {
             }
             Self::Unreachable { peer } => {
                 write!(f, "the device cannot reach rank {peer} at the address that it gave")
+            }
+            Self::Connect { peer, step, code } => {
+                write!(f, "connecting to rank {peer} failed: {step}")?;
+                match code {
+                    0 => Ok(()),
+                    code => write!(f, " (error {code})"),
+                }
             }
             Self::Refused { peer } => write!(
                 f,

@@ -33,7 +33,7 @@ pub mod fault;
 pub mod trace;
 mod work;
 
-pub use error::{HcaError, PostError, WorkError};
+pub use error::{ConnectStep, HcaError, PostError, WorkError};
 pub use work::{Completion, Done, Operation, RemoteAddress, Sge, WorkRequest};
 
 use core::ptr::NonNull;

@@ -10,7 +10,7 @@
 //! Writer: the peer's device. Reader: this rank, one thread, which polls and never waits.
 
 use crate::sync::Ordering::Acquire;
-use crate::sync::{AtomicU64, UnsafeCell, dma, order};
+use crate::sync::{AtomicU64, UnsafeCell, dma, order, read_once};
 
 /// The end of a place where messages arrive one after the other. The payload lies directly before
 /// it.
@@ -87,8 +87,9 @@ impl Landing {
     #[must_use]
     pub unsafe fn head(&self) -> LandingHead {
         // SAFETY: the caller guarantees that a message has arrived and its credit is not given
-        // (contract of `head`). The peer's device therefore does not write here now.
-        self.head.with(|head| unsafe { *head })
+        // (contract of `head`). A correct peer's device therefore does not write here now. A head
+        // has no padding, and any bytes are a valid head.
+        self.head.with(|head| unsafe { read_once(head) })
     }
 
     /// Returns the head, for the model of a device that writes it.

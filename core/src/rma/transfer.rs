@@ -1,8 +1,11 @@
-//! Copies from and to memory that other ranks may access at the same time.
+//! Copies from and to memory that other ranks may access at the same time. Nothing here can prevent
+//! two processes from a race, so what is not one number is copied by [`copy_opaque`], as a device
+//! would.
 
 use core::ptr::NonNull;
 
 use super::word::SharedNumber;
+use crate::buffer::copy::copy_opaque;
 
 /// Copies `length` bytes, where one side or both lie in a part.
 ///
@@ -26,7 +29,7 @@ pub unsafe fn transfer(source: NonNull<u8>, destination: NonNull<u8>, length: us
             2 if both_aligned::<u16>(source, destination) => one::<u16>(source, destination),
             1 => one::<u8>(source, destination),
             0 => {}
-            _ => many(source, destination, length),
+            _ => copy_opaque(source.as_ptr(), destination.as_ptr(), length),
         }
     }
 }
@@ -43,37 +46,6 @@ fn both_aligned<T>(source: NonNull<u8>, destination: NonNull<u8>) -> bool {
 unsafe fn one<T: crate::reduce::Reducible>(source: NonNull<u8>, destination: NonNull<u8>) {
     // SAFETY: the caller guarantees valid, aligned numbers (contract of `one`).
     unsafe { SharedNumber::<T>::new(destination).store(SharedNumber::<T>::new(source).load()) };
-}
-
-/// Copies by the C library's `memcpy`, in a way that hides its identity from the compiler.
-///
-/// In Rust a copy that races with another access is undefined behaviour, whatever MPI says about
-/// the values. Nothing here can prevent two processes from such a race. So code from outside the
-/// program moves these bytes, as a device would. To the compiler it is a call that may do to that
-/// memory whatever atomic accesses may do, and there is no race.
-///
-/// # Safety
-///
-/// The contract of [`transfer`] holds.
-#[cfg(not(miri))]
-#[inline(always)]
-unsafe fn many(source: NonNull<u8>, destination: NonNull<u8>, length: usize) {
-    type Copy = unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8;
-    unsafe extern "C" {
-        fn memcpy(destination: *mut u8, source: *const u8, length: usize) -> *mut u8;
-    }
-    let copy: Copy = core::hint::black_box(memcpy);
-    // SAFETY: the caller guarantees valid, separate ranges (contract of `many`).
-    unsafe { copy(destination.as_ptr(), source.as_ptr(), length) };
-}
-
-/// # Safety
-///
-/// The contract of [`transfer`] holds.
-#[cfg(miri)]
-unsafe fn many(source: NonNull<u8>, destination: NonNull<u8>, length: usize) {
-    // SAFETY: the caller guarantees valid, separate ranges (contract of `many`).
-    unsafe { source.copy_to_nonoverlapping(destination, length) };
 }
 
 #[cfg(all(test, not(strait_loom)))]

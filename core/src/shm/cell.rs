@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::golden;
-use crate::sync::{AtomicU32, UnsafeCell};
+use crate::sync::{AtomicU32, UnsafeCell, read_once};
 use crate::wire::{CellIndex, Corrupt};
 
 /// The header line of a cell. The payload follows, which has
@@ -77,6 +77,8 @@ impl Cell {
 
     /// Returns a copy of the description.
     ///
+    /// The copy is checked, so each word is read once, whatever a faulty process writes meanwhile.
+    ///
     /// # Safety
     ///
     /// `cell` points to a live cell to which the caller has exclusive access: it dequeued the cell,
@@ -84,9 +86,9 @@ impl Cell {
     #[inline(always)]
     #[must_use]
     pub unsafe fn read_head(cell: NonNull<Self>) -> CellHead {
-        // SAFETY: no other process writes the head now (contract of `read_head`), and any bytes are
-        // a valid `CellHead`.
-        unsafe { (*cell.as_ptr()).head.with(|head| head.read()) }
+        // SAFETY: no correct process writes the head now (contract of `read_head`), and a head has
+        // no padding. Any bytes are a valid `CellHead`.
+        unsafe { (*cell.as_ptr()).head.with(|head| read_once(head)) }
     }
 
     /// Writes the description.

@@ -7,10 +7,7 @@ use std::panic::{PanicHookInfo, catch_unwind};
 use std::sync::Once;
 
 use crate::border::HandleArg;
-use crate::failure::{Code, Failure};
-
-/// The result of a call, before it becomes a code for C.
-pub(crate) type Called<T = ()> = Result<T, Box<Failure>>;
+use crate::failure::{Called, Code, Failure};
 
 /// Runs `body` for the function `call`, to which C passed `handle`, and returns the code for C.
 #[inline(always)]

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 
 use shim::{Error, Fault, StartError};
 
-use crate::instance::CONTEXT_MAX;
+use crate::contexts::CONTEXT_MAX;
 
 /// The kind of a failure, for programs. `strait_code` in C.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,6 +60,9 @@ pub(crate) const NAMES: [(Code, &CStr); 22] = [
     (Code::Forked, c"STRAIT_ERR_FORKED"),
     (Code::Internal, c"STRAIT_ERR_INTERNAL"),
 ];
+
+/// The result of a call, before it becomes a code for C.
+pub(crate) type Called<T = ()> = Result<T, Box<Failure>>;
 
 /// A call that failed.
 #[derive(Debug)]

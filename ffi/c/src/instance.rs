@@ -2,31 +2,22 @@
 
 use core::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
+use std::rc::Rc;
 
-use shim::{Endpoint, Matched, SharedMemory, World};
+use shim::{Endpoint, Matched, SharedMemory, Window, World};
 
+use crate::contexts::CONTEXT_MAX;
 use crate::entries::Entries;
-use crate::entry::Called;
-use crate::failure::{Code, Failure};
+use crate::failure::{Called, Code, Failure};
 use crate::handle::{Handle, HandleKind};
+use crate::handlers::PacketHandlers;
 use crate::options::COptions;
-use crate::packets::PacketHandlers;
+use crate::pending::PendingOperation;
 use crate::pipe::Pipe;
-use crate::requests::PendingOperation;
-use crate::windows;
 
-/// The last context that C may name. The contexts above it carry this interface's own messages.
-/// `STRAIT_CONTEXT_MAX` in C.
-pub(crate) const CONTEXT_MAX: u32 = 0x7fff_ffef;
-
-/// The context of active messages.
-pub(crate) const PACKETS: u32 = CONTEXT_MAX + 1;
-
-/// The context of large messages that the embedder announces.
-pub(crate) const LARGE: u32 = CONTEXT_MAX + 2;
-
-/// The context of the bytes of pipes.
-pub(crate) const PIPES: u32 = CONTEXT_MAX + 3;
+/// A window that a world has open. The world outlives it: `strait_finalize` fails while there are
+/// windows.
+type OpenWindow = Rc<Window<'static>>;
 
 /// A world, and the objects that C has open in it.
 #[derive(Debug)]
@@ -34,7 +25,7 @@ pub(crate) struct Instance {
     handle: Handle,
     requests: RefCell<Entries<PendingOperation>>,
     messages: RefCell<Entries<Matched>>,
-    windows: RefCell<Entries<windows::OpenWindow>>,
+    windows: RefCell<Entries<OpenWindow>>,
     /// Connections, once the RDMA channel is open, each with the rank at its other end.
     connections: RefCell<Entries<(u32, Pipe)>>,
     /// The connection to each rank.
@@ -122,7 +113,7 @@ impl Instance {
 
     /// Returns the windows. The borrow must end before any code of the embedder runs.
     #[inline(always)]
-    pub(crate) fn windows(&self) -> RefMut<'_, Entries<windows::OpenWindow>> {
+    pub(crate) fn windows(&self) -> RefMut<'_, Entries<OpenWindow>> {
         self.windows.borrow_mut()
     }
 

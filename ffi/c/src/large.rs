@@ -11,11 +11,11 @@ use core::ffi::c_int;
 
 use shim::TAG_MAX;
 
-use crate::border::{CountArg, HandleArg, LastingPartsArg, OutArg, no_place};
+use crate::border::{CountArg, HandleArg, LastingPartsArg, OutArg, SendKind, no_place};
+use crate::contexts::LARGE;
 use crate::entry::enter;
 use crate::failure::Failure;
 use crate::handle::Handle;
-use crate::instance::LARGE;
 
 /// The description of a large message that its receiver needs: `strait_cookie` in C. The embedder
 /// carries its bytes to the receiver.
@@ -65,10 +65,11 @@ extern "C" fn strait_lmt_pre_send(
         let instance = world.world()?;
         cookie.need()?;
         request.need()?;
-        let parts = parts.list(count)?;
-        let bytes = parts.bytes();
+        let memory = parts.memory(count)?;
+        let bytes = memory.bytes();
         let number = instance.next_large() & TAG_MAX;
-        let started = parts.send(instance.any_endpoint(LARGE), receiver, number)?;
+        let endpoint = instance.any_endpoint(LARGE);
+        let started = memory.send(SendKind::Standard, endpoint, receiver, number)?;
         let handle = instance.keep(started)?;
         let sender = instance.world().rank();
         cookie.write(Cookie { mark: MARK, sender, number, receiver, bytes })?;
@@ -96,7 +97,7 @@ extern "C" fn strait_lmt_start_recv(
             );
             return Err(Failure::argument(text));
         }
-        let parts = parts.list(count)?;
-        instance.give(parts.recv(instance.any_endpoint(LARGE), sender, number)?, request)
+        let memory = parts.memory(count)?;
+        instance.give(memory.recv(instance.any_endpoint(LARGE), sender, number)?, request)
     })
 }

@@ -3,7 +3,7 @@
 //! `include/strait.h` is its documentation, `docs/embedding.md` the guide.
 //!
 //! Each function of the header is one here. All of them go through [`entry::enter`], so that
-//! nothing unwinds into C. They look handles up in tables ([`handle`], [`entries`]) before they use
+//! nothing unwinds into C. They look handles up in tables ([`worlds`], [`entries`]) before they use
 //! them.
 //!
 //! The header states the promises of a caller in C (where pointers lead, which thread may call).
@@ -12,12 +12,14 @@
 //! Absent on purpose: threads, signal handlers, `atexit`, hooks, anything printed.
 
 mod border;
+mod contexts;
 mod entries;
 mod entry;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handle;
+mod handlers;
 mod instance;
 mod knowledge;
 mod large;
@@ -25,6 +27,7 @@ mod matched;
 mod messages;
 mod options;
 mod packets;
+mod pending;
 mod pipe;
 mod rdma_channel;
 mod requests;
@@ -32,6 +35,7 @@ mod several;
 mod store;
 mod windows;
 mod world;
+mod worlds;
 
 #[cfg(test)]
 mod tests;

@@ -5,12 +5,14 @@ use core::ffi::c_int;
 use shim::{Error, Matched, World};
 
 use crate::border::{
-    BufferArg, CountArg, HandleArg, HandlePlaceArg, LastingArg, LastingPartsArg, OutArg,
+    BufferArg, CountArg, HandleArg, HandlePlaceArg, LastingArg, LastingPartsArg, OperationMemory,
+    OutArg,
 };
-use crate::entry::{Called, enter};
+use crate::entry::enter;
+use crate::failure::Called;
 use crate::handle::{Handle, HandleKind};
 use crate::instance::Instance;
-use crate::requests::{CStatus, PendingOperation};
+use crate::requests::CStatus;
 
 impl Instance {
     /// Calls `probe`, and returns the handle and the status of the message that it matched.
@@ -50,16 +52,17 @@ impl Instance {
     }
 }
 
-/// Starts to receive the message in `place`, and gives C the request.
+/// Starts to receive the message in `place` into `memory`, and gives C the request.
 fn start(
     place: HandlePlaceArg<'_>,
     request: OutArg<'_, Handle>,
-    start: impl FnOnce(&World, &Matched) -> Result<PendingOperation, Error>,
+    memory: OperationMemory,
 ) -> Called {
     let (message, instance) = place.open(HandleKind::Message)?;
     request.need()?;
     instance.requests().need_room()?;
-    let (started, ended) = instance.receive_matched(message, start)?;
+    let receive = |world: &World, matched: &Matched| memory.mrecv(world, matched);
+    let (started, ended) = instance.receive_matched(message, receive)?;
     if ended {
         place.clear();
     }
@@ -136,10 +139,7 @@ extern "C" fn strait_imrecv(
     bytes: CountArg,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    enter("strait_imrecv", message.peek(), || {
-        let buffer = buffer.buffer(bytes)?;
-        start(message, request, |world, matched| buffer.mrecv(world, matched))
-    })
+    enter("strait_imrecv", message.peek(), || start(message, request, buffer.memory(bytes)?))
 }
 
 #[unsafe(no_mangle)]
@@ -149,10 +149,7 @@ extern "C" fn strait_imrecvv(
     count: CountArg<c_int>,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    enter("strait_imrecvv", message.peek(), || {
-        let parts = parts.list(count)?;
-        start(message, request, |world, matched| parts.mrecv(world, matched))
-    })
+    enter("strait_imrecvv", message.peek(), || start(message, request, parts.memory(count)?))
 }
 
 #[unsafe(no_mangle)]

@@ -2,13 +2,19 @@
 
 use core::ffi::c_int;
 
-use shim::{SHORT_MAX, SentShort};
+use shim::{Endpoint, Error, SHORT_MAX, SentShort};
 
-use crate::border::{BufferArg, CountArg, DataArg, HandleArg, LastingArg, LastingPartsArg, OutArg};
-use crate::entry::{Called, enter};
+use crate::border::{
+    BufferArg, CountArg, DataArg, HandleArg, LastingArg, LastingPartsArg, OperationMemory, OutArg,
+    SendKind,
+};
+use crate::contexts::CONTEXT_MAX;
+use crate::entry::enter;
+use crate::failure::Called;
 use crate::handle::Handle;
-use crate::instance::{CONTEXT_MAX, Instance};
-use crate::requests::{CStatus, PendingOperation};
+use crate::instance::Instance;
+use crate::pending::PendingOperation;
+use crate::requests::CStatus;
 
 /// Length in bytes of the most frequent message of most programs: one number.
 ///
@@ -260,11 +266,9 @@ extern "C" fn strait_isend(
     tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    enter("strait_isend", world, || {
-        start(world, request, |instance| {
-            let data = data.buffer(bytes)?;
-            Ok(data.send(instance.endpoint(context)?, destination, tag)?)
-        })
+    let memory = || data.memory(bytes);
+    start("strait_isend", (world, context), memory, request, |memory, endpoint| {
+        memory.send(SendKind::Standard, endpoint, destination, tag)
     })
 }
 
@@ -278,11 +282,9 @@ extern "C" fn strait_irecv(
     tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    enter("strait_irecv", world, || {
-        start(world, request, |instance| {
-            let buffer = buffer.buffer(bytes)?;
-            Ok(buffer.recv(instance.endpoint(context)?, source, tag)?)
-        })
+    let memory = || buffer.memory(bytes);
+    start("strait_irecv", (world, context), memory, request, |memory, endpoint| {
+        memory.recv(endpoint, source, tag)
     })
 }
 
@@ -296,11 +298,9 @@ extern "C" fn strait_isendv(
     tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    enter("strait_isendv", world, || {
-        start(world, request, |instance| {
-            let parts = parts.list(count)?;
-            Ok(parts.send(instance.endpoint(context)?, destination, tag)?)
-        })
+    let memory = || parts.memory(count);
+    start("strait_isendv", (world, context), memory, request, |memory, endpoint| {
+        memory.send(SendKind::Standard, endpoint, destination, tag)
     })
 }
 
@@ -314,11 +314,9 @@ extern "C" fn strait_irecvv(
     tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    enter("strait_irecvv", world, || {
-        start(world, request, |instance| {
-            let parts = parts.list(count)?;
-            Ok(parts.recv(instance.endpoint(context)?, source, tag)?)
-        })
+    let memory = || parts.memory(count);
+    start("strait_irecvv", (world, context), memory, request, |memory, endpoint| {
+        memory.recv(endpoint, source, tag)
     })
 }
 
@@ -348,11 +346,9 @@ extern "C" fn strait_issend(
     tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    enter("strait_issend", world, || {
-        start(world, request, |instance| {
-            let data = data.buffer(bytes)?;
-            Ok(data.ssend(instance.endpoint(context)?, destination, tag)?)
-        })
+    let memory = || data.memory(bytes);
+    start("strait_issend", (world, context), memory, request, |memory, endpoint| {
+        memory.send(SendKind::Synchronous, endpoint, destination, tag)
     })
 }
 
@@ -366,11 +362,9 @@ extern "C" fn strait_issendv(
     tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    enter("strait_issendv", world, || {
-        start(world, request, |instance| {
-            let parts = parts.list(count)?;
-            Ok(parts.ssend(instance.endpoint(context)?, destination, tag)?)
-        })
+    let memory = || parts.memory(count);
+    start("strait_issendv", (world, context), memory, request, |memory, endpoint| {
+        memory.send(SendKind::Synchronous, endpoint, destination, tag)
     })
 }
 
@@ -407,14 +401,19 @@ extern "C" fn strait_iprobe(
     })
 }
 
-/// Starts an operation in `world`, and gives C its request.
+/// Starts an operation of `memory` in a context of `world`, and gives C its request.
 #[inline(always)]
 fn start(
-    world: HandleArg<'_>,
+    call: &'static str,
+    (world, context): (HandleArg<'_>, u32),
+    memory: impl FnOnce() -> Called<OperationMemory>,
     request: OutArg<'_, Handle>,
-    start: impl FnOnce(&Instance) -> Called<PendingOperation>,
-) -> Called {
-    let instance = world.world()?;
-    request.need()?;
-    instance.give(start(instance)?, request)
+    start: impl FnOnce(OperationMemory, Endpoint<'_>) -> Result<PendingOperation, Error>,
+) -> c_int {
+    enter(call, world, || {
+        let instance = world.world()?;
+        request.need()?;
+        let started = start(memory()?, instance.endpoint(context)?)?;
+        instance.give(started, request)
+    })
 }

@@ -6,8 +6,7 @@ use core::ops::Range;
 use std::ffi::CString;
 
 use crate::border::Structure;
-use crate::entry::Called;
-use crate::failure::{Code, Failure, strait_error_message};
+use crate::failure::{Called, Code, Failure, strait_error_message};
 use crate::store::CExchange;
 
 /// The interface's version, `STRAIT_ABI` in C. A change of the upper half requires that programs be
@@ -139,9 +138,4 @@ pub(crate) extern "C" fn strait_abi() -> u32 {
 pub(crate) extern "C" fn strait_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
-}
-
-/// Converts the answer of a C callback to a result.
-pub(crate) const fn succeeded(answer: c_int) -> Result<(), i32> {
-    if answer == 0 { Ok(()) } else { Err(answer) }
 }

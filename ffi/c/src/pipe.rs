@@ -12,8 +12,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use shim::{Endpoint, Part, Unscoped, World};
 
-use crate::entry::Called;
-use crate::instance::{Instance, PIPES};
+use crate::failure::Called;
 
 /// Maximum size in bytes of one message of a pipe. Such a message is eager.
 const CHUNK: usize = 12 * 1024;
@@ -85,13 +84,12 @@ impl Pipe {
     /// Copies the beginning of `parts` into the pipe, and returns the number of bytes that fitted.
     pub(crate) fn put(
         &mut self,
-        instance: &Instance,
+        endpoint: &Endpoint<'_>,
         peer: u32,
         mut parts: &mut [IoSlice<'_>],
     ) -> Called<usize> {
-        let endpoint = instance.any_endpoint(PIPES);
         let mut put = 0;
-        while parts.iter().any(|part| !part.is_empty()) && self.has_room(&endpoint)? {
+        while parts.iter().any(|part| !part.is_empty()) && self.has_room(endpoint)? {
             let mut chunk = self.spare.pop().unwrap_or_else(Chunk::new);
             let length = gather(&mut parts, chunk.bytes());
             // SAFETY: the chunk goes with the operation.
@@ -134,13 +132,12 @@ impl Pipe {
     /// Moves arrived bytes to `parts`, and returns their number.
     pub(crate) fn read(
         &mut self,
-        instance: &Instance,
+        endpoint: &Endpoint<'_>,
         peer: u32,
         mut parts: &mut [IoSliceMut<'_>],
     ) -> Called<usize> {
-        let endpoint = instance.any_endpoint(PIPES);
         let mut read = 0;
-        while parts.iter().any(|part| !part.is_empty()) && self.inbox.has_bytes(&endpoint, peer)? {
+        while parts.iter().any(|part| !part.is_empty()) && self.inbox.has_bytes(endpoint, peer)? {
             let Some((chunk, unread)) = &mut self.inbox.arrived else { break };
             let length = scatter(&chunk.bytes()[unread.clone()], &mut parts);
             unread.start += length;

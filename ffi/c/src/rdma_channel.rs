@@ -4,14 +4,17 @@
 use core::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use shim::Endpoint;
+
 use crate::border::{CountArg, HandleArg, OutArg, PartList, PartsArg};
-use crate::entry::{Called, enter, silence};
-use crate::failure::{Code, Failure};
-use crate::handle::{self, Handle, HandleKind};
-use crate::instance::Instance;
+use crate::contexts::PIPES;
+use crate::entry::{enter, silence};
+use crate::failure::{Called, Code, Failure};
+use crate::handle::{Handle, HandleKind};
 use crate::options::COptions;
 use crate::pipe::Pipe;
 use crate::world::{finalize, init};
+use crate::worlds;
 
 /// The channel of the process. The functions take no channel argument, so there is only one.
 static CHANNEL: Mutex<ChannelGroups> =
@@ -72,7 +75,7 @@ extern "C" fn strait_rdma_init(group: HandleArg<'_>, rank: c_int) -> c_int {
             )));
         }
         let mut channel = channel();
-        if handle::find(channel.group).is_some() {
+        if worlds::is_open(channel.group) {
             return Err(Failure::new(Code::Busy, "the process has a channel: finalize it first"));
         }
         channel.group = group.handle();
@@ -107,7 +110,7 @@ fn move_data(
     vc: HandleArg<'_>,
     (parts, count): (PartsArg<'_>, CountArg<c_int>),
     moved: OutArg<'_, c_int>,
-    act: impl FnOnce(&mut Pipe, &Instance, u32, &mut PartList<'_>) -> Called<usize>,
+    act: impl FnOnce(&mut Pipe, &Endpoint<'_>, u32, &mut PartList<'_>) -> Called<usize>,
 ) -> c_int {
     enter(call, vc, || {
         moved.write(0)?;
@@ -119,7 +122,7 @@ fn move_data(
             ));
         }
         let (peer, mut pipe) = instance.lend_pipe(vc.handle())?;
-        let bytes = act(&mut pipe, instance, peer, &mut parts);
+        let bytes = act(&mut pipe, &instance.any_endpoint(PIPES), peer, &mut parts);
         instance.return_pipe(vc.handle(), peer, pipe);
         moved.write(bytes? as c_int)
     })
@@ -133,8 +136,8 @@ extern "C" fn strait_rdma_put_datav(
     num_bytes: OutArg<'_, c_int>,
 ) -> c_int {
     let call = "strait_rdma_put_datav";
-    move_data(call, vc, (parts, count), num_bytes, |pipe, instance, peer, parts| {
-        pipe.put(instance, peer, &mut parts.readable())
+    move_data(call, vc, (parts, count), num_bytes, |pipe, endpoint, peer, parts| {
+        pipe.put(endpoint, peer, &mut parts.readable())
     })
 }
 
@@ -146,7 +149,7 @@ extern "C" fn strait_rdma_read_datav(
     num_bytes: OutArg<'_, c_int>,
 ) -> c_int {
     let call = "strait_rdma_read_datav";
-    move_data(call, vc, (parts, count), num_bytes, |pipe, instance, peer, parts| {
-        pipe.read(instance, peer, &mut parts.writable())
+    move_data(call, vc, (parts, count), num_bytes, |pipe, endpoint, peer, parts| {
+        pipe.read(endpoint, peer, &mut parts.writable())
     })
 }

@@ -1,14 +1,16 @@
-//! Pending operations.
+//! Requests: the handles of pending operations.
 
 use core::cell::RefCell;
 use core::ffi::c_int;
 
-use shim::{Part, Unscoped, Wait, World};
+use shim::{Unscoped, World};
 
 use crate::border::{HandleArg, HandlePlaceArg, OutArg};
-use crate::entry::{Called, enter};
+use crate::entry::enter;
+use crate::failure::Called;
 use crate::handle::{self, Handle, HandleKind};
 use crate::instance::Instance;
+use crate::pending::PendingOperation;
 
 /// `strait_status` in C.
 #[derive(Clone, Copy, Debug)]
@@ -24,43 +26,6 @@ impl From<shim::Status> for CStatus {
     fn from(status: shim::Status) -> Self {
         let shim::Status { source, tag, bytes } = status;
         Self { source, tag, bytes: bytes as u64 }
-    }
-}
-
-/// A pending operation, and the list of buffers that it uses.
-///
-/// It must be complete or settled before it is dropped, since C may reuse the buffers then.
-#[derive(Debug)]
-#[must_use = "an operation that is not over has to be kept or settled"]
-pub(crate) struct PendingOperation {
-    operation: Unscoped,
-    parts: Option<Box<[Part]>>,
-}
-
-impl PendingOperation {
-    #[inline(always)]
-    pub(crate) const fn new(operation: Unscoped) -> Self {
-        Self { operation, parts: None }
-    }
-
-    pub(crate) const fn with_parts(operation: Unscoped, parts: Box<[Part]>) -> Self {
-        Self { operation, parts: Some(parts) }
-    }
-
-    /// Returns whether the operation is complete. Makes no progress.
-    pub(crate) fn look(&mut self, world: &World) -> bool {
-        self.operation.look(world)
-    }
-
-    /// Returns what the operation waits for.
-    pub(crate) fn wait_of(&self, world: &World) -> Wait {
-        self.operation.wait_of(world)
-    }
-
-    /// Ends the operation's claim on its buffers.
-    pub(crate) fn settle(&mut self, world: &World) {
-        self.operation.settle(world);
-        self.parts = None;
     }
 }
 
@@ -117,8 +82,8 @@ impl Instance {
         let Some(pending) = &mut lent.pending else {
             return Err(handle::bad(request, HandleKind::Request));
         };
-        let result = act(&mut pending.operation, self.world());
-        Ok((result, pending.operation.is_over()))
+        let result = act(pending.operation_mut(), self.world());
+        Ok((result, pending.operation().is_over()))
     }
 }
 
@@ -134,7 +99,7 @@ impl Drop for TakenOperation<'_> {
     fn drop(&mut self) {
         let Some(pending) = self.pending.take() else { return };
         let mut requests = self.instance.requests();
-        if pending.operation.is_over() {
+        if pending.operation().is_over() {
             requests.remove(self.request);
         } else {
             requests.put_back(self.request, pending);
@@ -186,7 +151,7 @@ extern "C" fn strait_cancel(request: HandleArg<'_>, cancelled: OutArg<'_, c_int>
         let instance = request.world_of(HandleKind::Request)?;
         let did = {
             let mut requests = instance.requests();
-            requests.get(request.handle())?.operation.cancel(instance.world())
+            requests.get(request.handle())?.operation_mut().cancel(instance.world())
         };
         cancelled.write_if_wanted(did.into());
         Ok(())

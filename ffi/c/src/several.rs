@@ -7,7 +7,8 @@ use core::mem::MaybeUninit;
 use shim::{Call, Wait};
 
 use crate::border::{ArrayArg, CountArg, HandleArg, HandlePlaceArg, OutArg};
-use crate::entry::{Called, enter};
+use crate::entry::enter;
+use crate::failure::Called;
 use crate::handle::{Handle, HandleKind};
 use crate::instance::Instance;
 use crate::requests::{CStatus, wait_at};
@@ -157,12 +158,6 @@ impl<'call> RequestList<'call> {
     }
 }
 
-/// Makes progress, for a call that does not wait.
-fn progress(instance: &Instance) -> Called {
-    instance.world().endpoint().progress()?;
-    instance.deliver()
-}
-
 #[unsafe(no_mangle)]
 extern "C" fn strait_wait_all<'call>(
     count: CountArg,
@@ -190,7 +185,7 @@ extern "C" fn strait_test_all<'call>(
         if let Some(instance) = list.world()?
             && !list.is_over(instance)
         {
-            progress(instance)?;
+            instance.progress()?;
             if !list.is_over(instance) {
                 return done.write(0);
             }
@@ -232,7 +227,7 @@ extern "C" fn strait_test_any<'call>(
         let instance = list.world()?;
         let mut found = instance.and_then(|instance| list.over(instance).next());
         if let (Some(instance), None) = (instance, found) {
-            progress(instance)?;
+            instance.progress()?;
             found = list.over(instance).next();
         }
         done.write(c_int::from(instance.is_none() || found.is_some()))?;
@@ -272,7 +267,7 @@ extern "C" fn strait_test_some<'call>(
         some(count, requests, (over, indices), answers, |list, instance| {
             match list.over(instance).next() {
                 Some(_) => Ok(()),
-                None => progress(instance),
+                None => instance.progress(),
             }
         })
     })

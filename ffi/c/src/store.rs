@@ -7,9 +7,7 @@ use shim::Nodes;
 use shim::boot::{KeyValueStore, StoreError};
 
 use crate::border::Structure;
-use crate::entry::Called;
-use crate::failure::Failure;
-use crate::options::succeeded;
+use crate::failure::{Called, Failure};
 
 /// `strait_exchange` in C.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +72,11 @@ impl Callbacks {
     pub(crate) const fn new(exchange: CExchange) -> Self {
         Self(exchange)
     }
+}
+
+/// Converts the answer of a C callback to a result.
+const fn succeeded(answer: c_int) -> Result<(), i32> {
+    if answer == 0 { Ok(()) } else { Err(answer) }
 }
 
 fn failed(command: &'static str) -> impl FnOnce(i32) -> StoreError {

@@ -8,14 +8,14 @@ use std::fs;
 use std::process::Command;
 
 use crate::border::HandleArg;
+use crate::contexts::CONTEXT_MAX;
 use crate::entry::{enter, silence};
 use crate::failure::{self, Code};
 use crate::handle::Handle;
-use crate::instance::CONTEXT_MAX;
+use crate::handlers::make_room;
 use crate::knowledge::{CCounters, CInfo};
 use crate::large::Cookie;
 use crate::options::{ABI, COptions};
-use crate::packets::make_room;
 use crate::requests::CStatus;
 use crate::store::CExchange;
 use crate::windows::{

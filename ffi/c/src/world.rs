@@ -7,12 +7,13 @@ use core::mem::MaybeUninit;
 use shim::World;
 
 use crate::border::{ArrayArg, CountArg, HandleArg, OutArg, StructInArg, read_structure};
-use crate::entry::{Called, enter, silence};
-use crate::failure::Failure;
-use crate::handle::{self, Handle};
+use crate::entry::{enter, silence};
+use crate::failure::{Called, Failure};
+use crate::handle::Handle;
 use crate::instance::Instance;
 use crate::options::{self, COptions};
 use crate::store::{CExchange, Callbacks};
+use crate::worlds;
 
 #[unsafe(no_mangle)]
 extern "C" fn strait_init(
@@ -36,7 +37,7 @@ pub(crate) fn init(options: COptions) -> Called<Handle> {
         options.log();
     })?;
     joined.take_warnings().iter().for_each(|warning| options.warn(warning));
-    handle::open(|handle| Instance::new(handle, joined, options))
+    worlds::open(|handle| Instance::new(handle, joined, options))
 }
 
 fn join(options: &COptions) -> Called<World> {
@@ -64,7 +65,7 @@ extern "C" fn strait_init_in_process(
         let made = World::in_process(ranks.get())?;
         let opened = made
             .into_iter()
-            .map(|world| handle::open(|handle| Instance::new(handle, world, COptions::NONE)));
+            .map(|world| worlds::open(|handle| Instance::new(handle, world, COptions::NONE)));
         let opened = opened.collect::<Called<Vec<_>>>()?;
         for (place, handle) in worlds.slice(ranks.widened())?.iter().zip(opened) {
             place.set(MaybeUninit::new(handle));
@@ -124,11 +125,7 @@ extern "C" fn strait_abort(world: HandleArg<'_>, code: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn strait_progress(world: HandleArg<'_>) -> c_int {
-    enter("strait_progress", world, || {
-        let instance = world.world()?;
-        instance.world().endpoint().progress()?;
-        instance.deliver()
-    })
+    enter("strait_progress", world, || world.world()?.progress())
 }
 
 #[unsafe(no_mangle)]

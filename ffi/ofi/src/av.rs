@@ -10,8 +10,9 @@ use crate::abi::{
     ADDR_UNSPEC, AnswersArg, AvArg, AvAttr, AvFid, DomainArg, FiAddr, FiStatus, Fid, LengthArg,
     ListArg, MemoryArg, NAME_BYTES, NewArg, OpsAv, RoomArg, absent, class, errno, flag,
 };
-use crate::domain::{Domain, failed};
-use crate::endpoint::FidEp;
+use crate::cause::failed;
+use crate::domain::Domain;
+use crate::endpoint_list::{EndpointList, OpenEndpoint};
 use crate::object::{self, Object, ObjectRef};
 use crate::wire::ProviderName;
 
@@ -26,7 +27,7 @@ pub(crate) struct Av {
     /// The names of the inserted processes.
     names: RefCell<Vec<ProviderName>>,
     /// The endpoints that are bound to it.
-    endpoints: RefCell<Vec<ObjectRef<FidEp>>>,
+    endpoints: EndpointList<dyn OpenEndpoint>,
 }
 
 /// A number that stands for no process.
@@ -57,17 +58,16 @@ impl Av {
     /// # Errors
     ///
     /// One of libfabric's: the endpoint has no way to a process on another node.
-    pub(crate) fn attach(&self, endpoint: ObjectRef<FidEp>) -> Result<(), FiStatus> {
+    pub(crate) fn attach(&self, endpoint: ObjectRef<dyn OpenEndpoint>) -> Result<(), FiStatus> {
         let numbers = self.numbers.borrow();
         let mut there = numbers.iter().filter(|number| **number != REMOVED);
         there.try_for_each(|number| endpoint.meet(*number))?;
-        self.endpoints.borrow_mut().push(endpoint);
+        self.endpoints.attach(endpoint);
         Ok(())
     }
 
-    /// Removes an endpoint that is about to close.
-    pub(crate) fn detach(&self, endpoint: *const FidEp) {
-        self.endpoints.borrow_mut().retain(|bound| bound.as_ptr() != endpoint);
+    pub(crate) const fn endpoints(&self) -> &EndpointList<dyn OpenEndpoint> {
+        &self.endpoints
     }
 
     /// Inserts a name. Returns `None` when no process with this name can be reached.
@@ -75,9 +75,7 @@ impl Av {
         let name = ProviderName::parse(bytes)?;
         let universe = self.domain.universe();
         let number = universe.number(name.address).map_err(|error| failed(&error)).ok()?;
-        for endpoint in self.endpoints.borrow().iter() {
-            endpoint.meet(number).ok()?;
-        }
+        self.endpoints.try_each(|endpoint| endpoint.meet(number)).ok()?;
         self.names.borrow_mut().push(name);
         let mut numbers = self.numbers.borrow_mut();
         numbers.push(number);
@@ -116,7 +114,7 @@ pub(crate) extern "C" fn open(
         domain: Domain::keep(domain),
         numbers: RefCell::default(),
         names: RefCell::default(),
-        endpoints: RefCell::default(),
+        endpoints: EndpointList::default(),
     };
     object::hand_out(made, av)
 }

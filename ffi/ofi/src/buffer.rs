@@ -7,36 +7,59 @@ use strait_core::buffer::copy::copy_short;
 use strait_core::buffer::{Cursor, Part};
 use strait_core::shm::SHORT_MAX;
 
-use crate::abi::{IoVec, LengthArg, ListArg, MemoryArg, Ssize, errno};
+use crate::abi::{IoVec, Ioc, LengthArg, ListArg, MemoryArg, Ssize, errno};
 use crate::wire::IOV_MAX;
+
+/// A part of a buffer that the user lends to an operation.
+///
+/// Invariant: its memory is valid until the operation has ended, and the operation alone uses it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserPart(Part);
 
 /// A buffer that the user lends to an operation.
 ///
-/// Invariant: its memory is valid until the completion, or until the call returns if it injects.
+/// Invariant: that of its parts. An operation that injects has ended when the call returns.
 #[derive(Debug)]
 pub(crate) struct UserBuffer {
     /// The first part, or the only part.
-    first: Part,
+    first: UserPart,
     /// All parts, when there are several.
     parts: Option<Box<[Part]>>,
 }
 
+impl UserPart {
+    /// No memory.
+    pub(crate) const EMPTY: Self = Self(Part { base: NonNull::dangling(), length: 0 });
+
+    /// Returns the size in bytes.
+    #[inline(always)]
+    pub(crate) const fn length(self) -> usize {
+        self.0.length
+    }
+
+    /// Returns the address of the first byte.
+    #[inline(always)]
+    pub(crate) const fn base(self) -> *mut u8 {
+        self.0.base.as_ptr()
+    }
+}
+
 impl UserBuffer {
-    /// Makes a part.
+    /// Makes a buffer of one part.
     #[inline(always)]
     pub(crate) fn one(base: MemoryArg, length: LengthArg) -> Self {
-        Self { first: part(base.as_ptr(), length.get()), parts: None }
+        Self { first: UserPart(part(base.as_ptr(), length.get())), parts: None }
     }
 
     /// Makes a buffer of this part alone.
     #[inline(always)]
-    pub(crate) const fn of_part(part: Part) -> Self {
-        Self { first: part, parts: None }
+    pub(crate) const fn of_part(first: UserPart) -> Self {
+        Self { first, parts: None }
     }
 
     /// Returns the part of a buffer that has only one.
     #[inline(always)]
-    pub(crate) const fn only_part(&self) -> Option<Part> {
+    pub(crate) const fn only_part(&self) -> Option<UserPart> {
         if self.parts.is_none() { Some(self.first) } else { None }
     }
 
@@ -50,21 +73,27 @@ impl UserBuffer {
             return Err(-(errno::EINVAL as Ssize));
         }
         let part = |vector: &IoVec| part(vector.iov_base, vector.iov_len);
-        Ok(match list.slice(count) {
-            [only] => Self { first: part(only), parts: None },
-            [first, .., _] => Self {
-                first: part(first),
-                parts: Some(list.slice(count).iter().map(part).collect()),
-            },
-            [] => Self { first: Part { base: NonNull::dangling(), length: 0 }, parts: None },
-        })
+        Ok(Self::of_parts(list.slice(count).iter().map(part)))
+    }
+
+    /// Makes a buffer of elements of `size` bytes.
+    pub(crate) fn elements(list: &[Ioc], size: usize) -> Self {
+        Self::of_parts(list.iter().map(|ioc| part(ioc.addr.as_ptr(), ioc.bytes(size))))
+    }
+
+    fn of_parts(mut parts: impl ExactSizeIterator<Item = Part>) -> Self {
+        if parts.len() > 1 {
+            let parts: Box<[Part]> = parts.collect();
+            return Self { first: UserPart(parts[0]), parts: Some(parts) };
+        }
+        Self { first: parts.next().map_or(UserPart::EMPTY, UserPart), parts: None }
     }
 
     /// Returns the size in bytes.
     #[inline(always)]
     pub(crate) fn length(&self) -> usize {
         match &self.parts {
-            None => self.first.length,
+            None => self.first.length(),
             Some(parts) => parts.iter().map(|part| part.length).sum(),
         }
     }
@@ -72,14 +101,14 @@ impl UserBuffer {
     /// Returns the address of the first byte.
     #[inline(always)]
     pub(crate) const fn base(&self) -> *mut c_void {
-        self.first.base.as_ptr().cast()
+        self.first.base().cast()
     }
 
     /// Returns all parts.
     #[inline(always)]
     pub(crate) fn parts(&self) -> &[Part] {
         match &self.parts {
-            None => core::slice::from_ref(&self.first),
+            None => core::slice::from_ref(&self.first.0),
             Some(parts) => parts,
         }
     }
@@ -89,29 +118,25 @@ impl UserBuffer {
     ///
     /// # Safety
     ///
-    /// The user's memory is valid as long as the cursor is used.
+    /// The cursor is not used after the operation to which the buffer belongs.
     #[inline(always)]
     pub(crate) unsafe fn cursor(&self) -> Cursor {
-        // SAFETY: the user's memory outlasts the cursor (contract of `cursor`).
+        // SAFETY: the memory is valid until the operation ends (invariant), and the cursor is not
+        // used later (contract of `cursor`).
         unsafe {
             match &self.parts {
-                None => Cursor::contiguous(self.first),
+                None => Cursor::contiguous(self.first.0),
                 Some(parts) => Cursor::parts(parts),
             }
         }
     }
 
     /// Copies as much of the beginning of `bytes` into the buffer as fits.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory may be written.
     #[inline(always)]
-    pub(crate) unsafe fn fill(&self, bytes: &[u8]) {
+    pub(crate) fn fill(&self, bytes: &[u8]) {
         if self.parts.is_none() {
-            let (length, to) = (bytes.len().min(self.first.length), self.first.base.as_ptr());
-            // SAFETY: the user's memory is valid (contract of `fill`), and does not overlap this
-            // library's.
+            let (length, to) = (bytes.len().min(self.first.length()), self.first.base());
+            // SAFETY: the user's memory is valid (invariant), and does not overlap this library's.
             unsafe {
                 if length <= SHORT_MAX {
                     copy_short(bytes.as_ptr(), to, length);
@@ -121,36 +146,30 @@ impl UserBuffer {
             }
             return;
         }
-        // SAFETY: the user's memory is valid (contract of `fill`), and does not overlap this
-        // library's.
+        // SAFETY: the operation has not ended. The user's memory does not overlap this library's.
         unsafe { self.cursor().scatter(NonNull::from(bytes).cast(), bytes.len()) };
     }
 
-    /// Copies the whole buffer to the beginning of `to`.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory may be read, and `to` has room for it.
-    pub(crate) unsafe fn copy_to(&self, to: *mut u8) {
+    /// Copies the buffer to the beginning of `to`. What does not fit is left out.
+    pub(crate) fn copy_to(&self, to: &mut [u8]) {
         let mut to = to;
         for part in self.parts() {
-            // SAFETY: the user's memory is valid (contract of `copy_to`), and does not overlap this
-            // library's.
+            let (front, rest) = to.split_at_mut(part.length.min(to.len()));
+            // SAFETY: the user's memory is valid (invariant), and does not overlap this library's.
             unsafe {
-                to.copy_from_nonoverlapping(part.base.as_ptr(), part.length);
-                to = to.add(part.length);
+                front.as_mut_ptr().copy_from_nonoverlapping(part.base.as_ptr(), front.len());
             }
+            to = rest;
         }
     }
 
     /// Splits off the first `length` bytes of a buffer of one part.
     pub(crate) fn split(&mut self, length: usize) -> Self {
-        let length = length.min(self.first.length);
-        let front = Part { base: self.first.base, length };
+        let Part { base, length: all } = self.first.0;
+        let length = length.min(all);
         // SAFETY: the address is within the buffer, or one past its end.
-        self.first.base = unsafe { self.first.base.add(length) };
-        self.first.length -= length;
-        Self { first: front, parts: None }
+        self.first = UserPart(Part { base: unsafe { base.add(length) }, length: all - length });
+        Self { first: UserPart(Part { base, length }), parts: None }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Counters of completed operations.
 
-use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
 use core::time::Duration;
 use std::time::Instant;
@@ -8,8 +7,10 @@ use std::time::Instant;
 use crate::abi::{
     CntrArg, CntrAttr, CntrFid, DomainArg, FiStatus, Fid, NewArg, OpsCntr, class, errno,
 };
+use crate::counts::Counts;
 use crate::domain::Domain;
 use crate::endpoint::FidEp;
+use crate::endpoint_list::EndpointList;
 use crate::object::{self, Object, ObjectRef};
 
 /// A counter.
@@ -18,9 +19,8 @@ pub(crate) struct Cntr {
     fid: Fid,
     ops: *const OpsCntr,
     domain: ObjectRef<Domain>,
-    good: Cell<u64>,
-    bad: Cell<u64>,
-    endpoints: RefCell<Vec<ObjectRef<FidEp>>>,
+    counts: Counts,
+    endpoints: EndpointList<FidEp>,
 }
 
 // SAFETY: begins with a fid, and names its class.
@@ -30,30 +30,18 @@ unsafe impl Object for Cntr {
 }
 
 impl Cntr {
-    /// Counts an operation that has ended.
-    #[inline(always)]
-    pub(crate) fn count(&self, well: bool) {
-        let counter = if well { &self.good } else { &self.bad };
-        counter.set(counter.get() + 1);
+    pub(crate) const fn counts(&self) -> &Counts {
+        &self.counts
     }
 
-    pub(crate) fn attach(&self, endpoint: ObjectRef<FidEp>) {
-        let mut endpoints = self.endpoints.borrow_mut();
-        if !endpoints.contains(&endpoint) {
-            endpoints.push(endpoint);
-        }
-    }
-
-    pub(crate) fn detach(&self, endpoint: *const FidEp) {
-        self.endpoints.borrow_mut().retain(|other| other.as_ptr() != endpoint);
+    pub(crate) const fn endpoints(&self) -> &EndpointList<FidEp> {
+        &self.endpoints
     }
 
     fn look(&self) -> u64 {
         let _turn = self.domain.enter();
-        for endpoint in self.endpoints.borrow().iter() {
-            endpoint.progress();
-        }
-        self.good.get()
+        self.endpoints.each(FidEp::progress);
+        self.counts.good.get()
     }
 }
 
@@ -71,9 +59,8 @@ pub(crate) extern "C" fn open(
         fid: object::fid::<Cntr>(context),
         ops: &raw const OPS,
         domain: Domain::keep(domain),
-        good: Cell::new(0),
-        bad: Cell::new(0),
-        endpoints: RefCell::default(),
+        counts: Counts::default(),
+        endpoints: EndpointList::default(),
     };
     object::hand_out(made, cntr)
 }
@@ -83,37 +70,37 @@ extern "C" fn read(cntr: CntrArg<'_>) -> u64 {
 }
 
 extern "C" fn readerr(cntr: CntrArg<'_>) -> u64 {
-    Cntr::of(cntr).bad.get()
+    Cntr::of(cntr).counts.bad.get()
 }
 
 extern "C" fn add(cntr: CntrArg<'_>, value: u64) -> FiStatus {
-    let good = &Cntr::of(cntr).good;
+    let good = &Cntr::of(cntr).counts.good;
     good.set(good.get().wrapping_add(value));
     0
 }
 
 extern "C" fn set(cntr: CntrArg<'_>, value: u64) -> FiStatus {
-    Cntr::of(cntr).good.set(value);
+    Cntr::of(cntr).counts.good.set(value);
     0
 }
 
 extern "C" fn adderr(cntr: CntrArg<'_>, value: u64) -> FiStatus {
-    let bad = &Cntr::of(cntr).bad;
+    let bad = &Cntr::of(cntr).counts.bad;
     bad.set(bad.get().wrapping_add(value));
     0
 }
 
 extern "C" fn seterr(cntr: CntrArg<'_>, value: u64) -> FiStatus {
-    Cntr::of(cntr).bad.set(value);
+    Cntr::of(cntr).counts.bad.set(value);
     0
 }
 
 extern "C" fn wait(cntr: CntrArg<'_>, threshold: u64, milliseconds: c_int) -> FiStatus {
     let cntr = Cntr::of(cntr);
-    let (begin, errors) = (Instant::now(), cntr.bad.get());
+    let (begin, errors) = (Instant::now(), cntr.counts.bad.get());
     let longest = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     while cntr.look() < threshold {
-        if cntr.bad.get() != errors {
+        if cntr.counts.bad.get() != errors {
             return -errno::EAVAIL;
         }
         if longest.is_some_and(|longest| begin.elapsed() >= longest) {

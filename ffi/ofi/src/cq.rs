@@ -1,22 +1,19 @@
 //! Completion queues. Reading one makes progress at the endpoints bound to it.
 
-use core::cell::{Cell, RefCell};
-use core::ffi::{c_int, c_void};
-use core::mem::MaybeUninit;
+use core::ffi::{c_char, c_int, c_void};
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::abi::{
-    ADDR_UNSPEC, AnswerArg, AnswersArg, CqArg, CqAttr, CqEntry, CqErrEntry, CqFid, DomainArg,
-    FiAddr, FiStatus, Fid, LengthArg, MemoryArg, NewArg, OpsCq, Ssize, absent, class, errno,
+    ADDR_UNSPEC, AnswersArg, CqArg, CqAttr, CqFid, DomainArg, ErrorEntryArg, ErrorTextArg, FiAddr,
+    FiStatus, Fid, LengthArg, MemoryArg, NewArg, OpsCq, Ssize, absent, class, errno,
 };
+use crate::cause::text_of;
+use crate::completions::Completions;
 use crate::domain::Domain;
 use crate::endpoint::FidEp;
-use crate::object::{self, Object, ObjectRef, aside, strerror};
-
-/// Size in bytes of an entry in each format, by the number of the format.
-const ENTRY_BYTES: [usize; 5] = [8, 8, 24, 40, 48];
+use crate::endpoint_list::EndpointList;
+use crate::object::{self, Object, ObjectRef, aside};
 
 const WAIT_NONE: u32 = 0;
 const WAIT_UNSPEC: u32 = 1;
@@ -28,18 +25,8 @@ pub(crate) struct Cq {
     fid: Fid,
     ops: *const OpsCq,
     domain: ObjectRef<Domain>,
-    entry_bytes: usize,
-    /// The address of the next entry in the reader's memory, and the number of entries that still
-    /// fit. It is zero while no call reads.
-    place: Cell<*mut CqEntry>,
-    room: Cell<usize>,
-    done: RefCell<VecDeque<(CqEntry, u32)>>,
-    failed: RefCell<VecDeque<CqErrEntry>>,
-    /// Number of entries in both queues.
-    kept: Cell<usize>,
-    endpoints: RefCell<Vec<ObjectRef<FidEp>>>,
-    /// The only endpoint, or `None` if there are several or none.
-    only: Cell<Option<ObjectRef<FidEp>>>,
+    entries: Completions,
+    endpoints: EndpointList<FidEp>,
 }
 
 // SAFETY: begins with a fid, and names its class.
@@ -49,50 +36,17 @@ unsafe impl Object for Cq {
 }
 
 impl Cq {
-    /// Adds the entry of an operation that succeeded.
-    #[inline(always)]
-    pub(crate) fn complete(&self, entry: CqEntry, source: u32) {
-        let (place, room) = (self.place.get(), self.room.get());
-        if room == 0 {
-            return self.keep(entry, source);
-        }
-        // SAFETY: there is room for one more entry (contract of `progress_into`).
-        unsafe {
-            place.write_unaligned(entry);
-            self.place.set(place.add(1));
-        }
-        self.room.set(room - 1);
+    pub(crate) const fn entries(&self) -> &Completions {
+        &self.entries
     }
 
-    #[inline(never)]
-    fn keep(&self, entry: CqEntry, source: u32) {
-        self.done.borrow_mut().push_back((entry, source));
-        self.kept.set(self.kept.get() + 1);
-    }
-
-    /// Adds the entry of an operation that failed.
-    pub(crate) fn fail(&self, entry: CqErrEntry) {
-        self.failed.borrow_mut().push_back(entry);
-        self.kept.set(self.kept.get() + 1);
-    }
-
-    pub(crate) fn attach(&self, endpoint: ObjectRef<FidEp>) {
-        let mut endpoints = self.endpoints.borrow_mut();
-        if !endpoints.contains(&endpoint) {
-            endpoints.push(endpoint);
-        }
-        self.only.set(sole(&endpoints));
-    }
-
-    pub(crate) fn detach(&self, endpoint: *const FidEp) {
-        let mut endpoints = self.endpoints.borrow_mut();
-        endpoints.retain(|other| other.as_ptr() != endpoint);
-        self.only.set(sole(&endpoints));
+    pub(crate) const fn endpoints(&self) -> &EndpointList<FidEp> {
+        &self.endpoints
     }
 
     #[inline(always)]
     fn progress(&self) {
-        match self.only.get() {
+        match self.endpoints.only() {
             Some(only) => only.progress(),
             None => self.progress_all(),
         }
@@ -100,55 +54,30 @@ impl Cq {
 
     #[inline(never)]
     fn progress_all(&self) {
-        self.endpoints.borrow().iter().for_each(|endpoint| endpoint.progress());
-    }
-
-    /// Makes progress while no entry is queued. Writes the resulting entries to `into` at once, and
-    /// returns their number.
-    ///
-    /// # Safety
-    ///
-    /// `into` has room for `count` entries in the full format.
-    #[inline(always)]
-    unsafe fn progress_into(&self, into: *mut c_void, count: usize) -> usize {
-        self.place.set(into.cast());
-        self.room.set(count);
-        self.progress();
-        count - self.room.replace(0)
+        self.endpoints.each(FidEp::progress);
     }
 
     /// Returns queued entries to the user, oldest first.
     #[inline(never)]
     fn give(&self, into: MemoryArg, count: LengthArg, sources: AnswersArg<'_, FiAddr>) -> Ssize {
-        if !self.failed.borrow().is_empty() {
+        if self.entries.has_failure() {
             return -(errno::EAVAIL as Ssize);
         }
-        let sources = sources.slice(count);
-        let mut done = self.done.borrow_mut();
-        let mut given = 0;
-        while given < count.get()
-            && let Some((entry, source)) = done.pop_front()
-        {
-            // SAFETY: the user has room for `count` entries of the queue's format, and every format
-            // is a prefix of the longest.
-            unsafe {
-                let to = into.as_ptr().cast::<u8>().add(given * self.entry_bytes);
-                to.copy_from_nonoverlapping((&raw const entry).cast(), self.entry_bytes);
-            }
-            if let Some(wanted) = sources.get(given) {
-                wanted.set(MaybeUninit::new(self.address_of(source)));
-            }
-            given += 1;
+        match self.entries.give(into, count, sources, |rank| self.address_of(rank)) {
+            0 => -(errno::EAGAIN as Ssize),
+            given => given as Ssize,
         }
-        self.kept.set(self.kept.get() - given);
-        if given == 0 { -(errno::EAGAIN as Ssize) } else { given as Ssize }
     }
 
     #[cold]
     fn address_of(&self, rank: u32) -> FiAddr {
-        let endpoints = self.endpoints.borrow();
-        let mut found = endpoints.iter().map(|endpoint| endpoint.address_of(rank));
-        found.find(|address| *address != ADDR_UNSPEC).unwrap_or(ADDR_UNSPEC)
+        let mut found = ADDR_UNSPEC;
+        self.endpoints.each(|endpoint| {
+            if found == ADDR_UNSPEC {
+                found = endpoint.address_of(rank);
+            }
+        });
+        found
     }
 
     #[inline(always)]
@@ -170,10 +99,9 @@ impl Cq {
         count: LengthArg,
         sources: AnswersArg<'_, FiAddr>,
     ) -> Ssize {
-        if self.kept.get() == 0 {
+        if self.entries.is_empty() {
             if self.is_direct(sources) {
-                // SAFETY: the user has room for `count` entries, which have the full format.
-                let given = unsafe { self.progress_into(into.as_ptr(), count.get()) };
+                let given = self.entries.collect(into, 0, count, || self.progress());
                 if given > 0 {
                     return given as Ssize;
                 }
@@ -181,7 +109,7 @@ impl Cq {
                 self.progress();
             }
         }
-        if self.kept.get() == 0 {
+        if self.entries.is_empty() {
             return -(errno::EAGAIN as Ssize);
         }
         self.give_on(into, count, sources)
@@ -191,22 +119,17 @@ impl Cq {
     #[inline(never)]
     fn give_on(&self, into: MemoryArg, count: LengthArg, sources: AnswersArg<'_, FiAddr>) -> Ssize {
         let given = self.give(into, count, sources);
-        let room = count.get().saturating_sub(usize::try_from(given).unwrap_or(count.get()));
-        if room == 0 || !self.is_direct(sources) {
+        let Ok(before) = usize::try_from(given) else { return given };
+        if before == count.get() || !self.is_direct(sources) {
             return given;
         }
-        // SAFETY: the user has room for `count` entries, of which `room` are left.
-        let more = unsafe {
-            let rest = into.as_ptr().byte_add((count.get() - room) * self.entry_bytes);
-            self.progress_into(rest, room)
-        };
-        given + more as Ssize
+        given + self.entries.collect(into, before, count, || self.progress()) as Ssize
     }
 
     /// Returns whether entries can be written directly to the user's memory.
     #[inline(always)]
     const fn is_direct(&self, sources: AnswersArg<'_, FiAddr>) -> bool {
-        self.entry_bytes == size_of::<CqEntry>() && sources.is_null()
+        self.entries.is_full_format() && sources.is_null()
     }
 
     fn read_for(
@@ -229,10 +152,6 @@ impl Cq {
     }
 }
 
-fn sole(endpoints: &[ObjectRef<FidEp>]) -> Option<ObjectRef<FidEp>> {
-    if let [only] = endpoints { Some(*only) } else { None }
-}
-
 static OPS: OpsCq = OpsCq {
     size: size_of::<OpsCq>(),
     read,
@@ -241,7 +160,7 @@ static OPS: OpsCq = OpsCq {
     sread,
     sreadfrom,
     signal: absent,
-    strerror: strerror::<CqFid>,
+    strerror,
 };
 
 /// Opens a queue in `domain`, for `fi_cq_open`.
@@ -252,7 +171,7 @@ pub(crate) extern "C" fn open(
     context: *mut c_void,
 ) -> FiStatus {
     let (format, wait) = attr.map_or((0, 0), |attr| (attr.format as usize, attr.wait_obj));
-    let Some(entry_bytes) = ENTRY_BYTES.get(format) else { return -errno::EINVAL };
+    let Some(entries) = Completions::new(format) else { return -errno::EINVAL };
     if !matches!(wait, WAIT_NONE | WAIT_UNSPEC | WAIT_YIELD) {
         return -errno::ENOSYS;
     }
@@ -260,14 +179,8 @@ pub(crate) extern "C" fn open(
         fid: object::fid::<Cq>(context),
         ops: &raw const OPS,
         domain: Domain::keep(domain),
-        entry_bytes: *entry_bytes,
-        place: Cell::new(core::ptr::null_mut()),
-        room: Cell::new(0),
-        done: RefCell::default(),
-        failed: RefCell::default(),
-        kept: Cell::new(0),
-        endpoints: RefCell::default(),
-        only: Cell::new(None),
+        entries,
+        endpoints: EndpointList::default(),
     };
     object::hand_out(made, cq)
 }
@@ -306,13 +219,21 @@ extern "C" fn sreadfrom(
     Cq::of(cq).read_for(into, count, sources, timeout)
 }
 
-extern "C" fn readerr(cq: CqArg<'_>, into: AnswerArg<'_, CqErrEntry>, _flags: u64) -> Ssize {
+extern "C" fn readerr(cq: CqArg<'_>, into: ErrorEntryArg<'_>, _flags: u64) -> Ssize {
     let cq = Cq::of(cq);
     let _turn = cq.domain.enter();
-    let failed = cq.failed.borrow_mut().pop_front();
-    let Some(entry) = failed else { return -(errno::EAGAIN as Ssize) };
-    cq.kept.set(cq.kept.get() - 1);
-    // The caller's buffer for details stays empty.
-    into.write(CqErrEntry { err_data_size: 0, ..entry });
-    1
+    let given = cq.entries.give_failure(into, cq.domain.has_error_buffers());
+    if given { 1 } else { -(errno::EAGAIN as Ssize) }
+}
+
+extern "C" fn strerror(
+    _: CqArg<'_>,
+    provider_number: c_int,
+    details: ErrorTextArg<'_>,
+    buffer: MemoryArg,
+    length: LengthArg,
+) -> *const c_char {
+    let text = details.text().unwrap_or_else(|| text_of(provider_number));
+    buffer.fill_text(length, text.to_bytes());
+    text.as_ptr()
 }

@@ -1,23 +1,17 @@
 //! A domain: this process in its universe.
 
 use core::cell::RefCell;
-use core::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use strait::Error;
 use strait::boot::Universe;
 use strait::port::REGIONS_MAX;
 
-use crate::abi::{
-    AnswerArg, AtomicAttr, DomainArg, DomainFid, FabricArg, FiInfo, FiStatus, Fid, NewArg,
-    OpsDomain, OpsMr, absent, class, errno, flag,
-};
-use crate::endpoint::FidEp;
-use crate::info::THREAD_DOMAIN;
-use crate::numbers::{Form, element_bytes};
-use crate::object::{self, Object, ObjectRef};
+use crate::abi::{DomainFid, FiStatus, Fid, OpsDomain, OpsMr, WITH_ERROR_BUFFER, class, errno};
+use crate::cause::failed;
+use crate::endpoint_list::{EndpointList, OpenEndpoint};
+use crate::object::{Object, ObjectRef};
 use crate::regions::{MrEntry, MrTable};
-use crate::traffic::ATOMIC_MAX;
-use crate::{av, cntr, cq, endpoint, mr};
 
 /// A domain. `struct fid_domain`.
 #[repr(C)]
@@ -27,7 +21,9 @@ pub(crate) struct Domain {
     mr: *const OpsMr,
     universe: Universe,
     regions: RefCell<MrTable>,
-    endpoints: RefCell<Vec<ObjectRef<FidEp>>>,
+    endpoints: EndpointList<dyn OpenEndpoint>,
+    /// The version of libfabric's interface that the user asked for.
+    api_version: u32,
     /// A lock that every call holds, unless the user guarantees one thread at a time.
     gate: Option<Mutex<()>>,
 }
@@ -39,6 +35,29 @@ unsafe impl Object for Domain {
 }
 
 impl Domain {
+    /// Makes a domain without endpoints and regions. `is_locked`: several threads may call at a
+    /// time.
+    pub(crate) fn new(
+        fid: Fid,
+        (ops, mr): (*const OpsDomain, *const OpsMr),
+        universe: Universe,
+        api_version: u32,
+        is_locked: bool,
+    ) -> Self {
+        let (regions, endpoints) = (RefCell::default(), EndpointList::default());
+        let gate = is_locked.then(Mutex::default);
+        Self { fid, ops, mr, universe, regions, endpoints, api_version, gate }
+    }
+
+    pub(crate) const fn endpoints(&self) -> &EndpointList<dyn OpenEndpoint> {
+        &self.endpoints
+    }
+
+    /// Returns whether error entries have a buffer of the user's for details.
+    pub(crate) const fn has_error_buffers(&self) -> bool {
+        self.api_version >= WITH_ERROR_BUFFER
+    }
+
     pub(crate) const fn universe(&self) -> &Universe {
         &self.universe
     }
@@ -56,24 +75,33 @@ impl Domain {
             );
             return Err(-errno::ENOMEM);
         };
-        let endpoints = self.endpoints.borrow();
-        for (opened, endpoint) in endpoints.iter().enumerate() {
-            let error = endpoint.open_region(key, &registered).err();
-            let Some(error) = error else { continue };
-            for endpoint in &endpoints[..opened] {
-                endpoint.close_region(key);
-            }
-            self.regions.borrow_mut().remove(key);
+        let mut opened = 0;
+        let all = self.endpoints.try_each(|endpoint| {
+            endpoint.open_region(key, &registered)?;
+            opened += 1;
+            Ok(())
+        });
+        all.map(|()| key).map_err(|error: Error| {
+            self.close_region(key, opened);
             failed(&error);
-            return Err(-errno::ENOMEM);
-        }
-        Ok(key)
+            -errno::ENOMEM
+        })
     }
 
+    /// Closes the region of `key` at all endpoints, and forgets it.
     pub(crate) fn deregister(&self, key: u64) {
-        for endpoint in self.endpoints.borrow().iter() {
-            endpoint.close_region(key);
-        }
+        self.close_region(key, usize::MAX);
+    }
+
+    /// Closes the region of `key` at the first `opened` endpoints, and forgets it.
+    fn close_region(&self, key: u64, opened: usize) {
+        let mut left = opened;
+        self.endpoints.each(|endpoint| {
+            if left > 0 {
+                endpoint.close_region(key);
+                left -= 1;
+            }
+        });
         self.regions.borrow_mut().remove(key);
     }
 
@@ -87,17 +115,12 @@ impl Domain {
     /// # Errors
     ///
     /// One of libfabric's: there is no memory to announce all regions to the peers.
-    pub(crate) fn attach(&self, endpoint: ObjectRef<FidEp>) -> Result<(), FiStatus> {
+    pub(crate) fn attach(&self, endpoint: ObjectRef<dyn OpenEndpoint>) -> Result<(), FiStatus> {
         for (key, registered) in self.regions.borrow().iter() {
             endpoint.open_region(key, registered).map_err(|error| failed(&error))?;
         }
-        self.endpoints.borrow_mut().push(endpoint);
+        self.endpoints.attach(endpoint);
         Ok(())
-    }
-
-    /// Removes an endpoint that is about to close.
-    pub(crate) fn detach(&self, endpoint: *const FidEp) {
-        self.endpoints.borrow_mut().retain(|open| open.as_ptr() != endpoint);
     }
 
     /// Returns whether [`Domain::enter`] has nothing to do.
@@ -112,68 +135,4 @@ impl Domain {
         let gate = self.gate.as_ref()?;
         Some(gate.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-static OPS: OpsDomain = OpsDomain {
-    size: size_of::<OpsDomain>(),
-    av_open: av::open,
-    cq_open: cq::open,
-    endpoint: endpoint::open,
-    scalable_ep: absent,
-    cntr_open: cntr::open,
-    poll_open: absent,
-    stx_ctx: absent,
-    srx_ctx: absent,
-    query_atomic,
-    query_collective: absent,
-    endpoint2: absent,
-};
-
-/// Opens a domain, for `fi_domain`: joins the universe of this process's job.
-pub(crate) extern "C" fn open(
-    _fabric: FabricArg<'_>,
-    info: Option<&FiInfo>,
-    domain: NewArg<'_>,
-    context: *mut c_void,
-) -> FiStatus {
-    let universe = match Universe::of_job() {
-        Ok(universe) => universe,
-        Err(error) => return failed(&error),
-    };
-    let threading = info.and_then(FiInfo::domain).map_or(0, |attr| attr.threading);
-    let made = Domain {
-        fid: object::fid::<Domain>(context),
-        ops: &raw const OPS,
-        mr: mr::ops(),
-        universe,
-        regions: RefCell::default(),
-        endpoints: RefCell::default(),
-        gate: (threading != THREAD_DOMAIN).then(Mutex::default),
-    };
-    object::hand_out(made, domain)
-}
-
-/// Prints on standard error why a process cannot take part, since an error number cannot say it.
-#[cold]
-pub(crate) fn failed(error: &dyn core::error::Error) -> FiStatus {
-    eprintln!("strait: {error}");
-    -errno::EIO
-}
-
-extern "C" fn query_atomic(
-    _domain: DomainArg<'_>,
-    datatype: u32,
-    operation: u32,
-    attr: AnswerArg<'_, AtomicAttr>,
-    flags: u64,
-) -> FiStatus {
-    let form = match flags {
-        0 => Form::Write,
-        flag::FETCH_ATOMIC => Form::Fetch,
-        flag::COMPARE_ATOMIC => Form::Compare,
-        _ => return -errno::EOPNOTSUPP,
-    };
-    let Some(size) = element_bytes(datatype, operation, form) else { return -errno::EOPNOTSUPP };
-    attr.write(AtomicAttr { count: ATOMIC_MAX / size, size });
-    0
 }

@@ -9,17 +9,23 @@
 
 mod abi;
 mod av;
+mod bind;
 mod buffer;
+mod cause;
 mod cntr;
+mod completions;
+mod counts;
 mod cq;
 mod domain;
 mod endpoint;
+mod endpoint_list;
 mod eq;
 mod fabric;
 mod info;
 mod mr;
 mod numbers;
 mod object;
+mod operation;
 mod regions;
 mod traffic;
 mod wire;

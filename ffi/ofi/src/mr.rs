@@ -9,8 +9,8 @@ use core::ffi::c_void;
 use strait_core::hca::Access;
 
 use crate::abi::{
-    DomainArg, FiStatus, Fid, IoVec, LengthArg, ListArg, MrAttr, MrFid, NewArg, OpsMr, class,
-    errno, flag,
+    DomainArg, FiStatus, Fid, FidArg, IoVec, LengthArg, ListArg, MrAttr, MrFid, NewArg, OpsMr,
+    class, errno, flag,
 };
 use crate::domain::Domain;
 use crate::object::{self, Object, ObjectRef};
@@ -30,7 +30,7 @@ unsafe impl Object for FidMr {
     type Class = MrFid;
     const CLASS: usize = class::MR;
     /// Enables a region. A region serves every endpoint, so there is nothing to do.
-    const CONTROL: unsafe extern "C" fn(*mut Fid, i32, *mut c_void) -> FiStatus = enable;
+    const CONTROL: extern "C" fn(FidArg<'_>, i32, *mut c_void) -> FiStatus = enable;
 }
 
 static OPS: OpsMr = OpsMr { size: size_of::<OpsMr>(), reg, regv, regattr };
@@ -39,7 +39,7 @@ pub(crate) fn ops() -> *const OpsMr {
     &raw const OPS
 }
 
-unsafe extern "C" fn enable(_: *mut Fid, _: i32, _: *mut c_void) -> FiStatus {
+extern "C" fn enable(_: FidArg<'_>, _: i32, _: *mut c_void) -> FiStatus {
     0
 }
 

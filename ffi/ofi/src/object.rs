@@ -1,11 +1,12 @@
 //! The common parts of all objects: a fid at the beginning, and the way they end.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
 use crate::abi::{
-    FiStatus, Fid, LengthArg, MemoryArg, NewArg, ObjectArg, Ops, Ssize, absent, errno,
+    FiStatus, Fid, FidArg, LengthArg, MemoryArg, NewArg, ObjectArg, Ops, Ssize, absent, errno,
 };
 
 /// An object that the user knows by its [`Fid`].
@@ -33,10 +34,10 @@ pub(crate) unsafe trait Object: Sized {
     };
 
     /// Binds another object to it.
-    const BIND: unsafe extern "C" fn(*mut Fid, *mut Fid, u64) -> FiStatus = bind_nothing;
+    const BIND: extern "C" fn(FidArg<'_>, Option<FidArg<'_>>, u64) -> FiStatus = bind_nothing;
 
     /// `fi_control`.
-    const CONTROL: unsafe extern "C" fn(*mut Fid, c_int, *mut c_void) -> FiStatus = control_nothing;
+    const CONTROL: extern "C" fn(FidArg<'_>, c_int, *mut c_void) -> FiStatus = control_nothing;
 
     /// Returns the object that a call passes.
     #[inline(always)]
@@ -65,25 +66,24 @@ pub(crate) fn fid<T: Object>(context: *mut c_void) -> Fid {
 
 /// A reference to an object that stays open as long as the reference lives. Either the user closes
 /// the object later, or the object drops the reference before it closes.
-#[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct ObjectRef<T>(NonNull<T>);
+pub(crate) struct ObjectRef<T: ?Sized>(NonNull<T>);
 
-impl<T> Clone for ObjectRef<T> {
+impl<T: ?Sized> Clone for ObjectRef<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for ObjectRef<T> {}
+impl<T: ?Sized> Copy for ObjectRef<T> {}
 
-impl<T> PartialEq for ObjectRef<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
+impl<T: ?Sized> fmt::Debug for ObjectRef<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
-impl<T> ObjectRef<T> {
+impl<T: ?Sized> ObjectRef<T> {
     /// # Safety
     ///
     /// The object stays in place, and the reference is dropped before the object closes.
@@ -91,12 +91,19 @@ impl<T> ObjectRef<T> {
         Self(NonNull::from_ref(object))
     }
 
-    pub(crate) const fn as_ptr(self) -> *const T {
-        self.0.as_ptr()
+    /// Returns the address of the object.
+    pub(crate) const fn address(self) -> *const () {
+        self.0.as_ptr().cast_const().cast()
+    }
+
+    /// Returns a reference to a part of the object, or to the object as another type.
+    pub(crate) fn project<U: ?Sized>(self, part: impl FnOnce(&T) -> &U) -> ObjectRef<U> {
+        // The part stays in place as long as the object, which calls only share.
+        ObjectRef(NonNull::from_ref(part(&self)))
     }
 }
 
-impl<T> Deref for ObjectRef<T> {
+impl<T: ?Sized> Deref for ObjectRef<T> {
     type Target = T;
 
     #[inline(always)]
@@ -131,18 +138,19 @@ pub(crate) fn hand_out_if<T: Object>(
     0
 }
 
-unsafe extern "C" fn close<T: Object>(fid: *mut Fid) -> FiStatus {
-    // SAFETY: `hand_out` made the object, and the user closes it once.
-    drop(unsafe { Box::from_raw(fid.cast::<T>()) });
+extern "C" fn close<T: Object>(fid: FidArg<'_>) -> FiStatus {
+    // SAFETY: the table that leads here belongs to an object of type `T`, which `hand_out` made and
+    // the user closes once.
+    drop(unsafe { Box::from_raw(fid.fid().cast::<T>().as_ptr()) });
     0
 }
 
 /// Accepts a binding that needs no work: an address vector to an event queue.
-pub(crate) unsafe extern "C" fn bind_nothing(_: *mut Fid, _: *mut Fid, _: u64) -> FiStatus {
+extern "C" fn bind_nothing(_: FidArg<'_>, _: Option<FidArg<'_>>, _: u64) -> FiStatus {
     0
 }
 
-unsafe extern "C" fn control_nothing(_: *mut Fid, _: c_int, _: *mut c_void) -> FiStatus {
+extern "C" fn control_nothing(_: FidArg<'_>, _: c_int, _: *mut c_void) -> FiStatus {
     -errno::ENOSYS
 }
 
@@ -154,20 +162,14 @@ pub(crate) fn aside(act: impl FnOnce() -> Ssize) -> Ssize {
     act()
 }
 
-/// Returns the object of a fid to be bound. The fid may be null or of another class.
-///
-/// # Safety
-///
-/// `fid` is null or was returned by this provider, and is closed after the object to which it is
-/// bound.
-pub(crate) unsafe fn as_class<T: Object>(fid: *mut Fid) -> Option<ObjectRef<T>> {
-    // SAFETY: null, or an object of this provider (contract of `as_class`).
-    let found = unsafe { fid.as_ref() }?;
+/// Returns the object of a fid that a call passes, if it is of this class. The user closes the
+/// object after those that depend on it (`fi_close`).
+pub(crate) fn as_class<T: Object>(fid: FidArg<'_>) -> Option<ObjectRef<T>> {
     // The class proves the type of the object.
-    (found.fclass == T::CLASS).then(|| ObjectRef(NonNull::from_ref(found).cast()))
+    (fid.class() == T::CLASS).then(|| ObjectRef(fid.fid().cast()))
 }
 
-/// `fi_cq_strerror` and `fi_eq_strerror`.
+/// `fi_eq_strerror`.
 pub(crate) extern "C" fn strerror<C>(
     _queue: ObjectArg<'_, C>,
     _errno: c_int,
@@ -175,7 +177,7 @@ pub(crate) extern "C" fn strerror<C>(
     buffer: MemoryArg,
     length: LengthArg,
 ) -> *const c_char {
-    const TEXT: &CStr = c"strait: see err";
+    const TEXT: &CStr = c"strait: no event can fail";
     buffer.fill_text(length, TEXT.to_bytes());
     TEXT.as_ptr()
 }

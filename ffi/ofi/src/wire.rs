@@ -11,8 +11,8 @@ use strait_core::matching::TAG_MAX;
 use strait_core::wire::Key;
 
 use crate::abi::{NAME_BYTES, errno};
+use crate::operation::OperationKind;
 use crate::regions::MrEntry;
-use crate::traffic::OperationKind;
 
 /// The context of heads.
 pub(crate) const HEADS: u32 = 0;

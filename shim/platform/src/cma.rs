@@ -103,14 +103,19 @@ impl Cma {
     /// # Errors
     ///
     /// [`Refused`] when not all of the job was done.
-    pub fn perform(&mut self, segment: &Segment, job: &CopyJob) -> Result<(), Refused> {
+    ///
+    /// # Safety
+    ///
+    /// The engine returned the job, and no other call was made to the engine since.
+    pub unsafe fn perform(&mut self, segment: &Segment, job: &CopyJob) -> Result<(), Refused> {
         #[cfg(any(test, feature = "testing"))]
         if let Some(left) = &mut self.refuse_after {
             *left = left.checked_sub(1).ok_or(Refused)?;
         }
         let RemoteBuffer::Private(remote) = job.remote else { return Err(Refused) };
         let pid = self.prove(segment, job.peer)?;
-        let moved = self.carry(pid, job, remote);
+        // SAFETY: the engine returned the job just now (contract of `perform`).
+        let moved = unsafe { self.carry(pid, job, remote) };
         if let Err(error) = moved {
             self.peers[job.peer as usize] = CmaPeer::Refused;
             // A dying peer's memory cannot be read, which is no refusal. Its end is reported
@@ -170,7 +175,11 @@ impl Cma {
     }
 
     /// Moves all of a job.
-    fn carry(&self, pid: libc::pid_t, job: &CopyJob, remote: u64) -> io::Result<()> {
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Cma::perform`] holds.
+    unsafe fn carry(&self, pid: libc::pid_t, job: &CopyJob, remote: u64) -> io::Result<()> {
         let mut done = 0;
         while done < job.length {
             let mut local = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
@@ -179,7 +188,8 @@ impl Cma {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let remote = remote_part(remote.wrapping_add(done as u64), length)?;
-            // SAFETY: the job's own part lies in a buffer that the engine has claimed for it.
+            // SAFETY: the engine has claimed the buffer of the job's own part for it (contract of
+            // `carry`).
             done += unsafe { transfer(pid, job.direction, &local[..count], &[remote], length) }?;
         }
         Ok(())

@@ -226,62 +226,62 @@ mod tests {
     #[test]
     fn a_killed_peer_is_found_once_and_marked_for_all() {
         let map = map(3);
-        let segment = map.segment();
+        let segment = map.view();
         let mut peer = process();
-        attach(&segment, 1, &peer);
+        attach(segment, 1, &peer);
 
         let mut watch = LivenessWatch::new(3);
-        assert!(watch.check(&segment, 0).is_empty(), "rank 1 lives, rank 2 is unborn");
-        assert!(watch.check(&segment, 0).is_empty());
+        assert!(watch.check(segment, 0).is_empty(), "rank 1 lives, rank 2 is unborn");
+        assert!(watch.check(segment, 0).is_empty());
         peer.kill().unwrap();
         peer.wait().unwrap();
-        assert_eq!(watch.check(&segment, 0), [1]);
-        assert!(watch.check(&segment, 0).is_empty(), "found once");
+        assert_eq!(watch.check(segment, 0), [1]);
+        assert!(watch.check(segment, 0).is_empty(), "found once");
         assert_eq!(segment.rank_block(1).liveness.state(), Life::Dead);
     }
 
     #[test]
     fn a_peer_that_finished_before_it_ended_is_not_dead() {
         let map = map(2);
-        let segment = map.segment();
+        let segment = map.view();
         let mut peer = process();
-        attach(&segment, 1, &peer);
+        attach(segment, 1, &peer);
         let mut watch = LivenessWatch::new(2);
-        assert!(watch.check(&segment, 0).is_empty());
+        assert!(watch.check(segment, 0).is_empty());
         segment.rank_block(1).liveness.end(Life::Finished);
         peer.kill().unwrap();
         peer.wait().unwrap();
-        assert!(watch.check(&segment, 0).is_empty());
+        assert!(watch.check(segment, 0).is_empty());
         assert_eq!(segment.rank_block(1).liveness.state(), Life::Finished);
     }
 
     #[test]
     fn another_process_with_the_same_number_does_not_count() {
         let map = map(2);
-        let segment = map.segment();
+        let segment = map.view();
         let mut impostor = process();
         segment.rank_block(1).liveness.attach(impostor.id(), u64::MAX);
         let mut watch = LivenessWatch::new(2);
-        assert!(watch.check(&segment, 0).is_empty());
+        assert!(watch.check(segment, 0).is_empty());
         impostor.kill().unwrap();
         impostor.wait().unwrap();
-        assert!(watch.check(&segment, 0).is_empty(), "its end says nothing about rank 1");
+        assert!(watch.check(segment, 0).is_empty(), "its end says nothing about rank 1");
         segment.rank_block(1).liveness.end(Life::Dead);
-        assert_eq!(watch.check(&segment, 0), [1], "the word does");
+        assert_eq!(watch.check(segment, 0), [1], "the word does");
     }
 
     #[test]
     fn a_peer_that_was_gone_before_the_first_look_is_dead() {
         let map = map(3);
-        let segment = map.segment();
+        let segment = map.view();
         let mut peer = process();
         attach_other(&segment.rank_block(1).liveness, peer.id());
         segment.rank_block(2).liveness.set_namespace(u64::MAX);
-        attach(&segment, 2, &peer);
+        attach(segment, 2, &peer);
         peer.kill().unwrap();
         peer.wait().unwrap();
         let mut watch = LivenessWatch::new(3);
-        let found = [watch.check(&segment, 0), watch.check(&segment, 0)].concat();
+        let found = [watch.check(segment, 0), watch.check(segment, 0)].concat();
         assert_eq!(found, [1], "a number from elsewhere says nothing");
         assert_eq!(segment.rank_block(1).liveness.state(), Life::Dead);
         assert_eq!(segment.rank_block(2).liveness.state(), Life::Alive);
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_process_without_memory_is_ending() {
         let map = map(2);
-        let segment = map.segment();
+        let segment = map.view();
         let mut peer = process();
         let liveness = &segment.rank_block(1).liveness;
         attach_other(liveness, peer.id());
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_rank_does_not_watch_itself() {
         let map = map(1);
-        map.segment().rank_block(0).liveness.end(Life::Dead);
-        assert!(LivenessWatch::new(1).check(&map.segment(), 0).is_empty());
+        map.rank_block(0).liveness.end(Life::Dead);
+        assert!(LivenessWatch::new(1).check(map.view(), 0).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 
 use strait_core::lock::RevocableLock;
 
-use crate::backoff::ProcessBackoff;
+use crate::backoff::{Backoff, SpinLimits};
 
 /// A held lock, released on drop.
 #[derive(Debug)]
@@ -12,16 +12,20 @@ pub struct Guard<'a> {
     rank: u32,
 }
 
-/// Takes the lock for `rank`. `has_ended` returns whether the process of the holder has ended. It
-/// fails when no process has the holder's rank: the lock word is corrupt then.
+/// Takes the lock for `rank`. `has_ended` returns whether the process of the holder has ended. The
+/// wait calls it only when it takes long.
+///
+/// # Errors
+///
+/// The error of `has_ended`, when no process has the holder's rank: the lock word is corrupt then.
 pub fn acquire<E>(
     lock: &RevocableLock,
     rank: u32,
-    has_ended: impl Fn(u32) -> Result<bool, E>,
+    mut has_ended: impl FnMut(u32) -> Result<bool, E>,
 ) -> Result<Guard<'_>, E> {
-    let mut backoff = ProcessBackoff::for_lock();
+    let mut backoff = Backoff::new(SpinLimits::brief());
     while let Err(holder) = lock.try_acquire(rank) {
-        let is_dead = backoff.pause() && has_ended(holder)?;
+        let is_dead = backoff.pause_awake() && has_ended(holder)?;
         if is_dead && lock.take_over(holder, rank) {
             break;
         }

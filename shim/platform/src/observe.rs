@@ -86,7 +86,7 @@ impl Observation {
             thread.ran = earlier.is_some_and(|earlier| earlier.ticks < thread.ticks);
         }
         let inside = SegmentMap::of_process(pid, rank).map(|map| {
-            let segment = map.segment();
+            let segment = map.view();
             let block = segment.rank_block(rank);
             RankView {
                 life: block.liveness.state(),

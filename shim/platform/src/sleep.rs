@@ -208,12 +208,14 @@ mod tests {
 
     #[test]
     fn sleepers_are_woken() {
-        take_turns([0, 1].map(|_| Sleep::register()), map().segment());
+        let map = map();
+        take_turns([0, 1].map(|_| Sleep::register()), *map.view());
     }
 
     #[test]
     fn sleepers_wake_where_the_kernel_has_no_barrier_for_them() {
         let sleeps = [Sleep::without_membarrier(), Sleep::without_membarrier()];
-        take_turns(sleeps, map().segment());
+        let map = map();
+        take_turns(sleeps, *map.view());
     }
 }

@@ -26,12 +26,14 @@ use strait_platform::cma::Piece;
 use strait_platform::{Rank, liveness, topology};
 
 mod regions;
+mod unexpected;
 
 use crate::network::{self, ConnectionListener, RemotePeers};
 use crate::world::World;
 use crate::{Error, NetworkError, Warning, env};
 use regions::PortRegions;
 pub use regions::{REGIONS_MAX, RegionError, RegionKey};
+pub use strait_platform::backoff::{Backoff, CallBackoff, Next};
 pub use strait_platform::boot::PeerAddress;
 
 /// The owner of all operations of a port.
@@ -69,7 +71,7 @@ impl Port {
         let (tuning, cpus) = (env::tuning()?, env::cpus()?);
         let rank = universe.claim()?;
         let map = Arc::clone(universe.map());
-        let nodes = Nodes::one(map.segment().ranks());
+        let nodes = Nodes::one(map.ranks());
         // The table exists before the world, which lets peers see that the rank is there.
         let regions = PortRegions::new(Arc::clone(&map), rank).map_err(BootError::Segment)?;
         let mut world = World::alone(map, rank, nodes, cpus, tuning)?;
@@ -343,24 +345,10 @@ impl Port {
         self.world.lock_progress().gone(rank)
     }
 
-    /// Records that the caller keeps `bytes` of a message from `source` until it is received.
-    /// Beyond its share, `source` is told to keep its messages ([`Port::is_told_to_keep`]).
-    pub fn hold(&self, source: Rank, bytes: usize) {
-        self.world.lock_progress().hold(source, bytes);
-    }
-
-    /// Records that the caller no longer keeps a message that it passed to [`Port::hold`].
-    pub fn let_go(&self, source: Rank, bytes: usize) {
-        self.world.lock_progress().let_go(source, bytes);
-    }
-
-    /// Returns whether `destination` holds as many bytes of this rank's messages as it accepts.
-    #[inline]
+    /// Starts a wait for an event that no call of the user ends.
     #[must_use]
-    pub fn is_told_to_keep(&self, destination: Rank) -> bool {
-        let engine = self.world.engine();
-        engine.is_told_to_keep(destination)
-            || self.is_elsewhere(destination) && engine.is_told_to_keep_from_afar(destination)
+    pub const fn backoff(&self) -> Backoff {
+        Backoff::new(self.world.spin())
     }
 
     /// Copies all pieces between this process's memory and a region of `peer`, by the kernel. The

@@ -104,9 +104,9 @@ impl World {
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
-        let segment = map.segment();
-        let size = segment.ranks();
-        let node = nodes.node_of(rank).unwrap_or(0);
+        // SAFETY: the world and its progress thread keep the map for as long as the engine.
+        let segment = unsafe { map.segment() };
+        let (size, node) = (segment.ranks(), nodes.node_of(rank).unwrap_or(0));
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
         let sleep = networks::sleep(&network, &segment, rank)?;
         let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
@@ -254,7 +254,7 @@ impl World {
 
     fn leave(&mut self) -> Result<(), Error> {
         self.engine.stop_thread();
-        if self.map.segment().rank_block(self.rank).liveness.state() >= Life::Dead {
+        if self.map.rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
         }
         let flushed = self.hand_over_all();
@@ -270,7 +270,7 @@ impl World {
 
     /// Publishes how this rank ends, and wakes sleeping ranks.
     fn end(&self, how: Life) {
-        self.map.segment().rank_block(self.rank).liveness.end(how);
+        self.map.rank_block(self.rank).liveness.end(how);
         self.wake_sleepers(0..self.size);
     }
 
@@ -365,18 +365,14 @@ impl World {
     #[cold]
     #[inline(never)]
     pub(crate) fn wake(&self, rank: Rank) {
-        sleep::wake(&self.map.segment(), rank);
+        sleep::wake(&self.segment(), rank);
     }
 
     /// Wakes the sleeping ranks among `ranks`, after an event that is not a message.
     #[inline(always)]
     pub(crate) fn wake_sleepers(&self, ranks: impl Iterator<Item = Rank>) {
-        let segment = self.map.segment();
-        for rank in ranks {
-            if segment.rank_block(rank).doorbell.is_wanted() {
-                self.wake(rank);
-            }
-        }
+        let is_asleep = |rank: &Rank| self.map.rank_block(*rank).doorbell.is_wanted();
+        ranks.filter(is_asleep).for_each(|rank| self.wake(rank));
     }
 
     /// Returns the meeting points of all ranks. The borrow lasts for one operation.
@@ -385,9 +381,11 @@ impl World {
         self.meetings.borrow_mut()
     }
 
+    /// Returns the view of the segment. This crate uses none after the world is dropped.
     #[inline(always)]
     pub(crate) fn segment(&self) -> Segment {
-        self.map.segment()
+        // SAFETY: the world keeps the map, and no view is used later (contract of this function).
+        unsafe { self.map.segment() }
     }
 
     /// Runs `act` on the lock managers of this rank's windows.

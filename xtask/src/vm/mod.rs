@@ -25,7 +25,7 @@ use crate::stop::{self, Absence, Stop};
 /// soft RoCE has no connection requests, and soft iWARP has no atomics.
 const DEVICES: &str = "
     cd /tmp
-    case $1 in rxe) skipped=refuses ;; siw) skipped=atomics ;; esac
+    case $1 in rxe) skipped='refuses --skip passed_over' ;; siw) skipped=atomics ;; esac
     /user/strait info | grep \"$1.*usable\" || exit 98
     /user/verbs --include-ignored --test-threads=1 --nocapture --skip $skipped || exit
     /user/ring --include-ignored --test-threads=1 --nocapture || exit
@@ -164,14 +164,27 @@ fn not_built(why: Stop) -> Stop {
 /// Returns the program that this cargo command makes, with the device of libibverbs. It is built
 /// with little optimization, since the processor is emulated, and without debug information, which
 /// would be stripped.
+///
+/// A command that makes several programs names the wanted one last, after `--bin` or `--test`:
+/// cargo builds the binaries of a package with its tests.
 fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
     let arguments = format!("{command} --quiet --features verbs --message-format json");
     let cargo = shell.cargo(&arguments).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     let messages = cargo.env("CARGO_PROFILE_DEV_DEBUG", "none").stdout()?;
-    let mut made = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
-    // The program or library that was made last.
-    made.rfind(|path| path.extension().is_none_or(|extension| extension == "so"))
+    made(&messages, command)
         .ok_or_else(|| Stop::Failed(format!("`cargo {arguments}` made no program")))
+}
+
+/// Returns the program that a command names by `--bin` or `--test`, or the program or library that
+/// it made last, if it names none.
+fn made(messages: &str, command: &str) -> Option<PathBuf> {
+    let mut words = command.split_whitespace();
+    let named = words.find(|word| ["--bin", "--test"].contains(word)).and_then(|_| words.next());
+    let is_wanted = |(name, path): &(String, PathBuf)| {
+        named.is_none_or(|named| named == name)
+            && path.extension().is_none_or(|extension| extension == "so")
+    };
+    shell::artifacts(messages).into_iter().rfind(is_wanted).map(|(_, path)| path)
 }
 
 /// Returns the number of tests that the guest's programs report as passed.
@@ -183,6 +196,20 @@ fn passed(said: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_program_that_a_command_names_is_chosen() {
+        let message = |name, file| {
+            format!(
+                r#"{{"reason":"compiler-artifact","target":{{"name":"{name}"}},"executable":"{file}"}}"#
+            )
+        };
+        let messages = [message("locks", "/t/locks-1"), message("chaos", "/t/chaos")].join("\n");
+        let made = |command| made(&messages, command);
+        assert_eq!(made("test --test locks --no-run"), Some("/t/locks-1".into()));
+        assert_eq!(made("build"), Some("/t/chaos".into()), "the last one");
+        assert_eq!(made("test --test window --no-run"), None);
+    }
 
     #[test]
     fn only_what_passed_is_counted() {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::machine::{self, Task};
-use super::{Guest, KINDS, guest, passed, program};
+use super::{Guest, KINDS, guest, program};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
@@ -53,12 +53,11 @@ pub(crate) fn run(shell: &Shell, device: &str, repeat: &Repeat) -> Result<(), St
     let script = format!("test={test} rounds={rounds} burn={burn}\n{SCRIPT}");
     let task = Task { device, script: &script, programs: &programs, limit: ROUND * (rounds + 1) };
     let said = machine::boot(shell, &folder, &image, &task)?;
-    let rounds_passed = passed(&said);
-    if rounds_passed != *rounds {
-        return Err(Stop::Failed(format!(
-            "{rounds_passed} rounds passed; output of the guest:\n{said}"
-        )));
+    // The serial port may repeat lines while the guest is short of processor time, so the guest
+    // counts.
+    if !said.contains(&format!("{rounds} rounds passed")) {
+        return Err(Stop::Failed(format!("some rounds failed; output of the guest:\n{said}")));
     }
-    eprintln!("vm: {device}: {wanted} passed {rounds_passed} times beside {burn} busy processes");
+    eprintln!("vm: {device}: {wanted} passed {rounds} times beside {burn} busy processes");
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! Copies of pages and more into memory that another core reads next.
 
+use super::opaque::copy_opaque;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+use super::opaque::stream_line;
 use super::wide::{copy_cached, copy_fetching};
 
 /// The kind of stores that a copy uses.
@@ -33,8 +36,8 @@ pub unsafe fn copy_bulk(source: *const u8, destination: *mut u8, length: usize, 
     }
 }
 
-/// Copies by non-temporal stores of 16 bytes, which every processor of this architecture has. Wider
-/// stores were no faster, since lines leave the core whole either way.
+/// Copies by non-temporal stores. Wider stores were no faster, since lines leave the core whole
+/// either way.
 ///
 /// # Safety
 ///
@@ -42,10 +45,7 @@ pub unsafe fn copy_bulk(source: *const u8, destination: *mut u8, length: usize, 
 /// overlap.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 unsafe fn stream(source: *const u8, destination: *mut u8, length: usize) {
-    use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-
     const LINE: usize = crate::sync::CACHE_LINE;
-    const VECTOR: usize = size_of::<__m128i>();
 
     let head = destination.align_offset(LINE).min(length);
     let lines = (length - head) / LINE;
@@ -53,21 +53,14 @@ unsafe fn stream(source: *const u8, destination: *mut u8, length: usize) {
     // SAFETY: head, lines and tail are consecutive parts of `length` bytes. The lines of the
     // destination are aligned.
     unsafe {
-        source.copy_to_nonoverlapping(destination, head);
+        copy_opaque(source, destination, head);
         for line in 0..lines {
             let at = head + line * LINE;
-            let from = source.add(at).cast::<__m128i>();
-            let to = destination.add(at).cast::<__m128i>();
-            // All loads come before the stores, so that the line leaves the core as a whole.
-            let vectors: [__m128i; LINE / VECTOR] =
-                core::array::from_fn(|number| _mm_loadu_si128(from.add(number)));
-            for (number, vector) in vectors.into_iter().enumerate() {
-                _mm_stream_si128(to.add(number), vector);
-            }
+            stream_line(source.add(at), destination.add(at));
         }
-        source.add(body).copy_to_nonoverlapping(destination.add(body), length - body);
+        copy_opaque(source.add(body), destination.add(body), length - body);
         // A release does not order non-temporal stores; the fence does.
-        _mm_sfence();
+        core::arch::x86_64::_mm_sfence();
     }
 }
 
@@ -81,7 +74,7 @@ unsafe fn stream(source: *const u8, destination: *mut u8, length: usize) {
 unsafe fn stream(source: *const u8, destination: *mut u8, length: usize) {
     // SAFETY: the caller guarantees valid, separate ranges of `length` bytes (contract of
     // `stream`).
-    unsafe { source.copy_to_nonoverlapping(destination, length) };
+    unsafe { copy_opaque(source, destination, length) };
 }
 
 #[cfg(test)]

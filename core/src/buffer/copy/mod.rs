@@ -1,12 +1,14 @@
 //! Copies for sizes that `memcpy` does not serve well.
 //!
-//! This module has copies that are too short for a call. Its submodules have copies of kilobytes
-//! and copies that bypass the caches.
+//! This module has copies that are too short for a call. Its submodules have copies of kilobytes,
+//! copies that bypass the caches, and what both do about other processes that write the bytes.
 
 mod bulk;
+mod opaque;
 mod wide;
 
 pub use bulk::{Stores, copy_bulk};
+pub use opaque::copy_opaque;
 pub use wide::copy_cached;
 
 /// Copies `length` bytes, at most 48, by overlapping loads and stores of a fixed size, without a
@@ -82,7 +84,7 @@ pub unsafe fn copy_piece(source: *const u8, destination: *mut u8, length: usize)
         } else if length <= crate::wire::SHORT_MAX {
             copy_short(source, destination, length);
         } else {
-            destination.copy_from_nonoverlapping(source, length);
+            copy_opaque(source, destination, length);
         }
     }
 }

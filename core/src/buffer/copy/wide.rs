@@ -4,6 +4,7 @@
 //! processors that is many times slower than loads and stores if the two addresses differ by whole
 //! pages and a few bytes. A user's buffer and a page of the segment often have such addresses.
 
+use super::opaque::copy_opaque;
 use crate::sync::has_avx;
 
 /// Smallest copy, in bytes, that uses wide registers. `memcpy` itself uses them for shorter copies.
@@ -37,7 +38,7 @@ pub unsafe fn copy_cached(source: *const u8, destination: *mut u8, length: usize
         unsafe { copy_vectors::<0>(source, destination, length) };
     } else {
         // SAFETY: the caller guarantees valid ranges (contract of `copy_cached`).
-        unsafe { source.copy_to(destination, length) };
+        unsafe { copy_opaque(source, destination, length) };
     }
 }
 
@@ -58,7 +59,7 @@ pub(super) unsafe fn copy_fetching(source: *const u8, destination: *mut u8, leng
         unsafe { copy_vectors::<AHEAD>(source, destination, length) };
     } else {
         // SAFETY: the caller guarantees valid ranges (contract of `copy_fetching`).
-        unsafe { source.copy_to(destination, length) };
+        unsafe { copy_opaque(source, destination, length) };
     }
 }
 
@@ -74,31 +75,23 @@ pub(super) unsafe fn copy_fetching(source: *const u8, destination: *mut u8, leng
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 #[target_feature(enable = "avx")]
 unsafe fn copy_vectors<const AHEAD: usize>(source: *const u8, destination: *mut u8, length: usize) {
-    use core::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_storeu_si256};
-
+    use super::opaque::copy_two_lines;
     use crate::sync::{CACHE_LINE, prefetch_to_write};
 
-    /// Number of vectors in one iteration of the loop: two lines.
-    const VECTORS: usize = 4;
-    const BYTES: usize = VECTORS * size_of::<__m256i>();
+    /// Number of bytes that one iteration of the loop copies.
+    const BYTES: usize = 2 * CACHE_LINE;
 
     let last = length - BYTES;
     let turn = |at: usize| {
         // SAFETY: `at` is at most `last`, so every access lies within `length` bytes.
         unsafe {
-            let from = source.add(at).cast::<__m256i>();
-            let to = destination.add(at).cast::<__m256i>();
+            let to = destination.add(at);
             if AHEAD > 0 {
                 for line in (0..BYTES).step_by(CACHE_LINE) {
-                    prefetch_to_write(to.cast::<u8>().wrapping_add(AHEAD + line));
+                    prefetch_to_write(to.wrapping_add(AHEAD + line));
                 }
             }
-            // All loads come before the stores, so that more lines are in transit at a time.
-            let vectors: [__m256i; VECTORS] =
-                core::array::from_fn(|number| _mm256_loadu_si256(from.add(number)));
-            for (number, vector) in vectors.into_iter().enumerate() {
-                _mm256_storeu_si256(to.add(number), vector);
-            }
+            copy_two_lines(source.add(at), to);
         }
     };
     let mut at = 0;
@@ -108,6 +101,9 @@ unsafe fn copy_vectors<const AHEAD: usize>(source: *const u8, destination: *mut 
     }
     // Copies the last bytes, some of them for the second time.
     turn(last);
+    // The compiler does this only for instructions of its own. Without it, later code that uses the
+    // lower halves of the registers is slow.
+    core::arch::x86_64::_mm256_zeroupper();
 }
 
 /// Copies without wide registers, on targets that lack them.
@@ -118,7 +114,7 @@ unsafe fn copy_vectors<const AHEAD: usize>(source: *const u8, destination: *mut 
 #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
 unsafe fn copy_vectors<const AHEAD: usize>(source: *const u8, destination: *mut u8, length: usize) {
     // SAFETY: the caller guarantees valid ranges (contract of `copy_vectors`).
-    unsafe { source.copy_to(destination, length) };
+    unsafe { copy_opaque(source, destination, length) };
 }
 
 #[cfg(test)]

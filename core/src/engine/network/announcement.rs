@@ -5,10 +5,16 @@ use crate::wire::DeferredMessageId;
 
 /// A message that its receiver may read.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Announced {
-    pub(in crate::engine) destination: u32,
+pub(super) struct Announced {
+    pub(super) destination: u32,
     pub(super) name: DeferredMessageId,
     pub(super) region: Region,
     /// Whether the peer was asked to stop reading it.
     pub(super) retracting: bool,
+}
+
+impl Announced {
+    pub(super) const fn destination(&self) -> u32 {
+        self.destination
+    }
 }

@@ -1,6 +1,6 @@
 //! Control messages that wait for room in a stream, in their order. Each is about one message.
 
-use crate::engine::peer::WaitList;
+use crate::engine::wait_list::WaitList;
 use crate::memory::{Memory, OutOfMemory, Slab};
 use crate::wire::StreamHead;
 
@@ -13,17 +13,17 @@ struct Control {
 
 /// The control messages of all streams. The queue of a stream is linked through them.
 #[derive(Debug)]
-pub(in crate::engine) struct Controls<M: Memory> {
+pub(super) struct Controls<M: Memory> {
     entries: Slab<Control, M>,
 }
 
 impl<M: Memory> Controls<M> {
-    pub(in crate::engine) const fn new(memory: M) -> Self {
+    pub(super) const fn new(memory: M) -> Self {
         Self { entries: Slab::new(memory) }
     }
 
     /// Reserves memory, so that the next [`Controls::place`] does not fail.
-    pub(in crate::engine) fn reserve(&mut self) -> Result<(), OutOfMemory> {
+    pub(super) fn reserve(&mut self) -> Result<(), OutOfMemory> {
         self.entries.reserve()
     }
 
@@ -39,9 +39,7 @@ impl<M: Memory> Controls<M> {
 
     /// Puts `head` at the end of `queue`, in `place`.
     pub(super) fn push(&mut self, queue: &mut WaitList, place: u32, head: StreamHead) {
-        let last = queue.ends.map(|(_, last)| last);
-        queue.ends = Some(queue.ends.map_or((place, place), |(first, _)| (first, place)));
-        if let Some(last) = last.and_then(|last| self.entries.get_mut(last)) {
+        if let Some(last) = queue.push(place).and_then(|last| self.entries.get_mut(last)) {
             last.next = Some(place);
         }
         if let Some(entry) = self.entries.get_mut(place) {
@@ -51,9 +49,8 @@ impl<M: Memory> Controls<M> {
 
     /// Takes the first control message of `queue`.
     pub(super) fn pop(&mut self, queue: &mut WaitList) -> Option<StreamHead> {
-        let (first, last) = queue.ends?;
-        let control = self.entries.remove(first)?;
-        queue.ends = control.next.map(|next| (next, last));
+        let control = self.entries.remove(queue.first()?)?;
+        queue.pop(control.next);
         Some(control.head)
     }
 }

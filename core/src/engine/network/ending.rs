@@ -9,48 +9,45 @@ impl<M: Memory + Clone> Engine<M> {
     /// [`Engine::is_flushed`] then also tells whether that is sent. The embedder makes sure that
     /// the streams deliver it.
     pub fn leave_network(&mut self) {
-        let mut from = 0;
-        while let Some(number) = self.next_stream(from) {
-            from = number + 1;
-            if let Some(stream) = self.streams.get_mut(number) {
-                stream.outgoing.leave = true;
+        self.visit_streams(|engine, number| {
+            if let Some(stream) = engine.network.streams.get_mut(number) {
+                stream.outgoing.leave();
             }
-        }
+        });
     }
 
     /// Returns whether nothing has to be put into any stream.
     pub(in crate::engine) fn network_is_flushed(&self) -> bool {
-        self.streams.iter().all(|(_, stream)| {
-            let peer = &self.peers[stream.peer as usize];
-            stream.outgoing.is_quiet() && peer.waiting.ends.is_none() && peer.offers.is_empty()
-        }) && self.writings.is_empty()
+        self.network.streams.iter().all(|(_, stream)| {
+            let peer = &self.peers[stream.peer() as usize];
+            stream.outgoing.is_quiet() && peer.waiting.is_empty() && peer.offers.is_empty()
+        }) && self.network.writings.is_empty()
             && self.has_answers()
     }
 
     /// Notes how the process of `rank` has ended. The stream is read to its end first.
     pub(in crate::engine) fn end_remote(&mut self, rank: u32, how: Gone) {
         if let Some(stream) = self.stream_mut(rank) {
-            stream.ended = Some(how);
+            stream.end(how);
         }
     }
 
     /// Ends a stream from which everything is taken, and every operation that needs it.
     pub(super) fn end_stream(&mut self, number: u32, channel: &mut impl Channel, how: Gone) {
-        let Some(&PeerStreams { peer, .. }) = self.streams.get(number) else { return };
+        let Some(peer) = self.network.streams.get(number).map(PeerStreams::peer) else { return };
         // The stream closes before any buffer goes back to its owner, and before the memory of the
         // heads is released.
         channel.close(peer);
-        let Some(stream) = self.streams.remove(number) else { return };
-        self.hide_all(stream.peer, channel);
-        let fault = how.fault(stream.peer);
-        self.fail_readings_from(stream.peer, fault, channel);
-        self.fail_writings_to(stream.peer, fault, channel);
-        self.uninvite_all(stream.peer, fault, channel);
-        let mut controls = stream.outgoing.words;
-        while self.controls.pop(&mut controls).is_some() {}
-        if let Some(scrap) = stream.scrap {
+        let Some(mut stream) = self.network.streams.remove(number) else { return };
+        self.hide_all(peer, channel);
+        let fault = how.fault(peer);
+        self.fail_readings_from(peer, fault, channel);
+        self.fail_writings_to(peer, fault, channel);
+        self.uninvite_all(peer, fault, channel);
+        stream.outgoing.drop_words(&mut self.network.controls);
+        if let Some(scrap) = stream.incoming.scrap() {
             self.release(scrap);
         }
-        self.end_operations(stream.peer, how);
+        self.end_operations(peer, how);
     }
 }

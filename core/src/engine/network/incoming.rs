@@ -2,12 +2,12 @@
 
 use core::ptr::NonNull;
 
-use super::{Channel, Halt, NONSENSE, PeerStreams, rest_of};
+use super::{Channel, Halt, NONSENSE};
 use crate::buffer::{Cursor, Part};
 use crate::engine::Engine;
-use crate::engine::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
+use crate::engine::message::{DeferredSend, UnexpectedData};
 use crate::engine::packet::{Packet, PacketPayload};
-use crate::engine::peer::{ArrivalTarget, PartialMessage};
+use crate::engine::reassembly::ArrivalTarget;
 use crate::engine::request::{OwnedBuffer, RequestState};
 use crate::engine::started::outcome;
 use crate::matching::Envelope;
@@ -28,18 +28,18 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn pull(&mut self, number: u32, channel: &mut impl Channel) -> Result<bool, Halt> {
         let mut moved = false;
         for _ in 0..PACKETS {
-            let Some(stream) = self.streams.get(number) else { break };
-            if stream.left {
+            let Some(stream) = self.network.streams.get(number) else { break };
+            if stream.has_left() {
                 break;
             }
-            let (peer, left) = (stream.peer, stream.incoming.left);
-            let bytes = match self.peers[peer as usize].arriving {
+            let (peer, has_head) = (stream.peer(), stream.incoming.has_head());
+            let bytes = match self.peers[peer as usize].arriving.rest() {
                 Some(arriving) => self.pull_payload(number, peer, arriving, channel)?,
-                None if left > 0 => self.pull_head(number, peer, channel)?,
+                None if !has_head => self.pull_head(number, peer, channel)?,
                 None => 0,
             };
             moved |= bytes > 0;
-            let between = self.peers[peer as usize].arriving.is_none();
+            let between = self.peers[peer as usize].arriving.is_idle();
             if between && self.take_head(number, peer, channel)? {
                 moved = true;
             } else if bytes == 0 {
@@ -55,14 +55,13 @@ impl<M: Memory + Clone> Engine<M> {
         peer: u32,
         channel: &mut impl Channel,
     ) -> Result<usize, Halt> {
-        let Some(stream) = self.streams.get_mut(number) else { return Ok(0) };
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok(0) };
         let incoming = &mut stream.incoming;
-        let part = rest_of(NonNull::from(&mut incoming.head), incoming.left);
+        let part = incoming.rest_of_head();
         // SAFETY: the head lies in the pool, where it stays until the channel is closed. It is read
         // only when it is complete.
         let taken = unsafe { channel.get(peer, &[part]) }?;
-        incoming.left -= taken.bytes.min(incoming.left);
-        incoming.holds = taken.holds;
+        incoming.count_head(taken);
         Ok(taken.bytes)
     }
 
@@ -74,11 +73,11 @@ impl<M: Memory + Clone> Engine<M> {
         source: u32,
         channel: &mut impl Channel,
     ) -> Result<bool, Halt> {
-        let Some(stream) = self.streams.get_mut(number) else { return Ok(false) };
-        if stream.incoming.left > 0 {
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok(false) };
+        if !stream.incoming.has_head() {
             return Ok(false);
         }
-        let head = StreamHead::parse(&stream.incoming.head).map_err(|_| NONSENSE)?;
+        let head = stream.incoming.head().map_err(|_| NONSENSE)?;
         match head {
             StreamHead::Message { key, total } => {
                 self.begin_message(source, key, PacketKind::Eager, total)?;
@@ -90,7 +89,7 @@ impl<M: Memory + Clone> Engine<M> {
                 self.take_news(&envelope(source, key), DeferredSend::Offered(offer))?;
             }
             StreamHead::Rts { key, offer, from, turn } => {
-                self.asking.rts(source, key, turn);
+                self.negotiation.take_rts(source, key, turn);
                 self.take_news(
                     &envelope(source, key),
                     DeferredSend::Exposed { offer, from, turn },
@@ -109,13 +108,13 @@ impl<M: Memory + Clone> Engine<M> {
             StreamHead::Written(asked) => self.end_written(source, asked)?,
             StreamHead::RetractRtr { key, asked } => self.take_retract_rtr(source, key, asked)?,
             StreamHead::RtrRetracted(asked) => self.take_rtr_retracted(source, asked)?,
-            StreamHead::Keep => stream.outgoing.told_to_keep = true,
-            StreamHead::Send => stream.outgoing.told_to_keep = false,
-            StreamHead::Leave => stream.left = true,
+            StreamHead::Keep => stream.outgoing.set_told_to_keep(true),
+            StreamHead::Send => stream.outgoing.set_told_to_keep(false),
+            StreamHead::Leave => stream.leave(),
             StreamHead::Dead { rank } => self.take_death(rank)?,
         }
-        if let Some(stream) = self.streams.get_mut(number) {
-            stream.incoming.left = StreamHead::LENGTH;
+        if let Some(stream) = self.network.streams.get_mut(number) {
+            stream.incoming.next_head();
         }
         Ok(true)
     }
@@ -138,89 +137,65 @@ impl<M: Memory + Clone> Engine<M> {
         &mut self,
         number: u32,
         peer: u32,
-        arriving: PartialMessage,
+        (target, left): (ArrivalTarget, usize),
         channel: &mut impl Channel,
     ) -> Result<usize, Halt> {
         let mut parts = [Part { base: NonNull::dangling(), length: 0 }; PARTS];
-        let mut count = self.place_of(arriving).list(arriving.left, &mut parts);
+        let mut count = self.place_of(target).list(left, &mut parts);
         let nobodys = count == 0;
         if nobodys {
-            parts[0] = self.scrap(number, arriving.left)?;
+            parts[0] = self.scrap(number, left)?;
             count = 1;
         }
         // SAFETY: the buffer of a receive is claimed (contract of `irecv`), and an unexpected
         // message's memory belongs to the engine. Neither ends while the channel holds it. The next
         // get continues behind the bytes that came.
         let taken = unsafe { channel.get(peer, &parts[..count]) }?;
-        if let Some(PeerStreams { incoming, .. }) = self.streams.get_mut(number) {
-            incoming.holds = taken.holds;
-            // A part that the channel holds stays where it is.
-            let scrapped = incoming.scrapped + taken.bytes;
-            incoming.scrapped = if nobodys && taken.holds { scrapped } else { 0 };
+        if let Some(stream) = self.network.streams.get_mut(number) {
+            stream.incoming.count_payload(taken, nobodys);
         }
         if taken.bytes > 0 {
-            self.count_arrived(peer, arriving, taken.bytes.min(arriving.left));
+            self.count_arrived(peer, target, taken.bytes.min(left));
         }
         Ok(taken.bytes)
     }
 
     /// Returns the place of the next bytes of a message: an empty one if the message has no target.
-    fn place_of(&self, arriving: PartialMessage) -> Cursor {
-        let nowhere = Part { base: NonNull::dangling(), length: 0 };
-        let part = match arriving.target {
-            ArrivalTarget::Request(id) => match self.request(id) {
+    fn place_of(&self, target: ArrivalTarget) -> Cursor {
+        let rest = match target {
+            ArrivalTarget::Request(id) => match self.requests.get(id) {
                 Some(RequestState::Receiving { buffer, .. }) => return buffer,
-                _ => nowhere,
+                _ => None,
             },
             ArrivalTarget::Message(message) | ArrivalTarget::Due { message, .. } => {
-                match self.messages.get(message) {
-                    Some(&UnexpectedMessage {
-                        body: UnexpectedData::Here(Some(owned)),
-                        arrived,
-                        ..
-                    }) => {
-                        let length = owned.length - arrived;
-                        // SAFETY: `arrived` bytes of the message's memory are filled.
-                        Part { base: unsafe { owned.base.add(arrived) }, length }
-                    }
-                    _ => nowhere,
-                }
+                self.unexpected.rest_of(message)
             }
-            ArrivalTarget::Nobody => nowhere,
+            ArrivalTarget::Nobody => None,
         };
+        let part = rest.unwrap_or(Part { base: NonNull::dangling(), length: 0 });
         // SAFETY: the part is the message's own memory, or empty.
         unsafe { Cursor::contiguous(part) }
     }
 
     /// Returns memory for the next of `left` bytes that have no target.
     fn scrap(&mut self, number: u32, left: usize) -> Result<Part, OutOfMemory> {
-        let Some(stream) = self.streams.get_mut(number) else {
-            return Ok(Part { base: NonNull::dangling(), length: 0 });
-        };
-        let at = stream.incoming.scrapped;
-        let base = match stream.scrap {
-            Some(owned) => owned.base,
-            None => {
-                let base = self.memory.allocate(OwnedBuffer::layout(SCRAP)?);
-                let base = base.ok_or(OutOfMemory { bytes: SCRAP })?;
-                stream.scrap = Some(OwnedBuffer { base, length: SCRAP });
-                base
-            }
-        };
-        // SAFETY: the part that the channel holds lies in the scrap memory, and `at` is where it
-        // begins.
-        Ok(Part { base: unsafe { base.add(at) }, length: left.min(SCRAP - at) })
+        let nowhere = Part { base: NonNull::dangling(), length: 0 };
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok(nowhere) };
+        if !stream.incoming.has_scrap() {
+            let base = self.memory.allocate(OwnedBuffer::layout(SCRAP)?);
+            let base = base.ok_or(OutOfMemory { bytes: SCRAP })?;
+            stream.incoming.lend_scrap(OwnedBuffer { base, length: SCRAP });
+        }
+        Ok(stream.incoming.place_of_scrap(left).unwrap_or(nowhere))
     }
 
     /// Counts `bytes` more of the arriving message that are in their place.
-    fn count_arrived(&mut self, peer: u32, arriving: PartialMessage, bytes: usize) {
-        let left = arriving.left - bytes;
-        self.peers[peer as usize].arriving =
-            (left > 0).then_some(PartialMessage { left, ..arriving });
-        match arriving.target {
+    fn count_arrived(&mut self, peer: u32, target: ArrivalTarget, bytes: usize) {
+        let left = self.peers[peer as usize].arriving.count(bytes);
+        match target {
             ArrivalTarget::Nobody => {}
             ArrivalTarget::Request(id) => {
-                let Some(request) = self.request_mut(id) else { return };
+                let Some(request) = self.requests.get_mut(id) else { return };
                 if let RequestState::Receiving { buffer, capacity, source, tag, total } = request {
                     *buffer = buffer.after(bytes);
                     if left == 0 {
@@ -229,12 +204,10 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             }
             ArrivalTarget::Message(number) | ArrivalTarget::Due { message: number, .. } => {
-                if let Some(message) = self.messages.get_mut(number) {
-                    message.arrived += bytes;
-                }
+                self.unexpected.count_arrived(number, bytes);
             }
         }
-        if let ArrivalTarget::Due { message, request } = arriving.target
+        if let ArrivalTarget::Due { message, request } = target
             && left == 0
         {
             self.hand_over(message, request);
@@ -244,11 +217,10 @@ impl<M: Memory + Clone> Engine<M> {
     /// Hands a complete message to its receive, which met it while it arrived in the engine's
     /// memory. If the receive was dropped, the message is dropped, too.
     pub(in crate::engine) fn hand_over(&mut self, number: u32, request: Option<u32>) {
-        let Some(message) = self.messages.remove(number) else { return };
+        let Some(message) = self.take_unexpected(number) else { return };
         let Envelope { source, tag, .. } = message.envelope;
-        self.let_go(source, message.total);
         let UnexpectedData::Here(Some(owned)) = message.body else { return };
-        if let Some(request) = request.and_then(|id| self.request_mut(id))
+        if let Some(request) = request.and_then(|id| self.requests.get_mut(id))
             && let RequestState::Due { mut buffer, .. } = *request
         {
             let capacity = buffer.remaining();

@@ -21,7 +21,6 @@
 mod announcement;
 mod channel;
 mod control;
-mod dead;
 mod deaths;
 mod ending;
 mod halt;
@@ -37,20 +36,102 @@ mod stream;
 mod words;
 mod write;
 
-pub(super) use announcement::Announced;
 pub use channel::{Begun, Broken, Channel, ChannelProgress, Direct};
-pub(super) use control::Controls;
-pub(super) use dead::Deaths;
-pub(super) use invitation::Invited;
-pub(super) use read::Reading;
-pub(super) use stream::PeerStreams;
-pub(super) use write::{There, Writing};
+pub(super) use write::There;
 
-use super::peer::{Peer, WaitList};
+use super::peer::Peer;
+use super::request::OwnedBuffer;
 use super::{Engine, Gone, ProgressError};
-use crate::memory::{Memory, OutOfMemory};
+use crate::layout::Wait;
+use crate::memory::{Memory, OutOfMemory, Pinned, Slab};
+use announcement::Announced;
+use control::Controls;
+use deaths::Deaths;
 use halt::{Halt, NONSENSE};
-use stream::{IncomingStream, OutgoingStream, rest_of};
+use invitation::Invited;
+use read::Reading;
+use stream::PeerStreams;
+use write::Writing;
+
+/// What this rank keeps about peers on other nodes, apart from the lines of sends to them.
+#[derive(Debug)]
+pub(super) struct Network<M: Memory> {
+    /// Streams to peers, and back.
+    streams: Pinned<PeerStreams, M>,
+    /// Control messages to peers.
+    controls: Controls<M>,
+    deaths: Deaths<M>,
+    /// Large messages that peers may read.
+    announced: Slab<Announced, M>,
+    /// Large messages that are read from peers.
+    readings: Slab<Reading, M>,
+    /// Receives that peers may write to.
+    invited: Slab<Invited, M>,
+    /// Large messages that are written to peers.
+    writings: Slab<Writing, M>,
+}
+
+impl<M: Memory + Clone> Network<M> {
+    /// Returns the state of a rank without streams, in a job of `ranks` ranks.
+    pub(super) fn new(memory: &M, ranks: usize) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            streams: Pinned::new(memory.clone()),
+            controls: Controls::new(memory.clone()),
+            deaths: Deaths::new(memory.clone(), ranks)?,
+            announced: Slab::new(memory.clone()),
+            readings: Slab::new(memory.clone()),
+            invited: Slab::new(memory.clone()),
+            writings: Slab::new(memory.clone()),
+        })
+    }
+
+    /// Returns whether there is no stream.
+    #[inline(always)]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Returns whether this rank reads a message from a peer.
+    pub(super) const fn is_reading(&self) -> bool {
+        !self.readings.is_empty()
+    }
+
+    /// Returns the number of large messages under way, and of receives that have asked for theirs.
+    pub(super) const fn transfers(&self) -> u32 {
+        self.announced.len() + self.readings.len() + self.invited.len() + self.writings.len()
+    }
+
+    /// Reserves memory for a message that is to be read.
+    pub(super) fn reserve_reading(&mut self) -> Result<(), OutOfMemory> {
+        self.readings.reserve()?;
+        self.controls.reserve()
+    }
+
+    /// Returns the destination of a message that its receiver may read.
+    pub(super) fn destination_of_announced(&self, number: u32) -> Option<u32> {
+        self.announced.get(number).map(Announced::destination)
+    }
+
+    /// Returns the destination of a message that is being written.
+    pub(super) fn destination_of_writing(&self, number: u32) -> Option<u32> {
+        self.writings.get(number).map(Writing::destination)
+    }
+
+    /// Returns what a receive that reads its message waits for.
+    pub(super) fn wait_of_reading(&self, number: u32) -> Option<Wait> {
+        self.readings.get(number).map(Reading::wait)
+    }
+
+    /// Returns what a receive that is being written waits for.
+    pub(super) fn wait_of_invited(&self, number: u32) -> Option<Wait> {
+        self.invited.get(number).map(Invited::wait)
+    }
+
+    /// Returns the memory of the streams, to be released.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = OwnedBuffer> {
+        self.streams.iter().filter_map(|(_, stream)| stream.incoming.scrap())
+    }
+}
 
 impl<M: Memory + Clone> Engine<M> {
     /// Marks `rank` as a rank on another node that is reached through the channel of
@@ -63,16 +144,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// [`OutOfMemory`].
     pub fn set_remote(&mut self, rank: u32) -> Result<(), OutOfMemory> {
         self.make_place(rank)?;
-        let stream = PeerStreams {
-            peer: rank,
-            outgoing: OutgoingStream::default(),
-            incoming: IncomingStream::default(),
-            readings: WaitList::default(),
-            ended: None,
-            left: false,
-            scrap: None,
-        };
-        let number = self.streams.insert(stream)?;
+        let number = self.network.streams.insert(PeerStreams::new(rank))?;
         self.peers[rank as usize].set_remote(number);
         Ok(())
     }
@@ -84,9 +156,8 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(());
         }
         let ranks = needed.max(count.saturating_mul(2));
-        for list in [&mut self.inboxes, &mut self.blocked, &mut self.wanted, &mut self.bells] {
-            list.extend(ranks)?;
-        }
+        self.inbox.extend(ranks)?;
+        self.outbox.extend(ranks)?;
         let (segment, own) = (self.segment, self.rank);
         self.peers.extend(ranks, |_| Peer::beyond(&segment, own))
     }
@@ -96,7 +167,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     #[must_use]
     pub fn has_network(&self) -> bool {
-        !self.streams.is_empty()
+        !self.network.is_empty()
     }
 
     /// Makes the progress of the peers on other nodes, and returns whether anything moved.
@@ -108,21 +179,24 @@ impl<M: Memory + Clone> Engine<M> {
         if self.stopped {
             return Err(ProgressError::Stopped);
         }
-        let (mut moved, mut result, mut from) = (false, Ok(()), 0);
-        while let Some(number) = self.next_stream(from) {
-            from = number + 1;
-            match self.poll_stream(number, channel) {
-                Ok(did) => moved |= did,
-                Err(error) => result = Err(error.into()),
-            }
-        }
+        let (mut moved, mut result) = (false, Ok(()));
+        self.visit_streams(|engine, number| match engine.poll_stream(number, channel) {
+            Ok(did) => moved |= did,
+            Err(error) => result = Err(error.into()),
+        });
         self.push_deaths(channel);
         result.map(|()| moved)
     }
 
-    /// Returns the first stream with a number of at least `from`.
-    fn next_stream(&self, from: u32) -> Option<u32> {
-        self.streams.iter_from(from).next().map(|(number, _)| number)
+    /// Calls `visit` with the number of each stream. A visit may end its stream.
+    fn visit_streams(&mut self, mut visit: impl FnMut(&mut Self, u32)) {
+        let mut next = 0;
+        loop {
+            let found = self.network.streams.iter_from(next).next().map(|(number, _)| number);
+            let Some(number) = found else { return };
+            next = number + 1;
+            visit(self, number);
+        }
     }
 
     /// Moves what can be moved on both streams with one peer. The bytes that came are delivered
@@ -135,9 +209,8 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<bool, OutOfMemory> {
         let pulled = self.pull(number, channel);
         let read = self.read_on(number, channel);
-        let Some(&PeerStreams { peer, ended, left, .. }) = self.streams.get(number) else {
-            return Ok(false);
-        };
+        let Some(stream) = self.network.streams.get(number) else { return Ok(false) };
+        let (peer, ended, left) = (stream.peer(), stream.ended(), stream.has_left());
         match pulled {
             Err(Halt::Broken(sign)) => {
                 self.end_stream(number, channel, Gone::Failed(sign));
@@ -152,7 +225,7 @@ impl<M: Memory + Clone> Engine<M> {
         let written = self.invite_on(peer, channel) | self.write_on(peer, channel);
         // A stream that breaks here reports that once all bytes that had arrived are taken.
         let pushed = self.push_stream(number, channel);
-        let holds = self.streams.get(number).is_some_and(|stream| stream.outgoing.holds);
+        let holds = self.network.streams.get(number).is_some_and(|stream| stream.outgoing.holds());
         // The peer may know that a message is written, and leave, before the device reports it
         // here.
         let holds = holds || left && self.writes_to(peer);
@@ -170,35 +243,33 @@ impl<M: Memory + Clone> Engine<M> {
     /// this rank.
     #[must_use]
     pub fn is_told_to_keep_from_afar(&self, rank: u32) -> bool {
-        self.stream(rank).is_some_and(|stream| stream.outgoing.told_to_keep)
+        self.stream(rank).is_some_and(|stream| stream.outgoing.is_told_to_keep())
     }
 
     /// Returns the stream to and from `rank`, if it is on another node and not gone. A number that
     /// a stream has left may be another peer's stream by now.
     fn stream(&self, rank: u32) -> Option<&PeerStreams> {
-        let number = self.peers[rank as usize].stream?;
-        self.streams.get(number).filter(|stream| stream.peer == rank)
+        let number = self.peers[rank as usize].stream()?;
+        self.network.streams.get(number).filter(|stream| stream.peer() == rank)
     }
 
     /// Returns the stream to and from `rank`, to change.
     pub(super) fn stream_mut(&mut self, rank: u32) -> Option<&mut PeerStreams> {
-        let number = self.peers[rank as usize].stream?;
-        self.streams.get_mut(number).filter(|stream| stream.peer == rank)
+        let number = self.peers[rank as usize].stream()?;
+        self.network.streams.get_mut(number).filter(|stream| stream.peer() == rank)
     }
 
     /// Returns whether a device works on the message that arrives from `rank`. If so, the bytes
     /// keep their place.
     pub(super) fn holds_arriving(&self, rank: u32) -> bool {
-        self.stream(rank).is_some_and(|stream| stream.incoming.holds)
+        self.stream(rank).is_some_and(|stream| stream.incoming.holds())
     }
 
     /// Returns the peer with the device that works on the message of the send `id`, if any.
     pub(super) fn holder_of_send(&self, id: u32) -> Option<u32> {
-        let mut holding = self.streams.iter().filter(|(_, stream)| stream.outgoing.holds);
-        let (_, stream) = holding.find(|(_, stream)| {
-            let ends = self.peers[stream.peer as usize].waiting.ends;
-            ends.is_some_and(|(first, _)| first == id)
-        })?;
-        Some(stream.peer)
+        let mut holding = self.network.streams.iter().filter(|(_, stream)| stream.outgoing.holds());
+        let (_, stream) = holding
+            .find(|(_, stream)| self.peers[stream.peer() as usize].waiting.first() == Some(id))?;
+        Some(stream.peer())
     }
 }

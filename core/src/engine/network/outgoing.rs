@@ -2,9 +2,9 @@
 
 use core::ptr::NonNull;
 
-use super::{Broken, Channel, PeerStreams, rest_of};
+use super::{Broken, Channel};
 use crate::buffer::{Cursor, Part};
-use crate::engine::request::{OperationEntry, RequestState, SendStage};
+use crate::engine::request::{RequestState, SendStage};
 use crate::engine::{Engine, Owner, RequestId, SendMode, Sent, StartError, Status};
 use crate::memory::Memory;
 use crate::wire::{Key, StreamHead};
@@ -31,7 +31,7 @@ impl<M: Memory + Clone> Engine<M> {
             stage: mode.first_stage(),
         };
         let request = RequestState::Sending { message, next: None, detached: None };
-        let id = self.requests.insert(OperationEntry { owner, request })?;
+        let id = self.requests.insert(owner, request)?;
         self.line_up(destination, id);
         Ok(Sent::Pending(RequestId(id)))
     }
@@ -56,13 +56,13 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Prepares a packet to put. Returns false if there is nothing to send.
     fn begin_packet(&mut self, number: u32, channel: &mut impl Channel) -> bool {
-        let Some(stream) = self.streams.get_mut(number) else { return false };
-        let (destination, outgoing) = (stream.peer, &mut stream.outgoing);
+        let Some(stream) = self.network.streams.get(number) else { return false };
+        let (destination, outgoing) = (stream.peer(), &stream.outgoing);
         if !outgoing.is_between() {
             return true;
         }
-        let told_to_keep = outgoing.told_to_keep;
-        if self.deaths.has_more_than(outgoing.deaths_told)
+        let told_to_keep = outgoing.is_told_to_keep();
+        if outgoing.has_deaths(&self.network.deaths)
             && let Some(death) = self.next_death(number, channel)
         {
             return self.begin(number, death, false);
@@ -70,12 +70,12 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(word) = self.take_word(number) {
             return self.begin(number, word, false);
         }
-        let Some((first, _)) = self.peers[destination as usize].waiting.ends else {
-            let leave = self.streams.get_mut(number).map(|stream| &mut stream.outgoing.leave);
-            return leave.is_some_and(core::mem::take)
+        let Some(first) = self.peers[destination as usize].waiting.first() else {
+            let stream = self.network.streams.get_mut(number);
+            return stream.is_some_and(|stream| stream.outgoing.take_leave())
                 && self.begin(number, StreamHead::Leave, false);
         };
-        let Some(RequestState::Sending { message, .. }) = self.request(first) else { return false };
+        let Some(message) = self.requests.outgoing(first) else { return false };
         let (key, total) = (message.key, message.total);
         let large = total > self.tuning.stream_max.min(self.tuning.unexpected_max);
         match message.stage {
@@ -85,7 +85,7 @@ impl<M: Memory + Clone> Engine<M> {
                 news.is_some_and(|head| self.begin(number, head, false))
             }
             _ => {
-                self.asked_by.eager(destination, key);
+                self.negotiation.eager(destination, key);
                 self.begin(number, StreamHead::Message { key, total }, true)
             }
         }
@@ -93,7 +93,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Makes `head` the next packet to put. Returns true.
     fn begin(&mut self, number: u32, head: StreamHead, carries: bool) -> bool {
-        if let Some(stream) = self.streams.get_mut(number) {
+        if let Some(stream) = self.network.streams.get_mut(number) {
             stream.outgoing.begin(head, carries);
         }
         true
@@ -106,18 +106,14 @@ impl<M: Memory + Clone> Engine<M> {
         number: u32,
         channel: &mut impl Channel,
     ) -> Result<(usize, bool), Broken> {
-        let Some(stream) = self.streams.get_mut(number) else { return Ok((0, false)) };
-        let PeerStreams { peer, outgoing, .. } = stream;
-        let (peer, left, carries) = (*peer, outgoing.left, outgoing.carries);
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok((0, false)) };
+        let (peer, carries) = (stream.peer(), stream.outgoing.carries());
         let mut parts = [Part { base: NonNull::dangling(), length: 0 }; PARTS];
-        parts[0] = rest_of(NonNull::from(&mut outgoing.head), left);
-        let mut count = usize::from(left > 0);
-        let first = self.peers[peer as usize].waiting.ends.map(|(first, _)| first);
+        parts[0] = stream.outgoing.rest_of_head();
+        let mut count = usize::from(parts[0].length > 0);
+        let first = self.peers[peer as usize].waiting.first();
         let mut of_message = 0;
-        if carries
-            && let Some(RequestState::Sending { message, .. }) =
-                first.and_then(|id| self.request(id))
-        {
+        if carries && let Some(message) = first.and_then(|id| self.requests.outgoing(id)) {
             of_message = message.left();
             count += message.data.list(of_message, &mut parts[count..]);
         }
@@ -125,30 +121,26 @@ impl<M: Memory + Clone> Engine<M> {
         // `isend`) until its request is over, and that does not end while the channel holds a part
         // of it. No other bytes go between two puts of one packet.
         let taken = unsafe { channel.put(peer, &parts[..count]) }?;
-        let of_head = taken.bytes.min(left);
-        let sent = (taken.bytes - of_head).min(of_message);
-        if let Some(stream) = self.streams.get_mut(number) {
-            stream.outgoing.left -= of_head;
-            stream.outgoing.holds = taken.holds;
-        }
+        let Some(stream) = self.network.streams.get_mut(number) else { return Ok((0, false)) };
+        let (behind_head, head_put) = stream.outgoing.count_put(taken);
+        let sent = behind_head.min(of_message);
         if sent > 0
-            && let Some(RequestState::Sending { message, .. }) =
-                first.and_then(|id| self.request_mut(id))
+            && let Some(message) = first.and_then(|id| self.requests.outgoing_mut(id))
         {
             message.sent += sent;
             message.data = message.data.after(sent);
         }
-        Ok((taken.bytes, of_head == left && sent == of_message))
+        Ok((taken.bytes, head_put && sent == of_message))
     }
 
     /// Ends a packet that is put completely, and the message with it if the packet carried its
     /// bytes.
     fn end_packet(&mut self, number: u32) {
-        let Some(PeerStreams { peer, outgoing, .. }) = self.streams.get_mut(number) else { return };
-        let (source, carried) = (*peer, core::mem::take(&mut outgoing.carries));
-        let first = self.peers[source as usize].waiting.ends.filter(|_| carried);
-        if let Some((first, _)) = first
-            && let Some(RequestState::Sending { message, .. }) = self.request(first)
+        let Some(stream) = self.network.streams.get_mut(number) else { return };
+        let (source, carried) = (stream.peer(), stream.outgoing.end_packet());
+        let first = self.peers[source as usize].waiting.first().filter(|_| carried);
+        if let Some(first) = first
+            && let Some(message) = self.requests.outgoing(first)
         {
             let status = Status { source, tag: message.key.tag(), bytes: message.total };
             self.finish_first_waiting(source, Ok(status));

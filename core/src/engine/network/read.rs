@@ -3,6 +3,7 @@
 use super::{Begun, Broken, Channel, Direct};
 use crate::buffer::{Cursor, Direction, Part};
 use crate::hca::{Access, Region, RemoteAddress};
+use crate::layout::{Call, Wait};
 use crate::wire::Offer;
 
 /// Number of parts of a buffer that are registered at a time.
@@ -10,9 +11,9 @@ pub(super) const PARTS: usize = 4;
 
 /// A message that is being read.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Reading {
-    pub(in crate::engine) source: u32,
-    pub(in crate::engine) tag: u32,
+pub(super) struct Reading {
+    pub(super) source: u32,
+    pub(super) tag: u32,
     pub(super) offer: Offer,
     pub(super) from: RemoteAddress,
     /// The whole buffer.
@@ -20,7 +21,7 @@ pub(in crate::engine) struct Reading {
     /// The place of the next bytes.
     pub(super) rest: Cursor,
     /// Bytes to be read.
-    pub(in crate::engine) wanted: usize,
+    pub(super) wanted: usize,
     /// Bytes with a transfer that has started.
     pub(super) begun: usize,
     pub(super) lent: [Option<ReadBuffer>; PARTS],
@@ -51,6 +52,12 @@ impl ReadBuffer {
 }
 
 impl Reading {
+    /// Returns what the receive waits for.
+    pub(super) fn wait(&self) -> Wait {
+        let (tag, bytes) = (Some(self.tag), Some(self.wanted as u64));
+        Wait { tag, bytes, ..Wait::on(Call::Recv, self.source) }
+    }
+
     /// Returns the place of the next bytes: the rest of one part of the buffer. Returns `None` when
     /// all transfers have started.
     pub(super) fn next_part(&self) -> Option<Part> {

@@ -34,9 +34,9 @@ impl<M: Memory + Clone> Engine<M> {
         if buffer.count_parts() > 1 && wanted / buffer.count_parts() <= self.tuning.stream_max {
             return self.call_for(id, source, offer, buffer);
         }
-        self.readings.reserve()?;
+        self.network.readings.reserve()?;
         let word = self.reserve_word()?;
-        let number = self.readings.insert(Reading {
+        let number = self.network.readings.insert(Reading {
             source,
             tag,
             offer,
@@ -51,14 +51,10 @@ impl<M: Memory + Clone> Engine<M> {
             word,
             next: None,
         })?;
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Reading { reading: number };
-        }
+        self.requests.set(id, RequestState::Reading { reading: number });
         let Some(stream) = self.stream_mut(source) else { return Ok(()) };
-        let ends = &mut stream.readings.ends;
-        let last = ends.map(|(_, last)| last);
-        *ends = Some(ends.map_or((number, number), |(first, _)| (first, number)));
-        if let Some(last) = last.and_then(|last| self.readings.get_mut(last)) {
+        let last = stream.readings.push(number);
+        if let Some(last) = last.and_then(|last| self.network.readings.get_mut(last)) {
             last.next = Some(number);
         }
         Ok(())
@@ -72,7 +68,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<bool, OutOfMemory> {
         let mut moved = false;
         let mut next = self.first_reading(number);
-        while let Some(reading) = next.and_then(|at| self.readings.get_mut(at)) {
+        while let Some(reading) = next.and_then(|at| self.network.readings.get_mut(at)) {
             reading.settle(channel);
             // A channel that breaks reports that once all bytes that had arrived are taken.
             moved |= reading.go_on(channel).unwrap_or(false);
@@ -83,7 +79,7 @@ impl<M: Memory + Clone> Engine<M> {
             next = reading.next;
         }
         while let Some(first) = self.first_reading(number)
-            && self.readings.get(first).is_some_and(Reading::is_over)
+            && self.network.readings.get(first).is_some_and(Reading::is_over)
         {
             self.end_reading(number, first)?;
             moved = true;
@@ -92,24 +88,24 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn first_reading(&self, number: u32) -> Option<u32> {
-        self.streams.get(number)?.readings.ends.map(|(first, _)| first)
+        self.network.streams.get(number)?.readings.first()
     }
 
     /// Ends the oldest message: its sender is told that it is read. A message that could not be
     /// read is pulled.
     fn end_reading(&mut self, number: u32, first: u32) -> Result<(), OutOfMemory> {
-        if self.readings.get(first).is_some_and(|reading| reading.refused) {
-            self.calls.reserve()?;
+        if self.network.readings.get(first).is_some_and(|reading| reading.refused) {
+            self.pulls.reserve()?;
         }
         let Some(reading) = self.leave_readings(number, first) else { return Ok(()) };
         let Reading { source, tag, offer, buffer, request, word, .. } = reading;
         if let Some(id) = request.filter(|_| reading.refused) {
-            self.controls.give_back(word);
+            self.network.controls.give_back(word);
             return self.call_for(id, source, offer, buffer);
         }
-        if let Some(request) = request.and_then(|id| self.request_mut(id)) {
+        if let Some(id) = request {
             let total = offer.total as usize;
-            *request = RequestState::Done(outcome(source, tag, total, buffer.remaining()));
+            self.requests.finish(id, outcome(source, tag, total, buffer.remaining()));
         }
         self.say(source, word, StreamHead::Done(offer.name()));
         Ok(())
@@ -117,15 +113,14 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Removes the oldest message from the list.
     fn leave_readings(&mut self, number: u32, first: u32) -> Option<Reading> {
-        let reading = self.readings.remove(first)?;
-        let ends = &mut self.streams.get_mut(number)?.readings.ends;
-        *ends = reading.next.and_then(|next| ends.map(|(_, last)| (next, last)));
+        let reading = self.network.readings.remove(first)?;
+        self.network.streams.get_mut(number)?.readings.pop(reading.next);
         Some(reading)
     }
 
     /// Ends the claim of a receive that reads its message: no further transfer starts.
     pub(in crate::engine) fn detach_reading(&mut self, number: u32) -> Result<(), StillClaimed> {
-        let Some(reading) = self.readings.get_mut(number) else { return Ok(()) };
+        let Some(reading) = self.network.readings.get_mut(number) else { return Ok(()) };
         reading.wanted = reading.begun;
         if !reading.is_quiet() {
             return Err(StillClaimed::Moving { peer: reading.source });
@@ -143,13 +138,13 @@ impl<M: Memory + Clone> Engine<M> {
         channel: &mut impl Channel,
     ) {
         let mut from = 0;
-        while let Some((number, reading)) = self.readings.next_from(from) {
+        while let Some((number, reading)) = self.network.readings.next_from(from) {
             from = number + 1;
             if reading.source != peer {
                 continue;
             }
-            self.readings.remove(number);
-            self.controls.give_back(reading.word);
+            self.network.readings.remove(number);
+            self.network.controls.give_back(reading.word);
             reading.lent.iter().flatten().for_each(|lent| channel.release(lent.region));
             if let Some(id) = reading.request {
                 self.fail(id, fault);

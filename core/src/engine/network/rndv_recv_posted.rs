@@ -45,7 +45,7 @@ impl<M: Memory + Clone> Engine<M> {
             total: None,
             request: Some(id),
         };
-        let number = self.invited.insert(invited).ok()?;
+        let number = self.network.invited.insert(invited).ok()?;
         Some(PostedRtr { turn, peer, number })
     }
 
@@ -53,7 +53,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// ask any more. Returns whether any RTR was sent.
     pub(super) fn invite_on(&mut self, peer: u32, channel: &mut impl Channel) -> bool {
         let (mut moved, mut from) = (false, 0);
-        while let Some((number, invited)) = self.invited.next_from(from) {
+        while let Some((number, invited)) = self.network.invited.next_from(from) {
             from = number + 1;
             if invited.peer != peer {
                 continue;
@@ -76,36 +76,36 @@ impl<M: Memory + Clone> Engine<M> {
         // SAFETY: the buffer is claimed (contract of `irecv`) until its request is over. The
         // registration is released in the call of `poll_network` in which that happens.
         let region = unsafe { channel.register(part, access) };
-        if let Some(invited) = self.invited.get_mut(number) {
+        if let Some(invited) = self.network.invited.get_mut(number) {
             (invited.told, invited.region) = (true, region);
         }
         let Some(region) = region else {
-            self.controls.give_back(word);
+            self.network.controls.give_back(word);
             return false;
         };
         // The region may be that of a longer part, which was registered before.
         let to = RemoteAddress { address: part.base.addr().get() as u64, key: region.remote_key };
         let (capacity, asked) = (part.length, invited.asked(number));
         self.say(peer, word, StreamHead::Rtr { key, capacity, to, asked });
-        self.rtrs.sent += 1;
+        self.negotiation.count_sent();
         true
     }
 
     /// Ends the registration of a receive to which the peer does not write any more. A receive that
     /// waits for an answer stays, without memory, until the answer comes.
     fn withdraw(&mut self, number: u32, channel: &mut impl Channel) {
-        let Some(invited) = self.invited.get_mut(number) else { return };
+        let Some(invited) = self.network.invited.get_mut(number) else { return };
         if let Some(region) = invited.region.take() {
             channel.release(region);
         }
         if !invited.retracting {
-            self.invited.remove(number);
+            self.network.invited.remove(number);
         }
     }
 
     /// Notes that the receive does not need its RTR any more.
     pub(in crate::engine) fn uninvite(&mut self, number: u32) {
-        if let Some(invited) = self.invited.get_mut(number) {
+        if let Some(invited) = self.network.invited.get_mut(number) {
             invited.request = None;
         }
     }
@@ -116,7 +116,8 @@ impl<M: Memory + Clone> Engine<M> {
         &mut self,
         PostedRtr { peer, number, .. }: PostedRtr,
     ) -> StillClaimed {
-        let Some(invited) = self.invited.get(number).filter(|invited| !invited.retracting) else {
+        let Some(invited) = self.network.invited.get(number).filter(|invited| !invited.retracting)
+        else {
             return StillClaimed::Moving { peer };
         };
         let (key, asked) = (invited.key, invited.asked(number));
@@ -124,11 +125,11 @@ impl<M: Memory + Clone> Engine<M> {
             Ok(word) => self.say(peer, word, StreamHead::RetractRtr { key, asked }),
             Err(error) => return StillClaimed::OutOfMemory(error),
         }
-        if let Some(invited) = self.invited.get_mut(number) {
+        if let Some(invited) = self.network.invited.get_mut(number) {
             invited.retracting = true;
         }
         // The RTRs after it are void, too.
-        self.asking.mispredicted(peer, key);
+        self.negotiation.mispredicted(peer, key);
         StillClaimed::Moving { peer }
     }
 
@@ -147,17 +148,17 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(NONSENSE);
         }
         invited.total = Some(total);
-        self.asking.rtr_ack(source, Key::new(context, tag), asked.turn);
-        if let Some(request) = self.request_mut(id) {
-            *request = RequestState::Written { invited: asked.place };
-        }
+        self.negotiation.take_rtr_ack(source, Key::new(context, tag), asked.turn);
+        self.requests.set(id, RequestState::Written { invited: asked.place });
         if whole { self.end_written(source, asked) } else { Ok(()) }
     }
 
     /// Returns the error for a receive that is being written. Only the sender knows when its device
     /// writes, so the claim stays until it reports the end.
     pub(in crate::engine) fn still_written(&self, number: u32) -> StillClaimed {
-        StillClaimed::Moving { peer: self.invited.get(number).map_or(self.rank, |i| i.peer) }
+        StillClaimed::Moving {
+            peer: self.network.invited.get(number).map_or(self.rank, |i| i.peer),
+        }
     }
 
     /// Ends a receive: all of a message that uses an RTR is in its buffer.
@@ -166,8 +167,8 @@ impl<M: Memory + Clone> Engine<M> {
         let total = invited.total.take().ok_or(NONSENSE)?;
         let (tag, capacity, request) =
             (invited.key.tag(), invited.part.length, invited.request.take());
-        if let Some(request) = request.and_then(|id| self.request_mut(id)) {
-            *request = RequestState::Done(outcome(source, tag, total, capacity));
+        if let Some(id) = request {
+            self.requests.finish(id, outcome(source, tag, total, capacity));
         }
         Ok(())
     }
@@ -184,18 +185,18 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(NONSENSE);
         }
         if let Some(id) = invited.request
-            && let Some(RequestState::Posted { handle, .. }) = self.request(id)
+            && let Some(RequestState::Posted { handle, .. }) = self.requests.get(id)
         {
             self.posted.cancel(handle);
             self.fail(id, Fault::Cancelled);
             self.uninvite(asked.place);
-            self.rtrs.retracted += 1;
+            self.negotiation.count_retracted();
         }
         Ok(())
     }
 
     fn find_invited(&mut self, peer: u32, asked: wire::RtrId) -> Result<&mut Invited, Halt> {
-        let invited = self.invited.get_mut(asked.place).ok_or(NONSENSE)?;
+        let invited = self.network.invited.get_mut(asked.place).ok_or(NONSENSE)?;
         let is_it = (invited.peer, invited.turn) == (peer, asked.turn);
         if is_it { Ok(invited) } else { Err(NONSENSE) }
     }
@@ -204,12 +205,12 @@ impl<M: Memory + Clone> Engine<M> {
     /// was writing. Its streams are closed.
     pub(super) fn uninvite_all(&mut self, peer: u32, fault: Fault, channel: &mut impl Channel) {
         let mut from = 0;
-        while let Some((number, invited)) = self.invited.next_from(from) {
+        while let Some((number, invited)) = self.network.invited.next_from(from) {
             from = number + 1;
             if invited.peer != peer {
                 continue;
             }
-            self.invited.remove(number);
+            self.network.invited.remove(number);
             invited.region.into_iter().for_each(|region| channel.release(region));
             // A receive that is still posted fails with all posted receives.
             if let Some(id) = invited.request.filter(|_| invited.total.is_some()) {
@@ -220,6 +221,6 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Returns whether no answer to a retraction is to come.
     pub(super) fn has_answers(&self) -> bool {
-        self.invited.iter().all(|(_, invited)| !invited.retracting)
+        self.network.invited.iter().all(|(_, invited)| !invited.retracting)
     }
 }

@@ -14,7 +14,6 @@
 use super::Channel;
 use super::announcement::Announced;
 use crate::buffer::Part;
-use crate::engine::message::{DeferredSend, UnexpectedData};
 use crate::engine::request::{OutgoingMessage, RequestState, SendStage};
 use crate::engine::rtrs::Wanted;
 use crate::engine::{Engine, Status, StillClaimed};
@@ -40,7 +39,7 @@ impl<M: Memory + Clone> Engine<M> {
         large: bool,
         channel: &mut impl Channel,
     ) -> Option<StreamHead> {
-        let Some(RequestState::Sending { message, detached, .. }) = self.request(place) else {
+        let Some(RequestState::Sending { message, detached, .. }) = self.requests.get(place) else {
             return None;
         };
         let part = message.data.in_one_part().filter(|_| large && detached.is_none());
@@ -49,14 +48,14 @@ impl<M: Memory + Clone> Engine<M> {
         self.leave_line(destination);
         let key = message.key;
         let Some((part, region)) = exposed else {
-            self.asked_by.eager(destination, key);
+            self.negotiation.eager(destination, key);
             let offer = self.next_offer(destination, place, message.total);
             let stage = self.offered(destination, &offer);
             self.set_stage(place, stage);
             return Some(StreamHead::Offer { key, offer });
         };
         let choice = self.rendezvous(key.context());
-        let turn = match self.asked_by.start(destination, key, choice) {
+        let turn = match self.negotiation.start_remote(destination, key, choice) {
             RndvStart::Rts(turn) => turn,
             RndvStart::Write { target: Wanted::There(there), .. } => {
                 let to = (destination, place);
@@ -64,14 +63,14 @@ impl<M: Memory + Clone> Engine<M> {
             }
             // No rank on another node sends such an RTR.
             RndvStart::Write { target: Wanted::Here(_), .. } => {
-                self.asked_by.refused(destination, key, choice)
+                self.negotiation.refused(destination, key, choice)
             }
         };
         let offer = self.next_offer(destination, place, message.total);
         self.offered(destination, &offer);
         let announced = Announced { destination, name: offer.name(), region, retracting: false };
         // There is a place: `expose` has reserved it.
-        let announced = self.announced.insert(announced).ok()?;
+        let announced = self.network.announced.insert(announced).ok()?;
         self.set_stage(place, SendStage::Exposed { announced });
         // The region may be that of a longer part, which was registered before.
         let from = RemoteAddress { address: part.base.addr().get() as u64, key: region.remote_key };
@@ -80,12 +79,12 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Lets peers read `part`, and reserves memory for every way in which it may end.
     fn expose(&mut self, part: Part, channel: &mut impl Channel) -> Option<Region> {
-        if self.announced.len() >= EXPOSED_MAX {
+        if self.network.announced.len() >= EXPOSED_MAX {
             return None;
         }
-        self.announced.reserve().ok()?;
-        self.writings.reserve().ok()?;
-        self.controls.reserve().ok()?;
+        self.network.announced.reserve().ok()?;
+        self.network.writings.reserve().ok()?;
+        self.network.controls.reserve().ok()?;
         let access = Access { remote_read: true, ..Access::LOCAL_READ };
         // SAFETY: the message is claimed (contract of `isend`) until its request is over. That is
         // after the receiver has stopped reading and has reported it, or after the stream is
@@ -94,7 +93,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     fn set_stage(&mut self, place: u32, stage: SendStage) {
-        if let Some(RequestState::Sending { message, .. }) = self.request_mut(place) {
+        if let Some(message) = self.requests.outgoing_mut(place) {
             message.stage = stage;
         }
     }
@@ -105,15 +104,13 @@ impl<M: Memory + Clone> Engine<M> {
         peer: u32,
         name: DeferredMessageId,
     ) -> Option<(OutgoingMessage, Option<u32>)> {
-        let Some(RequestState::Sending { message, .. }) = self.request(name.place) else {
-            return None;
-        };
+        let message = self.requests.outgoing(name.place)?;
         match message.stage {
             SendStage::Offered { destination, number } => {
                 ((destination, number) == (peer, name.number)).then_some((message, None))
             }
             SendStage::Exposed { announced: number } => {
-                let announced = self.announced.get(number)?;
+                let announced = self.network.announced.get(number)?;
                 let found = announced.destination == peer && announced.name == name;
                 found.then_some((message, Some(number)))
             }
@@ -124,7 +121,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the registration of a message that the peer reads no more. The message is then like one
     /// that was offered.
     fn hide(&mut self, number: u32, channel: &mut impl Channel) {
-        let Some(announced) = self.announced.remove(number) else { return };
+        let Some(announced) = self.network.announced.remove(number) else { return };
         channel.release(announced.region);
         let Announced { destination, name: DeferredMessageId { place, number }, .. } = announced;
         self.set_stage(place, SendStage::Offered { destination, number });
@@ -169,7 +166,8 @@ impl<M: Memory + Clone> Engine<M> {
         channel: &mut impl Channel,
     ) -> bool {
         let Some((_, Some(number))) = self.find_offer(peer, name) else { return false };
-        let asked = self.announced.get(number).is_some_and(|announced| announced.retracting);
+        let asked =
+            self.network.announced.get(number).is_some_and(|announced| announced.retracting);
         if asked {
             self.hide(number, channel);
         }
@@ -178,7 +176,8 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Asks the peer not to read the message any more. Until it has answered, the claim stays.
     pub(in crate::engine) fn retract(&mut self, number: u32) -> StillClaimed {
-        let Some(&Announced { destination, name, retracting, .. }) = self.announced.get(number)
+        let Some(&Announced { destination, name, retracting, .. }) =
+            self.network.announced.get(number)
         else {
             return StillClaimed::Moving { peer: self.rank };
         };
@@ -187,7 +186,7 @@ impl<M: Memory + Clone> Engine<M> {
                 Ok(word) => self.say(destination, word, StreamHead::Retract(name)),
                 Err(error) => return StillClaimed::OutOfMemory(error),
             }
-            if let Some(announced) = self.announced.get_mut(number) {
+            if let Some(announced) = self.network.announced.get_mut(number) {
                 announced.retracting = true;
             }
         }
@@ -197,7 +196,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the registrations of all messages that `peer` might have read. Its streams are closed.
     pub(super) fn hide_all(&mut self, peer: u32, channel: &mut impl Channel) {
         let mut from = 0;
-        while let Some((number, announced)) = self.announced.next_from(from) {
+        while let Some((number, announced)) = self.network.announced.next_from(from) {
             from = number + 1;
             if announced.destination == peer {
                 self.hide(number, channel);
@@ -212,22 +211,11 @@ impl<M: Memory + Clone> Engine<M> {
         source: u32,
         name: DeferredMessageId,
     ) -> Result<(), OutOfMemory> {
-        let mut kept = self.messages.iter().filter_map(|(number, message)| match message.body {
-            UnexpectedData::There(DeferredSend::Exposed { offer, .. })
-                if message.envelope.source == source =>
-            {
-                Some((number, offer))
-            }
-            _ => None,
-        });
-        let Some((number, offer)) = kept.find(|(_, offer)| offer.name() == name) else {
+        let Some((number, offer)) = self.unexpected.find_exposed(source, name) else {
             return Ok(());
         };
-        drop(kept);
         let word = self.reserve_word()?;
-        if let Some(message) = self.messages.get_mut(number) {
-            message.body = UnexpectedData::There(DeferredSend::Offered(offer));
-        }
+        self.unexpected.hide(number, offer);
         self.say(source, word, StreamHead::Retracted(name));
         Ok(())
     }

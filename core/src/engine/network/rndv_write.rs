@@ -12,7 +12,7 @@ use super::Channel;
 use super::write::There;
 use super::write::Writing;
 use crate::buffer::Part;
-use crate::engine::request::{OutgoingMessage, RequestState, SendStage};
+use crate::engine::request::{OutgoingMessage, SendStage};
 use crate::engine::rtrs::Wanted;
 use crate::engine::{Engine, Fault, Status};
 use crate::hca::{Region, RemoteAddress};
@@ -29,7 +29,7 @@ impl<M: Memory + Clone> Engine<M> {
         asked: RtrId,
     ) {
         let there = There { to, capacity, asked };
-        self.asked_by.rtr(source, key, asked.turn, Wanted::There(there));
+        self.negotiation.take_rtr(source, key, asked.turn, Wanted::There(there));
     }
 
     /// Handles the retraction of an RTR. All messages that use the RTR are in the stream, or none
@@ -41,7 +41,7 @@ impl<M: Memory + Clone> Engine<M> {
         asked: RtrId,
     ) -> Result<(), OutOfMemory> {
         let word = self.reserve_word()?;
-        self.asked_by.retract(source, key, asked.turn);
+        self.negotiation.take_retraction(source, key, asked.turn);
         self.say(source, word, StreamHead::RtrRetracted(asked));
         Ok(())
     }
@@ -66,8 +66,8 @@ impl<M: Memory + Clone> Engine<M> {
         if !whole {
             writing.word = Some(self.reserve_word()?);
         }
-        let number = self.writings.insert(writing)?;
-        if let Some(RequestState::Sending { message, .. }) = self.request_mut(request) {
+        let number = self.network.writings.insert(writing)?;
+        if let Some(message) = self.requests.outgoing_mut(request) {
             message.stage = SendStage::Writing { writing: number };
         }
         Ok(StreamHead::RtrAck { key, total, asked, whole })
@@ -76,9 +76,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// Continues the writes to `peer`. Returns whether anything moved.
     pub(super) fn write_on(&mut self, peer: u32, channel: &mut impl Channel) -> bool {
         let (mut moved, mut from) = (false, 0);
-        while let Some((number, _)) = self.writings.next_from(from) {
+        while let Some((number, _)) = self.network.writings.next_from(from) {
             from = number + 1;
-            let Some(writing) = self.writings.get_mut(number) else { continue };
+            let Some(writing) = self.network.writings.get_mut(number) else { continue };
             if writing.destination != peer {
                 continue;
             }
@@ -91,7 +91,7 @@ impl<M: Memory + Clone> Engine<M> {
                 self.say(peer, word, StreamHead::Written(asked));
             }
             if channel.is_done(peer, last) {
-                self.writings.remove(number);
+                self.network.writings.remove(number);
                 channel.release(region);
                 self.end_write(peer, request);
                 moved = true;
@@ -102,11 +102,11 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Returns whether a message is being written to `peer`.
     pub(super) fn writes_to(&self, peer: u32) -> bool {
-        self.writings.iter().any(|(_, writing)| writing.destination == peer)
+        self.network.writings.iter().any(|(_, writing)| writing.destination == peer)
     }
 
     fn end_write(&mut self, peer: u32, request: u32) {
-        if let Some(RequestState::Sending { message, .. }) = self.request(request) {
+        if let Some(message) = self.requests.outgoing(request) {
             let status = Status { source: peer, tag: message.key.tag(), bytes: message.total };
             self.end_send(request, Ok(status));
         }
@@ -115,14 +115,14 @@ impl<M: Memory + Clone> Engine<M> {
     /// Fails the sends that were being written to `peer`, which is gone. Its streams are closed.
     pub(super) fn fail_writings_to(&mut self, peer: u32, fault: Fault, channel: &mut impl Channel) {
         let mut from = 0;
-        while let Some((number, writing)) = self.writings.next_from(from) {
+        while let Some((number, writing)) = self.network.writings.next_from(from) {
             from = number + 1;
             if writing.destination != peer {
                 continue;
             }
-            self.writings.remove(number);
+            self.network.writings.remove(number);
             if let Some(word) = writing.word {
-                self.controls.give_back(word);
+                self.network.controls.give_back(word);
             }
             channel.release(writing.region);
             self.end_send(writing.request, Err(fault));

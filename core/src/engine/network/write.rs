@@ -15,8 +15,8 @@ pub(in crate::engine) struct There {
 
 /// A message that is being written.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Writing {
-    pub(in crate::engine) destination: u32,
+pub(super) struct Writing {
+    pub(super) destination: u32,
     /// The request of its send.
     pub(super) request: u32,
     pub(super) region: Region,
@@ -32,7 +32,7 @@ pub(in crate::engine) struct Writing {
 }
 
 impl Writing {
-    pub(in crate::engine) const fn destination(&self) -> u32 {
+    pub(super) const fn destination(&self) -> u32 {
         self.destination
     }
 

@@ -85,7 +85,7 @@ impl LaneError {
     #[must_use]
     pub const fn sign(&self) -> Option<FailureCause> {
         match *self {
-            Self::Connect(error @ HcaError::Unreachable { .. }) => {
+            Self::Connect(error @ (HcaError::Unreachable { .. } | HcaError::Connect { .. })) => {
                 Some(FailureCause::Device(error))
             }
             Self::Failed(error @ WorkError::Unreachable) => Some(FailureCause::Request(error)),

@@ -3,19 +3,17 @@
 use core::cell::Cell;
 use core::marker::PhantomData;
 
-use super::place::no_place;
-use crate::entry::Called;
-use crate::handle::{self, Handle, HandleKind};
-use crate::instance::Instance;
+use crate::handle::Handle;
 
 /// A handle that a call of C passes.
 ///
 /// Invariant: until the call returns, no other thread uses the world that the handle leads to.
+/// `worlds` has the steps from the handle to that world.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct HandleArg<'call> {
     handle: Handle,
-    call: PhantomData<&'call Instance>,
+    call: PhantomData<&'call ()>,
 }
 
 impl<'call> HandleArg<'call> {
@@ -31,11 +29,6 @@ impl<'call> HandleArg<'call> {
         Self { handle, call: PhantomData }
     }
 
-    /// Returns the handle of a world that the current call has looked up.
-    pub(crate) const fn of(instance: &'call Instance) -> Self {
-        Self { handle: instance.handle(), call: PhantomData }
-    }
-
     /// Returns the handle as a number.
     #[inline(always)]
     pub(crate) const fn handle(self) -> Handle {
@@ -45,51 +38,6 @@ impl<'call> HandleArg<'call> {
     /// Returns true for `NULL`.
     pub(crate) const fn is_null(self) -> bool {
         self.handle.0 == 0
-    }
-
-    /// Returns the world if this is the handle of an open world.
-    #[inline(always)]
-    pub(crate) fn find(self) -> Option<&'call Instance> {
-        let instance = handle::find(self.handle)?;
-        // SAFETY: the instance of an open world exists, and only this thread uses it (invariant).
-        Some(unsafe { instance.as_ref() })
-    }
-
-    /// Returns the world that this handle names.
-    #[inline(always)]
-    pub(crate) fn world(self) -> Called<&'call Instance> {
-        self.find().ok_or_else(|| handle::bad(self.handle, HandleKind::World))
-    }
-
-    /// Returns the world to which the handle's request, message, window or connection belongs.
-    #[inline(always)]
-    pub(crate) fn world_of(self, kind: HandleKind) -> Called<&'call Instance> {
-        match handle::instance_at(self.handle) {
-            // SAFETY: the instance of an open world exists, and only this thread uses it
-            // (invariant).
-            Some(instance) => Ok(unsafe { instance.as_ref() }),
-            None => Err(handle::bad(self.handle, kind)),
-        }
-    }
-
-    /// Passes this thread's last failure to the log of the handle's world, if it has a log.
-    pub(crate) fn log(self) {
-        if let Some(instance) = handle::logger(self.handle) {
-            // SAFETY: the instance of an open world exists, and only this thread uses it
-            // (invariant).
-            unsafe { instance.as_ref() }.options().log();
-        }
-    }
-
-    /// Closes the world. The handle is invalid afterwards.
-    ///
-    /// # Safety
-    ///
-    /// The caller no longer uses any reference to the world that this call's handles returned.
-    pub(crate) unsafe fn close(self) -> Called<Box<Instance>> {
-        // SAFETY: only this thread uses the world (invariant), and it holds no reference (contract
-        // of `close`).
-        unsafe { handle::close(self.handle) }
     }
 }
 
@@ -105,15 +53,13 @@ impl<'call> HandlePlaceArg<'call> {
 
     /// Returns the stored handle, or the null handle when the address is null.
     pub(crate) fn peek(self) -> HandleArg<'call> {
-        self.0.map_or(HandleArg::NULL, Cell::get)
+        self.stored().unwrap_or(HandleArg::NULL)
     }
 
-    /// Returns the stored handle and the world to which it belongs.
-    #[inline]
-    pub(crate) fn open(self, kind: HandleKind) -> Called<(Handle, &'call Instance)> {
-        let Some(place) = self.0 else { return Err(no_place()) };
-        let argument = place.get();
-        Ok((argument.handle(), argument.world_of(kind)?))
+    /// Returns the stored handle, or `None` when the address is null.
+    #[inline(always)]
+    pub(crate) fn stored(self) -> Option<HandleArg<'call>> {
+        self.0.map(Cell::get)
     }
 
     /// Stores `NULL`, because the handle has ended.

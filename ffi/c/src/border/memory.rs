@@ -8,10 +8,9 @@ use std::io::{IoSlice, IoSliceMut};
 
 use shim::Part;
 
-use super::operation::{OperationBuffer, OperationParts};
+use super::operation::{OperationMemory, WindowMemory};
 use super::place::{ArrayArg, CountArg};
-use crate::entry::Called;
-use crate::failure::Failure;
+use crate::failure::{Called, Failure};
 
 /// Memory that the call reads, with the length that its [`CountArg`] gives. It may be null.
 #[derive(Clone, Copy, Debug)]
@@ -25,19 +24,16 @@ impl<'call> DataArg<'call> {
     /// Returns the bytes. Null is allowed when the length is zero.
     #[inline(always)]
     pub(crate) fn readable(self, bytes: CountArg) -> Called<&'call [u8]> {
-        let Part { base, length } = part(self.base, bytes.get())?;
-        // SAFETY: the call may read this many bytes (invariant), and `part` has checked the length.
-        Ok(unsafe { from_raw_parts(base.as_ptr(), length) })
+        self.at_most(bytes, usize::MAX).ok_or_else(|| no_buffer(self.base, bytes.get()))
     }
 
     /// Returns the bytes if there are exactly this many.
     #[inline(always)]
     pub(crate) fn exactly<const BYTES: usize>(self, bytes: CountArg) -> Option<&'call [u8; BYTES]> {
-        if bytes.get() != BYTES || self.base.is_null() {
+        if bytes.get() != BYTES {
             return None;
         }
-        // SAFETY: the call may read this many bytes (invariant).
-        Some(unsafe { &*self.base.cast() })
+        self.at_most(bytes, BYTES)?.try_into().ok()
     }
 
     /// Returns the bytes if there are at most `most`. Null is allowed when the length is zero.
@@ -66,9 +62,8 @@ impl<'call> BufferArg<'call> {
     /// Returns the bytes. Null is allowed when the length is zero.
     #[inline(always)]
     pub(crate) fn writable(self, bytes: CountArg) -> Called<&'call mut [u8]> {
-        let Part { base, length } = part(self.base, bytes.get())?;
-        // SAFETY: only the call uses these bytes (invariant), and `self` is consumed.
-        Ok(unsafe { from_raw_parts_mut(base.as_ptr(), length) })
+        let base = self.base;
+        self.whole(bytes).ok_or_else(|| no_buffer(base, bytes.get()))
     }
 
     /// Returns the bytes if there are exactly this many.
@@ -77,12 +72,10 @@ impl<'call> BufferArg<'call> {
         &mut self,
         bytes: CountArg,
     ) -> Option<&mut [u8; BYTES]> {
-        if bytes.get() != BYTES || self.base.is_null() {
+        if bytes.get() != BYTES {
             return None;
         }
-        // SAFETY: only the call uses these bytes (invariant), and `self` stays borrowed for as
-        // long.
-        Some(unsafe { &mut *self.base.cast() })
+        self.at_most(bytes, BYTES)?.try_into().ok()
     }
 
     /// Returns the bytes if there are at most `most`. Null is allowed when the length is zero.
@@ -91,9 +84,15 @@ impl<'call> BufferArg<'call> {
         if bytes.get() > most {
             return None;
         }
+        let lent = BufferArg { base: self.base, call: PhantomData };
+        lent.whole(bytes)
+    }
+
+    #[inline(always)]
+    fn whole(self, bytes: CountArg) -> Option<&'call mut [u8]> {
         part_or_none(self.base, bytes.get()).map(|Part { base, length }| {
-            // SAFETY: only the call uses these bytes (invariant), `self` stays borrowed for as
-            // long, and the length has been checked.
+            // SAFETY: only the call uses these bytes (invariant), `self` is consumed, and the
+            // length has been checked.
             unsafe { from_raw_parts_mut(base.as_ptr(), length) }
         })
     }
@@ -106,11 +105,19 @@ impl<'call> BufferArg<'call> {
 pub(crate) struct LastingArg(*mut c_void);
 
 impl LastingArg {
-    /// Returns the memory. Null is allowed when the length is zero.
+    /// Returns the memory of a message. Null is allowed when the length is zero.
     #[inline(always)]
-    pub(crate) fn buffer(self, bytes: CountArg) -> Called<OperationBuffer> {
-        // The promise of C about this type is the invariant of the buffer.
-        Ok(OperationBuffer::new(part(self.0, bytes.get())?))
+    pub(crate) fn memory(self, bytes: CountArg) -> Called<OperationMemory> {
+        // The promise of C about this type is the invariant of the memory.
+        Ok(OperationMemory::One(part(self.0, bytes.get())?))
+    }
+
+    /// Returns the memory of an operation on a window, or of a window. Null is allowed when the
+    /// length is zero.
+    #[inline(always)]
+    pub(crate) fn window_memory(self, bytes: CountArg) -> Called<WindowMemory> {
+        // The promise of C about this type is the invariant of the memory.
+        Ok(WindowMemory::new(part(self.0, bytes.get())?))
     }
 }
 
@@ -131,9 +138,9 @@ impl<'call> PartsArg<'call> {
 pub(crate) struct LastingPartsArg<'call>(ArrayArg<'call, libc::iovec>);
 
 impl LastingPartsArg<'_> {
-    pub(crate) fn list(self, count: CountArg<c_int>) -> Called<OperationParts> {
-        // The promise of C about this type is the invariant of the list.
-        Ok(OperationParts::new(list(self.0, count)?))
+    pub(crate) fn memory(self, count: CountArg<c_int>) -> Called<OperationMemory> {
+        // The promise of C about this type is the invariant of the memory.
+        Ok(OperationMemory::List(list(self.0, count)?))
     }
 }
 

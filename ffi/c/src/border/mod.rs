@@ -28,5 +28,6 @@ mod structure;
 pub(crate) use handle::{HandleArg, HandlePlaceArg};
 pub(crate) use memory::{BufferArg, DataArg, LastingArg, LastingPartsArg, PartList, PartsArg};
 pub(crate) use numbers::{ActOnIntegers, ActOnNumbers, TypeArg, Typed};
+pub(crate) use operation::{OperationMemory, SendKind};
 pub(crate) use place::{ArrayArg, CountArg, OutArg, no_place};
 pub(crate) use structure::{StructInArg, StructOutArg, Structure, read_structure};

@@ -9,8 +9,7 @@ use shim::{Integer, Number};
 
 use super::memory::{BufferArg, DataArg};
 use super::place::{CountArg, OutArg};
-use crate::entry::Called;
-use crate::failure::Failure;
+use crate::failure::{Called, Failure};
 
 /// `strait_type` in C: the type of the numbers behind the pointers of the same call.
 #[derive(Clone, Copy, Debug)]
@@ -29,29 +28,33 @@ pub(crate) trait ActOnNumbers {
 
 /// An action on integers of any type.
 pub(crate) trait ActOnIntegers {
-    fn act<T: Number + Integer + PartialEq>(self, typed: Typed<T>) -> Called;
+    type Done;
+    fn act<T: Number + Integer + PartialEq>(self, typed: Typed<T>) -> Called<Self::Done>;
+}
+
+/// An action on numbers, as it serves integers.
+struct Integers<A>(A);
+
+impl<A: ActOnNumbers> ActOnIntegers for Integers<A> {
+    type Done = A::Done;
+
+    fn act<T: Number + Integer + PartialEq>(self, typed: Typed<T>) -> Called<A::Done> {
+        self.0.act(typed)
+    }
 }
 
 impl TypeArg {
     /// Performs `action` for the type that C names.
     pub(crate) fn dispatch<A: ActOnNumbers>(self, action: A) -> Called<A::Done> {
         match self.0 {
-            0 => action.act::<i8>(Typed(PhantomData)),
-            1 => action.act::<u8>(Typed(PhantomData)),
-            2 => action.act::<i16>(Typed(PhantomData)),
-            3 => action.act::<u16>(Typed(PhantomData)),
-            4 => action.act::<i32>(Typed(PhantomData)),
-            5 => action.act::<u32>(Typed(PhantomData)),
-            6 => action.act::<i64>(Typed(PhantomData)),
-            7 => action.act::<u64>(Typed(PhantomData)),
             8 => action.act::<f32>(Typed(PhantomData)),
             9 => action.act::<f64>(Typed(PhantomData)),
-            _ => Err(self.unknown()),
+            _ => self.dispatch_integers(Integers(action)),
         }
     }
 
     /// Performs `action` for the type that C names, which must be an integer type.
-    pub(crate) fn dispatch_integers(self, action: impl ActOnIntegers) -> Called {
+    pub(crate) fn dispatch_integers<A: ActOnIntegers>(self, action: A) -> Called<A::Done> {
         match self.0 {
             0 => action.act::<i8>(Typed(PhantomData)),
             1 => action.act::<u8>(Typed(PhantomData)),

@@ -4,39 +4,57 @@ use shim::{
     Attached, Endpoint, Error, Group, Matched, Part, Unscoped, Window, WindowOptions, World,
 };
 
-use crate::requests::PendingOperation;
+use crate::pending::PendingOperation;
 
-/// Memory of one operation, window or attachment.
+/// When a send is complete.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SendKind {
+    /// Its buffer may be used again.
+    Standard,
+    /// In addition, the receiver has started a matching receive.
+    Synchronous,
+}
+
+/// Memory of one message: a buffer, or a list of buffers, which stays with the operation.
 ///
-/// Invariant: the memory stays valid, and nothing else writes it, until the operation, window or
-/// attachment has ended. A [`PendingOperation`] ends when its request in C does.
+/// Invariant: the memory stays valid, and nothing else writes it, until the operation has ended. A
+/// [`PendingOperation`] ends when its request in C does.
 #[derive(Debug)]
-pub(crate) struct OperationBuffer(Part);
+pub(crate) enum OperationMemory {
+    One(Part),
+    List(Box<[Part]>),
+}
 
-impl OperationBuffer {
-    pub(super) const fn new(part: Part) -> Self {
-        Self(part)
+impl OperationMemory {
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::One(part) => part.length as u64,
+            Self::List(parts) => parts.iter().map(|part| part.length as u64).sum(),
+        }
     }
 
     #[inline(always)]
     pub(crate) fn send(
         self,
+        kind: SendKind,
         endpoint: Endpoint<'_>,
         to: u32,
         tag: u32,
     ) -> Result<PendingOperation, Error> {
-        // SAFETY: the memory outlasts the operation (invariant).
-        unsafe { endpoint.begin_send(self.0, to, tag) }.map(PendingOperation::new)
-    }
-
-    pub(crate) fn ssend(
-        self,
-        endpoint: Endpoint<'_>,
-        to: u32,
-        tag: u32,
-    ) -> Result<PendingOperation, Error> {
-        // SAFETY: the memory outlasts the operation (invariant).
-        unsafe { endpoint.begin_ssend(self.0, to, tag) }.map(PendingOperation::new)
+        // SAFETY: the memory outlasts the operation (invariant), and the list stays with it.
+        let started = unsafe {
+            match (&self, kind) {
+                (Self::One(part), SendKind::Standard) => endpoint.begin_send(*part, to, tag),
+                (Self::One(part), SendKind::Synchronous) => endpoint.begin_ssend(*part, to, tag),
+                (Self::List(parts), SendKind::Standard) => {
+                    endpoint.begin_send_vectored(parts, to, tag)
+                }
+                (Self::List(parts), SendKind::Synchronous) => {
+                    endpoint.begin_ssend_vectored(parts, to, tag)
+                }
+            }
+        };
+        Ok(self.kept_by(started?))
     }
 
     #[inline(always)]
@@ -46,14 +64,48 @@ impl OperationBuffer {
         from: u32,
         tag: u32,
     ) -> Result<PendingOperation, Error> {
-        // SAFETY: the memory outlasts the operation (invariant).
-        unsafe { endpoint.begin_recv(self.0, from, tag) }.map(PendingOperation::new)
+        // SAFETY: the memory outlasts the operation (invariant), and the list stays with it.
+        let started = unsafe {
+            match &self {
+                Self::One(part) => endpoint.begin_recv(*part, from, tag),
+                Self::List(parts) => endpoint.begin_recv_vectored(parts, from, tag),
+            }
+        };
+        Ok(self.kept_by(started?))
     }
 
     /// Receives the message that a probe has matched.
     pub(crate) fn mrecv(self, world: &World, message: &Matched) -> Result<PendingOperation, Error> {
-        // SAFETY: the memory outlasts the operation (invariant).
-        unsafe { world.begin_mrecv(message, self.0) }.map(PendingOperation::new)
+        // SAFETY: the memory outlasts the operation (invariant), and the list stays with it.
+        let started = unsafe {
+            match &self {
+                Self::One(part) => world.begin_mrecv(message, *part),
+                Self::List(parts) => world.begin_mrecv_vectored(message, parts),
+            }
+        };
+        Ok(self.kept_by(started?))
+    }
+
+    /// Returns the operation with the list that it uses.
+    #[inline(always)]
+    fn kept_by(self, operation: Unscoped) -> PendingOperation {
+        match self {
+            Self::One(_) => PendingOperation::new(operation),
+            Self::List(parts) => PendingOperation::with_parts(operation, parts),
+        }
+    }
+}
+
+/// Memory of one operation on a window, or memory that a window exposes.
+///
+/// Invariant: the memory stays valid, and nothing else writes it, until the operation, window or
+/// attachment has ended.
+#[derive(Debug)]
+pub(crate) struct WindowMemory(Part);
+
+impl WindowMemory {
+    pub(super) const fn new(part: Part) -> Self {
+        Self(part)
     }
 
     pub(crate) fn put(
@@ -93,66 +145,5 @@ impl OperationBuffer {
         let Part { base, length } = self.0;
         // SAFETY: the memory outlasts the attachment (invariant).
         unsafe { window.attach_over(base, length) }
-    }
-}
-
-/// Memory of one operation, in several parts. The list stays with the operation.
-///
-/// Invariant: each part stays valid, and nothing else writes it, until the operation has ended.
-#[derive(Debug)]
-pub(crate) struct OperationParts(Box<[Part]>);
-
-impl OperationParts {
-    pub(super) const fn new(parts: Box<[Part]>) -> Self {
-        Self(parts)
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().map(|part| part.length as u64).sum()
-    }
-
-    pub(crate) fn send(
-        self,
-        endpoint: Endpoint<'_>,
-        to: u32,
-        tag: u32,
-    ) -> Result<PendingOperation, Error> {
-        // SAFETY: the memory outlasts the operation (invariant), and so does the list.
-        self.start(|parts| unsafe { endpoint.begin_send_vectored(parts, to, tag) })
-    }
-
-    pub(crate) fn ssend(
-        self,
-        endpoint: Endpoint<'_>,
-        to: u32,
-        tag: u32,
-    ) -> Result<PendingOperation, Error> {
-        // SAFETY: the memory outlasts the operation (invariant), and so does the list.
-        self.start(|parts| unsafe { endpoint.begin_ssend_vectored(parts, to, tag) })
-    }
-
-    pub(crate) fn recv(
-        self,
-        endpoint: Endpoint<'_>,
-        from: u32,
-        tag: u32,
-    ) -> Result<PendingOperation, Error> {
-        // SAFETY: the memory outlasts the operation (invariant), and so does the list.
-        self.start(|parts| unsafe { endpoint.begin_recv_vectored(parts, from, tag) })
-    }
-
-    /// Receives the message that a probe has matched.
-    pub(crate) fn mrecv(self, world: &World, message: &Matched) -> Result<PendingOperation, Error> {
-        // SAFETY: the memory outlasts the operation (invariant), and so does the list.
-        self.start(|parts| unsafe { world.begin_mrecv_vectored(message, parts) })
-    }
-
-    /// Starts an operation with the list, and keeps the list for it.
-    fn start(
-        self,
-        start: impl FnOnce(&[Part]) -> Result<Unscoped, Error>,
-    ) -> Result<PendingOperation, Error> {
-        let started = start(&self.0)?;
-        Ok(PendingOperation::with_parts(started, self.0))
     }
 }

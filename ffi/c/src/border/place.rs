@@ -6,8 +6,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use crate::entry::Called;
-use crate::failure::Failure;
+use crate::failure::{Called, Failure};
 
 /// An address where the call may write one `T`. It may be null.
 #[repr(transparent)]

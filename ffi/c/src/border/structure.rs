@@ -3,8 +3,7 @@
 use core::marker::PhantomData;
 
 use super::place::no_place;
-use crate::entry::Called;
-use crate::failure::{Code, Failure};
+use crate::failure::{Called, Code, Failure};
 
 /// A structure that begins with its size.
 ///

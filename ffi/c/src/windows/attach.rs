@@ -28,7 +28,7 @@ extern "C" fn strait_window_attach(
 ) -> c_int {
     with("strait_window_attach", window, |window| {
         displacement.need()?;
-        displacement.write(base.buffer(bytes)?.attach(window)?.displacement())
+        displacement.write(base.window_memory(bytes)?.attach(window)?.displacement())
     })
 }
 

@@ -6,8 +6,7 @@ use shim::Assert;
 
 use super::with;
 use crate::border::{ArrayArg, CountArg, HandleArg, OutArg};
-use crate::entry::Called;
-use crate::failure::Failure;
+use crate::failure::{Called, Failure};
 
 /// The assertions, by their bits in `strait_assert` in C.
 const PROMISES: [(c_int, Assert); 5] = [

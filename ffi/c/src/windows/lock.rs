@@ -7,8 +7,7 @@ use shim::{LockDesign, LockMode, LockType};
 use super::epoch::promise;
 use super::with;
 use crate::border::{HandleArg, OutArg, StructOutArg, Structure};
-use crate::entry::Called;
-use crate::failure::Failure;
+use crate::failure::{Called, Failure};
 
 /// `strait_lock_counters` in C.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,9 @@
 use shim::{Accumulates, Error, Group, LockDesign, LockMode, LockPolicy, WindowOptions, World};
 
 use crate::border::{ArrayArg, CountArg, StructInArg, Structure};
-use crate::entry::Called;
-use crate::failure::Failure;
-use crate::instance::{CONTEXT_MAX, Instance};
+use crate::contexts::CONTEXT_MAX;
+use crate::failure::{Called, Failure};
+use crate::instance::Instance;
 
 /// `strait_members` in C.
 #[derive(Clone, Copy, Debug)]

@@ -15,15 +15,11 @@ use shim::{AtomicityDomain, Error, Group, RmaOperation, Window, WindowOptions};
 pub(crate) use members::CMembers;
 
 use crate::border::{CountArg, HandleArg, HandlePlaceArg, LastingArg, OutArg, StructInArg};
-use crate::entry::{Called, enter};
-use crate::failure::{Code, Failure};
+use crate::entry::enter;
+use crate::failure::{Called, Code, Failure};
 use crate::handle::{Handle, HandleKind};
 use crate::instance::Instance;
-use crate::requests::PendingOperation;
-
-/// A window that a world has open. The world outlives it: `strait_finalize` fails while there are
-/// windows.
-pub(crate) type OpenWindow = Rc<Window<'static>>;
+use crate::pending::PendingOperation;
 
 /// Makes a window and returns its handle.
 fn make(
@@ -81,7 +77,7 @@ extern "C" fn strait_window_create(
     window: OutArg<'_, Handle>,
 ) -> c_int {
     make("strait_window_create", world, members, window, |group, options| {
-        Ok(base.buffer(bytes)?.create_window(&group, unit, options)?)
+        Ok(base.window_memory(bytes)?.create_window(&group, unit, options)?)
     })
 }
 

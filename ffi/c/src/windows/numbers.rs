@@ -9,10 +9,9 @@ use super::{start, with};
 use crate::border::{
     ActOnIntegers, ActOnNumbers, BufferArg, CountArg, DataArg, HandleArg, OutArg, TypeArg, Typed,
 };
-use crate::entry::Called;
-use crate::failure::Failure;
+use crate::failure::{Called, Failure};
 use crate::handle::Handle;
-use crate::requests::PendingOperation;
+use crate::pending::PendingOperation;
 
 /// The operations, in the order of `strait_op` in C.
 pub(crate) const OPS: [Op; 12] = Op::ALL;
@@ -33,21 +32,29 @@ struct TargetNumbers<'call> {
 
 /// An accumulate.
 struct Accumulate<'call> {
-    window: &'call Window<'static>,
     data: DataArg<'call>,
     /// The place for the old numbers. `None`: C does not want them.
     results: Option<BufferArg<'call>>,
     count: CountArg,
     numbers: TargetNumbers<'call>,
-    op: Op,
+    /// `strait_op` in C.
+    operation: c_int,
 }
 
-impl ActOnNumbers for Accumulate<'_> {
+/// An accumulate with its window and its checked operation.
+struct OnWindow<'call> {
+    window: &'call Window<'static>,
+    op: Op,
+    accumulate: Accumulate<'call>,
+}
+
+impl ActOnNumbers for OnWindow<'_> {
     /// The size in bytes of the origin's numbers.
     type Done = usize;
 
     fn act<T: Number>(self, typed: Typed<T>) -> Called<usize> {
-        let Self { window, data, results, count, numbers, op } = self;
+        let Self { window, op, accumulate } = self;
+        let Accumulate { data, results, count, numbers, .. } = accumulate;
         let TargetNumbers { target, displacement, shape } = numbers;
         let data = data.numbers(count, typed)?;
         let bytes = size_of_val(data);
@@ -79,11 +86,30 @@ impl ActOnNumbers for Accumulate<'_> {
 }
 
 impl Accumulate<'_> {
-    /// Performs the operation, and returns a completed request.
-    fn over(self, of: TypeArg) -> Called<PendingOperation> {
-        let (window, target) = (self.window, self.numbers.target);
-        let bytes = of.dispatch(self)?;
-        Ok(PendingOperation::new(window.over(target, bytes)?))
+    /// Performs the operation, and returns the size in bytes of the origin's numbers.
+    fn perform(self, window: &Window<'static>, of: TypeArg) -> Called<usize> {
+        let op = op(self.operation)?;
+        of.dispatch(OnWindow { window, op, accumulate: self })
+    }
+
+    fn call(self, call: &'static str, window: HandleArg<'_>, of: TypeArg) -> c_int {
+        with(call, window, |window| self.perform(window, of).map(drop))
+    }
+
+    /// Performs the operation, which is complete when this returns, and gives C a completed
+    /// request.
+    fn call_with_request(
+        self,
+        call: &'static str,
+        window: HandleArg<'_>,
+        of: TypeArg,
+        request: OutArg<'_, Handle>,
+    ) -> c_int {
+        start(call, window, request, |window| {
+            let target = self.numbers.target;
+            let bytes = self.perform(window, of)?;
+            Ok(PendingOperation::new(window.over(target, bytes)?))
+        })
     }
 }
 
@@ -98,11 +124,9 @@ extern "C" fn strait_accumulate(
     shape: ShapeArg<'_>,
     operation: c_int,
 ) -> c_int {
-    with("strait_accumulate", window, |window| {
-        let numbers = TargetNumbers { target, displacement, shape };
-        let op = op(operation)?;
-        of.dispatch(Accumulate { window, data, results: None, count, numbers, op }).map(drop)
-    })
+    let numbers = TargetNumbers { target, displacement, shape };
+    let accumulate = Accumulate { data, results: None, count, numbers, operation };
+    accumulate.call("strait_accumulate", window, of)
 }
 
 #[unsafe(no_mangle)]
@@ -117,15 +141,11 @@ extern "C" fn strait_get_accumulate(
     shape: ShapeArg<'_>,
     operation: c_int,
 ) -> c_int {
-    with("strait_get_accumulate", window, |window| {
-        let numbers = TargetNumbers { target, displacement, shape };
-        let (op, results) = (op(operation)?, Some(results));
-        of.dispatch(Accumulate { window, data, results, count, numbers, op }).map(drop)
-    })
+    let numbers = TargetNumbers { target, displacement, shape };
+    let accumulate = Accumulate { data, results: Some(results), count, numbers, operation };
+    accumulate.call("strait_get_accumulate", window, of)
 }
 
-/// Performs [`strait_accumulate`], which is complete when it returns, and returns a completed
-/// request as well.
 #[unsafe(no_mangle)]
 extern "C" fn strait_raccumulate(
     window: HandleArg<'_>,
@@ -138,11 +158,9 @@ extern "C" fn strait_raccumulate(
     operation: c_int,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    start("strait_raccumulate", window, request, |window| {
-        let numbers = TargetNumbers { target, displacement, shape };
-        let op = op(operation)?;
-        Accumulate { window, data, results: None, count, numbers, op }.over(of)
-    })
+    let numbers = TargetNumbers { target, displacement, shape };
+    let accumulate = Accumulate { data, results: None, count, numbers, operation };
+    accumulate.call_with_request("strait_raccumulate", window, of, request)
 }
 
 #[unsafe(no_mangle)]
@@ -158,11 +176,9 @@ extern "C" fn strait_rget_accumulate(
     operation: c_int,
     request: OutArg<'_, Handle>,
 ) -> c_int {
-    start("strait_rget_accumulate", window, request, |window| {
-        let numbers = TargetNumbers { target, displacement, shape };
-        let (op, results) = (op(operation)?, Some(results));
-        Accumulate { window, data, results, count, numbers, op }.over(of)
-    })
+    let numbers = TargetNumbers { target, displacement, shape };
+    let accumulate = Accumulate { data, results: Some(results), count, numbers, operation };
+    accumulate.call_with_request("strait_rget_accumulate", window, of, request)
 }
 
 /// An operation that combines one number with another.
@@ -212,6 +228,8 @@ struct CompareAndSwap<'call> {
 }
 
 impl ActOnIntegers for CompareAndSwap<'_> {
+    type Done = ();
+
     fn act<T: Number + Integer + PartialEq>(self, typed: Typed<T>) -> Called {
         let Self { window, compare, new, result, target, displacement } = self;
         let (compare, new) = (compare.number(typed)?, new.number(typed)?);

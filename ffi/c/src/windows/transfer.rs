@@ -8,7 +8,7 @@ use super::{start, with};
 use crate::border::{
     ArrayArg, BufferArg, CountArg, DataArg, HandleArg, LastingArg, OutArg, PartsArg, no_place,
 };
-use crate::entry::Called;
+use crate::failure::Called;
 use crate::handle::Handle;
 
 /// `strait_run` in C.
@@ -113,7 +113,7 @@ extern "C" fn strait_rput(
     request: OutArg<'_, Handle>,
 ) -> c_int {
     start("strait_rput", window, request, |window| {
-        Ok(data.buffer(bytes)?.put(window, target, displacement)?)
+        Ok(data.window_memory(bytes)?.put(window, target, displacement)?)
     })
 }
 
@@ -127,6 +127,6 @@ extern "C" fn strait_rget(
     request: OutArg<'_, Handle>,
 ) -> c_int {
     start("strait_rget", window, request, |window| {
-        Ok(buffer.buffer(bytes)?.get(window, target, displacement)?)
+        Ok(buffer.window_memory(bytes)?.get(window, target, displacement)?)
     })
 }

@@ -7,6 +7,7 @@
 //! | type | promise of the caller |
 //! |---|---|
 //! | [`ObjectArg`] | an object of one class, which this provider made and which is not closed |
+//! | [`FidArg`] | the same, of any class |
 //! | [`MemoryArg`] | null, or as many bytes as the [`LengthArg`] of the same call says |
 //! | [`ListArg`] | null, or as many values as the [`LengthArg`] of the same call says |
 //! | [`AnswerArg`] | null, or an address where the call may write one value |
@@ -22,6 +23,27 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::Fid;
+
+/// An object of any class that the user passes.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct FidArg<'call> {
+    fid: NonNull<Fid>,
+    call: PhantomData<&'call Fid>,
+}
+
+impl FidArg<'_> {
+    /// Returns the number of the object's class.
+    pub(crate) const fn class(self) -> usize {
+        // SAFETY: the object is open (invariant), and its class never changes.
+        unsafe { self.fid.as_ref() }.fclass
+    }
+
+    /// Returns the address of the object.
+    pub(crate) const fn fid(self) -> NonNull<Fid> {
+        self.fid
+    }
+}
 
 /// An object that the user passes, of the class that `C` stands for.
 #[derive(Debug)]

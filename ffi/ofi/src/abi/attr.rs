@@ -1,8 +1,11 @@
 //! Attributes and entries: the structures that calls pass by pointer.
 
-use core::ffi::{c_char, c_void};
+use core::cell::Cell;
+use core::ffi::{CStr, c_char, c_void};
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 
-use super::args::{LengthArg, ListArg};
+use super::args::{LengthArg, ListArg, MemoryArg};
 use super::{FiAddr, Fid, IoVec};
 
 /// `struct fi_info`.
@@ -221,6 +224,60 @@ pub(crate) struct CqErrEntry {
     pub(crate) err_data_size: usize,
 }
 
+/// An error entry that the call fills. It may be null. From version 1.5 of libfabric on, the user
+/// has set its buffer for details.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct ErrorEntryArg<'call>(Option<&'call Cell<MaybeUninit<CqErrEntry>>>);
+
+impl<'call> ErrorEntryArg<'call> {
+    #[cfg(test)]
+    pub(crate) const fn at(place: &'call Cell<MaybeUninit<CqErrEntry>>) -> Self {
+        Self(Some(place))
+    }
+
+    /// Fills the entry. If it `has_buffer` for details, as much of `details` as fits goes there.
+    pub(crate) fn write(self, entry: CqErrEntry, details: &CStr, has_buffer: bool) {
+        let Some(place) = self.0 else { return };
+        let mut entry = entry;
+        if has_buffer {
+            let given = place.as_ptr().cast::<CqErrEntry>();
+            // SAFETY: the user has set the two fields (invariant).
+            let (buffer, room) = unsafe { ((*given).err_data, (*given).err_data_size) };
+            if room > 0 && !buffer.is_null() {
+                let details = details.to_bytes_with_nul();
+                let (buffer, length) = (buffer.cast::<u8>(), details.len().min(room));
+                // SAFETY: the call may write `room` bytes (invariant), which do not belong to this
+                // library.
+                unsafe {
+                    buffer.copy_from_nonoverlapping(details.as_ptr(), length);
+                    buffer.add(length - 1).write(0);
+                }
+                (entry.err_data, entry.err_data_size) = (buffer.cast(), length);
+            }
+        }
+        place.set(MaybeUninit::new(entry));
+    }
+}
+
+/// The details of an error entry that this provider has filled: a text. It may be null.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct ErrorTextArg<'call> {
+    text: *const c_char,
+    call: PhantomData<&'call CStr>,
+}
+
+impl<'call> ErrorTextArg<'call> {
+    pub(crate) const fn text(self) -> Option<&'call CStr> {
+        if self.text.is_null() {
+            return None;
+        }
+        // SAFETY: `ErrorEntryArg::write` ends the text with a zero.
+        Some(unsafe { CStr::from_ptr(self.text) })
+    }
+}
+
 /// `struct fi_msg`.
 #[derive(Debug)]
 #[repr(C)]
@@ -274,8 +331,27 @@ pub(crate) struct MsgRma<'call> {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Ioc {
-    pub(crate) addr: *mut c_void,
-    pub(crate) count: usize,
+    pub(crate) addr: MemoryArg,
+    pub(crate) count: LengthArg,
+}
+
+impl Ioc {
+    /// Returns the size in bytes of the elements, which have `size` bytes each.
+    pub(crate) const fn bytes(&self, size: usize) -> usize {
+        self.count.get().saturating_mul(size)
+    }
+
+    /// Copies the elements, of `size` bytes each, to the beginning of `to`, and returns the rest.
+    /// What does not fit is left out.
+    pub(crate) fn copy_to<'a>(&self, size: usize, to: &'a mut [u8]) -> &'a mut [u8] {
+        let from = self.addr.as_ptr();
+        let length = if from.is_null() { 0 } else { self.bytes(size).min(to.len()) };
+        let (front, rest) = to.split_at_mut(length);
+        // SAFETY: the elements may be read (invariant of `MemoryArg`), and do not overlap this
+        // library's memory.
+        unsafe { front.as_mut_ptr().copy_from_nonoverlapping(from.cast(), length) };
+        rest
+    }
 }
 
 /// `struct fi_rma_ioc`.

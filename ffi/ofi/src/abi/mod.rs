@@ -28,6 +28,12 @@ pub(crate) type Ssize = isize;
 /// The address of a peer: an index into the endpoint's address vector.
 pub(crate) type FiAddr = u64;
 
+/// Maximum size in bytes of the text of an error entry, with the zero at its end.
+pub(crate) const ERROR_TEXT_MAX: usize = 256;
+
+/// The first version of libfabric in which an error entry has a buffer of the user's for details.
+pub(crate) const WITH_ERROR_BUFFER: u32 = 1 << 16 | 5;
+
 /// Size of an endpoint's name in bytes.
 pub(crate) const NAME_BYTES: usize = 8 + PeerAddress::BYTES;
 

@@ -5,12 +5,12 @@ use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_void};
 
 use super::args::{
-    AnswerArg, AnswersArg, AvFid, CntrFid, CqFid, DomainFid, EpFid, EqFid, FabricFid, LengthArg,
-    ListArg, MemoryArg, ObjectArg, RoomArg,
+    AnswerArg, AnswersArg, AvFid, CntrFid, CqFid, DomainFid, EpFid, EqFid, FabricFid, FidArg,
+    LengthArg, ListArg, MemoryArg, ObjectArg, RoomArg,
 };
 use super::{
-    AtomicAttr, AvAttr, CntrAttr, CqAttr, CqErrEntry, FabricAttr, FiAddr, FiInfo, FiStatus, Fid,
-    IoVec, Ioc, MrAttr, Msg, MsgAtomic, MsgRma, MsgTagged, NAME_BYTES, Ssize, errno,
+    AtomicAttr, AvAttr, CntrAttr, CqAttr, ErrorEntryArg, ErrorTextArg, FabricAttr, FiAddr, FiInfo,
+    FiStatus, Fid, IoVec, Ioc, MrAttr, Msg, MsgAtomic, MsgRma, MsgTagged, NAME_BYTES, Ssize, errno,
 };
 
 /// The type of a function that is not served. In the C calling conventions of Strait's platforms,
@@ -46,16 +46,15 @@ pub(crate) type EqArg<'call> = ObjectArg<'call, EqFid>;
 pub(crate) type CqArg<'call> = ObjectArg<'call, CqFid>;
 pub(crate) type CntrArg<'call> = ObjectArg<'call, CntrFid>;
 
-type Obj = *mut Fid;
 type Ctx = *mut c_void;
 type Desc = *mut c_void;
 
 tables! {
     /// `struct fi_ops`.
     Ops {
-        close: unsafe extern "C" fn(Obj) -> FiStatus,
-        bind: unsafe extern "C" fn(Obj, Obj, u64) -> FiStatus,
-        control: unsafe extern "C" fn(Obj, c_int, *mut c_void) -> FiStatus,
+        close: extern "C" fn(FidArg<'_>) -> FiStatus,
+        bind: extern "C" fn(FidArg<'_>, Option<FidArg<'_>>, u64) -> FiStatus,
+        control: extern "C" fn(FidArg<'_>, c_int, *mut c_void) -> FiStatus,
         ops_open: Absent,
         tostr: Absent,
         ops_set: Absent,
@@ -113,14 +112,14 @@ tables! {
     OpsCq {
         read: extern "C" fn(CqArg<'_>, MemoryArg, LengthArg) -> Ssize,
         readfrom: extern "C" fn(CqArg<'_>, MemoryArg, LengthArg, AnswersArg<'_, FiAddr>) -> Ssize,
-        readerr: extern "C" fn(CqArg<'_>, AnswerArg<'_, CqErrEntry>, u64) -> Ssize,
+        readerr: extern "C" fn(CqArg<'_>, ErrorEntryArg<'_>, u64) -> Ssize,
         sread: extern "C" fn(CqArg<'_>, MemoryArg, LengthArg, *const c_void, c_int) -> Ssize,
         sreadfrom: extern "C" fn(
             CqArg<'_>, MemoryArg, LengthArg, AnswersArg<'_, FiAddr>, *const c_void, c_int,
         ) -> Ssize,
         signal: Absent,
         strerror: extern "C" fn(
-            CqArg<'_>, c_int, *const c_void, MemoryArg, LengthArg,
+            CqArg<'_>, c_int, ErrorTextArg<'_>, MemoryArg, LengthArg,
         ) -> *const c_char,
     }
     /// `struct fi_ops_cntr`.

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use super::FidEp;
+use super::fid_ep::FidEp;
 use crate::abi::{
     AnswerArg, EpArg, FiAddr, FiStatus, Ioc, LengthArg, ListArg, MemoryArg, MsgAtomic, OpsAtomic,
     Ssize, absent, errno,
@@ -59,10 +59,9 @@ impl FidEp {
         let atomic = Atomic { form, datatype, operator, rank, address, key, context, quiet };
         // A read has no operands, and the caller may pass none.
         let counted = if wish.operands.is_empty() { wish.result } else { wish.operands };
-        let count = counted.iter().map(|ioc| ioc.count).sum();
+        let count = counted.iter().map(|ioc| ioc.count.get()).sum();
         let operands = [wish.operands, wish.compare];
-        // SAFETY: the lists belong to the user, with elements of the operation's type.
-        self.with(|traffic| unsafe { traffic.begin_atomic(atomic, count, operands, wish.result) })
+        self.with(|traffic| traffic.begin_atomic(atomic, count, operands, wish.result))
     }
 
     /// Returns the request of a call without flags. Fields that not all calls have are empty.
@@ -107,8 +106,8 @@ impl FidEp {
 }
 
 /// Returns the elements at one address.
-fn elements(base: MemoryArg, count: LengthArg) -> [Ioc; 1] {
-    [Ioc { addr: base.as_ptr(), count: count.get() }]
+fn elements(addr: MemoryArg, count: LengthArg) -> [Ioc; 1] {
+    [Ioc { addr, count }]
 }
 
 extern "C" fn write(

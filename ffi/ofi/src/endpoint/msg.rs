@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use strait_core::matching::MaskedPattern;
 
-use super::FidEp;
+use super::fid_ep::FidEp;
 use crate::abi::{EpArg, FiAddr, IoVec, LengthArg, ListArg, MemoryArg, Msg, OpsMsg, Ssize, flag};
 use crate::buffer::UserBuffer;
 use crate::object::Object;

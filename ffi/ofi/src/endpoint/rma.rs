@@ -3,13 +3,14 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use super::FidEp;
+use super::fid_ep::FidEp;
 use crate::abi::{
     EpArg, FiAddr, IoVec, LengthArg, ListArg, MemoryArg, MsgRma, OpsRma, Ssize, errno, flag,
 };
 use crate::buffer::UserBuffer;
 use crate::object::Object;
-use crate::traffic::{OperationKind, RemoteAccess};
+use crate::operation::OperationKind;
+use crate::traffic::RemoteAccess;
 
 static OPS: OpsRma = OpsRma {
     size: size_of::<OpsRma>(),
@@ -56,9 +57,7 @@ impl FidEp {
         let RmaTarget { address, key, data, context, quiet, inject, .. } = target;
         let inject = inject && op == OperationKind::Write;
         let access = RemoteAccess { op, rank, address, key, data, context, quiet, inject };
-        // SAFETY: the buffer belongs to the operation until its completion, or to the call if it
-        // injects.
-        self.with(|traffic| unsafe { traffic.access(access, buffer) })
+        self.with(|traffic| traffic.access(access, buffer))
     }
 
     fn access_list(

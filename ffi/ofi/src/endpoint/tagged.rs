@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use strait_core::matching::MaskedPattern;
 
-use super::FidEp;
+use super::fid_ep::FidEp;
 use crate::abi::{
     EpArg, FiAddr, IoVec, LengthArg, ListArg, MemoryArg, MsgTagged, OpsTagged, Ssize, flag,
 };
@@ -85,9 +85,7 @@ impl FidEp {
             Ok(rank) => rank,
             Err(error) => return error,
         };
-        // SAFETY: the buffer belongs to the operation until its completion, or to the call if it
-        // injects.
-        self.with(|traffic| unsafe { traffic.send(rank, op, buffer) })
+        self.with(|traffic| traffic.send(rank, op, buffer))
     }
 
     #[inline(always)]
@@ -128,8 +126,7 @@ impl FidEp {
         pattern: MaskedPattern,
         receive: PendingReceive,
     ) -> Ssize {
-        // SAFETY: the buffer belongs to the operation until its completion.
-        self.with(|traffic| unsafe { traffic.receive(lane, pattern, receive) })
+        self.with(|traffic| traffic.receive(lane, pattern, receive))
     }
 
     /// Probes for a message, or receives the message that a probe has claimed.
@@ -154,8 +151,7 @@ impl FidEp {
                 return traffic.discard_claimed(lane, context);
             }
             let receive = PendingReceive::new(buffer, context, self.rx.quiet(flags), false);
-            // SAFETY: the buffer belongs to the operation until its completion.
-            unsafe { traffic.receive_claimed(lane, receive) }
+            traffic.receive_claimed(lane, receive)
         })
     }
 }

@@ -11,9 +11,8 @@
 
 use std::collections::VecDeque;
 
-use strait_core::engine::Fault;
-
-use super::receive::Receipt;
+use super::pending_receive::Receipt;
+use crate::cause::ErrorCause;
 
 /// Messages with data in transit, and the later messages. It is nearly always empty.
 #[derive(Debug, Default)]
@@ -31,7 +30,7 @@ struct MatchedArrival {
 }
 
 /// A message that has arrived or failed.
-type Ended = (Receipt, Option<Fault>);
+type Ended = (Receipt, Option<ErrorCause>);
 
 impl Arrivals {
     /// Records a message of `source` with data in transit. Returns the ticket with which it

@@ -2,8 +2,11 @@
 
 use strait_core::matching::MaskedEnvelope;
 
-use super::{MessageBody, MessageClass, OperationKind, Traffic, UnmatchedMessage};
+use super::Traffic;
+use super::class::MessageClass;
+use super::queues::{MessageBody, UnmatchedMessage, exhausted};
 use crate::abi::{CqEntry, flag};
+use crate::operation::OperationKind;
 use crate::wire::{Away, HAS_DATA, HeadKind, Numbered, ProviderHead, WANTS_ACK, WANTS_CREDIT};
 
 impl Traffic {
@@ -54,17 +57,21 @@ impl Traffic {
         let envelope = MaskedEnvelope { source, tag: head.tag };
         match self.lanes[lane as usize].lend(&envelope) {
             Some((handle, receive)) => {
-                let rest = self.meet(lane, receive, (source, flags, head), (number, body));
+                let length = body.len();
+                let rest =
+                    self.meet(lane, receive, (source, flags, head), (number, length), |_, to| {
+                        to.fill(body);
+                    });
                 self.lanes[lane as usize].give_back(handle, rest);
             }
             None => {
-                self.port.hold(source, body.len());
-                let kept = UnmatchedMessage {
-                    data: head.data,
-                    flags,
-                    body: MessageBody::Here(number, body.into()),
+                let name = match self.port.keep(source, HeadKind::Msg.key(0), body) {
+                    Ok(name) => name,
+                    Err(error) => exhausted(error),
                 };
-                self.lanes[lane as usize].keep(envelope, kept);
+                let body = MessageBody::Here { number, length: body.len(), name };
+                let message = UnmatchedMessage { data: head.data, flags, body };
+                self.lanes[lane as usize].keep(envelope, message);
             }
         }
         if flags & WANTS_CREDIT != 0 {
@@ -120,9 +127,9 @@ impl Traffic {
                 self.lanes[lane as usize].give_back(handle, rest);
             }
             None => {
-                let kept =
-                    UnmatchedMessage { data: head.data, flags, body: MessageBody::Away(away) };
-                self.lanes[lane as usize].keep(envelope, kept);
+                let body = MessageBody::Away(away);
+                let message = UnmatchedMessage { data: head.data, flags, body };
+                self.lanes[lane as usize].keep(envelope, message);
             }
         }
     }

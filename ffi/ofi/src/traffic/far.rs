@@ -23,23 +23,29 @@
 //! Some devices do not report that a write has arrived at the peer. Then the owner confirms it with
 //! its answer to a message behind the write.
 
+mod accesses;
 mod landing;
+mod leases;
 mod owner;
 mod running;
 
 use core::ptr::NonNull;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use strait::port::Next;
 use strait_core::buffer::{Direction, Part};
 use strait_core::engine::{Begun, Direct};
 use strait_core::hca::RemoteAddress;
 
-use super::remote::RemoteAccess;
-use super::{OperationKind, Traffic};
+use super::Traffic;
+use super::access::RemoteAccess;
 use crate::abi::{Ssize, errno};
 use crate::buffer::UserBuffer;
+use crate::cause::ErrorCause;
+use crate::operation::OperationKind;
 use crate::wire::{HeadKind, Opened, ProviderHead};
-use landing::LandingBuffers;
+use accesses::PeerAccesses;
+pub(super) use accesses::RemoteAccesses;
 use running::{RegisteredMemory, Running};
 
 /// Number of accesses that request their regions together.
@@ -48,39 +54,8 @@ const ASKED_AHEAD: usize = 32;
 /// Maximum number of known regions of other processes. When there are more, all are requested anew.
 const KNOWN_MAX: usize = 4096;
 
-/// Accesses to memory on other nodes, and the state of its registrations.
-#[derive(Debug, Default)]
-pub(super) struct RemoteAccesses {
-    /// Regions of other processes, by owner and libfabric's key. `None`: requested.
-    known: HashMap<(u32, u64), Option<Opened>>,
-    /// Pending accesses, by the owner of the memory.
-    flows: BTreeMap<u32, PeerAccesses>,
-    landing: Option<LandingBuffers>,
-    /// Number of registered user buffers.
-    registered: usize,
-    /// Regions that their owners have recalled while transfers still name them.
-    recalled: Vec<(u32, u64)>,
-    lent: owner::Leases,
-}
-
-/// Accesses to the memory of one process, oldest first.
-#[derive(Debug, Default)]
-struct PeerAccesses {
-    /// Accesses with bytes that are in no transfer yet. Only the first may have some in transfers.
-    waiting: VecDeque<Running>,
-    /// Accesses with all of their bytes in transfers.
-    flying: VecDeque<Running>,
-    /// Number of reads in `flying`.
-    reads: usize,
-    /// A pending question to the owner: its number, and the number of accesses of `flying`, from
-    /// the first on, that it asks about.
-    proving: Option<(u32, usize)>,
-    /// Number of accesses of `flying`, from the first on, that the owner has confirmed.
-    proven: usize,
-}
-
 /// The next step for the first waiting access.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 enum NextAccess {
     /// It continues later.
     Later,
@@ -88,17 +63,12 @@ enum NextAccess {
     Ask,
     /// All of its bytes are in transfers.
     Begun,
-    Failed(i32),
+    Failed(ErrorCause),
 }
 
 impl Traffic {
     /// Starts an access.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory is valid until the completion, or until this returns if the access
-    /// injects.
-    pub(super) unsafe fn access_far(&mut self, access: RemoteAccess, buffer: &UserBuffer) -> Ssize {
+    pub(super) fn access_far(&mut self, access: RemoteAccess, buffer: &UserBuffer) -> Ssize {
         if self.port.gone(access.rank).is_some() {
             return -(errno::ECONNRESET as Ssize);
         }
@@ -107,9 +77,7 @@ impl Traffic {
         let parts = match &mut copy {
             None => buffer.parts().into(),
             Some(copy) => {
-                // SAFETY: the user's memory is valid (contract of `access_far`), and the copy has
-                // room.
-                unsafe { buffer.copy_to(copy.as_mut_ptr()) };
+                buffer.copy_to(copy);
                 [Part { base: NonNull::from(&mut **copy).cast(), length }].into()
             }
         };
@@ -157,7 +125,7 @@ impl Traffic {
             self.end_flown(rank);
             match self.step(rank) {
                 NextAccess::Begun => {}
-                NextAccess::Failed(error) => self.end_waiting(rank, error),
+                NextAccess::Failed(cause) => self.end_waiting(rank, cause),
                 NextAccess::Later => break,
                 NextAccess::Ask if self.ask(rank) => {}
                 NextAccess::Ask => break,
@@ -182,7 +150,9 @@ impl Traffic {
             Some(Some(opened)) => opened,
         };
         if let Err(error) = opened.allows(op, address, running.length) {
-            return NextAccess::Failed(error);
+            let is_refused = error == errno::EACCES;
+            let cause = if is_refused { ErrorCause::Access } else { ErrorCause::Number(error) };
+            return NextAccess::Failed(cause);
         }
         if op == OperationKind::Write && flow.reads > 0 {
             return NextAccess::Later;
@@ -194,15 +164,15 @@ impl Traffic {
                 match running.prepare(port, landing, registered) {
                     Ok(true) => {}
                     Ok(false) => return NextAccess::Later,
-                    Err(error) => return NextAccess::Failed(error),
+                    Err(error) => return NextAccess::Failed(ErrorCause::Number(error)),
                 }
             }
             let Some((near, local_key)) = &mut running.next else { return NextAccess::Later };
             let there = address.wrapping_add(running.begun as u64);
             let remote = RemoteAddress { address: there, key: opened.key };
             let direct = Direct { direction: way, near: *near, key: *local_key, far: remote };
-            // SAFETY: the memory belongs to the operation until its completion (contract of
-            // `access_far`). The completion comes when the last transfer is done, or when the peer
+            // SAFETY: the memory belongs to the operation until its completion (invariant of
+            // `UserBuffer`). The completion comes when the last transfer is done, or when the peer
             // is gone and its link is closed. A slot lives as long.
             let Some(Begun { number, bytes }) = (unsafe { port.transfer(rank, &direct) }) else {
                 return NextAccess::Later;
@@ -268,7 +238,7 @@ impl Traffic {
             }
             let Some(running) = flow.flying.pop_front() else { return };
             flow.reads -= usize::from(running.access.op == OperationKind::Read);
-            self.end_far(running, 0);
+            self.end_far(running, None);
         }
     }
 
@@ -345,10 +315,10 @@ impl Traffic {
     }
 
     /// Fails the first waiting access.
-    fn end_waiting(&mut self, rank: u32, error: i32) {
+    fn end_waiting(&mut self, rank: u32, cause: ErrorCause) {
         let flow = self.far.flows.get_mut(&rank);
         if let Some(running) = flow.and_then(|flow| flow.waiting.pop_front()) {
-            self.end_far(running, error);
+            self.end_far(running, Some(cause));
         }
     }
 
@@ -357,13 +327,14 @@ impl Traffic {
         self.far.recalled.retain(|(owner, _)| *owner != rank);
         self.far.known.retain(|(owner, _), _| *owner != rank);
         let Some(flow) = self.far.flows.remove(&rank) else { return };
+        let cause = self.cause_of_end(rank);
         for running in flow.flying.into_iter().chain(flow.waiting) {
-            self.end_far(running, errno::ECONNRESET);
+            self.end_far(running, Some(cause));
         }
     }
 
     /// Ends an access of which no byte is in a transfer.
-    fn end_far(&mut self, mut running: Running, error: i32) {
+    fn end_far(&mut self, mut running: Running, cause: Option<ErrorCause>) {
         let Self { port, far, .. } = self;
         for held in core::mem::take(&mut running.held) {
             match held {
@@ -373,31 +344,28 @@ impl Traffic {
                 }
                 RegisteredMemory::Slot { slot, offset, length, .. } => {
                     let Some(landing) = &mut far.landing else { continue };
-                    if error == 0 {
+                    if cause.is_none() {
                         running.take_out(landing, &slot, offset, length);
                     }
                     landing.give_back(slot);
                 }
             }
         }
-        self.accessed(&running.access, running.length, error);
+        self.accessed(&running.access, running.length, cause);
     }
 
     /// Waits until no device works for this process.
     pub(super) fn finish_far(&mut self) {
+        let mut backoff = self.port.backoff();
         while !self.far.flows.is_empty() && self.port.poll().is_ok() {
             self.drain();
             self.push_far();
-            std::thread::yield_now();
+            if backoff.pause() == Next::Sleep {
+                std::thread::sleep(backoff.sleep_time());
+            }
         }
         if let Some(landing) = self.far.landing.take() {
             landing.close(&self.port);
         }
-    }
-}
-
-impl PeerAccesses {
-    fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.flying.is_empty()
     }
 }

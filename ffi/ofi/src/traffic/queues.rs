@@ -1,5 +1,5 @@
 //! The posted receives and unexpected messages of one class: core's matching under 64-bit tags, and
-//! the provider's data of each entry.
+//! the provider's data of each entry. The bytes of messages are in the engine.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -7,13 +7,13 @@ use std::alloc::handle_alloc_error;
 use std::collections::BTreeMap;
 
 use strait::SystemMemory;
-use strait_core::buffer::Part;
-use strait_core::matching::{MaskedEnvelope, MaskedPattern, PostedQueue, UnexpectedQueue};
+use strait_core::engine::MessageId;
+use strait_core::matching::{Found, MaskedEnvelope, MaskedPattern, PostedQueue, UnexpectedQueue};
 use strait_core::memory::OutOfMemory;
 
-use super::UnmatchedMessage;
-use super::receive::PendingReceive;
+use super::pending_receive::{PendingReceive, Plain};
 use crate::buffer::UserBuffer;
+use crate::wire::Away;
 
 /// The receives and messages of one class that wait for each other.
 #[derive(Debug)]
@@ -21,9 +21,25 @@ pub(super) struct Queues {
     posted: PostedQueue<SystemMemory, MaskedPattern, Entry>,
     /// The receives with an entry [`Entry::Other`], by handle.
     others: BTreeMap<u32, PendingReceive>,
-    unexpected: UnexpectedQueue<SystemMemory, MaskedPattern, ()>,
-    /// The unexpected messages, by handle.
-    kept: Vec<Option<UnmatchedMessage>>,
+    unexpected: UnexpectedQueue<SystemMemory, MaskedPattern, UnmatchedMessage>,
+}
+
+/// A message that no receive has matched yet. The engine has its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnmatchedMessage {
+    pub(super) data: u64,
+    /// Flags of the head.
+    pub(super) flags: u32,
+    pub(super) body: MessageBody,
+}
+
+/// The place of the bytes of an unmatched message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum MessageBody {
+    /// In the engine's memory, under this name. The number reports the delivery.
+    Here { number: u32, length: usize, name: MessageId },
+    /// The data are still at the sender.
+    Away(Away),
 }
 
 /// A receive as the matching queue stores it.
@@ -35,20 +51,21 @@ pub(super) enum Entry {
     Other,
 }
 
-/// A receive for one message into a buffer of one part.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain {
-    pub(crate) part: Part,
-    pub(crate) context: *mut c_void,
-    /// No completion entry is written.
-    pub(crate) quiet: bool,
-}
-
 /// An unexpected message that was taken out.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Unmatched {
     pub(super) envelope: MaskedEnvelope,
-    pub(super) kept: UnmatchedMessage,
+    pub(super) message: UnmatchedMessage,
+}
+
+impl UnmatchedMessage {
+    /// Returns the size of the message in bytes.
+    pub(super) const fn length(&self) -> usize {
+        match self.body {
+            MessageBody::Here { length, .. } => length,
+            MessageBody::Away(away) => away.length,
+        }
+    }
 }
 
 impl Queues {
@@ -57,7 +74,6 @@ impl Queues {
             posted: PostedQueue::new(SystemMemory),
             others: BTreeMap::new(),
             unexpected: UnexpectedQueue::new(SystemMemory),
-            kept: Vec::new(),
         }
     }
 
@@ -104,7 +120,7 @@ impl Queues {
     #[inline(always)]
     pub(super) fn take_plain(&mut self, envelope: &MaskedEnvelope, length: usize) -> Option<Plain> {
         self.posted.take_first_with(envelope, |entry| match entry {
-            Entry::Plain(plain) if length <= plain.part.length => Some(*plain),
+            Entry::Plain(plain) if length <= plain.part.length() => Some(*plain),
             Entry::Plain(_) | Entry::Other => None,
         })
     }
@@ -128,20 +144,20 @@ impl Queues {
     pub(super) fn withdraw(
         &mut self,
         is_it: impl Fn(&MaskedPattern, *mut c_void) -> bool,
-    ) -> Option<PendingReceive> {
+    ) -> Option<(MaskedPattern, PendingReceive)> {
         let Self { posted, others, .. } = self;
         let context = |handle: &u32, entry: &Entry| match entry {
             Entry::Plain(plain) => Some(plain.context),
             Entry::Other => Some(others.get(handle)?.context),
         };
         let mut receives = posted.patterns();
-        let (handle, _, entry) = receives.find(|(handle, pattern, entry)| {
+        let (handle, pattern, entry) = receives.find(|(handle, pattern, entry)| {
             context(handle, entry).is_some_and(|context| is_it(pattern, context))
         })?;
         drop(receives);
         let receive = self.owned(handle, entry);
         self.posted.cancel(handle);
-        receive
+        Some((pattern, receive?))
     }
 
     fn owned(&mut self, handle: u32, entry: Entry) -> Option<PendingReceive> {
@@ -157,24 +173,16 @@ impl Queues {
     }
 
     /// Queues a message behind all others. No posted receive matches it.
-    pub(super) fn keep(&mut self, envelope: MaskedEnvelope, kept: UnmatchedMessage) {
-        let handle = match self.unexpected.insert(envelope, ()) {
-            Ok(handle) => handle as usize,
-            Err(error) => exhausted(error),
-        };
-        if handle >= self.kept.len() {
-            self.kept.resize_with(handle + 1, || None);
+    pub(super) fn keep(&mut self, envelope: MaskedEnvelope, message: UnmatchedMessage) {
+        if let Err(error) = self.unexpected.insert(envelope, message) {
+            exhausted(error);
         }
-        self.kept[handle] = Some(kept);
     }
 
     /// Returns the message that a receive with this pattern would get. It stays in the queue.
-    pub(super) fn find_message(
-        &self,
-        pattern: &MaskedPattern,
-    ) -> Option<(MaskedEnvelope, &UnmatchedMessage)> {
-        let found = self.unexpected.find(pattern)?;
-        Some((found.envelope, self.kept.get(found.handle as usize)?.as_ref()?))
+    pub(super) fn find_message(&self, pattern: &MaskedPattern) -> Option<Unmatched> {
+        let Found { envelope, message, .. } = self.unexpected.find(pattern)?;
+        Some(Unmatched { envelope, message })
     }
 
     /// Takes the message that a receive with this pattern gets.
@@ -183,33 +191,32 @@ impl Queues {
         if self.unexpected.is_empty() {
             return None;
         }
-        let found = self.unexpected.find(pattern)?;
-        self.unexpected.remove(found.handle);
-        let kept = self.kept.get_mut(found.handle as usize)?.take()?;
-        Some(Unmatched { envelope: found.envelope, kept })
+        let Found { handle, envelope, message } = self.unexpected.find(pattern)?;
+        self.unexpected.remove(handle);
+        Some(Unmatched { envelope, message })
     }
 }
 
 /// Ends the process as the standard library's containers do without memory. A message that has
 /// arrived has no call that could return the error.
 #[cold]
-fn exhausted(OutOfMemory { bytes }: OutOfMemory) -> ! {
+pub(super) fn exhausted(OutOfMemory { bytes }: OutOfMemory) -> ! {
     handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
 }
 
 #[cfg(test)]
 mod tests {
-    use core::ptr::{self, NonNull};
+    use core::ptr;
 
     use super::*;
+    use crate::buffer::UserPart;
 
     const HELLO: MaskedEnvelope = MaskedEnvelope { source: 1, tag: 7 };
     const SAME: MaskedPattern = MaskedPattern { source: 1, tag: 7, ignore: 0 };
 
     fn receive(context: usize, multi: bool) -> PendingReceive {
         let context = ptr::without_provenance_mut(context);
-        let nothing = Part { base: NonNull::dangling(), length: 0 };
-        PendingReceive::new(UserBuffer::of_part(nothing), context, false, multi)
+        PendingReceive::new(UserBuffer::of_part(UserPart::EMPTY), context, false, multi)
     }
 
     #[test]
@@ -236,7 +243,7 @@ mod tests {
         }
         for gone in [2, 1] {
             let withdrawn = queues.withdraw(|_, context| context.addr() == gone);
-            assert_eq!(withdrawn.map(|receive| receive.context.addr()), Some(gone));
+            assert_eq!(withdrawn.map(|(_, receive)| receive.context.addr()), Some(gone));
             assert!(queues.withdraw(|_, context| context.addr() == gone).is_none());
         }
         assert_eq!(queues.lend(&HELLO).unwrap().1.context.addr(), 3);

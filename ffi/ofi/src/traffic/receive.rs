@@ -1,78 +1,26 @@
 //! Receives, from the user's call to the completion entry.
 
-use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
-use std::rc::Rc;
 
 use strait_core::buffer::copy::copy_short;
-use strait_core::buffer::{Cursor, Part};
-use strait_core::engine::{FailureCause, Fault, Received, RequestId};
+use strait_core::engine::{Fault, MessageId, Received, RequestId};
 use strait_core::matching::{ANY_SOURCE, MaskedEnvelope, MaskedPattern, Pattern};
 use strait_core::wire::SHORT_MAX;
 
-use super::queues::{Plain, Unmatched};
-use super::{
-    MessageBody, MessageClass, OperationKind, OperationPurpose, SharedMulti, Traffic,
-    UnmatchedMessage, errno_of,
-};
+use super::class::MessageClass;
+use super::look::Look;
+use super::pending_receive::{PendingReceive, Plain, Receipt};
+use super::queues::{MessageBody, Unmatched, UnmatchedMessage};
+use super::{OperationPurpose, Traffic};
 use crate::abi::{CqEntry, Ssize, errno, flag};
-use crate::buffer::UserBuffer;
+use crate::buffer::{UserBuffer, UserPart};
+use crate::cause::ErrorCause;
+use crate::operation::OperationKind;
 use crate::wire::{Away, DATA, HAS_DATA, HeadKind, ProviderHead, WANTS_ACK};
-
-/// A receive that waits for its message.
-#[derive(Debug)]
-pub(crate) struct PendingReceive {
-    pub(crate) buffer: UserBuffer,
-    pub(crate) context: *mut c_void,
-    /// No completion entry is written.
-    pub(crate) quiet: bool,
-    /// The receive takes several messages, one after the other.
-    pub(crate) multi: Option<SharedMulti>,
-}
-
-/// A buffer for many messages.
-#[derive(Debug, Default)]
-pub(crate) struct Multi {
-    /// The number of messages that are in transit to the buffer.
-    under_way: Cell<u32>,
-    /// It takes no further message.
-    retired: Cell<bool>,
-}
-
-/// A matched message.
-#[derive(Debug)]
-pub(super) struct Receipt {
-    lane: MessageClass,
-    context: *mut c_void,
-    quiet: bool,
-    base: *mut c_void,
-    capacity: usize,
-    multi: Option<SharedMulti>,
-    source: u32,
-    tag: u64,
-    data: u64,
-    flags: u32,
-    length: usize,
-    /// The number of the message in the notice of its delivery.
-    number: u32,
-    /// The ticket of the message among those in buffers for many, if its data are in transit.
-    ticket: Option<u64>,
-}
 
 /// The source, flags and head of a message.
 pub(super) type Met = (u32, u32, ProviderHead);
-
-/// The effect of a probe on the message that it finds.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Look {
-    /// The message stays in the queue.
-    Peek,
-    /// The message leaves the queue, for a later receive with the same context.
-    Claim,
-    /// The message is dropped.
-    Discard,
-}
 
 impl Traffic {
     /// Returns whether a receive from `source` for one message can only be posted: no message
@@ -101,11 +49,7 @@ impl Traffic {
     /// Gives a receive the unexpected messages that it takes, and posts it if it is not used up. A
     /// receive from a source that is gone fails when the queues are next searched for such
     /// receives.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory is valid until the completion.
-    pub(crate) unsafe fn receive(
+    pub(crate) fn receive(
         &mut self,
         lane: MessageClass,
         pattern: MaskedPattern,
@@ -131,15 +75,24 @@ impl Traffic {
         receive: PendingReceive,
         message: Unmatched,
     ) -> Option<PendingReceive> {
-        let MaskedEnvelope { source, tag } = message.envelope;
-        let UnmatchedMessage { data, flags, body } = message.kept;
-        let head = ProviderHead { tag, data };
+        let Unmatched { envelope, message } = message;
+        let MaskedEnvelope { source, tag } = envelope;
+        let UnmatchedMessage { data, flags, body } = message;
+        let met = (source, flags, ProviderHead { tag, data });
         match body {
-            MessageBody::Here(number, bytes) => {
-                self.port.let_go(source, bytes.len());
-                self.meet(lane, receive, (source, flags, head), (number, &bytes))
+            MessageBody::Here { number, length, name } => {
+                self.meet(lane, receive, met, (number, length), |this, to| this.take_kept(name, to))
             }
-            MessageBody::Away(away) => self.fetch(lane, receive, (source, flags, head), away),
+            MessageBody::Away(away) => self.fetch(lane, receive, met, away),
+        }
+    }
+
+    /// Copies as much of a message that the engine has kept into `to` as fits, and forgets it.
+    fn take_kept(&self, name: MessageId, to: &UserBuffer) {
+        // SAFETY: the receive ends in this call, since the engine has the whole message.
+        let received = unsafe { self.port.imrecv(name, to.cursor()) };
+        if let Ok(Received::Pending(id)) = received {
+            self.port.settle(id);
         }
     }
 
@@ -160,35 +113,34 @@ impl Traffic {
         }
         let taken = self.lanes[lane as usize].take_plain(&envelope, bytes.len());
         let Some(Plain { part, context, quiet }) = taken else { return false };
-        let to = part.base.as_ptr();
-        // SAFETY: the part has room for the bytes, and is the user's valid memory (contract of
-        // `receive`).
+        let to = part.base();
+        // SAFETY: the part has room for the bytes, and is the user's valid memory (invariant).
         unsafe { copy_short(bytes.as_ptr(), to, bytes.len()) };
         let entry = entry(lane, (context, to.cast()), flags, head, bytes.len());
         self.out.complete(OperationKind::Recv, entry, quiet, source);
         true
     }
 
-    /// Gives a receive a message with its bytes, which have arrived. Returns the receive if it
-    /// continues.
+    /// Gives a receive a message of `length` bytes, which have arrived: `fill` copies them. Returns
+    /// the receive if it continues.
+    #[inline(always)]
     pub(super) fn meet(
         &mut self,
         lane: MessageClass,
         receive: PendingReceive,
         (source, flags, head): Met,
-        (number, bytes): (u32, &[u8]),
+        (number, length): (u32, usize),
+        fill: impl FnOnce(&Self, &UserBuffer),
     ) -> Option<PendingReceive> {
         let (base, capacity) = (receive.buffer.base(), receive.buffer.length());
-        // SAFETY: the user's memory is valid (contract of `receive`).
-        unsafe { receive.buffer.fill(bytes) };
+        fill(self, &receive.buffer);
         let wants_ack = flags & WANTS_ACK != 0;
-        if receive.multi.is_none() && bytes.len() <= capacity && !wants_ack {
-            let entry = entry(lane, (receive.context, base), flags, head, bytes.len());
+        if receive.multi.is_none() && length <= capacity && !wants_ack {
+            let entry = entry(lane, (receive.context, base), flags, head, length);
             self.out.complete(OperationKind::Recv, entry, receive.quiet, source);
             return None;
         }
-        let (receipt, _, rest) =
-            self.part(lane, receive, (source, flags, head), bytes.len(), number);
+        let (receipt, _, rest) = self.part(lane, receive, (source, flags, head), length, number);
         self.received(receipt, None);
         rest
     }
@@ -206,33 +158,28 @@ impl Traffic {
     ) -> Option<PendingReceive> {
         let (mut receipt, buffer, rest) = self.part(lane, receive, met, length, number);
         receipt.ticket = receipt.multi.is_some().then(|| self.arrivals.expect(met.0));
-        // SAFETY: the user's memory is valid (contract of `receive`). A list of parts lives as long
-        // as the buffer.
-        let received = unsafe { self.fetch_into(met.0, number, buffer.cursor()) };
-        match received {
+        match self.fetch_into(met.0, number, &buffer) {
             Ok(id) => self.pending.push((id, OperationPurpose::Receive(receipt, buffer))),
-            Err(fault) => self.received(receipt, fault),
+            Err(cause) => self.received(receipt, cause),
         }
         rest
     }
 
-    /// Starts to receive data. `Err`: the receive has ended, with a fault or without.
-    ///
-    /// # Safety
-    ///
-    /// The memory of `cursor` stays valid until the receive has ended.
-    unsafe fn fetch_into(
-        &mut self,
+    /// Starts to receive data into `buffer`, which stays as it is until the receive has ended.
+    /// `Err`: the receive has ended, with a cause of failure or without.
+    fn fetch_into(
+        &self,
         source: u32,
         number: u32,
-        cursor: Cursor,
-    ) -> Result<RequestId, Option<Fault>> {
+        buffer: &UserBuffer,
+    ) -> Result<RequestId, Option<ErrorCause>> {
         let pattern = Pattern { context: DATA, source, tag: number };
-        // SAFETY: the memory stays valid until the receive has ended (contract of `fetch_into`).
-        match unsafe { self.port.irecv(pattern, cursor) } {
+        // SAFETY: the receive is part of the operation to which the buffer belongs. `pending` keeps
+        // a list of parts until the receive has ended.
+        match unsafe { self.port.irecv(pattern, buffer.cursor()) } {
             Ok(Received::Pending(id)) => Ok(id),
-            Ok(Received::Done(outcome)) => Err(outcome.err()),
-            Err(_) => Err(Some(Fault::PeerFailed { rank: source, sign: FailureCause::Ended })),
+            Ok(Received::Done(outcome)) => Err(outcome.err().map(ErrorCause::from)),
+            Err(error) => Err(Some(error.into())),
         }
     }
 
@@ -252,9 +199,9 @@ impl Traffic {
             None => (receive.buffer, None),
             Some(multi) => {
                 let front = receive.buffer.split(length);
-                multi.under_way.set(multi.under_way.get() + 1);
-                multi.retired.set(receive.buffer.length() < self.min_multi.max(1));
-                (front, (!multi.retired.get()).then_some(receive))
+                let is_last = receive.buffer.length() < self.min_multi.max(1);
+                multi.begin(is_last);
+                (front, (!is_last).then_some(receive))
             }
         };
         let (base, capacity) = (buffer.base(), buffer.length());
@@ -278,18 +225,18 @@ impl Traffic {
 
     /// Ends the receive of a message. The completion of a message in a buffer for many is written
     /// after those of the messages that its source sent before it.
-    pub(super) fn received(&mut self, receipt: Receipt, fault: Option<Fault>) {
+    pub(super) fn received(&mut self, receipt: Receipt, cause: Option<ErrorCause>) {
         if receipt.multi.is_none() || self.arrivals.is_empty() {
-            return self.tell_received(receipt, fault);
+            return self.tell_received(receipt, cause);
         }
         let (source, ticket) = (receipt.source, receipt.ticket);
-        self.arrivals.end(source, ticket, (receipt, fault));
-        while let Some((receipt, fault)) = self.arrivals.next(source) {
-            self.tell_received(receipt, fault);
+        self.arrivals.end(source, ticket, (receipt, cause));
+        while let Some((receipt, cause)) = self.arrivals.next(source) {
+            self.tell_received(receipt, cause);
         }
     }
 
-    fn tell_received(&mut self, receipt: Receipt, fault: Option<Fault>) {
+    fn tell_received(&mut self, receipt: Receipt, cause: Option<ErrorCause>) {
         let Receipt { lane, source, tag, data, flags, length, capacity, .. } = receipt;
         let mut entry = CqEntry {
             op_context: receipt.context,
@@ -299,47 +246,48 @@ impl Traffic {
             data,
             tag,
         };
-        if let Some(multi) = receipt.multi {
-            multi.under_way.set(multi.under_way.get() - 1);
-            // The last message to end reports it: from then on the buffer belongs to the user
-            // again.
-            if multi.retired.get() && multi.under_way.get() == 0 {
-                entry.flags |= flag::MULTI_RECV;
-            }
+        // The last message to end reports that the buffer belongs to the user again.
+        if receipt.multi.is_some_and(|multi| multi.end()) {
+            entry.flags |= flag::MULTI_RECV;
         }
-        if flags & WANTS_ACK != 0 && fault.is_none_or(is_truncation) {
+        let failure = cause.filter(|cause| !cause.is_truncation());
+        if flags & WANTS_ACK != 0 && failure.is_none() {
             let head = ProviderHead { tag: u64::from(receipt.number), data: 0 };
             // A sender that is gone needs no notice.
             let _ = self.tell(source, HeadKind::Delivered.key(0), head, &[]);
         }
-        match fault {
-            Some(fault) if !is_truncation(fault) => {
-                self.out.fail(OperationKind::Recv, entry, 0, errno_of(fault));
+        match failure {
+            Some(cause) => self.out.fail(OperationKind::Recv, entry, 0, cause),
+            None if length > capacity => {
+                let cause = cause.unwrap_or(ErrorCause::Number(errno::ETRUNC));
+                self.out.fail(OperationKind::Recv, entry, length - capacity, cause);
             }
-            _ if length > capacity => {
-                self.out.fail(OperationKind::Recv, entry, length - capacity, errno::ETRUNC);
-            }
-            _ => self.out.complete(OperationKind::Recv, entry, receipt.quiet, source),
+            None => self.out.complete(OperationKind::Recv, entry, receipt.quiet, source),
         }
     }
 
     /// Ends a receive without a message.
     #[cold]
-    pub(super) fn give_up(&mut self, lane: MessageClass, receive: &PendingReceive, err: i32) {
+    pub(super) fn give_up(
+        &mut self,
+        lane: MessageClass,
+        receive: &PendingReceive,
+        cause: ErrorCause,
+    ) {
         let to = (receive.context, receive.buffer.base());
         let mut entry = entry(lane, to, 0, ProviderHead::default(), 0);
         if receive.multi.is_some() {
             entry.flags |= flag::MULTI_RECV;
         }
-        self.out.fail(OperationKind::Recv, entry, 0, err);
+        self.out.fail(OperationKind::Recv, entry, 0, cause);
     }
 
     /// Cancels the receive of `context`, if no message has met it.
     pub(crate) fn cancel(&mut self, context: *mut c_void) -> Ssize {
         for lane in [MessageClass::Tagged, MessageClass::Msg] {
             let is_it = |_: &MaskedPattern, its: *mut c_void| its == context;
-            if let Some(receive) = self.lanes[lane as usize].withdraw(is_it) {
-                self.give_up(lane, &receive, errno::ECANCELED);
+            if let Some((_, receive)) = self.lanes[lane as usize].withdraw(is_it) {
+                self.give_up(lane, &receive, ErrorCause::Fault(Fault::Cancelled));
                 return 0;
             }
         }
@@ -356,18 +304,14 @@ impl Traffic {
     ) {
         self.progress();
         let queues = &mut self.lanes[lane as usize];
-        let Some((MaskedEnvelope { source, tag }, kept)) = queues.find_message(&pattern) else {
+        let Some(Unmatched { envelope, message }) = queues.find_message(&pattern) else {
             let entry = blank(lane, context);
-            self.out.fail(OperationKind::Recv, entry, 0, errno::ENOMSG);
+            self.out.fail(OperationKind::Recv, entry, 0, ErrorCause::Number(errno::ENOMSG));
             return;
         };
-        let UnmatchedMessage { data, flags, body } = kept;
-        let len = match body {
-            MessageBody::Here(_, bytes) => bytes.len(),
-            MessageBody::Away(away) => away.length,
-        };
-        let flags = entry_flags(lane, *flags);
-        let entry = CqEntry { flags, len, data: *data, tag, ..blank(lane, context) };
+        let MaskedEnvelope { source, tag } = envelope;
+        let (flags, len) = (entry_flags(lane, message.flags), message.length());
+        let entry = CqEntry { flags, len, data: message.data, tag, ..blank(lane, context) };
         if look != Look::Peek
             && let Some(message) = queues.take_message(&pattern)
         {
@@ -379,16 +323,8 @@ impl Traffic {
         self.out.complete(OperationKind::Recv, entry, false, source);
     }
 
-    /// Receives the message that was claimed with the same context.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory is valid until the completion. The receive takes one message.
-    pub(crate) unsafe fn receive_claimed(
-        &mut self,
-        lane: MessageClass,
-        receive: PendingReceive,
-    ) -> Ssize {
+    /// Receives the message that was claimed with the same context. The receive takes one message.
+    pub(crate) fn receive_claimed(&mut self, lane: MessageClass, receive: PendingReceive) -> Ssize {
         let Some(message) = self.take_claimed(receive.context) else {
             return -(errno::ENOENT as Ssize);
         };
@@ -412,43 +348,25 @@ impl Traffic {
         Some(self.claimed.remove(place).1)
     }
 
-    fn discard(&mut self, Unmatched { envelope, kept }: Unmatched) {
+    fn discard(&mut self, Unmatched { envelope, message }: Unmatched) {
         let source = envelope.source;
-        let number = match kept.body {
-            MessageBody::Here(number, bytes) => {
-                self.port.let_go(source, bytes.len());
+        let nowhere = UserBuffer::of_part(UserPart::EMPTY);
+        let number = match message.body {
+            MessageBody::Here { number, name, .. } => {
+                self.take_kept(name, &nowhere);
                 number
             }
             MessageBody::Away(away) => {
-                let nowhere = Part { base: ptr::NonNull::dangling(), length: 0 };
-                // SAFETY: no byte is written.
-                let dropped =
-                    unsafe { self.fetch_into(source, away.number, Cursor::contiguous(nowhere)) };
-                if let Ok(id) = dropped {
+                if let Ok(id) = self.fetch_into(source, away.number, &nowhere) {
                     self.pending.push((id, OperationPurpose::Drop));
                 }
                 away.number
             }
         };
-        if kept.flags & WANTS_ACK != 0 {
+        if message.flags & WANTS_ACK != 0 {
             let head = ProviderHead { tag: u64::from(number), data: 0 };
             let _ = self.tell(source, HeadKind::Delivered.key(0), head, &[]);
         }
-    }
-}
-
-impl PendingReceive {
-    /// Makes a receive, for many messages if `multi`.
-    #[inline(always)]
-    pub(crate) fn new(buffer: UserBuffer, context: *mut c_void, quiet: bool, multi: bool) -> Self {
-        let multi = if multi { Some(Rc::default()) } else { None };
-        Self { buffer, context, quiet, multi }
-    }
-
-    /// Returns the receive as a plain one, if it takes one message into a buffer of one part.
-    pub(super) fn as_plain(&self) -> Option<Plain> {
-        let part = self.buffer.only_part().filter(|_| self.multi.is_none())?;
-        Some(Plain { part, context: self.context, quiet: self.quiet })
     }
 }
 
@@ -475,8 +393,4 @@ const fn entry(
 const fn blank(lane: MessageClass, op_context: *mut c_void) -> CqEntry {
     let flags = flag::RECV | lane.flag();
     CqEntry { op_context, flags, len: 0, buf: ptr::null_mut(), data: 0, tag: 0 }
-}
-
-const fn is_truncation(fault: Fault) -> bool {
-    matches!(fault, Fault::Truncated { .. })
 }

@@ -1,111 +1,25 @@
 //! Sends.
 
-use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 
 use strait_core::buffer::copy::copy_short;
 use strait_core::buffer::{Cursor, Part};
-use strait_core::engine::{FailureCause, Fault, Sent, StartError};
+use strait_core::engine::Sent;
 use strait_core::wire::Key;
 
-use super::{LINE, MessageClass, OperationKind, OperationPurpose, Traffic, errno_of};
+use super::send_op::{OutgoingParts, SendOp};
+use super::{LINE, OperationPurpose, Traffic};
 use crate::abi::{CqEntry, Ssize, errno, flag};
 use crate::buffer::UserBuffer;
+use crate::cause::{ErrorCause, refusal};
+use crate::operation::OperationKind;
 use crate::wire::{
-    Away, DATA, HAS_DATA, HeadKind, INLINE_MAX, IOV_MAX, Numbered, ProviderHead, WANTS_ACK,
-    WANTS_CREDIT,
+    Away, DATA, INLINE_MAX, IOV_MAX, Numbered, ProviderHead, WANTS_ACK, WANTS_CREDIT,
 };
 
 /// Longest message that is copied behind its head before it is sent, in bytes. A longer one is sent
 /// in parts.
 const TOGETHER: usize = 1024;
-
-/// The kind of a message, and the way its send completes. The destination and the buffer are
-/// separate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SendOp {
-    pub(crate) lane: MessageClass,
-    pub(crate) tag: u64,
-    pub(crate) data: Option<u64>,
-    pub(crate) context: *mut c_void,
-    /// No completion entry is written.
-    pub(crate) quiet: bool,
-    /// The buffer may be reused when the call returns.
-    pub(crate) inject: bool,
-    /// The send completes when the receiver has taken the message.
-    pub(crate) delivery: bool,
-    /// In addition, the send does not complete before a receive has matched the message.
-    pub(crate) matched: bool,
-}
-
-/// A message in parts, which Strait reads while the send is pending.
-#[derive(Debug)]
-pub(crate) struct OutgoingParts {
-    head: [u8; ProviderHead::BYTES],
-    parts: [Part; IOV_MAX + 1],
-}
-
-impl MessageClass {
-    pub(super) const fn flag(self) -> u64 {
-        match self {
-            Self::Msg => flag::MSG,
-            Self::Tagged => flag::TAGGED,
-        }
-    }
-
-    const fn inline(self) -> HeadKind {
-        match self {
-            Self::Msg => HeadKind::Msg,
-            Self::Tagged => HeadKind::Tagged,
-        }
-    }
-
-    const fn away(self) -> HeadKind {
-        match self {
-            Self::Msg => HeadKind::MsgAway,
-            Self::Tagged => HeadKind::TaggedAway,
-        }
-    }
-}
-
-impl SendOp {
-    /// Makes a send that releases its buffer at once, and reports no completion.
-    #[inline(always)]
-    pub(crate) const fn injected(lane: MessageClass) -> Self {
-        Self {
-            lane,
-            tag: 0,
-            data: None,
-            context: ptr::null_mut(),
-            quiet: true,
-            inject: true,
-            delivery: false,
-            matched: false,
-        }
-    }
-
-    /// Makes a send with these flags of libfabric.
-    #[inline(always)]
-    pub(crate) const fn flagged(lane: MessageClass, flags: u64, quiet: bool) -> Self {
-        Self {
-            quiet,
-            inject: flags & flag::INJECT != 0,
-            delivery: flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) != 0,
-            matched: flags & flag::MATCH_COMPLETE != 0,
-            ..Self::injected(lane)
-        }
-    }
-
-    #[inline(always)]
-    fn head(&self) -> ProviderHead {
-        ProviderHead { tag: self.tag, data: self.data.unwrap_or(0) }
-    }
-
-    #[inline(always)]
-    fn flags(&self) -> u32 {
-        if self.data.is_some() { HAS_DATA } else { 0 }
-    }
-}
 
 impl Traffic {
     /// Sends a message that fits one line of Strait's, and completes the send. Returns false if the
@@ -141,12 +55,8 @@ impl Traffic {
     }
 
     /// Starts to send `buffer` to `rank`, in any way that can carry it.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory is valid until the completion, or until this returns if `op` says inject.
     #[inline(never)]
-    pub(crate) unsafe fn send(&mut self, rank: u32, op: SendOp, buffer: UserBuffer) -> Ssize {
+    pub(crate) fn send(&mut self, rank: u32, op: SendOp, buffer: UserBuffer) -> Ssize {
         // The message would overtake the accesses to memory of the same peer.
         if self.has_far(rank) {
             self.progress();
@@ -154,50 +64,33 @@ impl Traffic {
         }
         let length = buffer.length();
         if length > INLINE_MAX || self.port.is_told_to_keep(rank) {
-            // SAFETY: the memory is valid for as long as `send_away` asks (contract of `send`).
-            return unsafe { self.send_away(rank, op, buffer, length) };
+            return self.send_away(rank, op, buffer, length);
         }
         if op.delivery {
-            // SAFETY: the memory is valid (contract of `send`).
             let sent = length <= TOGETHER
-                && unsafe {
-                    self.send_marked(rank, op, &buffer, length)
-                        || self.send_numbered(rank, op, &buffer, length)
-                };
-            // SAFETY: the memory is valid for as long as `send_away` asks (contract of `send`).
-            return if sent { 0 } else { unsafe { self.send_away(rank, op, buffer, length) } };
+                && (self.send_marked(rank, op, &buffer, length)
+                    || self.send_numbered(rank, op, &buffer, length));
+            return if sent { 0 } else { self.send_away(rank, op, buffer, length) };
         }
         if length <= TOGETHER {
-            // SAFETY: the memory is valid (contract of `send`).
-            let whole = unsafe { together(&op, &buffer) };
+            let whole = together(&op, &buffer);
             let key = op.lane.inline().key(op.flags());
             if self.port.send_medium(rank, key, &whole[..ProviderHead::BYTES + length]) {
                 self.sent(rank, &op, None);
                 return 0;
             }
         }
-        // SAFETY: the memory is valid for as long as `send_parts` asks (contract of `send`).
-        unsafe { self.send_parts(rank, op, &buffer) }
+        self.send_parts(rank, op, &buffer)
     }
 
-    /// Sends head and data together. The send completes when the receiver has taken the message,
-    /// which its credit reports. Returns false if nothing was sent.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory may be read. There are at most [`TOGETHER`] bytes.
-    unsafe fn send_marked(
-        &mut self,
-        rank: u32,
-        op: SendOp,
-        buffer: &UserBuffer,
-        length: usize,
-    ) -> bool {
+    /// Sends head and data together, at most [`TOGETHER`] bytes of data. The send completes when
+    /// the receiver has taken the message, which its credit reports. Returns false if nothing was
+    /// sent.
+    fn send_marked(&mut self, rank: u32, op: SendOp, buffer: &UserBuffer, length: usize) -> bool {
         if op.matched {
             return false;
         }
-        // SAFETY: the memory may be read, and is short enough (contract of `send_marked`).
-        let whole = unsafe { together(&op, buffer) };
+        let whole = together(&op, buffer);
         let key = op.lane.inline().key(op.flags() | WANTS_CREDIT);
         let sent = self.port.send_marked(rank, key, &whole[..ProviderHead::BYTES + length]);
         let Some(mark) = sent else { return false };
@@ -205,27 +98,16 @@ impl Traffic {
         true
     }
 
-    /// Sends head, number and data together. The receiver reports the delivery with the number.
-    /// Returns false if nothing was sent.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory may be read. There are at most [`TOGETHER`] bytes.
-    unsafe fn send_numbered(
-        &mut self,
-        rank: u32,
-        op: SendOp,
-        buffer: &UserBuffer,
-        length: usize,
-    ) -> bool {
+    /// Sends head, number and data together, at most [`TOGETHER`] bytes of data. The receiver
+    /// reports the delivery with the number. Returns false if nothing was sent.
+    fn send_numbered(&mut self, rank: u32, op: SendOp, buffer: &UserBuffer, length: usize) -> bool {
         let number = self.next_number();
         let mut whole = [0; Numbered::BYTES + TOGETHER];
         let (front, body) = whole.split_at_mut(Numbered::BYTES);
         if let Some(front) = front.first_chunk_mut() {
             Numbered { head: op.head(), number }.write(front);
         }
-        // SAFETY: the memory may be read (contract of `send_numbered`), and there is room.
-        unsafe { buffer.copy_to(body.as_mut_ptr()) };
+        buffer.copy_to(body);
         let key = op.lane.inline().key(op.flags() | WANTS_ACK);
         let bytes = &whole[..Numbered::BYTES + length];
         let sent = if bytes.len() <= LINE {
@@ -240,11 +122,7 @@ impl Traffic {
     }
 
     /// Sends head and data as one message of several parts.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory is valid until the completion, or until this returns if `op` says inject.
-    unsafe fn send_parts(&mut self, rank: u32, op: SendOp, buffer: &UserBuffer) -> Ssize {
+    fn send_parts(&mut self, rank: u32, op: SendOp, buffer: &UserBuffer) -> Ssize {
         let nothing = Part { base: NonNull::dangling(), length: 0 };
         let (head, parts) = ([0; ProviderHead::BYTES], [nothing; IOV_MAX + 1]);
         let mut outgoing = Box::new(OutgoingParts { head, parts });
@@ -254,8 +132,8 @@ impl Traffic {
         let count = buffer.parts().len();
         outgoing.parts[1..=count].copy_from_slice(buffer.parts());
         let key = op.lane.inline().key(op.flags());
-        // SAFETY: the user's memory is valid (contract of `send_parts`). The box lives until the
-        // send is complete.
+        // SAFETY: the user's memory is valid until the operation ends (invariant of `UserBuffer`).
+        // The box lives until the send is complete.
         let sent = unsafe {
             let parts = ptr::from_ref(&outgoing.parts[..=count]);
             self.port.isend(rank, key, Cursor::parts(&*parts))
@@ -269,23 +147,13 @@ impl Traffic {
             Ok(Sent::Pending(id)) => {
                 self.pending.push((id, OperationPurpose::Whole(rank, op, outgoing)));
             }
-            Err(error) => return refusal(&error),
+            Err(error) => return refusal(error),
         }
         0
     }
 
     /// Sends a head, and the data as a separate message.
-    ///
-    /// # Safety
-    ///
-    /// The user's memory is valid until the completion, or until this returns if `op` says inject.
-    unsafe fn send_away(
-        &mut self,
-        rank: u32,
-        op: SendOp,
-        buffer: UserBuffer,
-        length: usize,
-    ) -> Ssize {
+    fn send_away(&mut self, rank: u32, op: SendOp, buffer: UserBuffer, length: usize) -> Ssize {
         let number = self.next_number();
         let ack = if op.delivery { WANTS_ACK } else { 0 };
         let key = op.lane.away().key(op.flags() | ack);
@@ -298,10 +166,10 @@ impl Traffic {
         }
         // A send that completes at delivery does not complete when its data have been sent.
         let told = (!op.delivery).then_some((rank, op));
-        // SAFETY: the user's memory is valid (contract of `send_away`). A list of parts lives as
-        // long as the buffer.
+        // SAFETY: the send is part of the operation to which the buffer belongs. `pending` keeps a
+        // list of parts until the send has ended.
         let sent = unsafe { self.port.isend(rank, Key::new(DATA, number), buffer.cursor()) };
-        let fault = match sent {
+        let cause = match sent {
             Ok(Sent::Done) => None,
             Ok(Sent::Pending(id)) if op.inject => {
                 self.port.settle(id);
@@ -312,10 +180,10 @@ impl Traffic {
                 return 0;
             }
             // The head has been sent, so the operation ends with a completion.
-            Err(_) => Some(Fault::PeerFailed { rank, sign: FailureCause::Ended }),
+            Err(error) => Some(ErrorCause::from(error)),
         };
         if let Some((rank, op)) = told {
-            self.sent(rank, &op, fault);
+            self.sent(rank, &op, cause);
         }
         0
     }
@@ -328,25 +196,29 @@ impl Traffic {
         }
         let length = ProviderHead::BYTES + body.len();
         line[ProviderHead::BYTES..length].copy_from_slice(body);
-        let line = &mut line[..length];
-        if self.port.send_short(rank, key, line) {
+        self.send_at_once(rank, key, &mut line[..length])
+    }
+
+    /// Sends a head and the bytes behind it, all in `bytes`. What does not leave at once is copied.
+    pub(super) fn send_at_once(&mut self, rank: u32, key: Key, bytes: &mut [u8]) -> Ssize {
+        if bytes.len() <= LINE && self.port.send_short(rank, key, bytes) {
             return 0;
         }
-        let part = Part { base: NonNull::from(&mut *line).cast(), length };
-        // SAFETY: `settle` copies what has not been sent before the line is dropped.
+        let part = Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() };
+        // SAFETY: `settle` copies what has not been sent before this returns.
         match unsafe { self.port.isend(rank, key, Cursor::contiguous(part)) } {
             Ok(Sent::Done) => 0,
             Ok(Sent::Pending(id)) => {
                 self.port.settle(id);
                 0
             }
-            Err(error) => refusal(&error),
+            Err(error) => refusal(error),
         }
     }
 
     /// Completes a send to `rank`.
     #[inline(always)]
-    pub(crate) fn sent(&mut self, rank: u32, op: &SendOp, fault: Option<Fault>) {
+    pub(crate) fn sent(&mut self, rank: u32, op: &SendOp, cause: Option<ErrorCause>) {
         let flags = flag::SEND | op.lane.flag();
         let entry = CqEntry {
             op_context: op.context,
@@ -356,37 +228,20 @@ impl Traffic {
             data: 0,
             tag: op.tag,
         };
-        match fault {
+        match cause {
             None => self.out.complete(OperationKind::Send, entry, op.quiet, rank),
-            Some(fault) => self.out.fail(OperationKind::Send, entry, 0, errno_of(fault)),
+            Some(cause) => self.out.fail(OperationKind::Send, entry, 0, cause),
         }
     }
 }
 
-/// Returns the head of a message with its bytes behind it.
-///
-/// # Safety
-///
-/// The user's memory may be read. There are at most [`TOGETHER`] bytes.
-unsafe fn together(op: &SendOp, buffer: &UserBuffer) -> [u8; ProviderHead::BYTES + TOGETHER] {
+/// Returns the head of a message with its bytes behind it, at most [`TOGETHER`].
+fn together(op: &SendOp, buffer: &UserBuffer) -> [u8; ProviderHead::BYTES + TOGETHER] {
     let mut whole = [0; ProviderHead::BYTES + TOGETHER];
     let (head, body) = whole.split_at_mut(ProviderHead::BYTES);
     if let Some(head) = head.first_chunk_mut() {
         op.head().write(head);
     }
-    // SAFETY: the memory may be read (contract of `together`), and there is room.
-    unsafe { buffer.copy_to(body.as_mut_ptr()) };
+    buffer.copy_to(body);
     whole
-}
-
-/// Returns the error number of a send that did not start.
-#[cold]
-pub(super) fn refusal(error: &StartError) -> Ssize {
-    let number = match error {
-        StartError::Peer(fault) => errno_of(*fault),
-        StartError::OutOfMemory(_) => errno::EAGAIN,
-        StartError::Rank { .. } | StartError::Tag { .. } => errno::EINVAL,
-        StartError::Corrupt(_) => errno::EIO,
-    };
-    -(number as Ssize)
 }

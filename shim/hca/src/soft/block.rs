@@ -123,6 +123,14 @@ impl EndId {
     }
 }
 
+/// The other end of a connection, with its proven process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerEnd {
+    pub(super) end: EndId,
+    /// The process, which is proven to be the peer's.
+    pub(super) pid: libc::pid_t,
+}
+
 impl ConnectionEnd {
     const fn word(generation: u32, stage: EndState) -> u64 {
         (generation as u64) << 32 | stage as u64

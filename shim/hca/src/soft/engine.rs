@@ -1,16 +1,19 @@
 //! The device thread of `engine` mode, which carries out due requests while the posting thread goes
 //! on.
 
-use core::time::Duration;
 use std::sync::{Arc, MutexGuard};
 use std::thread;
 use std::time::Instant;
 
-use strait_platform::backoff::{DEVICE_AWAKE, DEVICE_POLL_PERIOD, DEVICE_SLICE};
+use strait_platform::backoff::{DEVICE_SLICE, DeviceBackoff, DevicePause};
 use strait_platform::topology::{allowed_cpu_count, unbind};
 
+use super::fabric::FabricError;
 use super::queue::{Executor, NextWork};
-use super::{DeviceState, FabricError, SharedDevice};
+use super::shared::{DeviceState, SharedDevice};
+
+/// The name of a device's thread.
+pub const THREAD: &str = "strait-hca";
 
 /// The device thread; it ends when this is dropped.
 #[derive(Debug)]
@@ -22,7 +25,7 @@ pub(super) struct DeviceThread {
 impl DeviceThread {
     pub(super) fn start(shared: &Arc<SharedDevice>) -> Result<Self, FabricError> {
         let device = Arc::clone(shared);
-        let builder = thread::Builder::new().name(super::THREAD.to_owned());
+        let builder = thread::Builder::new().name(THREAD.to_owned());
         let thread = builder.spawn(move || device.run()).map_err(|_| FabricError::NoThread)?;
         Ok(Self { shared: Arc::clone(shared), thread: Some(thread) })
     }
@@ -46,64 +49,40 @@ impl SharedDevice {
         // A real card takes no processor from its rank. If the kernel refuses, the thread shares
         // the rank's processor, which is only slower.
         let _ = unbind();
-        let crowded = allowed_cpu_count() < 2 * self.fabric.ranks() as usize;
-        let awake = if crowded { DEVICE_AWAKE / 2 } else { DEVICE_AWAKE };
+        let (ranks, cpus) = (self.fabric.ranks(), allowed_cpu_count());
+        let mut backoff = DeviceBackoff::new(ranks, cpus, Instant::now());
         let mut device = self.device();
-        let mut idle_since = Instant::now();
         while !device.stop {
             let now = Instant::now();
             let pause = match device.queues.next(Executor::Device, now) {
                 // The owner is carrying out a request, and may need this thread's processor.
-                NextWork::Now(_) if device.at_work.is_some() => {
-                    device = self.give_way(device);
-                    continue;
-                }
+                NextWork::Now(_) if device.at_work.is_some() => DevicePause::Yield,
                 NextWork::Now(due) => {
                     device = self.do_one(device, &due);
-                    idle_since = Instant::now();
+                    backoff.reset(Instant::now());
                     continue;
                 }
-                NextWork::At(due) => Some(due - now),
-                NextWork::Nothing => None,
+                NextWork::At(due) => backoff.next(Some(due), now),
+                NextWork::Nothing => backoff.next(None, now),
             };
-            let is_short = match pause {
-                Some(pause) => pause < awake,
-                None => !crowded && now - idle_since < DEVICE_AWAKE,
-            };
-            if is_short && crowded {
-                // The next thread on this processor may keep it for milliseconds, so this thread
-                // does not yield.
-                device = self.linger(device, pause.unwrap_or_default().min(DEVICE_POLL_PERIOD));
-            } else if is_short {
-                device = self.give_way(device);
-            } else {
-                device.asleep = true;
-                let longest =
-                    pause.map_or(Duration::MAX, |pause| pause.saturating_sub(DEVICE_AWAKE / 2));
-                device = self.sleep(device, longest);
-                device.asleep = false;
-            }
+            device = self.pause(device, pause);
         }
     }
 
-    /// Keeps the processor but releases the lock: an owner that finds the lock taken again and
-    /// again would sleep.
-    fn linger<'a>(
+    fn pause<'a>(
         &'a self,
-        device: MutexGuard<'a, DeviceState>,
-        pause: Duration,
+        mut device: MutexGuard<'a, DeviceState>,
+        pause: DevicePause,
     ) -> MutexGuard<'a, DeviceState> {
-        drop(device);
-        let begin = Instant::now();
-        while begin.elapsed() < pause {
-            core::hint::spin_loop();
+        if let DevicePause::Sleep(longest) = pause {
+            device.asleep = true;
+            device = self.sleep(device, longest);
+            device.asleep = false;
+            return device;
         }
-        self.device()
-    }
-
-    fn give_way<'a>(&'a self, device: MutexGuard<'a, DeviceState>) -> MutexGuard<'a, DeviceState> {
+        // An owner that finds the lock taken again and again would sleep.
         drop(device);
-        thread::yield_now();
+        pause.stay_awake();
         self.device()
     }
 }

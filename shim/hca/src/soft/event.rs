@@ -7,8 +7,8 @@ use strait_core::sync::fence;
 use strait_platform::Rank;
 use strait_platform::wakeup_socket::{self, WakeupName};
 
-use super::SharedDevice;
 use super::block::DeviceBlock;
+use super::shared::SharedDevice;
 
 /// Returns the name of the wake-up socket of the device of `rank`.
 pub(super) const fn wakeup_socket(nonce: u64, rank: Rank) -> WakeupName {

@@ -21,11 +21,13 @@ mod abroad;
 mod block;
 mod engine;
 mod event;
+mod execute;
 mod fabric;
 mod queue;
 mod reach;
 mod receive;
 mod regions;
+mod shared;
 mod time;
 mod work;
 
@@ -33,7 +35,7 @@ use core::fmt;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -43,23 +45,20 @@ use strait_core::hca::{
 };
 use strait_core::layout::Life;
 use strait_platform::cma::{Witness, find};
-use strait_platform::liveness::{attach_self, has_ended};
+use strait_platform::liveness::attach_self;
 use strait_platform::wakeup_socket::WakeupSocket;
 
-use block::{CONNECTIONS, DeviceBlock, EndId, EndState, RECEIVES};
+use block::{CONNECTIONS, EndId, EndState, PeerEnd, RECEIVES};
 use engine::DeviceThread;
-use queue::{Due, Executor, NextWork, Queues};
-use reach::{PeerEnd, Tried};
-use regions::SoftRegions;
+use queue::Queues;
+use shared::SharedDevice;
 use work::SoftWork;
 
 use super::cq::{EventDriven, Events};
 
+pub use engine::THREAD;
 pub use fabric::{Fabric, FabricError};
 pub use time::{BadModel, TimeModel};
-
-/// The name of a device's thread.
-pub const THREAD: &str = "strait-hca";
 
 /// The thread that carries out posted requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -115,118 +114,6 @@ pub struct SoftHca {
     _witness: Witness,
 }
 
-/// The state that the owner of a device and its thread share.
-#[derive(Debug)]
-struct SharedDevice {
-    fabric: Fabric,
-    rank: u32,
-    /// Receives a datagram when a request has completed.
-    wakeup_socket: WakeupSocket,
-    /// Locked while a request is carried out, so that its region is not deregistered. Acquired
-    /// before `device`, if both are held.
-    regions: Mutex<SoftRegions>,
-    device: Mutex<DeviceState>,
-    /// Signalled when a request is posted, and when the device is to stop.
-    posted: Condvar,
-    /// Signalled when a request has been carried out.
-    ended: Condvar,
-}
-
-#[derive(Debug)]
-struct DeviceState {
-    queues: Queues,
-    /// The connection on which a request is being carried out.
-    at_work: Option<EndId>,
-    asleep: bool,
-    stop: bool,
-}
-
-impl SharedDevice {
-    fn block(&self) -> &DeviceBlock {
-        self.fabric.block(self.rank).expect("the rank was checked when it attached")
-    }
-
-    fn device(&self) -> MutexGuard<'_, DeviceState> {
-        self.device.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn regions(&self) -> MutexGuard<'_, SoftRegions> {
-        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sleep<'a>(
-        &'a self,
-        device: MutexGuard<'a, DeviceState>,
-        longest: core::time::Duration,
-    ) -> MutexGuard<'a, DeviceState> {
-        let slept = self.posted.wait_timeout(device, longest);
-        slept.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// Carries out one request, with the queues unlocked during the work.
-    fn do_one<'a>(
-        &'a self,
-        mut device: MutexGuard<'a, DeviceState>,
-        due: &Due,
-    ) -> MutexGuard<'a, DeviceState> {
-        device.at_work = Some(due.near);
-        drop(device);
-        let began = Instant::now();
-        let tried = self.carry_out(due.near, &due.far, &due.work);
-        let mut now = Instant::now();
-        let took = now - began;
-        // The request was faster than any before, so it waits until it is due.
-        while matches!(tried, Tried::Ended(Ok(()))) && now < due.due {
-            std::thread::yield_now();
-            now = Instant::now();
-        }
-        let mut device = self.device();
-        device.at_work = None;
-        if let Some((near, far)) = device.queues.tried(due, tried, took, now) {
-            self.shatter(near, &far);
-        }
-        self.ended.notify_all();
-        if device.queues.has_completions() {
-            self.ring(self.block(), self.rank);
-        }
-        device
-    }
-
-    /// Carries out due requests as the owner, unless the device's thread is carrying one out.
-    fn drive<'a>(&'a self, mut device: MutexGuard<'a, DeviceState>) -> MutexGuard<'a, DeviceState> {
-        while device.queues.is_busy() && device.at_work.is_none() {
-            let NextWork::Now(due) = device.queues.next(Executor::Owner, Instant::now()) else {
-                break;
-            };
-            device = self.do_one(device, &due);
-        }
-        device
-    }
-
-    /// Breaks a connection on both sides.
-    fn shatter(&self, near: EndId, far: &PeerEnd) {
-        self.block().connections[near.index as usize].shatter(near.generation);
-        if let Some(block) = self.fabric.block(far.end.rank) {
-            block.connections[far.end.index as usize].shatter(far.end.generation);
-        }
-    }
-
-    /// Waits until no device accesses the region. Its key is revoked already. The wait skips a
-    /// device of a process that has ended.
-    fn quiesce(&self, region: &Region) {
-        for block in self.fabric.blocks() {
-            let mut looks = 0_u32;
-            while block.access.is_on(self.rank, region.remote_key) {
-                std::thread::yield_now();
-                looks = looks.wrapping_add(1);
-                if looks.is_multiple_of(1024) && has_ended(&block.liveness) {
-                    break;
-                }
-            }
-        }
-    }
-}
-
 impl SoftHca {
     /// Attaches the device of `rank` to a fabric. The rank is this process or a thread of it.
     ///
@@ -268,17 +155,7 @@ impl SoftHca {
             SoftMode::Inline | SoftMode::Iwarp => TimeModel::NONE,
             SoftMode::Engine(model) => model,
         };
-        let device =
-            DeviceState { queues: Queues::new(model), at_work: None, asleep: false, stop: false };
-        let shared = Arc::new(SharedDevice {
-            fabric,
-            rank,
-            wakeup_socket: socket,
-            regions: Mutex::new(SoftRegions::new(salt)),
-            device: Mutex::new(device),
-            posted: Condvar::new(),
-            ended: Condvar::new(),
-        });
+        let shared = Arc::new(SharedDevice::new(fabric, rank, socket, salt, Queues::new(model)));
         let engine = matches!(mode, SoftMode::Engine(_))
             .then(|| DeviceThread::start(&shared))
             .transpose()?;

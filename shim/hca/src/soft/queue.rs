@@ -9,25 +9,17 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use strait_core::hca::{Completion, Connection, WorkError};
+use strait_platform::backoff::{DEVICE_RETRIES, DEVICE_RETRY_MIN};
 
-use super::block::EndId;
-use super::reach::{PeerEnd, Tried};
+use super::block::{EndId, PeerEnd};
 use super::time::{Pace, TimeModel};
-use super::work::SoftWork;
+use super::work::{SoftWork, Tried};
 
 /// Number of requests that are posted and not reported, per connection.
 pub(super) const DEPTH: u32 = 256;
 
 /// Number of reads and atomics in flight on one connection.
 pub(super) const READS: u32 = 16;
-
-/// Time before the second attempt to send to a peer that has no receive posted. It doubles with
-/// each attempt.
-const NOT_READY_PAUSE: Duration = Duration::from_millis(1);
-
-/// Number of attempts before the device gives up: after 255 ms, or later if no thread polls in that
-/// time, since time alone decides nothing.
-const NOT_READY_TRIES: u32 = 9;
 
 /// Bytes above which a request counts as long.
 const LONG: u64 = 16 << 10;
@@ -67,7 +59,8 @@ pub(super) struct SoftConnection {
 struct PostedWork {
     work: SoftWork,
     state: WorkState,
-    tries: u32,
+    /// Number of attempts after the first.
+    retries: u32,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -213,7 +206,7 @@ impl Queues {
     pub(super) fn post(&mut self, connection: Connection, work: SoftWork, now: Instant) {
         let Some(link) = self.link(connection) else { return };
         link.outstanding += 1;
-        link.works.push_back(PostedWork { work, state: WorkState::Waiting, tries: 0 });
+        link.works.push_back(PostedWork { work, state: WorkState::Waiting, retries: 0 });
         self.waiting += 1;
         self.start(connection.0 as usize, now);
     }
@@ -291,11 +284,11 @@ impl Queues {
             link.works.get_mut(usize::try_from(due.number.checked_sub(link.first)?).ok()?)?;
         let outcome = match tried {
             Tried::Ended(outcome) => outcome,
-            Tried::NotReady if posted.tries + 1 == NOT_READY_TRIES => Err(WorkError::NotReady),
+            Tried::NotReady if posted.retries == DEVICE_RETRIES => Err(WorkError::NotReady),
             Tried::NotReady => {
-                let again = now + NOT_READY_PAUSE * (1 << posted.tries);
+                let again = now + DEVICE_RETRY_MIN * (1 << posted.retries);
                 posted.state = WorkState::Started { begins: again, due: again };
-                posted.tries += 1;
+                posted.retries += 1;
                 return None;
             }
         };

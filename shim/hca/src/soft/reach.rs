@@ -7,14 +7,14 @@ use strait_core::hca::{Access, RemoteAddress, WorkError};
 use strait_core::layout::Life;
 use strait_core::sync::Ordering::SeqCst;
 use strait_core::sync::fence;
-use strait_platform::backoff::{END_CHECKS, END_PERIOD};
+use strait_platform::backoff::{END_LIMIT, END_PERIOD, PeriodicWait};
 use strait_platform::liveness::mark_dead;
 use strait_platform::lock::acquire;
 
-use super::SharedDevice;
-use super::block::{DeviceBlock, EndId, EndState};
+use super::block::{DeviceBlock, EndId, EndState, PeerEnd};
 use super::regions::{index, lies_in, remote};
-use super::work::{DeviceAtomic, SoftVerb, SoftWork};
+use super::shared::SharedDevice;
+use super::work::{DeviceAtomic, SoftVerb, SoftWork, Tried};
 
 /// Whether the last aligned word of a write lands after all others, that is, whether the kernel
 /// copies one part before the next. On x86, stores take effect in order, and those of one string
@@ -24,23 +24,6 @@ pub(super) const ORDERED: bool = cfg!(target_arch = "x86_64");
 
 /// Size in bytes of the word that lands as a whole.
 const WORD: usize = 8;
-
-/// The other end of a connection, with its proven process.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PeerEnd {
-    pub(super) end: EndId,
-    /// The process, which is proven to be the peer's.
-    pub(super) pid: libc::pid_t,
-}
-
-/// The result of an attempt.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Tried {
-    /// The request succeeded or failed.
-    Ended(Result<(), WorkError>),
-    /// The peer has no receive posted.
-    NotReady,
-}
 
 impl SharedDevice {
     /// Attempts one request over the connection from this device's end `near` to `far`.
@@ -283,13 +266,13 @@ impl<'a> PeerMemory<'a> {
     ///
     /// The wait is bounded, since a program may end its first thread and go on.
     fn await_end(self) -> bool {
-        (0..END_CHECKS).any(|_| {
+        let wait = PeriodicWait::new(END_PERIOD, END_LIMIT);
+        loop {
             let Ok(has_ended) = self.shared.fabric.has_ended(self.far.end.rank);
-            if !has_ended {
-                std::thread::sleep(END_PERIOD);
+            if has_ended || !wait.pause() {
+                return has_ended;
             }
-            has_ended
-        })
+        }
     }
 
     /// Takes the receive that the peer posted first.

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use strait_core::hca::{Done, Operation, RemoteAddress, WorkError};
 
+use super::block::DeviceBlock;
 use super::*;
 use crate::cq;
 

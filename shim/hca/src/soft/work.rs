@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use strait_core::hca::{Done, Operation, PostError, RemoteAddress, Sge, WorkRequest};
+use strait_core::hca::{Done, Operation, PostError, RemoteAddress, Sge, WorkError, WorkRequest};
 
 /// Largest number of pieces in one request.
 pub(super) const PIECES: usize = 8;
@@ -32,6 +32,15 @@ pub(super) struct SoftWork {
 // SAFETY: the pieces are addresses for the kernel. The caller of `post` guarantees that the device
 // may use them on any thread until the request completes (contract of `Hca::post`).
 unsafe impl Send for SoftWork {}
+
+/// The result of an attempt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Tried {
+    /// The request succeeded or failed.
+    Ended(Result<(), WorkError>),
+    /// The peer has no receive posted.
+    NotReady,
+}
 
 /// The operation at the peer.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,21 @@
-//! Takes completions from the library, and finds the requests and receives that they belong to.
+//! Takes completions from the library, and finds the requests and receives that they belong to. A
+//! thread may sleep until the device announces one.
 
 use core::mem;
+use std::sync::Arc;
 
 use rdma_mummy_sys as ibv;
 use strait_core::hca::{Completion, Connection, Done, HcaError, WorkError};
 
 use super::window::PostedRequest;
 use super::{BATCH, RECEIVE, Verbs, error, request};
+use crate::cq::{EventDriven, Events};
+
+impl EventDriven for Verbs {
+    fn events(&self) -> Events {
+        Events::new(Arc::clone(&self.bell))
+    }
+}
 
 impl Verbs {
     /// Takes completions from the library until it has none or `taken` has `enough` entries.

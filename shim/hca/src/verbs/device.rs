@@ -2,8 +2,10 @@
 
 use core::ffi::{CStr, c_int};
 use core::fmt;
+use core::marker::PhantomData;
 use core::mem;
 use core::net::Ipv6Addr;
+use core::ptr::NonNull;
 use core::slice;
 
 use rdma_mummy_sys as ibv;
@@ -69,11 +71,10 @@ impl OpenedDevice {
     /// Opens the requested device, or else the first usable device.
     pub(super) fn open(config: &VerbsConfig) -> Result<Self, OpenError> {
         let (list, name) = (DeviceList::new()?, config.device.as_deref());
-        let wanted =
-            |device: &&*mut ibv::ibv_device| name.is_none_or(|name| name_of(**device) == name);
+        let wanted = |device: &ListedDevice<'_>| name.is_none_or(|name| device.name() == name);
         let mut why = None;
-        for device in list.devices().iter().filter(wanted) {
-            match Self::open_one(*device, config) {
+        for device in list.devices().filter(wanted) {
+            match Self::open_one(device, config) {
                 Ok(device) => return Ok(device),
                 Err(error) => why = why.or(Some(error)),
             }
@@ -84,18 +85,14 @@ impl OpenedDevice {
         }))
     }
 
-    fn open_one(device: *mut ibv::ibv_device, config: &VerbsConfig) -> Result<Self, OpenError> {
-        let name = name_of(device);
-        // SAFETY: `list` is alive in the caller, so its devices are valid.
-        let transport = unsafe { (*device).transport_type };
-        let manager = match transport {
-            ibv::ibv_transport_type::IBV_TRANSPORT_IWARP => Some(ConnectionManager::new(&name)?),
-            _ => None,
-        };
-        // SAFETY: `list` is alive in the caller, so its devices are valid. The context is the first
-        // object made of the device, and its owner is dropped last.
+    fn open_one(device: ListedDevice<'_>, config: &VerbsConfig) -> Result<Self, OpenError> {
+        let name = device.name();
+        let manager = if device.is_iwarp() { Some(ConnectionManager::new(&name)?) } else { None };
+        let raw = device.raw.as_ptr();
+        // SAFETY: a listed device is valid. The context is the first object made of the device, and
+        // its owner is dropped last.
         let context = unsafe {
-            VerbsObject::new("opening it", ibv::ibv_open_device(device), ibv::ibv_close_device)?
+            VerbsObject::new("opening it", ibv::ibv_open_device(raw), ibv::ibv_close_device)?
         };
         // SAFETY: the structure consists of integers, for which zero is a valid value.
         let mut attributes: ibv::ibv_device_attr = unsafe { mem::zeroed() };
@@ -235,14 +232,49 @@ impl DeviceList {
         Ok(Self { raw, count: usize::try_from(count).unwrap_or(0) })
     }
 
-    pub(super) fn devices(&self) -> &[*mut ibv::ibv_device] {
+    fn devices(&self) -> impl Iterator<Item = ListedDevice<'_>> {
         // SAFETY: the library returned a list of `count` pointers, which stays until `drop` frees
         // it.
-        unsafe { slice::from_raw_parts(self.raw, self.count) }
+        let all = unsafe { slice::from_raw_parts(self.raw, self.count) };
+        // SAFETY: the devices of a list are valid until the list is freed.
+        all.iter().filter_map(|raw| unsafe { ListedDevice::new(*raw) })
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        self.devices().iter().map(|device| name_of(*device)).collect()
+        self.devices().map(ListedDevice::name).collect()
+    }
+}
+
+/// A device that the library keeps for at least the lifetime of this value: its list, or a context
+/// made of it, is alive.
+#[derive(Clone, Copy)]
+pub(super) struct ListedDevice<'a> {
+    raw: NonNull<ibv::ibv_device>,
+    _keeper: PhantomData<&'a DeviceList>,
+}
+
+impl ListedDevice<'_> {
+    /// Takes a device of the library. Returns `None` for null.
+    ///
+    /// # Safety
+    ///
+    /// Unless it is null, the device is valid as long as the returned value.
+    pub(super) unsafe fn new(raw: *mut ibv::ibv_device) -> Option<Self> {
+        NonNull::new(raw).map(|raw| Self { raw, _keeper: PhantomData })
+    }
+
+    /// Returns the name of the device.
+    pub(super) fn name(self) -> String {
+        // SAFETY: the device is valid (contract of `new`), and the library keeps a string with each
+        // device.
+        let name = unsafe { CStr::from_ptr(ibv::ibv_get_device_name(self.raw.as_ptr())) };
+        name.to_string_lossy().into_owned()
+    }
+
+    fn is_iwarp(self) -> bool {
+        // SAFETY: the device is valid (contract of `new`).
+        let transport = unsafe { (*self.raw.as_ptr()).transport_type };
+        transport == ibv::ibv_transport_type::IBV_TRANSPORT_IWARP
     }
 }
 
@@ -251,13 +283,6 @@ impl Drop for DeviceList {
         // SAFETY: the list came from the library, and is freed only here.
         unsafe { ibv::ibv_free_device_list(self.raw) };
     }
-}
-
-/// Returns the name of a device. The device is valid: its list, or a context made of it, is alive.
-pub(super) fn name_of(device: *mut ibv::ibv_device) -> String {
-    // SAFETY: the caller passes a valid device, and the library keeps a string with each device.
-    let name = unsafe { CStr::from_ptr(ibv::ibv_get_device_name(device)) };
-    name.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use core::mem;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::ibv_qp_attr_mask as mask;
 use rdma_mummy_sys::ibv_qp_state as state;
-use strait_core::hca::{Address, Atomics, HcaError, Readiness, WorkError};
+use strait_core::hca::{Address, Atomics, ConnectStep, HcaError, Readiness, WorkError};
 
 use super::OpenError;
 use super::address::{IwarpAddress, QueuePairAddress};
@@ -61,6 +61,8 @@ pub(super) struct QueuePair {
     pub(super) order: Option<RequestOrder>,
     /// Number of checks for the peer's greeting.
     pub(super) looks: u32,
+    /// Number of times that it has asked the peer for a connection.
+    pub(super) asked: u32,
     first_packet: u32,
 }
 
@@ -152,6 +154,7 @@ impl QueuePair {
             greeting: None,
             order: None,
             looks: 0,
+            asked: 0,
             first_packet: random & NUMBER,
         };
         let mut attributes = end.attributes(state::IBV_QPS_INIT);
@@ -217,8 +220,12 @@ impl QueuePair {
             | mask::IBV_QP_MAX_DEST_RD_ATOMIC
             | mask::IBV_QP_MIN_RNR_TIMER;
         // Only this step uses the peer's address: the kernel resolves the next hop.
-        self.modify(&mut receiving, given)
-            .map_err(|_| HcaError::Unreachable { peer: self.peer })?;
+        self.modify(&mut receiving, given).map_err(|error| match error {
+            HcaError::Device { code } => {
+                HcaError::Connect { peer: self.peer, step: ConnectStep::Local, code }
+            }
+            other => other,
+        })?;
 
         let mut sending = self.attributes(state::IBV_QPS_RTS);
         sending.sq_psn = self.first_packet;

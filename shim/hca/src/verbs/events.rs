@@ -2,19 +2,10 @@
 
 use core::ptr;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 
 use rdma_mummy_sys as ibv;
 
-use super::Verbs;
 use super::owned::VerbsObject;
-use crate::cq::{EventDriven, Events};
-
-impl EventDriven for Verbs {
-    fn events(&self) -> Events {
-        Events::new(Arc::clone(&self.bell))
-    }
-}
 
 /// Takes the pending events. Their completions were polled by the caller, or are about to be.
 pub(super) fn forget(events: &VerbsObject<ibv::ibv_comp_channel>) {

@@ -20,15 +20,14 @@ use std::os::fd::BorrowedFd;
 use rdma_mummy_sys as ibv;
 use rdma_mummy_sys::rdma_cm_event_type as kind;
 use rustix::net::addr::SocketAddrArg as _;
-use strait_core::hca::{Address, Completion, Connection, HcaError, Readiness, RemoteAddress};
+use strait_core::hca::{Address, ConnectStep, HcaError, Readiness, RemoteAddress};
 
+use super::OpenError;
 use super::address::{EndName, IwarpAddress};
-use super::device::{PortLink, name_of};
+use super::device::{ListedDevice, PortLink};
 use super::end::{QueuePair, QueuePairLimits, QueuePairState};
 use super::greeting::Greetings;
-use super::order::RequestOrder;
 use super::owned::VerbsObject;
-use super::{OpenError, Verbs};
 
 /// The identifier of a connection, or of a listener.
 type Id = VerbsObject<ibv::rdma_cm_id>;
@@ -37,6 +36,9 @@ type Id = VerbsObject<ibv::rdma_cm_id>;
 const BACKLOG: c_int = 1024;
 /// Time limit for the resolution of an address or a route, in milliseconds.
 const LOOKING: c_int = 5000;
+/// Number of ports to try. The connection manager chooses a port that no identifier has; a socket
+/// of soft iWARP, or of any other program, may have it nevertheless.
+const TRIES: u32 = 32;
 /// The context of an identifier that belongs to no end: the listener.
 const NOBODY: u32 = u32::MAX;
 
@@ -74,19 +76,9 @@ impl ConnectionManager {
         addresses.retain(|ip| !ip.is_loopback() && !is_link_local(*ip));
         addresses.sort();
         for ip in addresses {
-            let listener = new_id(&channel, NOBODY)?;
-            if !leads_to(&listener, SocketAddr::new(ip, 0), device) {
-                continue;
+            if let Some((listener, place)) = listen(&channel, ip, device)? {
+                return Ok(Self { listener, channel, place });
             }
-            // SAFETY: the identifier is live and bound to an address. The port has the same offset
-            // in both versions of IP.
-            let port = unsafe {
-                if ibv::rdma_listen(listener.as_ptr(), BACKLOG) != 0 {
-                    return Err(OpenError::last("listening for connections"));
-                }
-                u16::from_be((*listener.as_ptr()).route.addr.src_addr_union.src_sin.sin_port)
-            };
-            return Ok(Self { listener, channel, place: SocketAddr::new(ip, port) });
         }
         Err(OpenError::NoPort { name: device.to_owned(), port: None, gid: None })
     }
@@ -120,30 +112,59 @@ impl ConnectionManager {
         mine: IwarpAddress,
         address: &Address,
     ) -> Result<Readiness, HcaError> {
-        let unreachable = HcaError::Unreachable { peer: end.peer };
-        let theirs = IwarpAddress::parse(address).ok_or(unreachable)?;
+        let peer = end.peer;
+        let theirs = IwarpAddress::parse(address).ok_or(HcaError::Unreachable { peer })?;
         if mine == theirs {
             return Err(HcaError::Refused { peer: end.peer });
         }
-        if mine < theirs {
-            let id = new_id(&self.channel, mine.end.connection).map_err(|_| unreachable)?;
-            let (mine, socket) = (SocketAddr::new(self.place.ip(), 0), theirs.socket());
-            // SAFETY: the identifier is live, and the library copies both addresses.
-            let code = unsafe {
-                mine.with_sockaddr(|from, _| {
-                    socket.with_sockaddr(|to, _| {
-                        let (from, to) = (from.cast_mut().cast(), to.cast_mut().cast());
-                        ibv::rdma_resolve_addr(id.as_ptr(), from, to, LOOKING)
-                    })
-                })
-            };
-            if code != 0 {
-                return Err(unreachable);
-            }
-            end.id = Some(id);
-        }
         end.readiness = QueuePairState::Joining { to: theirs };
+        if mine < theirs {
+            self.ask(end, mine.end.connection, theirs)?;
+        }
         Ok(Readiness::Pending)
+    }
+
+    /// Asks for a connection to `to`, with a new identifier and so from another local port than
+    /// before.
+    fn ask(&self, end: &mut QueuePair, connection: u32, to: IwarpAddress) -> Result<(), HcaError> {
+        let failed = || {
+            let (step, code) = (ConnectStep::Address, super::error::errno());
+            HcaError::Connect { peer: end.peer, step, code }
+        };
+        let id = new_id(&self.channel, connection).map_err(|_| failed())?;
+        let (mine, socket) = (SocketAddr::new(self.place.ip(), 0), to.socket());
+        // SAFETY: the identifier is live, and the library copies both addresses.
+        let code = unsafe {
+            mine.with_sockaddr(|from, _| {
+                socket.with_sockaddr(|to, _| {
+                    let (from, to) = (from.cast_mut().cast(), to.cast_mut().cast());
+                    ibv::rdma_resolve_addr(id.as_ptr(), from, to, LOOKING)
+                })
+            })
+        };
+        if code != 0 {
+            return Err(failed());
+        }
+        end.asked += 1;
+        end.id = Some(id);
+        Ok(())
+    }
+
+    /// Asks again after `error`, if another local port may help.
+    fn ask_again(
+        &self,
+        end: &mut QueuePair,
+        connection: u32,
+        error: HcaError,
+    ) -> Result<(), HcaError> {
+        match (end.readiness, error) {
+            (QueuePairState::Joining { to }, HcaError::Connect { code, .. })
+                if is_taken(code) && end.asked < TRIES =>
+            {
+                self.ask(end, connection, to)
+            }
+            _ => Err(error),
+        }
     }
 
     /// Advances the connections of all `ends` of a device with this nonce.
@@ -159,6 +180,7 @@ impl ConnectionManager {
                 answer(&event, ends, nonce, limits);
             } else if let Some(end) = ends.get_mut(event.about as usize).and_then(Option::as_mut)
                 && let Err(error) = go_on(&event, end, limits)
+                    .or_else(|error| self.ask_again(end, event.about, error))
             {
                 end.readiness = match end.readiness {
                     QueuePairState::Ready | QueuePairState::Ended => QueuePairState::Ended,
@@ -196,7 +218,7 @@ impl ConnectionManager {
             };
             let asks = data.first_chunk::<{ EndName::LENGTH }>().map(|name| EndName::parse(*name));
             let reads = [parameters.responder_resources, parameters.initiator_depth];
-            CmEvent { kind: event.event, id: event.id, about, asks, reads }
+            CmEvent { kind: event.event, status: event.status, id: event.id, about, asks, reads }
         };
         // SAFETY: the event is valid, and is acknowledged only here.
         unsafe { ibv::rdma_ack_cm_event(raw) };
@@ -204,45 +226,11 @@ impl ConnectionManager {
     }
 }
 
-impl Verbs {
-    /// Advances all connections, where there is a connection manager.
-    pub(super) fn manage(&mut self) {
-        if let (Some(manager), Some(greetings)) = (&self.device.manager, &self.greetings) {
-            manager.progress(&mut self.ends, self.random, self.limits, greetings);
-        }
-    }
-
-    /// Completes the requests in flight on connections that the other side has ended, as the
-    /// connection manager reports. The kernel's soft iWARP never completes requests that were
-    /// posted after it knew of the end.
-    pub(super) fn finish_ended(&mut self) -> Result<(), HcaError> {
-        self.manage();
-        let has_ended = |end: &Option<QueuePair>| {
-            end.as_ref().is_some_and(|end| end.readiness == QueuePairState::Ended)
-        };
-        while let Some(index) = self.ends.iter().position(has_ended) {
-            let connection = Connection(index as u32);
-            if let Some(end) = &mut self.ends[index] {
-                end.stop();
-            }
-            self.take(usize::MAX)?;
-            let Some(end) = &mut self.ends[index] else { continue };
-            end.readiness = QueuePairState::Broken;
-            end.order.iter_mut().for_each(RequestOrder::clear);
-            while let Some(request) = end.window.pop() {
-                if request.signaled {
-                    let result = Err(end.flushed());
-                    self.taken.push_back(Completion { id: request.id, connection, result });
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// An event of the connection manager.
 struct CmEvent {
     kind: kind::Type,
+    /// Zero, or the negative number of the system's error.
+    status: i32,
     id: *mut ibv::rdma_cm_id,
     /// The connection that it concerns.
     about: u32,
@@ -254,7 +242,7 @@ struct CmEvent {
 
 /// Performs the next step of the asking end, or of either end when the connection is made.
 fn go_on(event: &CmEvent, end: &mut QueuePair, limits: QueuePairLimits) -> Result<(), HcaError> {
-    let unreachable = HcaError::Unreachable { peer: end.peer };
+    let peer = end.peer;
     let code = match (event.kind, end.readiness) {
         // SAFETY: the identifier belongs to the end, and is live.
         (kind::RDMA_CM_EVENT_ADDR_RESOLVED, _) => unsafe {
@@ -273,26 +261,37 @@ fn go_on(event: &CmEvent, end: &mut QueuePair, limits: QueuePairLimits) -> Resul
             end.readiness = QueuePairState::Greeting;
             0
         }
-        (kind::RDMA_CM_EVENT_REJECTED, _) => return Err(HcaError::Refused { peer: end.peer }),
-        (
-            kind::RDMA_CM_EVENT_ADDR_ERROR
-            | kind::RDMA_CM_EVENT_ROUTE_ERROR
-            | kind::RDMA_CM_EVENT_CONNECT_ERROR
-            | kind::RDMA_CM_EVENT_UNREACHABLE
-            | kind::RDMA_CM_EVENT_DISCONNECTED
-            | kind::RDMA_CM_EVENT_DEVICE_REMOVAL,
-            _,
-        ) => return Err(unreachable),
-        _ => 0,
+        (kind::RDMA_CM_EVENT_REJECTED, _) => return Err(HcaError::Refused { peer }),
+        (kind, _) => match failed_step(kind) {
+            // The status is a negative error number.
+            Some(step) => return Err(HcaError::Connect { peer, step, code: event.status.abs() }),
+            None => 0,
+        },
     };
-    match code {
-        0 => Ok(()),
-        // The peer no longer listens there.
-        _ if super::error::errno() == libc::ECONNREFUSED => {
-            Err(HcaError::Refused { peer: end.peer })
-        }
-        _ => Err(unreachable),
+    if code == 0 {
+        return Ok(());
     }
+    let step = match event.kind {
+        kind::RDMA_CM_EVENT_ADDR_RESOLVED => ConnectStep::Route,
+        _ => ConnectStep::Ask,
+    };
+    Err(match super::error::errno() {
+        // The peer no longer listens there.
+        libc::ECONNREFUSED => HcaError::Refused { peer },
+        code => HcaError::Connect { peer, step, code },
+    })
+}
+
+/// Returns the step whose failure an event reports, or `None` for any other event.
+const fn failed_step(event: kind::Type) -> Option<ConnectStep> {
+    Some(match event {
+        kind::RDMA_CM_EVENT_ADDR_ERROR => ConnectStep::Address,
+        kind::RDMA_CM_EVENT_ROUTE_ERROR => ConnectStep::Route,
+        kind::RDMA_CM_EVENT_CONNECT_ERROR | kind::RDMA_CM_EVENT_UNREACHABLE => ConnectStep::Ask,
+        kind::RDMA_CM_EVENT_DISCONNECTED => ConnectStep::Confirm,
+        kind::RDMA_CM_EVENT_DEVICE_REMOVAL => ConnectStep::Device,
+        _ => return None,
+    })
 }
 
 /// Answers a peer that asks for an end: accepts if the end exists and is not connected.
@@ -323,7 +322,8 @@ fn answer(event: &CmEvent, ends: &mut [Option<QueuePair>], nonce: u32, limits: Q
         end.id = Some(id);
         end.readiness = QueuePairState::Accepted;
     } else {
-        end.readiness = QueuePairState::Failed(HcaError::Unreachable { peer: end.peer });
+        let (step, code) = (ConnectStep::Accept, super::error::errno());
+        end.readiness = QueuePairState::Failed(HcaError::Connect { peer: end.peer, step, code });
     }
 }
 
@@ -335,6 +335,41 @@ fn parameters(end: &QueuePair, [answered, asked]: [u8; 2]) -> ibv::rdma_conn_par
     parameters.srq = 1;
     parameters.qp_num = end.number();
     parameters
+}
+
+/// Listens at a free port of an address. Returns `None` if the address does not belong to the
+/// device.
+fn listen(
+    channel: &VerbsObject<ibv::rdma_event_channel>,
+    ip: IpAddr,
+    device: &str,
+) -> Result<Option<(Id, SocketAddr)>, OpenError> {
+    let mut tries = 1;
+    loop {
+        let listener = new_id(channel, NOBODY)?;
+        if !leads_to(&listener, SocketAddr::new(ip, 0), device) {
+            return Ok(None);
+        }
+        // SAFETY: the identifier is live and bound to an address. The port has the same offset in
+        // both versions of IP.
+        let port = unsafe {
+            if ibv::rdma_listen(listener.as_ptr(), BACKLOG) != 0 {
+                let error = OpenError::last("listening for connections");
+                if is_taken(super::error::errno()) && tries < TRIES {
+                    tries += 1;
+                    continue;
+                }
+                return Err(error);
+            }
+            u16::from_be((*listener.as_ptr()).route.addr.src_addr_union.src_sin.sin_port)
+        };
+        return Ok(Some((listener, SocketAddr::new(ip, port))));
+    }
+}
+
+/// Returns whether an error says that a port is in use.
+const fn is_taken(error: i32) -> bool {
+    matches!(error, libc::EADDRINUSE | libc::EADDRNOTAVAIL)
 }
 
 /// Makes an identifier for `connection`.
@@ -370,7 +405,9 @@ fn leads_to(id: &Id, address: SocketAddr, device: &str) -> bool {
             ibv::rdma_bind_addr(id.as_ptr(), address.cast_mut().cast())
         });
         let verbs = (*id.as_ptr()).verbs;
-        code == 0 && !verbs.is_null() && name_of((*verbs).device) == device
+        code == 0
+            && !verbs.is_null()
+            && ListedDevice::new((*verbs).device).is_some_and(|found| found.name() == device)
     }
 }
 

@@ -14,6 +14,7 @@ mod completions;
 mod config;
 mod device;
 mod end;
+mod ended;
 mod error;
 mod events;
 mod greeting;
@@ -27,7 +28,6 @@ mod window;
 use core::fmt;
 use core::mem;
 use core::ptr::{self, NonNull};
-use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use strait_core::hca::{
     Region, Sge, WorkRequest,
 };
 use strait_core::sync::dma;
-use strait_platform::backoff::POLLS_PER_MANAGER;
+use strait_platform::backoff::{DEVICE_LINGER, POLLS_PER_MANAGER};
 
 use address::{EndName, IwarpAddress};
 use device::OpenedDevice;
@@ -59,8 +59,6 @@ const INLINE: [u32; 4] = [256, 128, 64, 0];
 const READS: i32 = 16;
 /// Marks the numbers of receives; requests have their connection above the lower 32 bits.
 const RECEIVE: u64 = 1 << 63;
-/// Time for which a device stays open after its owner has dropped it.
-const LINGER: Duration = Duration::from_millis(5);
 /// Number of completions that are taken from the library at a time.
 const BATCH: usize = 16;
 
@@ -481,7 +479,7 @@ impl Drop for Verbs {
     fn drop(&mut self) {
         let is_ready = |end: &QueuePair| end.readiness == QueuePairState::Ready;
         if self.device.manager.is_none() && self.ends.iter().flatten().any(is_ready) {
-            std::thread::sleep(LINGER);
+            std::thread::sleep(DEVICE_LINGER);
         }
     }
 }

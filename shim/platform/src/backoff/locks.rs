@@ -1,51 +1,25 @@
-//! Waits for words that another process writes without a ring of a doorbell: locks, and claims.
+//! Waits for the locks of windows, whose words change without a ring of a doorbell.
 
 use strait_core::lock;
 use strait_core::sync::spin_hint;
 
 use super::{
-    LOCK_POLLS, LOCK_YIELDS_PER_CHECK, SpinLimits, WINDOW_LOCK_PAUSES_PER_PROGRESS,
-    WINDOW_LOCK_UNIT, WINDOW_QUEUE_YIELDS_PER_CHECK,
+    SpinLimits, WINDOW_LOCK_PAUSES_PER_PROGRESS, WINDOW_LOCK_UNIT, WINDOW_QUEUE_YIELDS_PER_CHECK,
 };
 
-/// One wait for a word that another process writes soon, unless it dies. It spins, then yields.
-#[derive(Debug)]
-pub struct ProcessBackoff {
-    /// Polls before the first yield.
-    polls: u32,
-    yields_per_check: u32,
-    /// Polls so far.
-    looks: u32,
+/// One wait for the next member of a window lock's queue, which writes soon, unless it dies.
+#[derive(Debug, Default)]
+pub struct WindowQueueBackoff {
+    /// Yields so far.
+    yields: u32,
 }
 
-impl ProcessBackoff {
-    /// Starts a wait for a lock that is held for a few system calls.
-    #[must_use]
-    pub const fn for_lock() -> Self {
-        Self { polls: LOCK_POLLS, yields_per_check: LOCK_YIELDS_PER_CHECK, looks: 0 }
-    }
-
-    /// Starts a wait for the end of a claim, such as a copy by another process.
-    #[must_use]
-    pub const fn for_claim() -> Self {
-        Self { polls: 0, yields_per_check: LOCK_YIELDS_PER_CHECK, looks: 0 }
-    }
-
-    /// Starts a wait for the next member of a window lock's queue.
-    #[must_use]
-    pub const fn for_window_queue() -> Self {
-        Self { polls: 0, yields_per_check: WINDOW_QUEUE_YIELDS_PER_CHECK, looks: 0 }
-    }
-
-    /// Spins or yields once. Returns whether to check that the other process is alive.
+impl WindowQueueBackoff {
+    /// Yields once. Returns whether to check that the member is alive.
     pub fn pause(&mut self) -> bool {
-        self.looks = self.looks.wrapping_add(1);
-        if self.looks < self.polls {
-            spin_hint();
-            return false;
-        }
+        self.yields = self.yields.wrapping_add(1);
         std::thread::yield_now();
-        self.looks.is_multiple_of(self.yields_per_check)
+        self.yields.is_multiple_of(WINDOW_QUEUE_YIELDS_PER_CHECK)
     }
 }
 
@@ -91,10 +65,7 @@ mod tests {
 
     #[test]
     fn a_wait_checks_the_other_process_again_and_again() {
-        let mut lock = ProcessBackoff::for_lock();
-        let period = LOCK_YIELDS_PER_CHECK;
-        assert_eq!(checks(2 * period, || lock.pause()), [period, 2 * period]);
-        let mut queue = ProcessBackoff::for_window_queue();
+        let mut queue = WindowQueueBackoff::default();
         let period = WINDOW_QUEUE_YIELDS_PER_CHECK;
         assert_eq!(checks(2 * period, || queue.pause()), [period, 2 * period]);
     }

@@ -1,10 +1,12 @@
 //! The backoff of every wait in Strait.
 //!
-//! A [`Backoff`] is one wait: it spins, then yields, then sleeps. [`ProcessBackoff`] and
-//! [`WindowLockBackoff`] are waits that never sleep. Loops of other kinds, such as
-//! that of a device's thread, take their numbers from the same table. These numbers never affect
-//! correctness: they decide only when to poll again. Time limits, after which a step of the start
-//! fails, are beside that step.
+//! A [`Backoff`] is one wait: it spins, then yields, then sleeps. A [`PeriodicWait`] sleeps between
+//! polls that are system calls. A [`DeviceBackoff`] is the idle time of a device's thread.
+//! [`WindowLockBackoff`] and [`WindowQueueBackoff`] are waits for the locks of windows, which never
+//! sleep. All take their numbers from the table below.
+//!
+//! These numbers never affect correctness: they decide only when to poll again. Time limits, after
+//! which a step of the start fails, are beside that step.
 //!
 //! # Values
 //!
@@ -24,6 +26,9 @@
 //! | [`POLLS_PER_GREETING`] | 1024 | the peer's queue has room for 15 greetings |
 //! | [`POLLS_PER_CLOCK`] | 1024 | reading the clock costs as much as several polls |
 //! | [`CALLS_PER_CLOCK`] | 32 | the program may compute between two calls |
+//! | [`CALLS_PER_PROGRESS`] | 32 | a call that finds nothing looks at fastboxes alone |
+//! | [`CALLS_PER_YIELD`] | 1024 | a yield costs as much as tens of such calls |
+//! | [`CALLS_CROWDED_PER_SLEEP`] | 64 | the scheduler soon returns from a yield |
 //! | [`LIVENESS_PERIOD`] | 50 ms | a death is reported soon, and the check has no measurable cost |
 //! | [`SLEEP_MIN`] | 50 µs | not much longer than a sleep and a wake-up take |
 //! | [`SLEEP_DOUBLINGS`] | 5 | 1.6 ms: the longest wait of an arrival without a ring |
@@ -31,7 +36,6 @@
 //! | [`SLEEP_MAX_UNSURE`] | 1 ms | delay of a missed ring on kernels without `membarrier` |
 //! | [`SLEEP_BETWEEN_CALLS`] | 1 ms | largest delay of a ring at the end of a call |
 //! | [`LOCK_POLLS`] | 64 | the lock is held for a few system calls |
-//! | [`LOCK_YIELDS_PER_CHECK`] | 1024 | a check of a process is several system calls |
 //! | [`WINDOW_LOCK_UNIT`] | 16 | the lock's policy counts pauses in this unit |
 //! | [`WINDOW_LOCK_PAUSES_PER_PROGRESS`] | 16 | messages move on, and a dead holder is seen |
 //! | [`WINDOW_QUEUE_YIELDS_PER_CHECK`] | 16 | a check asks for a link to each member |
@@ -39,20 +43,28 @@
 //! | [`DEVICE_POLL_PERIOD`] | 1 µs | a new request may be due before the known ones |
 //! | [`DEVICE_SLICE`] | 100 µs | the shortest slice that kernels grant |
 //! | [`DEVICE_LIVENESS_PERIOD`] | 20 ms | a sender that died must not hold a receive for long |
+//! | [`DEVICE_RETRY_MIN`] | 1 ms | the peer posts a receive when it polls next |
+//! | [`DEVICE_RETRIES`] | 8 | 255 ms in all: by then the peer's program is at fault |
+//! | [`DEVICE_LINGER`] | 5 ms | the peer's last request has long been answered |
 //! | [`END_PERIOD`] | 1 ms | the process is ending already |
-//! | [`END_CHECKS`] | 1000 | one second: a program may end its first thread and go on |
+//! | [`END_LIMIT`] | 1 s | a program may end its first thread and go on |
 //! | [`FETCH_PERIOD`] | 5 ms | the other rank starts at about the same time, so it answers soon |
 //! | [`REGISTRY_PERIOD`] | 2 ms | the registry is locked for a few system calls |
 //! | [`LAUNCHER_PERIOD`] | 10 ms | no descriptor reports the end of these ranks |
 
+mod device;
 mod locks;
+mod periodic;
 mod values;
 
 use core::time::Duration;
 use std::time::Instant;
 
-pub use locks::{ProcessBackoff, WindowLockBackoff};
 use strait_core::sync::spin_hint;
+
+pub use device::{DeviceBackoff, DevicePause, yield_until};
+pub use locks::{WindowLockBackoff, WindowQueueBackoff};
+pub use periodic::PeriodicWait;
 pub use values::*;
 
 /// The numbers of polls that a wait makes before it yields, and before it sleeps.
@@ -93,6 +105,14 @@ impl SpinLimits {
         } else {
             Self { polls: POLLS_BESIDE_DEVICES, yields: polls + yields - POLLS_BESIDE_DEVICES }
         }
+    }
+
+    /// Returns the limits of a wait for another process or thread that holds something for a few
+    /// system calls: [`Backoff::pause_awake`].
+    #[inline]
+    #[must_use]
+    pub const fn brief() -> Self {
+        Self { polls: LOCK_POLLS, yields: 0 }
     }
 
     /// Returns the same limits without yields.
@@ -235,6 +255,19 @@ impl Backoff {
         self.polls += 1;
         Next::Poll
     }
+
+    /// Spins or yields once, and never sleeps: the awaited event is about to come, and no doorbell
+    /// rings for it. Returns whether to check that its author is alive.
+    #[inline]
+    pub fn pause_awake(&mut self) -> bool {
+        if self.polls < self.limits.polls {
+            self.polls += 1;
+            spin_hint();
+        } else {
+            std::thread::yield_now();
+        }
+        self.is_time_to_check()
+    }
 }
 
 /// Tells a program that polls instead of waiting when to check which ranks are alive.
@@ -267,6 +300,55 @@ impl CallTimer {
         }
         self.calls_left = CALLS_PER_CLOCK;
         is_due(&mut self.checked)
+    }
+}
+
+/// The pauses of a program that polls by calls, each of which returns at once.
+#[derive(Clone, Copy, Debug)]
+pub struct CallBackoff {
+    /// Number of calls that found nothing.
+    missed: u32,
+    /// There are fewer processors than processes on this host.
+    is_crowded: bool,
+}
+
+const _: () = {
+    assert!(CALLS_CROWDED_PER_SLEEP.is_power_of_two());
+    assert!(CALLS_CROWDED_PER_SLEEP.is_multiple_of(CALLS_PER_PROGRESS));
+    assert!(CALLS_PER_YIELD.is_multiple_of(CALLS_PER_PROGRESS));
+};
+
+impl CallBackoff {
+    /// Creates the state before the first call.
+    #[inline]
+    #[must_use]
+    pub const fn new(is_crowded: bool) -> Self {
+        Self { missed: 0, is_crowded }
+    }
+
+    /// Notes that a call found something: the next event may come soon.
+    #[inline]
+    pub const fn moved(&mut self) {
+        self.missed &= !(CALLS_CROWDED_PER_SLEEP - 1);
+    }
+
+    /// Counts a call that found nothing. Returns whether to poll everything else, and then to
+    /// [`pause`](CallBackoff::pause).
+    #[inline]
+    pub const fn missed(&mut self) -> bool {
+        self.missed = self.missed.wrapping_add(1);
+        self.missed.is_multiple_of(CALLS_PER_PROGRESS)
+    }
+
+    /// Yields or sleeps, if it is time to. `is_crowded` returns whether there are fewer processors
+    /// than processes now.
+    pub fn pause(&mut self, is_crowded: impl FnOnce() -> bool) {
+        if self.missed.is_multiple_of(CALLS_PER_YIELD) {
+            self.is_crowded = is_crowded();
+            std::thread::yield_now();
+        } else if self.is_crowded && self.missed.is_multiple_of(CALLS_CROWDED_PER_SLEEP) {
+            std::thread::sleep(SLEEP_MIN);
+        }
     }
 }
 
@@ -339,6 +421,17 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_that_stays_awake_checks_liveness_soon_and_then_seldom() {
+        let mut backoff = Backoff::new(SpinLimits::brief());
+        let checks =
+            |backoff: &mut Backoff| (0..POLLS_PER_CLOCK).filter(|_| backoff.pause_awake()).count();
+        assert_eq!(checks(&mut backoff), 1);
+        let begin = Instant::now();
+        let further = checks(&mut backoff);
+        assert!(further == 0 || begin.elapsed() >= LIVENESS_PERIOD, "{further}");
+    }
+
+    #[test]
     fn sleeps_grow_until_something_moves() {
         let mut backoff = Backoff::new(SpinLimits { polls: 0, yields: 0 });
         let times: Vec<_> = (0..10).map(|_| backoff.sleep_time()).collect();
@@ -348,6 +441,28 @@ mod tests {
         );
         backoff.reset();
         assert_eq!(backoff.sleep_time(), SLEEP_MIN);
+    }
+
+    #[test]
+    fn a_call_that_finds_something_delays_the_sleep() {
+        let mut backoff = CallBackoff::new(true);
+        let until_progress = |backoff: &mut CallBackoff| (1..).find(|_| backoff.missed());
+        assert_eq!(until_progress(&mut backoff), Some(CALLS_PER_PROGRESS));
+        let crowded = || panic!("it is not time for this question");
+        backoff.pause(crowded);
+        backoff.missed();
+        backoff.moved();
+        assert_eq!(until_progress(&mut backoff), Some(CALLS_PER_PROGRESS), "the count starts over");
+        let mut asked = 0;
+        for _ in 1..=CALLS_PER_YIELD {
+            if backoff.missed() {
+                backoff.pause(|| {
+                    asked += 1;
+                    false
+                });
+            }
+        }
+        assert_eq!(asked, 1);
     }
 
     #[test]

@@ -44,6 +44,15 @@ pub const POLLS_PER_CLOCK: u32 = 1024;
 /// Calls that do not wait between two readings of the clock.
 pub const CALLS_PER_CLOCK: u32 = 32;
 
+/// Calls that find nothing between two polls of everything else.
+pub const CALLS_PER_PROGRESS: u32 = 32;
+
+/// Calls that find nothing before a program that polls by calls yields.
+pub const CALLS_PER_YIELD: u32 = 1024;
+
+/// Calls that find nothing before such a program sleeps, with more processes than processors.
+pub const CALLS_CROWDED_PER_SLEEP: u32 = 64;
+
 /// Time between two checks which ranks are alive.
 pub const LIVENESS_PERIOD: Duration = Duration::from_millis(50);
 
@@ -64,9 +73,6 @@ pub const SLEEP_BETWEEN_CALLS: Duration = Duration::from_millis(1);
 
 /// Polls before the first yield in a wait for a lock between processes.
 pub const LOCK_POLLS: u32 = 64;
-
-/// Yields in such a wait between two checks whether the holder is alive.
-pub const LOCK_YIELDS_PER_CHECK: u32 = 1024;
 
 /// Iterations of an empty loop in one unit of a window lock's pause.
 pub const WINDOW_LOCK_UNIT: u32 = 16;
@@ -90,11 +96,21 @@ pub const DEVICE_SLICE: Duration = Duration::from_micros(100);
 /// Time between two checks which senders to a software device are alive.
 pub const DEVICE_LIVENESS_PERIOD: Duration = Duration::from_millis(20);
 
+/// Time before a software device's second attempt to send to a peer that has no receive posted. It
+/// doubles with each attempt.
+pub const DEVICE_RETRY_MIN: Duration = Duration::from_millis(1);
+
+/// Number of those further attempts. They take longer if no thread polls in that time.
+pub const DEVICE_RETRIES: u32 = 8;
+
+/// Time for which an RDMA device stays open after its owner has dropped it.
+pub const DEVICE_LINGER: Duration = Duration::from_millis(5);
+
 /// Sleep between two checks whether all threads of a killed process have ended.
 pub const END_PERIOD: Duration = Duration::from_millis(1);
 
-/// Number of those checks.
-pub const END_CHECKS: u32 = 1000;
+/// Time for which they are awaited.
+pub const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// Sleep between two attempts to get a descriptor from another rank.
 pub const FETCH_PERIOD: Duration = Duration::from_millis(5);

@@ -62,7 +62,7 @@ impl Greeter {
         let (reply, file) = match verdict {
             Ok(pid) => {
                 self.taken_by = Some(pid);
-                let segment = map.segment();
+                let segment = map.view();
                 let (length, ranks) = (map.length() as u64, segment.ranks());
                 (Reply::Welcome { nonce, length, ranks }, Some(map.fd()))
             }

@@ -79,7 +79,7 @@ impl Job {
     /// Returns the launcher's view of the first segment.
     #[cfg(test)]
     pub(super) fn segment(&self) -> strait_core::layout::Segment {
-        self.maps[0].segment()
+        *self.maps[0].view()
     }
 
     /// Adds the next rank, with the launcher's end of its PMI socket.
@@ -243,12 +243,12 @@ impl Job {
     fn reap(&mut self, at: usize) -> Result<(), LaunchError> {
         let Some(exit) = self.ranks[at].reap()? else { return Ok(()) };
         self.space.leave(exit.rank);
-        let life = |map: &SegmentMap| map.segment().rank_block(exit.rank).liveness.state();
+        let life = |map: &SegmentMap| map.rank_block(exit.rank).liveness.state();
         let has_left = self.maps.iter().any(|map| life(map) == Life::Finished);
         // Marks it on every node, since ranks of other nodes must learn of its end too. The rank
         // itself told only the peers with which it had communicated that it left.
         for map in &self.maps {
-            let segment = map.segment();
+            let segment = map.view();
             let liveness = &segment.rank_block(exit.rank).liveness;
             if has_left {
                 liveness.end(Life::Finished);
@@ -256,7 +256,7 @@ impl Job {
             liveness::mark_dead(liveness);
             // A rank that goes to sleep at this moment may miss the wake-up. It learns of the end
             // when its sleep ends.
-            (0..segment.ranks()).for_each(|rank| sleep::wake(&segment, rank));
+            (0..segment.ranks()).for_each(|rank| sleep::wake(segment, rank));
         }
         if !exit.status.success() {
             self.first_failure.get_or_insert(exit.rank);

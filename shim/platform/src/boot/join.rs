@@ -177,12 +177,12 @@ fn join_over(
     socket: &OwnedFd,
     rank: u32,
     size: u32,
-    backoff: Duration,
+    limit: Duration,
 ) -> Result<SegmentMap, BootError> {
     let pid = std::process::id();
     let hello = Hello::new(rank, pid).encode();
     rustix::net::send(socket, &hello, SendFlags::NOSIGNAL).map_err(gone_or(BootError::Socket))?;
-    await_answer(socket, backoff)?;
+    await_answer(socket, limit)?;
     let (reply, file) = receive(socket)?;
     adopt(&reply, file, rank, size)
 }
@@ -203,18 +203,18 @@ pub(super) fn adopt(
     }
     let file = file.ok_or(BootError::NoDescriptor)?;
     let map = SegmentMap::attach(file, nonce, rank).map_err(BootError::Segment)?;
-    if map.length() as u64 != length || map.segment().ranks() != ranks {
+    if map.length() as u64 != length || map.ranks() != ranks {
         return Err(BootError::OtherSegment { length: map.length() as u64, expected: length });
     }
-    liveness::attach_self(&map.segment().rank_block(rank).liveness);
+    liveness::attach_self(&map.rank_block(rank).liveness);
     Ok(map)
 }
 
-pub(super) fn await_answer(socket: &OwnedFd, backoff: Duration) -> Result<(), BootError> {
-    let timeout = Timespec::try_from(backoff).unwrap_or_default();
+pub(super) fn await_answer(socket: &OwnedFd, limit: Duration) -> Result<(), BootError> {
+    let timeout = Timespec::try_from(limit).unwrap_or_default();
     let mut fds = [PollFd::new(socket, PollFlags::IN)];
     match rustix::io::retry_on_intr(|| poll(&mut fds, Some(&timeout))) {
-        Ok(0) => Err(BootError::Silent { seconds: backoff.as_secs() }),
+        Ok(0) => Err(BootError::Silent { seconds: limit.as_secs() }),
         Ok(_) => Ok(()),
         Err(error) => Err(BootError::Socket(error)),
     }

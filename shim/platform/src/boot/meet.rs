@@ -1,6 +1,8 @@
 //! Shares a segment on a node without Strait's launcher: the node's first rank makes it and passes
 //! it to the others.
 
+use core::time::Duration;
+
 use strait_core::layout::SegmentConfig;
 
 use super::BootError;
@@ -18,41 +20,65 @@ pub(super) fn meet(
     rank: Rank,
     nodes: &Nodes,
 ) -> Result<SegmentMap, BootError> {
+    meet_within(store, rank, nodes, TIMEOUT)
+}
+
+/// Meets the ranks of the node, each of which must come before the time limit.
+fn meet_within(
+    store: &mut dyn KeyValueStore,
+    rank: Rank,
+    nodes: &Nodes,
+    limit: Duration,
+) -> Result<SegmentMap, BootError> {
     let node = nodes.node_of(rank).unwrap_or(0);
     let name = format!("segment-{node}");
     let mut others = nodes.ranks_on(node);
     if others.next() == Some(rank) {
-        return host(store, &name, rank, nodes, &others.collect::<Vec<_>>());
+        let prepared = prepare(store, &name, rank, nodes);
+        // The ranks that wait at the fence must not wait for ever because there is no memory here.
+        store.fence()?;
+        let (map, listener, nonce) = prepared?;
+        let others: Vec<_> = others.collect();
+        share(&map, &listener, nonce, rank, &others, limit)?;
+        return Ok(map);
     }
     store.fence()?;
-    let (reply, file) = fetch(store, &name, rank, TIMEOUT)?;
+    let (reply, file) = fetch(store, &name, rank, limit)?;
     adopt(&reply, Some(file), rank, nodes.ranks())
 }
 
-/// Makes the segment and gives it to `others`.
-fn host(
-    store: &mut dyn KeyValueStore,
-    name: &str,
+/// Gives the segment to `others`. In it this rank is alive from the start, so that those who have
+/// it learn of its death.
+///
+/// If a rank does not come, those who have the segment must not wait for it for ever, nor for this
+/// rank, which gives up: both are dead to them.
+fn share(
+    map: &SegmentMap,
+    listener: &DescriptorListener,
+    nonce: u64,
     rank: Rank,
-    nodes: &Nodes,
     others: &[Rank],
-) -> Result<SegmentMap, BootError> {
-    let prepared = prepare(store, name, rank, nodes);
-    // The ranks that wait at the fence must not wait for ever because there is no memory here.
-    store.fence()?;
-    let (map, listener, nonce) = prepared?;
-    let welcome = (nonce, map.length() as u64, nodes.ranks());
-    let segment = map.segment();
+    limit: Duration,
+) -> Result<(), BootError> {
+    let segment = map.view();
+    let liveness = |rank| &segment.rank_block(rank).liveness;
+    liveness::attach_self(liveness(rank));
+    let mut came = vec![];
     // A rank that dies after it received the descriptor was alive, so another process must be able
     // to watch it.
     let watch = |served: Served| {
+        came.push(served.rank);
         if served.has_our_numbers() {
-            liveness::attach_other(&segment.rank_block(served.rank).liveness, served.pid);
+            liveness::attach_other(liveness(served.rank), served.pid);
         }
     };
-    listener.serve(map.fd(), welcome, others, TIMEOUT, watch)?;
-    liveness::attach_self(&segment.rank_block(rank).liveness);
-    Ok(map)
+    let welcome = (nonce, map.length() as u64, segment.ranks());
+    let served = listener.serve(map.fd(), welcome, others, limit, watch);
+    if served.is_err() {
+        let absent = others.iter().filter(|rank| !came.contains(rank));
+        absent.chain([&rank]).for_each(|&rank| liveness::mark_dead(liveness(rank)));
+    }
+    served
 }
 
 fn prepare(

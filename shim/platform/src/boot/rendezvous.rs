@@ -11,19 +11,18 @@
 //! comes cleans it.
 
 use core::time::Duration;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::BootError;
 use super::registry::{LONGEST, UniverseRegistry};
-use crate::backoff::REGISTRY_PERIOD;
+use crate::backoff::{PeriodicWait, REGISTRY_PERIOD};
 use crate::liveness;
 
 /// Time for which other processes may hold the lock. They hold it for less than a millisecond
@@ -47,21 +46,21 @@ impl LockedRegistry {
     /// # Errors
     ///
     /// [`BootError::NoRendezvous`] when there is no directory for it. [`BootError::RendezvousHeld`]
-    /// when a process keeps the lock for longer than `backoff`.
-    pub(super) fn open(backoff: Duration) -> Result<Self, BootError> {
-        Self::open_in(candidates(), backoff)
+    /// when a process keeps the lock for longer than `limit`.
+    pub(super) fn open(limit: Duration) -> Result<Self, BootError> {
+        Self::open_in(candidates(), limit)
     }
 
-    fn open_in(
+    pub(super) fn open_in(
         directories: impl Iterator<Item = PathBuf>,
-        backoff: Duration,
+        limit: Duration,
     ) -> Result<Self, BootError> {
         let mut tried = Vec::new();
         for directory in directories {
-            match Self::open_at(&directory, backoff) {
+            match Self::open_at(&directory, limit) {
                 Ok(open) => return Ok(open),
                 Err(DirectoryRefusal::Held(path)) => {
-                    return Err(BootError::RendezvousHeld { path, seconds: backoff.as_secs() });
+                    return Err(BootError::RendezvousHeld { path, seconds: limit.as_secs() });
                 }
                 Err(DirectoryRefusal::Unusable(why)) => {
                     tried.push(format!("{}: {why}", directory.display()));
@@ -69,19 +68,24 @@ impl LockedRegistry {
             }
         }
         // The first two and the last are enough for the message.
-        tried.drain(2.min(tried.len())..tried.len().saturating_sub(1));
+        if tried.len() > 3 {
+            tried.drain(2..tried.len() - 1);
+        }
         Err(BootError::NoRendezvous { tried })
     }
 
-    fn open_at(directory: &Path, backoff: Duration) -> Result<Self, DirectoryRefusal> {
+    fn open_at(directory: &Path, limit: Duration) -> Result<Self, DirectoryRefusal> {
         let path = directory.join(format!("strait-universes-{:x}", liveness::namespace()));
-        let deadline = Instant::now() + backoff;
+        let wait = PeriodicWait::new(REGISTRY_PERIOD, limit);
         loop {
-            make_private(directory)?;
+            // Between any two steps, the last user of an empty directory may remove it.
+            if !make_private(directory)? {
+                pause(wait, &path)?;
+                continue;
+            }
             let file = match open(&path) {
-                // The directory was empty, and its last user has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    pause(deadline, &path)?;
+                    pause(wait, &path)?;
                     continue;
                 }
                 opened => opened?,
@@ -90,15 +94,13 @@ impl LockedRegistry {
                 if !matches!(error, Errno::WOULDBLOCK | Errno::INTR) {
                     return Err(io::Error::from(error).into());
                 }
-                pause(deadline, &path)?;
+                pause(wait, &path)?;
             }
             // The file may have been removed before it was locked: then other processes use a new
             // one.
             let Ok(named) = fs::symlink_metadata(&path) else { continue };
             let found = file.metadata()?;
-            if !found.is_file() || found.uid() != user() {
-                return Err(DirectoryRefusal::Unusable("the registry is another user's".into()));
-            }
+            check_file(&found, user())?;
             if (named.dev(), named.ino()) == (found.dev(), found.ino()) {
                 let mut bytes = Vec::new();
                 (&file).take(LONGEST as u64).read_to_end(&mut bytes)?;
@@ -159,12 +161,8 @@ impl From<io::Error> for DirectoryRefusal {
     }
 }
 
-fn pause(deadline: Instant, path: &Path) -> Result<(), DirectoryRefusal> {
-    if Instant::now() >= deadline {
-        return Err(DirectoryRefusal::Held(path.into()));
-    }
-    std::thread::sleep(REGISTRY_PERIOD);
-    Ok(())
+fn pause(wait: PeriodicWait, path: &Path) -> Result<(), DirectoryRefusal> {
+    if wait.pause() { Ok(()) } else { Err(DirectoryRefusal::Held(path.into())) }
 }
 
 /// Returns the directories to try, best first.
@@ -184,20 +182,34 @@ fn temporary(parent: PathBuf) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Makes `directory` if it does not exist, and checks that only this user can make files in it.
-fn make_private(directory: &Path) -> Result<(), DirectoryRefusal> {
+/// Returns false if it was removed meanwhile.
+fn make_private(directory: &Path) -> Result<bool, DirectoryRefusal> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
         _ => {}
     }
     // Does not follow a link: another user may have made it.
-    let found = fs::symlink_metadata(directory)?;
-    if !found.is_dir() || found.uid() != user() {
+    match fs::symlink_metadata(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => check_directory(&found?, user()).map(|()| true),
+    }
+}
+
+fn check_directory(found: &Metadata, user: u32) -> Result<(), DirectoryRefusal> {
+    if !found.is_dir() || found.uid() != user {
         return Err(DirectoryRefusal::Unusable("it belongs to another user".into()));
     }
     if found.mode() & 0o022 != 0 {
         return Err(DirectoryRefusal::Unusable("other users may write there".into()));
     }
     Ok(())
+}
+
+fn check_file(found: &Metadata, user: u32) -> Result<(), DirectoryRefusal> {
+    if found.is_file() && found.uid() == user {
+        return Ok(());
+    }
+    Err(DirectoryRefusal::Unusable("the registry is another user's".into()))
 }
 
 fn open(path: &Path) -> io::Result<File> {

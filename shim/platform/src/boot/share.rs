@@ -33,7 +33,7 @@ use super::greet;
 use super::join::{await_answer, receive};
 use super::message::{Hello, JoinRefusal, Malformed, PROTOCOL, Reply};
 use super::store::KeyValueStore;
-use crate::backoff::FETCH_PERIOD;
+use crate::backoff::{FETCH_PERIOD, PeriodicWait};
 use crate::{Rank, segment};
 
 /// Time within which ranks that passed the fence must fetch the shared descriptor, and within which
@@ -93,10 +93,10 @@ impl DescriptorListener {
         file: BorrowedFd<'_>,
         (nonce, length, ranks): (u64, u64, u32),
         members: &[Rank],
-        backoff: Duration,
+        limit: Duration,
         mut served: impl FnMut(Served),
     ) -> Result<(), BootError> {
-        let deadline = Instant::now() + backoff;
+        let deadline = Instant::now() + limit;
         let mut done: Vec<Served> = Vec::new();
         let mut callers: Vec<(OwnedFd, u32)> = Vec::new();
         while done.len() < members.len() {
@@ -105,7 +105,7 @@ impl DescriptorListener {
             if ready.is_empty() && left.is_zero() {
                 let came = |rank: &Rank| done.iter().any(|served| served.rank == *rank);
                 let absent = members.iter().copied().filter(|rank| !came(rank)).collect();
-                return Err(BootError::Absent { ranks: absent, seconds: backoff.as_secs() });
+                return Err(BootError::Absent { ranks: absent, seconds: limit.as_secs() });
             }
             // From the last to the first, so that `swap_remove` does not move the others.
             for place in ready.into_iter().rev() {
@@ -178,7 +178,7 @@ pub(super) fn fetch(
     store: &mut dyn KeyValueStore,
     name: &str,
     rank: Rank,
-    backoff: Duration,
+    limit: Duration,
 ) -> Result<(Reply, OwnedFd), BootError> {
     let value =
         store.get(&key(name))?.ok_or_else(|| BootError::NotOffered { name: name.into() })?;
@@ -189,9 +189,9 @@ pub(super) fn fetch(
     let (number, nonce) =
         parsed.ok_or_else(|| BootError::Malformed { what: format!("{value:02x?} for {name}") })?;
     let hello = Hello { nonce, ..Hello::new(rank, std::process::id()) };
-    let deadline = Instant::now() + backoff;
+    let wait = PeriodicWait::new(FETCH_PERIOD, limit);
     loop {
-        match attempt(number, &hello, backoff) {
+        match attempt(number, &hello, limit) {
             Ok((reply @ Reply::Welcome { .. }, Some(file))) => return Ok((reply, file)),
             Ok((Reply::Welcome { .. }, None)) => return Err(BootError::NoDescriptor),
             Ok((Reply::Refused(refusal), _)) => return Err(BootError::Refused(refusal)),
@@ -200,8 +200,11 @@ pub(super) fn fetch(
                 return Err(BootError::Withdrawn { name: name.into() });
             }
             Err(error @ BootError::OtherUser { .. }) => return Err(error),
-            Err(error) if Instant::now() >= deadline => return Err(error),
-            Err(_) => std::thread::sleep(FETCH_PERIOD),
+            Err(error) => {
+                if !wait.pause() {
+                    return Err(error);
+                }
+            }
         }
     }
 }
@@ -242,7 +245,7 @@ fn prepare(
 fn attempt(
     number: u64,
     hello: &Hello,
-    backoff: Duration,
+    limit: Duration,
 ) -> Result<(Reply, Option<OwnedFd>), BootError> {
     let socket = socket().map_err(BootError::Socket)?;
     let address = address(number).map_err(BootError::Socket)?;
@@ -251,7 +254,7 @@ fn attempt(
         return Err(BootError::OtherUser { socket: number });
     }
     rustix::net::send(&socket, &hello.encode(), SendFlags::NOSIGNAL).map_err(BootError::Socket)?;
-    await_answer(&socket, backoff)?;
+    await_answer(&socket, limit)?;
     receive(&socket)
 }
 

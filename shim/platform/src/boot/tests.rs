@@ -39,9 +39,9 @@ fn join_in_time() -> Membership {
 
 /// Waits until `rank` is marked dead.
 fn watch_die(member: &Membership, rank: u32) {
-    let segment = member.map.segment();
+    let segment = member.map.view();
     let mut watch = LivenessWatch::new(segment.ranks());
-    while watch.check(&segment, member.rank) != [rank] {
+    while watch.check(segment, member.rank) != [rank] {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -61,7 +61,7 @@ fn rank_1_just_ends() {
     assert!(matches!(join(), Err(BootError::Twice)));
     if member.rank == 0 {
         watch_die(&member, 1);
-        member.map.segment().rank_block(0).liveness.end(Life::Finished);
+        member.map.rank_block(0).liveness.end(Life::Finished);
     }
 }
 
@@ -86,7 +86,7 @@ fn rank_1_is_killed() {
     match member.rank {
         0 => {
             watch_die(&member, 1);
-            member.map.segment().rank_block(0).liveness.end(Life::Finished);
+            member.map.rank_block(0).liveness.end(Life::Finished);
         }
         _ => rustix::process::kill_process(rustix::process::getpid(), Signal::KILL).unwrap(),
     }

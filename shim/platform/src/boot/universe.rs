@@ -135,7 +135,7 @@ impl Universe {
     }
 
     fn of(map: SegmentMap, name: String, made: Option<UniverseEntry>) -> Self {
-        let directory = Arc::new(Directory::beside(&map.segment()));
+        let directory = Arc::new(Directory::beside(map.view()));
         Self { map: Arc::new(map), name, directory, entered: Mutex::default(), made }
     }
 
@@ -158,14 +158,14 @@ impl Universe {
         let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner).take();
         let claimed = entered.map_or_else(|| self.claim_unborn(), |rank| Ok(Some(rank)))?;
         claimed.ok_or_else(|| {
-            let room = self.map.segment().ranks();
+            let room = self.map.ranks();
             BootError::UniverseFull { name: self.name.clone(), room }
         })
     }
 
     /// Claims the first rank that no process has or had. Returns `None` when there is none.
     fn claim_unborn(&self) -> Result<Option<Rank>, BootError> {
-        let segment = self.map.segment();
+        let segment = self.map.view();
         let _lock = FileLock::take(&self.map)?;
         let is_unborn = |rank: &Rank| segment.rank_block(*rank).liveness.state() == Life::Unborn;
         let Some(rank) = (0..segment.ranks()).find(is_unborn) else { return Ok(None) };
@@ -177,7 +177,7 @@ impl Universe {
     /// Returns the nonce, which identifies this universe.
     #[must_use]
     pub fn nonce(&self) -> u64 {
-        self.map.segment().nonce()
+        self.map.view().nonce()
     }
 
     /// Returns the number that this process's ports use for the process at `peer_address`. For a
@@ -210,7 +210,7 @@ impl Drop for Universe {
     fn drop(&mut self) {
         let unused = self.entered.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(rank) = unused {
-            self.map.segment().rank_block(rank).liveness.end(Life::Finished);
+            self.map.rank_block(rank).liveness.end(Life::Finished);
         }
         // A forked child leaves the registry to its parent. If the registry cannot be locked now,
         // the next process that comes cleans it.
@@ -284,46 +284,4 @@ fn digest(kind: &str, name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns a key that no other process and no other test has.
-    fn key(test: &str) -> String {
-        format!("test-{}-{test}", std::process::id())
-    }
-
-    #[test]
-    fn processes_with_one_key_share_a_universe_and_have_ranks_of_their_own() {
-        let first = Universe::enter(&key("same"), 3).unwrap();
-        let second = Universe::enter(&key("same"), 3).unwrap();
-        let other = Universe::enter(&key("other"), 3).unwrap();
-        assert_eq!(first.nonce(), second.nonce());
-        assert_ne!(first.nonce(), other.nonce());
-        let ranks = [first.claim(), second.claim(), other.claim()];
-        assert_eq!(ranks.map(Result::unwrap), [0, 1, 0]);
-    }
-
-    /// A process that finds room keeps it, however many others come before it opens its port.
-    #[test]
-    fn a_rank_is_claimed_on_entry() {
-        let entered: Vec<_> = (0..7).map(|_| Universe::enter(&key("entry"), 3).unwrap()).collect();
-        let ranks: Vec<_> = entered.iter().map(|universe| universe.claim().unwrap()).collect();
-        assert_eq!(ranks, [0, 1, 2, 0, 1, 2, 0]);
-    }
-
-    #[test]
-    fn a_universe_that_is_full_is_followed_by_another() {
-        let full = Universe::enter(&key("full"), 1).unwrap();
-        assert_eq!(full.claim().unwrap(), 0);
-        let error = full.claim().unwrap_err().to_string();
-        assert!(error.contains("STRAIT_UNIVERSE"), "{error}");
-        let next = Universe::enter(&key("full"), 1).unwrap();
-        assert_ne!(next.nonce(), full.nonce());
-    }
-
-    #[test]
-    fn a_universe_ends_with_the_process_that_made_it() {
-        let nonce = Universe::enter(&key("gone"), 2).unwrap().nonce();
-        assert_ne!(Universe::enter(&key("gone"), 2).unwrap().nonce(), nonce);
-    }
-}
+mod tests;

@@ -39,7 +39,7 @@ const REPORTS: usize = 64;
 impl Heap {
     /// Creates the heap of `rank`, with nothing allocated.
     pub fn new(map: Arc<SegmentMap>, rank: u32) -> Self {
-        let (start, length) = map.segment().plan().heap_range(rank);
+        let (start, length) = map.view().plan().heap_range(rank);
         let free = RangeAllocator::new(start..start + length);
         Self { map, book: Mutex::new(Book { free, given_back: None }) }
     }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_taken_is_backed_and_what_is_given_back_is_not() {
         let heap = heap(64 * HUGE_PAGE);
-        let plan = *heap.map.segment().plan();
+        let plan = *heap.map.view().plan();
         let allocated = || heap.map.backed_bytes() - plan.bytes_with_active_pairs(0);
         let small = heap.take(5000).unwrap();
         assert_eq!((small.len(), allocated()), (2 * PAGE, 2 * PAGE));

@@ -123,8 +123,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `reserve` mapped this range, and `SegmentMap::segment` forbids views that outlive
-        // `self`.
+        // SAFETY: `reserve` mapped this range, and no view outlives `self` (contract of
+        // `SegmentMap::segment`).
         let unmapped = unsafe { munmap(self.reserved, self.length + HUGE_PAGE) };
         debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
     }

@@ -31,9 +31,11 @@ use std::path::PathBuf;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
-use strait_core::layout::{HUGE_PAGE, Segment, SegmentConfig, SegmentHeader, SegmentPlan};
+use strait_core::layout::{
+    HUGE_PAGE, RankBlock, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
+};
 
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, Rank};
 
 /// A segment mapped into this process, unmapped on drop.
 #[derive(Debug)]
@@ -135,15 +137,41 @@ impl SegmentMap {
             let mut start = [0; size_of::<SegmentHeader>()];
             file.read_exact_at(&mut start, 0).ok()?;
             let map = Self::attach(file.into(), SegmentHeader::nonce_of(&start)?, rank).ok()?;
-            let is_ours = map.segment().rank_block(rank).liveness.process().0 == process;
+            let is_ours = map.rank_block(rank).liveness.process().0 == process;
             is_ours.then_some(map)
         })
     }
 
-    /// Returns the view of the segment. It must not be used after `self` is dropped.
+    /// Returns a view of the segment that does not borrow `self`.
+    ///
+    /// # Safety
+    ///
+    /// Neither the view nor a copy of it is used after `self` is dropped.
     #[inline]
-    pub fn segment(&self) -> Segment {
+    pub unsafe fn segment(&self) -> Segment {
         self.segment
+    }
+
+    /// Returns the view of the segment. No copy of it outlives the borrow.
+    #[inline]
+    pub(crate) fn view(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Returns the number of ranks.
+    #[inline]
+    pub fn ranks(&self) -> u32 {
+        self.segment.ranks()
+    }
+
+    /// Returns the control block of `rank`.
+    ///
+    /// # Panics
+    ///
+    /// If `rank` is out of range.
+    #[inline]
+    pub fn rank_block(&self, rank: Rank) -> &RankBlock {
+        self.segment.rank_block(rank)
     }
 
     /// Returns the length of the mapping in bytes.

@@ -15,9 +15,9 @@ fn duplicate(map: &SegmentMap) -> OwnedFd {
 fn two_mappings_show_the_same_memory() {
     let made = SegmentMap::create(small(), NONCE).unwrap();
     let attached = SegmentMap::attach(duplicate(&made), NONCE, 1).unwrap();
-    assert_eq!(made.segment().plan(), attached.segment().plan());
+    assert_eq!(made.view().plan(), attached.view().plan());
 
-    let (ours, theirs) = (made.segment(), attached.segment());
+    let (ours, theirs) = (made.view(), attached.view());
     assert_eq!(theirs.rank_block(1).liveness.state(), Life::Unborn);
     ours.rank_block(1).liveness.attach(77, 88);
     assert_eq!(theirs.rank_block(1).liveness.state(), Life::Alive);
@@ -27,7 +27,7 @@ fn two_mappings_show_the_same_memory() {
 #[test]
 fn what_is_touched_is_backed_first() {
     let map = SegmentMap::create(small(), NONCE).unwrap();
-    let plan = *map.segment().plan();
+    let plan = *map.view().plan();
     assert_eq!(map.backed_bytes(), plan.resident_bytes());
     map.back_fastbox(0, 1).unwrap();
     map.back_fastbox(0, 1).unwrap();
@@ -86,7 +86,7 @@ fn a_foreign_file_is_refused() {
 fn the_mapping_may_be_used_by_many_threads() {
     let map = SegmentMap::create(small(), NONCE).unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| map.segment().rank_block(0).liveness.end(Life::Finished));
+        scope.spawn(|| map.rank_block(0).liveness.end(Life::Finished));
     });
-    assert_eq!(map.segment().rank_block(0).liveness.state(), Life::Finished);
+    assert_eq!(map.rank_block(0).liveness.state(), Life::Finished);
 }

@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 use strait_core::hca::Access;
 use strait_core::hca::fabric::{RegionClaim, RegionEntry};
+use strait_core::layout::Segment;
 use strait_core::sync::AtomicU32;
 use strait_core::sync::Ordering::{Acquire, Release};
-use strait_platform::backoff::ProcessBackoff;
+use strait_platform::backoff::{Backoff, SpinLimits};
 use strait_platform::boot::HEAP_BYTES;
 use strait_platform::segment::{Heap, SegmentError, SegmentMap};
 use strait_platform::{Rank, liveness};
@@ -105,7 +106,7 @@ impl PortRegions {
         // SAFETY: the memory is reserved and mapped, and no peer reads it before `chunks` counts
         // it.
         unsafe { place.write_bytes(0, CHUNK_BYTES) };
-        let segment = self.map.segment();
+        let segment = self.segment();
         debug_assert_eq!(
             segment.heap_offset(self.rank, place, CHUNK_BYTES),
             Some(u64::from(number) * CHUNK_BYTES as u64),
@@ -137,7 +138,7 @@ impl PortRegions {
 
     /// Closes a region, and waits for the peers that access it.
     pub(super) fn close(&self, key: RegionKey) {
-        let segment = self.map.segment();
+        let segment = self.segment();
         let Some(entry) = self.entry(self.rank, key.index) else { return };
         entry.revoke();
         for peer in 0..segment.ranks() {
@@ -148,9 +149,9 @@ impl PortRegions {
                 continue;
             }
             let Some(header) = self.header(peer) else { return };
-            let mut backoff = ProcessBackoff::for_claim();
+            let mut backoff = Backoff::new(SpinLimits::brief());
             while header.claim.is_on(self.rank, key.tag) {
-                if backoff.pause() && liveness::has_ended(liveness) {
+                if backoff.pause_awake() && liveness::has_ended(liveness) {
                     break;
                 }
             }
@@ -177,9 +178,15 @@ impl PortRegions {
         if allows(access) { Ok(claimed) } else { Err(RegionError::Access) }
     }
 
+    /// Returns the view of the segment. No view is used after `self` is dropped.
+    fn segment(&self) -> Segment {
+        // SAFETY: `self` keeps the map, and no view is used later (contract of this function).
+        unsafe { self.map.segment() }
+    }
+
     /// Returns the header of a rank's table.
     fn header(&self, rank: Rank) -> Option<&RegionTableHeader> {
-        let place = self.map.segment().heap_place(rank, 0, size_of::<RegionTableHeader>()).ok()?;
+        let place = self.segment().heap_place(rank, 0, size_of::<RegionTableHeader>()).ok()?;
         // SAFETY: the header lies in the segment, which `self` keeps mapped, and it is aligned. All
         // bytes are valid values of its atomics.
         Some(unsafe { place.cast::<RegionTableHeader>().as_ref() })
@@ -192,7 +199,7 @@ impl PortRegions {
         let offset = size_of::<RegionTableHeader>() + index as usize * size_of::<RegionEntry>();
         let has_memory = offset + size_of::<RegionEntry>() <= chunks.saturating_mul(CHUNK_BYTES);
         let bytes = size_of::<RegionEntry>();
-        let place = self.map.segment().heap_place(rank, offset as u64, bytes).ok();
+        let place = self.segment().heap_place(rank, offset as u64, bytes).ok();
         // SAFETY: the entry lies in the segment, which `self` keeps mapped, and it is aligned. All
         // bytes are valid values of its atomics.
         place.filter(|_| has_memory).map(|place| unsafe { place.cast::<RegionEntry>().as_ref() })

@@ -99,6 +99,37 @@ fn a_sender_sees_that_its_message_has_been_taken() {
 }
 
 #[test]
+fn a_kept_message_is_received_once_and_counts_until_then() {
+    let (_universe, [a, b]) = together("kept");
+    let most = b.world.tuning().unexpected_max;
+    let large = vec![3; most];
+    let key = Key::new(CONTEXT, 5);
+    let names = [b.keep(a.rank(), key, &[1, 2, 3]), b.keep(a.rank(), key, &large)];
+    let [short, long] = names.map(Result::unwrap);
+    until([&a, &b], || a.is_told_to_keep(b.rank()).then_some(()));
+    // A kept message is in no queue.
+    let pattern = Pattern { context: CONTEXT, source: a.rank(), tag: 5 };
+    assert_eq!(b.iprobe(pattern), Ok(None));
+    let mut got = [0; 4];
+    // SAFETY: the receive ends in the call.
+    let received = unsafe { b.imrecv(short, cursor(&mut got)) };
+    assert!(
+        matches!(received, Ok(Received::Done(Ok(status))) if status.bytes == 3),
+        "{received:?}"
+    );
+    assert_eq!(got, [1, 2, 3, 0]);
+    // SAFETY: the receive ends in the call.
+    let received = unsafe { b.imrecv(long, cursor(&mut got[..2])) };
+    assert!(matches!(received, Ok(Received::Done(Err(Fault::Truncated { .. })))), "{received:?}");
+    assert_eq!(got, [3, 3, 3, 0]);
+    until([&a, &b], || (!a.is_told_to_keep(b.rank())).then_some(()));
+    // SAFETY: nothing is written.
+    let again = unsafe { b.imrecv(short, cursor(&mut got)) };
+    assert_eq!(again, Ok(Received::Done(Err(Fault::Cancelled))));
+    [a, b].into_iter().for_each(|port| port.close().unwrap());
+}
+
+#[test]
 fn a_full_ring_takes_no_marked_message() {
     let (_universe, [a, b]) = together("full");
     let key = Key::new(CONTEXT, 5);

@@ -173,7 +173,7 @@ impl ProgressContext<'_> {
             self.engine.fastbox_backed(peer, backed);
         }
         while let Some(peer) = self.engine.poll_bell() {
-            sleep::wake(&self.place.map.segment(), peer);
+            sleep::wake(&self.place.segment(), peer);
         }
     }
 
@@ -190,11 +190,13 @@ impl ProgressContext<'_> {
     pub(super) fn move_large(&mut self) -> Result<bool, ProgressError> {
         for number in 0..JOBS_PER_PROGRESS {
             let Some(job) = self.engine.poll_transfer()? else { return Ok(number > 0) };
+            let segment = self.place.segment();
             // SAFETY: the engine issued the job just now, so its memory is still claimed.
-            let result = if unsafe { job.copy() } {
-                Ok(())
-            } else {
-                self.resources.cma.perform(&self.place.map.segment(), &job)
+            let result = unsafe {
+                match job.copy() {
+                    true => Ok(()),
+                    false => self.resources.cma.perform(&segment, &job),
+                }
             };
             self.tell_time();
             self.engine.transfer_done(&job, result)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use strait_core::layout::Segment;
 use strait_core::shm::DoorbellPtr;
 use strait_platform::Rank;
 use strait_platform::segment::SegmentMap;
@@ -21,6 +22,13 @@ pub(crate) struct RankContext {
 impl RankContext {
     /// Returns this rank's doorbell.
     pub(crate) fn bell(&self) -> DoorbellPtr {
-        self.map.segment().doorbell(self.rank)
+        self.segment().doorbell(self.rank)
+    }
+
+    /// Returns the view of the segment. The world and its progress thread use none after they have
+    /// dropped this value.
+    pub(crate) fn segment(&self) -> Segment {
+        // SAFETY: this value keeps the map, and no view is used later (contract of this function).
+        unsafe { self.map.segment() }
     }
 }

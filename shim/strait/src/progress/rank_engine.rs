@@ -145,7 +145,7 @@ impl RankEngine {
             return Ok(());
         }
         let (place, tuning) = (self.place(), self.lock().tuning());
-        let away = Engine::away(SystemMemory, place.map.segment(), place.rank, tuning)?;
+        let away = Engine::away(SystemMemory, place.segment(), place.rank, tuning)?;
         // SAFETY: the exchange runs no other code.
         let engine = core::mem::replace(unsafe { self.short() }, away);
         // SAFETY: this is the thread that uses the engine, none of its guards is live here, and
@@ -222,7 +222,7 @@ impl RankEngine {
         }
         drop(log);
         if asleep {
-            place.sleep.wake_own(&place.map.segment(), place.rank);
+            place.sleep.wake_own(&place.segment(), place.rank);
         }
     }
 }

@@ -39,7 +39,7 @@ impl Round<'_> {
     /// deaths could not be settled yet.
     pub(crate) fn detect_failures(&mut self) -> Result<bool, Error> {
         let ProgressContext { place, engine, resources } = &mut self.context;
-        let (segment, own) = (place.map.segment(), place.rank);
+        let (segment, own) = (place.segment(), place.rank);
         resources.watch.check(&segment, own);
         resources.network.as_deref_mut().into_iter().for_each(Network::probe);
         let mut settled = true;

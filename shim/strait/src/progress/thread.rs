@@ -45,7 +45,7 @@ impl Drop for ProgressThread {
         log.stop = true;
         place.bell().get().rise();
         drop(log);
-        place.sleep.wake_own(&place.map.segment(), place.rank);
+        place.sleep.wake_own(&place.segment(), place.rank);
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has already printed its message, and it has ended.
             let _ = thread.join();

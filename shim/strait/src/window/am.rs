@@ -12,10 +12,14 @@ use crate::buffer::{part_of, part_of_mut};
 use crate::{Error, Number, WindowError};
 
 impl Window<'_> {
-    /// Makes the target's handler carry out internode accumulates of more than `bytes` bytes; 0
-    /// means all accumulates of more than one number. The origin carries out shorter ones by
-    /// itself, under a lock. Members need not agree on the limit. It has no effect where a member's
-    /// device has no atomics, since handlers carry out all accumulates there.
+    /// Makes the target's handler carry out internode accumulates of more than `bytes` bytes of
+    /// consecutive numbers. Each run of a shape counts by itself. The origin carries out shorter
+    /// ones under a lock, and at any limit these: [`Window::fetch_and_op`],
+    /// [`Window::compare_and_swap`], and a [`Window::accumulate`] of one number.
+    ///
+    /// So 0 passes all other accumulates to the handler, and [`usize::MAX`] none. Members need not
+    /// agree on the limit. It has no effect where a member's device has no atomics, since handlers
+    /// carry out all accumulates there.
     ///
     /// An accumulate by the handler completes when the target is inside the library or has a
     /// [progress thread](crate::World::start_progress_thread): see [`Window::needs_target`].

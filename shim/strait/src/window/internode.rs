@@ -4,7 +4,7 @@
 use core::ptr::NonNull;
 
 use strait_core::buffer::Part as Buffer;
-use strait_core::engine::Channel;
+use strait_core::engine::{Channel, Gone};
 use strait_core::hca::{Access, Address, HcaError, Region};
 use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::rma::{AmMemory, LENT, OperandBuffers, STRIPE, Station, Stripes, WindowBlock};
@@ -199,9 +199,10 @@ impl InternodeMemory {
     }
 
     /// Connects the lanes to the ends that the members have for this one. A member that has died
-    /// since is no error here: operations on it report the loss. On iWARP this rank's end cannot be
-    /// connected to itself. That is no error either, since only atomics use that lane, and iWARP
-    /// has none.
+    /// since is no error here: operations on it report the loss. A member that cannot be reached
+    /// waits for its end of the lane, so all communication with it ends, which it learns of. On
+    /// iWARP this rank's end cannot be connected to itself. That is no error either, since only
+    /// atomics use that lane, and iWARP has none.
     pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
         for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
             let connected = world.wait_until(
@@ -210,14 +211,21 @@ impl InternodeMemory {
                     let connected = world.with_network(|it| it.connect_lane(lane, address))?;
                     if connected == Ok(false) && world.lock_progress().gone(*rank).is_some() {
                         world.with_network(|network| network.break_lane(lane));
-                        return Some(Ok(()));
+                        return Some(Ok::<(), Error>(()));
                     }
-                    match connected {
+                    match connected.map_err(|error| (error, error.sign())) {
                         Ok(connected) => connected.then_some(Ok(())),
-                        Err(error) if error.sign().is_some() || *rank == world.rank() => {
-                            Some(Ok(()))
+                        Err(_) if *rank == world.rank() => Some(Ok(())),
+                        Err((_, Some(cause))) => {
+                            let ended = world.lock_progress().peer_gone(*rank, Gone::Failed(cause));
+                            match ended {
+                                Ok(ended) => ended.then_some(Ok(())),
+                                Err(error) => Some(Err(error.into())),
+                            }
                         }
-                        Err(error) => Some(Err(WindowError::Device { rank: *rank, error })),
+                        Err((error, None)) => {
+                            Some(Err(WindowError::Device { rank: *rank, error }.into()))
+                        }
                     }
                 },
             );

@@ -104,7 +104,7 @@ impl World {
             .zip(networks)
             .map(|(rank, network)| {
                 let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
-                liveness::attach_self(&map.segment().rank_block(rank).liveness);
+                liveness::attach_self(&map.rank_block(rank).liveness);
                 let store = Box::new(store.clone());
                 Self::new(Arc::clone(map), rank, nodes.clone(), store, network, cpus, tuning)
             })

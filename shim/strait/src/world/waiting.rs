@@ -47,7 +47,7 @@ impl World {
         self.call_timer.set(call_timer);
         if due {
             let wait = what();
-            record::write_once(&self.map.segment().rank_block(self.rank).waiting, wait);
+            record::write_once(&self.map.rank_block(self.rank).waiting, wait);
             self.watch_over_peer_of(wait);
             self.look_for_the_gone()?;
         }
@@ -87,7 +87,7 @@ impl World {
         // A progress thread has nothing to do during this wait.
         let _guard = self.lock_progress();
         let mut backoff = Backoff::new(self.spin);
-        let segment = self.map.segment();
+        let segment = self.segment();
         let mut inside = None;
         let mut record = Recorder::new(&segment.rank_block(self.rank).waiting);
         loop {
@@ -235,7 +235,7 @@ impl World {
         let mut guard = self.lock_progress();
         let context = guard.context();
         context.resources.network.as_deref_mut().into_iter().for_each(Network::close_all);
-        let segment = self.map.segment();
+        let segment = self.segment();
         let is_gone = |rank| segment.rank_block(rank).liveness.state() >= Life::Dead;
         while !context.engine.stop(is_gone) {
             context.resources.watch.check(&segment, self.rank);

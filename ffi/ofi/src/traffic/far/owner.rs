@@ -9,11 +9,10 @@
 
 use core::ptr::NonNull;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 
 use strait_core::buffer::Part;
-use strait_core::hca::Region;
 
+use super::leases::Lease;
 use crate::abi::errno;
 use crate::traffic::Traffic;
 use crate::wire::{HeadKind, Opened, ProviderHead};
@@ -21,42 +20,10 @@ use crate::wire::{HeadKind, Opened, ProviderHead};
 /// Maximum number of regions that are recalled at a time. Each takes one message in each direction.
 const RECALLED_MAX: usize = 32;
 
-/// Regions that are open to the devices of peers, and peers that wait for a region.
-#[derive(Debug, Default)]
-pub(super) struct Leases {
-    /// The leases, by libfabric's key.
-    regions: HashMap<u64, Lease>,
-    /// Peers that have asked, with the keys, oldest first.
-    asked: VecDeque<(u32, u64)>,
-    /// Number of answers so far.
-    clock: u64,
-    /// Number of recalled leases.
-    recalled: usize,
-}
-
-/// A region that the device has registered for peers.
-#[derive(Debug)]
-struct Lease {
-    region: Region,
-    /// Peers that know the device's key.
-    holders: Vec<u32>,
-    /// Time of a peer's last request, as a number of answers.
-    used: u64,
-    /// The holders must return it.
-    is_recalled: bool,
-}
-
 /// The result of a request.
 enum OpenReply {
     Tell(Opened),
     Wait,
-}
-
-impl Leases {
-    /// Returns whether no peer waits for an answer and no region for its return.
-    pub(super) fn is_idle(&self) -> bool {
-        self.asked.is_empty() && self.recalled == 0
-    }
 }
 
 impl Traffic {
@@ -81,8 +48,7 @@ impl Traffic {
     }
 
     fn answer(&mut self, source: u32, key: u64) -> OpenReply {
-        // SAFETY: a domain outlives its endpoints.
-        let Some(registered) = (unsafe { &*self.domain }).region(key) else {
+        let Some(registered) = self.domain.region(key) else {
             return OpenReply::Tell(Opened::refused(errno::EACCES));
         };
         let Self { port, far, .. } = self;

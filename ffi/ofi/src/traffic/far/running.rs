@@ -10,7 +10,8 @@ use strait_core::hca::{Access as Rights, Region};
 
 use super::landing::{LandingBuffer, LandingBuffers, SLOT_BYTES};
 use crate::abi::errno;
-use crate::traffic::{OperationKind, RemoteAccess};
+use crate::operation::OperationKind;
+use crate::traffic::access::RemoteAccess;
 
 /// Maximum number of registered user buffers. When it is reached, the next access waits. The rest
 /// of a device's room is for regions that peers access.
@@ -71,7 +72,7 @@ impl Running {
             let is_read = self.access.op == OperationKind::Read;
             let rights = if is_read { Rights::LOCAL } else { Rights::LOCAL_READ };
             let part = self.rest_of_part(offset);
-            // SAFETY: the memory is valid until the completion (contract of `access_far`), and the
+            // SAFETY: the memory is valid until the completion (invariant of `UserBuffer`), and the
             // registration is released before.
             if let Some(region) = unsafe { port.register(part, rights) } {
                 *registered += 1;
@@ -90,7 +91,7 @@ impl Running {
             let mut to = &mut landing.bytes(&slot)[..length];
             self.pieces(offset, length, |piece| {
                 let (front, rest) = core::mem::take(&mut to).split_at_mut(piece.length);
-                // SAFETY: the memory is valid until the completion (contract of `access_far`), and
+                // SAFETY: the memory is valid until the completion (invariant of `UserBuffer`), and
                 // a user's buffer does not overlap this library's memory.
                 unsafe {
                     let from = piece.base.as_ptr();
@@ -142,7 +143,7 @@ impl Running {
         let mut from = &landing.bytes(slot)[..length];
         self.pieces(offset, length, |piece| {
             let (front, rest) = from.split_at(piece.length);
-            // SAFETY: the memory is valid until the completion (contract of `access_far`), and a
+            // SAFETY: the memory is valid until the completion (invariant of `UserBuffer`), and a
             // user's buffer does not overlap this library's memory.
             unsafe { piece.base.as_ptr().copy_from_nonoverlapping(front.as_ptr(), front.len()) };
             from = rest;

@@ -185,7 +185,7 @@ fn a_peer_without_a_receive_is_tried_again_and_then_given_up() {
         times.push(bench.step(Tried::NotReady).0);
     }
     let expected: Vec<u64> =
-        (0..u64::from(NOT_READY_TRIES)).map(|n| 10 + ((1 << n) - 1) * 1000).collect();
+        (0..=u64::from(DEVICE_RETRIES)).map(|n| 10 + ((1 << n) - 1) * 1000).collect();
     assert_eq!(times, expected);
     assert_eq!(bench.reported(), [(1, Err(WorkError::NotReady))]);
 }

@@ -32,8 +32,8 @@ fn exchange(rank: u32, size: u32, nonce: u64) -> (SegmentMap, Result<SegmentMap,
 #[test]
 fn a_rank_joins_and_is_alive() {
     let (map, joined) = exchange(1, 2, NONCE);
-    assert_eq!(joined.unwrap().segment().ranks(), 2);
-    let segment = map.segment();
+    assert_eq!(joined.unwrap().ranks(), 2);
+    let segment = map.view();
     let liveness = &segment.rank_block(1).liveness;
     assert_eq!(liveness.state(), Life::Alive);
     let other = &segment.rank_block(0).liveness;
@@ -60,7 +60,7 @@ fn disagreement_is_named() {
         matches!(joined, Err(BootError::Segment(SegmentError::Attach(error))) if error == nonce),
         "{joined:?}"
     );
-    assert_eq!(map.segment().rank_block(1).liveness.state(), Life::Unborn, "not joined");
+    assert_eq!(map.rank_block(1).liveness.state(), Life::Unborn, "not joined");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn the_ranks_of_a_node_share_its_segment_and_no_others() {
     let nodes = Nodes::named([5, 9, 5, 9, 9]);
     let maps = meet_all(&nodes);
     for (rank, map) in (0..).zip(&maps) {
-        let segment = map.segment();
+        let segment = map.view();
         assert_eq!(segment.ranks(), 5);
         for other in 0..5 {
             let here = nodes.node_of(other) == nodes.node_of(rank);
@@ -34,15 +34,36 @@ fn the_ranks_of_a_node_share_its_segment_and_no_others() {
             assert_eq!(block.liveness.state(), expected, "{other} in the segment of {rank}");
         }
     }
-    let witness = |rank: usize, of: u32| maps[rank].segment().rank_block(of).liveness.witness();
-    maps[0].segment().rank_block(0).liveness.set_witness(77);
+    let witness = |rank: usize, of: u32| maps[rank].rank_block(of).liveness.witness();
+    maps[0].rank_block(0).liveness.set_witness(77);
     assert_eq!((witness(2, 0), witness(1, 0)), (77, 0));
+}
+
+#[test]
+fn ranks_that_do_not_come_are_dead_to_those_who_did() {
+    let (nodes, limit) = (Nodes::one(3), Duration::from_millis(300));
+    let store = InProcess::new(3);
+    let [host, guest, absent] = [0, 1, 2].map(|_| store.clone());
+    thread::scope(|scope| {
+        let meet = |mut store: InProcess, rank| {
+            let nodes = &nodes;
+            scope.spawn(move || meet_within(&mut store, rank, nodes, limit))
+        };
+        let (host, guest) = (meet(host, 0), meet(guest, 1));
+        let mut absent = absent;
+        absent.fence().unwrap();
+        let map = guest.join().unwrap().unwrap();
+        let refused = host.join().unwrap().unwrap_err();
+        assert!(matches!(refused, BootError::Absent { .. }), "{refused}");
+        let life = |rank| map.view().rank_block(rank).liveness.state();
+        assert_eq!([0, 1, 2].map(life), [Life::Dead, Life::Alive, Life::Dead]);
+    });
 }
 
 #[test]
 fn a_rank_alone_on_its_node_waits_only_at_the_fence() {
     let maps = meet_all(&Nodes::one(1));
-    assert_eq!(maps[0].segment().rank_block(0).liveness.state(), Life::Alive);
+    assert_eq!(maps[0].rank_block(0).liveness.state(), Life::Alive);
 }
 
 #[test]
@@ -51,7 +72,7 @@ fn a_segment_has_memory_for_the_ranks_of_its_node_alone() {
     let backed = |map: &SegmentMap| rustix::fs::fstat(map.fd()).unwrap().st_blocks as usize * 512;
     let config = SegmentConfig::new(4);
     let map = SegmentMap::create_on(config, 1, &nodes, 1).unwrap();
-    let plan = *map.segment().plan();
+    let plan = *map.view().plan();
     let own =
         (2..4).flat_map(|rank| plan.own_ranges(rank)).map(|(_, length)| length).sum::<usize>();
     let slack = backed(&map) - (plan.common_bytes() + own);

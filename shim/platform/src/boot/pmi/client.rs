@@ -85,7 +85,7 @@ pub(crate) struct Client {
     /// Longest value, in bytes.
     value_max: usize,
     shut: bool,
-    backoff: Duration,
+    limit: Duration,
 }
 
 impl Client {
@@ -95,13 +95,13 @@ impl Client {
     ///
     /// [`StoreError`] when the program at the other end does not speak PMI-1.
     pub(crate) fn new(socket: OwnedFd) -> Result<Self, StoreError> {
-        Self::with_backoff(socket, TIMEOUT)
+        Self::with_limit(socket, TIMEOUT)
     }
 
-    fn with_backoff(socket: OwnedFd, backoff: Duration) -> Result<Self, StoreError> {
+    fn with_limit(socket: OwnedFd, limit: Duration) -> Result<Self, StoreError> {
         let (key_max, value_max, space) = (0, 0, String::new());
         let lines = LineReader::default();
-        let mut client = Self { socket, lines, space, key_max, value_max, shut: false, backoff };
+        let mut client = Self { socket, lines, space, key_max, value_max, shut: false, limit };
         let init = client.ask("init", " pmi_version=1 pmi_subversion=1", "response_to_init")?;
         accepted("init", &init)?;
         let maxes = client.ask("get_maxes", "", "maxes")?;
@@ -148,7 +148,7 @@ impl Client {
             return Err(StoreError::Shut);
         }
         self.say(command, fields)?;
-        let deadline = (command != BARRIER).then(|| Instant::now() + self.backoff);
+        let deadline = (command != BARRIER).then(|| Instant::now() + self.limit);
         let line = loop {
             match self.lines.next() {
                 Some(line) if !line.is_empty() => break line,
@@ -189,7 +189,7 @@ impl Client {
         if !self.has_bytes(command, deadline)? {
             // A late answer would be taken for the answer to another command.
             self.shut = true;
-            return Err(StoreError::Silent { command, seconds: self.backoff.as_secs() });
+            return Err(StoreError::Silent { command, seconds: self.limit.as_secs() });
         }
         let mut bytes = [0; 1024];
         match rustix::net::recv(&self.socket, &mut bytes, RecvFlags::empty()) {

@@ -5,7 +5,7 @@ use strait_core::lock::{
     Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, RemoteWord, WordAccess,
 };
 use strait_core::rma;
-use strait_platform::backoff::ProcessBackoff;
+use strait_platform::backoff::WindowQueueBackoff;
 
 use super::remote::Reached;
 use super::standing::LockStanding;
@@ -86,7 +86,7 @@ impl Window<'_> {
         let size = self.parts.len() as u32;
         let native_swap = self.passive.way == LockMethod::Queue(LockMode::Cpu);
         let mut release = McsRelease::new(lock_type, self.group.place(), size, native_swap);
-        let mut backoff = ProcessBackoff::for_window_queue();
+        let mut backoff = WindowQueueBackoff::default();
         loop {
             match release.step() {
                 McsStep::Access(word, op) => {

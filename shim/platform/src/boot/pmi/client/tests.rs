@@ -165,8 +165,8 @@ fn an_abort_is_sent_and_not_answered() {
 #[test]
 fn a_silent_launcher_is_an_error_and_no_hang() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let backoff = Duration::from_millis(5);
-    let error = Client::with_backoff(theirs.into(), backoff).unwrap_err();
+    let limit = Duration::from_millis(5);
+    let error = Client::with_limit(theirs.into(), limit).unwrap_err();
     assert_eq!(error, StoreError::Silent { command: "init", seconds: 0 });
     drop(ours);
 }
@@ -178,9 +178,9 @@ fn a_barrier_is_waited_for_without_an_end() {
     thread::scope(|scope| {
         let waiting = scope.spawn(move || {
             let (space, lines) = (String::new(), LineReader::default());
-            let (socket, backoff) = (theirs.into(), Duration::ZERO);
+            let (socket, limit) = (theirs.into(), Duration::ZERO);
             let (key_max, value_max, shut) = (9, 9, false);
-            Client { socket, lines, space, key_max, value_max, shut, backoff }.fence()
+            Client { socket, lines, space, key_max, value_max, shut, limit }.fence()
         });
         let mut line = String::new();
         BufReader::new(&ours).read_line(&mut line).unwrap();

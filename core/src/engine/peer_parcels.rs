@@ -1,0 +1,281 @@
+//! The parcels that this rank shares with a peer, and the part of a message in them that has been
+//! taken so far.
+
+use core::ptr::NonNull;
+
+use super::short_paths::ShortPaths;
+use crate::buffer::copy::{copy_cached, copy_short};
+use crate::layout::Segment;
+use crate::shm::Parcels;
+use crate::sync::{Step, finish_look, reached};
+use crate::wire::{Corrupt, Key, PacketKind, ParcelHead, ParcelRun, Sequence};
+
+/// Number of polls for the next piece of a message that its sender is writing. After them the
+/// receive takes the general path, on which other packets come, too.
+const LOOKS_AT_PIECE: u32 = 1000;
+
+/// This rank's view of the parcels of a pair.
+#[derive(Debug)]
+pub(super) struct PeerParcels {
+    parcels: Parcels,
+    /// Whether the memory was asked for, or there is none.
+    asked: bool,
+    /// Bytes that have been taken of the parcel which the next packet from the peer names, while
+    /// its sender fills it.
+    taken: usize,
+}
+
+/// The new bytes of a part that is filled while it is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct NewBytes {
+    pub(super) place: NonNull<u8>,
+    /// Offset of the first of them in the part.
+    pub(super) from: usize,
+    pub(super) length: usize,
+}
+
+impl PeerParcels {
+    pub(super) fn new(segment: &Segment, rank: u32, peer: u32) -> Self {
+        Self { parcels: segment.parcels(rank, peer), asked: rank == peer, taken: 0 }
+    }
+
+    /// Leaves the pair without parcels.
+    pub(super) const fn refuse(&mut self) {
+        self.asked = true;
+    }
+
+    /// Returns whether the memory was not asked for yet.
+    #[inline]
+    pub(super) const fn wants_memory(&self) -> bool {
+        !self.asked
+    }
+
+    /// Takes the answer to the request for memory. Only the first one counts.
+    pub(super) const fn backed(&mut self, backed: bool) {
+        if backed && !self.asked {
+            self.parcels.open();
+        }
+        self.asked = true;
+    }
+
+    /// Returns whether this rank has parcels for `length` bytes.
+    #[inline(always)]
+    pub(super) const fn hold(&self, length: usize) -> bool {
+        self.parcels.hold(length)
+    }
+
+    /// Returns the run that the next `length` bytes go in, or as many of them as it has room for.
+    #[inline(always)]
+    pub(super) const fn next(&self, length: usize) -> Option<(ParcelRun, NonNull<u8>)> {
+        self.parcels.next(length)
+    }
+
+    /// Notes that a packet has handed `run` to the peer.
+    #[inline(always)]
+    pub(super) const fn hand_over(&mut self, run: ParcelRun) {
+        self.parcels.hand_over(run);
+    }
+
+    /// Hands the peer a run of this rank's parcels by a packet in lines, and fills it piece by
+    /// piece. `fill(to, length)` writes the next bytes.
+    ///
+    /// A short part is filled before its packet is sent. So is a part that is not the first of its
+    /// message, since the peer is then busy with that first part. Returns false if no line is free;
+    /// bytes that were written are then written again.
+    #[inline(always)]
+    pub(super) fn send_in_pieces(
+        &mut self,
+        paths: &mut ShortPaths,
+        key: Key,
+        head: ParcelHead,
+        place: NonNull<u8>,
+        mut fill: impl FnMut(NonNull<u8>, usize),
+    ) -> Result<bool, Corrupt> {
+        let (ParcelRun { number, length }, sequence) = (head.run(), paths.next_out());
+        if head.pieces == 0 {
+            fill(place, length);
+        }
+        let words = head.pack();
+        let write = |to: NonNull<u8>, _, _| {
+            // SAFETY: `send_lines` gives room for the head, which fits one line.
+            unsafe { copy_short(words.as_ptr(), to.as_ptr(), ParcelHead::LENGTH) };
+        };
+        if !paths.send_lines(PacketKind::Parcel, key, ParcelHead::LENGTH, write)? {
+            return Ok(false);
+        }
+        reached(Step::ParcelNamed);
+        self.parcels.hand_over(head.run());
+        paths.count_out();
+        let mut done = 0;
+        for piece in 0..u32::from(head.pieces) {
+            let bytes = head.piece().min(length - done);
+            // SAFETY: the run has room for the part.
+            fill(unsafe { place.add(done) }, bytes);
+            reached(Step::PieceFilled);
+            self.parcels.mark(number, piece, sequence);
+            done += bytes;
+        }
+        Ok(true)
+    }
+
+    /// Copies a message that one run holds into `buffer`, while its sender fills the run, and keeps
+    /// the run. The packet with the number `sequence` names it. Returns false if the message has
+    /// other parts, if some of it was taken before, or if the sender is slow.
+    #[inline(always)]
+    pub(super) fn take_message(
+        &mut self,
+        head: &ParcelHead,
+        sequence: Sequence,
+        buffer: &mut [u8],
+    ) -> bool {
+        let Ok(place) = self.parcels.find(head.run()) else { return false };
+        let bytes = head.length as usize;
+        let begun = head.offset > 0 || self.taken > 0;
+        if begun || head.total != u64::from(head.length) || bytes > buffer.len() {
+            return false;
+        }
+        let (mut done, mut looks) = (0, LOOKS_AT_PIECE);
+        while done < bytes {
+            let filled = self.parcels.filled(head, sequence, done);
+            if filled == done {
+                // Nothing has been taken yet that could not be taken again.
+                let Some(left) = looks.checked_sub(1) else { return false };
+                looks = left;
+                finish_look();
+                continue;
+            }
+            // SAFETY: `filled` bytes of the run are ours to read, and the run has room for all of
+            // it (`parse`). It lies in the segment, which no user buffer overlaps. The buffer has
+            // room for `bytes`.
+            unsafe {
+                let to = NonNull::from(&mut *buffer).cast::<u8>().add(done);
+                copy_cached(place.add(done).as_ptr(), to.as_ptr(), filled - done);
+            }
+            done = filled;
+        }
+        true
+    }
+
+    /// Keeps a run of which all bytes have been read.
+    #[inline(always)]
+    pub(super) const fn keep(&mut self, run: ParcelRun) {
+        self.parcels.keep(run);
+    }
+
+    /// Returns the new bytes of the part of a message that `head` describes. The packet with the
+    /// number `sequence` names it. Returns `None` if nothing is new.
+    pub(super) fn new_bytes(
+        &self,
+        head: &ParcelHead,
+        sequence: Sequence,
+    ) -> Result<Option<NewBytes>, Corrupt> {
+        let (place, part) = (self.parcels.find(head.run())?, head.length as usize);
+        let from = self.taken;
+        if from >= part {
+            return Err(Corrupt::Length { found: part as u64, max: from as u64 });
+        }
+        let length = self.parcels.filled(head, sequence, from) - from;
+        // SAFETY: the run has room for the whole part (`parse`).
+        let place = unsafe { place.add(from) };
+        Ok((length > 0).then_some(NewBytes { place, from, length }))
+    }
+
+    /// Notes that the new bytes have been taken, and keeps the run if they were the last. Returns
+    /// whether they were.
+    pub(super) fn take(&mut self, head: &ParcelHead, new: NewBytes) -> bool {
+        let filled = new.from + new.length;
+        let all = filled == head.length as usize;
+        self.taken = if all { 0 } else { filled };
+        if all {
+            self.parcels.keep(head.run());
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing::with_segment;
+
+    const KEY: Key = Key::new(0, 7);
+
+    fn pair(segment: &Segment) -> [PeerParcels; 2] {
+        [(0, 1), (1, 0)].map(|(rank, peer)| {
+            let mut parcels = PeerParcels::new(segment, rank, peer);
+            assert!(parcels.wants_memory() && !parcels.hold(1));
+            parcels.backed(true);
+            parcels.backed(true);
+            assert!(!parcels.wants_memory() && parcels.hold(1));
+            parcels
+        })
+    }
+
+    /// Hands a message over in `pieces` pieces. Returns its head and the number of its packet.
+    fn send(
+        segment: &Segment,
+        out: &mut PeerParcels,
+        message: &[u8],
+        pieces: u16,
+    ) -> (ParcelHead, Sequence) {
+        let mut paths = ShortPaths::new(segment, 0, 1);
+        let (run, place) = out.next(message.len()).unwrap();
+        let (total, length, number) =
+            (message.len() as u64, message.len() as u32, run.number as u16);
+        let head = ParcelHead { total, offset: 0, length, number, pieces };
+        let (mut rest, sequence) = (message, paths.next_out());
+        let fill = |to: NonNull<u8>, piece| {
+            let (next, others) = rest.split_at(piece);
+            rest = others;
+            // SAFETY: the run has room for the message.
+            unsafe { copy_cached(next.as_ptr(), to.as_ptr(), piece) };
+        };
+        assert_eq!(out.send_in_pieces(&mut paths, KEY, head, place, fill), Ok(true));
+        assert_ne!(paths.next_out(), sequence);
+        (head, sequence)
+    }
+
+    #[test]
+    fn only_the_first_answer_about_the_memory_counts() {
+        with_segment(2, |segment| {
+            let mut parcels = PeerParcels::new(segment, 0, 1);
+            parcels.backed(false);
+            parcels.backed(true);
+            assert!(!parcels.hold(1) && !parcels.wants_memory());
+            assert!(!PeerParcels::new(segment, 0, 0).wants_memory());
+        });
+    }
+
+    #[test]
+    fn a_message_in_pieces_is_taken_at_once_and_its_run_stays_with_the_reader() {
+        with_segment(2, |segment| {
+            let [mut out, mut back] = pair(segment);
+            let message = [7; 5000];
+            let (head, sequence) = send(segment, &mut out, &message, 2);
+            let mut buffer = [0; 5000];
+            assert!(!back.take_message(&head, sequence, &mut buffer[1..]));
+            assert!(back.take_message(&head, sequence, &mut buffer));
+            assert_eq!(buffer, message);
+            assert_eq!(out.parcels.find(head.run()), back.parcels.find(head.run()));
+            back.keep(head.run());
+            assert!(back.parcels.find(head.run()).is_err(), "the reader has it, not the peer");
+        });
+    }
+
+    #[test]
+    fn the_bytes_of_a_part_come_once() {
+        with_segment(2, |segment| {
+            let [mut out, mut back] = pair(segment);
+            let (head, sequence) = send(segment, &mut out, &[7; 100], 0);
+            let new = back.new_bytes(&head, sequence).unwrap().unwrap();
+            assert_eq!((new.from, new.length), (0, 100));
+            let first = NewBytes { length: 40, ..new };
+            assert!(!back.take(&head, first));
+            assert!(!back.take_message(&head, sequence, &mut [0; 100]), "begun before");
+            let new = back.new_bytes(&head, sequence).unwrap().unwrap();
+            assert_eq!((new.from, new.length), (40, 60));
+            assert!(back.take(&head, new));
+            assert!(back.new_bytes(&head, sequence).is_err(), "the run is not the peer's any more");
+        });
+    }
+}

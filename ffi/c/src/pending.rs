@@ -1,0 +1,48 @@
+//! Pending operations: what the handle of a request leads to.
+
+use shim::{Part, Unscoped, Wait, World};
+
+/// A pending operation, and the list of buffers that it uses.
+///
+/// It must be complete or settled before it is dropped, since C may reuse the buffers then.
+#[derive(Debug)]
+#[must_use = "an operation that is not over has to be kept or settled"]
+pub(crate) struct PendingOperation {
+    operation: Unscoped,
+    parts: Option<Box<[Part]>>,
+}
+
+impl PendingOperation {
+    #[inline(always)]
+    pub(crate) const fn new(operation: Unscoped) -> Self {
+        Self { operation, parts: None }
+    }
+
+    pub(crate) const fn with_parts(operation: Unscoped, parts: Box<[Part]>) -> Self {
+        Self { operation, parts: Some(parts) }
+    }
+
+    pub(crate) const fn operation(&self) -> &Unscoped {
+        &self.operation
+    }
+
+    pub(crate) const fn operation_mut(&mut self) -> &mut Unscoped {
+        &mut self.operation
+    }
+
+    /// Returns whether the operation is complete. Makes no progress.
+    pub(crate) fn look(&mut self, world: &World) -> bool {
+        self.operation.look(world)
+    }
+
+    /// Returns what the operation waits for.
+    pub(crate) fn wait_of(&self, world: &World) -> Wait {
+        self.operation.wait_of(world)
+    }
+
+    /// Ends the operation's claim on its buffers.
+    pub(crate) fn settle(&mut self, world: &World) {
+        self.operation.settle(world);
+        self.parts = None;
+    }
+}
