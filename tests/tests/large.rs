@@ -4,9 +4,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use strait::boot::SegmentConfig;
-use strait::{
-    ANY_SOURCE, Endpoint, Error, Fault, Request, Transfer, Tuning, Vectored, World, wait_all,
-};
+use strait::raw::ANY_SOURCE;
+use strait::{Endpoint, Error, Fault, Request, Transfer, Tuning, Vectored, World, wait_all};
 use strait_tests::{Ranks, die, in_one_thread, payload, shape};
 
 /// Lengths on both sides of each limit: eager, grain, job, and a prime far above.

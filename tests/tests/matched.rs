@@ -4,9 +4,10 @@
 use std::io::IoSliceMut;
 
 use strait::boot::SegmentConfig;
+use strait::raw::ANY_SOURCE;
 use strait::{
-    ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Nodes, Rendezvous, StartError, Status, Tuning,
-    Vectored, World, wait_all,
+    ANY_TAG, Endpoint, Error, Fault, Nodes, Rendezvous, StartError, Status, Tuning, Vectored,
+    World, wait_all,
 };
 use strait_tests::{Ranks, by_each_transfer, die, in_one_thread, payload, shape, threads_on};
 

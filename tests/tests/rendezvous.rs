@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strait::boot::SegmentConfig;
-use strait::{
-    ANY_SOURCE, ANY_TAG, Error, Fault, Rendezvous, Request, Rtrs, Transfer, Tuning, Vectored, World,
-};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Error, Fault, Rendezvous, Request, Rtrs, Transfer, Tuning, Vectored, World};
 use strait_core::engine::RequestId;
 use strait_core::layout::SegmentConfig as Shape;
 use strait_tests::{Arena, Engines, Ranks, in_one_thread, payload};

@@ -3,9 +3,9 @@
 use std::io::IoSlice;
 
 use strait::boot::SegmentConfig;
+use strait::raw::ANY_SOURCE;
 use strait::{
-    ANY_SOURCE, Endpoint, Error, Fault, Nodes, Rendezvous, Tuning, Vectored, World, test_some,
-    wait_all,
+    Endpoint, Error, Fault, Nodes, Rendezvous, Tuning, Vectored, World, test_some, wait_all,
 };
 use strait_tests::{Ranks, by_each_transfer, die, in_one_thread, payload, shape, threads_on};
 

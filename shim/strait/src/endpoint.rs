@@ -169,17 +169,15 @@ impl<'world> Endpoint<'world> {
         self.send_longer(bytes, destination, tag)
     }
 
-    /// Sends `data` if a free line suffices. [`Endpoint::send`] tries this first. It serves
-    /// interfaces to other languages. Depending on the result, the caller has to
-    /// [wake](Endpoint::wake) the destination.
+    /// Does the work of [`crate::raw::RawEndpoint::send_short`].
     #[inline(always)]
     #[must_use]
-    pub fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+    pub(crate) fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
         self.world.engine().send_short(destination, Key::new(self.context, tag), data)
     }
 
-    /// Wakes a rank that [sleeps](SentShort::ToSleeper).
-    pub fn wake(&self, rank: Rank) {
+    /// Does the work of [`crate::raw::RawEndpoint::wake`].
+    pub(crate) fn wake(&self, rank: Rank) {
         self.world.wake(rank);
     }
 
@@ -216,7 +214,7 @@ impl<'world> Endpoint<'world> {
     }
 
     /// Receives a message from `source` with `tag` into `buffer`, and waits until it has arrived.
-    /// [`crate::ANY_SOURCE`] and [`crate::ANY_TAG`] match every source and tag.
+    /// [`Source::Any`] and [`crate::ANY_TAG`] match every source and tag.
     ///
     /// ```
     /// # strait::World::run_in_process(2, |world| {
@@ -262,11 +260,9 @@ impl<'world> Endpoint<'world> {
         }
     }
 
-    /// Receives a message of exactly this length and tag if it is in the next line.
-    /// [`Endpoint::recv`] tries a similar step first. It serves interfaces to other languages. With
-    /// [`crate::ANY_TAG`] it receives nothing.
+    /// Does the work of [`crate::raw::RawEndpoint::recv_exactly`].
     #[inline(always)]
-    pub fn recv_exactly<const BYTES: usize>(
+    pub(crate) fn recv_exactly<const BYTES: usize>(
         &self,
         buffer: &mut [u8; BYTES],
         source: Rank,
@@ -279,11 +275,9 @@ impl<'world> Endpoint<'world> {
         }
     }
 
-    /// Receives a message of at most [`SHORT_MAX`](crate::SHORT_MAX) bytes that fits `buffer`, if
-    /// it is in the next line. It serves interfaces to other languages, which fall back to
-    /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
+    /// Does the work of [`crate::raw::RawEndpoint::recv_short`].
     #[inline(always)]
-    pub fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+    pub(crate) fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         let want = Want::exactly(self.context, tag);
         match self.world.engine().recv_short(source, want, buffer) {
             Bypass::Received(status) => Some(status),

@@ -4,9 +4,10 @@
 use core::task::Poll;
 use std::io::{IoSlice, IoSliceMut};
 
+use strait::raw::{ANY_SOURCE, RawEndpoint as _};
 use strait::{
-    ANY_SOURCE, ANY_TAG, Error, Request, Status, Vectored, test_all, test_any, test_some, wait_all,
-    wait_any, wait_some,
+    ANY_TAG, Error, Request, Status, Vectored, test_all, test_any, test_some, wait_all, wait_any,
+    wait_some,
 };
 
 use super::rank::Rank;

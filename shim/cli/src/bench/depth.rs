@@ -8,7 +8,8 @@ use core::error::Error;
 use core::time::Duration;
 use std::time::Instant;
 
-use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Rank, Tag, World};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Endpoint, Rank, Tag, World};
 
 use super::report::{Report, Row};
 use super::sampling::Effort;

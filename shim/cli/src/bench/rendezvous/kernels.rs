@@ -7,7 +7,8 @@
 use core::error::Error;
 use std::time::Instant;
 
-use strait::{ANY_SOURCE, Endpoint, Op, Rank, Rendezvous, wait_all};
+use strait::raw::ANY_SOURCE;
+use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
 
 use super::super::computation::Processor;
 use super::super::in_turn;
