@@ -358,9 +358,9 @@ fn survive(name: &'static str, ranks: u32, again: impl Fn(&Group<'_>, u64) -> Re
             }
             let Err(error) = again(&group, round) else { continue };
             report(&error);
-            // The dead rank completed round 49, but a member whose part had not arrived yet may
-            // learn of the death first and give up: who completes an operation during which a
-            // member dies is open.
+            // The dead rank completed round 49, but a member that still waits for its part may
+            // learn of the death first and give up: it is open which members complete an operation
+            // when one of them dies.
             assert!(round >= 49, "round {round}: {error}");
             let expected = Fault::PeerFailed { rank: ranks - 1, sign: FailureCause::Ended };
             assert!(matches!(error, Error::Fault(fault) if fault == expected), "{error:?}");

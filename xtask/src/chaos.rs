@@ -7,9 +7,6 @@
 use crate::shell::{self, Shell};
 use crate::stop::Stop;
 
-/// Options in the ladder. The limit of three minutes for a job allows for slow machines.
-pub(crate) const LADDER: [&str; 4] = ["--seconds", "60", "--limit", "180"];
-
 /// Runs `cargo xtask chaos`.
 pub(crate) fn run<S: AsRef<str>>(shell: &Shell, arguments: &[S]) -> Result<(), Stop> {
     let build = "build --quiet -p strait-tests --bin chaos --profile chaos --message-format json";

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::library::{self, SONAME};
 use crate::mpi::{self, PROVIDER};
+use crate::release;
 use crate::setup;
 use crate::shell::{self, Shell};
 use crate::stop::Stop;
@@ -103,8 +104,8 @@ struct Built {
 fn build(shell: &Shell, features: &str) -> Result<Built, Stop> {
     let archive = library::archive(shell, features)?;
     let shared = library::shared_library(shell, &archive, library::Order::HotTogether)?;
-    let arguments = "build --quiet --release -p strait-cli --bin strait --message-format json";
-    let messages = shell.cargo(&format!("{arguments} {features}")).stdout()?;
+    let messages =
+        release::build(shell, "--bin strait --message-format json", features).stdout()?;
     let mut made = shell::artifacts(&messages).into_iter();
     let launcher = made.find(|(name, path)| name == "strait" && path.extension().is_none());
     let launcher = launcher.ok_or_else(|| Stop::Failed("cargo made no program strait".into()))?.1;

@@ -9,5 +9,6 @@ use crate::stop::Stop;
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Hydra)?;
     // The tests called `rank_…` are the programs that hydra starts.
-    shell.cargo("test -p strait-tests --test launchers -- --ignored hydra_").run()
+    // The whole workspace has the features of the rung `unit`, so nothing is built again.
+    shell.cargo("test --workspace --test launchers -- --ignored hydra_").run()
 }

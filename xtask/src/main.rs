@@ -7,6 +7,7 @@
 mod bare;
 mod chaos;
 mod check;
+mod fetch;
 mod ffi;
 mod fuzz;
 mod icount;
@@ -19,8 +20,10 @@ mod miri;
 mod mpi;
 mod mutants;
 mod no_std;
+mod package;
 mod parallel;
 mod qemu;
+mod release;
 mod sanitize;
 mod setup;
 mod shell;
@@ -52,11 +55,22 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Install what is missing, then run every rung. The README and CI use this command.
-    Test,
+    Test {
+        /// Run only what tells most in a few minutes: formatting, lints, tidy, the tests of every
+        /// crate and of messages between processes.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Download what later rungs need: Python's MPI packages, and the parts of the virtual machine.
+    Fetch,
     /// Install the toolchain components and packages that the rungs need and this machine lacks.
     Setup,
     /// Check formatting, lints, documentation, and the rules of `tidy`.
-    Check,
+    Check {
+        /// Leave out documentation, licences, and the code of features and of the image.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Check the rules of this repository that no other tool checks.
     Tidy {
         /// Print figures of structure and wording instead: circles of imports, names, `unsafe`,
@@ -68,7 +82,11 @@ enum Command {
         places: bool,
     },
     /// Run every native test of the workspace, and the examples in its documentation.
-    Unit,
+    Unit {
+        /// Run the tests in the crates, and of the suites only those of messages.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Run programs under launchers that know nothing of Strait.
     Launchers,
     /// Run unmodified MPICH, Open MPI and Intel MPI on the libfabric provider.
@@ -96,6 +114,8 @@ enum Command {
     NoStd,
     /// Boot the core on a virtual machine, without an operating system.
     Bare,
+    /// Package the published crates, and build the packages with the oldest Rust that they promise.
+    Package,
     /// Check the C library: its symbols, how it loads, and the layout of its fast path.
     Library,
     /// Explore the interleavings of every atomic algorithm.
@@ -141,14 +161,15 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let shell = Shell::new(arguments.verbose);
+    let shell = Shell::new(arguments.verbose).knowing(ladder::absences());
     let result = match arguments.command {
-        Command::Test => ladder::run(&shell),
+        Command::Test { quick } => ladder::run(&shell, quick),
+        Command::Fetch => fetch::run(&shell),
         Command::Setup => setup::run(&shell),
-        Command::Check => check::run(&shell),
+        Command::Check { quick } => check::run(&shell, quick),
         Command::Tidy { report: false, .. } => tidy::run(&shell),
         Command::Tidy { places, .. } => tidy::report(&shell, places),
-        Command::Unit => unit::run(&shell),
+        Command::Unit { quick } => unit::run(&shell, quick),
         Command::Launchers => launchers::run(&shell),
         Command::Mpi => mpi::run(&shell),
         Command::Provider { verbs } => mpi::provider(&shell, verbs),
@@ -156,6 +177,7 @@ fn main() -> ExitCode {
         Command::Install { prefix, verbs } => install::run(&shell, &prefix, verbs),
         Command::NoStd => no_std::run(&shell),
         Command::Bare => bare::run(&shell),
+        Command::Package => package::run(&shell),
         Command::Library => library::run(&shell),
         Command::Loom => loom::run(&shell),
         Command::Mutants => mutants::run(&shell),
@@ -170,6 +192,7 @@ fn main() -> ExitCode {
         Command::Vm { .. } => vm::run(&shell),
         Command::Icount { json } => icount::run(&shell, json),
     };
+    ladder::answer(&result);
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Failed(why)) => {

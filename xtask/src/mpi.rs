@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use std::{fs, thread};
 
+use crate::release;
 use crate::setup::{self, Tool, is_offline};
 use crate::shell::{Shell, Step};
 use crate::stop::{self, Absence, Stop};
@@ -58,9 +59,11 @@ const MPI4PY: &str = "mpi4py==4.1.2";
 /// Runs `cargo xtask mpi`.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Libfabric)?;
-    shell.cargo("test --quiet -p strait-ofi -- --ignored").run()?;
-    shell.cargo("build --quiet -p strait-cli").run()?;
-    let provider = build(shell, "debug", "")?;
+    // Both packages each time, so that both commands build what they depend on with one set of
+    // features.
+    shell.cargo("test --quiet -p strait-ofi -p strait-cli --lib -- --ignored").run()?;
+    shell.cargo("build --quiet -p strait-ofi -p strait-cli").run()?;
+    let provider = named(shell, "debug")?;
     let mut parts: Vec<_> =
         MPIS.iter().map(|mpi| (mpi.name, programs(shell, mpi, &provider))).collect();
     parts.push(("mpi4py", mpi4py(shell, &provider)));
@@ -82,19 +85,26 @@ pub(crate) fn provider(shell: &Shell, verbs: bool) -> Result<(), Stop> {
 
 /// Builds the release provider with these features and returns its path.
 pub(crate) fn built(shell: &Shell, features: &str) -> Result<PathBuf, Stop> {
-    Ok(build(shell, "release", features)?.join(PROVIDER))
+    release::build(shell, "--lib", features).run()?;
+    Ok(named(shell, "release")?.join(PROVIDER))
 }
 
-/// Builds the provider, gives it its name, and returns its directory.
-fn build(shell: &Shell, profile: &str, features: &str) -> Result<PathBuf, Stop> {
-    let release = if profile == "release" { "--release" } else { "" };
-    shell.cargo(&format!("build --quiet -p strait-ofi {release} {features}")).run()?;
+/// Gives the provider that cargo has built its name, and returns its directory.
+fn named(shell: &Shell, profile: &str) -> Result<PathBuf, Stop> {
     let directory = shell.target().join(profile);
     let (built, named) = (directory.join(BUILT), directory.join(PROVIDER));
     // Removes the old file first: a program may have it mapped.
     let _ = fs::remove_file(&named);
     fs::copy(&built, &named).map_err(|error| Stop::io(&built, &error))?;
     Ok(directory)
+}
+
+/// Makes the environments that the rung needs.
+pub(crate) fn fetch(shell: &Shell) -> Result<(), Stop> {
+    let made = |mpi: &Mpi| (mpi.name, home(shell, mpi.name, mpi.packages).map(drop));
+    let mut parts: Vec<_> = MPIS.iter().map(made).collect();
+    parts.push(("mpi4py", python_source(shell).map(drop)));
+    stop::all(parts)
 }
 
 /// Runs our test programs under one MPI.
@@ -191,6 +201,14 @@ fn python_tests<'a>(
     provider: &Path,
     selection: &[&str],
 ) -> Result<Step<'a>, Stop> {
+    let (home, source) = python_source(shell)?;
+    let tests = launch(shell, &MPICH, (&home, provider), "-n 2")?.arg(home.join("bin/python"));
+    let tests = tests.arg(source.join("test/main.py")).arg("-qf");
+    Ok(selection.iter().fold(tests, Step::arg))
+}
+
+/// Returns the environment of mpi4py, and the folder of its source, which has its tests.
+fn python_source(shell: &Shell) -> Result<(PathBuf, PathBuf), Stop> {
     let home = home(shell, "mpi4py", &[MPICH.packages[0], MPI4PY, "setuptools", "wheel"])?;
     let source = home.join(MPI4PY.replace("==", "-"));
     if !source.join("test/main.py").is_file() {
@@ -200,9 +218,7 @@ fn python_tests<'a>(
         let archive = source.with_added_extension("tar.gz");
         shell.step("tar", "-xf").arg(archive).arg("-C").arg(&home).output()?;
     }
-    let tests = launch(shell, &MPICH, (&home, provider), "-n 2")?.arg(home.join("bin/python"));
-    let tests = tests.arg(source.join("test/main.py")).arg("-qf");
-    Ok(selection.iter().fold(tests, Step::arg))
+    Ok((home, source))
 }
 
 /// Returns an MPI's `mpiexec` in the environment that `strait mpi-env` prints, with the time limit.

@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::shell::{Shell, Step};
 use crate::stop::{self, Absence, Stop};
 
@@ -12,7 +14,7 @@ use crate::stop::{self, Absence, Stop};
 pub(crate) const BARE_TARGET: &str = "x86_64-unknown-none";
 
 /// A tool outside the repository that a rung needs.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub(crate) enum Tool {
     /// `cargo fmt`.
     Rustfmt,
@@ -32,7 +34,7 @@ pub(crate) enum Tool {
     Valgrind,
     /// MPICH's launcher, `mpiexec.hydra`.
     Hydra,
-    /// `fi_info` and `fi_pingpong`.
+    /// The headers and the library of libfabric.
     Libfabric,
     /// `fi_info` and `fi_pingpong`.
     FabricPrograms,
@@ -90,6 +92,19 @@ pub(crate) fn need(shell: &Shell, tool: Tool) -> Result<(), Stop> {
     eprintln!("setup: {absence}");
     shell.absent().insert(tool, absence.clone());
     Err(Stop::NotRun(absence))
+}
+
+/// Makes sure that this toolchain is present, and installs it if need be.
+pub(crate) fn toolchain(shell: &Shell, version: &str) -> Result<(), Stop> {
+    if shell.answers("rustup", &format!("run {version} rustc --version")) {
+        return Ok(());
+    }
+    eprintln!("setup: installing Rust {version}");
+    let arguments = format!("toolchain install {version} --profile minimal --no-self-update");
+    attempt(shell.step("rustup", &arguments)).map_err(|problem| {
+        let remedy = (!is_offline(&problem)).then(|| format!("run `rustup {arguments}`"));
+        Stop::NotRun(Absence { what: format!("Rust {version} is missing: {problem}"), remedy })
+    })
 }
 
 /// Returns cargo's arguments for features. With `verbs` the build reaches RDMA devices, and its
@@ -221,12 +236,14 @@ fn install_package(shell: &Shell, package: &str) -> Result<(), String> {
         return Err("only root may install packages".into());
     }
     let install = || {
-        let arguments = format!("install --yes --quiet --no-install-recommends {package}");
+        // Another rung may be installing something at the same time.
+        let wait = "-o DPkg::Lock::Timeout=600";
+        let arguments = format!("install {wait} --yes --quiet --no-install-recommends {package}");
         attempt(shell.step("apt-get", &arguments).env("DEBIAN_FRONTEND", "noninteractive"))
     };
     // Fetches the package lists only if the present lists do not lead to the package.
     install().or_else(|_| {
-        attempt(shell.step("apt-get", "update --quiet"))?;
+        attempt(shell.step("apt-get", "update --quiet -o DPkg::Lock::Timeout=600"))?;
         install()
     })
 }

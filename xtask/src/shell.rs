@@ -32,6 +32,17 @@ impl Shell {
         Self { root, verbose, absent: Mutex::default() }
     }
 
+    /// Adds tools that are known to be missing.
+    pub(crate) fn knowing(self, absent: BTreeMap<Tool, Absence>) -> Self {
+        self.absent().extend(absent);
+        self
+    }
+
+    /// Returns whether every command is printed.
+    pub(crate) const fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
     /// Returns the root of the repository.
     pub(crate) fn root(&self) -> &Path {
         &self.root

@@ -4,8 +4,10 @@ use core::fmt;
 use std::io;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 /// The result of a command that did not pass.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Stop {
     /// The command ran and found a problem.
     Failed(String),
@@ -14,7 +16,7 @@ pub(crate) enum Stop {
 }
 
 /// A tool or property that this machine lacks.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Absence {
     /// What is missing, and the result of the attempt to install it.
     pub(crate) what: String,

@@ -9,6 +9,8 @@
 
 use core::ptr::NonNull;
 
+use heapless::{Deque, Vec};
+
 use super::{
     Access, Address, Capabilities, Completion, Connection, Hca, HcaError, Operation, PostError,
     Readiness, Region, RemoteAddress, Sge, WorkError, WorkRequest,
@@ -49,7 +51,7 @@ pub struct Faulty<H> {
     faults: Faults,
     random: Random,
     posted: u64,
-    doomed: [Option<Doom>; DOOMED],
+    doomed: Vec<Doom, DOOMED>,
     held: DelayedCompletions,
 }
 
@@ -71,7 +73,7 @@ impl<H: Hca> Faulty<H> {
             faults,
             random,
             posted: 0,
-            doomed: [None; DOOMED],
+            doomed: Vec::new(),
             held: DelayedCompletions::new(),
         }
     }
@@ -99,17 +101,13 @@ impl<H: Hca> Faulty<H> {
         if completion.result.is_ok() {
             return completion;
         }
-        let Some(slot) = self.doomed.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it))
-        else {
+        let Some(at) = self.doomed.iter().position(is_it) else { return completion };
+        let doom = self.doomed.remove(at);
+        // A request that an earlier failure flushed is reported as flushed.
+        if completion.result == Err(WorkError::Flushed) {
             return completion;
-        };
-        match slot.take() {
-            // A request that an earlier failure flushed is reported as flushed.
-            Some(doom) if completion.result != Err(WorkError::Flushed) => {
-                Completion { result: Err(doom.error), ..completion }
-            }
-            _ => completion,
         }
+        Completion { result: Err(doom.error), ..completion }
     }
 }
 
@@ -174,11 +172,7 @@ impl<H: Hca> Hca for Faulty<H> {
     }
 
     fn close(&mut self, connection: Connection) -> Result<(), HcaError> {
-        for slot in &mut self.doomed {
-            if slot.is_some_and(|doom| doom.connection == connection) {
-                *slot = None;
-            }
-        }
+        self.doomed.retain(|doom| doom.connection != connection);
         self.inner.close(connection)
     }
 
@@ -192,11 +186,9 @@ impl<H: Hca> Hca for Faulty<H> {
         }
         let byte = [Sge { base: NonNull::from(&NOTHING), length: 1, key: 0 }];
         let byte = if self.inner.capabilities().inline > 0 { &byte[..] } else { &[] };
-        let doomed = self.fate().and_then(|error| {
-            let room = self.doomed.iter().position(Option::is_none)?;
-            Some((room, error, spoil(request.operation, byte)?))
-        });
-        let Some((room, error, operation)) = doomed else {
+        let fate = self.fate().filter(|_| !self.doomed.is_full());
+        let doomed = fate.and_then(|error| Some((error, spoil(request.operation, byte)?)));
+        let Some((error, operation)) = doomed else {
             // SAFETY: the caller guarantees that the pieces are valid until the request completes
             // (contract of `post`).
             unsafe { self.inner.post(connection, request) }?;
@@ -212,7 +204,8 @@ impl<H: Hca> Hca for Faulty<H> {
         // of `post`), or a byte that is always valid.
         unsafe { self.inner.post(connection, &impossible) }?;
         self.posted += 1;
-        self.doomed[room] = Some(Doom { connection, id: request.id, error });
+        // There is room, see above.
+        let _ = self.doomed.push(Doom { connection, id: request.id, error });
         Ok(())
     }
 
@@ -255,11 +248,7 @@ impl<H: Hca> Hca for Faulty<H> {
 
 /// Completions in their order, each with the number of polls for which it is still held back.
 #[derive(Debug)]
-struct DelayedCompletions {
-    ring: [(Completion, u32); HELD],
-    first: usize,
-    count: usize,
-}
+struct DelayedCompletions(Deque<(Completion, u32), HELD>);
 
 /// A placeholder for a completion.
 const EMPTY: Completion =
@@ -267,35 +256,30 @@ const EMPTY: Completion =
 
 impl DelayedCompletions {
     const fn new() -> Self {
-        Self { ring: [(EMPTY, 0); HELD], first: 0, count: 0 }
+        Self(Deque::new())
     }
 
     /// Returns an empty completion if there is room for another one.
     fn room(&self) -> Option<Completion> {
-        (self.count < HELD).then_some(EMPTY)
+        (!self.0.is_full()).then_some(EMPTY)
     }
 
-    /// Adds a completion.
+    /// Adds a completion, for which there is [room](Self::room).
     fn put(&mut self, completion: Completion, polls: u32) {
-        self.ring[(self.first + self.count) % HELD] = (completion, polls);
-        self.count += 1;
+        let _ = self.0.push_back((completion, polls));
     }
 
     /// Removes and returns the first completion if it is no longer held back.
     fn take(&mut self) -> Option<Completion> {
-        let (completion, polls) = self.ring[self.first];
-        if self.count == 0 || polls > 0 {
-            return None;
+        match self.0.front()? {
+            (_, 0) => self.0.pop_front().map(|(completion, _)| completion),
+            _ => None,
         }
-        self.first = (self.first + 1) % HELD;
-        self.count -= 1;
-        Some(completion)
     }
 
     /// Counts one poll.
     fn pass(&mut self) {
-        if self.count > 0 {
-            let (_, polls) = &mut self.ring[self.first];
+        if let Some((_, polls)) = self.0.front_mut() {
             *polls = polls.saturating_sub(1);
         }
     }

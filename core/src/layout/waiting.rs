@@ -89,6 +89,10 @@ calls! {
     Settle = 16: "the end of cancelled operations",
     /// A request of a kind that the waiting code does not know.
     Request = 17: "a request",
+    /// The lock of the numbers that an accumulate changes; the rank is its holder.
+    Accumulate = 18: "the lock of an accumulate's numbers",
+    /// The ranks that start with this one.
+    Start = 19: "the start of the job's other ranks",
 }
 
 /// What a rank waits for.
@@ -331,7 +335,7 @@ mod tests {
 
     #[test]
     fn what_no_rank_writes_is_refused() {
-        for call in [18, u32::MAX] {
+        for call in [20, u32::MAX] {
             let record = WaitRecord::empty();
             record.words[0].store(call.into(), Relaxed);
             assert_eq!(record.read(), Err(Unreadable));

@@ -137,8 +137,8 @@ impl DoorbellPtr {
     ///
     /// `bell` outlives this value and its copies.
     #[must_use]
-    pub const unsafe fn new(bell: &Doorbell) -> Self {
-        Self(NonNull::from_ref(bell))
+    pub unsafe fn new(bell: &Doorbell) -> Self {
+        Self(NonNull::from(bell))
     }
 
     /// Returns the doorbell.

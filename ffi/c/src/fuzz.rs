@@ -51,6 +51,16 @@ impl Input<'_> {
     fn length(&mut self) -> usize {
         (self.word() % LENGTH as u64) as usize
     }
+
+    /// Returns a number of bytes to allocate: few, or more than any system has. Between the two the
+    /// kernel takes up to seconds to provide the memory, and the library does nothing else than for
+    /// few.
+    fn allocation(&mut self) -> usize {
+        const FEW: usize = 4 << 20;
+        const IMPOSSIBLE: usize = 1 << 46;
+        let bytes = self.word() as usize >> (self.byte() % 64);
+        if bytes < IMPOSSIBLE { bytes % FEW } else { bytes }
+    }
 }
 
 /// Everything that one input has created.
@@ -194,11 +204,7 @@ fn worlds(state: &mut FuzzState, input: &mut Input<'_>) {
             3 => drop(judge(strait_progress(world))),
             4 => drop(judge(strait_barrier(world, input.number()))),
             5 => {
-                let code = judge(strait_memory_allocate(
-                    world,
-                    input.word() as usize >> (input.byte() % 64),
-                    &mut base,
-                ));
+                let code = judge(strait_memory_allocate(world, input.allocation(), &mut base));
                 if code == 0 && input.byte() < 200 {
                     assert_eq!(judge(strait_memory_free(world, base)), 0, "memory is freed");
                 }

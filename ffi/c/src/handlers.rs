@@ -46,8 +46,8 @@ impl PacketHandler {
     pub(crate) fn call(self, world: Handle, source: u32, id: u32, packet: &[u8]) {
         // SAFETY: the embedder's function takes these arguments.
         unsafe {
-            (self.call)(self.context, world, source, id, packet.as_ptr().cast(), packet.len())
-        };
+            (self.call)(self.context, world, source, id, packet.as_ptr().cast(), packet.len());
+        }
     }
 }
 

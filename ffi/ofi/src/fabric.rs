@@ -78,7 +78,7 @@ extern "C" fn open_domain(
         Ok(universe) => universe,
         Err(error) => return failed(&error),
     };
-    let threading = info.and_then(FiInfo::domain).map_or(0, |attr| attr.threading);
+    let threading = info.and_then(|info| info.domain_attr.get()).map_or(0, |attr| attr.threading);
     let made = Domain::new(
         object::fid::<Domain>(context),
         (&raw const DOMAIN_OPS, mr::ops()),

@@ -7,8 +7,8 @@ use core::ffi::{CStr, c_char};
 use core::ptr;
 
 use crate::abi::{
-    API_VERSION, AnswerArg, DomainAttr, EpAttr, FabricAttr, FiInfo, FiStatus, RxAttr, TxAttr,
-    errno, flag,
+    API_VERSION, AnswerArg, AttrArg, DomainAttr, EpAttr, FabricAttr, FiInfo, FiStatus, RxAttr,
+    TxAttr, errno, flag,
 };
 use crate::wire::{INJECT_MAX, IOV_MAX, ProviderName};
 
@@ -101,23 +101,23 @@ struct Hints {
 impl Hints {
     fn read(hints: &FiInfo) -> Self {
         let mut found = Self { caps: hints.caps, ..Self::default() };
-        if let Some(domain) = hints.domain() {
+        if let Some(domain) = hints.domain_attr.get() {
             found.mr_mode = Some(domain.mr_mode);
             found.threading = domain.threading;
         }
-        if let Some(ep) = hints.ep() {
+        if let Some(ep) = hints.ep_attr.get() {
             found.ep_kind = ep.kind;
             found.max_msg_size = ep.max_msg_size;
             found.tag_format = ep.mem_tag_format;
         }
-        if let Some(tx) = hints.tx() {
+        if let Some(tx) = hints.tx_attr.get() {
             found.caps |= tx.caps;
             found.tx_flags = tx.op_flags;
             found.msg_order |= tx.msg_order;
             found.comp_order |= tx.comp_order;
             found.inject_size = tx.inject_size;
         }
-        if let Some(rx) = hints.rx() {
+        if let Some(rx) = hints.rx_attr.get() {
             found.caps |= rx.caps;
             found.rx_flags = rx.op_flags;
             found.msg_order |= rx.msg_order;
@@ -227,10 +227,10 @@ impl InfoBuilder {
             info.caps = self.caps;
             info.src_addrlen = ProviderName::BYTES;
             info.dest_addrlen = ProviderName::BYTES;
-            info.tx_attr = self.tx;
-            info.rx_attr = self.rx;
-            info.ep_attr = self.ep;
-            info.domain_attr = self.domain;
+            info.tx_attr = AttrArg::new(self.tx);
+            info.rx_attr = AttrArg::new(self.rx);
+            info.ep_attr = AttrArg::new(self.ep);
+            info.domain_attr = AttrArg::new(self.domain);
             info.fabric_attr = self.fabric;
         }
         Some(self.info)

@@ -9,15 +9,17 @@ use clap::Args;
 use strait::boot::{JobStart, SegmentConfig};
 use strait::{Request, wait_all};
 
-use crate::bench::cacheline;
-use crate::bench::latency;
-use crate::bench::report::Report;
-use crate::bench::sampling::{Effort, PairFigures};
-use crate::bench::stage::{BenchStage, TAG};
-use crate::bench::{MemoryKind, bandwidth_of, stats, way};
+use crate::bench::p2p::{bandwidth, latency};
+use crate::job;
+use crate::measure::line;
+use crate::measure::memory::MemoryKind;
+use crate::measure::path::way;
+use crate::measure::report::Report;
+use crate::measure::sampling::{Effort, PairFigures};
+use crate::measure::stage::{BenchStage, TAG};
+use crate::measure::stats;
+use crate::output::say;
 use crate::payload;
-use crate::ranks;
-use crate::say;
 
 /// Sizes of the exchange: near the limits of fastbox lines, fastboxes and cells.
 const EXCHANGED: [usize; 12] =
@@ -61,10 +63,10 @@ impl Demo {
     /// process, it is one of the ranks itself.
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         if JobStart::is_asked()? {
-            return ranks::be(None, |stage| self.run(stage));
+            return job::be(None, |stage| self.run(stage));
         }
         let words = ["demo".into(), format!("--ranks={}", self.ranks).into()];
-        ranks::start(SegmentConfig::new(self.ranks), self.nodes, Vec::new(), words.into_iter())
+        job::start(SegmentConfig::new(self.ranks), self.nodes, Vec::new(), words.into_iter())
     }
 
     /// Runs the demo on each rank.
@@ -155,10 +157,10 @@ fn seed(from: u32, distance: u32, repeat: u32, bytes: usize) -> u64 {
 fn measure(stage: &BenchStage<'_>) -> Result<(), Box<dyn Error>> {
     let mut report = Report::new(stage, false, MEASURED.len());
     report.columns(&["message", "way", "latency", "× line", "bandwidth"]);
-    let before = cacheline::probe(stage)?;
+    let before = line::probe(stage)?;
     for bytes in MEASURED {
         let latency = latency::of(stage, EFFORT, bytes)?;
-        let bandwidth = bandwidth_of(stage, EFFORT, bytes, MemoryKind::Private, false)?;
+        let bandwidth = bandwidth::of(stage, EFFORT, bytes, MemoryKind::Private, false)?;
         if let Some((PairFigures { work: one_way, against }, bandwidth)) = latency.zip(bandwidth) {
             let ratio = against.map(|(_, ratio)| stats::ratio(ratio.p50));
             report.line([
@@ -171,6 +173,6 @@ fn measure(stage: &BenchStage<'_>) -> Result<(), Box<dyn Error>> {
         }
         report.step();
     }
-    let after = cacheline::probe(stage)?;
+    let after = line::probe(stage)?;
     Ok(report.finish(before, after)?)
 }

@@ -1,23 +1,30 @@
 //! The `strait` program: starts jobs, and measures and describes the transport.
 
 mod bench;
+mod completions;
 mod demo;
 mod info;
+mod job;
+mod measure;
 mod mpi_env;
+mod output;
 mod payload;
 mod ranks;
 mod run;
+mod table;
 mod tune;
 
 use core::error::Error;
-use std::io::{self, Write};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::output::{chain, complain};
 
 /// Messages between the processes of a node. Without a command: `strait demo`.
 #[derive(Debug, Parser)]
-#[command(name = "strait", version)]
+#[command(name = "strait", version, max_term_width = table::PIPED_WIDTH as usize)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -31,54 +38,42 @@ enum Command {
     Info(info::Info),
     Tune(tune::Tune),
     MpiEnv(mpi_env::MpiEnv),
-    #[command(name = "__rank", hide = true)]
-    Rank(ranks::RankCommand),
+    Completions(completions::Completions),
 }
 
 fn main() -> ExitCode {
     let words = run::respell(std::env::args_os().collect());
-    let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
-        // A failure to print does not change the exit status.
-        let _ = error.print();
-        if let Some(hint) = run::hint(&words, error.kind()) {
-            eprintln!("strait: {hint}");
-        }
-        std::process::exit(error.exit_code())
-    });
-    let outcome = match cli.command {
+    execute(&words).unwrap_or_else(|error| {
+        complain(chain(&*error));
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs the command of these words, the first of which is the name of the program.
+fn execute(words: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    if words.get(1).is_some_and(|word| word == job::RANK) {
+        return ranks::RankCommand::try_parse_from(&words[1..])
+            .unwrap_or_else(|error| refuse(words, &error))
+            .execute();
+    }
+    match Cli::try_parse_from(words).unwrap_or_else(|error| refuse(words, &error)).command {
         Some(Command::Run(run)) => run.execute(),
         Some(Command::Demo(demo)) => demo.execute(),
         Some(Command::Bench(bench)) => bench.execute(),
         Some(Command::Info(info)) => info.execute(),
         Some(Command::Tune(tune)) => tune.execute(),
         Some(Command::MpiEnv(mpi_env)) => mpi_env.execute(),
-        Some(Command::Rank(rank)) => rank.execute(),
+        Some(Command::Completions(completions)) => completions.execute(Cli::command()),
         None => demo::Demo::default().execute(),
-    };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("strait: {}", chain(&*error));
-        ExitCode::FAILURE
-    })
-}
-
-/// Writes a line to standard output. A closed reader is no error.
-fn say(line: &str) -> io::Result<()> {
-    match writeln!(io::stdout(), "{line}") {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome,
     }
 }
 
-/// Formats an error with its causes, except those that its text already contains.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text = format!("{text}: {part}");
-        }
-        cause = error.source();
+/// Ends the program after words that clap did not take, or with the help that they ask for.
+fn refuse(words: &[OsString], error: &clap::Error) -> ! {
+    // A failure to print does not change the exit status.
+    let _ = error.print();
+    if let Some(hint) = run::hint(words, error.kind()) {
+        complain(hint);
     }
-    text
+    std::process::exit(error.exit_code())
 }

@@ -7,7 +7,7 @@ use std::{env, fs};
 
 use clap::{Args, ValueEnum};
 
-use super::say;
+use crate::output::say;
 
 /// The file name of the provider, by which libfabric recognises it.
 const PROVIDER: &str = "libstrait-fi.so";

@@ -12,6 +12,8 @@ use clap::error::ErrorKind;
 use rustix::pipe::{PipeFlags, pipe_with};
 use strait::boot::{Launch, SegmentConfig, Signal};
 
+use crate::output::complain;
+
 /// Start a program as the ranks of a job
 ///
 /// Ends when all ranks have ended, with the exit code of the rank that failed first, or 128 and the
@@ -66,14 +68,14 @@ impl RunCommand {
             return Err(format!("strait run has no option {option}; {HOSTS}").into());
         }
         for unknown in strait::env::unknown() {
-            eprintln!("strait: {unknown}");
+            complain(&unknown);
         }
         let signals = catch_signals()?;
         let mut job = self.into_launch().spawn()?;
         job.forward_signals(signals);
         let outcome = job.wait()?;
         if !outcome.success() {
-            eprintln!("strait: {outcome}");
+            complain(&outcome);
         }
         Ok(ExitCode::from(outcome.code()))
     }

@@ -13,13 +13,15 @@ use serde::Serialize;
 use strait::boot::SegmentConfig;
 use strait::{Tuning, World};
 
-use crate::bench::latency::PingPong;
-use crate::bench::report::{Report, Row};
-use crate::bench::sampling::{Batch, Effort, measure};
-use crate::bench::stage::BenchStage;
-use crate::bench::stats::{self, SampleSummary};
+use crate::bench::p2p::latency::PingPong;
+use crate::job;
+use crate::measure::line;
+use crate::measure::report::{Report, Row};
+use crate::measure::sampling::{Batch, Effort, measure};
+use crate::measure::stage::BenchStage;
+use crate::measure::stats::{self, SampleSummary};
+use crate::output::say;
 use crate::payload::Mismatch;
-use crate::{ranks, say};
 
 /// The factor up to which a slower path counts as equally good.
 const AS_GOOD: f64 = 1.02;
@@ -133,7 +135,7 @@ impl Batch for TunedPingPong<'_> {
 impl Tune {
     /// Starts the ranks, which then call [`Tune::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
-        ranks::start(SegmentConfig::new(2), 1, Vec::new(), std::env::args_os().skip(1))
+        job::start(SegmentConfig::new(2), 1, Vec::new(), std::env::args_os().skip(1))
     }
 
     /// Runs the measurements on each rank.
@@ -146,9 +148,9 @@ impl Tune {
         let steps = KNOBS.iter().map(|knob| knob.sizes.len()).sum();
         let mut report = Report::new(stage, self.json, steps);
         report.columns(&["setting", "size", "lower way", "upper way", "upper / lower"]);
-        let before = crate::bench::cacheline::probe(stage)?;
+        let before = line::probe(stage)?;
         let found = KNOBS.map(|knob| search(stage, effort, &knob, &mut report));
-        let after = crate::bench::cacheline::probe(stage)?;
+        let after = line::probe(stage)?;
         report.finish(before, after)?;
         for (knob, crossover) in KNOBS.iter().zip(found) {
             tell(stage, self.json, knob, crossover?)?;

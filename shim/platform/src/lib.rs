@@ -2,7 +2,8 @@
 //!
 //! [`segment`] makes the memory that the ranks of a node share, and [`boot`] gives it to them.
 //! [`liveness`] tells which ranks are alive. [`backoff`] spins and yields in a wait, [`sleep`] puts
-//! the rank to sleep, and [`wakeup_socket`] wakes it. [`cma`] copies between processes.
+//! the rank to sleep, and [`wakeup_socket`] wakes it. [`cma`] copies between processes. [`record`]
+//! tells observers what a rank waits for, and [`observe`] reads it.
 //!
 //! This crate is a part of the crate `strait`, which re-exports what programs need. Its own
 //! interface may change with every version.
@@ -16,6 +17,7 @@ pub mod liveness;
 pub mod lock;
 mod nodes;
 pub mod observe;
+pub mod record;
 pub mod segment;
 pub mod sleep;
 pub mod topology;

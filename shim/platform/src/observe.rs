@@ -115,6 +115,9 @@ impl Observation {
         let (since, latest) = (self.ago(since_ns), self.ago(latest_ns));
         match wait {
             None => write!(f, "computes: its last long wait ended {since:.1?} ago"),
+            Some(wait) if wait.call == Call::Start => {
+                write!(f, "waits for {wait}; for {since:.1?}")
+            }
             Some(wait) if wait.call == Call::Test || since_ns == latest_ns && turns == 0 => {
                 write!(f, "polls: {wait}; ")?;
                 match latest < SILENCE {
@@ -142,7 +145,10 @@ impl fmt::Display for Observation {
         write!(f, "rank {} (process {}) ", self.rank, self.pid)?;
         match &self.inside {
             _ if self.threads.is_empty() => f.write_str("has ended")?,
-            None => f.write_str("has no segment: it has not joined the job, or has ended")?,
+            None => f.write_str(
+                "has no segment: it has not joined the job yet, and waits for its launcher or for \
+                 ranks that start with it; or it has left or ended",
+            )?,
             Some(RankView { life: Life::Unborn, .. }) => f.write_str("is joining the job")?,
             Some(RankView { life: Life::Finished, .. }) => f.write_str("has left the job")?,
             Some(inside) => {
@@ -240,6 +246,12 @@ mod tests {
         let at = 50 * SECOND;
         let over = Waited { wait: None, since_ns: at, latest_ns: at, turns: 0 };
         assert!(first_line(Ok(Some(over))).contains("last long wait ended 10.0s ago"));
+        let starts = Waited { wait: Some(Wait::new(Call::Start)), ..over };
+        let words = first_line(Ok(Some(starts)));
+        assert!(
+            words.contains("waits for the start of the job's other ranks; for 10.0s"),
+            "{words}"
+        );
         let polls = Waited { wait: Some(Wait::new(Call::Test)), ..over };
         assert!(first_line(Ok(Some(polls))).contains("computes since such a call 10.0s ago"));
     }

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::install;
 use crate::mpi;
+use crate::release;
 use crate::setup::{self, Tool};
 use crate::shell::{self, Shell};
 use crate::stop::{Absence, Stop};
@@ -58,8 +59,7 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
 }
 
 fn build(shell: &Shell) -> Result<PathBuf, Stop> {
-    let arguments = "build --quiet --release -p strait-benches --bin icount --message-format json";
-    let messages = shell.cargo(arguments).stdout()?;
+    let messages = release::build(shell, "--bin icount --message-format json", "").stdout()?;
     let mut made = shell::artifacts(&messages).into_iter();
     let program = made.find(|(name, _)| name == "icount").map(|(_, path)| path);
     program.ok_or_else(|| Stop::Failed("cargo made no program called icount".into()))

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::release;
 use crate::shell::{self, Shell, Step};
 use crate::stop::Stop;
 
@@ -27,8 +28,7 @@ pub(crate) enum Order {
 
 /// Builds `libstrait.a` with these features.
 pub(crate) fn archive(shell: &Shell, features: &str) -> Result<PathBuf, Stop> {
-    let arguments = "build --quiet --release -p strait-ffi --message-format json";
-    let messages = shell.cargo(&format!("{arguments} {features}")).stdout()?;
+    let messages = release::build(shell, "--lib --message-format json", features).stdout()?;
     let mut made = shell::artifacts(&messages).into_iter();
     let is_archive = |path: &Path| path.extension().is_some_and(|extension| extension == "a");
     let archive = made.find(|(name, path)| name == "strait" && is_archive(path));

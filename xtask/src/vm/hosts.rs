@@ -23,16 +23,13 @@ const MPICH: [(&str, &str); 8] = [
     ("libucm.so.0", "lib/mpich/libucm.so.0"),
 ];
 
-/// Returns the provider, MPICH, a program that is linked with it, and one of libfabric's programs.
+/// Returns MPICH, a program that is linked with it, and one of libfabric's programs.
 pub(super) fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
     setup::need(shell, Tool::FabricPrograms)?;
     let pingpong = shell.step("which", "fi_pingpong").stdout()?;
     let (home, messages) = mpi::mpich(shell, "messages")?;
-    let mut programs = vec![
-        (mpi::PROVIDER, super::program(shell, "build -p strait-ofi")?),
-        ("fi_pingpong", PathBuf::from(pingpong.trim_end())),
-        ("messages", messages),
-    ];
+    let mut programs =
+        vec![("fi_pingpong", PathBuf::from(pingpong.trim_end())), ("messages", messages)];
     programs.extend(MPICH.map(|(name, place)| (name, home.join(place))));
     Ok(programs)
 }

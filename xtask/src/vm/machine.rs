@@ -9,8 +9,9 @@ use crate::qemu::{self, Ended};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// Time after which a guest that hangs is ended, unless its task gives another.
-const WATCHDOG: Duration = Duration::from_secs(450);
+/// Time after which a guest that hangs is ended, unless its task gives another. It takes four
+/// minutes alone, and another rung may run beside it.
+const WATCHDOG: Duration = Duration::from_secs(900);
 /// The text with which `init` in the guest announces its status.
 const STATUS: &str = "STRAIT-VM-EXIT:";
 /// Process 1 of the guest.

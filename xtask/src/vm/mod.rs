@@ -11,14 +11,15 @@ mod packages;
 mod repeat;
 mod siw;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use image::Image;
 use machine::Task;
 pub(crate) use repeat::{Repeat, run as repeat};
 
+use crate::mpi;
 use crate::setup::{self, Tool};
-use crate::shell::{self, Shell};
+use crate::shell::{self, Shell, Step};
 use crate::stop::{self, Absence, Stop};
 
 /// Tests of the device and the channel. Tests of features that a kind of device lacks are skipped:
@@ -75,19 +76,8 @@ pub(crate) const KINDS: [&str; 2] = ["rxe", "siw"];
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let Guest { folder, image, siw } = guest(shell)?;
     // The tests of the code that only this feature compiles.
-    shell.cargo("test --quiet -p strait-hca --features verbs --lib verbs").run()?;
-    let mut programs = vec![
-        ("strait", program(shell, "build -p strait-cli --bin strait")?),
-        ("verbs", program(shell, "test -p strait-tests --test verbs --no-run")?),
-        ("ring", program(shell, "test -p strait-tests --test ring_verbs --no-run")?),
-        ("network", program(shell, "test -p strait-tests --test network --no-run")?),
-        ("first", program(shell, "test -p strait-tests --test first_use --no-run")?),
-        ("window", program(shell, "test -p strait-tests --test window --no-run")?),
-        ("handed", program(shell, "test -p strait-tests --test handed_over --no-run")?),
-        ("locks", program(shell, "test -p strait-tests --test window_locks --no-run")?),
-        ("registrations", program(shell, "test -p strait-tests --test registrations --no-run")?),
-        ("rendezvous", program(shell, "test -p strait-tests --test rendezvous_nodes --no-run")?),
-    ];
+    verbs(shell, "test -p strait-hca --lib").arg("verbs").run()?;
+    let mut programs = programs(shell)?;
     let mut script = [DEVICES, JOBS, LAUNCHED].concat();
     let mpich = hosts::programs(shell).map(|more| {
         programs.extend(more);
@@ -108,6 +98,11 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let booted = boot(rxe);
     let siw = siw.map_err(not_built).and_then(|_| boot(iwarp));
     stop::all(vec![(rxe, booted), (iwarp, siw), ("MPICH on two hosts", mpich)])
+}
+
+/// Downloads the parts of the guest, and builds those that are built from them.
+pub(crate) fn fetch(shell: &Shell) -> Result<(), Stop> {
+    guest(shell).map(drop)
 }
 
 /// Runs `cargo xtask vm --run LINE`: prints the guest's output of a line of shell. The guest has
@@ -161,22 +156,62 @@ fn not_built(why: Stop) -> Stop {
     Stop::NotRun(absence)
 }
 
-/// Returns the program that this cargo command makes, with the device of libibverbs. It is built
-/// with little optimization, since the processor is emulated, and without debug information, which
-/// would be stripped.
-///
-/// A command that makes several programs names the wanted one last, after `--bin` or `--test`:
-/// cargo builds the binaries of a package with its tests.
+/// The suites that the guest runs: the name of each program in the guest, and that of the suite.
+const SUITES: [(&str, &str); 9] = [
+    ("verbs", "verbs"),
+    ("ring", "ring_verbs"),
+    ("network", "network"),
+    ("first", "first_use"),
+    ("window", "window"),
+    ("handed", "handed_over"),
+    ("locks", "window_locks"),
+    ("registrations", "registrations"),
+    ("rendezvous", "rendezvous_nodes"),
+];
+
+/// The packages of the guest's programs. Each build names all of them, so that what they depend on
+/// is built once, with one set of features.
+const PACKAGES: &str = "-p strait-cli -p strait-ofi -p strait-tests";
+
+/// Builds the programs of the guest and returns them by their names there.
+fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
+    let suites = SUITES.map(|(_, suite)| format!("--test {suite}")).join(" ");
+    let build = |command: &str| verbs(shell, &format!("{command} --message-format json")).stdout();
+    let messages = [
+        build(&format!("build {PACKAGES} --bin strait --lib"))?,
+        build(&format!("test {PACKAGES} --no-run {suites}"))?,
+    ]
+    .concat();
+    let find = |what: &str| {
+        made(&messages, what).ok_or_else(|| Stop::Failed(format!("cargo made no {what}")))
+    };
+    let is_provider = |path: &Path| path.extension().is_some_and(|extension| extension == "so");
+    let mut libraries = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
+    let provider = libraries.find(|path| is_provider(path));
+    let provider = provider.ok_or_else(|| Stop::Failed("cargo made no provider".into()))?;
+    let mut programs = vec![("strait", find("--bin strait")?), (mpi::PROVIDER, provider)];
+    for (name, suite) in SUITES {
+        programs.push((name, find(&format!("--test {suite}"))?));
+    }
+    Ok(programs)
+}
+
+/// Returns the program that this cargo command makes.
 fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
-    let arguments = format!("{command} --quiet --features verbs --message-format json");
-    let cargo = shell.cargo(&arguments).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
-    let messages = cargo.env("CARGO_PROFILE_DEV_DEBUG", "none").stdout()?;
+    let messages = verbs(shell, &format!("{command} --message-format json")).stdout()?;
     made(&messages, command)
-        .ok_or_else(|| Stop::Failed(format!("`cargo {arguments}` made no program")))
+        .ok_or_else(|| Stop::Failed(format!("`cargo {command}` made no program")))
+}
+
+/// Returns a cargo command with the device of libibverbs. It builds with little optimization, since
+/// the processor is emulated, and without debug information, which would be stripped.
+fn verbs<'a>(shell: &'a Shell, command: &str) -> Step<'a> {
+    let cargo = shell.cargo(&format!("{command} --quiet --features verbs"));
+    cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "none")
 }
 
 /// Returns the program that a command names by `--bin` or `--test`, or the program or library that
-/// it made last, if it names none.
+/// it made last, if it names none. cargo builds the binaries of a package with its tests.
 fn made(messages: &str, command: &str) -> Option<PathBuf> {
     let mut words = command.split_whitespace();
     let named = words.find(|word| ["--bin", "--test"].contains(word)).and_then(|_| words.next());
@@ -200,9 +235,8 @@ mod tests {
     #[test]
     fn the_program_that_a_command_names_is_chosen() {
         let message = |name, file| {
-            format!(
-                r#"{{"reason":"compiler-artifact","target":{{"name":"{name}"}},"executable":"{file}"}}"#
-            )
+            let target = format!(r#""target":{{"name":"{name}"}},"executable":"{file}""#);
+            format!(r#"{{"reason":"compiler-artifact",{target}}}"#)
         };
         let messages = [message("locks", "/t/locks-1"), message("chaos", "/t/chaos")].join("\n");
         let made = |command| made(&messages, command);

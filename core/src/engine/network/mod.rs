@@ -211,12 +211,12 @@ impl<M: Memory + Clone> Engine<M> {
         let read = self.read_on(number, channel);
         let Some(stream) = self.network.streams.get(number) else { return Ok(false) };
         let (peer, ended, left) = (stream.peer(), stream.ended(), stream.has_left());
-        match pulled {
-            Err(Halt::Broken(sign)) => {
+        match (pulled, ended) {
+            (Err(Halt::Broken(sign)), _) => {
                 self.end_stream(number, channel, Gone::Failed(sign));
                 return Ok(true);
             }
-            Ok(false) if !left && let Some(how) = ended => {
+            (Ok(false), Some(how)) if !left => {
                 self.end_stream(number, channel, how);
                 return Ok(true);
             }

@@ -11,6 +11,7 @@
 //! | [`MemoryArg`] | null, or as many bytes as the [`LengthArg`] of the same call says |
 //! | [`ListArg`] | null, or as many values as the [`LengthArg`] of the same call says |
 //! | [`AnswerArg`] | null, or an address where the call may write one value |
+//! | [`AttrArg`] | null, or a structure that lives as long as the one that leads to it |
 //! | [`RoomArg`] | the size of the preceding [`MemoryArg`] in bytes, which the call overwrites |
 //!
 //! The memory of an operation belongs to it until its completion. If the operation injects, it
@@ -223,5 +224,25 @@ impl<T: Copy> AnswerArg<'_, T> {
 
     pub(crate) const fn is_null(&self) -> bool {
         self.0.is_none()
+    }
+}
+
+/// Attributes behind a structure that the user passes, or that this provider makes. It may be null.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct AttrArg<T>(*mut T);
+
+impl<T> AttrArg<T> {
+    /// # Safety
+    ///
+    /// `attr` is null, or leads to attributes that live as long as the structure.
+    pub(crate) const unsafe fn new(attr: *mut T) -> Self {
+        Self(attr)
+    }
+
+    pub(crate) const fn get(&self) -> Option<&T> {
+        // SAFETY: null, or attributes that live as long as the structure that leads to them
+        // (invariant).
+        unsafe { self.0.as_ref() }
     }
 }

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_void};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
-use super::args::{LengthArg, ListArg, MemoryArg};
+use super::args::{AttrArg, LengthArg, ListArg, MemoryArg};
 use super::{FiAddr, Fid, IoVec};
 
 /// `struct fi_info`.
@@ -21,38 +21,12 @@ pub(crate) struct FiInfo {
     pub(crate) src_addr: *mut c_void,
     pub(crate) dest_addr: *mut c_void,
     pub(crate) handle: *mut Fid,
-    pub(crate) tx_attr: *mut TxAttr,
-    pub(crate) rx_attr: *mut RxAttr,
-    pub(crate) ep_attr: *mut EpAttr,
-    pub(crate) domain_attr: *mut DomainAttr,
+    pub(crate) tx_attr: AttrArg<TxAttr>,
+    pub(crate) rx_attr: AttrArg<RxAttr>,
+    pub(crate) ep_attr: AttrArg<EpAttr>,
+    pub(crate) domain_attr: AttrArg<DomainAttr>,
     pub(crate) fabric_attr: *mut FabricAttr,
     pub(crate) nic: *mut c_void,
-}
-
-impl FiInfo {
-    pub(crate) const fn tx(&self) -> Option<&TxAttr> {
-        // SAFETY: null, or the user's attributes, which live as long as the structure that leads to
-        // them.
-        unsafe { self.tx_attr.as_ref() }
-    }
-
-    pub(crate) const fn rx(&self) -> Option<&RxAttr> {
-        // SAFETY: null, or the user's attributes, which live as long as the structure that leads to
-        // them.
-        unsafe { self.rx_attr.as_ref() }
-    }
-
-    pub(crate) const fn ep(&self) -> Option<&EpAttr> {
-        // SAFETY: null, or the user's attributes, which live as long as the structure that leads to
-        // them.
-        unsafe { self.ep_attr.as_ref() }
-    }
-
-    pub(crate) const fn domain(&self) -> Option<&DomainAttr> {
-        // SAFETY: null, or the user's attributes, which live as long as the structure that leads to
-        // them.
-        unsafe { self.domain_attr.as_ref() }
-    }
 }
 
 /// `struct fi_tx_attr`.

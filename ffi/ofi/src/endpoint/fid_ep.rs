@@ -136,6 +136,8 @@ impl FidEp {
     ) -> Self {
         let Tables { ops, cm, msg, rma, tagged, atomic } = tables;
         let address = traffic.port().peer_address();
+        let tx = info.and_then(|info| info.tx_attr.get());
+        let rx = info.and_then(|info| info.rx_attr.get());
         Self {
             fid,
             ops,
@@ -148,8 +150,8 @@ impl FidEp {
             domain,
             av: Cell::new(None),
             name: ProviderName { pid: std::process::id(), address },
-            tx: Defaults::new(info.and_then(FiInfo::tx).map_or(0, |attr| attr.op_flags)),
-            rx: Defaults::new(info.and_then(FiInfo::rx).map_or(0, |attr| attr.op_flags)),
+            tx: Defaults::new(tx.map_or(0, |attr| attr.op_flags)),
+            rx: Defaults::new(rx.map_or(0, |attr| attr.op_flags)),
             directed: info.is_some_and(|info| info.caps & flag::DIRECTED_RECV != 0),
             traffic: RefCell::new(traffic),
             joined: RefCell::default(),

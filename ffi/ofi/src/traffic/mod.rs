@@ -58,7 +58,7 @@ pub(crate) struct Traffic {
     port: Port,
     domain: ObjectRef<Domain>,
     pub(crate) out: outlets::Outlets,
-    lanes: [queues::Queues; 2],
+    lanes: [queues::ClassQueues; 2],
     /// Messages that a probe has claimed, by the context of the probe.
     claimed: Vec<(*mut c_void, queues::Unmatched)>,
     /// Messages in buffers that receive many messages. Their completions are reported in order.
@@ -118,7 +118,7 @@ impl Traffic {
             port,
             domain,
             out: outlets::Outlets::default(),
-            lanes: [queues::Queues::new(), queues::Queues::new()],
+            lanes: [queues::ClassQueues::new(), queues::ClassQueues::new()],
             claimed: Vec::new(),
             arrivals: arrivals::Arrivals::default(),
             bounce: vec![0; ProviderHead::BYTES + INLINE_MAX].into(),

@@ -177,7 +177,7 @@ impl Traffic {
                 self.sent(rank, &op, outcome.err().map(ErrorCause::from));
             }
             OperationPurpose::Receive(receipt, _) => {
-                self.received(receipt, outcome.err().map(ErrorCause::from))
+                self.received(receipt, outcome.err().map(ErrorCause::from));
             }
             OperationPurpose::Data(None, _) | OperationPurpose::Drop => {}
         }

@@ -17,7 +17,7 @@ use crate::wire::Away;
 
 /// The receives and messages of one class that wait for each other.
 #[derive(Debug)]
-pub(super) struct Queues {
+pub(super) struct ClassQueues {
     posted: PostedQueue<SystemMemory, MaskedPattern, Entry>,
     /// The receives with an entry [`Entry::Other`], by handle.
     others: BTreeMap<u32, PendingReceive>,
@@ -68,7 +68,7 @@ impl UnmatchedMessage {
     }
 }
 
-impl Queues {
+impl ClassQueues {
     pub(super) fn new() -> Self {
         Self {
             posted: PostedQueue::new(SystemMemory),
@@ -126,7 +126,7 @@ impl Queues {
     }
 
     /// Lends the oldest receive that matches. Its place in the queue stays until
-    /// [`Queues::give_back`] is called with the same handle.
+    /// [`ClassQueues::give_back`] is called with the same handle.
     pub(super) fn lend(&mut self, envelope: &MaskedEnvelope) -> Option<(u32, PendingReceive)> {
         let (handle, entry) = self.posted.find(envelope)?;
         Some((handle, self.owned(handle, entry)?))
@@ -172,7 +172,7 @@ impl Queues {
         }
     }
 
-    /// Queues a message behind all others. No posted receive matches it.
+    /// ClassQueues a message behind all others. No posted receive matches it.
     pub(super) fn keep(&mut self, envelope: MaskedEnvelope, message: UnmatchedMessage) {
         if let Err(error) = self.unexpected.insert(envelope, message) {
             exhausted(error);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_receive_for_many_messages_keeps_its_place() {
-        let mut queues = Queues::new();
+        let mut queues = ClassQueues::new();
         queues.post(SAME, receive(1, true)).unwrap();
         queues.post(SAME, receive(2, false)).unwrap();
         assert!(queues.take_plain(&HELLO, 0).is_none(), "the plain one is younger");
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_receive_that_is_withdrawn_gets_nothing() {
-        let mut queues = Queues::new();
+        let mut queues = ClassQueues::new();
         for context in [1, 2, 3] {
             queues.post(SAME, receive(context, context == 2)).unwrap();
         }

@@ -8,7 +8,6 @@ use core::error::Error;
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::{Table, presets};
 use serde::Serialize;
 use strait::boot::{JobStart, Launcher, SegmentConfig};
 use strait::env::{self, VARIABLES};
@@ -16,7 +15,8 @@ use strait::{Transfer, Tuning};
 use strait_core::layout::{LAYOUT_VERSION, SegmentPlan};
 use strait_core::lmt::{CANDIDATES, CLASSES};
 
-use crate::say;
+use crate::output::say;
+use crate::table::{TextTable, reader_width};
 
 /// Show the usable and unusable features of this machine, with reasons, and the limits in force
 #[derive(Args, Debug)]
@@ -62,7 +62,7 @@ impl Info {
                 say(&serde_json::to_string(fact)?)?;
             }
         } else {
-            say(&text(&facts))?;
+            say(&text(&facts, reader_width()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -249,15 +249,18 @@ fn variables() -> Vec<Fact> {
     VARIABLES.iter().map(fact).chain(mistyped).collect()
 }
 
-/// Formats the facts for readers, with a heading for each section.
-fn text(facts: &[Fact]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+/// Formats the facts for readers in `width` columns at most, with a heading for each section.
+///
+/// Each section is a table of its own, so that a long name widens only its own section.
+fn text(facts: &[Fact], width: u16) -> String {
+    let mut text = Vec::new();
     for section in facts.chunk_by(|one, other| one.section == other.section) {
-        table.add_row([section[0].section]);
+        let mut table = TextTable::new();
         for fact in section {
-            table.add_row([format!("  {}", fact.name), fact.value.clone(), fact.note.clone()]);
+            table.line(vec![format!("  {}", fact.name), fact.value.clone(), fact.note.clone()]);
         }
+        table.keep_first_column();
+        text.push(format!(" {}\n{}", section[0].section, table.text(width)));
     }
-    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    text.join("\n")
 }

@@ -204,6 +204,67 @@ fn a_bad_variable_ends_a_bench_with_its_name() {
     assert!(ended.stderr.contains("strait: environment variable STRAIT_FASTBOX_MAX is \"many\""));
 }
 
+/// Both ranks report the variable at the same time.
+#[test]
+fn lines_of_several_ranks_are_not_mixed_up() {
+    for _ in 0..5 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+        let ended = run(command.args(["demo", "-n4"]).env("STRAIT_HCA", "none of these"));
+        for line in ended.stderr.lines() {
+            assert!(line.starts_with("strait: ") && !line[1..].contains("strait: "), "{line}");
+        }
+    }
+}
+
+/// Returns the number of columns of the longest line.
+fn width(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+#[test]
+fn tables_fit_eighty_columns_where_there_is_no_terminal() {
+    let latency = strait(&[&["bench", "latency", "--bytes=8"], &LITTLE[..3]].concat());
+    for stdout in [latency.expect_success(), strait(&["info"]).expect_success()] {
+        assert!(width(&stdout) <= 80, "{stdout}");
+    }
+}
+
+#[test]
+fn the_help_of_bench_lists_every_bench_in_its_group() {
+    let help = strait(&["bench", "--help"]).expect_success();
+    assert!(width(&help) <= 80, "{help}");
+    let places = ["p2p:", "  latency ", "rma:", "  put ", "rdma:", "  ring ", "hardware:"];
+    let found = places.map(|place| help.find(&format!("\n{place}")).expect(place));
+    assert!(found.is_sorted(), "{help}");
+}
+
+/// Each shell's completions name the commands and benches, and no command that is internal.
+#[test]
+fn completions_have_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = strait(&["completions", shell]).expect_success();
+        for word in ["run", "bench", "completions", "latency", "cacheline", "nodes"] {
+            assert!(script.contains(word), "{word} is missing for {shell}");
+        }
+        assert!(!script.contains("__rank"), "{shell}");
+    }
+    strait(&["completions", "sh"]).expect_usage_error("possible values: bash, zsh, fish");
+}
+
+/// Asks bash, where it is installed, what it offers after `strait bench la`.
+#[test]
+fn bash_completes_a_bench() {
+    let script = strait(&["completions", "bash"]).expect_success();
+    let ask = "COMP_WORDS=(strait bench la); COMP_CWORD=2; _strait strait la bench; \
+               printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "-c", &format!("{script}\n{ask}")]);
+    match shell.output() {
+        Ok(output) => assert_eq!(String::from_utf8_lossy(&output.stdout), "latency\n"),
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+    }
+}
+
 #[test]
 fn a_rank_without_a_launcher_names_the_launcher() {
     let ended = strait(&["__rank", "--scratch=9", "demo"]);

@@ -112,7 +112,7 @@ pub(super) struct Pace([Option<Duration>; u64::BITS as usize + 1]);
 
 impl Pace {
     /// The state before the first measurement.
-    pub(super) const UNKNOWN: Self = Self([None; _]);
+    pub(super) const UNKNOWN: Self = Self([None; u64::BITS as usize + 1]);
 
     /// Returns the class of a length. A request of no bytes is the first class; then each class has
     /// twice the length of the one before.

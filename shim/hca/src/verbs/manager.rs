@@ -282,7 +282,7 @@ fn go_on(event: &CmEvent, end: &mut QueuePair, limits: QueuePairLimits) -> Resul
     })
 }
 
-/// Returns the step whose failure an event reports, or `None` for any other event.
+/// Returns the failed step that an event reports, or `None` for any other event.
 const fn failed_step(event: kind::Type) -> Option<ConnectStep> {
     Some(match event {
         kind::RDMA_CM_EVENT_ADDR_ERROR => ConnectStep::Address,

@@ -1,4 +1,4 @@
-//! Waits for the locks of windows, whose words change without a ring of a doorbell.
+//! Waits for the locks of windows: no doorbell rings when their words change.
 
 use strait_core::lock;
 use strait_core::sync::spin_hint;

@@ -3,13 +3,14 @@
 
 use core::time::Duration;
 
-use strait_core::layout::SegmentConfig;
+use strait_core::layout::{Call, SegmentConfig, Wait};
 
 use super::BootError;
 use super::join::adopt;
 use super::share::{DescriptorListener, Served, TIMEOUT, fetch};
 use super::store::KeyValueStore;
 use crate::nodes::Nodes;
+use crate::record::WaitRecorder;
 use crate::segment::SegmentMap;
 use crate::{Rank, liveness, segment};
 
@@ -47,11 +48,11 @@ fn meet_within(
     adopt(&reply, Some(file), rank, nodes.ranks())
 }
 
-/// Gives the segment to `others`. In it this rank is alive from the start, so that those who have
-/// it learn of its death.
+/// Gives the segment to `others`. In it this rank is alive from the start, so that the ranks that
+/// have it learn of its death.
 ///
-/// If a rank does not come, those who have the segment must not wait for it for ever, nor for this
-/// rank, which gives up: both are dead to them.
+/// If a rank does not come, the ranks that have the segment must not wait for ever for it, or for
+/// this rank, which gives up. So both are marked as dead.
 fn share(
     map: &SegmentMap,
     listener: &DescriptorListener,
@@ -72,6 +73,8 @@ fn share(
             liveness::attach_other(liveness(served.rank), served.pid);
         }
     };
+    let mut record = WaitRecorder::new(&segment.rank_block(rank).waiting);
+    record.renew(Wait::new(Call::Start), 0);
     let welcome = (nonce, map.length() as u64, segment.ranks());
     let served = listener.serve(map.fd(), welcome, others, limit, watch);
     if served.is_err() {

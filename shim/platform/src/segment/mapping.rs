@@ -3,13 +3,21 @@
 use core::ffi::c_void;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+use core::time::Duration;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use strait_core::layout::HUGE_PAGE;
 
 use super::{SegmentError, os};
+
+/// Time that a request for huge pages may take, for each of them. On an idle machine it takes a
+/// third of a millisecond.
+const COLLAPSE_MAX: Duration = Duration::from_millis(5);
 
 /// A shared mapping of a whole file, aligned to a huge page.
 #[derive(Debug)]
@@ -114,10 +122,23 @@ impl Mapping {
 
     /// Asks the kernel to put huge pages behind these backed bytes. A refusal changes nothing but
     /// speed.
+    ///
+    /// The kernel waits for a task on each processor. On a busy machine that takes many seconds,
+    /// in which this rank serves no peer. So after one request that took longer than
+    /// [`COLLAPSE_MAX`] a huge page the process makes no more.
     pub(super) fn make_huge(&self, part: Range<usize>) {
+        static IS_SLOW: AtomicBool = AtomicBool::new(false);
+        if IS_SLOW.load(Relaxed) {
+            return;
+        }
         let start = self.place(part.start).as_ptr().cast();
+        let begin = Instant::now();
         // SAFETY: the range is within the mapping, and the advice changes no byte.
         let _ = unsafe { libc::madvise(start, part.len(), libc::MADV_COLLAPSE) };
+        let pages = part.len().div_ceil(HUGE_PAGE) as u32;
+        if begin.elapsed() > COLLAPSE_MAX * pages {
+            IS_SLOW.store(true, Relaxed);
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The creation of the networks of a job.
 
-use strait_core::layout::Segment;
+use strait_core::layout::{Call, Segment, Wait, WaitRecord};
 use strait_core::ring::{Design, LinkConfig};
 use strait_hca::DeviceChoice;
 use strait_hca::soft::SoftMode;
 use strait_platform::boot::{self, KeyValueStore, PeerAddress};
+use strait_platform::record::WaitRecorder;
 use strait_platform::sleep::Sleep;
 use strait_platform::{Nodes, Rank};
 
@@ -44,18 +45,21 @@ pub(crate) fn in_process(
     networks.collect()
 }
 
-/// Creates the network of one process. Every rank of the job calls it. `deaths_are_told`: the
-/// launcher tells each node of every death.
+/// Creates the network of one process. Every rank of the job calls it. `record` is the rank's.
+/// `deaths_are_told`: the launcher tells each node of every death.
 pub(crate) fn of_process(
     (choice, design): (Option<DeviceChoice>, Design),
     rank: Rank,
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
+    record: &WaitRecord,
     deaths_are_told: bool,
 ) -> Result<OptionalNetwork, Error> {
     if nodes.count() <= 1 {
         return Ok(None);
     }
+    let mut record = WaitRecorder::new(record);
+    record.renew(Wait::new(Call::Start), 0);
     let Some(resources) = NetworkResources::of_process(choice, store, rank, nodes)? else {
         return Ok(None);
     };

@@ -15,10 +15,11 @@
 use core::ptr::NonNull;
 
 use strait_core::buffer::{Cursor, Direction};
-use strait_core::layout::Corrupt;
+use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::reduce::{Integer, Op};
 use strait_core::rma::{AmOperation, STRIPE, Shape, SharedNumber};
 use strait_core::sync::{Step, reached};
+use strait_platform::record::WaitRecorder;
 use strait_platform::{liveness, lock};
 
 use super::Window;
@@ -416,11 +417,16 @@ impl Window<'_> {
         let mut numbers = vec![T::zeroed(); count];
         let buffer = part_of_mut(bytemuck::must_cast_slice_mut(&mut numbers));
         let segment = self.world.segment();
-        let has_ended = |rank| match rank < segment.ranks() {
-            true => Ok(liveness::has_ended(&segment.rank_block(rank).liveness)),
-            false => Err(Corrupt::Holder { found: rank }),
+        let mut record = WaitRecorder::new(&segment.rank_block(self.world.rank()).waiting);
+        let has_ended = |rank| {
+            if rank >= segment.ranks() {
+                return Err(Corrupt::Holder { found: rank });
+            }
+            record.renew(Wait::on(Call::Accumulate, rank), 0);
+            Ok(liveness::has_ended(&segment.rank_block(rank).liveness))
         };
         let _guard = lock::acquire(block.stripe(offset), self.world.rank(), has_ended)?;
+        drop(record);
         reached(Step::AccumulateLocked);
         // SAFETY: the callers have checked that the numbers lie in the part. The buffer is a local
         // vector of that length.

@@ -200,8 +200,9 @@ impl WorldBuilder {
         let Self { tuning, device, ring, progress, .. } = self.under_environment()?;
         let cpus = env::cpus()?;
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
-        let network =
-            networks::of_process((device, ring), rank, &nodes, store.as_mut(), deaths_are_told)?;
+        let (kind, lent) = ((device, ring), store.as_mut());
+        let record = &map.rank_block(rank).waiting;
+        let network = networks::of_process(kind, rank, &nodes, lent, record, deaths_are_told)?;
         let mut world =
             World::new(std::sync::Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         if rank == 0 {

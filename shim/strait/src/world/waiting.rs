@@ -3,8 +3,7 @@
 use strait_core::engine::{Outcome, Owner, RequestId, Status};
 use strait_core::layout::{Call, Life, Liveness, Wait};
 use strait_platform::backoff::{Backoff, Next};
-
-use record::Recorder;
+use strait_platform::record::{self, WaitRecorder};
 
 use super::World;
 use crate::Error;
@@ -12,8 +11,6 @@ use crate::memory::ShmEngine;
 use crate::network::{Network, TransferId, WindowTransfer};
 use crate::progress::windows::baseline::Baselines;
 use crate::reserved::is_of_windows;
-
-mod record;
 
 /// A mark in the segment: this rank waits for a message for which the sender may use an RTR.
 struct RtrWait<'a>(&'a Liveness);
@@ -89,7 +86,7 @@ impl World {
         let mut backoff = Backoff::new(self.spin);
         let segment = self.segment();
         let mut inside = None;
-        let mut record = Recorder::new(&segment.rank_block(self.rank).waiting);
+        let mut record = WaitRecorder::new(&segment.rank_block(self.rank).waiting);
         loop {
             if let Some(found) = look() {
                 return Ok(found);
@@ -114,12 +111,14 @@ impl World {
                         std::thread::yield_now();
                     }
                 }
-                Next::Sleep if let Some(idle) = &self.idle => idle(),
-                Next::Sleep => {
-                    if let Some(found) = self.sleep(&mut backoff, &mut look)? {
-                        return Ok(found);
+                Next::Sleep => match &self.idle {
+                    Some(idle) => idle(),
+                    None => {
+                        if let Some(found) = self.sleep(&mut backoff, &mut look)? {
+                            return Ok(found);
+                        }
                     }
-                }
+                },
             }
         }
     }

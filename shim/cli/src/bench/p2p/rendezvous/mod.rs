@@ -1,0 +1,21 @@
+//! The benches of the rendezvous ([SpecRndv09] §4). Each measures every [setting](setting::ALL) in
+//! turn, in one run.
+
+mod bare;
+mod device;
+mod exchange;
+mod kernels;
+mod message;
+mod options;
+mod overhead;
+mod overlap;
+mod progress;
+mod rtrs;
+mod setting;
+mod work;
+
+pub(super) use exchange::ExchangeBench;
+pub(super) use kernels::KernelsBench;
+pub(super) use overhead::OverheadBench;
+pub(super) use overlap::OverlapBench;
+pub(super) use progress::ProgressBench;

@@ -1,0 +1,68 @@
+//! The closing table.
+
+use core::fmt::Write as _;
+use core::time::Duration;
+
+use super::outcome::Climbed;
+use crate::stop::Stop;
+
+/// Formats the table, with the time and the processor time of each rung, and lines of totals.
+pub(super) fn table(climbed: &[Climbed], wall: Duration) -> String {
+    let mut text = format!("\n{:<10} {:<8} {:>8} {:>8}\n", "rung", "result", "wall", "user+sys");
+    for rung in climbed {
+        let (result, why) = match &rung.result {
+            Ok(()) => ("passed", String::new()),
+            // The full message was printed where the failure occurred.
+            Err(Stop::Failed(why)) => ("FAILED", format!("  {}", why.lines().next().unwrap_or(""))),
+            Err(Stop::NotRun(absence)) => ("NOT RUN", format!("  {absence}")),
+        };
+        line(&mut text, rung.name, result, [rung.wall, rung.processors], &why);
+    }
+    let processors = climbed.iter().map(|rung| rung.processors).sum();
+    line(&mut text, "all", "", [wall, processors], "");
+    let count = |wanted: fn(&Result<(), Stop>) -> bool| {
+        climbed.iter().filter(|rung| wanted(&rung.result)).count()
+    };
+    let passed = count(Result::is_ok);
+    let failed = count(|result| matches!(result, Err(Stop::Failed(_))));
+    let not_run = count(|result| matches!(result, Err(Stop::NotRun(_))));
+    let _ = writeln!(text, "\nrungs: {passed} passed, {failed} failed, {not_run} not run");
+    text
+}
+
+fn line(text: &mut String, name: &str, result: &str, times: [Duration; 2], why: &str) {
+    let [wall, processors] = times.map(minutes);
+    let _ = writeln!(text, "{name:<10} {result:<8} {wall:>8} {processors:>8}{why}");
+}
+
+/// Formats minutes and seconds.
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop::Absence;
+
+    #[test]
+    fn the_table_has_both_times_and_the_reasons() {
+        let absence = Absence { what: "miri is missing".into(), remedy: Some("get it".into()) };
+        let climbed = [
+            Climbed { wall: Duration::from_millis(61_400), ..Climbed::new("check") },
+            Climbed {
+                result: Err(Stop::Failed("one\ntwo".into())),
+                processors: Duration::from_secs(600),
+                ..Climbed::new("loom")
+            },
+            Climbed { result: Err(Stop::NotRun(absence)), ..Climbed::new("miri") },
+        ];
+        let table = table(&climbed, Duration::from_secs(90));
+        assert!(table.contains("check      passed       1:01     0:00\n"), "{table}");
+        assert!(table.contains("loom       FAILED       0:00    10:00  one\n"), "{table}");
+        assert!(table.contains("NOT RUN      0:00     0:00  miri is missing; get it"), "{table}");
+        assert!(table.contains("all                     1:30    10:00\n"), "{table}");
+        assert!(table.ends_with("rungs: 1 passed, 1 failed, 1 not run\n"), "{table}");
+    }
+}
