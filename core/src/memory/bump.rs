@@ -39,9 +39,9 @@ pub struct BumpMemory<'a> {
 impl<'a> BumpMemory<'a> {
     /// Lends out `bytes`.
     #[must_use]
-    pub const fn new(bytes: &'a mut [MaybeUninit<u8>]) -> Self {
+    pub fn new(bytes: &'a mut [MaybeUninit<u8>]) -> Self {
         let length = bytes.len();
-        let base = NonNull::from_mut(bytes).cast();
+        let base = NonNull::from(bytes).cast();
         Self { base, length, used: Cell::new(0), live: Cell::new(0), bytes: PhantomData }
     }
 
