@@ -10,7 +10,8 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 
-use shim::{Endpoint, Part, Unscoped, World};
+use shim::raw::{Part, RawEndpoint as _, Unscoped};
+use shim::{Endpoint, World};
 
 use crate::failure::Called;
 

@@ -5,7 +5,8 @@ use core::ffi::c_void;
 use core::ptr;
 use std::sync::MutexGuard;
 
-use strait::{ANY_SOURCE, Error};
+use strait::Error;
+use strait::raw::ANY_SOURCE;
 
 use crate::abi::{
     ADDR_UNSPEC, FiAddr, FiInfo, FiStatus, Fid, OpsAtomic, OpsCm, OpsEp, OpsMsg, OpsRma, OpsTagged,
