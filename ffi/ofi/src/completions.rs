@@ -17,7 +17,7 @@ const ENTRY_BYTES: [usize; 5] = [8, 8, 24, 40, 48];
 
 /// The entries of a completion queue.
 #[derive(Debug)]
-pub(crate) struct Completions {
+pub(crate) struct CompletionEntries {
     entry_bytes: usize,
     /// The address of the next entry in the reader's memory, and the number of entries that still
     /// fit. It is zero while no call reads.
@@ -40,7 +40,7 @@ struct FailedEntry {
     cause: ErrorCause,
 }
 
-impl Completions {
+impl CompletionEntries {
     /// Returns an empty queue, or `None` if there is no such format.
     pub(crate) fn new(format: usize) -> Option<Self> {
         Some(Self {
@@ -105,7 +105,7 @@ impl Completions {
         self.room.set(count.get() - given);
     }
 
-    /// Ends what [`Completions::begin_direct`] began with the same numbers. Returns the number of
+    /// Ends what [`CompletionEntries::begin_direct`] began with the same numbers. Returns the number of
     /// entries that were written.
     #[inline(always)]
     pub(crate) fn end_direct(&self, given: usize, count: LengthArg) -> usize {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_failure_carries_its_cause() {
-        let completions = Completions::new(3).unwrap();
+        let completions = CompletionEntries::new(3).unwrap();
         let fault = Fault::PeerFailed { rank: 5, sign: FailureCause::Nonsense };
         completions.fail(ENTRY, 0, fault.into());
         assert!(completions.has_failure() && !completions.is_empty());
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_text_goes_into_the_buffer_of_the_user_as_far_as_it_fits() {
-        let completions = Completions::new(3).unwrap();
+        let completions = CompletionEntries::new(3).unwrap();
         let fault = Fault::Truncated { source: 1, tag: 2, message: 30, buffer: 20 };
         completions.fail(ENTRY, 10, fault.into());
         let mut buffer = [7_u8; 12];

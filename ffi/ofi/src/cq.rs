@@ -9,7 +9,7 @@ use crate::abi::{
     FiStatus, Fid, LengthArg, MemoryArg, NewArg, OpsCq, Ssize, absent, class, errno,
 };
 use crate::cause::text_of;
-use crate::completions::Completions;
+use crate::completions::CompletionEntries;
 use crate::domain::Domain;
 use crate::endpoint::FidEp;
 use crate::endpoint_list::EndpointList;
@@ -25,7 +25,7 @@ pub(crate) struct Cq {
     fid: Fid,
     ops: *const OpsCq,
     domain: ObjectRef<Domain>,
-    entries: Completions,
+    entries: CompletionEntries,
     endpoints: EndpointList<FidEp>,
 }
 
@@ -36,7 +36,7 @@ unsafe impl Object for Cq {
 }
 
 impl Cq {
-    pub(crate) const fn entries(&self) -> &Completions {
+    pub(crate) const fn entries(&self) -> &CompletionEntries {
         &self.entries
     }
 
@@ -180,7 +180,7 @@ pub(crate) extern "C" fn open(
     context: *mut c_void,
 ) -> FiStatus {
     let (format, wait) = attr.map_or((0, 0), |attr| (attr.format as usize, attr.wait_obj));
-    let Some(entries) = Completions::new(format) else { return -errno::EINVAL };
+    let Some(entries) = CompletionEntries::new(format) else { return -errno::EINVAL };
     if !matches!(wait, WAIT_NONE | WAIT_UNSPEC | WAIT_YIELD) {
         return -errno::ENOSYS;
     }
