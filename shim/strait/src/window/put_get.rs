@@ -110,7 +110,7 @@ impl Window<'_> {
     ///
     /// # Errors
     ///
-    /// Fails as [`Window::put`] does; [`WindowError::Lengths`] when `data` and `shape` have
+    /// Fails as [`Window::put`] does; [`crate::WindowError::Lengths`] when `data` and `shape` have
     /// different lengths.
     pub fn put_vectored(
         &self,
