@@ -215,7 +215,7 @@ fn python_source(shell: &Shell) -> Result<(PathBuf, PathBuf), Stop> {
         let fetch = "download --quiet --no-deps --no-binary :all: --no-build-isolation -d";
         let fetched = shell.step(home.join("bin/pip"), fetch).arg(&home).arg(MPI4PY).output();
         fetched.map_err(|stop| absence(MPI4PY, stop))?;
-        let archive = source.with_added_extension("tar.gz");
+        let archive = home.join(format!("{}.tar.gz", MPI4PY.replace("==", "-")));
         shell.step("tar", "-xf").arg(archive).arg("-C").arg(&home).output()?;
     }
     Ok((home, source))

@@ -36,9 +36,9 @@ const THREADS: [&str; 2] = [
 const MACHINES: [&str; 6] =
     ["epoch_models", "lock_models", "lock_sim", "lock_time", "rendezvous_models", "ring_time"];
 
-/// The suite of the examples, which cargo builds only together with all tests, and those of the
+/// The suites of the examples, which cargo builds only together with all tests, and those of the
 /// feature `verbs`, which need real devices.
-const ELSEWHERE: [&str; 3] = ["readme", "ring_verbs", "verbs"];
+const ELSEWHERE: [&str; 5] = ["examples", "readme", "ring_verbs", "tutorial", "verbs"];
 
 const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
@@ -124,9 +124,11 @@ fn suites(shell: &Shell) -> Result<String, Stop> {
     for folder in ["shim/cli/tests", "tests/tests"].map(|folder| shell.root().join(folder)) {
         let unreadable = |error| Stop::Failed(format!("{}: {error}", folder.display()));
         for entry in fs::read_dir(&folder).map_err(unreadable)? {
-            // A suite is a file or a folder.
+            // A suite is a file, or a folder with a file for its root. Other folders are modules.
             let path = entry.map_err(unreadable)?.path();
-            suites.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+            if path.is_file() || path.join("main.rs").is_file() {
+                suites.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+            }
         }
     }
     for left_out in MACHINES.iter().chain(&ELSEWHERE) {
@@ -136,4 +138,21 @@ fn suites(shell: &Shell) -> Result<String, Stop> {
     }
     suites.sort();
     Ok(suites.iter().map(|suite| format!("--test {suite} ")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suites_are_files_and_folders_with_a_root() {
+        let suites = suites(&Shell::new(false)).expect("folders of suites");
+        let names: Vec<&str> = suites.split("--test ").skip(1).map(str::trim_end).collect();
+        for suite in ["cli", "messages", "launcher"] {
+            assert!(names.contains(&suite), "{suite} is missing in {suites}");
+        }
+        for other in ["program", "readme", "verbs"] {
+            assert!(!names.contains(&other), "{other}");
+        }
+    }
 }

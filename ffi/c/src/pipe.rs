@@ -69,12 +69,12 @@ impl InFlightChunk {
 pub(crate) struct Pipe {
     under_way: VecDeque<InFlightChunk>,
     spare: Vec<Chunk>,
-    inbox: Inbox,
+    inbox: PipeInbox,
 }
 
 /// The end of a pipe at its receiver.
 #[derive(Debug, Default)]
-struct Inbox {
+struct PipeInbox {
     /// The receive operation of the next message.
     receive: Option<InFlightChunk>,
     /// The message that has arrived, and the range of its unread bytes.
@@ -154,7 +154,7 @@ impl Pipe {
     }
 }
 
-impl Inbox {
+impl PipeInbox {
     /// Returns whether there are bytes to read. If there are none, receives the next message.
     fn has_bytes(&mut self, endpoint: &Endpoint<'_>, peer: u32) -> Called<bool> {
         if self.arrived.as_ref().is_some_and(|(_, unread)| !unread.is_empty()) {

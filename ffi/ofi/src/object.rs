@@ -87,8 +87,8 @@ impl<T: ?Sized> ObjectRef<T> {
     /// # Safety
     ///
     /// The object stays in place, and the reference is dropped before the object closes.
-    pub(crate) const unsafe fn new(object: &T) -> Self {
-        Self(NonNull::from_ref(object))
+    pub(crate) unsafe fn new(object: &T) -> Self {
+        Self(NonNull::from(object))
     }
 
     /// Returns the address of the object.
@@ -99,7 +99,7 @@ impl<T: ?Sized> ObjectRef<T> {
     /// Returns a reference to a part of the object, or to the object as another type.
     pub(crate) fn project<U: ?Sized>(self, part: impl FnOnce(&T) -> &U) -> ObjectRef<U> {
         // The part stays in place as long as the object, which calls only share.
-        ObjectRef(NonNull::from_ref(part(&self)))
+        ObjectRef(NonNull::from(part(&self)))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::abi::{
 };
 use crate::av::Av;
 use crate::cause::failed;
-use crate::completions::Completions;
+use crate::completions::CompletionEntries;
 use crate::counts::Counts;
 use crate::domain::Domain;
 use crate::endpoint_list::{Detach, EndpointList, OpenEndpoint};
@@ -191,7 +191,7 @@ impl FidEp {
     }
 
     /// Reports the ends of operations to a queue from now on, of those that `flags` name.
-    pub(crate) fn bind_queue(&self, entries: ObjectRef<Completions>, flags: u64) {
+    pub(crate) fn bind_queue(&self, entries: ObjectRef<CompletionEntries>, flags: u64) {
         let mut traffic = self.traffic.borrow_mut();
         let selective = flags & flag::SELECTIVE_COMPLETION != 0;
         if flags & flag::SEND != 0 {

@@ -55,7 +55,8 @@ impl Deliveries {
         is_over: impl Fn(u32, Mark) -> bool,
     ) -> Option<(u32, SendOp)> {
         let popped = self.queues.iter_mut().find_map(|(rank, queue)| {
-            let (_, op) = queue.pop_front_if(|(mark, _)| is_over(*rank, *mark))?;
+            queue.front().filter(|(mark, _)| is_over(*rank, *mark))?;
+            let (_, op) = queue.pop_front()?;
             Some((*rank, op))
         })?;
         self.marked -= 1;

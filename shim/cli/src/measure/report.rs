@@ -41,7 +41,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// Makes a row of ranks bound to processors. The report fills in their number.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         bench: &'static str,
         bytes: usize,
         metric: &'static str,
@@ -80,7 +80,7 @@ impl Row {
 }
 
 /// Rounds to as many digits as are significant.
-const fn short(number: f64) -> f64 {
+fn short(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }
 
