@@ -105,8 +105,8 @@ impl CompletionEntries {
         self.room.set(count.get() - given);
     }
 
-    /// Ends what [`CompletionEntries::begin_direct`] began with the same numbers. Returns the number
-    /// of entries that were written.
+    /// Ends what [`CompletionEntries::begin_direct`] began with the same numbers. Returns the
+    /// number of entries that were written.
     #[inline(always)]
     pub(crate) fn end_direct(&self, given: usize, count: LengthArg) -> usize {
         count.get() - given - self.room.replace(0)
