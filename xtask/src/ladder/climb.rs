@@ -11,8 +11,9 @@ use crate::setup::Tool;
 use crate::shell::{Shell, Step};
 use crate::stop::{Absence, Stop};
 
-/// The variable that names to a process the file for its answer.
-const ANSWER: &str = "STRAIT_LADDER_ANSWER";
+/// The variable that names to a process the file for its answer. Names that begin with `STRAIT_` are
+/// those of the library, which warns of others.
+const ANSWER: &str = "XTASK_ANSWER";
 
 /// The file with the tools that could not be installed, beside the answers.
 pub(super) const ABSENT: &str = "absent.json";
