@@ -11,7 +11,7 @@ mod packages;
 mod repeat;
 mod siw;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use image::Image;
 use machine::Task;
